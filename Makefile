@@ -80,8 +80,9 @@ tree-sitter: ## generate, compile and test the tree-sitter grammar (needs node a
 	$(CARGO) run --quiet --manifest-path editors/tree-sitter-harn/tool/Cargo.toml --target-dir $(abspath $(TARGET))/tree-sitter -- \
 	  $(CURDIR) $(abspath $(TARGET))/tree-sitter $(if $(UPDATE),--update) $(FILES)
 
-workers: ## two workers share 1,000 runs while they are killed again and again, on SQLite and (where it is installed) PostgreSQL
-	HARN_RUNS=1000 $(CARGO) test --package harn-cli --features postgres --test it two_workers_share -- --nocapture --test-threads 1
+workers: ## two workers share 1,000 runs (N) while they are killed again and again, and one is stopped and wakes up too late; on SQLite and (where it is installed) PostgreSQL
+	HARN_RUNS=$(or $(N),1000) $(CARGO) test --package harn-cli --features postgres --test it -- two_workers_share a_process_that_was_stopped \
+	  --nocapture --test-threads 1
 
 # Everyday builds do without the client of PostgreSQL, so its tests run here. Each starts a server of its own in a folder below
 # /tmp, as the user `postgres` when this runs as root.

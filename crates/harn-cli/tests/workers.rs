@@ -2,11 +2,11 @@
 
 use std::path::Path;
 use std::process::{Child, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::common::{Ran, command, folder, harn_in};
+use crate::common::{Chance, Ran, command, folder, harn_in, shown_of};
 
 fn submit(folder: &Path, args: &[&str]) -> Ran {
     let ran = harn_in(folder, &[&["submit"], args].concat());
@@ -20,25 +20,26 @@ fn runs(folder: &Path) -> Vec<Value> {
     data["data"]["runs"].as_array().cloned().unwrap_or_default()
 }
 
-fn show(folder: &Path, id: &str) -> Value {
-    let ran = harn_in(folder, &["runs", "show", id, "--json"]);
-    serde_json::from_str::<Value>(&ran.out).unwrap_or_else(|_| panic!("{}", ran.shown()))["data"].clone()
-}
-
-/// Waits until something holds of a folder.
+/// Waits until something holds of a folder. Looking must not take the processor from those that are waited for.
 fn until(what: &str, holds: impl Fn() -> bool) {
-    for _ in 0..6_000 {
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(300) {
+        let look = Instant::now();
         if holds() {
             return;
         }
-        std::thread::sleep(Duration::from_millis(10));
+        std::thread::sleep((look.elapsed() * 4).max(Duration::from_millis(10)));
     }
     panic!("waited in vain until {what}");
 }
 
-/// A worker in a process group of its own, with the processes of its runs known by their groups.
 fn worker(folder: &Path) -> Child {
-    command(&["worker", "--concurrency", "2", "--lease", "1s"])
+    worker_with(folder, "1s")
+}
+
+/// A worker that holds runs for so long.
+fn worker_with(folder: &Path, lease: &str) -> Child {
+    command(&["worker", "--concurrency", "2", "--lease", lease])
         .current_dir(folder)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -64,21 +65,21 @@ fn what_is_submitted_runs_with_its_arguments() {
     let later = submit(path, &["--run-id", "later", "--at", "1h", "main.harn", "--json"]);
     let later: Value = serde_json::from_str(&later.out).unwrap();
     assert_eq!(later["data"]["id"], "later");
-    assert_eq!(show(path, "one")["status"], "queued");
+    assert_eq!(shown_of(path, "one")["status"], "queued");
     // What it was submitted with runs, whatever becomes of the file.
     std::fs::write(path.join("main.harn"), "println(\"changed\")\n").unwrap();
     let ran = drain(path);
     assert_eq!((ran.code, ran.out.as_str()), (0, ""), "{}", ran.shown());
-    assert_eq!(show(path, "one")["status"], "suspended");
+    assert_eq!(shown_of(path, "one")["status"], "suspended");
     assert_eq!(
-        (&show(path, "two")["status"], &show(path, "later")["status"]),
+        (&shown_of(path, "two")["status"], &shown_of(path, "later")["status"]),
         (&"failed".into(), &"queued".into())
     );
-    let request = show(path, "one")["pending"][0]["request_id"].as_str().unwrap().to_owned();
+    let request = shown_of(path, "one")["pending"][0]["request_id"].as_str().unwrap().to_owned();
     assert_eq!(harn_in(path, &["answer", "one", &request, "me"]).code, 0);
     let ran = drain(path);
     assert_eq!((ran.code, ran.out.as_str()), (0, "[a, b] me\n"), "{}", ran.shown());
-    assert_eq!(show(path, "one")["status"], "completed");
+    assert_eq!(shown_of(path, "one")["status"], "completed");
     let taken = harn_in(path, &["submit", "--run-id", "one", "main.harn"]);
     assert!(taken.code == 1 && taken.err.contains("there is a run 'one' already"), "{}", taken.shown());
     for (args, why) in [
@@ -99,7 +100,7 @@ fn a_schedule_queues_its_next_run_once() {
     let dir = folder(&[("main.harn", "println(\"tick\")\n")]);
     let path = dir.path();
     submit(path, &["--run-id", "s", "--at", "2020-01-01T00:00:00Z", "--every", "@daily", "main.harn"]);
-    assert_eq!(show(path, "s-20200101T0000Z")["status"], "queued");
+    assert_eq!(shown_of(path, "s-20200101T0000Z")["status"], "queued");
     assert_eq!(drain(path).out, "tick\n");
     let all = runs(path);
     assert_eq!(all.len(), 2, "{all:?}");
@@ -116,9 +117,24 @@ fn a_run_whose_process_dies_is_left_to_people() {
     submit(path, &["--run-id", "r", "main.harn"]);
     let ran = drain(path);
     assert_eq!(ran.code, 0, "{}", ran.shown());
-    let run = show(path, "r");
+    let run = shown_of(path, "r");
     assert_eq!((&run["status"], &run["starts"]), (&"suspended".into(), &3.into()), "{run}\n{}", ran.err);
     assert!(run["note"].as_str().unwrap().contains("has ended 3 times"), "{run}");
+}
+
+#[test]
+fn a_run_that_takes_longer_to_start_than_its_lease_is_started_once() {
+    let functions: String = (0..20_000).map(|n| format!("fn f{n}(a) {{ return a + {n} }}\n")).collect();
+    let dir = folder(&[("main.harn", &format!("{functions}println(f3(4))\n"))]);
+    let path = dir.path();
+    submit(path, &["--run-id", "r", "main.harn"]);
+    let two = [worker_with(path, "500ms"), worker_with(path, "500ms")];
+    until("the run has ended", || shown_of(path, "r")["status"] == "completed");
+    for mut one in two {
+        one.kill().unwrap();
+        one.wait().unwrap();
+    }
+    assert_eq!(shown_of(path, "r")["starts"], 1);
 }
 
 /// Kills the processes that work on runs of a folder; how many there were.
@@ -172,18 +188,23 @@ fn share(manifest: &str) {
         submit(path, &["--run-id", &format!("r{n}"), "main.harn", "--", &n.to_string()]);
     }
     let ended = || runs(path).iter().filter(|run| run["status"] == "completed").count();
+    let begin = Instant::now();
     let mut two = [worker(path), worker(path)];
-    let mut killed = 0;
-    for round in 0..wanted / 4 {
-        until("some runs have ended", || ended() > round * 2);
-        let one = &mut two[round % 2];
-        one.kill().unwrap();
-        one.wait().unwrap();
-        // Every second time the processes of the runs are killed as well; else they end their runs without a worker.
-        killed += if round % 2 == 0 { kill_runs(path) } else { 0 };
-        two[round % 2] = worker(path);
+    let (mut killed, mut chance) = (0, Chance(17));
+    let rounds = (wanted / 10).max(3);
+    for round in 0..rounds {
+        until("some runs have ended", || ended() > round * wanted / (rounds + 1));
+        std::thread::sleep(Duration::from_millis(chance.below(200)));
+        let which = chance.below(2) as usize;
+        two[which].kill().unwrap();
+        two[which].wait().unwrap();
+        // Now and then the processes of the runs are killed as well; else they end their runs without a worker.
+        killed += if round == 0 || chance.below(2) == 0 { kill_runs(path) } else { 0 };
+        two[which] = worker(path);
     }
     until("all runs have ended", || ended() == wanted);
+    let each = begin.elapsed().as_millis() / wanted as u128;
+    println!("{wanted} runs, {rounds} workers and {killed} runs killed: {each} ms per run");
     for mut one in two {
         one.kill().unwrap();
         one.wait().unwrap();
@@ -223,19 +244,19 @@ fn stop(manifest: &str) {
     // Its lease runs out, and another worker takes the run over from its journal. What is stopped while it writes keeps
     // everybody from the database: then it goes on for a moment.
     let mut second = worker(path);
-    let tries = std::cell::Cell::new(0);
+    let woken = std::cell::Cell::new(None::<Instant>);
     until("the run is taken over", || {
-        if tries.get() % 300 == 0 {
+        if woken.get().is_none_or(|at| at.elapsed() > Duration::from_secs(5)) {
             both.iter().for_each(|process| signal(process, "CONT"));
             std::thread::sleep(Duration::from_millis(30));
             both.iter().for_each(|process| signal(process, "STOP"));
+            woken.set(Some(Instant::now()));
         }
-        tries.set(tries.get() + 1);
-        show(path, "r")["starts"] == 2
+        shown_of(path, "r")["starts"] == 2
     });
     std::fs::write(path.join("go"), "").unwrap();
-    until("the run has ended", || show(path, "r")["status"] == "completed");
-    let entries = show(path, "r")["entries"].clone();
+    until("the run has ended", || shown_of(path, "r")["status"] == "completed");
+    let entries = shown_of(path, "r")["entries"].clone();
     // The first one wakes up: what it does is refused, and nothing changes.
     signal(&pid, "CONT");
     signal(&first.id().to_string(), "CONT");
@@ -247,7 +268,7 @@ fn stop(manifest: &str) {
         one.kill().unwrap();
         one.wait().unwrap();
     }
-    assert_eq!(show(path, "r")["entries"], entries);
+    assert_eq!(shown_of(path, "r")["entries"], entries);
     assert_eq!(std::fs::read_to_string(path.join("log.txt")).unwrap(), "end\n", "no effect happens twice");
     assert_eq!(pids().lines().count(), 1);
 }

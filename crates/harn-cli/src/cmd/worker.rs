@@ -7,11 +7,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::{Either, select};
 use harn_journal::owner;
 use harn_store::{Lease, NewStatus, Place, Run, RunStatus, Store, Write};
-use harn_system::{Command, Real, System};
+use harn_system::{Command, Real, System, SystemExt};
 use harn_value::Data as Value;
 use harn_vm::Interrupt;
+use tokio::sync::Notify;
 
 use super::durable::{failed, store};
 use super::submit::queue_next;
@@ -20,6 +22,9 @@ use crate::{program, signal};
 
 /// How often the store is asked for work.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// How long a process may take until it holds the lease of its run itself, however short that is.
+const START: Duration = Duration::from_secs(60);
 
 /// A run whose process ends so often without a word is left to people.
 const ATTEMPTS: u32 = 3;
@@ -47,6 +52,7 @@ pub(crate) fn worker(args: &WorkerArgs) -> u8 {
         busy: Cell::new(0),
         deaths: RefCell::default(),
         held: RefCell::default(),
+        ended: Notify::new(),
     });
     let end = harn_vm::block_on(work(worker.clone(), args, interrupt));
     // The processes are gone by now: others may go on with their runs at once.
@@ -73,6 +79,8 @@ struct Worker {
     deaths: RefCell<BTreeMap<String, u32>>,
     /// The leases of the runs that are being worked on.
     held: RefCell<BTreeMap<String, Lease>>,
+    /// Rings when there is room for another run.
+    ended: Notify,
 }
 
 async fn work(worker: Rc<Worker>, args: &WorkerArgs, interrupt: Interrupt) -> Result<u8, String> {
@@ -94,7 +102,7 @@ async fn work(worker: Rc<Worker>, args: &WorkerArgs, interrupt: Interrupt) -> Re
                 None => {}
             }
         }
-        worker.system.sleep(LOOK).await;
+        worker.system.within(LOOK, worker.ended.notified()).await;
     }
 }
 
@@ -120,7 +128,11 @@ async fn one(worker: Rc<Worker>, run: Run, lease: Lease) {
         env: worker.own_store(),
         ..Command::new(worker.binary.display().to_string())
     };
-    let ran = worker.system.run(command).await;
+    let running = worker.system.run(command);
+    let ran = match select(running, Box::pin(worker.hold(&lease))).await {
+        Either::Left((ran, _)) => ran,
+        Either::Right(((), running)) => running.await,
+    };
     let how = match ran {
         Ok(ran) => {
             let _ = worker.system.write_out(&String::from_utf8_lossy(&ran.stdout));
@@ -138,6 +150,7 @@ async fn one(worker: Rc<Worker>, run: Run, lease: Lease) {
         worker.tell(&format!("run {id}: {text}"));
     }
     worker.busy.set(worker.busy.get() - 1);
+    worker.ended.notify_one();
 }
 
 impl Worker {
@@ -148,6 +161,24 @@ impl Worker {
             Place::Url(url) => (None, Some(url.clone())),
         };
         vec![("HARN_STATE_FILE".to_owned(), file), ("HARN_STORE_URL".to_owned(), url)]
+    }
+
+    /// Holds a lease until the process of the run does: on a busy machine it may take longer to start than the lease lasts, and
+    /// others would take the run over again and again.
+    async fn hold(&self, lease: &Lease) {
+        let mut until_ms = lease.until_ms;
+        let last_ms = self.system.now_ms().saturating_add(START.as_millis() as i64);
+        while self.system.now_ms() < last_ms {
+            self.system.sleep(Duration::from_millis(self.lease_ms.unsigned_abs() / 3)).await;
+            let found = self.store.lease(&lease.scope).await;
+            if !matches!(found, Ok(Some(held)) if held.epoch == lease.epoch && held.until_ms == until_ms) {
+                return;
+            }
+            until_ms = self.system.now_ms() + self.lease_ms;
+            if self.store.write(&lease.fence(), vec![Write::Renew { until_ms }]).await.is_err() {
+                return;
+            }
+        }
     }
 
     fn tell(&self, text: &str) {

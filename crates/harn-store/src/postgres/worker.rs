@@ -19,6 +19,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How often a transaction is tried that others stood in the way of.
 const TRIES: u32 = 20;
 
+/// One writer of so many removes the rows of those that are gone.
+const SWEEP: i64 = 64;
+
 /// How often a read is tried that lost its connection.
 const READS: u32 = 3;
 
@@ -146,8 +149,11 @@ impl Worker {
         let sql = "INSERT INTO writer DEFAULT VALUES RETURNING id";
         let writer: i64 = db.one(sql, &[], |row| get(row, 0))?;
         db.batch(&format!("SET application_name = 'harn writer {writer}'"))?;
-        // Those that were last seen long ago are gone; one that is not makes its row anew.
-        db.run("DELETE FROM writer WHERE seen < now() - interval '30 days'", &[])?;
+        // Those that were last seen long ago are gone; one that is not makes its row anew. Not everybody looks through all of them:
+        // there may be as many as there were processes in that time.
+        if writer % SWEEP == 0 {
+            db.run("DELETE FROM writer WHERE seen < now() - interval '30 days'", &[])?;
+        }
         self.writer = Some(writer);
         Ok(writer)
     }
