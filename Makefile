@@ -51,8 +51,8 @@ test-real-server: ## install model servers written by others, and call them
 	  npm install --silent --no-audit --no-fund --prefix $(REAL_SERVERS)/npm @copilotkit/aimock@1.43.0
 	HARN_REAL_SERVERS=$(REAL_SERVERS) $(CARGO) test --workspace --test it real_server -- --nocapture
 
-replays: build ## run all conformance cases with a journal, again from it, and again broken off and resumed
-	target/release/harn test conformance --journal --timeout 300000
+replays: build ## run all conformance cases with a journal, again from it, both also with delays, and killed 20 times (N) and resumed
+	$(HARN) test conformance --journal --kills $(or $(N),20) --timeout 300000
 
 # The package is a workspace of its own: nothing else needs Python. PROFILE=dev builds faster, for work on it.
 PYTHON  ?= python3

@@ -23,6 +23,7 @@ fn with_tool(name, handler, more = {}) {
 with_tool("note", { args -> append_file("notes.txt", "${args.n}\n"); "noted ${args.n}" }, {annotations: {kind: "read", sideEffectLevel: "none"}})
 with_tool("run", { args -> exec("sh", "-c", "echo ${args.n} >> ran.txt").status })
 with_tool("post", { args -> http_post("${effects}/effect", {n: args.n}, {idempotent: true}).status })
+with_tool("charge", { args -> http_post("${effects}/charge", {n: args.n}, {}).status })
 with_tool("pay", { args ->
   let yes = request_approval("pay ${args.n}", {args: args})
   append_file("paid.txt", "${args.n}\n")
@@ -36,9 +37,9 @@ println(agent_loop("Work.", nil, {...model, tools: tools}).visible_text)
 
 /// What the model wants in each turn: of the program, and of a sub-agent.
 const TURNS: [&[(&str, u32)]; 4] = [
-    &[("note", 1), ("run", 1), ("post", 1), ("note", 2)],
+    &[("note", 1), ("run", 1), ("post", 1), ("note", 2), ("charge", 1)],
     &[("delegate", 1), ("delegate", 2), ("note", 3)],
-    &[("pay", 1), ("note", 4), ("post", 2)],
+    &[("pay", 1), ("note", 4), ("post", 2), ("charge", 2)],
     &[("run", 2), ("note", 5), ("post", 3), ("run", 3)],
 ];
 const SUB_TURNS: [&[(&str, u32)]; 1] = [&[("note", 0), ("post", 0)]];
@@ -50,7 +51,9 @@ struct Seen {
     asked: BTreeMap<String, Vec<usize>>,
     /// The keys under which each effect was asked for.
     keys: BTreeMap<u64, BTreeSet<String>>,
-    /// Programs whose result the model was told to be in doubt.
+    /// How often each charge was asked for, which nobody may repeat.
+    charged: BTreeMap<u64, u32>,
+    /// Programs and charges whose result the model was told to be in doubt.
     doubted: BTreeSet<String>,
 }
 
@@ -116,11 +119,16 @@ fn reply(request: &Request, world: &World) -> Option<String> {
         seen.keys.entry(request.body["n"].as_u64()?).or_default().insert(request.key.clone());
         return Some("{}".to_owned());
     }
+    if request.path.ends_with("/charge") {
+        *seen.charged.entry(request.body["n"].as_u64()?).or_default() += 1;
+        return Some("{}".to_owned());
+    }
     let messages = request.body["messages"].as_array()?;
     let task = messages.iter().find(|message| message["role"] == "user")?["content"].as_str()?.to_owned();
     let results: Vec<&Value> = messages.iter().filter(|message| message["role"] == "tool").collect();
     for result in &results {
-        if result["content"].as_str().is_some_and(|text| text.contains("nobody knows how far")) {
+        let doubts = ["nobody knows how far", "nobody knows whether it arrived"];
+        if result["content"].as_str().is_some_and(|text| doubts.iter().any(|doubt| text.contains(doubt))) {
             seen.doubted.insert(result["tool_call_id"].as_str()?.to_owned());
         }
     }
@@ -258,6 +266,14 @@ fn one(chance: &mut Chance, limit: u64) -> u64 {
         let times = ran.iter().filter(|ran| **ran == n).count();
         let in_doubt = seen.doubted.contains(&format!("run_{n}"));
         assert!(times == 1 || times == 0 && in_doubt, "program {n} ran {times} times, in doubt: {in_doubt}");
+    }
+    for n in 1..=2 {
+        let times = seen.charged.get(&n).copied().unwrap_or(0);
+        let in_doubt = seen.doubted.contains(&format!("charge_{n}"));
+        assert!(
+            times == 1 || times == 0 && in_doubt,
+            "charge {n} arrived {times} times, in doubt: {in_doubt}"
+        );
     }
     if killed == 0 {
         assert!(seen.doubted.is_empty(), "{:?}", seen.doubted);

@@ -83,10 +83,13 @@ pub(crate) struct TestArgs {
     /// With `conformance`: run the cases in a system in memory, which has their files but neither network nor processes.
     #[arg(long)]
     pub(crate) in_memory: bool,
-    /// With `conformance`: run each case with a journal, again from that journal alone, and again broken off and resumed; all
-    /// must end the same.
+    /// With `conformance`: run each case with a journal, again from that journal alone, both also with random delays, and again
+    /// killed and resumed; all must end the same, with the same effects outside.
     #[arg(long, conflicts_with = "in_memory")]
     pub(crate) journal: bool,
+    /// With `--journal`: how often each case is killed.
+    #[arg(long, value_name = "N", default_value_t = 3, requires = "journal")]
+    pub(crate) kills: u64,
     /// Run the tests again whenever a `.harn` file below the target or its project changes.
     #[arg(long, conflicts_with_all = ["json", "junit", "json_out", "coverage_out"])]
     pub(crate) watch: bool,

@@ -14,6 +14,7 @@ use harn_vm::Interrupt;
 
 use super::expect::Outcome;
 use super::printed::Printed;
+use super::watched::{Chance, Counted, Watched, each_once};
 use crate::program::{self, End, Program, RunOptions, is_error};
 use crate::report::Problem;
 
@@ -26,9 +27,12 @@ pub(crate) enum How {
     Memory,
     /// On the machine, twice: both times it must end the same.
     Twice,
-    /// On the machine with a journal, then again from the journal alone, then again in memory, broken off and resumed. All must
-    /// end the same.
-    Journal,
+    /// On the machine with a journal, then again from the journal alone, the same with delays, then again in memory, killed and
+    /// resumed. All must end the same, with the same effects outside.
+    Journal {
+        /// How often it is killed.
+        kills: u64,
+    },
 }
 
 /// A system in memory with the files of a case: those of its folder, and of the one above when it mentions that.
@@ -66,14 +70,14 @@ pub(crate) enum Replies {
 
 /// The system of a conformance case: output is collected, models are asked when their replies are recorded.
 struct CaseSystem {
-    inner: Box<dyn System>,
+    inner: Watched,
     replies: Replies,
     out: Printed,
 }
 
 impl Layer for CaseSystem {
     fn inner(&self) -> &dyn System {
-        &*self.inner
+        &self.inner
     }
 
     fn flush(&self) -> std::io::Result<()> {
@@ -96,13 +100,13 @@ impl Layer for CaseSystem {
             ["HARN_LLM_", "HARN_DEFAULT_PROVIDER", "LLM_PROVIDER", "LOCAL_LLM_", "OLLAMA_", "AWS_"];
         match name {
             // Who records and replays says which models those are.
-            _ if matches!(self.replies, Replies::Record(_)) => self.inner.env(name),
+            _ if matches!(self.replies, Replies::Record(_)) => System::env(&self.inner, name),
             "HARN_LLM_CALLS_DISABLED" => Some("1".to_owned()),
-            _ if matches!(self.replies, Replies::Replay(_)) => self.inner.env(name),
+            _ if matches!(self.replies, Replies::Replay(_)) => System::env(&self.inner, name),
             "HARN_PROVIDERS_CONFIG" => None,
             _ if about_models.iter().any(|start| name.starts_with(start)) => None,
             _ if name.ends_with("_API_KEY") || name.ends_with("_TOKEN") => None,
-            _ => self.inner.env(name),
+            _ => System::env(&self.inner, name),
         }
     }
 }
@@ -124,7 +128,7 @@ pub(crate) fn run_captured(
     if let Some(answers) = answers {
         let inner: Box<dyn System> = match how {
             How::Memory => Box::new(in_memory(path)),
-            How::Real | How::Twice | How::Journal => Box::new(Real::new()),
+            How::Real | How::Twice | How::Journal { .. } => Box::new(Real::new()),
         };
         return case.with_people(&case.over(inner), &answers);
     }
@@ -137,7 +141,7 @@ pub(crate) fn run_captured(
             same("replay changed stdout: run again", &first, &second)?;
             Ok(second)
         }
-        How::Journal => case.again_and_again(),
+        How::Journal { kills } => case.again_and_again(kills),
     }
 }
 
@@ -151,7 +155,16 @@ struct Case<'a> {
 
 impl Case<'_> {
     fn over(&self, inner: Box<dyn System>) -> Rc<CaseSystem> {
+        self.watched(Watched::over(inner, None))
+    }
+
+    fn watched(&self, inner: Watched) -> Rc<CaseSystem> {
         Rc::new(CaseSystem { inner, replies: self.replies.clone(), out: Printed::default() })
+    }
+
+    /// Numbers that follow from the name of the case.
+    fn chance(&self) -> Chance {
+        Chance::of(&self.path.display().to_string())
     }
 
     /// Runs the case in a system, below a journal if there is one.
@@ -178,7 +191,10 @@ impl Case<'_> {
             // A program that begins anew has its next journal elsewhere.
             let system: Rc<dyn System> = match journal.take() {
                 Some(journal) => Rc::new(journal),
-                None => system.clone(),
+                None => {
+                    system.inner.stop_counting();
+                    system.clone()
+                }
             };
             let warn = |problem: &Problem| {
                 // What is certain to fail when it is reached, `harn check` reports; here the failure itself shows.
@@ -273,64 +289,97 @@ impl Case<'_> {
         Ok(outcome)
     }
 
-    fn again_and_again(&self) -> Result<Outcome, String> {
-        let real = self.over(Box::new(Real::new()));
+    fn again_and_again(&self, kills: u64) -> Result<Outcome, String> {
+        let outcome = self.replayed("", None)?;
+        self.replayed(" with delays", Some(self.chance()))?;
+        let system = self.over(Box::new(in_memory(self.path)));
         let kept = MemoryKeeper::default();
-        let (outcome, journal) = self.record(&real, Setup::new(real.clone(), Box::new(kept.clone())))?;
-        if let Some(stop) = journal.stopped().filter(|stop| *stop != Stop::Interrupted) {
-            return Err(format!("with a journal: {stop}"));
-        }
+        let (wanted, _) = self.record(&system, Setup::new(system.clone(), Box::new(kept.clone())))?;
         let entries = kept.entries();
-        // From the journal alone: there is nothing else in this system.
-        let empty = self.over(Box::new(Memory::new()));
-        let setup =
-            Setup { entries: entries.clone(), replay: true, ..Setup::new(empty.clone(), Box::new(Nowhere)) };
-        let (again, journal) = self.record(&empty, setup)?;
-        if let Some(stop) = journal.stopped().filter(|stop| *stop != Stop::Interrupted) {
-            return Err(format!("replayed: {stop}"));
+        let begun = entries.iter().find(|entry| entry.what == What::Program).map_or(0, |entry| entry.seq + 1);
+        let whole = Whole { wanted, places: begun..length(&entries), effects: system.inner.counted() };
+        if whole.places.is_empty() {
+            return Ok(outcome);
         }
-        if let Some(left) = journal.left_over() {
-            return Err(format!(
-                "replayed: the program has ended, the journal goes on with {} at {}",
-                left.was, left.was_at
-            ));
-        }
-        same("replayed", &outcome, &again)?;
-        let whole = self.over(Box::new(in_memory(self.path)));
-        let kept = MemoryKeeper::default();
-        let (whole_outcome, _) = self.record(&whole, Setup::new(whole.clone(), Box::new(kept.clone())))?;
-        let length = kept.entries().last().map_or(0, |entry| entry.seq + 1);
-        let begun = kept.entries().iter().position(|entry| entry.what == What::Program).unwrap_or(0) as u64;
-        // Where a case is broken off follows from its name.
-        let name: u64 =
-            self.path.display().to_string().bytes().fold(7, |n, byte| n * 31 % 1_000_003 + u64::from(byte));
-        for turn in 1..=3 {
-            let at = begun + 1 + (name * turn) % length.saturating_sub(begun).max(1);
-            self.broken_off(at, &whole_outcome)?;
+        let (chance, mut left) = (self.chance(), kills);
+        while left > 0 {
+            left -= self.killed(&whole, &chance, left)?.max(1);
         }
         Ok(outcome)
     }
 
-    /// Breaks the case off behind an effect, before that is written down, and goes on.
-    fn broken_off(&self, at: u64, wanted: &Outcome) -> Result<(), String> {
+    /// Runs the case on the machine, and again from its journal alone.
+    fn replayed(&self, how: &str, delays: Option<Chance>) -> Result<Outcome, String> {
+        let real = self.watched(Watched::over(Box::new(Real::new()), delays));
+        let kept = MemoryKeeper::default();
+        let (outcome, journal) = self.record(&real, Setup::new(real.clone(), Box::new(kept.clone())))?;
+        not_stopped(&format!("with a journal{how}"), &journal)?;
+        // There is nothing else in this system.
+        let empty = self.over(Box::new(Memory::new()));
+        let setup =
+            Setup { entries: kept.entries(), replay: true, ..Setup::new(empty.clone(), Box::new(Nowhere)) };
+        let (again, journal) = self.record(&empty, setup)?;
+        not_stopped(&format!("replayed{how}"), &journal)?;
+        if let Some(left) = journal.left_over() {
+            return Err(format!(
+                "replayed{how}: the program has ended, the journal goes on with {} at {}",
+                left.was, left.was_at
+            ));
+        }
+        same(&format!("replayed{how}"), &outcome, &again)?;
+        Ok(outcome)
+    }
+
+    /// Runs the case, kills it again and again behind effects that are not written down yet, and goes on each time, until it
+    /// ends or was killed `limit` times. Gives how often it was.
+    fn killed(&self, whole: &Whole, chance: &Chance, limit: u64) -> Result<u64, String> {
         let system = self.over(Box::new(in_memory(self.path)));
         let kept = MemoryKeeper::default();
-        let setup = Setup { until: Some(at), ..Setup::new(system.clone(), Box::new(kept.clone())) };
-        let (ended, journal) = self.record(&system, setup)?;
-        let ended = match journal.stopped() {
-            Some(Stop::Until(_)) => {
-                let entries = with_output(kept.entries(), system.out.text().len() as u64);
-                let keeper: Box<dyn Keeper> = Box::new(Nowhere);
-                let setup = Setup { entries, retry_in_doubt: true, ..Setup::new(system.clone(), keeper) };
-                let (resumed, journal) = self.record(&system, setup)?;
-                if let Some(stop) = journal.stopped().filter(|stop| *stop != Stop::Interrupted) {
-                    return Err(format!("broken off at entry {at} and resumed: {stop}"));
-                }
-                resumed
+        let mut places = Vec::new();
+        let ended = loop {
+            let from = places.last().map_or(whole.places.start, |last| last + 1);
+            let until = from + chance.below(whole.places.end.saturating_sub(from));
+            let setup = Setup {
+                entries: kept.entries(),
+                until: Some(until).filter(|_| (places.len() as u64) < limit),
+                retry_in_doubt: true,
+                ..Setup::new(system.clone(), Box::new(kept.clone()))
+            };
+            let (ended, journal) = self.record(&system, setup)?;
+            if !matches!(journal.stopped(), Some(Stop::Until(_))) {
+                not_stopped(&format!("killed at entries {places:?} and resumed"), &journal)?;
+                break ended;
             }
-            _ => ended,
+            places.push(until);
+            note_output(&kept, system.out.text().len() as u64);
         };
-        same(&format!("broken off at entry {at} and resumed"), wanted, &ended)
+        let how = format!("killed at entries {places:?} and resumed");
+        same(&how, &whole.wanted, &ended)?;
+        if let (Some(happened), Some(undisturbed)) = (system.inner.counted(), &whole.effects) {
+            each_once(&kept.entries(), &happened, undisturbed, places.len() as u64)
+                .map_err(|wrong| format!("{how}: {wrong}"))?;
+        }
+        Ok(places.len() as u64)
+    }
+}
+
+/// What a case does when nobody kills it.
+struct Whole {
+    wanted: Outcome,
+    /// Where it can be killed: behind the entry with which the program begins.
+    places: std::ops::Range<u64>,
+    /// What it changes outside; nothing when not all of that was counted.
+    effects: Option<Counted>,
+}
+
+fn length(entries: &[Entry]) -> u64 {
+    entries.last().map_or(0, |entry| entry.seq + 1)
+}
+
+fn not_stopped(how: &str, journal: &Journal) -> Result<(), String> {
+    match journal.stopped() {
+        None | Some(Stop::Interrupted) => Ok(()),
+        Some(stop) => Err(format!("{how}: {stop}")),
     }
 }
 
@@ -357,11 +406,11 @@ fn answered(kept: &MemoryKeeper, line: &Json, now_ms: i64) -> Result<(), String>
 }
 
 /// Notes how much was printed: what was printed last may not be in the journal yet.
-fn with_output(mut entries: Vec<Entry>, out: u64) -> Vec<Entry> {
-    let seq = entries.last().map_or(0, |entry| entry.seq + 1);
-    let what = What::Printed { out, err: 0 };
-    entries.push(Entry { seq, task: "0".into(), count: 0, place: "".into(), at_ms: 0, what });
-    entries
+fn note_output(kept: &MemoryKeeper, out: u64) {
+    let (seq, what) = (length(&kept.entries()), What::Printed { out, err: 0 });
+    let entry = Entry { seq, task: "0".into(), count: 0, place: "".into(), at_ms: 0, what };
+    // It keeps at once, whether somebody waits or not.
+    drop(kept.append(vec![entry], 0));
 }
 
 fn same(what: &str, first: &Outcome, second: &Outcome) -> Result<(), String> {

@@ -7,3 +7,4 @@ pub(crate) mod filter;
 pub(crate) mod junit;
 pub(crate) mod printed;
 pub(crate) mod run;
+mod watched;

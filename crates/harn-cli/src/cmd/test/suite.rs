@@ -77,7 +77,7 @@ fn report(args: &TestArgs, cases: &[Case]) -> Result<bool, String> {
     let clock = Real::new();
     let how = match (args.in_memory, args.journal, args.determinism) {
         (true, ..) => How::Memory,
-        (_, true, _) => How::Journal,
+        (_, true, _) => How::Journal { kills: args.kills },
         (.., true) => How::Twice,
         _ => How::Real,
     };

@@ -1,0 +1,244 @@
+//! A system that counts what a case changes outside of itself, and delays it at random where that is wanted.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use harn_journal::{Entry, What};
+use harn_system::{
+    Command, Facts, Finished, HttpError, HttpReply, HttpRequest, Layer, MoveError, PeerRequest, System,
+    Waiting,
+};
+
+/// Effects that change something, by how a journal calls them, and whether one that is in doubt is simply done again.
+const CHANGES: [(&str, bool); 10] = [
+    ("append", false),
+    ("copy", true),
+    ("http", true),
+    ("make_dir", false),
+    ("make_dirs", true),
+    ("peer", true),
+    ("remove", false),
+    ("rename", false),
+    ("replace", true),
+    ("run", true),
+];
+
+/// The longest delay of something that is answered at once, and of what takes time.
+const AT_ONCE: Duration = Duration::from_micros(200);
+const LATER: Duration = Duration::from_millis(4);
+
+/// Effects by name and what they are about, and how often each happened.
+pub(super) type Counted = BTreeMap<(String, String), u64>;
+
+/// Numbers that look like chance and follow from the name of a case.
+pub(super) struct Chance(Cell<u64>);
+
+impl Chance {
+    /// Numbers for a name.
+    pub(super) fn of(name: &str) -> Chance {
+        Chance(Cell::new(
+            name.bytes().fold(7, |n: u64, byte| n.wrapping_mul(31).wrapping_add(u64::from(byte))),
+        ))
+    }
+
+    /// One from 0 to `limit`, which does not come.
+    pub(super) fn below(&self, limit: u64) -> u64 {
+        let next =
+            self.0.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0.set(next);
+        (next >> 33) % limit.max(1)
+    }
+
+    fn up_to(&self, longest: Duration) -> Duration {
+        Duration::from_micros(self.below(u64::try_from(longest.as_micros()).unwrap_or(u64::MAX)))
+    }
+}
+
+/// Counts what changes something, and delays all that it passes on if it has chance to do so.
+pub(super) struct Watched {
+    inner: Box<dyn System>,
+    delays: Option<Chance>,
+    counted: RefCell<Counted>,
+    counts: Cell<bool>,
+}
+
+impl Watched {
+    /// Watches what passes to `inner`.
+    pub(super) fn over(inner: Box<dyn System>, delays: Option<Chance>) -> Watched {
+        Watched { inner, delays, counted: RefCell::default(), counts: Cell::new(true) }
+    }
+
+    /// What follows is not counted.
+    pub(super) fn stop_counting(&self) {
+        self.counts.set(false);
+    }
+
+    /// Whether all that happened was counted, and how often each thing did.
+    pub(super) fn counted(&self) -> Option<Counted> {
+        self.counts.get().then(|| self.counted.borrow().clone())
+    }
+
+    fn change(&self, name: &str, note: String) -> &dyn System {
+        if self.counts.get() {
+            *self.counted.borrow_mut().entry((name.to_owned(), note)).or_default() += 1;
+        }
+        self.at_once()
+    }
+
+    /// What is answered at once, after a while.
+    fn at_once(&self) -> &dyn System {
+        if let Some(delays) = &self.delays {
+            let until = self.inner.monotonic() + delays.up_to(AT_ONCE);
+            while self.inner.monotonic() < until {
+                std::hint::spin_loop();
+            }
+        }
+        &*self.inner
+    }
+
+    /// What takes time, after a while.
+    fn later<'a, T: 'a>(
+        &'a self,
+        begin: impl FnOnce(&'a dyn System) -> Waiting<'a, T> + 'a,
+    ) -> Waiting<'a, T> {
+        let Some(delays) = &self.delays else { return begin(&*self.inner) };
+        let pause = self.inner.sleep(delays.up_to(LATER));
+        Box::pin(async move {
+            pause.await;
+            begin(&*self.inner).await
+        })
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn both(from: &Path, to: &Path) -> String {
+    format!("{} to {}", from.display(), to.display())
+}
+
+impl Layer for Watched {
+    fn inner(&self) -> &dyn System {
+        &*self.inner
+    }
+
+    fn facts(&self, path: &Path) -> io::Result<Facts> {
+        self.at_once().facts(path)
+    }
+
+    fn read(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+        self.at_once().read(path, limit)
+    }
+
+    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.change("replace", shown(path)).replace(path, bytes)
+    }
+
+    fn append(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.change("append", shown(path)).append(path, bytes)
+    }
+
+    fn make_dirs(&self, path: &Path) -> io::Result<()> {
+        self.change("make_dirs", shown(path)).make_dirs(path)
+    }
+
+    fn make_dir(&self, path: &Path) -> io::Result<()> {
+        self.change("make_dir", shown(path)).make_dir(path)
+    }
+
+    fn copy(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.change("copy", both(from, to)).copy(from, to)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), MoveError> {
+        self.change("rename", both(from, to)).rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.change("remove", shown(path)).remove(path)
+    }
+
+    fn run(&self, command: Command) -> Waiting<'_, io::Result<Finished>> {
+        let words = std::iter::once(&command.program).chain(&command.arguments);
+        let note = words.map(String::as_str).collect::<Vec<_>>().join(" ");
+        let _ = self.change("run", note);
+        self.later(|system| system.run(command))
+    }
+
+    fn ask_peer(&self, request: PeerRequest) -> Waiting<'_, io::Result<Vec<u8>>> {
+        let _ = self.change("peer", format!("{} of {}", request.method, request.peer.command.program));
+        self.later(|system| system.ask_peer(request))
+    }
+
+    fn http(&self, request: HttpRequest) -> Waiting<'_, Result<HttpReply, HttpError>> {
+        let url = request.url.split(['?', '#']).next().unwrap_or_default();
+        let _ = self.change("http", format!("{} {url}", request.method));
+        self.later(|system| system.http(request))
+    }
+
+    fn sleep(&self, time: Duration) -> Waiting<'static, ()> {
+        let more = self.delays.as_ref().map_or(Duration::ZERO, |delays| delays.up_to(LATER));
+        self.inner.sleep(time.saturating_add(more))
+    }
+}
+
+/// The effects of a journal that changed something.
+fn recorded(entries: &[Entry]) -> Counted {
+    let mut found = Counted::new();
+    for entry in entries {
+        let (name, note) = (entry.what.name(), entry.what.note());
+        if matches!(entry.what, What::Call { .. } | What::Finish { .. })
+            && CHANGES.iter().any(|(change, _)| *change == name)
+        {
+            *found.entry((name.to_owned(), note.to_owned())).or_default() += 1;
+        }
+    }
+    found
+}
+
+fn by_name(counted: &Counted) -> BTreeMap<&str, u64> {
+    let mut found = BTreeMap::new();
+    for ((name, _), times) in counted {
+        *found.entry(name.as_str()).or_default() += times;
+    }
+    found
+}
+
+/// Compares what happened while a case was killed `kills` times with its journal, in which each effect is once, and with what
+/// happens when nobody kills it.
+///
+/// # Errors
+/// What happened too often, or not at all.
+pub(super) fn each_once(
+    entries: &[Entry],
+    happened: &Counted,
+    undisturbed: &Counted,
+    kills: u64,
+) -> Result<(), String> {
+    let recorded = recorded(entries);
+    let mut again = 0;
+    for key in happened.keys().chain(recorded.keys()).collect::<BTreeSet<_>>() {
+        let times = |of: &Counted| of.get(key).copied().unwrap_or(0);
+        let (wanted, found) = (times(&recorded), times(happened));
+        let may_repeat = CHANGES.iter().any(|(name, repeats)| *name == key.0 && *repeats);
+        if found < wanted || found > wanted && !may_repeat {
+            let (name, note) = key;
+            return Err(format!(
+                "{name} {note} happened {found} times, and the journal has it {wanted} times"
+            ));
+        }
+        again += found - wanted;
+    }
+    if again > kills {
+        return Err(format!("{again} effects happened again after {kills} kills"));
+    }
+    let (then, now) = (by_name(undisturbed), by_name(&recorded));
+    if then != now {
+        return Err(format!("without kills {then:?} happens, with them {now:?}"));
+    }
+    Ok(())
+}
