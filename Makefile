@@ -119,7 +119,8 @@ harn-fmt-check: ## check the format of the Harn code of the repository
 	@$(CARGO) run --quiet --package harn-cli -- fmt --check examples stdlib
 
 lint: lint-no-rust-prompt-prose ## run clippy, warnings are errors
-	@if $(CARGO) clippy --version >/dev/null 2>&1; then $(CARGO) clippy --workspace --all-targets -- -D warnings; \
+	@if $(CARGO) clippy --version >/dev/null 2>&1; then $(CARGO) clippy --workspace --all-targets -- -D warnings && \
+	$(CARGO) clippy --workspace --all-targets --features harn-cli/postgres -- -D warnings; \
 	else echo "skipped: clippy is not installed (rustup component add clippy)"; fi
 
 lint-no-rust-prompt-prose: ## fail when Rust code holds prose meant for a model
