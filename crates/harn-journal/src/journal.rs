@@ -159,11 +159,20 @@ pub(crate) struct Core {
     pub(crate) state: RefCell<State>,
     pub(crate) secrets: RefCell<Secrets>,
     pub(crate) chance: RefCell<Chance>,
-    /// The variables that were asked for; of those that hold keys only whether they are set.
-    pub(crate) environment: RefCell<HashMap<String, Option<String>>>,
+    /// The variables that were asked for.
+    pub(crate) environment: RefCell<HashMap<String, Known>>,
     pub(crate) wakes: Arc<Wakes>,
     /// Whether the program was loaded by sources of today: what the loader asks is neither followed nor recorded.
     loading: Cell<bool>,
+}
+
+/// A variable of the environment that was asked for.
+#[derive(Clone)]
+pub(crate) struct Known {
+    /// Whether it holds a key.
+    pub(crate) is_secret: bool,
+    /// Its value; of one that holds a key only whether it is set.
+    pub(crate) value: Option<String>,
 }
 
 pub(crate) struct State {

@@ -13,7 +13,7 @@ use harn_system::{
 };
 
 use crate::entry::{What, digest};
-use crate::journal::{Core, Journal, Status, Stop};
+use crate::journal::{Core, Journal, Known, Status, Stop};
 use crate::secrets::{Secrets, UNKNOWN};
 use crate::wire::{Answer, path_bytes};
 
@@ -235,12 +235,12 @@ impl Layer for Journal {
 
     fn env(&self, name: &str) -> Option<String> {
         let core = &self.0;
-        let key = digest([name.as_bytes()]);
         // The environment of a process stays as it is, so each variable is written down once.
         let known = core.environment.borrow().get(name).cloned();
-        let is_secret = Secrets::is_secret(name);
-        let found = known.unwrap_or_else(|| {
-            let found = if is_secret {
+        let Known { is_secret, value } = known.unwrap_or_else(|| {
+            let key = digest([name.as_bytes()]);
+            let is_secret = Secrets::is_secret(name);
+            let value = if is_secret {
                 // Only whether it is set.
                 let is_set: bool =
                     core.ask("key", key, || name.to_owned(), |system| system.env(name).is_some());
@@ -248,13 +248,14 @@ impl Layer for Journal {
             } else {
                 core.ask("env", key, || name.to_owned(), |system| system.env(name))
             };
+            let known = Known { is_secret, value };
             if !core.is_stopped() {
-                core.environment.borrow_mut().insert(name.to_owned(), found.clone());
+                core.environment.borrow_mut().insert(name.to_owned(), known.clone());
             }
-            found
+            known
         });
-        if !is_secret || found.is_none() {
-            return found;
+        if !is_secret || value.is_none() {
+            return value;
         }
         match core.inner.env(name) {
             Some(value) => {

@@ -281,19 +281,19 @@ impl Core {
         let digest = digest_of(&request);
         let again = is_repeatable(&request) || self.retry_in_doubt;
         let begun = !is_reading(&request) && self.begin_change("http", digest, &note);
-        let text = format!(
-            "{note}: the run was interrupted while this request was under way, and nobody knows whether it arrived; to have it sent again, pass idempotent: true or on_uncertain: \"retry\" (\"ask\" has a person decide), or resume with --retry-in-doubt"
-        );
         let asks = begun && !again && request.uncertain == Uncertain::Ask;
         let inquired = asks.then(|| self.doubt("http", &note));
         let decides = inquired.clone();
         let (core, request) = (self.own(), Rc::new(request));
         let link = Rc::new(RefCell::new(Link::new(request.clone(), again)));
-        let own = link.clone();
+        let (own, what) = (link.clone(), note.clone());
         let begin = Box::new(move || -> Running {
             Box::pin(async move {
                 let again = again || core.decided(decides.as_deref()).await;
                 let sent = if begun && !again {
+                    let text = format!(
+                        "{what}: the run was interrupted while this request was under way, and nobody knows whether it arrived; to have it sent again, pass idempotent: true or on_uncertain: \"retry\" (\"ask\" has a person decide), or resume with --retry-in-doubt"
+                    );
                     Err(HttpError::new(HttpErrorKind::InDoubt, text))
                 } else if is_reading(&request) || core.kept().await {
                     core.inner.http(HttpRequest::clone(&request)).await

@@ -49,7 +49,7 @@ impl Secrets {
         matches!(&*name, "HARN_STORE_URL" | "PGPASSWORD")
             || ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"]
                 .iter()
-                .any(|part| name.split('_').any(|word| word == *part || word == format!("{part}S")))
+                .any(|part| name.split('_').any(|word| word.strip_suffix('S').unwrap_or(word) == *part))
     }
 
     /// Notes a key that was read.
