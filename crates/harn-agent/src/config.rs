@@ -24,6 +24,7 @@ use crate::tool::{Annotations, Backend, LoopTool, LoopTools};
 pub const OPTIONS: &[(&str, Expected)] = &[
     ("approval_policy", Any),
     ("auto_compact", Only(Shape::Bool)),
+    ("begin_anew_after", Only(Shape::Int(1))),
     ("break_unless_phase", Any),
     ("command_policy", Any),
     ("compact_callback", Only(Shape::Closure)),

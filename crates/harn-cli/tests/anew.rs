@@ -1,25 +1,11 @@
 //! Programs that begin anew with the state that they hand over: what becomes of the journal, and of what they do.
 
-use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::common::{Chance, Ran, command, finish, folder, harn_in, kills};
-
-fn durable(folder: &Path, args: &[&str]) -> Ran {
-    harn_in(folder, &[&["run", "--durable", "--run-id", "r"], args].concat())
-}
-
-fn shown(folder: &Path) -> Value {
-    let ran = harn_in(folder, &["runs", "show", "r", "--json"]);
-    serde_json::from_str::<Value>(&ran.out).unwrap_or_else(|_| panic!("{}", ran.shown()))["data"].clone()
-}
-
-fn text(path: &Path) -> String {
-    std::fs::read_to_string(path).unwrap_or_default()
-}
+use crate::common::{Chance, command, durable, finish, folder, harn_in, kills, recorded, shown, text};
 
 /// Parts of which each appends its number, and then hands over to the next one.
 const PARTS: &str = r#"
@@ -78,14 +64,17 @@ fn without_a_journal_it_begins_anew_as_well() {
     )]);
     let ran = harn_in(nil.path(), &["run", "main.harn"]);
     assert_eq!(ran.out, "1\n2\n3\n", "nil is handed over, too: {}", ran.err);
-    let elsewhere =
-        folder(&[("a.harn", "@test\npipeline test_anew(task) { continue_as_new(\"x\", {state: 1}) }\n")]);
-    let refused = harn_in(elsewhere.path(), &["test", "a.harn"]);
-    assert!(
-        refused.code == 1 && refused.shown().contains("a program begins anew only"),
-        "{}",
-        refused.shown()
-    );
+    let daemon = r#"agent_loop("x", nil, {provider: "mock", daemon: true, persist_path: "d.json", begin_anew_after: 1})"#;
+    for call in ["continue_as_new(\"x\", {state: 1})", daemon] {
+        let test = format!("@test\npipeline test_anew(task) {{ {call} }}\n");
+        let elsewhere = folder(&[("a.harn", &test)]);
+        let refused = harn_in(elsewhere.path(), &["test", "a.harn"]);
+        assert!(
+            refused.code == 1 && refused.shown().contains("a program begins anew only"),
+            "{}",
+            refused.shown()
+        );
+    }
 }
 
 #[test]
@@ -175,6 +164,58 @@ ask_user("Go on?")
     let without = harn_in(path, &["resume", "r"]);
     assert_eq!(without.code, 75, "{}", without.shown());
     assert!(without.err.contains("the environment variable MY_API_KEY is not set"), "{}", without.err);
+}
+
+/// A loop that wakes up again and again, and begins anew after so many waits.
+const LOOP: &str = r#"
+append_file("begun.txt", "${continued_state()?.daemon} ")
+agent_loop("Watch.", nil, {
+  provider: "mock", daemon: true, persist_path: "state/d.json", wake_interval_ms: 1, begin_anew_after: 10, max_iterations: 1000000,
+})
+"#;
+
+#[test]
+fn a_daemon_that_lives_on_has_a_journal_that_stays_small() {
+    let dir = folder(&[("main.harn", LOOP)]);
+    let path = dir.path();
+    let mut args = vec!["run", "--durable", "--run-id", "r", "main.harn"];
+    let mut chance = Chance(5);
+    let (mut begun, mut longest) = (0, 0);
+    // It never ends: it is killed at any moment until it has begun so many times.
+    while begun < 12 {
+        let mut child = command(&args)
+            .current_dir(path)
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(100 + chance.below(600)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if harn_in(path, &["runs", "show", "r"]).code == 0 {
+            args = vec!["resume", "r"];
+            let run = shown(path);
+            begun = run["generation"].as_u64().unwrap_or(1);
+            longest = longest.max(run["entries"].as_u64().unwrap());
+        }
+    }
+    // A journal has the ten waits of its time, with a turn between two of them.
+    assert!((50..1_500).contains(&longest), "{longest} entries");
+    let begun_with = text(&path.join("begun.txt"));
+    // The last time may have been killed before it came so far.
+    let times = begun_with.split_whitespace().count() as u64;
+    assert!(times == begun || times + 1 == begun, "{begun}: {begun_with}");
+    assert_eq!(begun_with, format!("nil {}", "state/d.json ".repeat(times as usize - 1)));
+    let file = path.join("state/d.json");
+    let snapshot: Value = serde_json::from_str(&text(&file)).unwrap();
+    let messages = recorded(&file, &snapshot);
+    let turns = messages.iter().filter(|message| message["role"] == "assistant").count();
+    // Ten turns a time, and none is lost or told twice.
+    assert_eq!(snapshot["total_iterations"], turns, "{begun} times");
+    assert!(turns as u64 >= 10 * (times - 1), "{turns} turns in {begun} times");
+    let roles: Vec<&str> = messages.iter().map(|message| message["role"].as_str().unwrap()).collect();
+    assert!(roles.chunks(2).all(|pair| pair == ["user", "assistant"]), "{roles:?}");
 }
 
 /// A daemon that is handed on with its folder: each part tells it three events.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 
-use crate::common::{Chance, folder, harn_in, kills};
+use crate::common::{Chance, folder, harn_in, kills, recorded};
 
 /// Kills in a row over one folder: the history of a daemon grows, and is written after each turn.
 const IN_A_ROW: u64 = 20;
@@ -61,17 +61,6 @@ while daemon_snapshot(d).queued_event_count > 0 && left > 0 {
 println(daemon_stop(d).queued_event_count)
 "#;
 
-/// All messages of a snapshot, those beside it first.
-fn recorded(folder: &Path, snapshot: &Json) -> Vec<Json> {
-    let bytes = snapshot["earlier"]["bytes"].as_u64().unwrap_or(0);
-    let beside = std::fs::read(folder.join("daemon.json.history")).unwrap_or_default();
-    let own = &beside[..usize::try_from(bytes).unwrap()];
-    let lines = own.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    let mut parts: Vec<Json> = lines.map(|line| serde_json::from_slice(line).unwrap()).collect();
-    parts.push(snapshot.clone());
-    parts.iter().flat_map(|part| part["recorded_messages"].as_array().unwrap().clone()).collect()
-}
-
 #[test]
 fn events_of_a_daemon_are_delivered_once_whatever_kills_it() {
     let mut chance = Chance(7);
@@ -94,7 +83,7 @@ fn events_of_a_daemon_are_delivered_once_whatever_kills_it() {
         assert_eq!((drained.code, drained.out.as_str()), (0, "0\n"), "{}", drained.err);
         let snapshot = json(&path.join("state/daemon.json"));
         let mut told: BTreeMap<&str, u32> = BTreeMap::new();
-        let messages = recorded(&path.join("state"), &snapshot);
+        let messages = recorded(&path.join("state/daemon.json"), &snapshot);
         for (at, message) in messages.iter().enumerate() {
             let text = message["content"].as_str().unwrap_or_default();
             if message["role"] == "user" && text.starts_with("event-") {

@@ -111,6 +111,13 @@ const HELD: &[(&str, &[(&str, &str)])] = &[
             (ANEW, "keys_in_what_is_handed_over_stay_outside"),
         ],
     ),
+    (
+        "A loop with `daemon: true` does it by itself",
+        &[
+            (ANEW, "a_daemon_that_lives_on_has_a_journal_that_stays_small"),
+            ("conformance/agents/daemons", "its_program_begins_anew"),
+        ],
+    ),
     ("A daemon rests on its folder", &[(ANEW, "a_daemon_goes_on_from_its_snapshot_with_a_new_journal")]),
     (
         "A program that `harn run` runs without a journal",

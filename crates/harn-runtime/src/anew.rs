@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 
-use harn_value::Data;
+use harn_value::{Data, json};
 use harn_vm::{Cx, Error, Result, Vm};
 
 use crate::convert::thrown;
@@ -31,6 +31,9 @@ impl Generation {
     }
 }
 
+/// Where the state has the file of a daemon that rests.
+const DAEMON: &str = "daemon";
+
 #[derive(Default)]
 struct Anew {
     /// Without one, nobody is there who would let the program begin again.
@@ -55,14 +58,38 @@ pub(crate) fn state(cx: &Cx) -> Data {
     begun.as_ref().map_or(Data::Null, |generation| generation.state.clone())
 }
 
-/// Refuses where a program cannot begin anew.
-pub(crate) fn allowed(cx: &Cx, function: &str) -> Result<()> {
+/// Refuses where a program cannot begin anew; `what` wants it to.
+pub(crate) fn allowed(cx: &Cx, what: &str) -> Result<()> {
     if cx.state::<Anew>().begun.borrow().is_some() {
         return Ok(());
     }
     Err(thrown(format!(
-        "{function}: state: a program begins anew only where `harn run`, `harn resume` or a worker runs it" // prose-ok: diagnostic
+        "{what}: a program begins anew only where `harn run`, `harn resume` or a worker runs it" // prose-ok: diagnostic
     )))
+}
+
+/// What a program hands over for a daemon that rests: all that it was given itself, and the file of the snapshot.
+///
+/// # Errors
+/// What it was given is no dict.
+pub(crate) fn with_daemon(cx: &Cx, file: &str) -> Result<Data> {
+    let mut handed = match state(cx) {
+        Data::Null => json!({}),
+        Data::Object(map) => Data::Object(map),
+        other => {
+            return Err(thrown(format!(
+                "agent_loop: begin_anew_after: what was handed over before must be a dict, got {}", // prose-ok: diagnostic
+                other.type_name()
+            )));
+        }
+    };
+    handed[DAEMON] = file.into();
+    Ok(handed)
+}
+
+/// Whether the program began anew because the daemon with this file rested.
+pub(crate) fn rested_in(cx: &Cx, file: &str) -> bool {
+    state(cx)[DAEMON] == *file
 }
 
 /// The end of a program that hands something over.

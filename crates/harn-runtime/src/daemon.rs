@@ -420,10 +420,14 @@ pub(crate) async fn spawn(cx: &Cx, config: &Value) -> Result<Rc<Daemon>> {
         None => format!("agent_session_{}", new_id(cx.vm())),
     };
     options.insert("session_id", session_id.as_str());
-    for key in ["resume_path", "persist_path"] {
+    for (key, instead) in [
+        ("resume_path", "its folder is `persist_path` of the config"),
+        ("persist_path", "its folder is `persist_path` of the config"),
+        ("begin_anew_after", "the program that has the handle says when it begins anew (continue_as_new)"), // prose-ok: diagnostic
+    ] {
         if options.contains(key) {
             return Err(thrown(format!(
-                "daemon_spawn: {key} is no option of a daemon with a handle; its folder is `persist_path` of the config" // prose-ok: diagnostic
+                "daemon_spawn: {key} is no option of a daemon with a handle; {instead}" // prose-ok: diagnostic
             ))); // prose-ok: diagnostic
         }
     }

@@ -192,12 +192,13 @@ async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Pl
     config.session_id = Some(session.id.clone());
     config.skills.variables.insert("HARN_SESSION_ID".to_owned(), session.id.clone());
     let kept = keeper.is_some();
-    let keeper = config.daemon.as_ref().map(|daemon| {
-        let file = || Rc::new(FileKeeper::new(cx, daemon.snapshot_path())) as Rc<dyn Keeper>;
-        keeper.unwrap_or_else(file)
-    });
+    let keeper = match (&config.daemon, keeper) {
+        (None, _) => None,
+        (Some(_), Some(keeper)) => Some(keeper),
+        (Some(daemon), None) => Some(Rc::new(FileKeeper::new(cx, daemon)?) as Rc<dyn Keeper>),
+    };
     let resumed = rest::resumed(cx, &config)?;
-    if let (Some(keeper), Some(read)) = (&keeper, &resumed) {
+    if let (Some(keeper), Some((read, _))) = (&keeper, &resumed) {
         keeper.goes_on_from(read);
     }
     let mut stored = None;
@@ -252,9 +253,9 @@ async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Pl
     let context = OpenContext::new(cx, llm.clone());
     let watch = config.daemon.as_ref().map(|daemon| daemon.watch_paths.clone()).unwrap_or_default();
     let mut agent = AgentLoop::new(config);
-    if let Some(read) = resumed {
+    if let Some((read, rests)) = resumed {
         agent
-            .restore(&read.snapshot, kept)
+            .restore(&read.snapshot, kept || rests)
             .map_err(|why| thrown(format!("agent_loop: resume_path: {why}")))?;
     }
     agent.watch_from(rest::observe(cx, &watch)?);

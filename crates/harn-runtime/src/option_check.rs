@@ -144,6 +144,7 @@ pub(crate) fn refuse_unknown(cx: &Cx, builtin: &str, options: &Value) -> Result<
 /// Options whose meaning depends on others: they are looked at only where all are known.
 const DEPENDENT: &[&str] = &[
     "audio",
+    "begin_anew_after",
     "compact_callback",
     "compact_strategy",
     "compaction",

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
+use harn_agent::daemon::DaemonConfig;
 use harn_agent::daemon::history::{self, Earlier, Marks};
 use harn_agent::{AgentLoop, Look, LoopConfig, Rest};
 use harn_stdlib::timestamp_now;
@@ -14,6 +15,7 @@ use harn_value::{Data as Json, json};
 use harn_vm::{Cx, Result};
 use tokio::sync::Notify;
 
+use crate::anew;
 use crate::convert::{from_json, thrown};
 use crate::host::Listener;
 use crate::llm_embedder::new_id;
@@ -41,6 +43,13 @@ pub(crate) trait Keeper {
     fn bell(&self) -> Option<&Notify>;
     /// A turn begins.
     fn begins(&self);
+    /// The loop is about to wait, and has nothing to answer.
+    ///
+    /// # Errors
+    /// The end of the program, where it is to begin anew from a snapshot.
+    fn waits_now(&self, _cx: &Cx, _agent: &AgentLoop) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// The file of a loop's snapshots, with what is beside it.
@@ -189,38 +198,72 @@ impl Resumed {
 }
 
 /// The keeper of a loop that nobody has a handle of: a file, when it names one.
-pub(crate) struct FileKeeper(Option<SnapshotFile>);
+pub(crate) struct FileKeeper {
+    file: Option<SnapshotFile>,
+    turns: Option<Turnover>,
+}
+
+/// When a loop has its program begin anew.
+struct Turnover {
+    /// The file of its snapshots, as the program named it.
+    named: String,
+    /// Behind so many waits.
+    after: u64,
+    /// The waits so far. What counts must be the same when a journal is followed.
+    waits: Cell<u64>,
+}
 
 impl FileKeeper {
-    /// The keeper of a file that the running task names.
-    pub(crate) fn new(cx: &Cx, path: Option<&str>) -> FileKeeper {
+    /// The keeper of the file that the running task names.
+    ///
+    /// # Errors
+    /// The program is to begin anew where it cannot.
+    pub(crate) fn new(cx: &Cx, daemon: &DaemonConfig) -> Result<FileKeeper> {
         let system = cx.system();
-        FileKeeper(path.map(|path| SnapshotFile::new(system.clone(), system.work_dir().join(path))))
+        let file = daemon.snapshot_path().map(|path| system.work_dir().join(path));
+        let turns = match (daemon.anew_after, &daemon.persist_path) {
+            (Some(after), Some(named)) => {
+                anew::allowed(cx, "agent_loop: begin_anew_after")?;
+                if cx.task().parent().is_some() {
+                    return Err(thrown(
+                        "agent_loop: begin_anew_after: only a loop in the program's own task ends it; a task that runs beside it cannot", // prose-ok: diagnostic
+                    ));
+                }
+                anew::with_daemon(cx, named)?;
+                Some(Turnover { named: named.clone(), after, waits: Cell::default() })
+            }
+            _ => None,
+        };
+        Ok(FileKeeper { file: file.map(|file| SnapshotFile::new(system, file)), turns })
     }
 }
 
-/// The snapshot that a loop goes on from.
+/// The snapshot that a loop goes on from, and whether it rested when its program began anew.
 ///
 /// # Errors
 /// It cannot be read.
-pub(crate) fn resumed(cx: &Cx, config: &LoopConfig) -> Result<Option<Resumed>> {
-    let Some(path) = config.daemon.as_ref().and_then(|daemon| daemon.resume_path.as_deref()) else {
-        return Ok(None);
+pub(crate) fn resumed(cx: &Cx, config: &LoopConfig) -> Result<Option<(Resumed, bool)>> {
+    let Some(daemon) = &config.daemon else { return Ok(None) };
+    let rested = daemon.persist_path.as_deref().filter(|path| anew::rested_in(cx, path));
+    let (path, option, rests) = match (rested, daemon.resume_path.as_deref()) {
+        (Some(path), _) => (path, "persist_path", true),
+        (None, Some(path)) => (path, "resume_path", false),
+        (None, None) => return Ok(None),
     };
     let system = cx.system();
     let read = Resumed::read(&*system, system.work_dir().join(path));
-    read.map(Some).map_err(|why| thrown(format!("agent_loop: resume_path: {why}")))
+    read.map(|read| Some((read, rests))).map_err(|why| thrown(format!("agent_loop: {option}: {why}")))
 }
 
 impl Keeper for FileKeeper {
     fn keep(&self, cx: &Cx, agent: &AgentLoop, state: &str, _done: bool) -> Result<()> {
-        let Some(file) = &self.0 else { return Ok(()) };
+        let Some(file) = &self.file else { return Ok(()) };
         let saved = file.save(cx, agent, state, |_| {});
         saved.map(drop).map_err(|why| thrown(format!("agent_loop: persist_path: {why}")))
     }
 
     fn goes_on_from(&self, read: &Resumed) {
-        if let Some(file) = &self.0 {
+        if let Some(file) = &self.file {
             file.goes_on_from(read);
         }
     }
@@ -242,6 +285,17 @@ impl Keeper for FileKeeper {
     }
 
     fn begins(&self) {}
+
+    fn waits_now(&self, cx: &Cx, agent: &AgentLoop) -> Result<()> {
+        let Some(turns) = &self.turns else { return Ok(()) };
+        turns.waits.set(turns.waits.get() + 1);
+        if turns.waits.get() <= turns.after {
+            return Ok(());
+        }
+        // What it has seen of its files since it came to rest.
+        self.keep(cx, agent, "idle", true)?;
+        Err(anew::hand_over(cx, anew::with_daemon(cx, &turns.named)?))
+    }
 }
 
 /// Replaces a file by pretty JSON, making its folder.
@@ -303,6 +357,9 @@ pub(crate) async fn rest(
     let can_wake = keeper.is_open() || by_itself && (!rest.spent || rest.watched);
     if !can_wake {
         return Ok(Look::default());
+    }
+    if !keeper.waits() && !listener.has_news() {
+        keeper.waits_now(cx, agent)?;
     }
     let started = cx.system().monotonic();
     let mut sleep = std::pin::pin!(cx.sleep(Duration::from_millis(rest.wait_ms)));

@@ -9,7 +9,8 @@ use crate::error::ConfigError;
 pub(crate) const IDLE_WAITS_MS: [u64; 4] = [100, 500, 1000, 2000];
 
 /// The options that only a daemon has.
-const OPTIONS: [&str; 6] = [
+const OPTIONS: [&str; 7] = [
+    "begin_anew_after",
     "persist_path",
     "resume_path",
     "wake_interval_ms",
@@ -33,6 +34,8 @@ pub struct DaemonConfig {
     pub consolidate: bool,
     /// Looks without a reason to wake that end it.
     pub watchdog: Option<u64>,
+    /// Looks after which its program begins anew.
+    pub anew_after: Option<u64>,
 }
 
 impl DaemonConfig {
@@ -61,6 +64,9 @@ impl DaemonConfig {
             Some(Json::Array(many)) => many.iter().filter_map(Json::as_str).map(str::to_owned).collect(),
             _ => Vec::new(),
         };
+        if given("begin_anew_after").is_some() && text("persist_path").is_none() {
+            return Err(ConfigError("agent_loop: begin_anew_after needs persist_path".to_owned()));
+        }
         Ok(Some(DaemonConfig {
             persist_path: text("persist_path"),
             resume_path: text("resume_path"),
@@ -68,6 +74,7 @@ impl DaemonConfig {
             watch_paths,
             consolidate: given("consolidate_on_idle") == Some(&Json::Bool(true)),
             watchdog: number("idle_watchdog_attempts"),
+            anew_after: number("begin_anew_after"),
         }))
     }
 
@@ -96,6 +103,7 @@ mod tests {
         assert_eq!(read(json!({})), Ok(None));
         assert_eq!(read(json!({"daemon": false, "watch_paths": [], "consolidate_on_idle": false})), Ok(None));
         for (key, value) in [
+            ("begin_anew_after", json!(5)),
             ("persist_path", json!("d.json")),
             ("resume_path", json!("d.json")),
             ("wake_interval_ms", json!(5)),
@@ -105,6 +113,14 @@ mod tests {
         ] {
             assert_eq!(read(json!({key: value})), Err(format!("agent_loop: {key} needs daemon: true")));
         }
+    }
+
+    #[test]
+    fn a_program_begins_anew_from_a_snapshot_only() {
+        let alone = read(json!({"daemon": true, "begin_anew_after": 5}));
+        assert_eq!(alone, Err("agent_loop: begin_anew_after needs persist_path".to_owned()));
+        let config = read(json!({"daemon": true, "begin_anew_after": 5, "persist_path": "d.json"}));
+        assert_eq!(config.unwrap().unwrap().anew_after, Some(5));
     }
 
     #[test]

@@ -210,7 +210,7 @@ async fn next_generation(cx: &Cx, function: &'static str, target: &Value, option
         false => None,
     };
     if handed.is_some() {
-        anew::allowed(cx, function)?;
+        anew::allowed(cx, &format!("{function}: state"))?;
     }
     let mailbox = Mailbox::of(cx, function, &to_json(target))?;
     let now = timestamp_now(cx);
