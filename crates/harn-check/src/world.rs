@@ -25,7 +25,7 @@ pub trait Signatures {
     }
 
     /// What is wrong with the options of a model call or a loop, or with a dict that a builtin reads by itself; `set` is the type
-    /// of the parameter. `complete` says that nothing is given besides these, and all values are known.
+    /// of the parameter. Of options inside of another dict, `builtin` says the place as well. `complete` says that nothing is given besides these, and all values are known.
     fn wrong_options(
         &self,
         _builtin: &str,

@@ -152,12 +152,53 @@ fn wrong_calls(entry: &'static Builtin, head: &str, literal: bool, calls: &mut V
         for given in with_unknown_options(parameter.ty) {
             with(given, vec![name.clone(), "no_such_option".to_owned()]);
         }
+        for (given, option) in with_wrong_options(parameter.ty) {
+            let given = given.replacen('{', &format!("{{{}", beside(known.name, &given)), 1);
+            with(given, vec![name.clone(), option]);
+        }
         for (option, ty) in options {
             let kind = Parameter { name: option, ty: "any", optional: true, rest: false };
             if let Some((wrong, _)) = unfitting(&Parameter { ty: leak(ty), ..kind }) {
                 with(format!("{{{option}: {wrong}}}"), vec![name.clone(), option.to_owned()]);
             }
         }
+    }
+}
+
+/// Values with an option of a loop that is wrong, at the top and wherever options of a loop stand inside, and the option.
+fn with_wrong_options(ty: &str) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    let word = ty.trim_end_matches('?');
+    let is_set = |set: &str| word.split('|').any(|branch| branch.trim() == set);
+    if is_set(signature::LOOP_OPTIONS) || is_set(signature::STAGE_OPTIONS) {
+        let strict = harn_runtime::loop_options().into_iter().filter(|option| option.takes.is_some());
+        let of_calls = ["tool_format", "session_id", "timeout", "model_tier"];
+        let names = strict.map(|option| option.name).chain(of_calls);
+        all.extend(names.map(|name| (format!("{{{name}: {{no_such_field: 1}}}}"), name.to_owned())));
+    }
+    if is_set(signature::WORKFLOW_OPTIONS) {
+        let names = ["max_iterations", "max_nudges", "tool_format", "turn_policy", "stop_after_successful_tools"];
+        all.extend(names.map(|name| (format!("{{{name}: {{no_such_field: 1}}}}"), name.to_owned())));
+    }
+    let mut wrap = |ty: &str, around: &dyn Fn(String) -> String| {
+        all.extend(with_wrong_options(ty).into_iter().map(|(inner, name)| (around(inner), name)));
+    };
+    for (option, ty) in signature::options(signature::shape(ty).unwrap_or_default()) {
+        wrap(ty, &|inner| format!("{{{option}: {inner}}}"));
+    }
+    if let Some(entry) = word.strip_prefix("dict<").and_then(|word| word.strip_suffix('>')) {
+        wrap(entry, &|inner| format!("{{key: {inner}}}"));
+    }
+    all
+}
+
+/// What a builtin needs to have besides, to look at its options.
+fn beside(builtin: &str, given: &str) -> &'static str {
+    match builtin {
+        "daemon_spawn" => "task: \"x\", persist_path: \"d\", ",
+        "spawn_agent" if given.starts_with("{options") => "task: \"x\", graph: {act: {}}, ",
+        "spawn_agent" => "task: \"x\", ",
+        _ => "",
     }
 }
 

@@ -15,6 +15,7 @@ use harn_agent::daemon::Queue;
 use harn_agent::lifecycle::{Execution, Life, without_functions};
 use harn_agent::policy::Policy;
 use harn_stdlib::timestamp_now;
+use harn_syntax::signature::LOOP_OPTIONS;
 use harn_system::{Lock, System, SystemExt};
 use harn_value::{Data as Json, json};
 use harn_value::{Dict, Value};
@@ -27,7 +28,7 @@ use crate::command_policy::{CommandPolicies, CommandPolicy};
 use crate::convert::{entry, from_json, thrown, to_json, told};
 use crate::driver::run_kept;
 use crate::llm_embedder::{new_id, notice_keys};
-use crate::option_check::DAEMON;
+use crate::option_check::{DAEMON, refuse_wrong};
 use crate::policy::depth;
 use crate::rest::{Keeper, Resumed, SnapshotFile, history_of, write};
 use crate::worker::handlers::{lost, with_handlers};
@@ -431,6 +432,10 @@ pub(crate) async fn spawn(cx: &Cx, config: &Value) -> Result<Rc<Daemon>> {
             ))); // prose-ok: diagnostic
         }
     }
+    let mut all = options.clone();
+    all.insert("daemon", true);
+    all.insert("persist_path", named.as_str());
+    refuse_wrong(cx, function, LOOP_OPTIONS, &all.into())?;
     let system = cx.system();
     let folder = system.work_dir().join(&named);
     let lock = claim(&*system, &folder).map_err(|why| thrown(format!("daemon_spawn: {why}")))?;

@@ -38,9 +38,9 @@ use crate::rest::{self, FileKeeper, Keeper};
 use crate::session::{Note, Scope, Session, Sessions};
 use crate::session_store;
 use crate::template_state::{LlmBinding, OpenContext};
-use setup::{check_surface, command_policies, context_window, handlers, surface_of};
+use setup::{check_surface, command_policies, context_window, handlers};
 
-pub(crate) use setup::loop_config;
+pub(crate) use setup::{doubts, loop_config, surface_of};
 pub(crate) use tools::{declared_parameters, report_bug};
 
 /// What a loop needs of the script that started it.
@@ -238,7 +238,7 @@ async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Pl
         handlers: handlers(&tools),
         servers,
         project_servers: Held::new(cx),
-        doubts: setup::doubts(&tools)?,
+        doubts: doubts(&tools)?,
         caller: callback(["llm_caller", "llm_caller"]),
         shape_context: callback(["context_callback", "context_filter"]),
         review_turn: callback(["post_turn_callback", "post_turn_callback"]),

@@ -267,7 +267,7 @@ impl LoopServers {
         if entry(given, "mcp_servers").is_nil() {
             return Ok(LoopServers::default());
         }
-        seconds(&entry(given, "mcp_servers"), options.get_mut("mcp_servers"));
+        in_seconds(given, options);
         let servers = mcp::servers(options.get("mcp_servers")).map_err(thrown)?;
         let mut clients = Vec::new();
         let mut entries: Vec<Json> = Vec::new();
@@ -314,9 +314,12 @@ impl LoopServers {
     }
 }
 
-/// Durations of the entries in seconds: JSON has none.
-fn seconds(given: &Value, json: Option<&mut Json>) {
-    let (Some(list), Some(Json::Array(entries))) = (given.as_list(), json) else { return };
+/// Durations of the entries of `mcp_servers` in seconds: JSON has none.
+pub(crate) fn in_seconds(given: &Value, options: &mut Map<String, Json>) {
+    let given = entry(given, "mcp_servers");
+    let (Some(list), Some(Json::Array(entries))) = (given.as_list(), options.get_mut("mcp_servers")) else {
+        return;
+    };
     for (value, json) in list.iter().zip(entries) {
         #[expect(clippy::cast_precision_loss, reason = "waits are far below 2^53 milliseconds")]
         if let (Some(ms), Json::Object(map)) = (entry(value, "timeout").as_duration(), json) {

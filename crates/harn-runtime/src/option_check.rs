@@ -4,14 +4,24 @@
 use harn_agent::config::{Format, LoopConfig, OPTIONS};
 use harn_agent::harness::{self, Role, ToolkitDescriptions};
 use harn_agent::lifecycle::Request;
-use harn_agent::workflow::RunOptions;
-use harn_llm::options::notices;
+use harn_agent::surface::{Finding, Severity};
+use harn_agent::workflow::{MODEL_KEYS, RunOptions};
+use harn_llm::options::{check_values, notices};
 use harn_prompt::reminder::{Origin, Reminder, Source};
-use harn_syntax::signature::{self, GivenOption, LOOP_OPTIONS, Literal, OptionProblem, WORKFLOW_OPTIONS};
+use harn_syntax::signature::{
+    self, GivenOption, LOOP_OPTIONS, Literal, OptionProblem, STAGE_OPTIONS, WORKFLOW_OPTIONS,
+};
 use harn_syntax::suggest::{distance, nearest};
 use harn_value::{Data as Json, data::Map};
 use harn_value::{Dict, Value};
+use harn_vm::builtin::option_sets;
 use harn_vm::{Cx, Error, Result};
+
+use crate::command_policy::CommandPolicy;
+use crate::convert::{entry, thrown, to_json};
+use crate::driver::{doubts, surface_of};
+use crate::llm_embedder::CallOptions;
+use crate::reminders::Reminders;
 
 /// Options of `sub_agent_run` that the loop knows nothing of.
 const SUB_AGENT: [&str; 8] =
@@ -177,6 +187,16 @@ const DEPENDENT: &[&str] = &[
     "working_files",
 ];
 
+fn is_dependent(name: &str) -> bool {
+    DEPENDENT.contains(&name)
+}
+
+/// The error of options of a loop that are no value of theirs, whatever the others are.
+fn misfit(builtin: &str, options: &Map<String, Json>) -> Option<String> {
+    let wrong = check_values(OPTIONS.iter().copied(), options).err()?;
+    Some(format!("{builtin}: {wrong}"))
+}
+
 /// Returns what is wrong with the options of a call of `builtin` whose parameter has the type `set`. `complete` says that
 /// nothing is given besides `given`, and that all values are known.
 pub fn wrong_options(
@@ -192,8 +212,10 @@ pub fn wrong_options(
     if !signature::is_option_set(set) {
         return wrong_dict(builtin, parameter, given, complete);
     }
-    let of_loop = set == LOOP_OPTIONS;
+    let of_loop = set == LOOP_OPTIONS || set == STAGE_OPTIONS;
     let own = own(builtin);
+    let inner = if builtin == "daemon_spawn" { flat(given) } else { None };
+    let given = inner.as_deref().unwrap_or(given);
     let unknown = unknown(builtin, given.iter().map(|option| option.name.as_str()), |_| false);
     if let Some((name, text)) = unknown {
         return vec![OptionProblem { name, text, fails: true }];
@@ -201,7 +223,7 @@ pub fn wrong_options(
     let given: Vec<GivenOption> =
         given.iter().filter(|option| !own.contains(&option.name.as_str())).cloned().collect();
     let given = &given[..];
-    let complete = complete && own.is_empty();
+    let complete = complete && own.is_empty() && set != STAGE_OPTIONS;
     let names: Map<String, Json> = given
         .iter()
         .map(|option| {
@@ -221,11 +243,11 @@ pub fn wrong_options(
     let known =
         given.iter().filter_map(|option| Some((&option.name, json(&option.name, option.value.as_ref()?)?)));
     let all: Map<String, Json> = known.map(|(name, value)| (name.clone(), value)).collect();
-    let alone = all.iter().filter(|(name, _)| !DEPENDENT.contains(&name.as_str()));
     let before = found.len();
-    found.extend(alone.filter_map(|(name, value)| {
+    found.extend(all.iter().filter_map(|(name, value)| {
         let options = Map::from_iter([(name.clone(), value.clone())]);
-        Some(OptionProblem { name: name.clone(), text: check(options)?, fails: true })
+        let text = if is_dependent(name) { misfit(builtin, &options) } else { check(options) };
+        Some(OptionProblem { name: name.clone(), text: text?, fails: true })
     }));
     if complete && found.len() == before && all.len() == given.len() {
         let named = |text: &str| {
@@ -241,13 +263,32 @@ pub fn wrong_options(
     found
 }
 
+/// The options of a daemon with those that stand under `options` beside them, as the daemon reads them.
+fn flat(given: &[GivenOption]) -> Option<Vec<GivenOption>> {
+    let within = given.iter().find(|option| option.name == "options")?;
+    let Some(Literal::Dict(entries)) = &within.value else { return None };
+    let named = |name: &str| given.iter().any(|option| option.name == name);
+    let inner = entries.iter().filter(|(name, _)| !named(name));
+    let inner = inner.map(|(name, value)| GivenOption { name: name.clone(), value: Some(value.clone()) });
+    Some(given.iter().cloned().chain(inner).collect())
+}
+
+/// Whether a run puts an option over the `model_policy` of its nodes, and what it means depends on nothing else.
+fn is_of_stages(name: &str) -> bool {
+    MODEL_KEYS.contains(&name) && !is_dependent(name)
+}
+
 /// What is wrong with the options of a run of a workflow. Values that the text does not say count as not given.
 fn wrong_run(builtin: &str, given: &[GivenOption]) -> Vec<OptionProblem> {
     let wrong = |option: &GivenOption| {
         let value = option.value.as_ref().filter(|value| !has_closure(value));
         let value = value.and_then(|value| json(&option.name, value)).unwrap_or(Json::Null);
-        let options = Json::Object(Map::from_iter([(option.name.clone(), value)]));
-        let text = format!("{builtin}: {}", RunOptions::read(&options).err()?);
+        let options = Map::from_iter([(option.name.clone(), value)]);
+        let text = match RunOptions::read(&Json::Object(options.clone())) {
+            Err(text) => format!("{builtin}: {text}"),
+            Ok(_) if is_of_stages(&option.name) => refusal(builtin, true, options)?,
+            Ok(_) => return None,
+        };
         Some(OptionProblem { name: option.name.clone(), text, fails: true })
     };
     given.iter().filter_map(wrong).collect()
@@ -364,13 +405,87 @@ fn has_closure(literal: &Literal) -> bool {
     }
 }
 
-/// The error of a call with these options, if it is one.
+/// The error of a call with these options, if it is one. Where the loop is not what is called, it says whose options they are.
 fn refusal(builtin: &str, of_loop: bool, options: Map<String, Json>) -> Option<String> {
     let call = Json::Object(options.clone());
-    if of_loop && let Err(error) = LoopConfig::new("", None, options, Format::Text) {
-        return Some(error.to_string().replace("agent_loop: ", &format!("{builtin}: ")));
+    let of_call = || harn_llm::CallOptions::from_json(&call).err().map(|error| error.to_string());
+    if !of_loop {
+        return of_call();
     }
-    harn_llm::CallOptions::from_json(&call).err().map(|error| error.to_string())
+    let wrong = LoopConfig::new("", None, options, Format::Text).err().map(|error| error.to_string());
+    let text = wrong.or_else(of_call)?;
+    Some(if builtin == "agent_loop" { text } else { whose(builtin, &text) })
+}
+
+/// An error of a loop or call as one of the builtin whose options they are.
+fn whose(builtin: &str, text: &str) -> String {
+    let bare = ["agent_loop: ", "llm_call: "].iter().find_map(|prefix| text.strip_prefix(prefix));
+    format!("{builtin}: {}", bare.unwrap_or(text))
+}
+
+/// Refuses options of a loop that begins later, in another task, or in a stage: whoever gives them is told, as by `agent_loop`
+/// itself. `builtin` says whose they are; of `stage_options`, what depends on others is looked at when the stage runs.
+///
+/// # Errors
+/// What is wrong with them.
+pub(crate) fn refuse_wrong(cx: &Cx, builtin: &str, set: &str, given: &Value) -> Result<()> {
+    let mut read = CallOptions::new(cx, given);
+    let Json::Object(mut options) = read.json.take() else { return Ok(()) };
+    if let Some(text) = misfit(builtin, &options) {
+        return Err(thrown(text));
+    }
+    if set == STAGE_OPTIONS {
+        options.retain(|name, _| !is_dependent(name));
+    }
+    crate::mcp::in_seconds(given, &mut options);
+    let surface = surface_of("", None, &options);
+    let reminders = options.get("reminders").cloned().unwrap_or_default();
+    let told = |text: &str| thrown(whose(builtin, text));
+    if let Some(text) = refusal(builtin, true, options) {
+        return Err(thrown(text));
+    }
+    cx.state::<Reminders>().select(&reminders).map_err(|error| told(&error.to_string()))?;
+    let commands = [entry(&entry(given, "policy"), "command_policy"), entry(given, "command_policy")];
+    for policy in commands.iter().filter(|policy| !policy.is_nil()) {
+        CommandPolicy::read(&format!("{builtin}: command_policy"), policy)?;
+    }
+    crate::live::listener(builtin, given)?;
+    doubts(&entry(given, "tools"))?;
+    let is_error = |finding: &Finding| finding.severity == Severity::Error;
+    match harn_agent::surface::validate(&surface).into_iter().find(is_error) {
+        Some(Finding { code, message, .. }) => Err(told(&format!("tool surface: {code}: {message}"))),
+        None => Ok(()),
+    }
+}
+
+/// Refuses wrong options of loops and runs wherever they stand inside of a value of a type.
+///
+/// # Errors
+/// What is wrong with the first of them.
+pub(crate) fn refuse_inside(cx: &Cx, builtin: &str, ty: &'static str, given: &Value) -> Result<()> {
+    let mut result = Ok(());
+    option_sets(ty, given, &mut |path, set, value| {
+        if result.is_ok() && !value.is_nil() {
+            let whose = if path.is_empty() { builtin.to_owned() } else { format!("{builtin}: {path}") };
+            result = match set {
+                LOOP_OPTIONS | STAGE_OPTIONS => refuse_wrong(cx, &whose, set, value),
+                WORKFLOW_OPTIONS => refuse_of_run(cx, &whose, value),
+                _ => Ok(()),
+            };
+        }
+    });
+    result
+}
+
+/// Refuses wrong options of a run of a workflow, those that it puts over its nodes included.
+///
+/// # Errors
+/// What is wrong with them.
+pub(crate) fn refuse_of_run(cx: &Cx, builtin: &str, given: &Value) -> Result<()> {
+    RunOptions::read(&to_json(given)).map_err(|text| thrown(format!("{builtin}: {text}")))?;
+    let over = MODEL_KEYS.into_iter().map(|key| (key, entry(given, key)));
+    let over: Dict = over.filter(|(_, value)| !value.is_nil()).collect();
+    refuse_wrong(cx, builtin, STAGE_OPTIONS, &over.into())
 }
 
 /// The value as the call reads it; nothing for one that has a closure inside.

@@ -25,6 +25,7 @@ use crate::convert::{entry, from_json, text, thrown, to_json};
 use crate::driver::run_loop;
 use crate::kept::Kept;
 use crate::llm_embedder::{new_id, prompts_of, runtime};
+use crate::option_check::refuse_of_run;
 use crate::policy::narrow;
 use crate::session::Sessions;
 use crate::worker::place::{self, Tree};
@@ -51,7 +52,8 @@ pub(crate) async fn execute(
     };
     let ids = || new_id(cx.vm());
     let mut kept = Kept::default();
-    let graph = read_graph("workflow_execute", graph, &mut kept, &ids)?;
+    let graph = read_graph(cx, "workflow_execute", graph, &mut kept, &ids)?;
+    refuse_of_run(cx, "workflow_execute", given)?;
     let mut options = RunOptions::read(&kept.take(given)).map_err(wrong)?;
     if let Some(path) = &options.resume_path {
         options.resume_run = load(cx, path).map_err(wrong)?;

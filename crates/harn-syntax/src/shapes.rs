@@ -5,7 +5,7 @@
 macro_rules! node_fields {
     () => {
         "id?: string, kind?: string, name?: string, mode?: string, prompt?: string, system?: string, \
-         task_label?: string, done_sentinel?: string, tools?: any, model_policy?: dict, \
+         task_label?: string, done_sentinel?: string, tools?: any, model_policy?: stage_options, \
          auto_compact?: {enabled?: bool, token_threshold?: int, tool_output_max_chars?: int, compact_strategy?: string, \
          hard_limit_tokens?: int, hard_limit_strategy?: string, keep_last?: int, summarize_prompt?: string, \
          compact_callback?: function, mask_callback?: function, compress_callback?: function}, \
@@ -97,7 +97,8 @@ pub const SHAPES: &[(&str, &str)] = &[
     ),
     (
         "worker_config",
-        "{task?: any, name?: string, graph?: workflow_input, node?: any, artifacts?: list, options?: any, transcript?: any, \
+        "{task?: any, name?: string, graph?: workflow_input, node?: any | {model_policy?: stage_options, ...}, artifacts?: list, \
+         options?: any | workflow_options, transcript?: any, \
          wait?: bool, policy?: any, tools?: any, permissions?: any, approval_policy?: any, command_policy?: any, \
          carry?: any, execution?: any, audit?: any, parent_stage_id?: any}",
     ),

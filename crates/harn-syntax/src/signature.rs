@@ -6,8 +6,9 @@
 //! says that the argument may be left out; nil means the same then. `text` is what has a printed form of one line:
 //! strings, numbers, bools, durations and enum values. A `!` at the start says that the builtin finds words of its own
 //! for a value of another type and for a missing one. `call_options` and `loop_options` are dicts whose names and
-//! values are in the tables of model calls and loops; `workflow_options` is that of runs of workflows. Dicts that several
-//! builtins take, or that are long, have a name in [`SHAPES`].
+//! values are in the tables of model calls and loops; `workflow_options` is that of runs of workflows,
+//! `stage_options` what one of their stages adds. Such a set may stand inside
+//! of another dict, too ([`option_sets`]). Dicts that several builtins take, or that are long, have a name in [`SHAPES`].
 
 use crate::shapes::SHAPES;
 use crate::suggest::nearest;
@@ -21,9 +22,12 @@ pub const LOOP_OPTIONS: &str = "loop_options";
 /// The type of the options of a run of a workflow.
 pub const WORKFLOW_OPTIONS: &str = "workflow_options";
 
+/// The type of the options of a stage's loop or call, to which its node and its run add more.
+pub const STAGE_OPTIONS: &str = "stage_options";
+
 /// Whether a type stands for options that have tables of their own.
 pub fn is_option_set(ty: &str) -> bool {
-    [CALL_OPTIONS, LOOP_OPTIONS, WORKFLOW_OPTIONS].contains(&ty.trim_end_matches('?'))
+    [CALL_OPTIONS, LOOP_OPTIONS, WORKFLOW_OPTIONS, STAGE_OPTIONS].contains(&ty.trim_end_matches('?'))
 }
 
 /// A value that stands in the text of a program.
@@ -86,6 +90,7 @@ macro_rules! kinds {
             (CALL_OPTIONS, Kinds::DICT.0),
             (LOOP_OPTIONS, Kinds::DICT.0),
             (WORKFLOW_OPTIONS, Kinds::DICT.0),
+            (STAGE_OPTIONS, Kinds::DICT.0),
         ];
     };
 }
@@ -502,6 +507,39 @@ fn wrong_inside<G: Given>(
         None => {
             let known = options(shape).map(|(option, _)| option).filter(|option| !option.starts_with('_'));
             found(WrongOption::Unknown(unknown_option_in(name, path, key, known)), place);
+        }
+    });
+}
+
+/// Calls `look` for each dict of options that has a table of its own, wherever it stands inside of a value of a type: its path, which
+/// is empty for the value itself, the name of the table, the dict.
+pub fn option_sets<G: Given>(ty: &'static str, given: &G, look: &mut dyn FnMut(&str, &'static str, &G)) {
+    sets_inside("", ty, given, look);
+}
+
+fn sets_inside<G: Given>(
+    path: &str,
+    ty: &'static str,
+    given: &G,
+    look: &mut dyn FnMut(&str, &'static str, &G),
+) {
+    if let Some(set) = branches(ty).find(|branch| is_option_set(branch)) {
+        look(path, set, given);
+    }
+    if let Some(item) = inside(ty, "list") {
+        let mut at = 0;
+        given.items(&mut |value| {
+            sets_inside(&format!("{path}[{at}]"), item, value, look);
+            at += 1;
+        });
+    }
+    let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    let each = inside(ty, "dict");
+    let shape = shape(ty);
+    given.entries(&mut |key, _, value| {
+        let known = || options(shape?).find(|(option, _)| *option == key).map(|(_, ty)| ty);
+        if let Some(ty) = each.or_else(known) {
+            sets_inside(&below(key), ty, value, look);
         }
     });
 }

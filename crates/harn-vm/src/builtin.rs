@@ -311,6 +311,12 @@ pub fn check_options(name: &str, ty: &str, value: &Value) -> Result<()> {
     }
 }
 
+/// Calls `look` for each dict of options that has a table of its own, wherever it stands inside of a value of a type: its path, which
+/// is empty for the value itself, the name of the table, the value.
+pub fn option_sets(ty: &'static str, value: &Value, look: &mut dyn FnMut(&str, &'static str, &Value)) {
+    signature::option_sets(ty, &Argument(value), &mut |path, set, given| look(path, set, given.0));
+}
+
 /// An argument, as shapes are held against it.
 #[derive(Clone, Copy)]
 struct Argument<'a>(&'a Value);

@@ -22,7 +22,7 @@ pub mod world;
 
 pub use edit::Moment;
 pub use graph::{Edge, Graph, Node};
-pub use options::RunOptions;
+pub use options::{MODEL_KEYS, RunOptions};
 pub use outcome::Report;
 pub use record::{Mark, apply};
 pub use run::{Answer, Execution, Step};

@@ -119,7 +119,7 @@ fn arguments<'a>(pass: &mut Pass<'a>, signature: &Signature, call: Span, args: &
         (signature.name, args)
         && let Some((operation, takes)) = shapes::host_operation(operation)
     {
-        return shaped(&format!("host_call {operation}"), takes, &params.value);
+        return shaped(pass, &format!("host_call {operation}"), takes, &params.value);
     }
     let pairs = args.iter().enumerate();
     let pairs = pairs.filter_map(|(at, arg)| Some((signature.parameter(at)?, &arg.value)));
@@ -140,23 +140,28 @@ fn argument<'a>(pass: &mut Pass<'a>, name: &str, parameter: &Parameter, value: &
                 return vec![wrong(signature::wrong_function(name, needed, gets as usize), value.span)];
             }
         }
-        (ExprKind::Dict(items), _) if signature::is_option_set(parameter.ty) => {
-            return option_set(pass, name, parameter, items, value.span);
-        }
-        (ExprKind::Dict(items), _) if signature::shape(parameter.ty).is_none() => {
-            return option_set(pass, name, parameter, items, value.span);
+        (ExprKind::Dict(items), _)
+            if signature::is_option_set(parameter.ty) || signature::shape(parameter.ty).is_none() =>
+        {
+            let set = parameter.ty.trim_end_matches('?');
+            return option_set(pass, name, parameter.name, set, items, value.span);
         }
         _ => {}
     }
-    shaped(name, parameter.ty, value)
+    shaped(pass, name, parameter.ty, value)
 }
 
 /// What is wrong with the options that an expression writes down.
-fn shaped(name: &str, ty: &str, value: &Expr) -> Vec<Diagnostic> {
+fn shaped(pass: &Pass<'_>, name: &str, ty: &'static str, value: &Expr) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     signature::wrong_options(name, ty, &Written(value), &mut |problem, span| {
         let (signature::WrongOption::Unknown(text) | signature::WrongOption::Type(text)) = problem;
         found.push(wrong(text, span));
+    });
+    signature::option_sets(ty, &Written(value), &mut |path, set, given| {
+        if let ExprKind::Dict(items) = &given.0.kind {
+            found.extend(option_set(pass, &format!("{name}: {path}"), path, set, items, given.0.span));
+        }
     });
     found
 }
@@ -170,7 +175,8 @@ fn known_kind<'a>(pass: &mut Pass<'a>, e: &'a Expr) -> Option<(Kinds, &'static s
 fn option_set(
     pass: &Pass<'_>,
     name: &str,
-    parameter: &Parameter,
+    parameter: &str,
+    set: &str,
     items: &[DictItem],
     dict: Span,
 ) -> Vec<Diagnostic> {
@@ -186,8 +192,7 @@ fn option_set(
         .map(|(key, value)| GivenOption { name: key.name.to_string(), value: literal(value) })
         .collect();
     let complete = entries.len() == items.len() && given.iter().all(|option| option.value.is_some());
-    let set = parameter.ty.trim_end_matches('?');
-    let found = pass.world.signatures.wrong_options(name, parameter.name, set, &given, complete);
+    let found = pass.world.signatures.wrong_options(name, parameter, set, &given, complete);
     let diagnostic = |problem: OptionProblem| {
         let place = entries.iter().find(|(key, _)| key.name == problem.name);
         match (problem.fails, place) {

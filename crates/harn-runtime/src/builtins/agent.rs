@@ -1,5 +1,6 @@
 //! Agent loops.
 
+use harn_syntax::signature::LOOP_OPTIONS;
 use harn_value::{Dict, Value};
 use harn_vm::builtin::Text;
 use harn_vm::closure::is_callable;
@@ -89,6 +90,7 @@ builtins! {
     /// ```
     Pure fn agent(cx, name: Text, config: Value as "loop_options?") -> "dict" {
         crate::option_check::refuse_unknown(cx, "agent", &config)?;
+        crate::option_check::refuse_wrong(cx, "agent", LOOP_OPTIONS, &config)?;
         let mut dict = config.to_dict().map(|d| (*d).clone()).unwrap_or_default();
         dict.insert("_type", "agent");
         dict.insert("name", &*name);

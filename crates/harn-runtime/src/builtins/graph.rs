@@ -9,6 +9,7 @@ use harn_vm::{Cx, Error, Result, builtins};
 use crate::convert::{OrThrow, from_json, text, thrown, to_json};
 use crate::kept::Kept;
 use crate::llm_embedder::new_id;
+use crate::option_check::refuse_inside;
 
 builtins! {
     /// Workflows as data.
@@ -41,7 +42,7 @@ builtins! {
     /// println(workflow_validate(workflow_graph({entry: "a", nodes: {}})).errors) // -> [entry node does not exist: a]
     /// ```
     Pure fn workflow_validate(cx, graph: Value as "workflow_input?", ceiling: Value as "!capability_policy?") -> "dict" {
-        let graph = read("workflow_validate", &graph)?;
+        let graph = read(cx, "workflow_validate", &graph)?;
         from_json(&validate(&graph, &limits("workflow_validate", &ceiling)?).to_json())
     }
 
@@ -52,7 +53,7 @@ builtins! {
     /// ```
     Random fn workflow_inspect(cx, graph: Value as "workflow_input?", ceiling: Value as "!capability_policy?") -> "dict" {
         let (ceiling, mut kept) = (limits("workflow_inspect", &ceiling)?, Kept::default());
-        let graph = read_keeping("workflow_inspect", &graph, &mut kept, &|| new_id(cx.vm()))?;
+        let graph = read_keeping(cx, "workflow_inspect", &graph, &mut kept, &|| new_id(cx.vm()))?;
         kept.give(&graph.inspect(&ceiling))
     }
 
@@ -63,7 +64,7 @@ builtins! {
     /// println(workflow_policy_report(g, {tools: ["read"]}).validation.errors) // -> [node act: requested tools exceed host ceiling: run]
     /// ```
     Pure fn workflow_policy_report(cx, graph: Value as "workflow_input?", ceiling: Value as "!capability_policy?") -> "dict" {
-        let graph = read("workflow_policy_report", &graph)?;
+        let graph = read(cx, "workflow_policy_report", &graph)?;
         from_json(&graph.policy_report(&limits("workflow_policy_report", &ceiling)?))
     }
 
@@ -85,6 +86,7 @@ builtins! {
     Random fn workflow_insert_node(cx, graph: Value as "!workflow_input", node: Value as "!workflow_node", edge: Value as "!workflow_edge?") -> "dict" {
         given("workflow_insert_node", "workflow", &graph)?;
         given("workflow_insert_node", "node", &node)?;
+        refuse_inside(cx, "workflow_insert_node", "workflow_node", &node)?;
         edited(cx, "workflow_insert_node", &graph, |graph, kept, moment| {
             graph.insert(&kept.take(&node), &to_json(&edge), moment)
         })?
@@ -98,6 +100,7 @@ builtins! {
     Random fn workflow_replace_node(cx, graph: Value as "!workflow_input", id: Value as "!string", node: Value as "!workflow_node") -> "dict" {
         let id = node_id("workflow_replace_node", &graph, &id)?;
         given("workflow_replace_node", "node", &node)?;
+        refuse_inside(cx, "workflow_replace_node", "workflow_node", &node)?;
         edited(cx, "workflow_replace_node", &graph, |graph, kept, moment| {
             graph.replace(&id, &kept.take(&node), moment)
         })?
@@ -124,7 +127,8 @@ builtins! {
     /// ```harn
     /// println(workflow_set_model_policy(workflow_graph({act: {}}), "act", {provider: "mock"}).nodes.act.model_policy) // -> {provider: mock}
     /// ```
-    Random fn workflow_set_model_policy(cx, graph: Value as "!workflow_input", id: Value as "!string", value: Value as "any?") -> "dict" {
+    Random fn workflow_set_model_policy(cx, graph: Value as "!workflow_input", id: Value as "!string", value: Value as "!stage_options?") -> "dict" {
+        refuse_inside(cx, "workflow_set_model_policy", "stage_options", &value)?;
         set(cx, "workflow_set_model_policy", "model_policy", &graph, &id, &value)?
     }
 
@@ -162,7 +166,7 @@ builtins! {
     /// println([d.identical, d.added_nodes]) // -> [false, [verify]]
     /// ```
     Pure fn workflow_diff(cx, left: Value as "workflow_input?", right: Value as "workflow_input?") -> "dict" {
-        let (left, right) = (read("workflow_diff", &left)?, read("workflow_diff", &right)?);
+        let (left, right) = (read(cx, "workflow_diff", &left)?, read(cx, "workflow_diff", &right)?);
         from_json(&left.diff(&right))
     }
 
@@ -197,19 +201,22 @@ fn limits(function: &str, ceiling: &Value) -> Result<Json> {
 }
 
 /// Reads a graph whose closures nobody needs.
-fn read(function: &str, graph: &Value) -> Result<Graph> {
-    read_keeping(function, graph, &mut Kept::default(), &String::new)
+fn read(cx: &Cx, function: &str, graph: &Value) -> Result<Graph> {
+    read_keeping(cx, function, graph, &mut Kept::default(), &String::new)
 }
 
 /// Reads a graph, keeping what JSON cannot hold.
 pub(crate) fn read_keeping(
+    cx: &Cx,
     function: &str,
     graph: &Value,
     kept: &mut Kept,
     ids: &dyn Fn() -> String,
 ) -> Result<Graph> {
     given(function, "workflow", graph)?;
-    Graph::normalise(&kept.take(graph), ids).map_err(|error| thrown(format!("{function}: {error}")))
+    let read = Graph::normalise(&kept.take(graph), ids).map_err(|error| thrown(format!("{function}: {error}")))?;
+    refuse_inside(cx, function, "workflow_input", graph)?;
+    Ok(read)
 }
 
 fn edited(
@@ -220,7 +227,7 @@ fn edited(
 ) -> Result<Value> {
     let ids = || new_id(cx.vm());
     let mut kept = Kept::default();
-    let graph = read_keeping(function, graph, &mut kept, &ids)?;
+    let graph = read_keeping(cx, function, graph, &mut kept, &ids)?;
     let moment = Moment { now: timestamp_now(cx), ids: &ids };
     let graph = edit(graph, &mut kept, &moment).map_err(|error| format!("{function}: {error}")).or_throw()?;
     Ok(kept.give(&graph.to_json()))

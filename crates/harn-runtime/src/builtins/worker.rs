@@ -9,6 +9,7 @@ use harn_vm::{Cx, Result, builtins};
 
 use crate::convert::{entry, text, thrown, to_json};
 use crate::llm_embedder::new_id;
+use crate::option_check::refuse_inside;
 use crate::session::Sessions;
 use crate::worker::place::Tree;
 use crate::worker::registry::{Worker, Workers, tell_updates};
@@ -249,6 +250,7 @@ async fn spawn(cx: &Cx, config: Option<Value>) -> Result<Spawned> {
             (Mode::Stage, stage::metadata(&node))
         }
     };
+    refuse_inside(cx, function, "worker_config", &config)?;
     let name = match entry(&config, "name") {
         nil if nil.is_nil() => "worker".to_owned(),
         name => name

@@ -23,7 +23,7 @@ use crate::llm_embedder::prompts_of;
 use crate::session::Sessions;
 
 /// What the tools of a loop are looked at with.
-pub(super) fn surface_of(
+pub(crate) fn surface_of(
     prompt: &str,
     system: Option<&str>,
     options: &Map<String, Json>,
@@ -168,7 +168,7 @@ pub(super) fn handlers(tools: &Value) -> BTreeMap<String, Value> {
 ///
 /// # Errors
 /// A tool says what is not known.
-pub(super) fn doubts(tools: &Value) -> Result<BTreeMap<String, Uncertain>> {
+pub(crate) fn doubts(tools: &Value) -> Result<BTreeMap<String, Uncertain>> {
     let list = if tools.as_list().is_some() { tools.clone() } else { entry(tools, "tools") };
     let mut out = BTreeMap::new();
     for tool in list.as_list().into_iter().flat_map(|list| list.iter()) {

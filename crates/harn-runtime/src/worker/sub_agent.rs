@@ -8,6 +8,7 @@ use harn_agent::registry::is_registry;
 use harn_llm::Conversation;
 use harn_prompt::Prose;
 use harn_prompt::prose::agent_asset;
+use harn_syntax::signature::LOOP_OPTIONS;
 use harn_value::{Data as Json, data::Map, json};
 use harn_value::{Dict, Value};
 use harn_vm::{Cx, Result};
@@ -15,6 +16,7 @@ use harn_vm::{Cx, Result};
 use crate::convert::{OrThrow, entry, from_json, text, thrown, to_json, told};
 use crate::driver::run_loop;
 use crate::llm_embedder::{new_id, notice_keys, prompts_of};
+use crate::option_check::{own, refuse_unknown, refuse_wrong};
 use crate::policy::over;
 use crate::session::{Session, Sessions};
 use crate::worker::terms::{Limits, Terms};
@@ -40,14 +42,14 @@ impl SubAgent {
     /// # Errors
     /// What is wrong with them.
     pub(crate) fn new(cx: &Cx, given: &Value, parent: Option<Rc<Session>>) -> Result<SubAgent> {
-        crate::option_check::refuse_unknown(cx, "sub_agent_run", given)?;
+        refuse_unknown(cx, "sub_agent_run", given)?;
         let sessions = cx.state::<Sessions>();
         let mut options = match given.to_dict() {
             Some(dict) => (*dict).clone(),
             None if given.is_nil() => Dict::new(),
             None => return Err(thrown("sub_agent_run: options must be a dict")),
         };
-        let own = crate::option_check::own("sub_agent_run");
+        let own = own("sub_agent_run");
         notice_keys(cx, given, &own);
         let tools = match options.remove("tools").filter(|tools| !tools.is_nil()) {
             Some(tools) if is_registry(&tools) || tools.as_list().is_some() => tools,
@@ -72,6 +74,7 @@ impl SubAgent {
         if !tools.is_nil() {
             options.insert("tools", tools);
         }
+        refuse_wrong(cx, "sub_agent_run", LOOP_OPTIONS, &options.clone().into())?;
         let schema = match entry(given, "returns") {
             nil if nil.is_nil() => None,
             returns => match (returns.to_dict(), entry(&returns, "schema")) {
