@@ -16,6 +16,9 @@ pub const VERSION: &str = "2025-11-25";
 /// Most tools of a server.
 pub const MAX_TOOLS: usize = 1000;
 
+/// The longest that a server runs on when nobody needs it, in milliseconds: a week.
+const MAX_KEEP_ALIVE: u64 = 7 * 24 * 3600 * 1000;
+
 /// How often a schema may lead to another one.
 const MAX_REFERENCES: u32 = 8;
 
@@ -23,33 +26,78 @@ const MAX_REFERENCES: u32 = 8;
 const MAX_PARTS: usize = 10_000;
 
 /// The keys of an entry of `mcp_servers`.
-const KEYS: &[&str] = &["name", "transport", "command", "args", "env", "cwd", "timeout"];
+const KEYS: &[&str] = &["name", "transport", "timeout", "protocol_version"];
+
+/// Keys of servers that are programs.
+const OF_PROGRAM: &[&str] = &["command", "args", "env", "cwd"];
+
+/// Keys of servers that are reached over HTTP.
+const OF_HTTP: &[&str] = &["url", "auth_token"];
+
+/// Keys for signing in, which nothing does yet.
+const OF_SIGN_IN: &[&str] = &["client_id", "client_secret", "scopes"];
 
 /// What a table `[[mcp]]` of a manifest may hold besides.
-const OF_MANIFEST: &[&str] = &["lazy", "card", "keep_alive_ms", "protocol_version"];
-
-/// Keys of servers that are reached over the network.
-const OF_NETWORK: &[&str] = &["url", "auth_token", "client_id", "client_secret", "scopes"];
+const OF_MANIFEST: &[&str] = &["lazy", "card", "keep_alive_ms"];
 
 /// A server of a loop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
     /// Its name, which its tools have in front.
     pub name: String,
+    /// How it is reached.
+    pub reach: Reach,
+    /// How long an answer may take, when not as usual, in milliseconds.
+    pub timeout_ms: Option<u64>,
+    /// The version of the protocol that is asked for, when not [`VERSION`].
+    pub version: Option<String>,
+}
+
+/// How a server is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reach {
+    /// A program, by its standard streams.
+    Program(Program),
+    /// An address, by HTTP.
+    Http {
+        /// The address.
+        url: String,
+        /// What the server knows its users by.
+        token: Option<String>,
+    },
+}
+
+/// A server that is a program.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Program {
     /// The program and its arguments.
     pub command: Vec<String>,
     /// Variables that are set for it.
     pub env: Vec<(String, String)>,
     /// Where it runs, when not in the working directory.
     pub cwd: Option<String>,
-    /// How long an answer may take, when not as usual, in milliseconds.
-    pub timeout_ms: Option<u64>,
 }
 
-/// Returns the parameters of `initialize`.
-pub fn hello() -> Json {
-    let client = json!({"name": "harn", "version": env!("CARGO_PKG_VERSION")});
-    json!({"protocolVersion": VERSION, "capabilities": {}, "clientInfo": client})
+/// A server of a project's manifest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OfProject {
+    /// The server.
+    pub server: Server,
+    /// Where its card is.
+    pub card: Option<String>,
+    /// Whether it starts when somebody needs it first, and not with the program.
+    pub lazy: bool,
+    /// How long it runs on when nobody needs it any more, in milliseconds.
+    pub keep_alive_ms: u64,
+}
+
+impl Server {
+    /// Returns the parameters of `initialize`.
+    pub fn hello(&self) -> Json {
+        let client = json!({"name": "harn", "version": env!("CARGO_PKG_VERSION")});
+        let version = self.version.as_deref().unwrap_or(VERSION);
+        json!({"protocolVersion": version, "capabilities": {}, "clientInfo": client})
+    }
 }
 
 /// Reads the option `mcp_servers`.
@@ -85,8 +133,25 @@ fn of_loop(text: String) -> ConfigError {
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn manifest_server(table: &Map<String, Json>) -> Result<Server, String> {
-    server(table, "`[[mcp]]` table", OF_MANIFEST)
+pub fn manifest_server(table: &Map<String, Json>) -> Result<OfProject, String> {
+    let server = server(table, "`[[mcp]]` table", OF_MANIFEST)?;
+    let wrong = |what: &str| Err(format!("MCP server `{}`: {what}", server.name));
+    let lazy = match table.get("lazy") {
+        None => true,
+        Some(Json::Bool(lazy)) => *lazy,
+        Some(_) => return wrong("`lazy` must be a bool"),
+    };
+    let card = match table.get("card") {
+        None => None,
+        Some(Json::String(card)) if !card.trim().is_empty() => Some(card.clone()),
+        Some(_) => return wrong("`card` must be an address or a path"),
+    };
+    let keep_alive_ms = match table.get("keep_alive_ms").map(Json::as_u64) {
+        None => 0,
+        Some(Some(ms)) if ms <= MAX_KEEP_ALIVE => ms,
+        Some(_) => return wrong("`keep_alive_ms` must be a number of milliseconds from 0 to a week"),
+    };
+    Ok(OfProject { server, card, lazy, keep_alive_ms })
 }
 
 /// Reads a server. `place` is where it is described, `more` what may be said there besides.
@@ -97,16 +162,64 @@ fn server(entry: &Map<String, Json>, place: &str, more: &[&str]) -> Result<Serve
         return Err(format!("every {place} requires a non-empty `name`"));
     };
     let wrong = |what: String| Err(format!("MCP server `{name}`: {what}"));
-    let over_network = OF_NETWORK.iter().any(|key| given(key).is_some());
-    if given("transport").is_some_and(|transport| transport != "stdio") || over_network {
-        return wrong("only the transport \"stdio\" is available in this version".to_owned());
+    let http = match given("transport") {
+        None => given("url").is_some(),
+        Some(word) if word == "stdio" => false,
+        Some(word) if word == "http" => true,
+        Some(other) => {
+            return wrong(format!(
+                "`transport` must be \"stdio\" or \"http\", got {}",
+                harn_llm::options::shape::shown(other)
+            ));
+        }
+    };
+    if let Some(key) = OF_SIGN_IN.iter().find(|key| given(key).is_some()) {
+        return wrong(format!("`{key}`: signing in is not available in this version; give `auth_token`"));
     }
-    let keys = || KEYS.iter().chain(more).copied();
-    if let Some(key) = entry.keys().find(|key| !keys().any(|known| known == *key)) {
+    let (own, others) = if http { (OF_HTTP, OF_PROGRAM) } else { (OF_PROGRAM, OF_HTTP) };
+    if let Some(key) = others.iter().find(|key| given(key).is_some()) {
+        let (is, not) = if http { ("http", "stdio") } else { ("stdio", "http") };
+        return wrong(format!("`{key}` is for the transport \"{not}\", and this one is \"{is}\""));
+    }
+    let keys = || KEYS.iter().chain(own).chain(more).copied();
+    if let Some(key) = entry.keys().find(|key| !keys().any(|known| known == *key) && !others.contains(&key.as_str())) {
         return wrong(match nearest(key, keys()) {
             Some(near) => format!("unknown key `{key}`, did you mean `{near}`?"),
             None => format!("unknown key `{key}`; there are {}", keys().collect::<Vec<_>>().join(", ")),
         });
+    }
+    let version = match given("protocol_version") {
+        None => None,
+        Some(Json::String(version)) if !version.trim().is_empty() => Some(version.clone()),
+        Some(_) => return wrong("`protocol_version` must be a string such as \"2025-11-25\"".to_owned()),
+    };
+    let timeout_ms = match given("timeout") {
+        None => None,
+        Some(value) => match value.as_f64().filter(|seconds| (0.001..1e9).contains(seconds)) {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "in range as just checked"
+            )]
+            Some(seconds) => Some((seconds * 1000.0) as u64),
+            None => {
+                return wrong("`timeout` must be a duration or a number of seconds above 0".to_owned());
+            }
+        },
+    };
+    let named = |reach: Reach| Ok(Server { name: name.to_owned(), reach, timeout_ms, version });
+    if http {
+        let is_address = |url: &str| ["http://", "https://"].iter().any(|scheme| url.starts_with(scheme));
+        let url = given("url").and_then(Json::as_str).filter(|url| is_address(url));
+        let Some(url) = url else {
+            return wrong("`url` must be an address with http:// or https://".to_owned());
+        };
+        let token = match given("auth_token") {
+            None => None,
+            Some(Json::String(token)) if is_token(token) => Some(token.clone()),
+            Some(_) => return wrong("`auth_token` must be a string of plain letters and signs".to_owned()),
+        };
+        return named(Reach::Http { url: url.to_owned(), token });
     }
     let texts = |value: &Json| -> Option<Vec<String>> {
         value.as_array()?.iter().map(|item| item.as_str().map(str::to_owned)).collect()
@@ -144,21 +257,12 @@ fn server(entry: &Map<String, Json>, place: &str, more: &[&str]) -> Result<Serve
         Some(Json::String(folder)) if !folder.trim().is_empty() => Some(folder.clone()),
         Some(_) => return wrong("`cwd` must be a path".to_owned()),
     };
-    let timeout_ms = match given("timeout") {
-        None => None,
-        Some(value) => match value.as_f64().filter(|seconds| (0.001..1e9).contains(seconds)) {
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "in range as just checked"
-            )]
-            Some(seconds) => Some((seconds * 1000.0) as u64),
-            None => {
-                return wrong("`timeout` must be a duration or a number of seconds above 0".to_owned());
-            }
-        },
-    };
-    Ok(Server { name: name.to_owned(), command, env, cwd, timeout_ms })
+    named(Reach::Program(Program { command, env, cwd }))
+}
+
+/// What may stand behind `Bearer` in a header.
+fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// Reads an answer to a request: what it gives, or the server's refusal.
@@ -310,9 +414,18 @@ mod tests {
             {"name": "b", "command": "x", "transport": "stdio", "cwd": "/tmp"},
         ])));
         let read = read.expect("valid");
-        assert_eq!(read[0].command, ["x", "y", "z"]);
-        assert_eq!(read[0].env, [("K".to_owned(), "v".to_owned()), ("N".to_owned(), "1".to_owned())]);
-        assert_eq!((read[0].timeout_ms, read[1].cwd.as_deref()), (Some(2000), Some("/tmp")));
+        let program = |server: &Server| match &server.reach {
+            Reach::Program(program) => program.clone(),
+            Reach::Http { url, .. } => panic!("{url}"),
+        };
+        assert_eq!(program(&read[0]).command, ["x", "y", "z"]);
+        assert_eq!(program(&read[0]).env, [("K".to_owned(), "v".to_owned()), ("N".to_owned(), "1".to_owned())]);
+        assert_eq!((read[0].timeout_ms, program(&read[1]).cwd.as_deref()), (Some(2000), Some("/tmp")));
+        let read = servers(Some(&json!([{"name": "a", "url": "http://x/mcp", "auth_token": "t", "protocol_version": "2024-11-05"}])));
+        let read = read.expect("valid");
+        let token = Some("t".to_owned());
+        assert_eq!(read[0].reach, Reach::Http { url: "http://x/mcp".to_owned(), token });
+        assert_eq!(read[0].hello()["protocolVersion"], "2024-11-05");
         assert!(servers(Some(&json!([]))).expect("valid").is_empty());
         assert_eq!(problem(json!(3)), "agent_loop: `mcp_servers` must be a list of server config dicts");
         assert_eq!(problem(json!([3])), "agent_loop: each `mcp_servers` entry must be a dict");
@@ -325,9 +438,48 @@ mod tests {
         assert_eq!(problem(json!([{"name": "a", "command": []}])), command);
         let key = problem(json!([{"name": "a", "command": "x", "arg": []}]));
         assert_eq!(key, "agent_loop: MCP server `a`: unknown key `arg`, did you mean `args`?");
-        assert!(problem(json!([{"name": "a", "transport": "http", "url": "x"}])).contains("\"stdio\""));
+        let of = |mut more: Json| {
+            more["name"] = "a".into();
+            problem(json!([more])).replace("agent_loop: MCP server `a`: ", "")
+        };
+        for url in [json!("x"), json!(3), json!("ftp://x"), Json::Null] {
+            let told = of(json!({"transport": "http", "url": url}));
+            assert_eq!(told, "`url` must be an address with http:// or https://");
+        }
+        assert_eq!(
+            of(json!({"transport": "sse", "url": "http://x"})),
+            "`transport` must be \"stdio\" or \"http\", got string `sse`"
+        );
+        assert_eq!(
+            of(json!({"url": "http://x", "command": "x"})),
+            "`command` is for the transport \"stdio\", and this one is \"http\""
+        );
+        assert_eq!(
+            of(json!({"transport": "stdio", "command": "x", "url": "http://x"})),
+            "`url` is for the transport \"http\", and this one is \"stdio\""
+        );
+        assert!(of(json!({"url": "http://x", "client_id": "x"})).starts_with("`client_id`: signing in"));
+        assert!(of(json!({"url": "http://x", "auth_token": "a b"})).starts_with("`auth_token` must be"));
+        assert!(of(json!({"url": "http://x", "cwdd": "a"})).contains("unknown key `cwdd`"));
         assert!(problem(json!([{"name": "a", "command": "x", "timeout": -1}])).contains("`timeout`"));
         assert!(problem(json!([{"name": "a", "command": "x", "args": "y"}])).contains("`args`"));
+    }
+
+    #[test]
+    fn servers_of_a_project_start_late_and_end_at_once_unless_it_says_otherwise() {
+        let read = |more: Json| {
+            let mut table = json!({"name": "a", "command": "x"});
+            more.as_object().into_iter().flatten().for_each(|(key, value)| table[key.as_str()] = value.clone());
+            manifest_server(table.as_object().expect("a dict"))
+        };
+        let plain = read(json!({})).expect("valid");
+        assert_eq!((plain.lazy, plain.keep_alive_ms, plain.card), (true, 0, None));
+        let more = read(json!({"lazy": false, "keep_alive_ms": 500, "card": "c.json"})).expect("valid");
+        assert_eq!((more.lazy, more.keep_alive_ms, more.card.as_deref()), (false, 500, Some("c.json")));
+        for (key, value) in [("lazy", json!("no")), ("keep_alive_ms", json!(-1)), ("card", json!(3))] {
+            let told = read(json!({key: value})).expect_err("wrong");
+            assert!(told.starts_with(&format!("MCP server `a`: `{key}` must be ")), "{told}");
+        }
     }
 
     #[test]

@@ -103,6 +103,7 @@ async fn run(program: &Program, prepared: Prepared, name: &str, interrupt: &Inte
         eprintln!("error: {}", harn_syntax::printable(&why));
         return 1;
     }
+    harn_runtime::start_servers(&prepared.vm).await;
     let (instance, functions) = prepared.instance(program.text());
     let vm = instance.vm().clone();
     let ended = |error| told(program.end(&vm, &harn_vm::Outcome { result: Err(error) }));

@@ -537,6 +537,7 @@ impl Prepared {
     pub(crate) async fn run(&self, entry: Option<&str>, task: Value) -> Result<harn_vm::Outcome, String> {
         if !self.hooked.replace(true) {
             harn_runtime::install_manifest_hooks(&self.vm, &self.dir).await?;
+            harn_runtime::start_servers(&self.vm).await;
         }
         Ok(self.loaded.run(&self.vm, entry, &[("task", task), ("project", self.project.clone())]).await)
     }

@@ -476,7 +476,9 @@ println(read_file("asked.log").split("\n").filter({ l -> l == "initialize" }).co
 #[test]
 fn a_manifest_that_is_wrong_is_told_when_a_server_is_needed() {
     for (more, problem) in [
-        ("url = \"http://x\"\n", "MCP server `demo`: only the transport \"stdio\" is available"),
+        ("url = \"http://x\"\n", "MCP server `demo`: `command` is for the transport \"stdio\", and this one is \"http\""),
+        ("lazy = \"no\"\n", "MCP server `demo`: `lazy` must be a bool"),
+        ("keep_alive_ms = -1\n", "MCP server `demo`: `keep_alive_ms` must be a number of milliseconds"),
         ("comand = 3\n", "MCP server `demo`: unknown key `comand`, did you mean `command`?"),
         ("\n[[mcp]]\nname = \"demo\"\ncommand = \"x\"\n", "two [[mcp]] tables are named `demo`"),
         ("\n[[mcp]]\ncommand = \"x\"\n", "every `[[mcp]]` table requires a non-empty `name`"),
@@ -540,4 +542,332 @@ println(read_file("asked.log").split("\n").filter({ l -> l == "initialize" }).co
         true\n[]\n[lost]\n3\n";
     assert_eq!((ran.code, ran.out.as_str()), (0, expected), "{}", ran.shown());
     assert!(ran.err.contains("skill `broken`: server `nobody` is not bound: "), "{}", ran.shown());
+}
+
+/// Waits in a program until something holds.
+const UNTIL: &str = r#"
+fn until(holds) {
+  var left = 2000
+  while !holds() && left > 0 {
+    sleep(5ms)
+    left = left - 1
+  }
+  holds()
+}
+"#;
+
+#[test]
+fn a_server_runs_on_for_its_time_when_nobody_needs_it() {
+    let place = project("keep_alive_ms = 300\n");
+    let program = r#"
+let a = mcp_ensure_active("demo")
+mcp_release("demo")
+println(mcp_registry_status())
+// Whoever needs it soon finds it running.
+let b = mcp_ensure_active("demo")
+println("${a == b} ${mcp_call(b, "add", {a: 2, b: 3})}")
+mcp_release("demo")
+println(until({ -> !mcp_registry_status()[0].active }))
+println(try { mcp_call(b, "none") } catch (e) { e })
+println(mcp_call(mcp_ensure_active("demo"), "add", {a: 1, b: 1}))
+println(read_file("asked.log").split("\n").filter({ l -> l == "initialize" }).count())
+"#;
+    let ran = run_in(place.path(), &format!("{UNTIL}{program}"), &[]);
+    let expected = "[{active: true, name: demo, references: 0}]\ntrue 5\ntrue\nMCP client is disconnected\n2\n2\n";
+    assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, expected, ""), "{}", ran.shown());
+}
+
+#[test]
+fn a_server_that_is_used_meanwhile_does_not_end() {
+    let place = project("keep_alive_ms = 50\n");
+    let program = r#"
+let a = mcp_ensure_active("demo")
+for i in 1 to 5 {
+  mcp_release("demo")
+  sleep(10ms)
+  mcp_ensure_active("demo")
+}
+sleep(120ms)
+println("${mcp_call(a, "add", {a: 2, b: 3})} ${mcp_registry_status()[0].references}")
+mcp_release("demo")
+println(until({ -> !mcp_registry_status()[0].active }))
+"#;
+    let ran = run_in(place.path(), &format!("{UNTIL}{program}"), &[]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "5 1\ntrue\n"), "{}", ran.shown());
+}
+
+#[test]
+fn a_server_that_is_not_lazy_starts_with_the_program() {
+    let place = project("lazy = false\n");
+    let ran = run_in(
+        place.path(),
+        r#"
+println(read_file("asked.log").split("\n").contains("initialize"))
+println(mcp_registry_status())
+let a = mcp_ensure_active("demo")
+mcp_release("demo")
+mcp_release("demo")
+println("${mcp_call(a, "add", {a: 2, b: 3})} ${mcp_registry_status()}")
+"#,
+        &[],
+    );
+    let expected = "true\n[{active: true, name: demo, references: 0}]\n5 [{active: true, name: demo, references: 0}]\n";
+    assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, expected, ""), "{}", ran.shown());
+    // Lazy ones wait.
+    let ran = run_in(project("").path(), "println(file_exists(\"asked.log\"))", &[]);
+    assert_eq!(ran.out, "false\n", "{}", ran.shown());
+    // One that does not start is told, and the program goes on.
+    let place = folder(&[("harn.toml", "[[mcp]]\nname = \"gone\"\ncommand = \"/no/such/server\"\nlazy = false\n")]);
+    let ran = run_in(place.path(), "println(\"on\")", &[]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "on\n"), "{}", ran.shown());
+    assert!(ran.err.contains("[harn] warning: MCP server 'gone' does not start: "), "{}", ran.shown());
+}
+
+/// A server over HTTP on this machine: how it behaves says the path. What it gets is told to whoever listens.
+struct Remote {
+    port: u16,
+    heard: std::sync::Arc<std::sync::Mutex<Vec<String>>>,
+}
+
+impl Remote {
+    fn start() -> Remote {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let heard = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+        let log = heard.clone();
+        std::thread::spawn(move || {
+            for socket in listener.incoming().flatten() {
+                let log = log.clone();
+                std::thread::spawn(move || while Remote::serve(&socket, &log).is_some() {});
+            }
+        });
+        Remote { port, heard }
+    }
+
+    /// Takes one request of a connection; nothing when it is over.
+    fn serve(socket: &std::net::TcpStream, log: &std::sync::Mutex<Vec<String>>) -> Option<()> {
+        use std::io::{BufRead, BufReader, Read, Write};
+        let mut input = BufReader::new(socket);
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            if input.read_line(&mut head).ok()? == 0 {
+                return None;
+            }
+        }
+        let header = |name: &str| {
+            let line = head.lines().find(|line| line.to_lowercase().starts_with(&format!("{name}:")))?;
+            Some(line.split_once(':')?.1.trim().to_owned())
+        };
+        let mut body = vec![0; header("content-length")?.parse().ok()?];
+        input.read_exact(&mut body).ok()?;
+        let message: serde_json::Value = serde_json::from_slice(&body).ok()?;
+        let path = head.split(' ').nth(1)?.to_owned();
+        let method = message["method"].as_str().unwrap_or("answer").to_owned();
+        let known = ["mcp-session-id", "mcp-protocol-version", "authorization"];
+        let known: Vec<String> = known.iter().filter_map(|name| Some(format!("{name}={}", header(name)?))).collect();
+        log.lock().unwrap().push(format!("{path} {method} {}", known.join(" ")));
+        let id = message["id"].clone();
+        let answer = |result: serde_json::Value| serde_json::json!({"jsonrpc": "2.0", "id": id, "result": result});
+        let said = match method.as_str() {
+            "initialize" => answer(serde_json::json!({"protocolVersion": "2025-06-18", "serverInfo": {"name": "far"}})),
+            "tools/list" => answer(serde_json::json!({"tools": [{"name": "add", "inputSchema": {
+                "type": "object", "required": ["a", "b"],
+                "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
+            }}]})),
+            "tools/call" => {
+                let a = &message["params"]["arguments"];
+                let sum = a["a"].as_i64().unwrap_or(0) + a["b"].as_i64().unwrap_or(0);
+                answer(serde_json::json!({"content": [{"type": "text", "text": sum.to_string()}]}))
+            }
+            _ => serde_json::Value::Null,
+        };
+        let plain = |status: &str, kind: &str, more: &str, body: &str| {
+            let length = body.len();
+            format!("HTTP/1.1 {status}\r\ncontent-type: {kind}\r\n{more}content-length: {length}\r\n\r\n{body}")
+        };
+        let json = |more: &str, body: &str| plain("200 OK", "application/json", more, body);
+        let events = |body: &str| plain("200 OK", "text/event-stream", "", body);
+        let (asked, said) = (method == "tools/call", said.to_string());
+        let reply = match path.as_str() {
+            _ if id.is_null() || method == "answer" => "HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n".to_owned(),
+            "/session" => json("mcp-session-id: s-1\r\n", &said),
+            "/events" => events(&format!(
+                ": hello\n\ndata: {{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\"}}\n\nevent: message\r\ndata: {said}\r\n\r\n"
+            )),
+            "/asks" if asked => events(&format!(
+                "data: {{\"id\":\"p\",\"method\":\"ping\"}}\n\ndata: {{\"id\":7,\"method\":\"roots/list\"}}\n\ndata: [1]\n\ndata: nonsense\n\n\
+                 data: {{\"id\":99,\"result\":{{}}}}\n\ndata: {said}\n\n"
+            )),
+            "/lasting" if asked => {
+                // It answers and keeps the stream open.
+                let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+                let event = format!("data: {said}\n\n");
+                let mut output = socket;
+                let _ = write!(output, "{head}{:x}\r\n{event}\r\n", event.len());
+                let _ = output.flush();
+                let mut rest = Vec::new();
+                let _ = input.read_to_end(&mut rest);
+                return None;
+            }
+            "/silent" if asked => {
+                let mut rest = Vec::new();
+                let _ = input.read_to_end(&mut rest);
+                return None;
+            }
+            "/dripping" if asked => {
+                let mut output = socket;
+                let _ = write!(output, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n");
+                while write!(output, "3\r\n: x\r\n").and_then(|()| output.flush()).is_ok() {
+                    std::thread::sleep(std::time::Duration::from_millis(5));
+                }
+                return None;
+            }
+            "/huge" if asked => {
+                let mut output = socket;
+                let _ = write!(output, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: ");
+                while output.write_all(&[b'x'; 1 << 16]).is_ok() {}
+                return None;
+            }
+            "/breaks" if asked => {
+                let mut output = socket;
+                let _ = write!(output, "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 900\r\n\r\n{{\"id\"");
+                let _ = socket.shutdown(std::net::Shutdown::Both);
+                return None;
+            }
+            "/ends" if asked => events("data: {\"method\":\"notifications/x\"}\n\n"),
+            "/other" if asked => json("", "{\"jsonrpc\":\"2.0\",\"id\":12345,\"result\":{}}"),
+            "/page" if asked => plain("200 OK", "text/html", "", "<html>hello</html>"),
+            "/elsewhere" if asked => plain("307 Temporary Redirect", "text/plain", "location: http://127.0.0.1:1/\r\n", ""),
+            "/locked" => plain("401 Unauthorized", "text/plain", "", "no"),
+            "/down" if asked => plain("503 Service Unavailable", "text/plain", "", "later"),
+            "/forgets" if asked => plain("404 Not Found", "text/plain", "", "who?"),
+            "/forgets" => json("mcp-session-id: s-2\r\n", &said),
+            "/refuses" if asked => json("", &format!("{{\"id\":{id},\"error\":{{\"code\":-5,\"message\":\"no\\u0007 way\"}}}}")),
+            _ => json("", &said),
+        };
+        let mut output = socket;
+        output.write_all(reply.as_bytes()).ok()
+    }
+
+    fn heard(&self) -> Vec<String> {
+        self.heard.lock().unwrap().clone()
+    }
+}
+
+/// A loop that calls the tool of a server over HTTP once, and what the model is told of it.
+fn call_over_http(remote: &Remote, path: &str, more: &str) -> Ran {
+    let program = format!(
+        r#"
+llm_mock({{tool_calls: [{{name: "far__add", arguments: {{a: 2, b: 3}}}}]}})
+llm_mock({{text: "Done."}})
+try {{
+  let r = agent_loop("x", nil, {{provider: "mock", mcp_servers: [{{name: "far", url: "http://127.0.0.1:{}{path}"{more}}}]}})
+  let told = r.transcript.messages[2].content
+  println(told.split("\n").filter({{ l -> !l.starts_with("<") && !l.starts_with("[") }}).join("|"))
+}} catch e {{ println("thrown: ${{e}}") }}
+"#,
+        remote.port
+    );
+    run_in(folder(&[]).path(), &program, &[])
+}
+
+#[test]
+fn servers_over_http_are_asked_as_others_are() {
+    let remote = Remote::start();
+    for path in ["/plain", "/session", "/events", "/asks", "/lasting"] {
+        let ran = call_over_http(&remote, path, ", auth_token: \"t-1\"");
+        assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "5\n", ""), "{path}: {}", ran.shown());
+    }
+    let heard = remote.heard();
+    let of = |path: &str| -> Vec<&str> {
+        heard.iter().filter_map(|line| line.strip_prefix(path)?.strip_prefix(' ')).collect()
+    };
+    assert_eq!(
+        of("/session"),
+        [
+            "initialize mcp-protocol-version=2025-11-25 authorization=Bearer t-1",
+            "notifications/initialized mcp-session-id=s-1 mcp-protocol-version=2025-06-18 authorization=Bearer t-1",
+            "tools/list mcp-session-id=s-1 mcp-protocol-version=2025-06-18 authorization=Bearer t-1",
+            "tools/call mcp-session-id=s-1 mcp-protocol-version=2025-06-18 authorization=Bearer t-1",
+        ]
+    );
+    assert_eq!(of("/asks").iter().filter(|line| line.starts_with("answer")).count(), 2, "{heard:?}");
+}
+
+#[test]
+fn servers_over_http_that_fail_are_errors() {
+    let remote = Remote::start();
+    let port = remote.port;
+    for (path, told) in [
+        ("/silent", "MCP server 'far' at http://127.0.0.1:PORT/silent: "),
+        ("/dripping", "MCP server 'far' at http://127.0.0.1:PORT/dripping: "),
+        ("/huge", "MCP server 'far'"),
+        ("/breaks", "MCP server 'far' at http://127.0.0.1:PORT/breaks: "),
+        ("/ends", "MCP server 'far' ended its reply without an answer to tools/call"),
+        ("/other", "MCP server 'far' sent no answer to tools/call"),
+        ("/page", "MCP server 'far' sent no answer to tools/call"),
+        ("/elsewhere", "MCP server 'far' answered with status 307 (it sends elsewhere; name the address that it leads to)"),
+        ("/down", "MCP server 'far' answered with status 503"),
+        ("/forgets", "MCP server 'far' answered with status 404 (it has forgotten this connection)"),
+        ("/refuses", "MCP error (-5): no way"),
+    ] {
+        let timeout = if ["/silent", "/dripping"].contains(&path) { ", timeout: 400ms" } else { "" };
+        let ran = call_over_http(&remote, path, timeout);
+        let told = told.replace("PORT", &port.to_string());
+        assert!(ran.out.contains(&told), "{path}: {}", ran.shown());
+        assert_eq!(ran.code, 0, "{path}: {}", ran.shown());
+    }
+    let ran = call_over_http(&remote, "/locked", "");
+    assert_eq!(
+        ran.out,
+        "thrown: agent_loop: MCP server `far`: MCP server 'far' answered with status 401 (it wants another `auth_token`)\n"
+    );
+    // Nobody is there.
+    let ran = run_in(
+        folder(&[]).path(),
+        r#"println(try { agent_loop("x", nil, {provider: "mock", mcp_servers: [{name: "far", url: "http://127.0.0.1:1/"}]}) } catch e { e })"#,
+        &[],
+    );
+    assert!(ran.out.contains("MCP server 'far' at http://127.0.0.1:1/: "), "{}", ran.shown());
+}
+
+#[test]
+fn a_policy_holds_for_servers_over_http() {
+    let remote = Remote::start();
+    let program = format!(
+        r#"
+let options = {{provider: "mock", mcp_servers: [{{name: "far", url: "http://127.0.0.1:{}/plain"}}]}}
+tool inner() -> string {{
+  description "Runs a loop with a server"
+  try {{ agent_loop("x", nil, options).status }} catch e {{ "${{e}}" }}
+}}
+llm_mock({{tool_calls: [{{name: "inner", arguments: {{}}}}]}})
+llm_mock({{text: "Done."}})
+let r = agent_loop("x", nil, {{provider: "mock", tools: inner, policy: {{side_effect_level: "process_exec"}}}})
+println(r.transcript.messages[2].content)
+"#,
+        remote.port
+    );
+    let ran = run_in(folder(&[]).path(), &program, &[]);
+    assert!(ran.out.contains("exceeds"), "{}", ran.shown());
+    assert_eq!(remote.heard(), [""; 0], "{}", ran.shown());
+}
+
+#[test]
+fn a_server_over_http_of_the_manifest_and_a_durable_run() {
+    let remote = Remote::start();
+    let manifest = format!("[[mcp]]\nname = \"far\"\ntransport = \"http\"\nurl = \"http://127.0.0.1:{}/session\"\n", remote.port);
+    let place = folder(&[("harn.toml", &manifest)]);
+    let program = r#"
+let far = mcp_ensure_active("far")
+println("${mcp_server_info(far)} ${mcp_call(far, "add", {a: 20, b: 3})}")
+"#;
+    let ran = run_in(place.path(), program, &["--durable", "--run-id", "r1"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "{connected: true, name: far} 23\n"), "{}", ran.shown());
+    let asked = remote.heard().len();
+    let mut replay = command(&["replay", "r1"]);
+    replay.current_dir(place.path());
+    let again = finish(replay, b"");
+    assert_eq!(again.out, ran.out, "{}", again.shown());
+    assert_eq!(remote.heard().len(), asked, "{:?}", remote.heard());
 }

@@ -63,6 +63,7 @@ mod llm_replay;
 mod llm_tables;
 mod mailbox;
 mod mcp;
+mod mcp_http;
 mod mcp_project;
 mod mcp_server;
 mod option_check;
@@ -99,7 +100,7 @@ pub use listing::{check_provider, describe_model, list_models, list_providers, m
 pub use llm_embedder::{llm_runtime, llm_runtime_at};
 pub use llm_replay::ModelTraffic;
 pub use llm_tables::{LlmConfigProblem, llm_config_problems};
-pub use mcp_project::{install_servers, project_servers};
+pub use mcp_project::{install_servers, project_servers, start_servers};
 pub use mcp_server::{McpProblem, McpServer};
 pub use option_check::{own as own_options, wrong_options};
 pub use rehearsal::{SentCall, rehearse_calls};

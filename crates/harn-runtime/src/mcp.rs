@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-use harn_agent::mcp::{self, MAX_TOOLS, Server};
+use harn_agent::mcp::{self, MAX_TOOLS, Program, Reach, Server};
 use harn_system::{Command, Peer, PeerRequest, System, SystemExt, Uncertain};
 use harn_value::{Data as Json, data::Map, json};
 use harn_value::{Dict, Foreign, Ref, Value};
@@ -14,26 +14,31 @@ use harn_vm::{Cx, Error, ErrorKind, Result};
 use crate::command_policy::CommandPolicies;
 use crate::convert::{entry, from_json, thrown, to_json, told};
 use crate::llm_embedder::new_id;
+use crate::mcp_http::{Link, Manner};
 
 /// How long an answer may take when nothing else is said.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The largest message of a server: 16 MiB.
-const MAX_MESSAGE: u64 = 16 << 20;
+pub(crate) const MAX_MESSAGE: u64 = 16 << 20;
 
 /// Most pages of a list.
 const MAX_PAGES: usize = 100;
 
 /// A connection to a server. The server ends with the last value that refers to it.
 pub(crate) struct Client {
-    peer: Peer,
-    /// The program, as errors name it.
-    program: String,
+    way: Way,
     timeout: Duration,
     /// Its name: what it was called, else what it says of itself.
     name: RefCell<String>,
     left: Cell<bool>,
     system: Rc<dyn System>,
+}
+
+/// How a server is reached.
+enum Way {
+    Program(Peer),
+    Http(Link),
 }
 
 impl Foreign for Client {
@@ -65,15 +70,16 @@ impl Client {
     /// The server cannot be started or does not answer; a policy forbids it.
     pub(crate) async fn connect(cx: &Cx, what: &str, server: &Server) -> Result<Client> {
         let policies = CommandPolicies::of(cx);
-        if policies.chain(cx).is_empty() {
-            return Client::open(cx, what, server).await;
-        }
+        let program = match &server.reach {
+            Reach::Program(program) if !policies.chain(cx).is_empty() => program,
+            _ => return Client::open(cx, what, server).await,
+        };
         // A server is a program: whoever decides about commands decides about it.
-        let argv: Vec<Value> = server.command.iter().map(|part| Value::str(part)).collect();
+        let argv: Vec<Value> = program.command.iter().map(|part| Value::str(part)).collect();
         let mut request = Dict::new();
         request.insert("mode", "argv");
         request.insert("argv", argv);
-        request.insert("cwd", folder(cx, server).display().to_string());
+        request.insert("cwd", folder(cx, program).display().to_string());
         let opened = RefCell::new(None);
         let to = &opened;
         let start = Box::new(move |request: Ref<Dict>| -> harn_stdlib::Later<'_> {
@@ -82,7 +88,9 @@ impl Client {
                 let part = |part: &Json| part.as_str().map(str::to_owned);
                 let argv = request["argv"].as_array().into_iter().flatten().filter_map(part).collect();
                 let cwd = part(&request["cwd"]);
-                let server = Server { command: argv, cwd, ..server.clone() };
+                let env = program.env.clone();
+                let reach = Reach::Program(Program { command: argv, env, cwd });
+                let server = Server { reach, ..server.clone() };
                 *to.borrow_mut() = Some(Client::open(cx, what, &server).await?);
                 Ok(from_json(&json!({"stdout": "", "stderr": "", "success": true})))
             })
@@ -94,20 +102,26 @@ impl Client {
     }
 
     async fn open(cx: &Cx, what: &str, server: &Server) -> Result<Client> {
-        let Some((program, arguments)) = server.command.split_first() else {
-            return Err(thrown(format!("{what}: command is required")));
-        };
-        let env = server.env.iter().map(|(name, value)| (name.clone(), Some(value.clone())));
-        let command = Command {
-            arguments: arguments.to_vec(),
-            dir: Some(folder(cx, server)),
-            env: env.collect(),
-            max_output: MAX_MESSAGE,
-            ..Command::new(program)
+        let way = match &server.reach {
+            Reach::Http { url, token } => Way::Http(Link::new(url, token.as_deref(), server.hello())),
+            Reach::Program(asked) => {
+                let Some((program, arguments)) = asked.command.split_first() else {
+                    return Err(thrown(format!("{what}: command is required")));
+                };
+                let env = asked.env.iter().map(|(name, value)| (name.clone(), Some(value.clone())));
+                let command = Command {
+                    arguments: arguments.to_vec(),
+                    dir: Some(folder(cx, asked)),
+                    env: env.collect(),
+                    max_output: MAX_MESSAGE,
+                    ..Command::new(program)
+                };
+                let id = format!("mcp_{}", new_id(cx.vm()));
+                Way::Program(Peer { id, command, hello: server.hello().to_string() })
+            }
         };
         let client = Client {
-            peer: Peer { id: format!("mcp_{}", new_id(cx.vm())), command, hello: mcp::hello().to_string() },
-            program: program.clone(),
+            way,
             timeout: server.timeout_ms.map_or(PATIENCE, Duration::from_millis),
             name: RefCell::new(server.name.clone()),
             left: Cell::new(false),
@@ -116,7 +130,8 @@ impl Client {
         let hello = client.ask_as(cx, "initialize", json!({}), Uncertain::Retry).await?;
         let named = hello["serverInfo"]["name"].as_str().filter(|name| !name.trim().is_empty());
         if client.name.borrow().is_empty() {
-            *client.name.borrow_mut() = named.unwrap_or(program).to_owned();
+            let name = named.map_or_else(|| client.shown_name(), str::to_owned);
+            *client.name.borrow_mut() = name;
         }
         Ok(client)
     }
@@ -133,8 +148,10 @@ impl Client {
 
     /// Ends the connection.
     pub(crate) fn leave(&self) {
-        if !self.left.replace(true) {
-            self.system.leave_peer(&self.peer.id);
+        if !self.left.replace(true)
+            && let Way::Program(peer) = &self.way
+        {
+            self.system.leave_peer(&peer.id);
         }
     }
 
@@ -150,14 +167,38 @@ impl Client {
         if self.left.get() {
             return Err(thrown("MCP client is disconnected"));
         }
+        let answer = match &self.way {
+            Way::Program(peer) => self.ask_program(cx, peer, method, &params, uncertain).await?,
+            Way::Http(link) => {
+                let (name, manner) = (self.shown_name(), Manner { timeout: self.timeout, uncertain });
+                match method {
+                    "initialize" => link.greet(cx, &name, manner).await?,
+                    _ => link.ask(cx, &name, method, params, manner).await?,
+                }
+            }
+        };
+        mcp::answer(&answer).map_err(|problem| match problem.starts_with("MCP error") {
+            true => thrown(problem),
+            false => thrown(format!("MCP server '{}' sent {problem}", self.shown_name())),
+        })
+    }
+
+    async fn ask_program(
+        &self,
+        cx: &Cx,
+        peer: &Peer,
+        method: &str,
+        params: &Json,
+        uncertain: Uncertain,
+    ) -> Result<Vec<u8>> {
         let request = PeerRequest {
-            peer: self.peer.clone(),
+            peer: peer.clone(),
             method: method.to_owned(),
             params: params.to_string(),
             timeout: self.timeout,
             uncertain,
         };
-        let answer = cx.system().ask_peer(request).await.map_err(|error| {
+        cx.system().ask_peer(request).await.map_err(|error| {
             if let Some(refused) = cx.refusal(&error) {
                 return refused;
             }
@@ -168,18 +209,18 @@ impl Client {
                 std::io::ErrorKind::BrokenPipe | std::io::ErrorKind::TimedOut => {
                     thrown(format!("MCP server '{}': {error}", self.shown_name()))
                 }
-                _ => thrown(format!("mcp_connect: failed to spawn '{}': {error}", self.program)),
+                _ => thrown(format!("mcp_connect: failed to spawn '{}': {error}", peer.command.program)),
             }
-        })?;
-        mcp::answer(&answer).map_err(|problem| match problem.starts_with("MCP error") {
-            true => thrown(problem),
-            false => thrown(format!("MCP server '{}' sent {problem}", self.shown_name())),
         })
     }
 
     fn shown_name(&self) -> String {
         let name = self.name.borrow();
-        if name.is_empty() { self.program.clone() } else { name.clone() }
+        match &self.way {
+            _ if !name.is_empty() => name.clone(),
+            Way::Program(peer) => peer.command.program.clone(),
+            Way::Http(link) => link.url().to_owned(),
+        }
     }
 
     /// Calls a tool.
@@ -245,9 +286,9 @@ impl Client {
     }
 }
 
-fn folder(cx: &Cx, server: &Server) -> PathBuf {
+fn folder(cx: &Cx, program: &Program) -> PathBuf {
     let work = cx.system().work_dir();
-    server.cwd.as_ref().map_or(work.clone(), |folder| work.join(folder))
+    program.cwd.as_ref().map_or(work.clone(), |folder| work.join(folder))
 }
 
 /// The servers of a loop, which end with it.

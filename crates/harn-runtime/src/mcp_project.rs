@@ -4,13 +4,15 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::Duration;
 
-use harn_agent::mcp::{self, Server};
+use harn_agent::mcp::{self, OfProject, Reach};
 use harn_front::Through;
 use harn_system::SystemExt;
 use harn_value::Value;
 use harn_value::{Data as Json, data::Map, json};
 use harn_vm::{Cx, Result, Vm};
+use tokio::sync::Notify;
 
 use crate::convert::{from_json, thrown, to_json, told};
 use crate::mcp::Client;
@@ -31,7 +33,18 @@ struct Running {
     client: Value,
     /// How many need it.
     users: usize,
+    /// Whether it runs as long as the program.
+    stays: bool,
+    /// How long it runs on when nobody needs it.
+    keep_alive: Duration,
+    /// How often nobody has needed it any more.
+    rests: u64,
+    /// Rings when it is needed no more, or has ended.
+    bell: Rc<Notify>,
 }
+
+/// The hidden builtin that ends a server some time after its last use.
+const KEEPER: &str = "__mcp_keeper";
 
 /// Says where the project of a program is, before it runs: `folder` is that of the program.
 pub fn install_servers(vm: &Rc<Vm>, folder: &Path) {
@@ -51,10 +64,28 @@ pub fn project_servers(vm: &Rc<Vm>, folder: &Path) -> std::result::Result<Vec<St
     Ok(named.into_iter().map(|known| known.server.name).collect())
 }
 
-/// A table `[[mcp]]`.
-struct Named {
-    server: Server,
-    card: Option<String>,
+/// Starts the servers of the project that are not `lazy`, which run as long as the program. What goes wrong is told on standard
+/// error: whoever needs a server tries again, and gets the error.
+pub async fn start_servers(vm: &Rc<Vm>) {
+    let servers = vm.extension::<ProjectServers>();
+    let warn = |text: String| vm.system().write_err(&format!("[harn] warning: {text}\n"));
+    let all = match servers.named(vm) {
+        Ok(all) => all,
+        Err(why) => return warn(why),
+    };
+    for known in all.into_iter().filter(|known| !known.lazy) {
+        let name = known.server.name;
+        let text = format!("mcp_ensure_active({})\n", Json::from(name.as_str()));
+        let source = harn_vm::Source { name: "harn.toml".to_owned(), text, dir: PathBuf::new() };
+        let started = match harn_vm::load(vm, &source) {
+            Ok(program) => program.run(vm, None, &[]).await.result.map_err(|error| error.uncaught_text()),
+            Err(error) => Err(error.canonical(&source.text)),
+        };
+        match started {
+            Ok(_) => servers.let_stay(&name),
+            Err(why) => warn(format!("MCP server '{name}' does not start: {why}")),
+        }
+    }
 }
 
 impl ProjectServers {
@@ -63,7 +94,7 @@ impl ProjectServers {
     }
 
     /// What the manifest names.
-    fn named(&self, vm: &Vm) -> std::result::Result<Vec<Named>, String> {
+    fn named(&self, vm: &Vm) -> std::result::Result<Vec<OfProject>, String> {
         let Some(root) = self.root.borrow().clone() else { return Ok(Vec::new()) };
         let path = root.join("harn.toml");
         let Ok(text) = vm.system().read_text(&path, harn_front::MAX_BYTES) else { return Ok(Vec::new()) };
@@ -74,26 +105,28 @@ impl ProjectServers {
             Some(toml::Value::Array(list)) => list,
             Some(_) => return Err(wrong(&"mcp must be an array of tables: [[mcp]]")),
         };
-        let mut out: Vec<Named> = Vec::new();
+        let mut out: Vec<OfProject> = Vec::new();
         for table in list {
             let table: Map<String, Json> = serde_json::to_value(table)
                 .ok()
                 .and_then(|value| Json::from(value).as_object().cloned())
                 .unwrap_or_default();
-            let mut server = mcp::manifest_server(&table).map_err(|why| wrong(&why))?;
-            if out.iter().any(|known| known.server.name == server.name) {
-                return Err(wrong(&format!("two [[mcp]] tables are named `{}`", server.name)));
+            let mut named = mcp::manifest_server(&table).map_err(|why| wrong(&why))?;
+            let name = &named.server.name;
+            if out.iter().any(|known| known.server.name == *name) {
+                return Err(wrong(&format!("two [[mcp]] tables are named `{name}`")));
             }
             // Paths are those of the project, wherever its programs run.
-            let folder = server.cwd.take().map_or_else(|| root.clone(), |folder| root.join(folder));
-            server.cwd = Some(folder.display().to_string());
-            let card = table.get("card").and_then(Json::as_str).map(str::to_owned);
-            out.push(Named { server, card });
+            if let Reach::Program(program) = &mut named.server.reach {
+                let folder = program.cwd.take().map_or_else(|| root.clone(), |folder| root.join(folder));
+                program.cwd = Some(folder.display().to_string());
+            }
+            out.push(named);
         }
         Ok(out)
     }
 
-    fn known(&self, cx: &Cx, name: &str) -> Result<Option<Named>> {
+    fn known(&self, cx: &Cx, name: &str) -> Result<Option<OfProject>> {
         let named = self.named(cx.vm()).map_err(thrown)?;
         Ok(named.into_iter().find(|known| known.server.name == name))
     }
@@ -103,6 +136,7 @@ impl ProjectServers {
         let found = running.get_mut(name)?;
         if found.client.downcast::<Client>().is_none_or(Client::is_left) {
             // Somebody has ended it.
+            found.bell.notify_one();
             running.remove(name);
             return None;
         }
@@ -125,20 +159,78 @@ impl ProjectServers {
         if let Some(client) = self.running(name) {
             return Ok(Some(client));
         }
-        self.running.borrow_mut().insert(name.to_owned(), Running { client: client.clone(), users: 1 });
+        let running = Running {
+            client: client.clone(),
+            users: 1,
+            stays: false,
+            keep_alive: Duration::from_millis(named.keep_alive_ms),
+            rests: 0,
+            bell: Rc::default(),
+        };
+        let rests = !running.keep_alive.is_zero();
+        self.running.borrow_mut().insert(name.to_owned(), running);
+        if rests && let Some(keeper) = cx.vm().builtin(KEEPER) {
+            // It belongs to the program: who asked first may be gone long before.
+            cx.spawn_for(&cx.task().root_of(), &keeper.value(), vec![Value::str(name)]).detach();
+        }
         Ok(Some(client))
+    }
+
+    /// The server runs as long as the program, whoever gives it back.
+    fn let_stay(&self, name: &str) {
+        if let Some(found) = self.running.borrow_mut().get_mut(name) {
+            (found.stays, found.users) = (true, 0);
+        }
+    }
+
+    /// Waits until a server was needed no more for its time, and ends it. Nothing to wait for is left when it has ended before.
+    ///
+    /// # Errors
+    /// The running task is interrupted.
+    pub(crate) async fn keep(&self, cx: &Cx, name: &str) -> Result<()> {
+        let now = || {
+            let running = self.running.borrow();
+            let found = running.get(name).filter(|found| !found.stays)?;
+            Some((found.bell.clone(), found.users, found.rests, found.keep_alive))
+        };
+        let Some((own, ..)) = now() else { return Ok(()) };
+        while let Some((bell, users, rests, keep_alive)) = now().filter(|(bell, ..)| Rc::ptr_eq(bell, &own)) {
+            if users > 0 {
+                bell.notified().await;
+                continue;
+            }
+            cx.sleep(keep_alive).await?;
+            let same = |(bell, users, after, _): (Rc<Notify>, usize, u64, _)| {
+                users == 0 && after == rests && Rc::ptr_eq(&bell, &own)
+            };
+            if now().is_some_and(same) {
+                self.end(name);
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&self, name: &str) {
+        let gone = self.running.borrow_mut().remove(name);
+        if let Some(client) = gone.as_ref().and_then(|gone| gone.client.downcast::<Client>()) {
+            client.leave();
+        }
     }
 
     /// Needs a server no more; one that nobody needs ends.
     pub(crate) fn release(&self, name: &str) {
-        let mut running = self.running.borrow_mut();
-        let Some(found) = running.get_mut(name) else { return };
-        found.users -= 1;
-        if found.users == 0
-            && let Some(gone) = running.remove(name)
-            && let Some(client) = gone.client.downcast::<Client>()
-        {
-            client.leave();
+        let ends = {
+            let mut running = self.running.borrow_mut();
+            let Some(found) = running.get_mut(name).filter(|found| found.users > 0) else { return };
+            found.users -= 1;
+            if found.users == 0 {
+                found.rests += 1;
+                found.bell.notify_one();
+            }
+            found.users == 0 && !found.stays && found.keep_alive.is_zero()
+        };
+        if ends {
+            self.end(name);
         }
     }
 
@@ -146,9 +238,10 @@ impl ProjectServers {
     pub(crate) fn status(&self, cx: &Cx) -> Result<Value> {
         let named = self.named(cx.vm()).map_err(thrown)?;
         let running = self.running.borrow();
-        let of = |known: &Named| {
-            let users = running.get(&known.server.name).map_or(0, |found| found.users);
-            json!({"name": known.server.name, "active": users > 0, "references": users})
+        let of = |known: &OfProject| {
+            let found = running.get(&known.server.name);
+            let users = found.map_or(0, |found| found.users);
+            json!({"name": known.server.name, "active": found.is_some(), "references": users})
         };
         Ok(from_json(&named.iter().map(of).collect()))
     }

@@ -1,6 +1,6 @@
 //! Servers of the Model Context Protocol.
 
-use harn_agent::mcp::Server;
+use harn_agent::mcp::{Program, Reach, Server};
 use harn_system::Uncertain;
 use harn_value::{Data as Json, json};
 use harn_value::{Dict, Value};
@@ -35,7 +35,8 @@ builtins! {
         let given = given.map(|part| part.as_str().map(|part| part.to_string()));
         let parts = std::iter::once(Some(command)).chain(given);
         let command = parts.collect::<Option<Vec<_>>>().ok_or_else(wrong)?;
-        let server = Server { name: String::new(), command, env: Vec::new(), cwd: None, timeout_ms: None };
+        let reach = Reach::Program(Program { command, ..Program::default() });
+        let server = Server { name: String::new(), reach, timeout_ms: None, version: None };
         Value::foreign(Client::connect(&cx, "mcp_connect", &server).await?)
     }
 
@@ -157,7 +158,7 @@ builtins! {
     }
 
     /// Gives the client of a server that the manifest of the project names with `[[mcp]]`, and starts it when it does not run. It
-    /// runs until it was released as often as it was asked for.
+    /// runs until it was released as often as it was asked for, and as long behind that as its `keep_alive_ms` says.
     ///
     /// ```harn
     /// println(try { mcp_ensure_active("tracker") } catch (e) { e }) // -> mcp: no server named 'tracker' is registered (check harn.toml)
@@ -178,7 +179,8 @@ builtins! {
         Value::NIL
     }
 
-    /// Lists the servers that the manifest of the project names: `{name, active, references}`.
+    /// Lists the servers that the manifest of the project names: `{name, active, references}`. One that runs is active, whether or not
+    /// somebody needs it.
     ///
     /// ```harn
     /// println(mcp_registry_status()) // -> []
@@ -210,6 +212,12 @@ builtins! {
     Process fn mcp_disconnect(cx, client: Maybe as "mcp_client?") -> "nil" {
         let client = known("mcp_disconnect", "argument", &client)?;
         client.get()?.leave();
+        Value::NIL
+    }
+
+    /// What waits for a server of the project to be needed no more.
+    State async fn mcp_keeper = "__mcp_keeper"(cx, name: Value) -> "nil" {
+        ProjectServers::of(&cx).keep(&cx, &name.to_string()).await?;
         Value::NIL
     }
 }
