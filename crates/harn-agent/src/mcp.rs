@@ -182,7 +182,9 @@ fn server(entry: &Map<String, Json>, place: &str, more: &[&str]) -> Result<Serve
         return wrong(format!("`{key}` is for the transport \"{not}\", and this one is \"{is}\""));
     }
     let keys = || KEYS.iter().chain(own).chain(more).copied();
-    if let Some(key) = entry.keys().find(|key| !keys().any(|known| known == *key) && !others.contains(&key.as_str())) {
+    if let Some(key) =
+        entry.keys().find(|key| !keys().any(|known| known == *key) && !others.contains(&key.as_str()))
+    {
         return wrong(match nearest(key, keys()) {
             Some(near) => format!("unknown key `{key}`, did you mean `{near}`?"),
             None => format!("unknown key `{key}`; there are {}", keys().collect::<Vec<_>>().join(", ")),
@@ -419,9 +421,14 @@ mod tests {
             Reach::Http { url, .. } => panic!("{url}"),
         };
         assert_eq!(program(&read[0]).command, ["x", "y", "z"]);
-        assert_eq!(program(&read[0]).env, [("K".to_owned(), "v".to_owned()), ("N".to_owned(), "1".to_owned())]);
+        assert_eq!(
+            program(&read[0]).env,
+            [("K".to_owned(), "v".to_owned()), ("N".to_owned(), "1".to_owned())]
+        );
         assert_eq!((read[0].timeout_ms, program(&read[1]).cwd.as_deref()), (Some(2000), Some("/tmp")));
-        let read = servers(Some(&json!([{"name": "a", "url": "http://x/mcp", "auth_token": "t", "protocol_version": "2024-11-05"}])));
+        let read = servers(Some(
+            &json!([{"name": "a", "url": "http://x/mcp", "auth_token": "t", "protocol_version": "2024-11-05"}]),
+        ));
         let read = read.expect("valid");
         let token = Some("t".to_owned());
         assert_eq!(read[0].reach, Reach::Http { url: "http://x/mcp".to_owned(), token });
@@ -469,7 +476,10 @@ mod tests {
     fn servers_of_a_project_start_late_and_end_at_once_unless_it_says_otherwise() {
         let read = |more: Json| {
             let mut table = json!({"name": "a", "command": "x"});
-            more.as_object().into_iter().flatten().for_each(|(key, value)| table[key.as_str()] = value.clone());
+            more.as_object()
+                .into_iter()
+                .flatten()
+                .for_each(|(key, value)| table[key.as_str()] = value.clone());
             manifest_server(table.as_object().expect("a dict"))
         };
         let plain = read(json!({})).expect("valid");

@@ -200,6 +200,17 @@ pub struct Annotations {
 }
 
 impl Annotations {
+    /// What a call changes, as whoever approves of it is told.
+    pub(crate) fn mutation_class(&self) -> &'static str {
+        match self.kind.as_str() {
+            "read" | "search" | "think" | "fetch" => "read_only",
+            "edit" => "workspace_write",
+            "delete" | "move" => "destructive",
+            "execute" => "ambient_side_effect",
+            _ => "other",
+        }
+    }
+
     fn from_json(own: &Json, extra: Option<&Json>) -> Annotations {
         let field = |key: &str| extra.and_then(|e| e.get(key)).or_else(|| own.get(key));
         let text = |key: &str, default: &str| field(key).and_then(Json::as_str).unwrap_or(default).to_owned();

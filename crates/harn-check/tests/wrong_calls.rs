@@ -144,6 +144,14 @@ fn wrong_calls(entry: &'static Builtin, head: &str, literal: bool, calls: &mut V
         }
         let shape = signature::shape(parameter.ty).unwrap_or_default();
         let options: Vec<(&str, &str)> = signature::options(shape).collect();
+        for (given, option) in with_wrong_options(parameter.ty) {
+            let given = given.replacen('{', &format!("{{{}", beside(known.name, &given)), 1);
+            // Loops and calls have words of their own for what is theirs.
+            let names = if known.name == "agent_loop" { vec![option] } else { vec![name.clone(), option] };
+            let args: Vec<&str> =
+                fit.iter().enumerate().map(|(n, fit)| if n == at { &*given } else { *fit }).collect();
+            add(&args, names, None);
+        }
         let mut with = |given: String, names: Vec<String>| {
             let mut args: Vec<&str> = fit.iter().copied().take(at).collect();
             args.push(&given);
@@ -151,10 +159,6 @@ fn wrong_calls(entry: &'static Builtin, head: &str, literal: bool, calls: &mut V
         };
         for given in with_unknown_options(parameter.ty) {
             with(given, vec![name.clone(), "no_such_option".to_owned()]);
-        }
-        for (given, option) in with_wrong_options(parameter.ty) {
-            let given = given.replacen('{', &format!("{{{}", beside(known.name, &given)), 1);
-            with(given, vec![name.clone(), option]);
         }
         for (option, ty) in options {
             let kind = Parameter { name: option, ty: "any", optional: true, rest: false };
@@ -177,7 +181,8 @@ fn with_wrong_options(ty: &str) -> Vec<(String, String)> {
         all.extend(names.map(|name| (format!("{{{name}: {{no_such_field: 1}}}}"), name.to_owned())));
     }
     if is_set(signature::WORKFLOW_OPTIONS) {
-        let names = ["max_iterations", "max_nudges", "tool_format", "turn_policy", "stop_after_successful_tools"];
+        let names =
+            ["max_iterations", "max_nudges", "tool_format", "turn_policy", "stop_after_successful_tools"];
         all.extend(names.map(|name| (format!("{{{name}: {{no_such_field: 1}}}}"), name.to_owned())));
     }
     let mut wrap = |ty: &str, around: &dyn Fn(String) -> String| {
@@ -206,7 +211,7 @@ fn beside(builtin: &str, given: &str) -> &'static str {
 fn with_unknown_options(ty: &str) -> Vec<String> {
     let mut all = Vec::new();
     if let Some(shape) = signature::shape(ty) {
-        if !shape.contains("...") {
+        if !shape.ends_with("...}") {
             all.push("{no_such_option: 1}".to_owned());
         }
         for (option, ty) in signature::options(shape) {

@@ -476,7 +476,10 @@ println(read_file("asked.log").split("\n").filter({ l -> l == "initialize" }).co
 #[test]
 fn a_manifest_that_is_wrong_is_told_when_a_server_is_needed() {
     for (more, problem) in [
-        ("url = \"http://x\"\n", "MCP server `demo`: `command` is for the transport \"stdio\", and this one is \"http\""),
+        (
+            "url = \"http://x\"\n",
+            "MCP server `demo`: `command` is for the transport \"stdio\", and this one is \"http\"",
+        ),
         ("lazy = \"no\"\n", "MCP server `demo`: `lazy` must be a bool"),
         ("keep_alive_ms = -1\n", "MCP server `demo`: `keep_alive_ms` must be a number of milliseconds"),
         ("comand = 3\n", "MCP server `demo`: unknown key `comand`, did you mean `command`?"),
@@ -557,6 +560,33 @@ fn until(holds) {
 "#;
 
 #[test]
+fn the_server_of_a_skill_runs_again_when_its_session_goes_on() {
+    let place = project("");
+    let ran = run_in(
+        place.path(),
+        r#"
+let skills = skill_define(skill_registry(), "adding", {description: "Adding numbers", mcp: ["demo"]})
+tool users() -> string {
+  description "Says who needs the server"
+  "${mcp_registry_status()[0].references}"
+}
+let o = {provider: "mock", skills: skills, tools: users, session_id: "s"}
+fn told(r) { r.transcript.events.filter({ e -> e.kind.starts_with("skill_mcp") }).map({ e -> e.kind }) }
+fn run(prompt) {
+  llm_mock({tool_calls: [{name: "users", arguments: {}}]})
+  llm_mock({text: "Told."})
+  let r = agent_loop(prompt, nil, o)
+  println("${agent_session_snapshot("s").messages.filter({ m -> "${m.content}".contains("[result of users]\n1\n") }).count()} ${told(r)} ${mcp_registry_status()[0].references}")
+}
+run("Please, adding")
+run("Once more")
+"#,
+        &[],
+    );
+    assert_eq!((ran.code, ran.out.as_str()), (0, "1 [skill_mcp_bound] 0\n2 [] 0\n"), "{}", ran.shown());
+}
+
+#[test]
 fn a_server_runs_on_for_its_time_when_nobody_needs_it() {
     let place = project("keep_alive_ms = 300\n");
     let program = r#"
@@ -573,7 +603,8 @@ println(mcp_call(mcp_ensure_active("demo"), "add", {a: 1, b: 1}))
 println(read_file("asked.log").split("\n").filter({ l -> l == "initialize" }).count())
 "#;
     let ran = run_in(place.path(), &format!("{UNTIL}{program}"), &[]);
-    let expected = "[{active: true, name: demo, references: 0}]\ntrue 5\ntrue\nMCP client is disconnected\n2\n2\n";
+    let expected =
+        "[{active: true, name: demo, references: 0}]\ntrue 5\ntrue\nMCP client is disconnected\n2\n2\n";
     assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, expected, ""), "{}", ran.shown());
 }
 
@@ -611,13 +642,15 @@ println("${mcp_call(a, "add", {a: 2, b: 3})} ${mcp_registry_status()}")
 "#,
         &[],
     );
-    let expected = "true\n[{active: true, name: demo, references: 0}]\n5 [{active: true, name: demo, references: 0}]\n";
+    let expected =
+        "true\n[{active: true, name: demo, references: 0}]\n5 [{active: true, name: demo, references: 0}]\n";
     assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, expected, ""), "{}", ran.shown());
     // Lazy ones wait.
     let ran = run_in(project("").path(), "println(file_exists(\"asked.log\"))", &[]);
     assert_eq!(ran.out, "false\n", "{}", ran.shown());
     // One that does not start is told, and the program goes on.
-    let place = folder(&[("harn.toml", "[[mcp]]\nname = \"gone\"\ncommand = \"/no/such/server\"\nlazy = false\n")]);
+    let place =
+        folder(&[("harn.toml", "[[mcp]]\nname = \"gone\"\ncommand = \"/no/such/server\"\nlazy = false\n")]);
     let ran = run_in(place.path(), "println(\"on\")", &[]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "on\n"), "{}", ran.shown());
     assert!(ran.err.contains("[harn] warning: MCP server 'gone' does not start: "), "{}", ran.shown());
@@ -664,12 +697,16 @@ impl Remote {
         let path = head.split(' ').nth(1)?.to_owned();
         let method = message["method"].as_str().unwrap_or("answer").to_owned();
         let known = ["mcp-session-id", "mcp-protocol-version", "authorization"];
-        let known: Vec<String> = known.iter().filter_map(|name| Some(format!("{name}={}", header(name)?))).collect();
+        let known: Vec<String> =
+            known.iter().filter_map(|name| Some(format!("{name}={}", header(name)?))).collect();
         log.lock().unwrap().push(format!("{path} {method} {}", known.join(" ")));
         let id = message["id"].clone();
-        let answer = |result: serde_json::Value| serde_json::json!({"jsonrpc": "2.0", "id": id, "result": result});
+        let answer =
+            |result: serde_json::Value| serde_json::json!({"jsonrpc": "2.0", "id": id, "result": result});
         let said = match method.as_str() {
-            "initialize" => answer(serde_json::json!({"protocolVersion": "2025-06-18", "serverInfo": {"name": "far"}})),
+            "initialize" => {
+                answer(serde_json::json!({"protocolVersion": "2025-06-18", "serverInfo": {"name": "far"}}))
+            }
             "tools/list" => answer(serde_json::json!({"tools": [{"name": "add", "inputSchema": {
                 "type": "object", "required": ["a", "b"],
                 "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
@@ -683,13 +720,17 @@ impl Remote {
         };
         let plain = |status: &str, kind: &str, more: &str, body: &str| {
             let length = body.len();
-            format!("HTTP/1.1 {status}\r\ncontent-type: {kind}\r\n{more}content-length: {length}\r\n\r\n{body}")
+            format!(
+                "HTTP/1.1 {status}\r\ncontent-type: {kind}\r\n{more}content-length: {length}\r\n\r\n{body}"
+            )
         };
         let json = |more: &str, body: &str| plain("200 OK", "application/json", more, body);
         let events = |body: &str| plain("200 OK", "text/event-stream", "", body);
         let (asked, said) = (method == "tools/call", said.to_string());
         let reply = match path.as_str() {
-            _ if id.is_null() || method == "answer" => "HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n".to_owned(),
+            _ if id.is_null() || method == "answer" => {
+                "HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n".to_owned()
+            }
             "/session" => json("mcp-session-id: s-1\r\n", &said),
             "/events" => events(&format!(
                 ": hello\n\ndata: {{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\"}}\n\nevent: message\r\ndata: {said}\r\n\r\n"
@@ -716,7 +757,10 @@ impl Remote {
             }
             "/dripping" if asked => {
                 let mut output = socket;
-                let _ = write!(output, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n");
+                let _ = write!(
+                    output,
+                    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+                );
                 while write!(output, "3\r\n: x\r\n").and_then(|()| output.flush()).is_ok() {
                     std::thread::sleep(std::time::Duration::from_millis(5));
                 }
@@ -730,19 +774,26 @@ impl Remote {
             }
             "/breaks" if asked => {
                 let mut output = socket;
-                let _ = write!(output, "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 900\r\n\r\n{{\"id\"");
+                let _ = write!(
+                    output,
+                    "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 900\r\n\r\n{{\"id\""
+                );
                 let _ = socket.shutdown(std::net::Shutdown::Both);
                 return None;
             }
             "/ends" if asked => events("data: {\"method\":\"notifications/x\"}\n\n"),
             "/other" if asked => json("", "{\"jsonrpc\":\"2.0\",\"id\":12345,\"result\":{}}"),
             "/page" if asked => plain("200 OK", "text/html", "", "<html>hello</html>"),
-            "/elsewhere" if asked => plain("307 Temporary Redirect", "text/plain", "location: http://127.0.0.1:1/\r\n", ""),
+            "/elsewhere" if asked => {
+                plain("307 Temporary Redirect", "text/plain", "location: http://127.0.0.1:1/\r\n", "")
+            }
             "/locked" => plain("401 Unauthorized", "text/plain", "", "no"),
             "/down" if asked => plain("503 Service Unavailable", "text/plain", "", "later"),
             "/forgets" if asked => plain("404 Not Found", "text/plain", "", "who?"),
             "/forgets" => json("mcp-session-id: s-2\r\n", &said),
-            "/refuses" if asked => json("", &format!("{{\"id\":{id},\"error\":{{\"code\":-5,\"message\":\"no\\u0007 way\"}}}}")),
+            "/refuses" if asked => {
+                json("", &format!("{{\"id\":{id},\"error\":{{\"code\":-5,\"message\":\"no\\u0007 way\"}}}}"))
+            }
             _ => json("", &said),
         };
         let mut output = socket;
@@ -806,7 +857,10 @@ fn servers_over_http_that_fail_are_errors() {
         ("/ends", "MCP server 'far' ended its reply without an answer to tools/call"),
         ("/other", "MCP server 'far' sent no answer to tools/call"),
         ("/page", "MCP server 'far' sent no answer to tools/call"),
-        ("/elsewhere", "MCP server 'far' answered with status 307 (it sends elsewhere; name the address that it leads to)"),
+        (
+            "/elsewhere",
+            "MCP server 'far' answered with status 307 (it sends elsewhere; name the address that it leads to)",
+        ),
         ("/down", "MCP server 'far' answered with status 503"),
         ("/forgets", "MCP server 'far' answered with status 404 (it has forgotten this connection)"),
         ("/refuses", "MCP error (-5): no way"),
@@ -856,7 +910,10 @@ println(r.transcript.messages[2].content)
 #[test]
 fn a_server_over_http_of_the_manifest_and_a_durable_run() {
     let remote = Remote::start();
-    let manifest = format!("[[mcp]]\nname = \"far\"\ntransport = \"http\"\nurl = \"http://127.0.0.1:{}/session\"\n", remote.port);
+    let manifest = format!(
+        "[[mcp]]\nname = \"far\"\ntransport = \"http\"\nurl = \"http://127.0.0.1:{}/session\"\n",
+        remote.port
+    );
     let place = folder(&[("harn.toml", &manifest)]);
     let program = r#"
 let far = mcp_ensure_active("far")

@@ -403,10 +403,12 @@ impl CommandPolicies {
     /// Whether a person of the host lets a command run.
     async fn approved(&self, cx: &Cx, request: &Map<String, Json>, reason: &str) -> Result<bool> {
         let session = cx.state::<Sessions>().running(cx).map(|running| running.session.id.clone());
+        let mut mutation = json!({"mutation_class": "ambient_side_effect", "mutation_scope": "process_exec"});
+        crate::audit::complete(cx, &mut mutation, session.as_deref());
         let asked = from_json(&json!({
             "sessionId": session, "approvalRequest": {"reason": reason, "request": request},
             "toolCall": {"toolName": "process.exec", "rawInput": request},
-            "mutation": {"mutation_scope": "process_exec"}, "declaredPaths": [], "declaredPathEntries": [],
+            "mutation": mutation, "declaredPaths": [], "declaredPathEntries": [],
         }));
         match harn_stdlib::ask_host(cx, "session", "request_permission", &asked).await {
             None => {

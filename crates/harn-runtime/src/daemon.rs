@@ -396,8 +396,15 @@ pub(crate) async fn spawn(cx: &Cx, config: &Value) -> Result<Rc<Daemon>> {
             )));
         }
     };
-    if !matches!(entry(config, "daemon").as_bool(), None | Some(true)) {
-        return Err(thrown("daemon_spawn: a daemon cannot be started with daemon: false")); // prose-ok: diagnostic
+    match (entry(config, "daemon"), entry(config, "daemon").as_bool()) {
+        (_, Some(true)) => {}
+        (nil, None) if nil.is_nil() => {}
+        (_, Some(false)) => {
+            return Err(thrown("daemon_spawn: a daemon cannot be started with daemon: false")); // prose-ok: diagnostic
+        }
+        (other, None) => {
+            return Err(thrown(format!("daemon_spawn: daemon must be a bool, got {}", other.type_name())));
+        }
     }
     notice_keys(cx, config, &DAEMON);
     let mut options = match entry(config, "options") {

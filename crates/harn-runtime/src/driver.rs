@@ -592,7 +592,7 @@ impl Driver {
             Question::Approve { request } => {
                 let mut request = request.clone();
                 request["sessionId"] = self.session.id.as_str().into();
-                request["mutation"]["session_id"] = self.session.id.as_str().into();
+                crate::audit::complete(&self.cx, &mut request["mutation"], Some(&self.session.id));
                 request["toolCall"]["toolCallId"] = intent.id.as_str().into();
                 let asked =
                     harn_stdlib::ask_host(&self.cx, "session", "request_permission", &from_json(&request))

@@ -42,6 +42,7 @@
 
 mod anew;
 mod assets;
+mod audit;
 mod builtins;
 mod command_policy;
 mod compact;

@@ -140,7 +140,9 @@ impl Link {
         let (Some(method), false) = (message["method"].as_str(), id.is_null()) else { return Ok(()) };
         let answer = match method {
             "ping" => json!({"jsonrpc": "2.0", "id": id, "result": {}}),
-            _ => json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "Method not found"}}),
+            _ => {
+                json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "Method not found"}})
+            }
         };
         let reply = self.post(cx, name, &answer, manner).await?;
         reply.body.release().await;
@@ -156,7 +158,8 @@ impl Link {
         let version = self.version.borrow().clone().unwrap_or_else(|| mcp::VERSION.to_owned());
         headers.push(("mcp-protocol-version".to_owned(), version));
         headers.extend(self.session.borrow().clone().map(|session| ("mcp-session-id".to_owned(), session)));
-        headers.extend(self.token.as_ref().map(|token| ("authorization".to_owned(), format!("Bearer {token}"))));
+        headers
+            .extend(self.token.as_ref().map(|token| ("authorization".to_owned(), format!("Bearer {token}"))));
         let request = HttpRequest {
             headers,
             body: Some(message.to_string().into_bytes().into()),
@@ -170,7 +173,7 @@ impl Link {
             return Ok(reply);
         }
         let why = match reply.status {
-            300..400 => " (it sends elsewhere; name the address that it leads to)",
+            300..=399 => " (it sends elsewhere; name the address that it leads to)",
             401 | 403 => " (it wants another `auth_token`)",
             404 if self.session.borrow().is_some() => " (it has forgotten this connection)",
             _ => "",

@@ -17,6 +17,10 @@ use tokio::sync::Notify;
 use crate::convert::{from_json, thrown, to_json, told};
 use crate::mcp::Client;
 
+/// The variable that tells a program that it runs as a server that started with another one: as a program of the same project it
+/// would start the project's servers again, itself among them.
+const OF_SERVER: &str = "HARN_MCP_SERVER";
+
 /// The largest card of a server: 1 MiB.
 const MAX_CARD: u64 = 1 << 20;
 
@@ -68,6 +72,9 @@ pub fn project_servers(vm: &Rc<Vm>, folder: &Path) -> std::result::Result<Vec<St
 /// error: whoever needs a server tries again, and gets the error.
 pub async fn start_servers(vm: &Rc<Vm>) {
     let servers = vm.extension::<ProjectServers>();
+    if vm.system().env(OF_SERVER).is_some() {
+        return;
+    }
     let warn = |text: String| vm.system().write_err(&format!("[harn] warning: {text}\n"));
     let all = match servers.named(vm) {
         Ok(all) => all,
@@ -120,6 +127,9 @@ impl ProjectServers {
             if let Reach::Program(program) = &mut named.server.reach {
                 let folder = program.cwd.take().map_or_else(|| root.clone(), |folder| root.join(folder));
                 program.cwd = Some(folder.display().to_string());
+                if !named.lazy {
+                    program.env.push((OF_SERVER.to_owned(), "1".to_owned()));
+                }
             }
             out.push(named);
         }

@@ -220,9 +220,15 @@ pub fn wrong_options(
     if let Some((name, text)) = unknown {
         return vec![OptionProblem { name, text, fails: true }];
     }
-    let given: Vec<GivenOption> =
-        given.iter().filter(|option| !own.contains(&option.name.as_str())).cloned().collect();
+    let (owned, given): (Vec<GivenOption>, Vec<GivenOption>) =
+        given.iter().cloned().partition(|option| own.contains(&option.name.as_str()));
     let given = &given[..];
+    // What a builtin reads itself may have the name and the shape of an option of its loop.
+    let of_both = owned.iter().filter(|_| of_loop).filter_map(|option| {
+        let value = json(&option.name, option.value.as_ref()?)?;
+        let text = misfit(builtin, &Map::from_iter([(option.name.clone(), value)]))?;
+        Some(OptionProblem { name: option.name.clone(), text, fails: true })
+    });
     let complete = complete && own.is_empty() && set != STAGE_OPTIONS;
     let names: Map<String, Json> = given
         .iter()
@@ -238,6 +244,7 @@ pub fn wrong_options(
     let mut found: Vec<OptionProblem> = slips
         .into_iter()
         .map(|slip| OptionProblem { name: slip.option, text: slip.text, fails: false })
+        .chain(of_both)
         .collect();
     let check = |options: Map<String, Json>| refusal(builtin, of_loop, options);
     let known =

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use harn_prompt::reminder::providers::{BUILT_IN, BuiltIn, Selection, check_events, select};
-use harn_prompt::reminder::transcript::LIFECYCLE_TOPIC;
+use harn_prompt::reminder::transcript::{LIFECYCLE_TOPIC, Lifecycle, inherited};
 use harn_prompt::reminder::{Reminder, ReminderError, clear, inject, pending, transcript_of};
 use harn_stdlib::event_log::EventLog;
 use harn_value::Data as Json;
@@ -117,6 +117,15 @@ impl Reminders {
     pub(crate) fn adopt(&self, vm: &Vm, session: &str, list: &[Reminder]) {
         let known: BTreeSet<String> = self.pending(session).into_iter().map(|r| r.id).collect();
         list.iter().filter(|reminder| !known.contains(&reminder.id)).for_each(|r| self.add(vm, session, r));
+    }
+
+    /// Gives the session of a sub-agent copies of the reminders that its parent's hands down.
+    pub(crate) fn hand_down(&self, vm: &Vm, parent: &str, child: &str) {
+        let known: BTreeSet<String> = self.pending(child).into_iter().map(|r| r.id).collect();
+        for copy in inherited(&self.pending(parent), parent).iter().filter(|copy| !known.contains(&copy.id)) {
+            self.add(vm, child, copy);
+            tell(vm, Some(child), Lifecycle::of("inherited", &copy.id).to_json());
+        }
     }
 
     /// Adds a reminder to a session.

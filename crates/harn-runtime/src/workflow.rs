@@ -11,7 +11,9 @@ use std::time::Duration;
 use harn_agent::AgentEvent;
 use harn_agent::lifecycle::{Execution as Place, Life, Mode, Request};
 use harn_agent::policy::Policy;
-use harn_agent::workflow::{Answer, Command, Execution, Mark, Report, RunOptions, Step, Work, World, apply};
+use harn_agent::workflow::{
+    Answer, Command, Execution, Mark, Report, RunOptions, Step, Work, World, apply, unpacked,
+};
 use harn_llm::Category;
 use harn_stdlib::{run_folder, timestamp_now};
 use harn_system::{System, SystemExt};
@@ -62,6 +64,13 @@ pub(crate) async fn execute(
         options.replay_run = load(cx, path).map_err(wrong)?;
     }
     let file = RecordFile::choose(cx, &options);
+    let mut audit = json!({"execution_kind": "workflow"});
+    options
+        .audit
+        .as_object()
+        .into_iter()
+        .flatten()
+        .for_each(|(key, value)| audit[key.as_str()] = value.clone());
     let (now, prose) = (|| timestamp_now(cx), prompts_of(cx));
     let world = World { now: &now, ids: &ids, prose: &prose };
     let run = Execution::new(graph, &task, &to_json(artifacts), options, &world);
@@ -74,14 +83,16 @@ pub(crate) async fn execute(
     place::settle(cx, &mut place, run.id()).map_err(wrong)?;
     let tree = Tree::make(cx, &place).await.map_err(wrong)?;
     let moved = (!place.is_default()).then(|| Limit::layer(cx, |inner| place::layer(inner, &place)));
+    audit["run_id"] = run.id().into();
+    let audited = crate::audit::audited(cx, &audit);
     let ended = drive(cx, &mut run, &kept, &file, &world).await;
-    drop(moved);
+    drop((audited, moved));
     let finished = ended.is_ok();
     if let Err(error) = tree.close(ended, wrong).await {
         if error.is_catchable() && !finished {
             run.abort(&error.uncaught_text(), &world);
             // The error of the stage is what counts; that its record could not be written either is told beside it.
-            if let Err(problem) = file.write(cx, &run.record()) {
+            if let Err(problem) = file.write(cx, &run.packed_record()) {
                 cx.system().write_err(&format!("[harn] warning: {}\n", problem.uncaught_text()));
             }
         }
@@ -437,7 +448,7 @@ impl RecordFile {
                 return Ok(());
             }
         }
-        let whole = self.write(cx, &run.record())?;
+        let whole = self.write(cx, &run.packed_record())?;
         self.saved.set(Some(Saved { mark: run.mark(), whole, later: 0 }));
         Ok(())
     }
@@ -482,5 +493,5 @@ pub(crate) fn load(cx: &Cx, path: &str) -> std::result::Result<Json, String> {
         let lines = later.split(|byte| *byte == b'\n').map(serde_json::from_slice::<Json>);
         let _ = lines.map_while(std::result::Result::ok).all(|changes| apply(&mut run, &changes));
     }
-    Ok(run)
+    Ok(unpacked(run))
 }

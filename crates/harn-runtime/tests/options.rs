@@ -40,3 +40,41 @@ agent_loop("x", nil, {
     );
     assert_eq!(told, [] as [&str; 0]);
 }
+
+/// The environment names a tool format for calls and loops that name none, those of sub-agents, workers and stages, too.
+#[test]
+fn the_environment_names_a_tool_format() {
+    let program = r#"
+tool look() -> string {
+  description "Looks"
+  "seen"
+}
+fn last(f) {
+  let before = llm_mock_calls().count()
+  let r = try { f() } catch e { e }
+  let calls = llm_mock_calls()
+  if calls.count() == before { "${r}" } else { calls[before].tools == nil ? "text" : "native" }
+}
+let o = {provider: "mock", tools: look}
+let stage = {mode: "agent", tools: look, model_policy: {provider: "mock", max_iterations: 1}}
+println([
+  last({ -> agent_loop("x", nil, o) }), last({ -> agent_loop("x", nil, {...o, tool_format: "text"}) }),
+  last({ -> agent_loop("x", nil, {...o, tool_format: "native"}) }), last({ -> sub_agent_run("x", o) }),
+  last({ -> llm_call("x", nil, o) }), last({ -> workflow_execute("x", {act: stage}) }),
+  last({ -> spawn_agent({task: "x", node: stage, wait: true}) }),
+])
+"#;
+    let told = |word: &str| {
+        let env = [("HARN_LLM_CALLS_DISABLED", "1"), ("HARN_AGENT_TOOL_FORMAT", word)];
+        crate::common::output(program, &env)
+    };
+    assert_eq!(told("native"), "[native, text, native, native, native, native, native]\n");
+    assert_eq!(told("text"), "[text, text, native, text, text, text, text]\n");
+    let wrong = "HARN_AGENT_TOOL_FORMAT must be native, text or auto, got `xml`";
+    let out = told("xml");
+    assert!(
+        out.starts_with(&format!("[{wrong}, text, native, sub_agent_run: {wrong}")) || out.contains(wrong),
+        "{out}"
+    );
+    assert_eq!(out.matches(wrong).count(), 5, "{out}");
+}

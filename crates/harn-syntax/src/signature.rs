@@ -503,7 +503,7 @@ fn wrong_inside<G: Given>(
     let Some(shape) = shape(ty) else { return };
     given.entries(&mut |key, place, value| match options(shape).find(|(option, _)| *option == key) {
         Some((_, ty)) => wrong_value(name, &below(key), ty, value, found),
-        None if shape.contains("...") => {}
+        None if shape.ends_with("...}") => {}
         None => {
             let known = options(shape).map(|(option, _)| option).filter(|option| !option.starts_with('_'));
             found(WrongOption::Unknown(unknown_option_in(name, path, key, known)), place);

@@ -68,7 +68,10 @@ impl Approval {
         let request = json!({
             "approvalRequest": {"tool": name, "args": arguments},
             "toolCall": {"toolName": name, "rawInput": arguments},
-            "mutation": {"mutation_scope": tool.annotations.side_effect_level},
+            "mutation": {
+                "mutation_class": tool.annotations.mutation_class(),
+                "mutation_scope": tool.annotations.side_effect_level,
+            },
             "declaredPaths": declared, "declaredPathEntries": entries,
         });
         let denied =

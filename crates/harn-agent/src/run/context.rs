@@ -1,5 +1,6 @@
 //! What callbacks are told.
 
+use harn_llm::transcript::is_private;
 use harn_value::{Data as Json, json};
 
 use super::AgentLoop;
@@ -65,7 +66,8 @@ fn text_of(message: &Json) -> Option<String> {
     match &message["content"] {
         Json::String(text) => Some(text.clone()),
         Json::Array(blocks) => {
-            let texts: Vec<&str> = blocks.iter().filter_map(|b| b["text"].as_str()).collect();
+            let public = blocks.iter().filter(|block| !is_private(block));
+            let texts: Vec<&str> = public.filter_map(|block| block["text"].as_str()).collect();
             (!texts.is_empty()).then(|| texts.join("\n\n"))
         }
         _ => None,

@@ -28,6 +28,8 @@ pub struct Binding {
     pub server: String,
     /// Whether the skill has become active, or is active no longer.
     pub wanted: bool,
+    /// Whether the skill was active already when the loop began: that its servers run again is no news.
+    pub again: bool,
 }
 
 impl AgentLoop {
@@ -62,7 +64,8 @@ impl AgentLoop {
 
     /// Tells of servers that were started for skills, or given back; each with what went wrong.
     pub(super) fn bound(&mut self, bindings: &[Binding], problems: &[Option<String>]) {
-        for (Binding { skill, server, wanted }, problem) in bindings.iter().zip(problems) {
+        let told = |(binding, problem): &(&Binding, &Option<String>)| !binding.again || problem.is_some();
+        for (Binding { skill, server, wanted, .. }, problem) in bindings.iter().zip(problems).filter(told) {
             let mut fields = json!({"skill": skill, "server": server});
             let kind = match (problem, wanted) {
                 (Some(problem), _) => {
@@ -120,6 +123,10 @@ impl AgentLoop {
             }
         }
         let before = std::mem::replace(&mut self.state.skills.active, wanted.clone());
+        if first {
+            // The servers of a skill that the session has brought along ended with the loop before.
+            before.iter().filter(|id| wanted.contains(id)).for_each(|id| self.bind(id, true, true));
+        }
         for id in before.iter().filter(|id| !wanted.contains(id)) {
             self.leaves(id);
         }
@@ -130,9 +137,9 @@ impl AgentLoop {
     }
 
     /// Wants the servers of a skill, or wants them no more.
-    fn bind(&mut self, id: &str, wanted: bool) {
+    fn bind(&mut self, id: &str, wanted: bool, again: bool) {
         let servers = self.config.skills.get(id).map(|skill| skill.servers.clone()).unwrap_or_default();
-        let of = |server: String| Binding { skill: id.to_owned(), server, wanted };
+        let of = |server: String| Binding { skill: id.to_owned(), server, wanted, again };
         self.state.skills.bindings.extend(servers.into_iter().map(of));
     }
 
@@ -147,7 +154,7 @@ impl AgentLoop {
         let fields = json!({"name": id, "iteration": self.state.iterations});
         self.tell_skill("skill_deactivated", fields.clone());
         self.events.push(AgentEvent::SkillDeactivated(fields));
-        self.bind(id, false);
+        self.bind(id, false, false);
         self.hook(id, "on_deactivate");
     }
 
@@ -166,7 +173,7 @@ impl AgentLoop {
             self.tell_skill("skill_scope_tools", fields.clone());
             self.events.push(AgentEvent::SkillScopeTools(fields));
         }
-        self.bind(id, true);
+        self.bind(id, true, false);
         self.hook(id, "on_activate");
     }
 

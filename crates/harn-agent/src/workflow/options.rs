@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::ceiling::check_approval;
 
 /// Settings of a model that a run may put over those of its nodes.
-pub(crate) const MODEL_KEYS: [&str; 21] = [
+pub const MODEL_KEYS: [&str; 21] = [
     "provider",
     "model",
     "model_tier",

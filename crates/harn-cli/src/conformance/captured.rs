@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
+use harn_check::Settings;
 use harn_journal::{Entry, Journal, Keeper, MemoryKeeper, Nowhere, Setup, Stop, What};
 use harn_runtime::{Generation, ModelTraffic};
+use harn_syntax::source_map::line_column;
 use harn_system::{Layer, Memory, Real, System, SystemExt, Waiting};
 use harn_value::Data as Json;
 use harn_vm::Interrupt;
@@ -72,6 +74,8 @@ pub(crate) enum Replies {
 struct CaseSystem {
     inner: Watched,
     replies: Replies,
+    /// The user's own configuration of models, where the case has one.
+    providers: Option<String>,
     out: Printed,
 }
 
@@ -103,7 +107,7 @@ impl Layer for CaseSystem {
             _ if matches!(self.replies, Replies::Record(_)) => System::env(&self.inner, name),
             "HARN_LLM_CALLS_DISABLED" => Some("1".to_owned()),
             _ if matches!(self.replies, Replies::Replay(_)) => System::env(&self.inner, name),
-            "HARN_PROVIDERS_CONFIG" => None,
+            "HARN_PROVIDERS_CONFIG" => self.providers.clone(),
             _ if about_models.iter().any(|start| name.starts_with(start)) => None,
             _ if name.ends_with("_API_KEY") || name.ends_with("_TOKEN") => None,
             _ => System::env(&self.inner, name),
@@ -145,6 +149,21 @@ pub(crate) fn run_captured(
     }
 }
 
+/// What `harn lint` finds in a program, a finding a line: its place, its code, its text.
+///
+/// # Errors
+/// A sentence when the program cannot be read.
+pub(crate) fn findings_of(path: &Path) -> Result<Outcome, String> {
+    let program = Program::read(path)?;
+    let (settings, _) = Settings::find(&Real::new(), program.dir());
+    let line = |problem: Problem| {
+        let start = problem.diagnostic.span.map_or(0, |span| span.start);
+        let (line, column) = line_column(program.text(), start);
+        format!("{line}:{column} {}: {}\n", problem.diagnostic.code, problem.diagnostic.message)
+    };
+    Ok(Outcome { output: program.lint(&settings).into_iter().map(line).collect(), error: None })
+}
+
 struct Case<'a> {
     path: &'a Path,
     mock: Option<&'a Path>,
@@ -159,7 +178,9 @@ impl Case<'_> {
     }
 
     fn watched(&self, inner: Watched) -> Rc<CaseSystem> {
-        Rc::new(CaseSystem { inner, replies: self.replies.clone(), out: Printed::default() })
+        let providers = self.path.with_extension("providers.toml");
+        let providers = Real::new().is_file(&providers).then(|| providers.display().to_string());
+        Rc::new(CaseSystem { inner, replies: self.replies.clone(), providers, out: Printed::default() })
     }
 
     /// Numbers that follow from the name of the case.

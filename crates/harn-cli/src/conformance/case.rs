@@ -70,15 +70,19 @@ fn expectation(program: &Path) -> Result<Option<Expectation>, String> {
             Err(e) => Err(format!("cannot read {}: {e}", path.display())),
         }
     };
-    match (read("expected")?, read("error")?) {
-        (Some(_), Some(_)) => Err(format!("{} has both an .expected and an .error file", program.display())),
-        (Some(text), None) => Ok(Some(Expectation::Output(text))),
-        (None, Some(text)) => match Expectation::error(&text) {
+    match (read("expected")?, read("error")?, read("lint")?) {
+        (Some(text), None, None) => Ok(Some(Expectation::Output(text))),
+        (None, None, Some(text)) => Ok(Some(Expectation::Findings(text))),
+        (None, Some(text), None) => match Expectation::error(&text) {
             Expectation::Error(patterns) if patterns.is_empty() => {
                 Err(format!("the .error file of {} is empty", program.display()))
             }
             expectation => Ok(Some(expectation)),
         },
-        (None, None) => Ok(None),
+        (None, None, None) => Ok(None),
+        (Some(_), Some(_), _) => {
+            Err(format!("{} has both an .expected and an .error file", program.display()))
+        }
+        _ => Err(format!("{} has a .lint file and another expectation", program.display())),
     }
 }

@@ -9,6 +9,8 @@ pub(crate) enum Expectation {
     Output(String),
     /// Fail with a message that one of these patterns matches.
     Error(Vec<String>),
+    /// Have these findings of `harn lint`, without being run.
+    Findings(String),
     /// Nothing that can be told: why its file is of no use. The case fails, and with it no other one.
     Unclear(String),
 }
@@ -34,8 +36,12 @@ impl Expectation {
     pub(crate) fn mismatch(&self, path: &str, outcome: &Outcome) -> Option<String> {
         match (self, &outcome.error) {
             (Expectation::Unclear(why), _) => Some(why.clone()),
-            (Expectation::Output(_), Some(error)) => Some(format!("{path}: runtime error: {error}")),
-            (Expectation::Output(expected), None) => difference(expected, &outcome.output),
+            (Expectation::Output(_) | Expectation::Findings(_), Some(error)) => {
+                Some(format!("{path}: runtime error: {error}"))
+            }
+            (Expectation::Output(expected) | Expectation::Findings(expected), None) => {
+                difference(expected, &outcome.output)
+            }
             (Expectation::Error(patterns), None) => Some(format!(
                 "{path}: expected error containing '{}', but succeeded",
                 patterns.join("' or '")

@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 
 use harn_vm::Interrupt;
 
-use super::captured::{How, Replies, run_captured};
+use super::captured::{How, Replies, findings_of, run_captured};
 use super::case::Case;
-use super::expect::Outcome;
+use super::expect::{Expectation, Outcome};
 use crate::limits::default_memory;
 
 /// Longest time between the request to stop and the end of a case.
@@ -178,8 +178,9 @@ pub(crate) fn run(
     skills: &[PathBuf],
 ) -> Vec<Result> {
     let (replies, skills) = (replies.clone(), skills.to_vec());
-    let ended = run_each(cases.to_vec(), jobs, limit, move |case, ready| {
-        run_captured(&case.path, case.mock.as_deref(), how, &replies, &skills, ready)
+    let ended = run_each(cases.to_vec(), jobs, limit, move |case, ready| match case.expectation {
+        Expectation::Findings(_) => findings_of(&case.path),
+        _ => run_captured(&case.path, case.mock.as_deref(), how, &replies, &skills, ready),
     });
     cases.iter().zip(ended).map(|(case, ended)| judge(case, ended, limit)).collect()
 }

@@ -45,6 +45,24 @@ pub enum ToolFormat {
     Auto,
 }
 
+/// The variable that names the tool format of calls and loops whose options name none.
+pub const TOOL_FORMAT: &str = "HARN_AGENT_TOOL_FORMAT";
+
+impl ToolFormat {
+    /// Reads the word of [`TOOL_FORMAT`].
+    ///
+    /// # Errors
+    /// There is no such format.
+    pub fn of_environment(word: &str) -> Result<ToolFormat, OptionError> {
+        match word {
+            "native" => Ok(ToolFormat::Native),
+            "text" => Ok(ToolFormat::Text),
+            "" | "auto" => Ok(ToolFormat::Auto),
+            _ => Err(OptionError::new(format!("{TOOL_FORMAT} must be native, text or auto, got `{word}`"))),
+        }
+    }
+}
+
 /// All options of a call.
 #[derive(Debug, Clone)]
 pub struct CallOptions {

@@ -12,7 +12,9 @@ use crate::embedder::Fragment;
 use crate::error::{CallError, OptionError};
 use crate::json::{Object, str_at};
 use crate::message::{Message, Role};
-use crate::options::{CallOptions, Expected, OutputKind, Thinking, ToolFormat, notices, request_messages};
+use crate::options::{
+    CallOptions, Expected, OutputKind, TOOL_FORMAT, Thinking, ToolFormat, notices, request_messages,
+};
 use crate::request::{MAX_RESPONSE_BYTES, OllamaSettings, OutputChannel, OutputPlan, Request, Route};
 use crate::structured::schema::is_strict;
 use crate::tool_vault::{SearchPlan, Situation, plan};
@@ -235,11 +237,9 @@ impl LlmRuntime {
     /// The format that the options, or else the environment, ask for.
     fn tool_format(&self, options: &CallOptions) -> ToolFormat {
         match options.tool_format {
-            ToolFormat::Auto => match env(self.embedder(), "HARN_AGENT_TOOL_FORMAT").as_deref() {
-                Some("native") => ToolFormat::Native,
-                Some("text") => ToolFormat::Text,
-                _ => ToolFormat::Auto,
-            },
+            ToolFormat::Auto => env(self.embedder(), TOOL_FORMAT)
+                .and_then(|word| ToolFormat::of_environment(&word).ok())
+                .unwrap_or(ToolFormat::Auto),
             given => given,
         }
     }
@@ -260,6 +260,11 @@ impl LlmRuntime {
         messages: &Conversation,
         native: bool,
     ) -> Result<(), OptionError> {
+        if o.tool_format == ToolFormat::Auto
+            && let Some(word) = env(self.embedder(), TOOL_FORMAT)
+        {
+            ToolFormat::of_environment(&word)?;
+        }
         let caps = &route.caps;
         let thinks = match o.thinking {
             Thinking::Disabled => true,

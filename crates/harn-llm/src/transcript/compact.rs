@@ -91,6 +91,20 @@ fn message_text(message: &Value) -> String {
     }
 }
 
+/// The text of a message that may be told to others: without what its model thought.
+fn public_text(message: &Value) -> String {
+    let Some(Value::Array(blocks)) = message.get("content") else { return message_text(message) };
+    let public: Vec<Value> = blocks.iter().filter(|block| !is_private(block)).cloned().collect();
+    if public.is_empty() { String::new() } else { crate::message::result_text(&Value::Array(public)) }
+}
+
+/// Whether a block of a message is for its own model alone.
+pub fn is_private(block: &Value) -> bool {
+    let kinds = ["reasoning", "thinking", "redacted_thinking"];
+    str_at(block, "visibility") == Some("private")
+        || str_at(block, "type").is_some_and(|kind| kinds.contains(&kind))
+}
+
 /// Estimates the tokens of messages.
 pub fn tokens_of(messages: &[Value]) -> i64 {
     messages.iter().map(|m| estimate_tokens(&message_text(m))).sum()
@@ -176,7 +190,7 @@ pub(crate) fn conversation_lines(messages: &[Value]) -> String {
             let shown: String = arguments.chars().take(LINE_CHARS).collect();
             Some(format!(" {}({shown})", str_at(function, "name")?))
         });
-        format!("{role}: {}{}", message_text(m), calls.collect::<String>())
+        format!("{role}: {}{}", public_text(m), calls.collect::<String>())
     };
     messages.iter().map(line).collect::<Vec<_>>().join("\n")
 }
@@ -208,7 +222,7 @@ pub fn render_masked(
         Strategy::Truncate => {
             let mut out = format!("[auto-compacted {count} older messages via truncate strategy]");
             for message in removed.iter().take(LINES) {
-                let text: String = message_text(message).chars().take(LINE_CHARS).collect();
+                let text: String = public_text(message).chars().take(LINE_CHARS).collect();
                 out.push_str(&format!("\n[{}] {}", role(message), quote(&text)));
             }
             out
@@ -216,7 +230,7 @@ pub fn render_masked(
         Strategy::ObservationMask => {
             let mut out = format!("[auto-compacted {count} older messages via observation masking]");
             for (at, message) in removed.iter().enumerate() {
-                let (role, text) = (role(message), message_text(message));
+                let (role, text) = (role(message), public_text(message));
                 let shown = match mask(at) {
                     Some(shown) => shown,
                     None if is_long_result(message) => {

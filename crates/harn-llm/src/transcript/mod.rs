@@ -14,7 +14,8 @@ pub use call::{CallRecord, of_call};
 pub(crate) use compact::conversation_lines;
 pub use compact::{
     CompactOptions, Compacted, Strategy, apply as compact, archivable, archivable_of, compaction_text,
-    is_long_result, plan as compact_plan, render, render as compact_text, render_masked, tokens_of,
+    is_long_result, is_private, plan as compact_plan, render, render as compact_text, render_masked,
+    tokens_of,
 };
 pub use events::{event, message_events};
 pub use lifecycle::{abandon, archive, fork, reset, resume};

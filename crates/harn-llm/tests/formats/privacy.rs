@@ -8,7 +8,7 @@ use harn_llm::runtime::StreamItem;
 use harn_llm::transcript;
 use harn_value::json;
 
-use super::cases::Stop;
+use super::servers::cases::Stop;
 use super::*;
 
 const MARK: &str = "PRIVATE";

@@ -214,7 +214,8 @@ pub(crate) fn read_keeping(
     ids: &dyn Fn() -> String,
 ) -> Result<Graph> {
     given(function, "workflow", graph)?;
-    let read = Graph::normalise(&kept.take(graph), ids).map_err(|error| thrown(format!("{function}: {error}")))?;
+    let read =
+        Graph::normalise(&kept.take(graph), ids).map_err(|error| thrown(format!("{function}: {error}")))?;
     refuse_inside(cx, function, "workflow_input", graph)?;
     Ok(read)
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use harn_agent::profile::{Entry, FolderReader, collect, fingerprint};
+use harn_syntax::signature::STAGE_OPTIONS;
 use harn_system::SystemExt;
 use harn_value::Data as Json;
 use harn_value::Value;
@@ -45,7 +46,7 @@ builtins! {
     /// println(list.map({ f -> f.id })) // -> [primary:system, primary:loop_contract]
     /// ```
     Pure async fn agent_build_turn_system_fragments(cx, session: Value as "dict?", options: Value as "loop_options?", iteration: Value as "int?") -> "list<dict>" {
-        let list = turn(&cx, &session, &options, &iteration).await?;
+        let list = turn(&cx, "agent_build_turn_system_fragments", &session, &options, &iteration).await?;
         list.iter().map(|f| from_json(&f.to_json())).collect::<Vec<Value>>()
     }
 
@@ -55,7 +56,7 @@ builtins! {
     /// println(agent_build_turn_system(nil, {system: "Base."}, 0)) // -> Base.
     /// ```
     Pure async fn agent_build_turn_system(cx, session: Value as "dict?", options: Value as "loop_options?", iteration: Value as "int?") -> "string" {
-        let list = turn(&cx, &session, &options, &iteration).await?;
+        let list = turn(&cx, "agent_build_turn_system", &session, &options, &iteration).await?;
         let bodies: Vec<&str> = list.iter().map(|f| f.body.trim()).collect();
         bodies.join("\n\n")
     }
@@ -163,6 +164,7 @@ fn check_tools(tools: &Json) -> Result<()> {
 
 async fn turn(
     cx: &Cx,
+    builtin: &str,
     session: &Value,
     given: &Value,
     iteration: &Value,
@@ -173,6 +175,7 @@ async fn turn(
             format!("agent_build_turn_system_fragments: options must be a dict, got {}", given.type_name());
         return Err(Error::thrown(text));
     }
+    crate::option_check::refuse_wrong(cx, builtin, STAGE_OPTIONS, given)?;
     let session = to_json(session);
     let recitation = recitation(cx, given, &session, iteration).await?;
     // Who runs a tool does not matter here, so tools that nobody can run yet have prompts, too.

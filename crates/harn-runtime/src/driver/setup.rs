@@ -6,6 +6,7 @@ use harn_agent::LoopConfig;
 use harn_agent::config::{Format, Search};
 use harn_agent::surface::{Finding, Severity};
 use harn_llm::config::Dialect;
+use harn_llm::options::{TOOL_FORMAT, ToolFormat};
 use harn_llm::tools::ToolShape;
 use harn_llm::{Call, LlmRuntime};
 use harn_prompt::reminder::providers::Selection;
@@ -97,7 +98,7 @@ pub(crate) fn loop_config(
     options: Map<String, Json>,
     route: Option<&Json>,
 ) -> Result<LoopConfig> {
-    let format = default_format(cx, llm, &options, route);
+    let format = default_format(cx, llm, &options, route)?;
     let mut config = LoopConfig::new(prompt, system, options, format).map_err(thrown)?;
     crate::skill_files::fill(cx, &mut config)?;
     for name in config.skills.wanted_variables() {
@@ -113,9 +114,23 @@ pub(crate) fn loop_config(
 }
 
 /// The format of tool calls when the options name none.
-fn default_format(cx: &Cx, llm: &LlmRuntime, options: &Map<String, Json>, route: Option<&Json>) -> Format {
-    let word = cx.system().env("HARN_AGENT_TOOL_FORMAT").filter(|word| !word.is_empty());
-    let word = word.or_else(|| {
+///
+/// # Errors
+/// The environment names a format that there is not.
+fn default_format(
+    cx: &Cx,
+    llm: &LlmRuntime,
+    options: &Map<String, Json>,
+    route: Option<&Json>,
+) -> Result<Format> {
+    let decided = options.get("tool_format").and_then(Json::as_str).is_some_and(|word| word != "auto");
+    let asked = cx.system().env(TOOL_FORMAT).filter(|_| !decided);
+    match ToolFormat::of_environment(&asked.unwrap_or_default()).map_err(thrown)? {
+        ToolFormat::Native => return Ok(Format::Native),
+        ToolFormat::Text => return Ok(Format::Text),
+        ToolFormat::Auto => {}
+    }
+    let of_model = || {
         let (provider, model) = (route?["provider"].as_str()?, route?["model"].as_str()?);
         let (config, caps) = (llm.config(), llm.capabilities());
         if config.dialect(provider) == Dialect::Mock {
@@ -124,8 +139,8 @@ fn default_format(cx: &Cx, llm: &LlmRuntime, options: &Map<String, Json>, route:
         }
         let selector = options.get("model").and_then(Json::as_str).unwrap_or(model);
         Some(config.tool_format(selector, model, provider, &caps))
-    });
-    if word.as_deref() == Some("native") { Format::Native } else { Format::Text }
+    };
+    Ok(if of_model().as_deref() == Some("native") { Format::Native } else { Format::Text })
 }
 
 /// The client's side of `tool_search`, when deferred tools are not the provider's business.

@@ -103,6 +103,8 @@ async fn perform(
     }
     let callers = worker.callers.borrow().clone();
     let terms = Terms::open(cx, &worker.limits, execution, Some(worker.depth), &callers);
+    let audit = worker.record.borrow().audit.clone();
+    let audited = crate::audit::audited(cx, &audit);
     let outcome = match mode {
         Mode::SubAgent => {
             let parent = worker.record.borrow().lineage.parent_session_id.clone();
@@ -134,7 +136,7 @@ async fn perform(
         }
         Mode::Workflow => workflow(cx, worker, config, &inputs).await?,
     };
-    drop(terms);
+    drop((audited, terms));
     Ok(outcome)
 }
 

@@ -70,6 +70,8 @@ pub(crate) async fn start(cx: &Cx, start: Start) -> Result<Rc<Worker>> {
     let told = |text: String| thrown(format!("{function}: {text}"));
     let workers = cx.state::<Workers>();
     let id = format!("worker_{}", new_id(cx.vm()));
+    let audit = to_json(&entry(&start.limits, "audit"));
+    crate::audit::check(&audit).map_err(told)?;
     let limits = Limits::of(cx, function, &start.limits)?;
     let carry = Carry::from_option(&to_json(&entry(&start.limits, "carry"))).map_err(told)?;
     let mut execution =
@@ -94,7 +96,7 @@ pub(crate) async fn start(cx: &Cx, start: Start) -> Result<Rc<Worker>> {
         lineage,
         carry,
         execution,
-        audit: to_json(&entry(&start.limits, "audit")),
+        audit,
         config: to_json(&start.config),
         transcript: start.transcript,
         artifacts: start.artifacts,

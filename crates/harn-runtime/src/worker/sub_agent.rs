@@ -13,11 +13,13 @@ use harn_value::{Data as Json, data::Map, json};
 use harn_value::{Dict, Value};
 use harn_vm::{Cx, Result};
 
+use crate::audit;
 use crate::convert::{OrThrow, entry, from_json, text, thrown, to_json, told};
 use crate::driver::run_loop;
 use crate::llm_embedder::{new_id, notice_keys, prompts_of};
 use crate::option_check::{own, refuse_unknown, refuse_wrong};
 use crate::policy::over;
+use crate::reminders::Reminders;
 use crate::session::{Session, Sessions};
 use crate::worker::terms::{Limits, Terms};
 
@@ -34,6 +36,8 @@ pub(crate) struct SubAgent {
     expected: Expected,
     /// What `allowed_tools` says.
     allowed: Option<Policy>,
+    /// What whoever approves of its changes is told.
+    audit: Json,
 }
 
 impl SubAgent {
@@ -74,7 +78,8 @@ impl SubAgent {
         if !tools.is_nil() {
             options.insert("tools", tools);
         }
-        refuse_wrong(cx, "sub_agent_run", LOOP_OPTIONS, &options.clone().into())?;
+        let audit = to_json(&entry(given, "audit"));
+        audit::check(&audit).map_err(|text| thrown(format!("sub_agent_run: {text}")))?;
         let schema = match entry(given, "returns") {
             nil if nil.is_nil() => None,
             returns => match (returns.to_dict(), entry(&returns, "schema")) {
@@ -96,12 +101,14 @@ impl SubAgent {
                 None => return Err(thrown("sub_agent_run: session_id must be a string that is not empty")),
             },
         };
+        refuse_wrong(cx, "sub_agent_run", LOOP_OPTIONS, &options.clone().into())?;
         if parent.as_ref().is_some_and(|parent| parent.id == id) {
             return Err(thrown(format!("sub_agent_run: '{id}' is the session of the loop that starts it")));
         }
         let session = sessions.named(&id);
         if let Some(parent) = &parent {
             parent.adopt(&session);
+            cx.state::<Reminders>().hand_down(cx.vm(), &parent.id, &id);
         }
         let mut system = entry(given, "system");
         if let Some(schema) = &expected.schema {
@@ -120,7 +127,7 @@ impl SubAgent {
             options.remove(key);
         }
         options.insert("session_id", id.as_str());
-        Ok(SubAgent { name, session, parent, system, options, expected, allowed })
+        Ok(SubAgent { name, session, parent, system, options, expected, allowed, audit })
     }
 
     /// Lets the session begin with a conversation.
@@ -145,10 +152,11 @@ impl SubAgent {
         let mut limits = Limits::inherited(cx);
         limits.own = self.allowed.clone().into_iter().map(|policy| (policy, Value::NIL)).collect();
         let terms = Terms::open(cx, &limits, execution, None, &[]);
+        let audited = audit::audited(cx, &self.audit);
         let options = Value::from(self.options.clone());
         let deadlines = cx.task().deadline_count();
         let ended = run_loop(cx, &task.into(), &self.system, &options).await;
-        drop(terms);
+        drop((audited, terms));
         if ended.is_err() && cx.task().interrupted_since(deadlines) {
             // It is the caller who is interrupted.
             ended?;
