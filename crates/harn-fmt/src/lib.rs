@@ -86,15 +86,15 @@ pub fn format(source: &str, options: &Options) -> Result<String, Refusal> {
     if !parsed.errors.is_empty() {
         return Err(Refusal::Syntax(parsed.errors.iter().map(|error| error.canonical(source)).collect()));
     }
-    let mut text = pass(source, &parsed.program, options)?;
+    let mut text = pass(source, parsed.program, options)?;
     // Lines that their author broke stay broken, and so do those that a pass has broken: where such lines stand in each other,
     // another pass may find more room. What is given back is what no pass changes.
     for _ in 0..MAX_PASSES {
-        let again = harn_syntax::parse(&text);
-        let next = pass(&text, &again.program, options)?;
+        let (next, lists) = layout(&text, harn_syntax::parse(&text).program, options);
         if next == text {
             break;
         }
+        same::check(&text, &next, &lists).map_err(Refusal::Changed)?;
         text = next;
     }
     Ok(text)
@@ -104,24 +104,27 @@ pub fn format(source: &str, options: &Options) -> Result<String, Refusal> {
 const MAX_PASSES: usize = 4;
 
 /// One pass. Its result has the tokens and the comments of the source.
-fn pass(source: &str, program: &Program, options: &Options) -> Result<String, Refusal> {
+fn pass(source: &str, program: Program, options: &Options) -> Result<String, Refusal> {
     let (text, lists) = layout(source, program, options);
     same::check(source, &text, &lists).map_err(Refusal::Changed)?;
     Ok(text)
 }
 
-/// The formatted text, and where types were written `[T]`.
-fn layout(source: &str, program: &Program, options: &Options) -> (String, Vec<Span>) {
-    let all = program.comments.clone();
+/// The formatted text, and where types were written `[T]`. The tree is given up as soon as it is read: most of the time for a large
+/// file is spent on memory that is touched for the first time.
+fn layout(source: &str, mut program: Program, options: &Options) -> (String, Vec<Span>) {
+    let all = std::mem::take(&mut program.comments);
     let mut fmt =
         Fmt { source, comments: Comments::new(source, all, options.separator_width), lists: Vec::new() };
     let (start, head) = match program.shebang {
         Some(line) => (line.end, format!("{}\n", fmt.slice(line).trim_end())),
         None => (0, String::new()),
     };
-    let items = in_order(program, &fmt);
+    let items = in_order(&program, &fmt);
     let items: Vec<Item<'_>> = items.into_iter().map(Item::Stmt).collect();
     let doc = fmt.lines(&items, start, source.len() as u32, true);
+    drop(items);
+    drop(program);
     let text = doc::print(&doc, options.line_width);
     let body = text.trim_start_matches('\n');
     // What the first line is followed by stays apart from it.
