@@ -23,8 +23,9 @@ use crate::host::Host;
 use crate::workspace::Workspace;
 use crate::{call, colours, complete, edits, findings, hover, navigate, outline, templates};
 
-/// How long typing must rest before what is wrong is told.
-const REST: Duration = Duration::from_millis(40);
+/// How long the editor must be silent before what is wrong is told. Shorter than the time between two keys: only what comes at once is
+/// looked at once.
+const REST: Duration = Duration::from_millis(15);
 
 /// How the session ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -147,19 +148,23 @@ struct Server<'h> {
 
 impl Server<'_> {
     fn run(mut self) -> Result<Ended, String> {
+        let mut rest = REST;
         loop {
             let message = if self.stale.is_empty() {
                 self.connection.receiver.recv().ok()
             } else {
-                match self.connection.receiver.recv_timeout(REST) {
+                match self.connection.receiver.recv_timeout(rest) {
                     Ok(message) => Some(message),
                     Err(error) if error.is_timeout() => {
                         self.tell_next();
+                        // The other texts follow, unless the editor has something to say.
+                        rest = Duration::ZERO;
                         continue;
                     }
                     Err(_) => None,
                 }
             };
+            rest = REST;
             match message {
                 None => return Ok(if self.down { Ended::Well } else { Ended::Lost }),
                 Some(Message::Request(request)) => self.request(request)?,
