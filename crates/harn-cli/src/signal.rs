@@ -74,8 +74,8 @@ fn watch_programs() {
     });
 }
 
-/// Stops the evaluation that runs, and lets the process live: Ctrl-C in the REPL. SIGTERM, SIGINT while nothing
-/// runs, and SIGINT while an evaluation does not stop end the process.
+/// Stops the evaluation that runs, and lets the process live: Ctrl-C in the REPL. SIGTERM, and SIGINT while an evaluation does
+/// not stop, end the process; so does SIGINT between evaluations where no line editor has a prompt on the screen.
 pub(crate) fn interrupt_on_signal(current: impl Fn() -> Option<Interrupt> + Send + 'static) {
     watch(move |_, signal| match current() {
         Some(interrupt) if signal == SIGINT && !interrupt.is_set() => interrupt.interrupt(),
