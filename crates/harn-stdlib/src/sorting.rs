@@ -6,6 +6,8 @@ use harn_value::{Tag, Value, compare, steps};
 use harn_vm::call_loop::{Slots, Steps, Turn};
 use harn_vm::{Error, Result};
 
+use crate::args::room_for_bytes;
+
 /// Sorts by the language's order.
 ///
 /// # Errors
@@ -25,7 +27,7 @@ pub(crate) fn sort_keyed<T>(items: &mut [T], key: impl Fn(&T) -> &Value) -> Resu
     match tag {
         // The usual lists are of one simple type: a total order, which the standard sort is fast on.
         Tag::Int if uniform => items.sort_by_key(|item| key(item).int_bits()),
-        Tag::Str if uniform => items.sort_by(|a, b| order(key(a), key(b))),
+        Tag::Str if uniform => sort_texts(items, key)?,
         Tag::Float if uniform && items.iter().all(|item| !key(item).float_bits().is_nan()) => {
             items.sort_by(|a, b| order(key(a), key(b)));
         }
@@ -44,6 +46,42 @@ pub(crate) fn sort_keyed<T>(items: &mut [T], key: impl Fn(&T) -> &Value) -> Resu
             }
         }
     }
+    Ok(())
+}
+
+fn bytes_of(text: &Value) -> &[u8] {
+    text.as_str().map_or(&[], |text| text.as_str().as_bytes())
+}
+
+/// How much of what texts begin with is looked at for what all begin with.
+const START: usize = 256;
+
+/// Sorts by texts. Each stands beside its first eight bytes behind what all begin with: where those differ, the texts, which lie
+/// all over the memory, are not looked at.
+fn sort_texts<T>(items: &mut [T], key: impl Fn(&T) -> &Value) -> Result<()> {
+    room_for_bytes(items.len().saturating_mul(2 * size_of::<(u64, usize)>()))?;
+    let start = items.first().map_or(&[][..], |item| bytes_of(key(item)));
+    let shared = items.iter().fold(start.len().min(START), |shared, item| {
+        steps::step();
+        let pairs = start[..shared].iter().zip(bytes_of(key(item)));
+        pairs.take_while(|(a, b)| a == b).count()
+    });
+    let head = |item: &T| {
+        let rest = &bytes_of(key(item))[shared..];
+        let mut bytes = [0; 8];
+        let size = rest.len().min(8);
+        bytes[..size].copy_from_slice(&rest[..size]);
+        u64::from_be_bytes(bytes)
+    };
+    let mut places: Vec<(u64, usize)> = items.iter().map(head).zip(0..).collect();
+    places.sort_by(|&(a, at), &(b, bt)| match a.cmp(&b) {
+        Ordering::Equal => order(key(&items[at]), key(&items[bt])),
+        unlike => {
+            steps::step();
+            unlike
+        }
+    });
+    permute(items, places.into_iter().map(|(_, at)| at).collect());
     Ok(())
 }
 
@@ -243,6 +281,41 @@ mod tests {
         before.sort();
         after.sort();
         assert_eq!(before, after);
+    }
+
+    #[test]
+    fn texts_are_in_the_order_of_their_bytes() {
+        let starts = ["", "a", "name", &"a long beginning that all of them share: ".repeat(10)];
+        let ends = [
+            "",
+            "\0",
+            "\0\0",
+            "a",
+            "b",
+            "12345678",
+            "123456789",
+            "12345678\0",
+            "1234567",
+            "é",
+            "z",
+            "\u{10ffff}",
+        ];
+        for start in starts {
+            for turn in 0..ends.len() {
+                let mut texts: Vec<String> = ends.iter().map(|end| format!("{start}{end}")).collect();
+                texts.rotate_left(turn);
+                texts.extend(texts.clone());
+                let mut items: Vec<(Value, usize)> =
+                    texts.iter().enumerate().map(|(at, text)| (Value::from(text.as_str()), at)).collect();
+                sort_keyed(&mut items, |(key, _)| key).unwrap();
+                let mut expected: Vec<(&str, usize)> =
+                    texts.iter().enumerate().map(|(at, text)| (text.as_str(), at)).collect();
+                expected.sort();
+                let got: Vec<(&str, usize)> =
+                    items.iter().map(|(key, at)| (key.as_str().unwrap().as_str(), *at)).collect();
+                assert_eq!(got, expected);
+            }
+        }
     }
 
     #[test]
