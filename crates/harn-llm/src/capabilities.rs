@@ -255,7 +255,18 @@ static SHIPPED: LazyLock<Arc<Rules>> = LazyLock::new(|| {
 #[derive(Debug, Clone, Default)]
 struct Rules {
     by_provider: BTreeMap<String, Vec<Rule>>,
-    families: BTreeMap<String, String>,
+    /// The families of a provider, first choice first.
+    families: BTreeMap<String, Vec<String>>,
+}
+
+/// Reads the families of one provider: a name or a list of names.
+fn families(value: &toml::Value) -> Result<Vec<String>, String> {
+    let names = match value {
+        toml::Value::String(name) => Some(vec![name.clone()]),
+        toml::Value::Array(list) => list.iter().map(|name| name.as_str().map(str::to_owned)).collect(),
+        _ => None,
+    };
+    names.ok_or_else(|| "expected a provider or a list of providers".to_string())
 }
 
 impl Rules {
@@ -275,9 +286,8 @@ impl Rules {
             rules.by_provider.insert(name.clone(), parsed.collect::<Result<_, _>>()?);
         }
         for (name, family) in table.get("provider_family").and_then(|v| v.as_table()).into_iter().flatten() {
-            if let Some(family) = family.as_str() {
-                rules.families.insert(name.clone(), family.to_string());
-            }
+            let list = families(family).map_err(|e| format!("provider_family.{name}: {e}"))?;
+            rules.families.insert(name.clone(), list);
         }
         Ok(rules)
     }
@@ -338,10 +348,13 @@ impl CapabilityMatrix {
                     }
                 }
             }
-            let families = [inner.and_then(|i| i.get("provider_family")), table.get("provider_family")];
-            let families = families.into_iter().flatten().filter_map(|v| v.as_table()).flatten();
-            for (name, family) in families.filter_map(|(name, family)| Some((name, family.as_str()?))) {
-                self.manifest.families.entry(name.clone()).or_insert_with(|| family.to_string());
+            let tables = [inner.and_then(|i| i.get("provider_family")), table.get("provider_family")];
+            let tables = tables.into_iter().flatten().filter_map(|v| v.as_table()).flatten();
+            for (name, family) in tables {
+                match families(family) {
+                    Ok(list) => drop(self.manifest.families.entry(name.clone()).or_insert(list)),
+                    Err(problem) => problems.push(format!("{file}: provider_family.{name}: {problem}")),
+                }
             }
         }
         problems
@@ -371,23 +384,20 @@ impl CapabilityMatrix {
         let id = model.to_lowercase();
         let layers = [&self.installed, &self.manifest, &*self.shipped];
         let find = |name: &str| layers.iter().find_map(|rules| rules.find(name, &id));
-        if provider == "mock" {
-            // The mock imitates whichever provider's naming the model follows.
-            let chain = ["mock", "anthropic", "openai", "gemini"];
-            return chain.iter().find_map(|name| find(name)).cloned().unwrap_or_default();
-        }
-        let mut name = provider;
+        let mut waiting = vec![provider];
         let mut seen = Vec::new();
-        loop {
+        while let Some(name) = waiting.pop() {
+            if seen.contains(&name) {
+                continue;
+            }
             if let Some(caps) = find(name) {
                 return caps.clone();
             }
             seen.push(name);
-            match layers.iter().find_map(|rules| rules.families.get(name)) {
-                Some(next) if !seen.contains(&next.as_str()) => name = next,
-                _ => return Capabilities::default(),
-            }
+            let families = layers.iter().find_map(|rules| rules.families.get(name));
+            waiting.extend(families.into_iter().flatten().rev().map(String::as_str));
         }
+        Capabilities::default()
     }
 }
 
@@ -486,12 +496,24 @@ mod tests {
                 "harn.toml",
                 "[[capabilities.provider.my-proxy]]\nmodel_match = \"*\"\ntool_search = [\"hosted\"]\ndefer_loading = true\n\n[[capabilities.provider.my-proxy]]\nnative_tools = true",
             ),
-            ("p/harn.toml", "[provider_family]\nother = \"my-proxy\"\nloop = \"loop\""),
+            ("p/harn.toml", "[provider_family]\nother = \"my-proxy\"\nloop = \"loop\"\nseveral = [\"loop\", \"other\"]\nodd = 1"),
             ("q/harn.toml", "\n[capabilities"),
         ]);
         assert_eq!(problems[0], "harn.toml:6: capabilities.provider.my-proxy: rule without `model_match`");
-        assert!(problems[1].starts_with("q/harn.toml:2: "), "{problems:?}");
+        assert_eq!(
+            problems[1],
+            "p/harn.toml: provider_family.odd: expected a provider or a list of providers"
+        );
+        assert!(problems[2].starts_with("q/harn.toml:2: "), "{problems:?}");
         assert!(matrix.lookup("other", "x").defer_loading);
+        assert!(
+            matrix.lookup("several", "x").defer_loading,
+            "the first family without a rule is passed over"
+        );
+        assert_eq!(
+            matrix.install("[provider_family]\nodd = [1]").unwrap_err(),
+            "provider_capabilities_install: parse error: provider_family.odd: expected a provider or a list of providers"
+        );
         assert_eq!(matrix.lookup("loop", "x"), Capabilities::default());
     }
 }

@@ -12,6 +12,7 @@ mod faults;
 mod formats;
 mod hostile;
 mod http;
+mod names;
 mod real_server;
 mod secrets;
 mod servers;

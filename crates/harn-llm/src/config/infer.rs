@@ -1,14 +1,17 @@
 //! What a bare model id says about its provider and family.
 
-use super::Config;
+use super::{Config, Provider};
 use crate::embedder::Embedder;
 
 impl Config {
-    /// Splits `PROVIDER:MODEL`, when the first part is the name of a configured provider (`hf` is short for `huggingface`).
+    /// Splits `PROVIDER:MODEL`, when the first part is the name or the short name of a configured provider.
     pub(crate) fn split_prefix<'a>(&'a self, id: &'a str) -> Option<(&'a str, &'a str)> {
         let (head, model) = id.split_once(':')?;
-        let provider = if head == "hf" { "huggingface" } else { head };
-        (!model.is_empty() && self.provider(provider).is_some()).then_some((provider, model))
+        let short = |provider: &Provider| provider.short_name.as_deref() == Some(head);
+        let providers = &self.file.providers;
+        let found =
+            providers.get_key_value(head).or_else(|| providers.iter().find(|(_, table)| short(table)));
+        found.filter(|_| !model.is_empty()).map(|(provider, _)| (provider.as_str(), model))
     }
 
     /// Removes the leading `PROVIDER:` of an id that is no alias.
@@ -24,79 +27,34 @@ impl Config {
 
     /// Infers the provider of a model id; `None` when nothing fits and the default provider is meant.
     pub(crate) fn infer_provider(&self, id: &str) -> Option<String> {
-        let found = |p: &str| Some(p.to_string());
         if let Some((provider, _)) = self.split_prefix(id) {
-            return found(provider);
+            return Some(provider.to_owned());
         }
-        if let Some(rule) = self.file.inference_rules.iter().find(|r| r.provider.is_some() && r.matches(id)) {
-            return rule.provider.clone();
-        }
-        if id.matches('/').count() == 1 {
-            return found("openrouter");
-        }
-        if id.starts_with("claude-") {
-            return found("anthropic");
-        }
-        if ["gpt-", "o1", "o3", "o4"].iter().any(|p| id.starts_with(p)) {
-            return found("openai");
-        }
-        if id.starts_with("gemini-") {
-            return found("gemini");
-        }
-        if id.contains(':') {
-            return found("ollama");
-        }
-        None
+        let rule = self.file.inference_rules.iter().find(|rule| rule.provider.is_some() && rule.matches(id));
+        rule?.provider.clone()
     }
 
-    /// Returns the default provider: `HARN_DEFAULT_PROVIDER`, the configured one, else `anthropic`.
+    /// Returns the default provider: `HARN_DEFAULT_PROVIDER`, else the configured one.
     pub fn default_provider(&self, embedder: &dyn Embedder) -> String {
         super::env(embedder, "HARN_DEFAULT_PROVIDER")
             .filter(|p| !p.eq_ignore_ascii_case("auto"))
             .or_else(|| self.file.default_provider.clone())
-            .unwrap_or_else(|| "anthropic".to_string())
+            .expect("the shipped table names one")
     }
 
     /// Infers the provider of a model id, falling back to the default provider.
     pub fn infer_or_default(&self, id: &str, embedder: &dyn Embedder) -> String {
         self.infer_provider(id).unwrap_or_else(|| self.default_provider(embedder))
     }
-}
 
-/// Returns the family token of a model, for templates that write differently for different families.
-pub fn family(provider: &str, model: &str) -> String {
-    let id = model.to_lowercase();
-    let part_starts =
-        |heads: &[&str]| id.split(['/', ':', '.']).any(|part| heads.iter().any(|h| part.starts_with(h)));
-    let token = if id.contains("claude") {
-        "anthropic-claude"
-    } else if id.contains("gpt") || part_starts(&["o1", "o3", "o4"]) {
-        "openai-gpt"
-    } else if id.contains("gemini") {
-        "google-gemini"
-    } else if id.contains("qwen") {
-        "qwen"
-    } else if id.contains("deepseek") {
-        "deepseek"
-    } else if id.contains("llama") {
-        "llama"
-    } else if ["mistral", "mixtral", "codestral", "devstral", "magistral"].iter().any(|m| id.contains(m)) {
-        "mistral"
-    } else if id.contains("gemma") {
-        "google-gemma"
-    } else if id.contains("kimi") {
-        "moonshot-kimi"
-    } else {
-        match provider {
-            "anthropic" => "anthropic-claude",
-            "openai" | "azure_openai" => "openai-gpt",
-            "gemini" | "vertex" => "google-gemini",
-            "deepseek" => "deepseek",
-            "dashscope" => "qwen",
-            other => other,
-        }
-    };
-    token.to_string()
+    /// Returns the family token of a model, for templates that write differently for different families.
+    pub(crate) fn family(&self, provider: &str, model: &str) -> String {
+        let id = model.to_lowercase();
+        let of_id = self.file.family_rules.iter().filter(|rule| rule.matches(&id));
+        let of_provider = || self.provider(provider).and_then(|table| table.family.clone());
+        let family = of_id.filter_map(|rule| rule.family.clone()).next();
+        family.or_else(of_provider).unwrap_or_else(|| provider.to_owned())
+    }
 }
 
 #[cfg(test)]
@@ -123,10 +81,15 @@ mod tests {
 
     #[test]
     fn families_follow_the_id_then_the_provider() {
+        let config = Config::builtin();
+        let family = |provider: &str, model: &str| config.family(provider, model);
         assert_eq!(family("openrouter", "anthropic/claude-opus-4.6"), "anthropic-claude");
         assert_eq!(family("openai", "o3-mini"), "openai-gpt");
         assert_eq!(family("together", "deepseek-ai/DeepSeek-V3"), "deepseek");
         assert_eq!(family("dashscope", "custom"), "qwen");
         assert_eq!(family("mine", "custom"), "mine");
+        assert_eq!(family("azure_openai", "my-deployment"), "openai-gpt");
+        assert_eq!(family("mine", "x/O3-mini"), "openai-gpt");
+        assert_eq!(family("mine", "solo1"), "mine", "a part begins so");
     }
 }

@@ -11,7 +11,6 @@ mod route;
 mod tier;
 
 pub use crate::dialect::Dialect;
-pub use infer::family;
 pub(crate) use policy::decide as routing_decision;
 pub(crate) use policy::is_policy_text;
 pub use route::{Choice, Key};
@@ -76,6 +75,10 @@ pub struct Provider {
     pub latency_p50_ms: Option<i64>,
     /// Name for people.
     pub display_name: Option<String>,
+    /// What may stand for the name in front of a model id.
+    pub short_name: Option<String>,
+    /// The family of models whose ids tell none.
+    pub family: Option<String>,
     /// Icon for hosts.
     pub icon: Option<String>,
     /// Model used when the call names none.
@@ -166,10 +169,16 @@ pub struct Rule {
     pub contains: Option<String>,
     /// The whole id.
     pub exact: Option<String>,
+    /// A glob over one of the parts between `/`, `:` and `.`.
+    pub part: Option<String>,
+    /// How many slashes the id has.
+    pub slashes: Option<usize>,
     /// The provider that follows (inference rules).
     pub provider: Option<String>,
     /// The tier that follows (tier rules).
     pub tier: Option<String>,
+    /// The family that follows (family rules).
+    pub family: Option<String>,
 }
 
 impl Rule {
@@ -177,6 +186,8 @@ impl Rule {
         self.exact.as_deref() == Some(id)
             || self.pattern.as_deref().is_some_and(|p| glob(p, id))
             || self.contains.as_deref().is_some_and(|c| id.contains(c))
+            || self.part.as_deref().is_some_and(|p| id.split(['/', ':', '.']).any(|part| glob(p, part)))
+            || self.slashes.is_some_and(|count| id.matches('/').count() == count)
     }
 }
 
@@ -189,7 +200,9 @@ struct File {
     models: BTreeMap<String, Model>,
     qc_defaults: BTreeMap<String, String>,
     inference_rules: Vec<Rule>,
+    family_rules: Vec<Rule>,
     tier_rules: Vec<Rule>,
+    tier_order: Vec<String>,
     tier_defaults: BTreeMap<String, String>,
     model_defaults: BTreeMap<String, toml::Table>,
 }
@@ -208,18 +221,20 @@ pub struct Config {
 }
 
 /// The keys of a layer, and those of a provider.
-const KEYS: [&str; 9] = [
+const KEYS: [&str; 11] = [
     "default_provider",
     "providers",
     "aliases",
     "models",
     "qc_defaults",
     "inference_rules",
+    "family_rules",
     "tier_rules",
+    "tier_order",
     "tier_defaults",
     "model_defaults",
 ];
-const PROVIDER_KEYS: [&str; 23] = [
+const PROVIDER_KEYS: [&str; 25] = [
     "base_url",
     "base_url_env",
     "auth_style",
@@ -238,6 +253,8 @@ const PROVIDER_KEYS: [&str; 23] = [
     "cost_per_1k_out",
     "latency_p50_ms",
     "display_name",
+    "short_name",
+    "family",
     "icon",
     "default_model",
     "default_model_env",
@@ -312,7 +329,11 @@ impl Config {
         base.models.extend(over.models);
         base.qc_defaults.extend(over.qc_defaults);
         base.inference_rules.splice(0..0, over.inference_rules);
+        base.family_rules.splice(0..0, over.family_rules);
         base.tier_rules.splice(0..0, over.tier_rules);
+        if !over.tier_order.is_empty() {
+            base.tier_order = over.tier_order;
+        }
         if let Some(tier) = over.tier_defaults.get("default").filter(|t| *t != "mid") {
             base.tier_defaults.insert("default".into(), tier.clone());
         }
@@ -338,6 +359,13 @@ impl Config {
     /// Returns whether the name is configured or registered.
     pub fn knows(&self, name: &str) -> bool {
         self.file.providers.contains_key(name) || self.registered.contains(name)
+    }
+
+    /// Returns the built-in provider whose address a variable gives, when the variable is set.
+    fn addressed_by(variable: &str, embedder: &dyn Embedder) -> Option<String> {
+        env(embedder, variable)?;
+        let whose = |provider: &Provider| provider.base_url_env.as_deref() == Some(variable);
+        BUILTIN.providers.iter().find(|(_, provider)| whose(provider)).map(|(name, _)| name.clone())
     }
 
     /// Returns an alias.
@@ -390,6 +418,8 @@ impl Provider {
             cost_per_1k_out: self.cost_per_1k_out.or(b.cost_per_1k_out),
             latency_p50_ms: self.latency_p50_ms.or(b.latency_p50_ms),
             display_name: self.display_name.or(b.display_name),
+            short_name: self.short_name.or(b.short_name),
+            family: self.family.or(b.family),
             icon: self.icon.or(b.icon),
             default_model: self.default_model.or(b.default_model),
             default_model_env: self.default_model_env.or(b.default_model_env),
@@ -523,8 +553,14 @@ mod tests {
 
     #[test]
     fn rules_of_a_layer_go_in_front() {
-        let config = load("[[tier_rules]]\npattern = \"claude-*\"\ntier = \"small\"");
+        let config = load(
+            "tier_order = [\"mlx\"]\n[[tier_rules]]\npattern = \"claude-*\"\ntier = \"small\"\n[[family_rules]]\npart = \"glm-*\"\nfamily = \"glm\"\n[providers.mine]\nfamily = \"own\"\nshort_name = \"m\"",
+        );
         assert_eq!(config.tier_of("claude-x"), "small");
+        assert_eq!(config.family("openai", "z-ai/glm-5"), "glm");
+        assert_eq!(config.family("mine", "x"), "own");
+        assert_eq!(config.split_prefix("m:x"), Some(("mine", "x")));
+        assert_eq!(config.file.tier_order, ["mlx"]);
     }
 
     #[test]

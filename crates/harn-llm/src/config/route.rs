@@ -87,11 +87,11 @@ impl Config {
             return provider;
         }
         let env_model = env(embedder, "HARN_LLM_MODEL");
-        let has_local_url = env(embedder, "LOCAL_LLM_BASE_URL").is_some();
-        if has_local_url
+        let local = Self::addressed_by("LOCAL_LLM_BASE_URL", embedder);
+        if let Some(local) = &local
             && (options.model.is_some() || env_model.is_some() || env(embedder, "LOCAL_LLM_MODEL").is_some())
         {
-            return "local".to_string();
+            return local.clone();
         }
         if let Some(model) = &options.model {
             return self.provider_of_selector(model, embedder, warnings);
@@ -109,13 +109,7 @@ impl Config {
         if self.is_available(&default, embedder) {
             return default;
         }
-        if env(embedder, "OLLAMA_HOST").is_some() {
-            return "ollama".to_string();
-        }
-        if has_local_url {
-            return "local".to_string();
-        }
-        default
+        Self::addressed_by("OLLAMA_HOST", embedder).or(local).unwrap_or(default)
     }
 
     fn choose_model(

@@ -116,11 +116,21 @@ impl Config {
         };
         for name in ["HARN_LLM_MODEL", "LOCAL_LLM_MODEL"] {
             if let Some(selector) = env(embedder, name) {
+                let own = super::BUILTIN.providers.iter().find(|(_, table)| {
+                    table
+                        .default_model_env
+                        .as_ref()
+                        .and_then(|names| names.first())
+                        .is_some_and(|n| n == name)
+                });
+                let own = own.map(|(provider, _)| provider.as_str());
                 let provider = match self.alias(&selector) {
                     Some(alias) => alias.provider.clone(),
-                    None if name == "LOCAL_LLM_MODEL" => "local".to_string(),
-                    None => env(embedder, "HARN_LLM_PROVIDER")
-                        .filter(|p| !p.eq_ignore_ascii_case("auto"))
+                    None => own
+                        .map(str::to_owned)
+                        .or_else(|| {
+                            env(embedder, "HARN_LLM_PROVIDER").filter(|p| !p.eq_ignore_ascii_case("auto"))
+                        })
                         .unwrap_or_else(|| self.infer_or_default(&selector, embedder)),
                 };
                 let model = self
@@ -145,14 +155,11 @@ impl Config {
     fn tier_order(&self, preferred: Option<&str>, embedder: &dyn Embedder) -> Vec<String> {
         let mut order: Vec<String> = preferred.map(str::to_string).into_iter().collect();
         order.extend(env(embedder, "HARN_LLM_PROVIDER").filter(|p| !p.eq_ignore_ascii_case("auto")));
-        if env(embedder, "LOCAL_LLM_BASE_URL").is_some() {
-            order.push("local".into());
-        }
+        order.extend(Self::addressed_by("LOCAL_LLM_BASE_URL", embedder));
         for name in ["HARN_LLM_MODEL", "LOCAL_LLM_MODEL"] {
             order.extend(env(embedder, name).and_then(|id| self.infer_provider(&id)));
         }
-        let rest = ["local", "ollama", "openrouter", "together", "huggingface", "openai", "anthropic"];
-        order.extend(rest.map(str::to_string));
+        order.extend(self.file.tier_order.iter().cloned());
         order
     }
 }

@@ -133,8 +133,8 @@ impl Mock {
         if let Some(error) = &self.error {
             return Err(error.to_error());
         }
-        let provider = self.provider.as_deref().unwrap_or("mock");
-        let mut out = Response::new(provider, self.model.as_deref().unwrap_or("mock"));
+        let provider = self.provider.as_deref().unwrap_or(PROVIDER);
+        let mut out = Response::new(provider, self.model.as_deref().unwrap_or(PROVIDER));
         out.mocked = true;
         out.text.clone_from(&self.text);
         out.thinking.clone_from(&self.thinking);
@@ -383,7 +383,7 @@ impl MockState {
     /// Answers without a script: calls the first native tool, or echoes the prompt.
     pub(crate) fn default_answer(&mut self, ask: &Ask<'_>) -> Answer {
         let prompt = prompt_text(ask.messages);
-        let mut out = Response::new("mock", ask.model);
+        let mut out = Response::new(PROVIDER, ask.model);
         out.mocked = true;
         out.usage = Usage { input: Some(to_i64(prompt.len())), ..Usage::default() };
         let tool = ask.tools.iter().find_map(callable);

@@ -59,7 +59,7 @@ impl LlmRuntime {
         let options = CallOptions::from_json(options)?;
         let (choice, _) = self.choose(&options)?;
         let caps = self.capabilities_json(&choice.provider, &choice.model);
-        let family = crate::config::family(&choice.provider, &choice.model);
+        let family = self.config().family(&choice.provider, &choice.model);
         Ok(
             json!({"provider": choice.provider, "model": choice.model, "family": family, "capabilities": caps}),
         )

@@ -30,7 +30,7 @@ impl LlmRuntime {
                 Err(_) if self.mock_is_active() && options.provider.is_some() => {
                     let choice = crate::config::Choice {
                         provider: options.provider.clone().unwrap_or_default(),
-                        model: "mock".into(),
+                        model: crate::mock::PROVIDER.into(),
                         model_is_default: true,
                         warnings: Vec::new(),
                     };

@@ -1,6 +1,7 @@
 //! Answers that come from no model.
 
 use super::{Provider, Watch};
+use crate::dialect::Dialect;
 use crate::error::LlmError;
 use crate::event::StreamEvent;
 use crate::mock::Ask;
@@ -55,7 +56,7 @@ impl Provider for Completed<'_> {
 impl LlmRuntime {
     /// Whether a provider is the mock.
     pub(in crate::runtime) fn is_mock(&self, provider: &str) -> bool {
-        provider == crate::mock::PROVIDER
+        self.config().dialect(provider) == Dialect::Mock
     }
 
     /// Whether calls of a provider are answered by scripts now.

@@ -1,0 +1,79 @@
+//! What is particular about a provider stands in the tables below `src/data`: the sources name none.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Where a word that is also a provider's name means something else: file, word and meaning.
+const OTHER_MEANINGS: &[(&str, &str, &str)] = &[
+    ("mock/mod.rs", "mock", "what replies of the mock say of where they come from"),
+    ("runtime/clouds.rs", "bedrock", "the service that a request is signed for"),
+    ("runtime/health.rs", "ollama", "the readiness probe of Ollama's own interface, in messages"),
+    ("runtime/route.rs", "ollama", "the key of a call's options for Ollama's own interface"),
+    ("transcript/call.rs", "anthropic", "how a search was asked for, in an event"),
+    ("transcript/call.rs", "openai", "how a search was asked for, in an event"),
+    ("wire/style.rs", "anthropic", "a wire format"),
+    ("wire/style.rs", "bedrock", "a wire format"),
+    ("wire/style.rs", "gemini", "a wire format"),
+];
+
+fn src() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+}
+
+/// Names and short names of the providers in the tables.
+fn providers() -> BTreeSet<String> {
+    let table = |name: &str| {
+        std::fs::read_to_string(src().join("data").join(name)).unwrap().parse::<toml::Table>().unwrap()
+    };
+    let (models, capabilities) = (table("providers.toml"), table("capabilities.toml"));
+    let mut names = BTreeSet::new();
+    for (name, provider) in models["providers"].as_table().unwrap() {
+        names.insert(name.clone());
+        names.extend(provider.get("short_name").map(|short| short.as_str().unwrap().to_owned()));
+    }
+    for key in ["provider", "provider_family"] {
+        names.extend(capabilities[key].as_table().unwrap().keys().cloned());
+    }
+    names
+}
+
+/// The sources without tests and comments, by their path below `src`.
+fn sources() -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut folders = vec![src()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let name = path.strip_prefix(src()).unwrap().to_string_lossy().replace('\\', "/");
+            let of_tests = name.ends_with("tests.rs") || ["growth.rs", "sample.rs"].contains(&name.as_str());
+            if name.ends_with(".rs") && !of_tests {
+                let text = std::fs::read_to_string(&path).unwrap();
+                let end = text.find("#[cfg(test)]\nmod tests {").unwrap_or(text.len());
+                let lines = text[..end].lines().filter(|line| !line.trim_start().starts_with("//"));
+                found.push((name, lines.collect::<Vec<_>>().join("\n")));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn providers_are_named_by_the_tables_alone() {
+    let names = providers();
+    assert!(["anthropic", "mock", "hf", "llamacpp"].iter().all(|name| names.contains(*name)), "{names:?}");
+    let mut found = BTreeSet::new();
+    for (file, text) in sources() {
+        let named = names.iter().filter(|name| text.contains(&format!("\"{name}\"")));
+        found.extend(named.map(|name| (file.clone(), name.clone())));
+    }
+    let known: BTreeSet<(String, String)> =
+        OTHER_MEANINGS.iter().map(|(file, word, _)| ((*file).to_owned(), (*word).to_owned())).collect();
+    let new: Vec<_> = found.difference(&known).collect();
+    assert!(new.is_empty(), "providers named in sources; make it a key of src/data/providers.toml: {new:#?}");
+    let gone: Vec<_> = known.difference(&found).collect();
+    assert!(gone.is_empty(), "no longer there, to be taken out of OTHER_MEANINGS: {gone:#?}");
+}
