@@ -253,7 +253,7 @@ impl LoopSkills {
         (score > 0.0).then(|| Candidate { id: skill.id.clone(), score, reason: reasons.join("; ") })
     }
 
-    /// Answers a call of [`LOAD_SKILL`].
+    /// Answers a call of `load_skill`.
     pub fn load(&self, arguments: &Json) -> Loaded<'_> {
         let Some(name) = arguments.get("name").and_then(Json::as_str).filter(|n| !n.trim().is_empty()) else {
             return Loaded::failed("invalid_arguments", "`name` must be the id of a skill", "");
@@ -305,7 +305,7 @@ pub struct Candidate {
     pub reason: String,
 }
 
-/// The answer to a call of [`LOAD_SKILL`].
+/// The answer to a call of `load_skill`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded<'a> {
     /// The skill, when there is nothing against it.

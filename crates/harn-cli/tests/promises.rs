@@ -115,7 +115,7 @@ const HELD: &[(&str, &[(&str, &str)])] = &[
         "A loop with `daemon: true` does it by itself",
         &[
             (ANEW, "a_daemon_that_lives_on_has_a_journal_that_stays_small"),
-            ("conformance/agents/daemons", "its_program_begins_anew"),
+            ("conformance/agents/daemons", "anew_by_itself"),
         ],
     ),
     ("A daemon rests on its folder", &[(ANEW, "a_daemon_goes_on_from_its_snapshot_with_a_new_journal")]),

@@ -55,21 +55,27 @@ impl Session {
     }
 
     fn wait_for(&self, text: &str) {
+        self.wait_for_times(text, 1);
+    }
+
+    fn wait_for_times(&self, text: &str, count: usize) {
         let end = Instant::now() + PATIENCE;
-        while !self.text().contains(text) {
-            assert!(Instant::now() < end, "`{text}` does not come; the screen shows {:?}", self.text());
+        while self.text().matches(text).count() < count {
+            let shown = self.text();
+            assert!(Instant::now() < end, "`{text}` does not come {count} times; the screen shows {shown:?}");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
 
-    /// Waits until so many prompts were begun.
+    /// Waits until so many prompts were begun: the terminal is told before each that pasted text is to be marked.
     fn wait_for_prompts(&self, count: usize) {
-        let end = Instant::now() + PATIENCE;
-        // The terminal is told before each that pasted text is to be marked.
-        while self.text().matches("\u{1b}[?2004h").count() < count {
-            assert!(Instant::now() < end, "no prompt comes; the screen shows {:?}", self.text());
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        self.wait_for_times("\u{1b}[?2004h", count);
+    }
+
+    /// The exit code of a session that is told to end.
+    fn leave(&mut self) -> Option<i32> {
+        self.press(b"exit\r");
+        self.end()
     }
 
     fn press(&mut self, keys: &[u8]) {
@@ -120,10 +126,11 @@ fn a_session_survives_bytes_and_interruptions() {
         let words = format!("println(\"begun \" + \"{number}\")");
         session.line(&format!("if true {{\r{words}\r{work}\r}}"), &format!("begun {number}"));
         session.interrupt();
+        // What is typed before may be for the program.
+        session.wait_for_times("Error: interrupted", number + 1);
         session.line(&format!("\"still\" + \" here {number}\""), &format!("still here {number}"));
     }
-    session.press(b"\x04");
-    assert_eq!(session.end(), Some(0), "{:?}", session.text());
+    assert_eq!(session.leave(), Some(0), "{:?}", session.text());
 }
 
 #[test]
@@ -137,8 +144,7 @@ fn cleanup_without_end_does_not_hold_the_session() {
     session.wait_for("so what");
     session.wait_for("Error: interrupted");
     session.line("40 + 2", "42");
-    session.press(b"\x04");
-    assert_eq!(session.end(), Some(0), "{:?}", session.text());
+    assert_eq!(session.leave(), Some(0), "{:?}", session.text());
 }
 
 #[test]
@@ -149,8 +155,7 @@ fn a_history_that_is_no_file_is_left_alone() {
         assert!(made.success());
         let mut session = Session::start(home.path());
         session.line("40 + 2", "42");
-        session.press(b"\x04");
-        assert_eq!(session.end(), Some(0), "{make}: {:?}", session.text());
+        assert_eq!(session.leave(), Some(0), "{make}: {:?}", session.text());
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) const RESULTS: &str = "<runtime_feedback kind=\"tool_results\"";
 /// Those of them that only the runtime writes: no text that goes into one of them holds another.
 const FRAMES: &[&str] = &["runtime_feedback", "runtime_injection", "system-reminder"];
 
-/// Makes text of others harmless: the `<` of an opening or closing tag of [`TAGS`] becomes `&lt;`, and a line
+/// Makes text of others harmless: the `<` of an opening or closing tag of `TAGS` becomes `&lt;`, and a line
 /// `[end of NAME result]` gets a `\` in front. Doing it twice changes nothing more. Linear in the length of the text.
 pub fn quote(text: &str) -> Cow<'_, str> {
     quote_tags(text, &TAGS, true)

@@ -7,10 +7,16 @@ use harn_value::{Data as Json, data::Map};
 use harn_vm::Cx;
 use harn_vm::task_scope::TaskScope;
 
-use crate::worker::registry::Workers;
-
 #[derive(Default)]
-struct Audits(TaskScope<Map<String, Json>>);
+struct Audits(TaskScope<Known>);
+
+#[derive(Clone, Default)]
+struct Known {
+    /// What options say.
+    given: Map<String, Json>,
+    /// What the runtime knows of the worker.
+    worker: Map<String, Json>,
+}
 
 /// Holds what `audit` says for the running task; dropping it ends that.
 pub(crate) struct Audited {
@@ -24,13 +30,19 @@ impl Drop for Audited {
     }
 }
 
-/// What an option `audit` says holds from now on, over what held before.
-pub(crate) fn audited(cx: &Cx, audit: &Json) -> Option<Audited> {
-    let given = audit.as_object()?;
+/// What an option `audit` says holds from now on, over what held before; `worker` is what is known of the worker that works now.
+pub(crate) fn audited(cx: &Cx, audit: &Json, worker: Option<Map<String, Json>>) -> Option<Audited> {
+    if worker.is_none() && audit.as_object().is_none() {
+        return None;
+    }
     let audits = cx.state::<Audits>();
-    let mut whole = audits.0.current(cx).unwrap_or_default();
-    whole.extend(given.iter().map(|(key, value)| (key.clone(), value.clone())));
-    let token = audits.0.open(cx, whole);
+    let mut known = audits.0.current(cx).unwrap_or_default();
+    let given = audit.as_object().into_iter().flat_map(|given| given.iter());
+    known.given.extend(given.map(|(key, value)| (key.clone(), value.clone())));
+    if let Some(worker) = worker {
+        known.worker = worker;
+    }
+    let token = audits.0.open(cx, known);
     Some(Audited { audits, token })
 }
 
@@ -48,20 +60,9 @@ pub(crate) fn check(audit: &Json) -> Result<(), String> {
 /// Adds to what is known of a change who makes it.
 pub(crate) fn complete(cx: &Cx, mutation: &mut Json, session: Option<&str>) {
     let Some(known) = mutation.as_object_mut() else { return };
-    let mut whole = cx.state::<Audits>().0.current(cx).unwrap_or_default();
-    if let Some(worker) = cx.state::<Workers>().running.current(cx) {
-        let record = worker.record.borrow();
-        let of_worker = [
-            ("worker_id", Some(record.id.clone())),
-            ("run_id", record.lineage.parent_run_id.clone()),
-            ("parent_session_id", record.lineage.parent_session_id.clone()),
-            ("execution_kind", Some(record.mode.as_str().to_owned())),
-        ];
-        for (key, value) in of_worker {
-            if let Some(value) = value {
-                whole.entry(key).or_insert_with(|| value.into());
-            }
-        }
+    let Known { given: mut whole, worker } = cx.state::<Audits>().0.current(cx).unwrap_or_default();
+    for (key, value) in worker {
+        whole.entry(key).or_insert(value);
     }
     whole.extend(session.map(|session| ("session_id".to_owned(), session.into())));
     whole.extend(std::mem::take(known));

@@ -38,9 +38,11 @@ use crate::rest::{self, FileKeeper, Keeper};
 use crate::session::{Note, Scope, Session, Sessions};
 use crate::session_store;
 use crate::template_state::{LlmBinding, OpenContext};
+use crate::tool_options::{doubts, surface_of};
 use setup::{check_surface, command_policies, context_window, handlers};
 
-pub(crate) use setup::{doubts, loop_config, surface_of};
+pub(crate) use setup::loop_config;
+
 pub(crate) use tools::{declared_parameters, report_bug};
 
 /// What a loop needs of the script that started it.

@@ -32,7 +32,8 @@
 //! | `skill_files.rs`, `template_state.rs` | skills on disk; the state of templates being rendered |
 //! | `workflow.rs`, `mailbox.rs` | graphs of loops, and messages to them |
 //! | `anew.rs` | programs that hand their state over and begin anew |
-//! | `mcp.rs` | connections to servers of tools |
+//! | `mcp.rs`, `mcp_http.rs`, `mcp_project.rs` | connections to servers of tools, over pipes and over HTTP; those of a project |
+//! | `option_check.rs`, `tool_options.rs`, `audit.rs` | what options may hold, and what they say of tools and of who makes a change |
 //! | `mcp_server/`, `host_module.rs`, `exported.rs` | a program as such a server, or as the host of another; its functions called by name |
 //! | `worker/`, `daemon.rs`, `rest.rs` | work that is handed on; loops with a handle; waiting between turns |
 //! | `roles/` | runtimes of agents with roles |
@@ -79,6 +80,7 @@ mod skill_files;
 mod store_place;
 mod stored;
 mod template_state;
+mod tool_options;
 mod trace;
 mod waitpoint;
 mod worker;

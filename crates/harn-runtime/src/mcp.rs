@@ -14,13 +14,10 @@ use harn_vm::{Cx, Error, ErrorKind, Result};
 use crate::command_policy::CommandPolicies;
 use crate::convert::{entry, from_json, thrown, to_json, told};
 use crate::llm_embedder::new_id;
-use crate::mcp_http::{Link, Manner};
+use crate::mcp_http::{Link, MAX_MESSAGE, Manner};
 
 /// How long an answer may take when nothing else is said.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// The largest message of a server: 16 MiB.
-pub(crate) const MAX_MESSAGE: u64 = 16 << 20;
 
 /// Most pages of a list.
 const MAX_PAGES: usize = 100;

@@ -14,7 +14,9 @@ use harn_value::{Data as Json, json};
 use harn_vm::{Cx, Error, Result};
 
 use crate::convert::thrown;
-use crate::mcp::MAX_MESSAGE;
+
+/// The largest message of a server: 16 MiB.
+pub(crate) const MAX_MESSAGE: u64 = 16 << 20;
 
 /// The longest that an address, session or version of a server may be.
 const MAX_WORD: usize = 1024;

@@ -19,9 +19,9 @@ use harn_vm::{Cx, Error, Result};
 
 use crate::command_policy::CommandPolicy;
 use crate::convert::{entry, thrown, to_json};
-use crate::driver::{doubts, surface_of};
 use crate::llm_embedder::CallOptions;
 use crate::reminders::Reminders;
+use crate::tool_options::{doubts, surface_of};
 
 /// Options of `sub_agent_run` that the loop knows nothing of.
 const SUB_AGENT: [&str; 8] =

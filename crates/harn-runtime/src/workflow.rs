@@ -84,7 +84,7 @@ pub(crate) async fn execute(
     let tree = Tree::make(cx, &place).await.map_err(wrong)?;
     let moved = (!place.is_default()).then(|| Limit::layer(cx, |inner| place::layer(inner, &place)));
     audit["run_id"] = run.id().into();
-    let audited = crate::audit::audited(cx, &audit);
+    let audited = crate::audit::audited(cx, &audit, None);
     let ended = drive(cx, &mut run, &kept, &file, &world).await;
     drop((audited, moved));
     let finished = ended.is_ok();

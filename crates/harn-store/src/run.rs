@@ -271,7 +271,7 @@ pub struct JournalEntry {
     pub digest: Vec<u8>,
     /// When it was made.
     pub at_ms: i64,
-    /// The data, of any size up to [`crate::MAX_VALUE`]. Large ones are kept once under their SHA-256, by the store itself.
+    /// The data, of any size up to 256 MiB. Large ones are kept once under their SHA-256, by the store itself.
     pub payload: Vec<u8>,
 }
 

@@ -32,7 +32,7 @@ pub enum SyntaxErrorKind {
     InvalidUnicodeEscape,
     /// More than [`MAX_NESTING`](crate::MAX_NESTING) open brackets.
     NestingTooDeep,
-    /// More than [`MAX_CHAIN`](crate::MAX_CHAIN) chained operators.
+    /// More than `MAX_CHAIN` chained operators.
     ChainTooLong,
     /// The text is longer than 4 GiB.
     TooLong,

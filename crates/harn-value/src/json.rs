@@ -572,7 +572,7 @@ pub fn from_data(data: &Data) -> Value {
 /// null, durations their milliseconds; sets and pairs become lists, anything else its printed form.
 ///
 /// # Errors
-/// When the value is nested deeper than [`MAX_TREE_DEPTH`], or larger than the memory limit (data may share parts).
+/// When the value is nested deeper than `MAX_TREE_DEPTH`, or larger than the memory limit (data may share parts).
 pub fn to_data(value: &Value) -> Result<Data, Unfit> {
     tree(value, 0)
 }
@@ -583,7 +583,7 @@ pub(crate) const MAX_TREE_DEPTH: usize = 512;
 /// Why a value cannot become data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unfit {
-    /// Deeper than [`MAX_TREE_DEPTH`].
+    /// Deeper than `MAX_TREE_DEPTH`.
     TooDeep,
     /// Larger than the memory limit.
     TooLarge,

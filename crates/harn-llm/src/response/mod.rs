@@ -107,11 +107,11 @@ pub(crate) fn search_query(query: Value) -> Value {
 /// A finished reply.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Response {
-    /// Raw visible text; never the reasoning, see [`Response::text_or_reasoning`].
+    /// Raw visible text; never the reasoning, see `text_or_reasoning`.
     pub text: String,
     /// Canonical blocks.
     pub blocks: Vec<Block>,
-    /// Native tool calls; calls read from text after [`Response::read_tags`].
+    /// Native tool calls; calls read from text after `read_tags`.
     pub tool_calls: Vec<ToolCall>,
     /// Private reasoning.
     pub thinking: Option<String>,

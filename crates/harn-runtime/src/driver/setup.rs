@@ -10,32 +10,16 @@ use harn_llm::options::{TOOL_FORMAT, ToolFormat};
 use harn_llm::tools::ToolShape;
 use harn_llm::{Call, LlmRuntime};
 use harn_prompt::reminder::providers::Selection;
-use harn_stdlib::Doubts;
-use harn_system::Uncertain;
 use harn_value::Value;
 use harn_value::{Data as Json, data::Map};
 use harn_vm::closure::is_callable;
-use harn_vm::{Cx, Error, Result};
+use harn_vm::{Cx, Result};
 
 use crate::builtins::failed;
 use crate::command_policy::{CommandPolicies, CommandPolicy, InForce};
 use crate::convert::{entry, text, thrown};
 use crate::llm_embedder::prompts_of;
 use crate::session::Sessions;
-
-/// What the tools of a loop are looked at with.
-pub(crate) fn surface_of(
-    prompt: &str,
-    system: Option<&str>,
-    options: &Map<String, Json>,
-) -> Map<String, Json> {
-    let keys = ["tools", "policy", "approval_policy", "tool_search"];
-    let given = keys.iter().filter_map(|key| Some(((*key).to_owned(), options.get(*key)?.clone())));
-    let mut surface: Map<String, Json> = given.collect();
-    surface.insert("prompt".to_owned(), prompt.into());
-    surface.insert("system".to_owned(), system.into());
-    surface
-}
 
 /// Tells what is odd about the tools of a loop, once each.
 ///
@@ -177,23 +161,4 @@ pub(super) fn handlers(tools: &Value) -> BTreeMap<String, Value> {
         }
     }
     out
-}
-
-/// What tools say about effects of their handlers of which nobody knows whether they happened, by name.
-///
-/// # Errors
-/// A tool says what is not known.
-pub(crate) fn doubts(tools: &Value) -> Result<BTreeMap<String, Uncertain>> {
-    let list = if tools.as_list().is_some() { tools.clone() } else { entry(tools, "tools") };
-    let mut out = BTreeMap::new();
-    for tool in list.as_list().into_iter().flat_map(|list| list.iter()) {
-        if harn_agent::registry::is_registry(tool) {
-            out.extend(doubts(tool)?);
-        } else if let Some(name) = text(&entry(tool, "name")) {
-            let said = Doubts::read(&entry(tool, "idempotent"), &entry(tool, "on_uncertain"));
-            let said = said.map_err(|wrong| Error::thrown(format!("tool '{name}': {wrong}")))?;
-            out.extend(said.map(|said| (name, said)));
-        }
-    }
-    Ok(out)
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use harn_agent::lifecycle::{Execution, Life, Mode, Outcome, Record, TranscriptMode};
 use harn_llm::transcript;
 use harn_value::Value;
-use harn_value::{Data as Json, json};
+use harn_value::{Data as Json, data::Map, json};
 use harn_vm::{Calm, Cx, Error, ErrorKind, Result};
 
 use crate::convert::{OrThrow, entry, from_json, thrown, to_json, told};
@@ -89,6 +89,17 @@ async fn work(
 }
 
 /// Does what a worker is for, under its terms.
+/// What whoever approves of a change is told of the worker that makes it.
+fn who(record: &Record) -> Map<String, Json> {
+    let known = [
+        ("worker_id", Some(record.id.clone())),
+        ("run_id", record.lineage.parent_run_id.clone()),
+        ("parent_session_id", record.lineage.parent_session_id.clone()),
+        ("execution_kind", Some(record.mode.as_str().to_owned())),
+    ];
+    known.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?.into()))).collect()
+}
+
 async fn perform(
     cx: &Cx,
     worker: &Rc<Worker>,
@@ -104,7 +115,7 @@ async fn perform(
     let callers = worker.callers.borrow().clone();
     let terms = Terms::open(cx, &worker.limits, execution, Some(worker.depth), &callers);
     let audit = worker.record.borrow().audit.clone();
-    let audited = crate::audit::audited(cx, &audit);
+    let audited = crate::audit::audited(cx, &audit, Some(who(&worker.record.borrow())));
     let outcome = match mode {
         Mode::SubAgent => {
             let parent = worker.record.borrow().lineage.parent_session_id.clone();

@@ -152,7 +152,7 @@ impl SubAgent {
         let mut limits = Limits::inherited(cx);
         limits.own = self.allowed.clone().into_iter().map(|policy| (policy, Value::NIL)).collect();
         let terms = Terms::open(cx, &limits, execution, None, &[]);
-        let audited = audit::audited(cx, &self.audit);
+        let audited = audit::audited(cx, &self.audit, None);
         let options = Value::from(self.options.clone());
         let deadlines = cx.task().deadline_count();
         let ended = run_loop(cx, &task.into(), &self.system, &options).await;

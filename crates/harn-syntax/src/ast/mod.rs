@@ -2,7 +2,7 @@
 //!
 //! Every node carries the [`Span`] of its text. The tree is what the text says and no more: names are not resolved,
 //! `_` in a pipe is an ordinary [`ExprKind::Name`], and enum variants, methods and fields are told apart later.
-//! Its depth is bounded (see [`crate::MAX_CHAIN`]), so recursive walks and `drop` need no special care.
+//! Its depth is bounded (see `MAX_CHAIN`), so recursive walks and `drop` need no special care.
 //!
 //! Reading order: [`Program`], [`Stmt`], [`Decl`], [`Function`], [`Expr`].
 

@@ -37,6 +37,16 @@ pub struct Real {
     used: Cell<usize>,
 }
 
+/// A file that is locked.
+struct Held(std::fs::File);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // Closing it does not do: a process that is being started in this moment still has a copy, which would keep the lock.
+        let _ = self.0.unlock();
+    }
+}
+
 impl Default for Real {
     fn default() -> Real {
         Real {
@@ -121,7 +131,7 @@ impl System for Real {
     fn try_lock(&self, path: &Path) -> io::Result<Option<Lock>> {
         let file = files::open_to_append(path)?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(Lock(Box::new(file)))),
+            Ok(()) => Ok(Some(Lock(Box::new(Held(file))))),
             Err(std::fs::TryLockError::WouldBlock) => Ok(None),
             Err(std::fs::TryLockError::Error(error)) => Err(error),
         }
