@@ -11,9 +11,7 @@ use std::time::Duration;
 use harn_agent::AgentEvent;
 use harn_agent::lifecycle::{Execution as Place, Life, Mode, Request};
 use harn_agent::policy::Policy;
-use harn_agent::workflow::{
-    Answer, Command, Execution, Mark, Report, RunOptions, Step, Work, World, apply, unpacked,
-};
+use harn_agent::workflow::{Answer, Command, Execution, Mark, Report, RunOptions, Step, Work, World, apply};
 use harn_llm::Category;
 use harn_stdlib::{run_folder, timestamp_now};
 use harn_system::{System, SystemExt};
@@ -92,7 +90,7 @@ pub(crate) async fn execute(
         if error.is_catchable() && !finished {
             run.abort(&error.uncaught_text(), &world);
             // The error of the stage is what counts; that its record could not be written either is told beside it.
-            if let Err(problem) = file.write(cx, &run.packed_record()) {
+            if let Err(problem) = file.write(cx, &run.record()) {
                 cx.system().write_err(&format!("[harn] warning: {}\n", problem.uncaught_text()));
             }
         }
@@ -448,7 +446,7 @@ impl RecordFile {
                 return Ok(());
             }
         }
-        let whole = self.write(cx, &run.packed_record())?;
+        let whole = self.write(cx, &run.record())?;
         self.saved.set(Some(Saved { mark: run.mark(), whole, later: 0 }));
         Ok(())
     }
@@ -493,5 +491,5 @@ pub(crate) fn load(cx: &Cx, path: &str) -> std::result::Result<Json, String> {
         let lines = later.split(|byte| *byte == b'\n').map(serde_json::from_slice::<Json>);
         let _ = lines.map_while(std::result::Result::ok).all(|changes| apply(&mut run, &changes));
     }
-    Ok(unpacked(run))
+    Ok(run)
 }

@@ -24,7 +24,7 @@ pub use edit::Moment;
 pub use graph::{Edge, Graph, Node};
 pub use options::{MODEL_KEYS, RunOptions};
 pub use outcome::Report;
-pub use record::{Mark, apply, packed, unpacked};
+pub use record::{Mark, apply};
 pub use run::{Answer, Execution, Step};
 pub use validate::{Validation, validate};
 pub use work::{Command, Work};

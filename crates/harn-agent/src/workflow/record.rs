@@ -41,31 +41,17 @@ pub fn apply(record: &mut Json, changes: &Json) -> bool {
             _ => return false,
         }
     }
-    true
-}
-
-/// The form that a record has in a file: a checkpoint says how many nodes were done, since they are the first ones of the list of all.
-/// With their names, the record would grow with the square of its stages.
-pub fn packed(mut record: Json) -> Json {
     let completed = record["completed_nodes"].as_array().cloned().unwrap_or_default();
-    for checkpoint in record.get_mut("checkpoints").and_then(Json::as_array_mut).into_iter().flatten() {
-        let names = checkpoint["completed_nodes"].as_array();
-        if let Some(count) = names.filter(|names| completed.starts_with(names)).map(Vec::len) {
-            checkpoint["completed_nodes"] = count.into();
-        }
-    }
-    record
-}
-
-/// Gives the checkpoints of a record from a file the names of the nodes that were done.
-pub fn unpacked(mut record: Json) -> Json {
-    let completed = record["completed_nodes"].as_array().cloned().unwrap_or_default();
-    for checkpoint in record.get_mut("checkpoints").and_then(Json::as_array_mut).into_iter().flatten() {
+    let new = record["checkpoints"]
+        .as_array_mut()
+        .map(|list| &mut list[usize::try_from(has).unwrap_or_default()..]);
+    for checkpoint in new.into_iter().flatten() {
+        // A change says how many nodes were done: which they are, the list says.
         if let Some(count) = checkpoint["completed_nodes"].as_u64().and_then(|n| usize::try_from(n).ok()) {
             checkpoint["completed_nodes"] = completed[..count.min(completed.len())].into();
         }
     }
-    record
+    true
 }
 
 /// A moment of a run that it could go on from. How many nodes were done then: they are the first ones of the list of all, so no
@@ -313,13 +299,10 @@ impl Record {
         })
     }
 
-    /// The record as a dict; [`packed`] or with names.
-    pub(super) fn to_json(&self, artifacts: &[Json], packed: bool) -> Json {
+    /// The record as a dict.
+    pub(super) fn to_json(&self, artifacts: &[Json]) -> Json {
         let mut out = self.head.clone();
-        let completed = |one: &Checkpoint| match packed {
-            true => json!(one.completed),
-            false => json!(self.completed[..one.completed.min(self.completed.len())]),
-        };
+        let completed = |one: &Checkpoint| json!(self.completed[..one.completed.min(self.completed.len())]);
         let checkpoints: Vec<Json> = self.checkpoints.iter().map(|one| one.to_json(completed(one))).collect();
         let parts = json!({
             "status": self.status, "finished_at": self.finished_at, "stages": self.stages,

@@ -266,12 +266,7 @@ impl Execution {
 
     /// The record so far.
     pub fn record(&self) -> Json {
-        self.record.to_json(&self.artifacts, false)
-    }
-
-    /// The record so far, as files hold it: see [`packed`](super::packed).
-    pub fn packed_record(&self) -> Json {
-        self.record.to_json(&self.artifacts, true)
+        self.record.to_json(&self.artifacts)
     }
 
     /// How much of the record there is by now.

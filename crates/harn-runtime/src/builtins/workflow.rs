@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use harn_agent::workflow::{fixture as pure, packed, unpacked};
+use harn_agent::workflow::fixture as pure;
 use harn_stdlib::timestamp_now;
 use harn_value::Value;
 use harn_value::{Data as Json, json};
@@ -59,7 +59,7 @@ builtins! {
         run["persisted_path"] = path.as_str().into();
         let system = cx.system();
         let file = harn_system::SystemExt::work_dir(&*system).join(&path);
-        workflow::write_record(&*system, &file, &packed(run.clone())).map_err(|error| {
+        workflow::write_record(&*system, &file, &run).map_err(|error| {
             cx.refusal(&error).unwrap_or_else(|| thrown(format!("run_record_save: cannot write {path}: {error}")))
         })?;
         from_json(&json!({"path": path, "run": run}))
@@ -285,7 +285,7 @@ fn json_file(cx: &Cx, path: &str) -> std::result::Result<Json, String> {
     let system = cx.system();
     let file = harn_system::SystemExt::work_dir(&*system).join(path);
     let bytes = system.read(&file, 1 << 30).map_err(|e| format!("cannot read {path}: {e}"))?;
-    serde_json::from_slice(&bytes).map(unpacked).map_err(|e| format!("{path} is no JSON: {e}"))
+    serde_json::from_slice(&bytes).map_err(|e| format!("{path} is no JSON: {e}"))
 }
 
 fn suite_manifest(function: &str, given: &Json) -> Result<Json> {
