@@ -654,6 +654,11 @@ println("${mcp_call(a, "add", {a: 2, b: 3})} ${mcp_registry_status()}")
     let ran = run_in(place.path(), "println(\"on\")", &[]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "on\n"), "{}", ran.shown());
     assert!(ran.err.contains("[harn] warning: MCP server 'gone' does not start: "), "{}", ran.shown());
+    // A name is no program.
+    let named = "[[mcp]]\nname = '${println(1)}\"'\ncommand = \"/no/such/server\"\nlazy = false\n";
+    let ran = run_in(folder(&[("harn.toml", named)]).path(), "println(\"on\")", &[]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "on\n"), "{}", ran.shown());
+    assert!(ran.err.contains("MCP server '${println(1)}\"' does not start: "), "{}", ran.shown());
 }
 
 /// A server over HTTP on this machine: how it behaves says the path. What it gets is told to whoever listens.
@@ -883,6 +888,14 @@ fn servers_over_http_that_fail_are_errors() {
         &[],
     );
     assert!(ran.out.contains("MCP server 'far' at http://127.0.0.1:1/: "), "{}", ran.shown());
+    // A password in an address is nobody else's.
+    let ran = run_in(
+        folder(&[]).path(),
+        r#"println(try { agent_loop("x", nil, {provider: "mock", mcp_servers: [{name: "far", url: "http://me:geheim@127.0.0.1:1/a?key=geheim"}]}) } catch e { e })"#,
+        &[],
+    );
+    assert!(ran.out.contains("MCP server 'far' at http://***@127.0.0.1:1/a: "), "{}", ran.shown());
+    assert!(!ran.shown().contains("geheim"), "{}", ran.shown());
 }
 
 #[test]

@@ -216,7 +216,7 @@ impl Client {
         match &self.way {
             _ if !name.is_empty() => name.clone(),
             Way::Program(peer) => peer.command.program.clone(),
-            Way::Http(link) => link.url().to_owned(),
+            Way::Http(link) => link.url(),
         }
     }
 

@@ -8,6 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use harn_agent::mcp;
+use harn_llm::secret::redact_url;
 use harn_llm::sse::{Framer, Framing};
 use harn_system::{HttpError, HttpErrorKind, HttpReply, HttpRequest, Refusal, Uncertain};
 use harn_value::{Data as Json, json};
@@ -55,9 +56,9 @@ impl Link {
         }
     }
 
-    /// The address, for people.
-    pub(crate) fn url(&self) -> &str {
-        self.url.split(['?', '#']).next().unwrap_or(&self.url)
+    /// The address, for people: without a password and what stands behind the path.
+    pub(crate) fn url(&self) -> String {
+        redact_url(self.url.split(['?', '#']).next().unwrap_or(&self.url))
     }
 
     /// Greets the server, and gives its answer as JSON.

@@ -82,7 +82,9 @@ pub async fn start_servers(vm: &Rc<Vm>) {
     };
     for known in all.into_iter().filter(|known| !known.lazy) {
         let name = known.server.name;
-        let text = format!("mcp_ensure_active({})\n", Json::from(name.as_str()));
+        // A text with `${` in it would be a program of its own.
+        let named = Json::from(name.as_str()).to_string().replace('$', "\\$");
+        let text = format!("mcp_ensure_active({named})\n");
         let source = harn_vm::Source { name: "harn.toml".to_owned(), text, dir: PathBuf::new() };
         let started = match harn_vm::load(vm, &source) {
             Ok(program) => program.run(vm, None, &[]).await.result.map_err(|error| error.uncaught_text()),
