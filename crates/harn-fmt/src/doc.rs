@@ -145,8 +145,8 @@ enum Mode {
     Open,
 }
 
-/// The state of a print.
-struct Printer {
+/// Prints documents one behind the other, within a width, in columns.
+pub(crate) struct Printer {
     out: String,
     width: usize,
     column: usize,
@@ -167,31 +167,46 @@ enum Piece<'d, 's> {
     Newline,
 }
 
+/// How many columns a text takes. Most texts are of one byte a column, and are many.
+fn columns(text: &str) -> usize {
+    match text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+        true => text.len(),
+        false => text.width(),
+    }
+}
+
 /// The indentation of one level.
 const STEP: usize = 2;
 
-/// Prints within a width, in columns.
-pub(crate) fn print(doc: &Doc<'_>, width: usize) -> String {
-    let mut printer = Printer { out: String::new(), width, column: 0, waiting: None, comments: Vec::new() };
-    let mut stack: Vec<Command<'_, '_>> = vec![(0, Mode::Broken, Piece::Doc(doc))];
-    while let Some((indent, mode, piece)) = stack.pop() {
-        match piece {
-            Piece::Text(text) => printer.text(text),
-            Piece::Newline => printer.newline(indent),
-            Piece::Close => printer.line_end(indent, indent + STEP),
-            Piece::Doc(doc) => printer.doc(doc, indent, mode, &mut stack),
+impl Printer {
+    pub(crate) fn new(width: usize) -> Printer {
+        Printer { out: String::new(), width, column: 0, waiting: None, comments: Vec::new() }
+    }
+
+    /// Prints one more. Whether its last line fits is decided without what comes behind it.
+    pub(crate) fn print(&mut self, doc: &Doc<'_>) {
+        let mut stack: Vec<Command<'_, '_>> = vec![(0, Mode::Broken, Piece::Doc(doc))];
+        while let Some((indent, mode, piece)) = stack.pop() {
+            match piece {
+                Piece::Text(text) => self.text(text),
+                Piece::Newline => self.newline(indent),
+                Piece::Close => self.line_end(indent, indent + STEP),
+                Piece::Doc(doc) => self.doc(doc, indent, mode, &mut stack),
+            }
         }
     }
-    printer.newline(0);
-    let end = printer.out.trim_end_matches('\n').len();
-    printer.out.truncate(end);
-    if end > 0 {
-        printer.out.push('\n');
-    }
-    printer.out
-}
 
-impl Printer {
+    /// The text of all.
+    pub(crate) fn finish(mut self) -> String {
+        self.newline(0);
+        let end = self.out.trim_end_matches('\n').len();
+        self.out.truncate(end);
+        if end > 0 {
+            self.out.push('\n');
+        }
+        self.out
+    }
+
     fn text(&mut self, text: &str) {
         if text.is_empty() {
             return;
@@ -202,8 +217,8 @@ impl Printer {
         }
         self.out.push_str(text);
         match text.rfind('\n') {
-            Some(last) => self.column = text[last + 1..].width(),
-            None => self.column += text.width(),
+            Some(last) => self.column = columns(&text[last + 1..]),
+            None => self.column += columns(text),
         }
     }
 
@@ -331,7 +346,7 @@ impl Printer {
             let doc = match piece {
                 Piece::Newline | Piece::Close => return true,
                 Piece::Text(text) => {
-                    match left.checked_sub(text.width()) {
+                    match left.checked_sub(columns(text)) {
                         Some(rest) => left = rest,
                         None => return false,
                     }
@@ -360,7 +375,7 @@ impl Printer {
                     ""
                 }
                 Kind::List(list) if !list.items.is_empty() && (mode == Mode::Open || list.broken) => {
-                    return list.open.width() <= left;
+                    return columns(list.open) <= left;
                 }
                 Kind::List(list) => {
                     stack.push((indent, Mode::Flat, Piece::Text(list.close)));
@@ -384,7 +399,7 @@ impl Printer {
                 Some((first, _)) => (first, true),
                 None => (text, false),
             };
-            match left.checked_sub(text.width()) {
+            match left.checked_sub(columns(text)) {
                 Some(rest) => left = rest,
                 None => return false,
             }

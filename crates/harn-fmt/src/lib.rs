@@ -29,6 +29,7 @@ use harn_syntax::Span;
 use harn_syntax::ast::{Import, Program, Stmt, StmtKind};
 
 use comments::Comments;
+use doc::Printer;
 use stmt::Item;
 
 /// The columns that are asked for where nothing is said.
@@ -87,6 +88,9 @@ pub fn format(source: &str, options: &Options) -> Result<String, Refusal> {
         return Err(Refusal::Syntax(parsed.errors.iter().map(|error| error.canonical(source)).collect()));
     }
     let mut text = pass(source, parsed.program, options)?;
+    if text == source {
+        return Ok(text);
+    }
     // Lines that their author broke stay broken, and so do those that a pass has broken: where such lines stand in each other,
     // another pass may find more room. What is given back is what no pass changes.
     for _ in 0..MAX_PASSES {
@@ -110,8 +114,8 @@ fn pass(source: &str, program: Program, options: &Options) -> Result<String, Ref
     Ok(text)
 }
 
-/// The formatted text, and where types were written `[T]`. The tree is given up as soon as it is read: most of the time for a large
-/// file is spent on memory that is touched for the first time.
+/// The formatted text, and where types were written `[T]`. A statement is printed as soon as it is laid out: most of the time for a
+/// large file would be spent on memory that is touched for the first time.
 fn layout(source: &str, mut program: Program, options: &Options) -> (String, Vec<Span>) {
     let all = std::mem::take(&mut program.comments);
     let mut fmt =
@@ -122,10 +126,9 @@ fn layout(source: &str, mut program: Program, options: &Options) -> (String, Vec
     };
     let items = in_order(&program, &fmt);
     let items: Vec<Item<'_>> = items.into_iter().map(Item::Stmt).collect();
-    let doc = fmt.lines(&items, start, source.len() as u32, true);
-    drop(items);
-    drop(program);
-    let text = doc::print(&doc, options.line_width);
+    let mut printer = Printer::new(options.line_width);
+    fmt.each_line(&items, start, source.len() as u32, true, &mut |part| printer.print(&part));
+    let text = printer.finish();
     let body = text.trim_start_matches('\n');
     // What the first line is followed by stays apart from it.
     let apart = !head.is_empty()

@@ -88,10 +88,24 @@ impl<'s> Fmt<'s> {
 
     /// Items with their comments, each behind a line break. `start` is where the text before them ends.
     pub(crate) fn lines(&mut self, items: &[Item<'_>], start: u32, end: u32, apart: bool) -> Doc<'s> {
-        // What a file begins with is no comment of a line before.
         let mut parts = Vec::new();
+        self.each_line(items, start, end, apart, &mut |part| parts.push(part));
+        Doc::concat(parts)
+    }
+
+    /// The parts of [`Fmt::lines`], one after the other: what stands behind an item begins with a line break or is a comment that waits
+    /// for one, so each can be printed without those behind it.
+    pub(crate) fn each_line(
+        &mut self,
+        items: &[Item<'_>],
+        start: u32,
+        end: u32,
+        apart: bool,
+        give: &mut dyn FnMut(Doc<'s>),
+    ) {
+        // What a file begins with is no comment of a line before.
         if start > 0 {
-            parts.push(self.comments.trailing(start));
+            give(self.comments.trailing(start));
         }
         let mut before = start.max(self.comments.last_end());
         let mut first = true;
@@ -106,7 +120,7 @@ impl<'s> Fmt<'s> {
             let mut same_line = false;
             while let Some(comment) = self.comments.take_before(span.start) {
                 let gap = self.comments.lines_between(before, comment.span.start);
-                parts.push(if same_line && gap == 0 {
+                give(if same_line && gap == 0 {
                     Doc::text(" ")
                 } else if !first && wanted {
                     Doc::apart()
@@ -117,12 +131,12 @@ impl<'s> Fmt<'s> {
                 });
                 wanted = false;
                 first = false;
-                parts.push(self.comments.block(comment));
+                give(self.comments.block(comment));
                 before = comment.span.end;
                 same_line = true;
             }
             let gap = self.comments.lines_between(before, span.start);
-            parts.push(if same_line && gap == 0 {
+            give(if same_line && gap == 0 {
                 Doc::text(" ")
             } else if !first && wanted {
                 Doc::apart()
@@ -132,18 +146,17 @@ impl<'s> Fmt<'s> {
                 Doc::hard()
             });
             first = false;
-            parts.push(self.item(item));
-            parts.push(self.comments.trailing(span.end));
+            give(self.item(item));
+            give(self.comments.trailing(span.end));
             before = span.end.max(self.comments.last_end());
         }
         while let Some(comment) = self.comments.take_before(end) {
             let blank = !first && self.comments.lines_between(before, comment.span.start) > 1;
-            parts.push(if blank { Doc::blank() } else { Doc::hard() });
+            give(if blank { Doc::blank() } else { Doc::hard() });
             first = false;
-            parts.push(self.comments.block(comment));
+            give(self.comments.block(comment));
             before = comment.span.end;
         }
-        Doc::concat(parts)
     }
 
     fn item(&mut self, item: &Item<'_>) -> Doc<'s> {
