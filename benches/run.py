@@ -6,7 +6,8 @@ argument and prints a checksum; the driver refuses to compare programs whose che
 
 What is measured: processor time (user + system) of the whole process, so start-up and compilation
 are in it, and a busy machine disturbs little. The languages take turns within each round, and the
-best round counts. Start-up is wall-clock time, since that is what a user waits for.
+best round counts; what misses a target is measured for more rounds. Start-up is wall-clock time, since
+that is what a user waits for.
 
 Needs Python 3.9 or later and nothing else; without lua5.4 or a release build of harn it says so and
 times the rest.
@@ -183,10 +184,23 @@ def run_once(command, limit_s):
     return usage.ru_utime + usage.ru_stime, text
 
 
+# A program that seems too slow, or to grow too fast, is measured so many rounds more, in all languages: other work on the
+# machine makes times longer, never shorter, so the best of many rounds is the one to believe.
+MORE_ROUNDS = 8
+
+
+def misses(best):
+    """Whether a program is slower than its targets allow."""
+    limits = {"lua": TARGETS["worst against Lua"], "python": TARGETS["worst against Python"]}
+    return any(best.get("harn", 0) > best[other] * limit for other, limit in limits.items() if other in best)
+
+
 def measure(program, n, found, rounds, limit_s):
     """Best time per language, and the checksum they agree on."""
     best, sums, failed = {}, {}, {}
-    for _ in range(rounds):
+    for done in range(rounds + MORE_ROUNDS):
+        if done >= rounds and not misses(best):
+            break
         for language, prefix in found.items():
             if language in failed or source_of(language, program) is None:
                 continue
@@ -203,9 +217,11 @@ def measure(program, n, found, rounds, limit_s):
 
 
 def start_up(command, runs):
-    """Best and median wall-clock milliseconds of running a command to its end."""
+    """Best and median wall-clock milliseconds of running a command to its end, measured longer if the best misses the target."""
     times = []
-    for _ in range(runs):
+    for done in range(runs * MORE_ROUNDS):
+        if done >= runs and min(times) <= TARGETS["start-up, ms"]:
+            break
         begin = time.perf_counter()
         subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
         times.append((time.perf_counter() - begin) * 1000)
@@ -258,11 +274,6 @@ def versions(found):
     return lines
 
 
-# A program that seems to grow too fast is measured so many times more: other work on the machine makes times longer,
-# never shorter, so the best of many rounds is the one to believe.
-GROWTH_MORE = 8
-
-
 def report_growth(harn, programs, rounds, limit_s):
     """Times Harn at N and N/2; gives the ratios and prints a line per program."""
     print(f"\nGrowth: time at 2N / time at N (limit {GROWTH_LIMIT})")
@@ -273,7 +284,7 @@ def report_growth(harn, programs, rounds, limit_s):
             continue
         try:
             times = [math.inf, math.inf]
-            for done in range(rounds + GROWTH_MORE):
+            for done in range(rounds + MORE_ROUNDS):
                 if done >= rounds and times[1] <= GROWTH_LIMIT * times[0]:
                     break
                 for i, size in enumerate((n // 2, n)):
