@@ -23,6 +23,7 @@ mod expr;
 mod same;
 mod stmt;
 
+use std::borrow::Cow;
 use std::fmt;
 
 use harn_syntax::Span;
@@ -30,6 +31,7 @@ use harn_syntax::ast::{Import, Program, Stmt, StmtKind};
 
 use comments::Comments;
 use doc::Printer;
+use same::Words;
 use stmt::Item;
 
 /// The columns that are asked for where nothing is said.
@@ -83,36 +85,30 @@ impl std::error::Error for Refusal {}
 /// # Errors
 /// See [`Refusal`].
 pub fn format(source: &str, options: &Options) -> Result<String, Refusal> {
-    let parsed = harn_syntax::parse(source);
+    let mut parsed = harn_syntax::parse_for_tools(source);
     if !parsed.errors.is_empty() {
         return Err(Refusal::Syntax(parsed.errors.iter().map(|error| error.canonical(source)).collect()));
     }
-    let mut text = pass(source, parsed.program, options)?;
-    if text == source {
-        return Ok(text);
-    }
+    let mut text = Cow::Borrowed(source);
     // Lines that their author broke stay broken, and so do those that a pass has broken: where such lines stand in each other,
     // another pass may find more room. What is given back is what no pass changes.
     for _ in 0..MAX_PASSES {
-        let (next, lists) = layout(&text, harn_syntax::parse(&text).program, options);
+        let comments = parsed.program.comments.clone();
+        let (next, lists) = layout(&text, parsed.program, options);
         if next == text {
             break;
         }
-        same::check(&text, &next, &lists).map_err(Refusal::Changed)?;
-        text = next;
+        let again = harn_syntax::parse_for_tools(&next);
+        let was = Words::of(&text, &parsed.tokens, &comments, &lists);
+        let is = Words::of(&next, &again.tokens, &again.program.comments, &[]);
+        was.check(is).map_err(Refusal::Changed)?;
+        (text, parsed) = (Cow::Owned(next), again);
     }
-    Ok(text)
+    Ok(text.into_owned())
 }
 
-/// Passes after the first. No program is known that needs more than two.
-const MAX_PASSES: usize = 4;
-
-/// One pass. Its result has the tokens and the comments of the source.
-fn pass(source: &str, program: Program, options: &Options) -> Result<String, Refusal> {
-    let (text, lists) = layout(source, program, options);
-    same::check(source, &text, &lists).map_err(Refusal::Changed)?;
-    Ok(text)
-}
+/// No program is known that needs more than three passes, the last one of which changes nothing.
+const MAX_PASSES: usize = 5;
 
 /// The formatted text, and where types were written `[T]`. A statement is printed as soon as it is laid out: most of the time for a
 /// large file would be spent on memory that is touched for the first time.
