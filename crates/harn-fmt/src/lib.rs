@@ -28,6 +28,7 @@ use std::fmt;
 
 use harn_syntax::Span;
 use harn_syntax::ast::{Import, Program, Stmt, StmtKind};
+use harn_syntax::token::{Comment, Token};
 
 use comments::Comments;
 use doc::Printer;
@@ -85,26 +86,44 @@ impl std::error::Error for Refusal {}
 /// # Errors
 /// See [`Refusal`].
 pub fn format(source: &str, options: &Options) -> Result<String, Refusal> {
-    let mut parsed = harn_syntax::parse_for_tools(source);
+    let parsed = harn_syntax::parse_for_tools(source);
     if !parsed.errors.is_empty() {
         return Err(Refusal::Syntax(parsed.errors.iter().map(|error| error.canonical(source)).collect()));
     }
-    let mut text = Cow::Borrowed(source);
+    let comments = parsed.program.comments.clone();
+    let (mut draft, mut program) =
+        (Draft { text: source.into(), tokens: parsed.tokens, comments }, parsed.program);
     // Lines that their author broke stay broken, and so do those that a pass has broken: where such lines stand in each other,
     // another pass may find more room. What is given back is what no pass changes.
+    let mut before: Option<(Draft<'_>, Vec<Span>)> = None;
     for _ in 0..MAX_PASSES {
-        let comments = parsed.program.comments.clone();
-        let (next, lists) = layout(&text, parsed.program, options);
-        if next == text {
-            break;
+        let (next, lists) = layout(&draft.text, program, options);
+        // The tree is gone by now: it and the words would be the most memory that is ever needed.
+        same_program(before.take(), &draft)?;
+        if next == draft.text {
+            return Ok(next);
         }
-        let again = harn_syntax::parse_for_tools(&next);
-        let was = Words::of(&text, &parsed.tokens, &comments, &lists);
-        let is = Words::of(&next, &again.tokens, &again.program.comments, &[]);
-        was.check(is).map_err(Refusal::Changed)?;
-        (text, parsed) = (Cow::Owned(next), again);
+        let parsed = harn_syntax::parse_for_tools(&next);
+        program = parsed.program;
+        let new = Draft { text: next.into(), tokens: parsed.tokens, comments: program.comments.clone() };
+        before = Some((std::mem::replace(&mut draft, new), lists));
     }
-    Ok(text.into_owned())
+    same_program(before, &draft)?;
+    Ok(draft.text.into_owned())
+}
+
+/// A text, and what stands in it.
+struct Draft<'s> {
+    text: Cow<'s, str>,
+    tokens: Vec<Token>,
+    comments: Vec<Comment>,
+}
+
+/// Makes sure that what a pass has made of a text is the same program.
+fn same_program(before: Option<(Draft<'_>, Vec<Span>)>, after: &Draft<'_>) -> Result<(), Refusal> {
+    let Some((before, lists)) = before else { return Ok(()) };
+    let was = Words::of(&before.text, &before.tokens, &before.comments, &lists);
+    was.check(Words::of(&after.text, &after.tokens, &after.comments, &[])).map_err(Refusal::Changed)
 }
 
 /// No program is known that needs more than three passes, the last one of which changes nothing.
