@@ -12,8 +12,13 @@ mod examples_of_builtins;
 mod guide;
 mod host;
 mod options;
+mod private_loops;
 mod prompts;
 mod roles;
 mod roles_properties;
+#[path = "../../harn-llm/tests/formats/servers/mod.rs"]
+mod servers;
+#[path = "../../harn-llm/tests/support/mod.rs"]
+mod support;
 mod waiting;
 mod wire;
