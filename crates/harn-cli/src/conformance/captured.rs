@@ -37,7 +37,18 @@ pub(crate) enum How {
     },
 }
 
-/// A system in memory with the files of a case: those of its folder, and of the one above when it mentions that.
+/// What runs of programs leave in the folder of a case.
+const LEFT_BEHIND: [&str; 6] = [
+    ".harn-runs",
+    ".harn/checkpoints",
+    ".harn/daemons",
+    ".harn/store.json",
+    ".harn/workers",
+    ".harn/workflows",
+];
+
+/// A system in memory with the files of a case: those of its folder, and of the one above when it mentions that. What was
+/// left behind is not among them: it grows with each run, and changes while others are at work.
 fn in_memory(path: &Path) -> Memory {
     let real = Real::new();
     let here = real.work_dir();
@@ -48,6 +59,9 @@ fn in_memory(path: &Path) -> Memory {
     let mut waiting = vec![above.unwrap_or(folder).to_owned()];
     while let Some(folder) = waiting.pop() {
         for path in real.names(&folder).unwrap_or_default().iter().map(|name| folder.join(name)) {
+            if LEFT_BEHIND.iter().any(|left| path.ends_with(left)) {
+                continue;
+            }
             if real.is_dir(&path) {
                 waiting.push(path);
             } else if let Ok(bytes) = real.read(&path, harn_vm::MAX_SOURCE) {
