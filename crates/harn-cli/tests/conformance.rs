@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use crate::common::{Ran, folder, harn_in, repository};
+use crate::common::{folder, harn_in, repository};
 
 #[test]
 fn the_suite_passes_in_one_process() {
@@ -52,24 +52,17 @@ fn the_suite_runs_the_same_in_memory() {
     assert!(ran.out.contains(&summary), "{}", ran.err);
 }
 
-/// Runs cases with a journal. They run on the machine and its clock, so what fails is run again when the others are done;
-/// what failed is told either way, past the test runner, which shows what a test prints only when it fails.
+/// Runs cases with a journal. What failed is told at once, past the test runner.
 fn from_a_journal(filter: &str) {
-    let run = |filter: &str| {
-        let args = ["test", "conformance", "--journal", "--filter", filter, "--timeout", "120000"];
-        harn_in(&repository(), &args)
-    };
-    let failures = |ran: &Ran| ran.out.split_once("Failures:").map_or("", |(_, text)| text).to_owned();
-    let first = run(filter);
-    if first.code == 0 {
-        return;
+    let args =
+        ["test", "conformance", "--journal", "--kills", "20", "--filter", filter, "--timeout", "120000"];
+    let ran = harn_in(&repository(), &args);
+    if ran.code != 0 {
+        let failures = ran.out.split_once("Failures:").map_or("", |(_, text)| text);
+        let _ = std::io::stderr()
+            .write_all(format!("with a journal, {filter}:{failures}\n{}", ran.err).as_bytes());
+        panic!("{}{}", ran.out, ran.err);
     }
-    let told = format!("with a journal, {filter}:{}\n{}", failures(&first), first.err);
-    let _ = std::io::stderr().write_all(told.as_bytes());
-    let failed: Vec<&str> = first.out.lines().filter_map(|line| line.strip_prefix("  FAIL  ")).collect();
-    assert!(!failed.is_empty(), "{told}");
-    let again = run(&failed.join("|"));
-    assert_eq!(again.code, 0, "{told}\nand again:{}\n{}", failures(&again), again.err);
 }
 
 /// All cases at once take minutes: `make replays`.

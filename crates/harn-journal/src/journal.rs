@@ -458,6 +458,11 @@ impl State {
         self.under_way.back().map_or(self.kept, |(upto, _)| *upto)
     }
 
+    /// Whether the last entry was followed, and nothing has happened since.
+    fn is_over(&self) -> bool {
+        !self.live && self.recorded.is_empty()
+    }
+
     /// Whether there is no entry left.
     pub(crate) fn is_followed(&self) -> bool {
         self.recorded.is_empty()
@@ -783,25 +788,22 @@ impl Core {
             return (state.clock.wall, state.clock.mono);
         }
         self.follow_set_back();
+        if !self.replay && self.state.borrow().is_over() {
+            // Before the look is counted: whoever follows this journal later counts it as well.
+            self.end_of_record();
+        }
         let mut state = self.state.borrow_mut();
         state.clock.looks += 1;
         let look = state.clock.looks;
         if !state.live {
-            if let Some(Entry { what: What::Clock { look: own, clock }, .. }) = state.recorded.front()
-                && *own == look
-            {
-                let clock = *clock;
-                (state.clock.wall, state.clock.mono) = clock;
-                drop(state);
-                self.take();
-                return clock;
-            }
-            if !state.recorded.is_empty() || self.replay {
-                return (state.clock.wall, state.clock.mono);
-            }
+            let clock = match state.recorded.front() {
+                Some(Entry { what: What::Clock { look: own, clock }, .. }) if *own == look => *clock,
+                _ => return (state.clock.wall, state.clock.mono),
+            };
+            (state.clock.wall, state.clock.mono) = clock;
             drop(state);
-            self.end_of_record();
-            state = self.state.borrow_mut();
+            self.take();
+            return clock;
         }
         let (wall, mono) = self.real(&state.clock);
         let moved = mono.saturating_sub(state.clock.mono) >= nanos(GRAIN);

@@ -16,7 +16,7 @@ use harn_vm::Interrupt;
 
 use super::expect::Outcome;
 use super::printed::Printed;
-use super::watched::{Chance, Counted, Watched, each_once};
+use super::watched::{Chance, Happened, Watched, each_once};
 use crate::program::{self, End, Program, RunOptions, is_error};
 use crate::report::Problem;
 
@@ -349,20 +349,24 @@ impl Case<'_> {
         let kept = MemoryKeeper::default();
         let (outcome, journal) = self.record(&real, Setup::new(real.clone(), Box::new(kept.clone())))?;
         not_stopped(&format!("with a journal{how}"), &journal)?;
+        self.replay_of(&format!("replayed{how}"), kept.entries(), &outcome)?;
+        Ok(outcome)
+    }
+
+    /// Runs the case from a journal alone: it must come to the end of its entries, and end as it did.
+    fn replay_of(&self, how: &str, entries: Vec<Entry>, wanted: &Outcome) -> Result<(), String> {
         // There is nothing else in this system.
         let empty = self.over(Box::new(Memory::new()));
-        let setup =
-            Setup { entries: kept.entries(), replay: true, ..Setup::new(empty.clone(), Box::new(Nowhere)) };
+        let setup = Setup { entries, replay: true, ..Setup::new(empty.clone(), Box::new(Nowhere)) };
         let (again, journal) = self.record(&empty, setup)?;
-        not_stopped(&format!("replayed{how}"), &journal)?;
+        not_stopped(how, &journal)?;
         if let Some(left) = journal.left_over() {
             return Err(format!(
-                "replayed{how}: the program has ended, the journal goes on with {} at {}",
+                "{how}: the program has ended, the journal goes on with {} at {}",
                 left.was, left.was_at
             ));
         }
-        same(&format!("replayed{how}"), &outcome, &again)?;
-        Ok(outcome)
+        same(how, wanted, &again)
     }
 
     /// Runs the case, kills it again and again behind effects that are not written down yet, and goes on each time, until it
@@ -394,6 +398,7 @@ impl Case<'_> {
             each_once(&kept.entries(), &happened, undisturbed, places.len() as u64)
                 .map_err(|wrong| format!("{how}: {wrong}"))?;
         }
+        self.replay_of(&format!("{how}, and replayed"), kept.entries(), &ended)?;
         Ok(places.len() as u64)
     }
 }
@@ -404,7 +409,7 @@ struct Whole {
     /// Where it can be killed: behind the entry with which the program begins.
     places: std::ops::Range<u64>,
     /// What it changes outside; nothing when not all of that was counted.
-    effects: Option<Counted>,
+    effects: Option<Happened>,
 }
 
 fn length(entries: &[Entry]) -> u64 {

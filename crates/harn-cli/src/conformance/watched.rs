@@ -31,7 +31,14 @@ const AT_ONCE: Duration = Duration::from_micros(200);
 const LATER: Duration = Duration::from_millis(4);
 
 /// Effects by name and what they are about, and how often each happened.
-pub(super) type Counted = BTreeMap<(String, String), u64>;
+type Counted = BTreeMap<(String, String), u64>;
+
+/// How often each effect happened, and how often it was an error that changed nothing.
+#[derive(Clone, Default)]
+pub(super) struct Happened {
+    all: Counted,
+    in_vain: Counted,
+}
 
 /// Numbers that look like chance and follow from the name of a case.
 pub(super) struct Chance(Cell<u64>);
@@ -61,7 +68,7 @@ impl Chance {
 pub(super) struct Watched {
     inner: Box<dyn System>,
     delays: Option<Chance>,
-    counted: RefCell<Counted>,
+    counted: RefCell<Happened>,
     counts: Cell<bool>,
 }
 
@@ -77,15 +84,29 @@ impl Watched {
     }
 
     /// Whether all that happened was counted, and how often each thing did.
-    pub(super) fn counted(&self) -> Option<Counted> {
+    pub(super) fn counted(&self) -> Option<Happened> {
         self.counts.get().then(|| self.counted.borrow().clone())
     }
 
     fn change(&self, name: &str, note: String) -> &dyn System {
         if self.counts.get() {
-            *self.counted.borrow_mut().entry((name.to_owned(), note)).or_default() += 1;
+            *self.counted.borrow_mut().all.entry((name.to_owned(), note)).or_default() += 1;
         }
         self.at_once()
+    }
+
+    /// A change of files that is made whole or not at all.
+    fn change_or_fail<T, E>(
+        &self,
+        name: &str,
+        note: String,
+        change: impl FnOnce(&dyn System) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let result = change(self.change(name, note.clone()));
+        if result.is_err() && self.counts.get() {
+            *self.counted.borrow_mut().in_vain.entry((name.to_owned(), note)).or_default() += 1;
+        }
+        result
     }
 
     /// What is answered at once, after a while.
@@ -147,7 +168,7 @@ impl Layer for Watched {
     }
 
     fn make_dir(&self, path: &Path) -> io::Result<()> {
-        self.change("make_dir", shown(path)).make_dir(path)
+        self.change_or_fail("make_dir", shown(path), |system| system.make_dir(path))
     }
 
     fn copy(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -155,11 +176,11 @@ impl Layer for Watched {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<(), MoveError> {
-        self.change("rename", both(from, to)).rename(from, to)
+        self.change_or_fail("rename", both(from, to), |system| system.rename(from, to))
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.change("remove", shown(path)).remove(path)
+        self.change_or_fail("remove", shown(path), |system| system.remove(path))
     }
 
     fn run(&self, command: Command) -> Waiting<'_, io::Result<Finished>> {
@@ -215,17 +236,18 @@ fn by_name(counted: &Counted) -> BTreeMap<&str, u64> {
 /// What happened too often, or not at all.
 pub(super) fn each_once(
     entries: &[Entry],
-    happened: &Counted,
-    undisturbed: &Counted,
+    happened: &Happened,
+    undisturbed: &Happened,
     kills: u64,
 ) -> Result<(), String> {
     let recorded = recorded(entries);
     let mut again = 0;
-    for key in happened.keys().chain(recorded.keys()).collect::<BTreeSet<_>>() {
+    for key in happened.all.keys().chain(recorded.keys()).collect::<BTreeSet<_>>() {
         let times = |of: &Counted| of.get(key).copied().unwrap_or(0);
-        let (wanted, found) = (times(&recorded), times(happened));
+        let (wanted, found) = (times(&recorded), times(&happened.all));
+        let changed = found - times(&happened.in_vain);
         let may_repeat = CHANGES.iter().any(|(name, repeats)| *name == key.0 && *repeats);
-        if found < wanted || found > wanted && !may_repeat {
+        if found < wanted || changed > wanted && !may_repeat {
             let (name, note) = key;
             return Err(format!(
                 "{name} {note} happened {found} times, and the journal has it {wanted} times"
@@ -236,7 +258,7 @@ pub(super) fn each_once(
     if again > kills {
         return Err(format!("{again} effects happened again after {kills} kills"));
     }
-    let (then, now) = (by_name(undisturbed), by_name(&recorded));
+    let (then, now) = (by_name(&undisturbed.all), by_name(&recorded));
     if then != now {
         return Err(format!("without kills {then:?} happens, with them {now:?}"));
     }

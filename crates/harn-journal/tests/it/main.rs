@@ -109,6 +109,43 @@ fn a_replay_is_equal_and_touches_nothing() {
 }
 
 #[test]
+fn looks_at_the_clock_are_counted_alike_when_a_run_goes_on_and_when_it_is_replayed() {
+    /// Looks at the clock between effects: some looks leave an entry, others none.
+    async fn program(system: Rc<dyn System>) -> Vec<Duration> {
+        let mut seen = Vec::new();
+        for looks in 1..12 {
+            seen.extend((0..looks).map(|_| system.monotonic()));
+            drop(system.read(Path::new("/project/in.txt"), 100));
+        }
+        seen
+    }
+    let (system, ..) = machine();
+    let (journal, keeper) = recorded(&system);
+    run(&journal, program);
+    let whole = keeper.entries().len() as u64;
+    for first in 1..whole {
+        for second in [first + 2, whole] {
+            let (system, ..) = machine();
+            let keeper = MemoryKeeper::default();
+            for until in [Some(first), Some(second), None] {
+                let entries = keeper.entries();
+                let setup = Setup { entries, until, ..Setup::new(system.clone(), Box::new(keeper.clone())) };
+                let journal = Journal::new(setup);
+                let seen = run(&journal, program);
+                if until.is_some() && journal.stopped().is_some() {
+                    continue;
+                }
+                assert_eq!(journal.stopped(), None, "broken off at {first} and {second}");
+                let again = replayed(keeper.entries());
+                assert_eq!(run(&again, program), seen, "broken off at {first} and {second}");
+                assert_eq!((again.stopped(), again.left_over()), (None, None));
+                break;
+            }
+        }
+    }
+}
+
+#[test]
 fn numbers_are_made_of_one_draw_and_variables_asked_for_once() {
     fn draws(system: &Rc<dyn System>, times: usize) -> Vec<u64> {
         (0..times).map(|_| system.random_u64()).collect()

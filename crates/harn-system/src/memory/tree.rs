@@ -189,13 +189,27 @@ impl Tree {
     }
 
     pub(super) fn make_dirs(&mut self, path: &Path) -> io::Result<()> {
+        let mut made = Vec::new();
+        let result = self.make_missing(path, &mut made);
+        if result.is_err() {
+            // What fails leaves nothing.
+            made.iter().rev().for_each(|place| self.unlink(place));
+            self.collect();
+        }
+        result
+    }
+
+    fn make_missing(&mut self, path: &Path, made: &mut Vec<Place>) -> io::Result<()> {
         let mut at = PathBuf::new();
         for part in path.components() {
             at.push(part);
             let place = self.place(&at, true)?;
             match place.found {
                 Some(number) => drop(self.dir(number).map_err(|_| error(codes::EXIST))?),
-                None => drop(self.add(place.parent, place.name, Node::Dir(BTreeMap::new()))),
+                None => {
+                    self.add(place.parent, place.name.clone(), Node::Dir(BTreeMap::new()));
+                    made.push(place);
+                }
             }
         }
         Ok(())

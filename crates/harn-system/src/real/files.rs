@@ -38,6 +38,30 @@ pub fn look(path: &Path) -> io::Result<Facts> {
     facts(path, true)
 }
 
+/// Makes a folder and those above it that are missing. When it fails it leaves nothing: a name that is too long shows only
+/// when the folders above it are there. Only what it made itself is taken away again.
+///
+/// # Errors
+/// The system's error.
+pub(super) fn make_dirs(path: &Path) -> io::Result<()> {
+    let mut missing: Vec<&Path> = path.ancestors().take_while(|folder| !folder.exists()).collect();
+    let mut made = Vec::new();
+    while let Some(folder) = missing.pop().filter(|folder| !folder.as_os_str().is_empty()) {
+        match std::fs::create_dir(folder) {
+            Ok(()) => made.push(folder),
+            Err(_) if folder.is_dir() => {}
+            Err(error) => {
+                for folder in made.into_iter().rev() {
+                    let _ = std::fs::remove_dir(folder);
+                }
+                return Err(error);
+            }
+        }
+    }
+    // What is there may be no folder.
+    std::fs::create_dir_all(path)
+}
+
 /// Opens a regular file for reading.
 ///
 /// # Errors
@@ -261,6 +285,21 @@ mod tests {
         assert!(read(Path::new("/dev/zero"), 10).is_err());
         assert!(replace(Path::new("/dev/null"), b"x").is_err());
         assert_eq!(leftovers(tree.path()), Vec::<PathBuf>::new());
+    }
+
+    #[test]
+    fn folders_are_made_all_or_none() {
+        let tree = tree();
+        let at = |name: &str| tree.path().join(name);
+        for path in [at("new/other").join("x".repeat(300)), at("a/inner"), at("link"), at("new/../a/inner")] {
+            make_dirs(&path).expect_err("no folder");
+            assert!(!at("new").exists() && at("a").is_file(), "{}", path.display());
+        }
+        make_dirs(&at("folder").join("x".repeat(300))).expect_err("too long");
+        for path in ["folder", "folder/one/two", "folder/one/../three/"] {
+            make_dirs(&at(path)).expect(path);
+            assert!(at(path).is_dir(), "{path}");
+        }
     }
 
     #[test]

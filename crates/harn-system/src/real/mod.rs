@@ -109,13 +109,7 @@ impl System for Real {
     }
 
     fn make_dirs(&self, path: &Path) -> io::Result<()> {
-        // What fails leaves nothing: a name that is too long shows only when the folders above it are there.
-        let missing: Vec<&Path> = path.ancestors().take_while(|folder| !folder.exists()).collect();
-        std::fs::create_dir_all(path).inspect_err(|_| {
-            for folder in missing {
-                let _ = std::fs::remove_dir(folder);
-            }
-        })
+        files::make_dirs(path)
     }
 
     fn make_dir(&self, path: &Path) -> io::Result<()> {
