@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 use harn_value::steps;
-use regex::{Captures, Regex};
+use regex::{CaptureLocations, Captures, Regex};
 
 /// Bytes of a text from which on a thread is worth its start.
 const LARGE: usize = 64 << 10;
@@ -40,7 +40,7 @@ pub fn find<'t>(regex: &'t Regex, text: &'t str) -> Box<dyn Iterator<Item = Rang
     }
 }
 
-/// The groups of all matches. A search that begins where a match was found gives that match.
+/// The groups of all matches, for those who need each of them as a value of the library.
 pub fn captures<'t>(regex: &'t Regex, text: &'t str) -> Box<dyn Iterator<Item = Captures<'t>> + 't> {
     if text.len() < LARGE {
         return Box::new(regex.captures_iter(text).inspect(|_| steps::bytes(text.len())));
@@ -48,9 +48,65 @@ pub fn captures<'t>(regex: &'t Regex, text: &'t str) -> Box<dyn Iterator<Item = 
     let groups = |found: Range<usize>| {
         // It may read the rest of the text.
         steps::look();
+        // A search that begins where a match was found gives that match.
         regex.captures_at(text, found.start)
     };
     Box::new(find(regex, text).filter_map(groups))
+}
+
+/// The places of the groups of all matches, the matches as `Regex::captures_iter` gives them. One buffer holds the places of
+/// one match after the other, so this is not an `Iterator`.
+pub struct Groups<'t> {
+    regex: &'t Regex,
+    text: &'t str,
+    places: CaptureLocations,
+    search: Search<'t>,
+}
+
+/// Where the places of the matches come from.
+enum Search<'t> {
+    /// A search from here on. The end of the match before is kept: behind it there is no empty match.
+    From { start: usize, last: Option<usize> },
+    /// A large text is searched elsewhere.
+    Found(Box<dyn Iterator<Item = Range<usize>> + 't>),
+}
+
+impl<'t> Groups<'t> {
+    /// The groups of the matches in a text.
+    pub fn new(regex: &'t Regex, text: &'t str) -> Groups<'t> {
+        let search = match text.len() < LARGE {
+            true => Search::From { start: 0, last: None },
+            false => Search::Found(find(regex, text)),
+        };
+        Groups { regex, text, places: regex.capture_locations(), search }
+    }
+
+    /// The groups of the next match: at 0 the whole, then the groups of the pattern.
+    #[expect(clippy::should_implement_trait, reason = "an iterator cannot lend its items")]
+    pub fn next(&mut self) -> Option<&CaptureLocations> {
+        match &mut self.search {
+            Search::Found(found) => {
+                let found = found.next()?;
+                // It may read the rest of the text.
+                steps::look();
+                // A search that begins where a match was found gives that match.
+                self.regex.captures_read_at(&mut self.places, self.text, found.start)?;
+            }
+            Search::From { start, last } => loop {
+                // Behind an empty match at the end there is nothing to search.
+                self.text.get(*start..)?;
+                let found = self.regex.captures_read_at(&mut self.places, self.text, *start)?;
+                if found.is_empty() && *last == Some(found.end()) {
+                    *start += self.text[*start..].chars().next().map_or(1, char::len_utf8);
+                    continue;
+                }
+                (*start, *last) = (found.end(), Some(found.end()));
+                steps::bytes(self.text.len());
+                break;
+            },
+        }
+        Some(&self.places)
+    }
 }
 
 /// The pieces of a text between the matches, as `Regex::split` gives them.
@@ -123,6 +179,39 @@ mod tests {
             assert_eq!(find(&regex, &text).collect::<Vec<_>>(), wanted, "{pattern}");
             assert!(split(&regex, &text).eq(regex.split(&text)), "{pattern}");
             assert!(split(&regex, piece).eq(regex.split(piece)), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn groups_are_those_of_the_library() {
+        let patterns = [
+            "",
+            "a*",
+            "(a)|b",
+            "(a*)(ä)?",
+            "(?<x>b)?$",
+            "\\b",
+            "(^)|(.)",
+            "(?:a|ab)(c)?",
+            "(\\w+)=(\\d+)?",
+            "z",
+        ];
+        let pieces = ["", "a", "ä", "aaaä", "baab", "äbä\n", "a=1 b=", "abcabd ", "\u{1F600}a"];
+        for (pattern, piece) in patterns.iter().flat_map(|pattern| pieces.map(|piece| (pattern, piece))) {
+            let regex = Regex::new(pattern).unwrap();
+            for text in [piece.to_owned(), piece.repeat(3), piece.repeat(LARGE / piece.len().max(1) + 10)] {
+                let mut found = Groups::new(&regex, &text);
+                for wanted in regex.captures_iter(&text).take(10_000) {
+                    let found = found.next().unwrap();
+                    let wanted: Vec<_> = wanted.iter().map(|g| g.map(|g| (g.start(), g.end()))).collect();
+                    let groups: Vec<_> = (0..found.len()).map(|n| found.get(n)).collect();
+                    assert_eq!(groups, wanted, "{pattern} in {piece}, {} bytes", text.len());
+                }
+                if text.len() < 10_000 {
+                    assert!(found.next().is_none(), "{pattern} in {piece}");
+                    assert!(found.next().is_none(), "{pattern} in {piece}, once more");
+                }
+            }
         }
     }
 }

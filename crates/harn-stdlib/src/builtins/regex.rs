@@ -6,7 +6,7 @@ use harn_schema::search;
 use harn_value::{Dict, Str, Value, steps};
 use harn_vm::builtin::Text;
 use harn_vm::{Error, Result, builtins};
-use regex::{Captures, Regex};
+use regex::{CaptureLocations, Regex};
 
 use crate::args::room_for_bytes;
 
@@ -64,7 +64,8 @@ builtins! {
         let regex = compile(&pattern, "")?;
         // Programs ask for these by name: with the name's own string that is found by its address.
         let keys = [cx.vm().intern("match"), cx.vm().intern("groups")];
-        steps::gather(search::captures(&regex, &s).map(|found| capture(&regex, &found, &keys)))
+        let mut groups = search::Groups::new(&regex, &s);
+        steps::gather(std::iter::from_fn(|| Some(capture(&regex, &s, groups.next()?, &keys))))
     }
 
     /// Splits text at every match of a pattern; the text comes first.
@@ -93,16 +94,18 @@ fn replace_all(pattern: &str, replacement: &str, s: &str) -> Result<String> {
     Ok(out)
 }
 
-fn capture(regex: &Regex, found: &Captures<'_>, [whole, parts]: &[Str; 2]) -> Value {
+fn capture(regex: &Regex, text: &str, found: &CaptureLocations, [whole, parts]: &[Str; 2]) -> Value {
+    let group = |n: usize| found.get(n).map(|(start, end)| Value::str(&text[start..end]));
     let mut dict = Dict::with_capacity(2);
-    let groups: Vec<Value> = found.iter().skip(1).map(|g| g.map(|g| g.as_str()).into()).collect();
-    for name in regex.capture_names().flatten() {
-        if let Some(group) = found.name(name) {
-            dict.insert(name, group.as_str());
+    for (n, name) in regex.capture_names().enumerate() {
+        if let Some(name) = name
+            && let Some(group) = group(n)
+        {
+            dict.insert(name, group);
         }
     }
-    dict.insert(whole.clone(), &found[0]);
-    dict.insert(parts.clone(), groups);
+    dict.insert(whole.clone(), group(0));
+    dict.insert(parts.clone(), (1..found.len()).map(|n| Value::from(group(n))).collect::<Vec<_>>());
     dict.into()
 }
 
