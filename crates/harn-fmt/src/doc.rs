@@ -153,6 +153,8 @@ pub(crate) struct Printer {
     /// The indentation of the line that has not begun yet.
     waiting: Option<usize>,
     comments: Vec<String>,
+    /// See [`Printer::is_settled`].
+    settled: bool,
 }
 
 type Command<'d, 's> = (usize, Mode, Piece<'d, 's>);
@@ -180,7 +182,7 @@ const STEP: usize = 2;
 
 impl Printer {
     pub(crate) fn new(width: usize) -> Printer {
-        Printer { out: String::new(), width, column: 0, waiting: None, comments: Vec::new() }
+        Printer { out: String::new(), width, column: 0, waiting: None, comments: Vec::new(), settled: true }
     }
 
     /// Prints one more. Whether its last line fits is decided without what comes behind it.
@@ -194,6 +196,12 @@ impl Printer {
                 Piece::Doc(doc) => self.doc(doc, indent, mode, &mut stack),
             }
         }
+    }
+
+    /// Whether no line has been broken because it was too long: lines that the author broke are broken again in a second
+    /// pass, so that such a pass changes nothing.
+    pub(crate) const fn is_settled(&self) -> bool {
+        self.settled
     }
 
     /// The text of all.
@@ -334,7 +342,13 @@ impl Printer {
     }
 
     /// Whether `pieces` (the last one first) and what follows fit up to the next line break.
-    fn fits<'d, 's>(&self, pieces: &[Command<'d, 's>], behind: &[Command<'d, 's>]) -> bool {
+    fn fits<'d, 's>(&mut self, pieces: &[Command<'d, 's>], behind: &[Command<'d, 's>]) -> bool {
+        let fits = self.measure(pieces, behind);
+        self.settled &= fits;
+        fits
+    }
+
+    fn measure<'d, 's>(&self, pieces: &[Command<'d, 's>], behind: &[Command<'d, 's>]) -> bool {
         let start = self.waiting.unwrap_or(self.column);
         let Some(mut left) = self.width.checked_sub(start) else { return false };
         let mut stack: Vec<Command<'d, 's>> = pieces.to_vec();

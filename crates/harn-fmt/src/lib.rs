@@ -94,18 +94,25 @@ pub fn format(source: &str, options: &Options) -> Result<String, Refusal> {
     let (mut draft, mut program) =
         (Draft { text: source.into(), tokens: parsed.tokens, comments }, parsed.program);
     // Lines that their author broke stay broken, and so do those that a pass has broken: where such lines stand in each other,
-    // another pass may find more room. What is given back is what no pass changes.
+    // another pass may find more room. What is given back is what no pass changes. A pass that broke no line has no line to
+    // find room for, and is the last one.
     let mut before: Option<(Draft<'_>, Vec<Span>)> = None;
     for _ in 0..MAX_PASSES {
-        let (next, lists) = layout(&draft.text, program, options);
+        let Layout { text, lists, settled } = layout(&draft.text, program, options);
         // The tree is gone by now: it and the words would be the most memory that is ever needed.
         same_program(before.take(), &draft)?;
-        if next == draft.text {
-            return Ok(next);
+        if text == draft.text {
+            return Ok(text);
         }
-        let parsed = harn_syntax::parse_for_tools(&next);
+        if settled {
+            let (tokens, comments) = harn_syntax::tokens(&text);
+            let new = Draft { text: text.into(), tokens, comments };
+            same_program(Some((draft, lists)), &new)?;
+            return Ok(new.text.into_owned());
+        }
+        let parsed = harn_syntax::parse_for_tools(&text);
         program = parsed.program;
-        let new = Draft { text: next.into(), tokens: parsed.tokens, comments: program.comments.clone() };
+        let new = Draft { text: text.into(), tokens: parsed.tokens, comments: program.comments.clone() };
         before = Some((std::mem::replace(&mut draft, new), lists));
     }
     same_program(before, &draft)?;
@@ -129,9 +136,18 @@ fn same_program(before: Option<(Draft<'_>, Vec<Span>)>, after: &Draft<'_>) -> Re
 /// No program is known that needs more than three passes, the last one of which changes nothing.
 const MAX_PASSES: usize = 5;
 
-/// The formatted text, and where types were written `[T]`. A statement is printed as soon as it is laid out: most of the time for a
+/// What one pass makes of a text.
+struct Layout {
+    text: String,
+    /// Where types were written `[T]`.
+    lists: Vec<Span>,
+    /// No line was too long: see [`Printer::is_settled`].
+    settled: bool,
+}
+
+/// One pass. A statement is printed as soon as it is laid out: most of the time for a
 /// large file would be spent on memory that is touched for the first time.
-fn layout(source: &str, mut program: Program, options: &Options) -> (String, Vec<Span>) {
+fn layout(source: &str, mut program: Program, options: &Options) -> Layout {
     let all = std::mem::take(&mut program.comments);
     let mut fmt =
         Fmt { source, comments: Comments::new(source, all, options.separator_width), lists: Vec::new() };
@@ -143,13 +159,14 @@ fn layout(source: &str, mut program: Program, options: &Options) -> (String, Vec
     let items: Vec<Item<'_>> = items.into_iter().map(Item::Stmt).collect();
     let mut printer = Printer::new(options.line_width);
     fmt.each_line(&items, start, source.len() as u32, true, &mut |part| printer.print(&part));
+    let settled = printer.is_settled();
     let text = printer.finish();
     let body = text.trim_start_matches('\n');
     // What the first line is followed by stays apart from it.
     let apart = !head.is_empty()
         && source[start as usize..].trim_start_matches([' ', '\t', '\r']).starts_with("\n\n");
     let text = format!("{head}{}{body}", if apart && !body.is_empty() { "\n" } else { "" });
-    (text, fmt.lists)
+    Layout { text, lists: fmt.lists, settled }
 }
 
 /// The statements of a file, with the imports that it begins with sorted; where comments stand between them, the

@@ -86,6 +86,15 @@ pub fn parse_for_tools(source: &str) -> Parsed {
     parse_with(source, true)
 }
 
+/// The laid-out tokens and the comments of a text, without a tree. Up to the first error where there is one.
+pub fn tokens(source: &str) -> (Vec<token::Token>, Vec<token::Comment>) {
+    let mut lexed = lexer::lex(source);
+    if !lexed.aborted {
+        layout::lay_out(&mut lexed, source);
+    }
+    (lexed.tokens, lexed.comments)
+}
+
 fn parse_with(source: &str, keep: bool) -> Parsed {
     let mut lexed = lexer::lex(source);
     if !lexed.aborted {
