@@ -12,6 +12,7 @@
 //! | `json` | schemas that travel as JSON: to JSON Schema, as they are |
 //! | `fits` | validation of JSON by all of JSON Schema (feature `json`) |
 //! | `complaint` | what is said about a value that does not fit |
+//! | `lead` | a shorter way to the groups of patterns that begin with a text |
 //! | `pattern` | compiled regular expressions |
 //! | `search` | searches in large texts that can be stopped |
 
@@ -24,6 +25,7 @@ mod convert;
 #[cfg(feature = "json")]
 mod fits;
 mod json;
+mod lead;
 mod pattern;
 pub mod search;
 pub mod words;
@@ -34,6 +36,6 @@ pub use convert::{Dialect, to_json_schema};
 #[cfg(feature = "json")]
 pub use fits::{compile_error, errors};
 pub use json::as_json_schema;
-pub use pattern::compiled;
+pub use pattern::{Pattern, compiled};
 
 use harn_value::with_stack;

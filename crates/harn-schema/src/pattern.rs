@@ -1,22 +1,69 @@
 //! Compiled regular expressions.
 
-use std::cell::RefCell;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::ops::Deref;
 use std::rc::Rc;
 
 use regex::{Regex, RegexBuilder};
 use rustc_hash::FxHashMap;
 
+use crate::lead::Lead;
+
 /// How many are kept.
 const CACHED: usize = 256;
+
+/// Uses of a pattern after which a shorter way to its groups is worth being made.
+const OFTEN: u32 = 32;
 
 /// Bytes that the patterns of the cache may take, where the allocator counts.
 const CACHED_BYTES: usize = 32 << 20;
 
+/// A compiled pattern.
+pub struct Pattern {
+    regex: Regex,
+    /// The groups that have a name, with their numbers.
+    pub names: Vec<(usize, String)>,
+    uses: Cell<u32>,
+    lead: OnceCell<Option<Lead>>,
+}
+
+impl Pattern {
+    /// For a regular expression.
+    pub fn new(regex: Regex) -> Pattern {
+        let names =
+            regex.capture_names().enumerate().filter_map(|(n, name)| Some((n, name?.to_owned()))).collect();
+        Pattern { regex, names, uses: Cell::new(0), lead: OnceCell::new() }
+    }
+
+    /// The shorter way to its groups, if it has one and is used often. A pattern with flags has none.
+    pub(crate) fn lead(&self) -> Option<&Lead> {
+        let uses = self.uses.get();
+        if uses < OFTEN {
+            self.uses.set(uses + 1);
+            return None;
+        }
+        self.lead.get_or_init(|| Lead::new(self.regex.as_str())).as_ref()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn often_used(&self) {
+        self.uses.set(OFTEN);
+    }
+}
+
+impl Deref for Pattern {
+    type Target = Regex;
+
+    fn deref(&self) -> &Regex {
+        &self.regex
+    }
+}
+
 #[derive(Default)]
 struct Cache {
     /// The one that was asked for last, as is often the one that is asked for next.
-    last: Option<(String, String, Rc<Regex>)>,
-    patterns: FxHashMap<(String, String), Rc<Regex>>,
+    last: Option<(String, String, Rc<Pattern>)>,
+    patterns: FxHashMap<(String, String), Rc<Pattern>>,
     bytes: usize,
 }
 
@@ -29,7 +76,7 @@ thread_local! {
 ///
 /// # Errors
 /// Why it has none.
-pub fn compiled(pattern: &str, flags: &str) -> Result<Rc<Regex>, String> {
+pub fn compiled(pattern: &str, flags: &str) -> Result<Rc<Pattern>, String> {
     let last = CACHE.with_borrow(|cache| {
         cache.last.as_ref().filter(|last| last.0 == pattern && last.1 == flags).map(|last| last.2.clone())
     });
@@ -48,7 +95,11 @@ pub fn compiled(pattern: &str, flags: &str) -> Result<Rc<Regex>, String> {
         return Ok(regex);
     }
     let before = harn_value::memory::used();
-    let regex = Rc::new(build(pattern, flags)?);
+    let regex = Rc::new(Pattern::new(build(pattern, flags)?));
+    if !flags.is_empty() {
+        // What the flags mean stands in the compiled form only.
+        let _ = regex.lead.set(None);
+    }
     let bytes = harn_value::memory::used().saturating_sub(before);
     CACHE.with_borrow_mut(|cache| {
         if cache.patterns.len() >= CACHED || cache.bytes + bytes > CACHED_BYTES {

@@ -12,6 +12,9 @@ use std::time::Duration;
 use harn_value::steps;
 use regex::{CaptureLocations, Captures, Regex};
 
+use crate::Pattern;
+use crate::lead::{Lead, Look, Slots};
+
 /// Bytes of a text from which on a thread is worth its start.
 const LARGE: usize = 64 << 10;
 
@@ -57,10 +60,18 @@ pub fn captures<'t>(regex: &'t Regex, text: &'t str) -> Box<dyn Iterator<Item = 
 /// The places of the groups of all matches, the matches as `Regex::captures_iter` gives them. One buffer holds the places of
 /// one match after the other, so this is not an `Iterator`.
 pub struct Groups<'t> {
-    regex: &'t Regex,
+    pattern: &'t Pattern,
     text: &'t str,
-    places: CaptureLocations,
+    places: Places,
+    lead: Option<&'t Lead>,
     search: Search<'t>,
+}
+
+/// Where the groups of a match lie.
+enum Places {
+    None,
+    Slots(Slots),
+    Locations(CaptureLocations),
 }
 
 /// Where the places of the matches come from.
@@ -73,39 +84,76 @@ enum Search<'t> {
 
 impl<'t> Groups<'t> {
     /// The groups of the matches in a text.
-    pub fn new(regex: &'t Regex, text: &'t str) -> Groups<'t> {
-        let search = match text.len() < LARGE {
-            true => Search::From { start: 0, last: None },
-            false => Search::Found(find(regex, text)),
+    pub fn new(pattern: &'t Pattern, text: &'t str) -> Groups<'t> {
+        let (lead, search) = match text.len() < LARGE {
+            true => (pattern.lead(), Search::From { start: 0, last: None }),
+            false => (None, Search::Found(find(pattern, text))),
         };
-        Groups { regex, text, places: regex.capture_locations(), search }
+        Groups { pattern, text, places: Places::None, lead, search }
     }
 
-    /// The groups of the next match: at 0 the whole, then the groups of the pattern.
-    #[expect(clippy::should_implement_trait, reason = "an iterator cannot lend its items")]
-    pub fn next(&mut self) -> Option<&CaptureLocations> {
+    /// Goes to the next match, if there is one.
+    pub fn advance(&mut self) -> bool {
+        self.found().is_some()
+    }
+
+    /// Where a group of the match lies, at 0 the whole; none when it took no part.
+    pub fn get(&self, n: usize) -> Option<Range<usize>> {
+        match &self.places {
+            Places::Slots(slots) => Some(slots[2 * n]?.get()..slots[2 * n + 1]?.get()),
+            Places::Locations(places) => places.get(n).map(|(start, end)| start..end),
+            Places::None => None,
+        }
+    }
+
+    fn found(&mut self) -> Option<()> {
         match &mut self.search {
             Search::Found(found) => {
                 let found = found.next()?;
                 // It may read the rest of the text.
                 steps::look();
                 // A search that begins where a match was found gives that match.
-                self.regex.captures_read_at(&mut self.places, self.text, found.start)?;
+                self.search_at(found.start)?;
             }
-            Search::From { start, last } => loop {
-                // Behind an empty match at the end there is nothing to search.
-                self.text.get(*start..)?;
-                let found = self.regex.captures_read_at(&mut self.places, self.text, *start)?;
-                if found.is_empty() && *last == Some(found.end()) {
-                    *start += self.text[*start..].chars().next().map_or(1, char::len_utf8);
-                    continue;
+            Search::From { start, .. } => {
+                let mut start = *start;
+                loop {
+                    // Behind an empty match at the end there is nothing to search.
+                    self.text.get(start..)?;
+                    let found = self.next_at(start)?;
+                    let Search::From { start: next, last } = &mut self.search else { return None };
+                    if found.is_empty() && *last == Some(found.end) {
+                        start += self.text[start..].chars().next().map_or(1, char::len_utf8);
+                        continue;
+                    }
+                    (*next, *last) = (found.end, Some(found.end));
+                    steps::bytes(self.text.len());
+                    break;
                 }
-                (*start, *last) = (found.end(), Some(found.end()));
-                steps::bytes(self.text.len());
-                break;
-            },
+            }
         }
-        Some(&self.places)
+        Some(())
+    }
+
+    fn next_at(&mut self, start: usize) -> Option<Range<usize>> {
+        let Some(lead) = self.lead else { return self.search_at(start) };
+        if !matches!(self.places, Places::Slots(_)) {
+            self.places = Places::Slots(lead.slots());
+        }
+        let Places::Slots(slots) = &mut self.places else { return None };
+        match lead.look(self.text, start, slots) {
+            Look::None => None,
+            Look::Found => self.get(0),
+            Look::From(start) => self.search_at(start),
+        }
+    }
+
+    fn search_at(&mut self, start: usize) -> Option<Range<usize>> {
+        if !matches!(self.places, Places::Locations(_)) {
+            self.places = Places::Locations(self.pattern.capture_locations());
+        }
+        let Places::Locations(places) = &mut self.places else { return None };
+        self.pattern.captures_read_at(places, self.text, start).map(|found| found.range())
     }
 }
 
@@ -195,21 +243,43 @@ mod tests {
             "(?:a|ab)(c)?",
             "(\\w+)=(\\d+)?",
             "z",
+            "a",
+            "a(b)?",
+            "b([^a]*)a",
+            "a=(\\d+)( b)?",
+            "ä(b|ä)",
+            "ab$",
+            "a\\b",
         ];
-        let pieces = ["", "a", "ä", "aaaä", "baab", "äbä\n", "a=1 b=", "abcabd ", "\u{1F600}a"];
+        let pieces = [
+            "",
+            "a",
+            "ä",
+            "aaaä",
+            "baab",
+            "äbä\n",
+            "a=1 b=",
+            "abcabd ",
+            "\u{1F600}a",
+            "bbbabab",
+            "a=a=12 b a=",
+        ];
         for (pattern, piece) in patterns.iter().flat_map(|pattern| pieces.map(|piece| (pattern, piece))) {
-            let regex = Regex::new(pattern).unwrap();
+            let [seldom, often] = [(); 2].map(|()| Pattern::new(Regex::new(pattern).unwrap()));
+            often.often_used();
             for text in [piece.to_owned(), piece.repeat(3), piece.repeat(LARGE / piece.len().max(1) + 10)] {
-                let mut found = Groups::new(&regex, &text);
-                for wanted in regex.captures_iter(&text).take(10_000) {
-                    let found = found.next().unwrap();
-                    let wanted: Vec<_> = wanted.iter().map(|g| g.map(|g| (g.start(), g.end()))).collect();
-                    let groups: Vec<_> = (0..found.len()).map(|n| found.get(n)).collect();
-                    assert_eq!(groups, wanted, "{pattern} in {piece}, {} bytes", text.len());
-                }
-                if text.len() < 10_000 {
-                    assert!(found.next().is_none(), "{pattern} in {piece}");
-                    assert!(found.next().is_none(), "{pattern} in {piece}, once more");
+                for used in [&seldom, &often] {
+                    let mut found = Groups::new(used, &text);
+                    for wanted in used.captures_iter(&text).take(10_000) {
+                        assert!(found.advance());
+                        let wanted: Vec<_> = wanted.iter().map(|g| g.map(|g| g.range())).collect();
+                        let groups: Vec<_> = (0..wanted.len()).map(|n| found.get(n)).collect();
+                        assert_eq!(groups, wanted, "{pattern} in {piece}, {} bytes", text.len());
+                    }
+                    if text.len() < 10_000 {
+                        assert!(!found.advance(), "{pattern} in {piece}");
+                        assert!(!found.advance(), "{pattern} in {piece}, once more");
+                    }
                 }
             }
         }

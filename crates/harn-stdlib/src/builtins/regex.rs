@@ -2,11 +2,10 @@
 
 use std::rc::Rc;
 
-use harn_schema::search;
+use harn_schema::{Pattern, search};
 use harn_value::{Dict, Str, Value, steps};
 use harn_vm::builtin::Text;
 use harn_vm::{Error, Result, builtins};
-use regex::{CaptureLocations, Regex};
 
 use crate::args::room_for_bytes;
 
@@ -65,7 +64,7 @@ builtins! {
         // Programs ask for these by name: with the name's own string that is found by its address.
         let keys = [cx.vm().intern("match"), cx.vm().intern("groups")];
         let mut groups = search::Groups::new(&regex, &s);
-        steps::gather(std::iter::from_fn(|| Some(capture(&regex, &s, groups.next()?, &keys))))
+        steps::gather(std::iter::from_fn(|| groups.advance().then(|| capture(&regex, &s, &groups, &keys))))
     }
 
     /// Splits text at every match of a pattern; the text comes first.
@@ -94,22 +93,21 @@ fn replace_all(pattern: &str, replacement: &str, s: &str) -> Result<String> {
     Ok(out)
 }
 
-fn capture(regex: &Regex, text: &str, found: &CaptureLocations, [whole, parts]: &[Str; 2]) -> Value {
-    let group = |n: usize| found.get(n).map(|(start, end)| Value::str(&text[start..end]));
+fn capture(pattern: &Pattern, text: &str, found: &search::Groups<'_>, [whole, parts]: &[Str; 2]) -> Value {
+    let group = |n: usize| found.get(n).map(|place| Value::str(&text[place]));
     let mut dict = Dict::with_capacity(2);
-    for (n, name) in regex.capture_names().enumerate() {
-        if let Some(name) = name
-            && let Some(group) = group(n)
-        {
-            dict.insert(name, group);
+    for (n, name) in &pattern.names {
+        if let Some(group) = group(*n) {
+            dict.insert(name.as_str(), group);
         }
     }
     dict.insert(whole.clone(), group(0));
-    dict.insert(parts.clone(), (1..found.len()).map(|n| Value::from(group(n))).collect::<Vec<_>>());
+    let groups: Vec<Value> = (1..pattern.captures_len()).map(|n| group(n).into()).collect();
+    dict.insert(parts.clone(), groups);
     dict.into()
 }
 
-fn compile(pattern: &str, flags: &str) -> Result<Rc<Regex>> {
+fn compile(pattern: &str, flags: &str) -> Result<Rc<Pattern>> {
     harn_schema::compiled(pattern, flags).map_err(|reason| {
         // The library draws the pattern over several lines; its last one says what is wrong.
         let Some((_, wrong)) = reason.rsplit_once("\nerror: ") else {
