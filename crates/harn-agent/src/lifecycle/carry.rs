@@ -1,5 +1,6 @@
 //! What work takes along when it goes on.
 
+use harn_llm::options::shape::Shape;
 use harn_value::{Data as Json, data::Map};
 use serde::{Deserialize, Serialize};
 
@@ -60,6 +61,16 @@ const KEYS: [&str; 8] = [
     "tools",
 ];
 
+/// What `context_policy` says of how a conversation is made shorter.
+const COMPACTION: &[(&str, Shape)] = &[
+    ("strategy", STRATEGY),
+    ("compact_strategy", STRATEGY),
+    ("keep_last", Shape::Int(0)),
+    ("target_tokens", Shape::Int(0)),
+];
+
+const STRATEGY: Shape = Shape::Word(&["observation_mask", "llm", "truncate"]);
+
 impl Carry {
     /// Reads the option. `policy` and `tools` in it narrow what the work may do; the driver looks at them.
     ///
@@ -100,7 +111,14 @@ impl Carry {
         };
         out.context_policy = match map.get("context_policy") {
             None | Some(Json::Null) => Json::Null,
-            Some(policy @ Json::Object(_)) => policy.clone(),
+            Some(policy @ Json::Object(map)) => {
+                // What it says of artifacts is read where they are chosen.
+                for (key, shape) in COMPACTION {
+                    let value = map.get(*key).unwrap_or(&Json::Null);
+                    shape.check(&format!("carry.context_policy.{key}"), value).map_err(|e| e.to_string())?;
+                }
+                policy.clone()
+            }
             Some(_) => return Err("carry.context_policy must be a dict".to_owned()),
         };
         out.resume_workflow = flag(map, "resume_workflow", true)?;

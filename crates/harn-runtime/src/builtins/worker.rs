@@ -251,6 +251,10 @@ async fn spawn(cx: &Cx, config: Option<Value>) -> Result<Spawned> {
         }
     };
     refuse_inside(cx, function, "worker_config", &config)?;
+    let transcript = entry(&config, "transcript");
+    if !transcript.is_nil() && transcript.to_dict().is_none() {
+        return Err(told(format!("config.transcript must be a transcript, got {}", transcript.type_name())));
+    }
     let name = match entry(&config, "name") {
         nil if nil.is_nil() => "worker".to_owned(),
         name => name
@@ -271,7 +275,7 @@ async fn spawn(cx: &Cx, config: Option<Value>) -> Result<Spawned> {
         request: Request::new(&task, text(&entry(&node, "system")).as_deref(), &asked),
         task,
         limits: config.clone(),
-        transcript: to_json(&entry(&config, "transcript")),
+        transcript: to_json(&transcript),
         artifacts: stage::artifacts(&entry(&config, "artifacts")).map_err(told)?,
         session_id: text(&entry(&entry(&node, "model_policy"), "session_id")),
         parent_stage_id: text(&entry(&config, "parent_stage_id")),
