@@ -53,6 +53,7 @@ mod server;
 mod sessions;
 mod signals;
 mod state;
+mod stopped_trees;
 mod store_place;
 mod streams;
 mod terminal;

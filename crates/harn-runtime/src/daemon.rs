@@ -84,6 +84,8 @@ pub(crate) struct Daemon {
     idle: Cell<bool>,
     /// Whether the event in flight was given to the loop.
     handed: Cell<bool>,
+    /// Whether its task has begun.
+    begun: Cell<bool>,
     snapshot: RefCell<Json>,
     error: RefCell<Option<String>>,
     result: RefCell<Json>,
@@ -485,7 +487,7 @@ pub(crate) async fn spawn(cx: &Cx, config: &Value) -> Result<Rc<Daemon>> {
     };
     let daemon = Rc::new(make(cx, meta, (named, folder), options, limits, Json::Null, lock));
     daemon.write_meta().map_err(|why| thrown(format!("daemon_spawn: {why}")))?;
-    launch(cx, &daemon);
+    let _unbegun = launch(cx, &daemon);
     daemon.until(cx, |daemon| !daemon.snapshot.borrow().is_null() || !daemon.is_running()).await;
     Ok(daemon)
 }
@@ -511,6 +513,7 @@ fn make(
         life: Cell::new(Life::Running),
         idle: Cell::new(false),
         handed: Cell::new(false),
+        begun: Cell::new(false),
         snapshot: RefCell::new(snapshot),
         error: RefCell::default(),
         result: RefCell::default(),
@@ -578,7 +581,7 @@ pub(crate) async fn resume(cx: &Cx, named: &str) -> Result<Rc<Daemon>> {
     let limits = Limits::saved(cx, &meta.inherited, &[]);
     let daemon = Rc::new(make(cx, meta, (named.to_owned(), folder), options, limits, snapshot, lock));
     daemon.write_meta().map_err(told)?;
-    launch(cx, &daemon);
+    let _unbegun = launch(cx, &daemon);
     let before = daemon.snapshot.borrow()["saved_at"].clone();
     if !rested {
         daemon
@@ -590,12 +593,27 @@ pub(crate) async fn resume(cx: &Cx, named: &str) -> Result<Rc<Daemon>> {
     Ok(daemon)
 }
 
-fn launch(cx: &Cx, daemon: &Rc<Daemon>) {
+/// Whoever starts a daemon is stopped before the daemon's task has begun. Such a task never says that it has ended.
+struct Unbegun(Rc<Daemon>);
+
+impl Drop for Unbegun {
+    fn drop(&mut self) {
+        if !self.0.begun.get() {
+            self.0.end(Life::Cancelled);
+            if let Some(task) = &*self.0.task.borrow() {
+                task.abort();
+            }
+        }
+    }
+}
+
+fn launch(cx: &Cx, daemon: &Rc<Daemon>) -> Unbegun {
     // Listed and running, or neither.
     let _calm = Calm::new();
     cx.state::<Daemons>().add(daemon.clone());
     let arguments = vec![daemon.id().as_str().into(), daemon.options.clone()];
     *daemon.task.borrow_mut() = spawn_owned(cx, JOB, arguments);
+    Unbegun(daemon.clone())
 }
 
 /// A loop that ends without a word: its task was stopped, or the program ends.
@@ -610,6 +628,7 @@ impl Drop for Abandoned<'_> {
 /// Runs the loop of a daemon, in its own task.
 pub(crate) async fn job(cx: &Cx, id: &str, options: &Value) {
     let Some(daemon) = cx.state::<Daemons>().known(id) else { return };
+    daemon.begun.set(true);
     let _abandoned = Abandoned(&daemon);
     let (task, system) = {
         let meta = daemon.meta.borrow();

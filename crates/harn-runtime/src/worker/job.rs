@@ -36,6 +36,14 @@ impl Drop for Abandoned<'_> {
         if worker.life() == Life::Cancelled {
             place::remove_now(cx, tree.take());
         }
+        if worker.life() != Life::Running {
+            // What it has started ends with it. A task that was stopped before it began would not say so itself.
+            let all = cx.state::<Workers>().all();
+            let owned = |one: &&Rc<Worker>| one.owner.as_ref().is_some_and(|owner| Rc::ptr_eq(owner, worker));
+            for one in all.iter().filter(owned).filter(|one| one.life() == Life::Running) {
+                start::stop(cx, one);
+            }
+        }
     }
 }
 
