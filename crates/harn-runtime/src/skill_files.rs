@@ -1,5 +1,6 @@
 //! Skills on disk: where they are looked for, and what is read of them. The body of a skill is read when it is wanted.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -39,11 +40,13 @@ pub fn install_skills(vm: &Rc<Vm>, folder: &Path, given: &[PathBuf]) -> std::res
     };
     let mut entries: Vec<Value> = Vec::new();
     let mut seen = BTreeSet::new();
+    let mut folders = BTreeSet::new();
     for layer in layers(system, root.as_deref(), given, &settings) {
         for folder in &layer.folders {
             for skill in skills_in(system, folder) {
                 match read_entry(system, &skill, layer.name) {
                     Ok(entry) => {
+                        folders.insert(skill.clone());
                         if seen.insert(entry["name"].as_str().unwrap_or_default().to_owned()) {
                             entries.push(from_json(&entry));
                         }
@@ -63,13 +66,20 @@ pub fn install_skills(vm: &Rc<Vm>, folder: &Path, given: &[PathBuf]) -> std::res
     registry.insert("_type", "skill_registry");
     registry.insert("skills", entries);
     vm.set_global("skills", registry);
-    *vm.extension::<Signers>().0.borrow_mut() = settings.signers;
+    let found = vm.extension::<Found>();
+    *found.signers.borrow_mut() = settings.signers;
+    *found.folders.borrow_mut() = folders;
     Ok(())
 }
 
-/// Where public keys of signers lie besides the home folder.
+/// What was found when the program began.
 #[derive(Default)]
-struct Signers(std::cell::RefCell<Option<PathBuf>>);
+struct Found {
+    /// Where public keys of signers lie besides the home folder.
+    signers: RefCell<Option<PathBuf>>,
+    /// The folders of the skills. They are the runtime's to read, wherever they lie.
+    folders: RefCell<BTreeSet<PathBuf>>,
+}
 
 /// `[skills]` of a manifest.
 #[derive(Default)]
@@ -214,13 +224,15 @@ fn read_entry(system: &dyn System, folder: &Path, layer: &str) -> std::result::R
     Ok(Json::Object(entry))
 }
 
-/// Reads the body of a skill on disk, and who signed it.
-pub(crate) fn read_file(vm: &Vm, folder: &str, trusted: &[String]) -> std::result::Result<SkillFile, String> {
-    let system = vm.system();
-    let path = Path::new(folder).join(FILE);
+/// Reads the body of a skill on disk, and who signed it. A folder that the program names itself is read with what the task may do.
+pub(crate) fn read_file(cx: &Cx, folder: &str, trusted: &[String]) -> std::result::Result<SkillFile, String> {
+    let vm = cx.vm();
+    let known = vm.extension::<Found>().folders.borrow().contains(Path::new(folder));
+    let system = if known { vm.system().clone() } else { cx.system() };
+    let path = system.work_dir().join(folder).join(FILE);
     let bytes =
         system.read(&path, MAX_FILE).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-    let signature = match system.read_text(&Path::new(folder).join("SKILL.md.sig"), MAX_FILE) {
+    let signature = match system.read_text(&path.with_extension("md.sig"), MAX_FILE) {
         Ok(sig) => {
             let key = skill_file::signer_of(&sig).and_then(|signer| public_key(vm, &signer));
             skill_file::verify(&bytes, &sig, key.as_deref(), trusted)
@@ -248,7 +260,7 @@ fn public_key(vm: &Vm, fingerprint: &str) -> Option<String> {
     let registry = named
         .filter(|place| !place.contains("://"))
         .map(|place| system.work_dir().join(place))
-        .or_else(|| vm.extension::<Signers>().0.borrow().clone());
+        .or_else(|| vm.extension::<Found>().signers.borrow().clone());
     let file = format!("{fingerprint}.pub");
     home.into_iter().chain(registry).find_map(|folder| system.read_text(&folder.join(&file), 64 << 10).ok())
 }
@@ -262,7 +274,7 @@ pub(crate) fn fill(cx: &Cx, config: &mut LoopConfig) -> Result<()> {
         config.skills.list.iter_mut().filter(|skill| skill.file.is_none() && skill.text("body").is_empty())
     {
         let Some(folder) = skill.folder() else { continue };
-        let read = read_file(cx.vm(), folder, &skill.trusted_signers());
+        let read = read_file(cx, folder, &skill.trusted_signers());
         skill.file = Some(read.map_err(|e| thrown(format!("agent_loop: skill '{}': {e}", skill.id)))?);
     }
     Ok(())

@@ -4,6 +4,7 @@
 
 mod common;
 
+mod ceilings;
 mod conformance;
 mod daemon_growth;
 mod effects;

@@ -61,6 +61,15 @@ const LOOPS: [&str; 10] = [
     "daemon_resume",
 ];
 
+/// Builtins of the runtime's own modules that reach outside, and the ones that programs are to call in their place. A program
+/// can write those names, too, so each is allowed where its public form is.
+const INNER: [(&str, &str); 4] = [
+    ("__llm_caller", "default_llm_caller"),
+    ("__llm_caller_step", "default_llm_caller"),
+    ("__role_model", "create_runtime"),
+    ("__workflow_work", "workflow_execute"),
+];
+
 /// The builtins by which a program keeps values beyond its end.
 const KEEPING: [&str; 7] = [
     "store_set",
@@ -74,7 +83,8 @@ const KEEPING: [&str; 7] = [
 
 impl Names {
     fn allow(&self, name: &str) -> bool {
-        // What the compiler calls for the language itself has a name that no program can write.
+        let name = INNER.iter().find(|(inner, _)| *inner == name).map_or(name, |(_, public)| public);
+        // What the compiler and the runtime call for themselves stays within the program.
         name.starts_with("__")
             || match self {
                 Names::Only(names) => {
@@ -200,6 +210,11 @@ impl Cx {
         self.vm().system().clone()
     }
 
+    /// Whether a program may call the builtin of this name, or have the runtime do the same for it.
+    pub fn allows_name(&self, name: &str) -> bool {
+        self.vm().gate().names.borrow().as_ref().is_none_or(|names| names.allow(name))
+    }
+
     /// The data of the innermost limit, when it is a `T`.
     pub fn limit_data<T: Any>(&self) -> Option<Rc<T>> {
         self.task().access()?.data.clone()?.downcast().ok()
@@ -243,10 +258,18 @@ impl Cx {
         }
         gate.passing.set(name);
         let Some(access) = self.task().access() else { return Ok(()) };
+        let sandbox = gate.program.borrow().as_ref().and_then(|access| access.ceilings.first().cloned());
         for ceiling in &access.ceilings {
-            // A loop within has a policy of its own, below this one; its model calls are what it is.
-            if builtin.effect == Effect::Llm && !LOOPS.contains(&name) && ceiling.level < Level::Network {
-                return Err(self.refused(&Refusal::Ceiling("LLM/network")));
+            if builtin.effect == Effect::Llm && ceiling.level < Level::Network {
+                // A loop within has a policy of its own, below this one; its model calls are what it is. Over the whole program
+                // there is no loop whose calls they could be, and an address of its own is the network like any other.
+                let over_all = sandbox.as_ref().is_some_and(|sandbox| Rc::ptr_eq(sandbox, ceiling));
+                if over_all
+                    || !LOOPS.contains(&name)
+                    || args.iter().any(|value| names_an_address(value, 64, &mut 100_000))
+                {
+                    return Err(self.refused(&Refusal::Ceiling("LLM/network")));
+                }
             }
             if builtin.effect == Effect::Net && ceiling.level < Level::Network {
                 return Err(self.refused(&Refusal::Ceiling("network")));
@@ -267,6 +290,28 @@ impl Cx {
         }
         Ok(())
     }
+}
+
+/// Parts of a loop's options that say nothing of where models are asked. What others wrote stands there.
+const UNASKED: [&str; 7] =
+    ["tools", "messages", "transcript", "history", "artifacts", "parameters", "metadata"];
+
+/// Whether the options of a loop, or what they hold, say where models are to be asked. What is nested deeper or is larger than
+/// options are counts as if it did.
+fn names_an_address(value: &Value, depth: usize, left: &mut usize) -> bool {
+    let Some(depth) = depth.checked_sub(1) else { return true };
+    if *left == 0 {
+        return true;
+    }
+    *left -= 1;
+    if let Some(list) = value.as_list() {
+        return list.iter().any(|item| names_an_address(item, depth, left));
+    }
+    let Some(dict) = value.to_dict() else { return false };
+    dict.iter().any(|(key, item)| match key.as_str() {
+        "base_url" => !item.is_nil(),
+        key => !UNASKED.contains(&key) && names_an_address(item, depth, left),
+    })
 }
 
 /// The part of `root` that lies in `outer`.
@@ -297,6 +342,10 @@ mod tests {
             assert!(only.allow(name), "{name}");
         }
         assert!(!only.allow("read_file"));
+        for (inner, public) in INNER {
+            assert!(!only.allow(inner), "{inner}");
+            assert!(Names::Only(FxHashSet::from_iter([public.to_owned()])).allow(inner), "{inner}");
+        }
         let but = Names::AllBut(FxHashSet::from_iter(["env".to_owned()]));
         assert!(!but.allow("env") && but.allow("read_file"));
     }

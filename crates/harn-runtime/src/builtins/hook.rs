@@ -1,7 +1,7 @@
 //! Hooks around tool calls.
 
 use harn_value::Value;
-use harn_vm::builtins;
+use harn_vm::{Error, builtins};
 
 use crate::convert::{entry, thrown};
 use crate::hooks::Hooks;
@@ -36,7 +36,8 @@ builtins! {
         cx.state::<Hooks>().register(&pattern, deny, max_output);
     }
 
-    /// Removes the hooks that `register_tool_hook` added. Those of the project's manifest stay.
+    /// Removes the hooks that `register_tool_hook` added. Those of the project's manifest stay. Below a policy, as in a handler
+    /// of a loop that has one, no hooks are removed: they may be what limits the loop.
     ///
     /// ```harn
     /// register_tool_hook({deny: "no"})
@@ -46,6 +47,9 @@ builtins! {
     /// println(agent_loop("Look", nil, {provider: "mock", tools: tools}).tools.successful) // -> [look]
     /// ```
     State fn clear_tool_hooks(cx) -> "nil" {
+        if crate::policy::over(cx).is_some() {
+            return Err(Error::category("tool_rejected", "clear_tool_hooks: no hooks are removed below a policy"));
+        }
         cx.state::<Hooks>().clear();
     }
 }

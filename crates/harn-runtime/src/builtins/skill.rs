@@ -136,7 +136,7 @@ builtins! {
                 let written = text(&entry(&skill, "body")).or_else(|| text(&entry(&skill, "prompt")));
                 match (written, text(&entry(&skill, "skill_dir"))) {
                     (None, Some(folder)) => {
-                        read_file(cx.vm(), &folder, &[]).map_err(|e| thrown(format!("skill_render: {e}")))?.body
+                        read_file(cx, &folder, &[]).map_err(|e| thrown(format!("skill_render: {e}")))?.body
                     }
                     (written, _) => written.unwrap_or_default(),
                 }
@@ -174,7 +174,7 @@ builtins! {
             // A person asked for it, not a model.
             skill.for_models = true;
             if let Some(folder) = skill.folder().filter(|_| skill.id == name.as_str() || skill.name == name.as_str()) {
-                let file = read_file(cx.vm(), folder, &skill.trusted_signers());
+                let file = read_file(cx, folder, &skill.trusted_signers());
                 skill.file = Some(file.map_err(|e| thrown(format!("load_skill: {e}")))?);
             }
         }

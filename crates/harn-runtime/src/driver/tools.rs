@@ -247,6 +247,7 @@ impl Driver {
         offset: Option<usize>,
         limit: Option<usize>,
     ) -> std::result::Result<String, Problem> {
+        self.may("read_file")?;
         let file = self.cx.system().work_dir().join(path);
         let system = self.cx.system();
         let cannot = |e: std::io::Error| Problem::of("read_file", &e, || format!("cannot read {path}: {e}"));
@@ -270,7 +271,16 @@ impl Driver {
         Ok(out.join("\n"))
     }
 
+    /// Lets the runtime do what a builtin does. What the command line forbids the program, the runtime does not do for it.
+    fn may(&self, builtin: &str) -> std::result::Result<(), Problem> {
+        match self.cx.allows_name(builtin) {
+            true => Ok(()),
+            false => Err(Problem::Refused(format!("Tool '{builtin}' is not permitted."))),
+        }
+    }
+
     fn list_directory(&self, folder: &Path) -> std::result::Result<String, Problem> {
+        self.may("list_dir")?;
         let system = self.cx.system();
         let shown = folder.display();
         let cannot = |e| Problem::of("list_directory", &e, || format!("cannot list {shown}: {e}"));

@@ -1,0 +1,143 @@
+//! What a ceiling forbids is not done by a way around: by files that the program names itself, by loops, by the names of inner
+//! builtins.
+
+use std::rc::Rc;
+
+use harn_system::{Ceiling, Level, Memory};
+use harn_value::Value;
+use harn_vm::{Names, Source, VmBuilder, block_on, load};
+
+/// What a program gives, as text, in a machine that is limited.
+fn result(limit: impl FnOnce(VmBuilder) -> VmBuilder, code: &str) -> String {
+    let memory = Memory::new()
+        .with_file("/elsewhere/SKILL.md", "---\nname: s\ndescription: d\n---\nSECRET")
+        .with_file("/project/own/SKILL.md", "---\nname: s\ndescription: d\n---\nOWN");
+    let vm = limit(harn_runtime::vm_builder(Rc::new(memory)).global("argv", Value::list(Vec::new()))).build();
+    let source = Source { name: "main.harn".into(), text: code.into(), dir: "/project".into() };
+    let Ok(program) = load(&vm, &source) else { panic!("{code}") };
+    match block_on(program.run(&vm, None, &[])).unwrap().result {
+        Ok(value) => value.to_string(),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn at(level: Level) -> impl FnOnce(VmBuilder) -> VmBuilder {
+    move |builder| builder.limit(Ceiling { level, ..Ceiling::default() })
+}
+
+/// A program whose handler does something below a policy; the result is what came of it.
+fn below(policy: &str, code: &str) -> String {
+    format!(
+        "var seen = nil\n\
+        let tools = tool_define(tool_registry(), \"act\", \"d\", {{parameters: {{}}, handler: {{ args -> seen = try {{ {code} }}\n\"ok\" }}}})\n\
+        llm_mock({{tool_calls: [{{name: \"act\", arguments: {{}}}}]}})\n\
+        agent_loop(\"go\", nil, {{provider: \"mock\", tools: tools, tool_format: \"native\", policy: {policy}, max_iterations: 1}})\n\
+        return \"${{seen}}\"\n"
+    )
+}
+
+#[test]
+fn skills_that_a_program_names_are_read_with_what_it_may_read() {
+    for read in [
+        "skill_render({name: \"s\", description: \"d\", skill_dir: \"/elsewhere\"})",
+        "agent_loop(\"x\", nil, {provider: \"mock\", skills: [{name: \"s\", description: \"d\", skill_dir: \"/elsewhere\"}]})",
+    ] {
+        let got = result(|free| free, &below("{workspace_roots: [\"/project\"]}", read));
+        assert!(
+            got.contains("cannot read /elsewhere/SKILL.md") && got.contains("outside workspace_roots"),
+            "{got}"
+        );
+    }
+    let render = "skill_render({name: \"s\", description: \"d\", skill_dir: \"FOLDER\"})";
+    let got =
+        result(|free| free, &below("{side_effect_level: \"none\"}", &render.replace("FOLDER", "/elsewhere")));
+    assert!(got.contains("exceeds workspace.read_text ceiling"), "{got}");
+    let got = result(at(Level::None), &format!("return {}", render.replace("FOLDER", "/elsewhere")));
+    assert!(got.contains("exceeds workspace.read_text ceiling"), "{got}");
+    let got =
+        result(|free| free, &below("{workspace_roots: [\"/project\"]}", &render.replace("FOLDER", "own")));
+    assert_eq!(got, "Result.Ok(OWN)");
+}
+
+#[test]
+fn a_sandbox_without_network_asks_no_models_by_loops_either() {
+    for call in [
+        "llm_call(\"x\", nil, {provider: \"mock\"})",
+        "agent_loop(\"x\", nil, {provider: \"mock\"})",
+        "sub_agent_run(\"x\", {provider: \"mock\"})",
+        "spawn_agent({task: \"x\", node: {model_policy: {provider: \"mock\"}}})",
+    ] {
+        let got = result(at(Level::ProcessExec), &format!("return {call}"));
+        assert!(got.contains("exceeds LLM/network ceiling"), "{call}: {got}");
+        let got = result(at(Level::Network), &format!("{call}\nreturn \"asked\""));
+        assert_eq!(got, "asked", "{call}");
+    }
+}
+
+#[test]
+fn a_loop_below_a_policy_without_network_asks_where_the_program_asks() {
+    let policy = "{side_effect_level: \"process_exec\"}";
+    for call in [
+        "agent_loop(\"x\", nil, {provider: \"mock\", base_url: \"http://a.test\"})",
+        "sub_agent_run(\"x\", {provider: \"mock\", base_url: \"http://a.test\"})",
+        "spawn_agent({task: \"x\", node: {model_policy: {provider: \"mock\", base_url: \"http://a.test\"}}})",
+    ] {
+        let got = result(|free| free, &below(policy, call));
+        assert!(got.contains("exceeds LLM/network ceiling"), "{call}: {got}");
+        let got = result(|free| free, &below("{side_effect_level: \"network\"}", call));
+        assert!(got.starts_with("Result.Ok("), "{call}: {got}");
+        let plain = call.replace(", base_url: \"http://a.test\"", "");
+        let got = result(|free| free, &below(policy, &plain));
+        assert!(got.starts_with("Result.Ok("), "{plain}: {got}");
+    }
+    let tool = "agent_loop(\"x\", nil, {provider: \"mock\", tools: [{name: \"t\", description: \"d\", parameters: {base_url: {type: \"string\"}}}]})";
+    let got = result(|free| free, &below(policy, tool));
+    assert!(got.starts_with("Result.Ok("), "the parameter of a tool is no address: {got}");
+}
+
+#[test]
+fn inner_builtins_are_allowed_as_what_they_are_a_part_of() {
+    for name in ["__llm_caller", "__llm_caller_step", "__role_model", "__workflow_work"] {
+        let only = Names::Only(["env".to_owned()].into_iter().collect());
+        let got = result(|builder| builder.limit_names(only), &format!("return {name}(1, 2)"));
+        assert!(got.contains(&format!("Tool '{name}' is not permitted.")), "{got}");
+    }
+    // Whoever adds another one that reaches outside says what it is a part of.
+    for builtin in harn_runtime::tables().into_iter().flatten().filter(|b| b.name().starts_with("__")) {
+        let inside = ["pure", "state", "clock"].contains(&builtin.effect.word());
+        let known = ["__llm_caller", "__llm_caller_step", "__role_model", "__workflow_work"];
+        assert!(inside || known.contains(&builtin.name()), "{} reaches outside", builtin.name());
+    }
+}
+
+#[test]
+fn the_tools_of_the_runtime_are_held_to_names_of_builtins() {
+    let names = |name: &str| Names::AllBut([name.to_owned()].into_iter().collect());
+    let call = |tool: &str, path: &str| {
+        format!(
+            "llm_mock({{tool_calls: [{{name: \"{tool}\", arguments: {{path: \"{path}\"}}}}]}})\n\
+            return agent_loop(\"x\", nil, {{provider: \"mock\", tool_format: \"native\", max_iterations: 1, \
+            tools: [{{name: \"{tool}\", description: \"d\", parameters: {{path: {{type: \"string\"}}}}}}]}}).tools.successful"
+        )
+    };
+    for (tool, builtin, path) in [
+        ("read_file", "read_file", "own/SKILL.md"),
+        ("list_directory", "list_dir", "own"),
+        ("read_file", "list_dir", "own"),
+    ] {
+        let code = call(tool, path);
+        assert_eq!(
+            result(|builder| builder.limit_names(names(builtin)), &code),
+            "[]",
+            "{tool} without {builtin}"
+        );
+        assert_eq!(result(|builder| builder.limit_names(names("env")), &code), format!("[{tool}]"));
+    }
+}
+
+#[test]
+fn a_handler_below_a_policy_takes_no_hooks_away() {
+    let got = result(|free| free, &below("{side_effect_level: \"none\"}", "clear_tool_hooks()"));
+    assert!(got.contains("no hooks are removed below a policy"), "{got}");
+    assert_eq!(result(|free| free, "clear_tool_hooks()\nreturn 1"), "1");
+}
