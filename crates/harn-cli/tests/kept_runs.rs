@@ -122,6 +122,12 @@ fn a_run_is_seen_while_it_is_worked_on() {
     let wrong = harn_in(dir.path(), &["runs", "list", "--status", "moon"]);
     assert_eq!(wrong.code, 1);
     assert!(wrong.err.contains("expected queued, running, suspended"), "{}", wrong.err);
+    for list in [&["runs", "list"][..], &["runs", "events", "r1"]] {
+        let none = harn_in(dir.path(), &[list, &["--limit", "0"]].concat());
+        assert!(none.code == 2 && none.err.contains("--limit"), "{}", none.shown());
+        let all = harn_in(dir.path(), &[list, &["--limit", "18446744073709551615"]].concat());
+        assert!(all.code == 0 && all.out.lines().count() == 2, "{}", all.shown());
+    }
     // Who works on it is not disturbed.
     let refused = harn_in(dir.path(), &["runs", "rm", "r1"]);
     assert_eq!(refused.code, 1);
@@ -169,7 +175,13 @@ fn a_run_moves_as_a_file() {
     };
     let original = asked(wait(store.waitpoints(Some("r1"), false)).unwrap());
     assert_eq!(original, asked(wait(copy.waitpoints(Some("copy"), false)).unwrap()));
-    // Once more under the same name, and files that are not whole.
+    // A name that no run can have, once more under the same name, and files that are not whole.
+    let refused = harn_in(there.path(), &["runs", "import", name, "--run-id", "a b"]);
+    assert!(
+        refused.code == 1 && refused.err.contains("'a b' cannot be the name of a run"),
+        "{}",
+        refused.err
+    );
     let again = harn_in(there.path(), &["runs", "import", name, "--run-id", "copy"]);
     assert!(again.code == 1 && again.err.contains("--run-id"), "{}", again.err);
     let text = std::fs::read_to_string(&file).unwrap();
@@ -224,6 +236,15 @@ fn what_two_runs_did_is_compared() {
     assert_eq!(parted.code, 1);
     let data: Value = serde_json::from_str(&parted.out).unwrap();
     assert_eq!(data["data"]["difference"]["entry"], 1);
+    let (store_d, fence_d) = kept(dir.path(), "d", &["x"]);
+    let asks_more = JournalEntry { digest: vec![9], ..entry(1, "y", b"") };
+    let append = Write::JournalAppend { run: "d".to_owned(), entries: vec![asks_more], at_ms: 1 };
+    wait(store_d.write(&fence_d, vec![append])).unwrap();
+    let other = harn_in(dir.path(), &["runs", "diff", "a", "d"]);
+    assert!(other.code == 1 && other.out.contains("\n  the arguments are other ones\n"), "{}", other.out);
+    assert!(!longer.out.contains("arguments"), "{}", longer.out);
+    ended(&store_d, &fence_d, "d");
+    assert_eq!(harn_in(dir.path(), &["runs", "rm", "d"]).code, 0);
     ended(&store_c, &fence_c, "c");
     let removed = harn_in(dir.path(), &["runs", "rm", "a", "c"]);
     assert_eq!(removed.out, "run a is removed\nrun c is removed\n", "{}", removed.err);

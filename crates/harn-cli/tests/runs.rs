@@ -97,6 +97,8 @@ fn changed_sources_are_compared_and_forked() {
     assert_eq!(text(&path.join("log.txt")), "AB");
     let again = harn_in(path, &["replay", "f"]);
     assert_eq!(again.out, "one\nend B\n", "{}", again.shown());
+    let shown = harn_in(path, &["runs", "show", "f"]);
+    assert!(shown.out.contains(&format!("fork of   r, at entry {at}\n")), "{}", shown.out);
     let beyond = harn_in(path, &["fork", "r", "--at", "100000"]);
     assert!(beyond.code == 1 && beyond.err.contains("cannot be forked"), "{}", beyond.shown());
 }

@@ -91,6 +91,12 @@ fn what_is_submitted_runs_with_its_arguments() {
         let refused = harn_in(path, &["submit", args[0], args[1], "main.harn"]);
         assert!(refused.code == 1 && refused.err.contains(why), "{}", refused.shown());
     }
+    let help = harn_in(path, &["submit", "--help"]);
+    assert!(
+        help.out.contains("Usage: harn submit [OPTIONS]") && !help.out.contains("harn run "),
+        "{}",
+        help.out
+    );
     let refused = harn_in(path, &["worker", "--concurrency", "0"]);
     assert!(refused.code == 2 && refused.err.contains("from 1 to 1000"), "{}", refused.shown());
 }

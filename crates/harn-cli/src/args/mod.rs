@@ -239,6 +239,9 @@ pub(crate) struct ResumeArgs {
 
 /// Arguments of `harn submit`.
 #[derive(Debug, Args)]
+#[command(
+    override_usage = "harn submit [OPTIONS] <FILE.harn | -> [-- ARGS...]\n       harn submit [OPTIONS] -e <CODE> [-- ARGS...]"
+)]
 pub(crate) struct SubmitArgs {
     #[command(flatten)]
     pub(crate) run: RunArgs,
@@ -389,8 +392,8 @@ pub(crate) struct RunsListArgs {
     #[arg(long)]
     pub(crate) status: Option<String>,
     /// At most so many.
-    #[arg(long, value_name = "N", default_value_t = 50)]
-    pub(crate) limit: usize,
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = at_least_one())]
+    pub(crate) limit: u64,
     /// Write to standard output as JSON.
     #[arg(long)]
     pub(crate) json: bool,
@@ -405,7 +408,7 @@ pub(crate) struct RunsEventsArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) from: u64,
     /// At most so many.
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = at_least_one())]
     pub(crate) limit: u64,
     /// Write to standard output as JSON.
     #[arg(long)]
@@ -766,6 +769,11 @@ fn parse_preflight(text: &str) -> Result<harn_check::PreflightSeverity, String> 
 fn parse_count(text: &str) -> Result<usize, String> {
     let wrong = || format!("expected a number from 1 to 1000, got '{text}'");
     text.parse().ok().filter(|n| (1..=1000).contains(n)).ok_or_else(wrong)
+}
+
+/// Reads how many are shown at most: none would look as if there were none.
+fn at_least_one() -> clap::builder::RangedU64ValueParser {
+    clap::value_parser!(u64).range(1..)
 }
 
 /// Reads for how long a lease holds.

@@ -684,6 +684,7 @@ fn forked(args: ForkArgs) -> Failed<u8> {
         return Err(format!("run '{}' has {length} entries, so it cannot be forked at {}", args.id, args.at));
     }
     known.entries.retain(|entry| entry.seq < args.at);
+    known.info["forked_at"] = args.at.into();
     let text = match (&known.args.file, args.changed) {
         (Some(path), true) => program::read_text(path)?,
         _ => known.text,
@@ -696,7 +697,7 @@ fn forked(args: ForkArgs) -> Failed<u8> {
         program: known.run.program.clone(),
         args: known.run.args.clone(),
         status: NewStatus::Running,
-        info: known.run.info.clone(),
+        info: known.info.to_string().into_bytes(),
     };
     let (path, bytes) = (source_name(&known.args), text.clone().into_bytes());
     let writes = vec![

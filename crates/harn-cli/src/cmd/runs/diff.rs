@@ -40,12 +40,14 @@ pub(super) fn diff(first: &str, second: &str) -> Outcome<Shown> {
         ));
     };
     let line = |entry: &Option<JournalEntry>| entry.as_ref().map_or("ends here".to_owned(), told);
+    let (was, now) = (line(&was), line(&now));
+    // The lines do not show the arguments.
+    let arguments = if was == now { "\n  the arguments are other ones" } else { "" };
     let text = format!(
-        "runs {first} and {second} differ at entry {same}:\n  {first}: {}\n  {second}: {}\n{counted}\n",
-        line(&was),
-        line(&now)
+        "runs {first} and {second} differ at entry {same}:\n  {first}: {was}\n  {second}: {now}{arguments}\n{counted}\n"
     );
-    let difference = json!({"entry": same, "first": line(&was), "second": line(&now)});
+    let arguments = was == now;
+    let difference = json!({"entry": same, "first": was, "second": now, "other_arguments": arguments});
     let data = json!({"same": false, "agree": same, "other_data": outcomes, "difference": difference});
     Ok(Shown { code: 1, ..Shown::new(text, data) })
 }

@@ -21,7 +21,10 @@ pub(super) fn export(id: &str, output: Option<&Path>) -> Outcome<Shown> {
         out.push_str(&value.to_string());
         out.push('\n');
     };
-    let parent = run.parent.as_ref().map(|parent| json!({"id": parent.run, "entries": parent.length}));
+    let parent = run
+        .parent
+        .as_ref()
+        .map(|parent| json!({"id": parent.run, "entries": super::list::forked_at(&run, parent.length)}));
     line(&json!({
         "harn_run": VERSION, "id": run.id, "program": run.program, "args": run.args, "status": run.status.word(),
         "exit_code": run.exit_code, "note": run.note, "info": bytes(&run.info), "parent": parent,

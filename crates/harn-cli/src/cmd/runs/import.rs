@@ -24,6 +24,7 @@ pub(super) fn import(file: &Path, name: Option<String>) -> Outcome<Shown> {
     let lines = lines(&text).map_err(wrong)?;
     let own = lines[0]["id"].as_str().unwrap_or_default();
     let id = name.unwrap_or_else(|| own.to_owned());
+    crate::cmd::durable::checked(&id).map_err(|text| Failure::new("bad_name", text))?;
     let writes = writes(&lines, &id).map_err(wrong)?;
     let place = place()?;
     if let Place::File(path) = &place

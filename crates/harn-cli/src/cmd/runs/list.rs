@@ -25,7 +25,10 @@ pub(super) fn list(args: &RunsListArgs) -> Outcome<Shown> {
     let now_ms = Real::new().now_ms();
     let filter = RunFilter { status, now_ms, before: None };
     let (runs, open) = match opened()? {
-        Some(store) => (wait(store.runs(filter, args.limit))?, wait(store.waitpoints(None, true))?),
+        Some(store) => (
+            wait(store.runs(filter, usize::try_from(args.limit).unwrap_or(usize::MAX)))?,
+            wait(store.waitpoints(None, true))?,
+        ),
         None => (Vec::new(), Vec::new()),
     };
     let mut pending: BTreeMap<&str, Vec<&Waitpoint>> = BTreeMap::new();
@@ -113,10 +116,17 @@ pub(super) fn described(run: &Run, pending: &[&Waitpoint], now_ms: i64) -> Value
         "due_at": at(run.due_ms),
         "exit_code": run.exit_code,
         "note": run.note,
-        "parent": run.parent.as_ref().map(|parent| json!({"id": parent.run, "entries": parent.length})),
+        "parent": run.parent.as_ref().map(|parent| json!({"id": parent.run, "entries": forked_at(run, parent.length)})),
         "owner": run.lease.as_ref().map(|lease| json!({"name": lease.owner, "until": time(lease.until_ms)})),
         "info": info,
     })
+}
+
+/// How many entries a fork has of its parent. It writes them anew while it follows them, so the store has copied none, and the facts
+/// about the run say it.
+pub(super) fn forked_at(run: &Run, copied: u64) -> u64 {
+    let info = serde_json::from_slice::<Value>(&run.info).unwrap_or_default();
+    info["forked_at"].as_u64().unwrap_or(copied)
 }
 
 fn answered(waitpoint: &Waitpoint) -> Value {
@@ -156,7 +166,7 @@ fn page(run: &Run, waitpoints: &[Waitpoint], now_ms: i64) -> String {
         line("args", &run.args.join(" "));
     }
     if let Some(parent) = &run.parent {
-        line("fork of", &format!("{}, at entry {}", parent.run, parent.length));
+        line("fork of", &format!("{}, at entry {}", parent.run, forked_at(run, parent.length)));
     }
     line("started", &run.started_ms.map_or("not yet".to_owned(), short));
     if let Some(ended) = run.ended_ms {
