@@ -47,6 +47,13 @@ pub fn method_help(name: &str, type_name: &str, names: &[&str]) -> Option<String
         crate::suggest::nearest(name, names.iter().copied()).map(|near| format!("did you mean `{near}`? "))
     };
     let meant = method_advice(name).map(|advice| format!("{advice}; ")).or_else(near).unwrap_or_default();
+    // The few methods that functions have say nothing to somebody who took `log` for a module.
+    if type_name == "builtin" && meant.is_empty() {
+        return Some(
+            "a builtin is a function, called by its name: `log(text)`; `harn explain NAME` shows it"
+                .to_owned(),
+        );
+    }
     (!names.is_empty()).then(|| format!("{meant}{type_name} has {}", names.join(", ")))
 }
 
