@@ -1,6 +1,7 @@
 //! What `harn` says to those who do not know it yet: without arguments, and about arguments that make no sense.
 
 use std::ffi::OsString;
+use std::io::Write;
 
 use std::path::Path;
 
@@ -38,7 +39,7 @@ pub(crate) fn greet() {
 
 /// Ends the process with a usage error, with a tip where one is known.
 pub(crate) fn refuse(error: &Error, args: &[OsString]) -> ! {
-    let Some(tip) = tip(error, args) else { error.exit() };
+    let Some(tip) = tip(error, args) else { show(error) };
     let text = error.render().to_string();
     // The tip stands in the place of those of the parser, which mean something else: between the error and the usage.
     let (head, rest) = text.split_once("\n\n").unwrap_or((text.trim_end(), ""));
@@ -46,6 +47,17 @@ pub(crate) fn refuse(error: &Error, args: &[OsString]) -> ! {
     let rest = rest.join("\n\n");
     eprint!("{head}\n\n  tip: {tip}\n\n{rest}");
     std::process::exit(error.exit_code());
+}
+
+/// Ends the process with what the parser has to say. Help is output like any other: lost, it is an error.
+fn show(error: &Error) -> ! {
+    match error.print().and_then(|()| std::io::stdout().flush()) {
+        Err(lost) if !error.use_stderr() && lost.kind() != std::io::ErrorKind::BrokenPipe => {
+            eprintln!("error: cannot write to standard output: {lost}");
+            std::process::exit(1);
+        }
+        _ => std::process::exit(error.exit_code()),
+    }
 }
 
 /// What the parser cannot know: files, and arguments that are the program's.

@@ -88,6 +88,30 @@ fn what_holds_the_run_is_neither_removed_nor_moved_nor_replaced() {
     }
 }
 
+/// The home folder stays where HOME is no text, and the place of a run where its working directory is gone.
+#[cfg(target_os = "linux")]
+#[test]
+fn places_that_have_no_name_are_spared_too() {
+    use std::os::unix::ffi::OsStrExt;
+    let scratch = scratch();
+    let home = scratch.path().join("holder").join(std::ffi::OsStr::from_bytes(b"h\xff"));
+    std::fs::create_dir_all(&home).unwrap();
+    let gone = "let place = cwd()\nexec(\"rmdir\", place)\ndelete_file(place + \"/..\")";
+    for (call, place) in [
+        ("delete_file(\"../../../holder\")", "it holds the home folder"),
+        ("move_file(\"../../../holder\", \"moved\")", "it holds the home folder"),
+        (gone, "it holds the working directory"),
+    ] {
+        let work = scratch.path().join("project/other/work");
+        std::fs::create_dir_all(&work).unwrap();
+        let mut harn = command(&["run", "-e", &format!("println(try {{ {call} }})")]);
+        harn.current_dir(&work).env("HOME", &home);
+        let ran = finish(harn, b"");
+        assert!(ran.out.contains(place), "{call}: {}", ran.shown());
+        assert!(home.is_dir() && scratch.path().join("project/other").is_dir(), "{call}");
+    }
+}
+
 #[test]
 fn one_file_is_never_source_and_target() {
     let scratch = scratch();

@@ -32,6 +32,9 @@ fn output_to_a_full_disk_is_an_error() {
         &["version"],
         &["completions", "bash"],
         &["demo", "--list"],
+        &["--help"],
+        &["run", "--help"],
+        &["--version"],
     ] {
         let (code, err) = into_full(args);
         assert_eq!(code, 1, "{args:?}: {err}");

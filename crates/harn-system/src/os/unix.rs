@@ -27,6 +27,23 @@ pub(crate) mod codes {
     pub(crate) const NOTEMPTY: i32 = Errno::NOTEMPTY.raw_os_error();
 }
 
+/// The home folders of the user: that of the list of users, and that of HOME, be it text or not.
+pub(crate) fn homes() -> Vec<PathBuf> {
+    let users = std::fs::read("/etc/passwd").unwrap_or_default();
+    let mut homes = homes_in(&String::from_utf8_lossy(&users), rustix::process::getuid().as_raw());
+    homes.extend(std::env::home_dir());
+    homes
+}
+
+fn homes_in(users: &str, user: u32) -> Vec<PathBuf> {
+    let user = user.to_string();
+    let of_user = |line: &str| {
+        let fields: Vec<&str> = line.split(':').collect();
+        fields.get(5).filter(|_| fields[2] == user).map(PathBuf::from)
+    };
+    users.lines().filter_map(of_user).collect()
+}
+
 /// What is at a path, and device and inode: what makes a file one file.
 pub(crate) fn look(path: &Path, through_links: bool) -> io::Result<(Metadata, (u64, u64))> {
     let facts = if through_links { path.metadata() } else { path.symlink_metadata() }?;
@@ -141,5 +158,18 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_home_of_a_user_stands_in_the_list_of_users() {
+        let users = "root:x:0:0:root:/root:/bin/sh\nbroken:x:7\n\nme:x:1000:1000::/home/me:/bin/sh\n";
+        assert_eq!(homes_in(users, 1000), [PathBuf::from("/home/me")]);
+        assert_eq!(homes_in(users, 7), Vec::<PathBuf>::new());
+        assert_eq!(homes_in(users, 100), Vec::<PathBuf>::new());
     }
 }

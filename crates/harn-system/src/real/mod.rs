@@ -9,7 +9,7 @@ pub mod process;
 mod regular;
 mod replace;
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -17,6 +17,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 pub use replace::Replacement;
 
 use crate::file::{Draft, Facts, Lock, MoveError};
+use crate::guard::Protected;
 use crate::net::{HttpError, HttpReply, HttpRequest};
 use crate::os;
 use crate::peer::PeerRequest;
@@ -35,6 +36,8 @@ pub struct Real {
     /// Random bytes from the system that were not used yet: it is asked once for many.
     chance: RefCell<[u8; 256]>,
     used: Cell<usize>,
+    /// The working directory as it was when it was first asked for.
+    place: OnceCell<PathBuf>,
 }
 
 /// A file that is locked.
@@ -56,6 +59,7 @@ impl Default for Real {
             peers: peer::Peers::default(),
             chance: RefCell::new([0; 256]),
             used: Cell::new(256),
+            place: OnceCell::new(),
         }
     }
 }
@@ -72,6 +76,23 @@ impl Real {
     /// As there.
     pub fn read_line_now(&self) -> io::Result<Option<String>> {
         input::line_now()
+    }
+
+    /// Fails for a folder that is or holds a home folder of the user, or the place where the process began. This is known
+    /// here alone: HOME may be missing or no text, and a working directory that is gone has no name any more.
+    fn spare(&self, path: &Path) -> io::Result<()> {
+        if !self.link_facts(path).is_ok_and(|facts| facts.is_dir()) {
+            return Ok(());
+        }
+        let homes = os::homes().into_iter().filter(|home| home.is_absolute());
+        let mut places = homes.fold(Protected::default(), |places, home| places.and("the home folder", home));
+        if let Some(place) = self.place.get() {
+            places = places.first("the working directory", place);
+        }
+        match places.held_by(self, path) {
+            Some(place) => Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("it holds {place}"))),
+            None => Ok(()),
+        }
     }
 }
 
@@ -121,10 +142,12 @@ impl System for Real {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<(), MoveError> {
+        self.spare(from).and_then(|()| self.spare(to)).map_err(MoveError::NotMoved)?;
         files::rename(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
+        self.spare(path)?;
         files::remove(path)
     }
 
@@ -202,7 +225,9 @@ impl System for Real {
     }
 
     fn cwd(&self) -> io::Result<PathBuf> {
-        std::env::current_dir()
+        let place = std::env::current_dir()?;
+        self.place.get_or_init(|| place.clone());
+        Ok(place)
     }
 
     fn temp_dir(&self) -> PathBuf {
@@ -269,5 +294,21 @@ mod tests {
         assert!(Real::new().try_lock(&path).expect("a file").is_none());
         drop(held);
         assert!(Real::new().try_lock(&path).expect("a file").is_some());
+    }
+
+    #[test]
+    fn the_home_of_the_user_and_the_place_of_the_process_are_spared() {
+        let system = Real::new();
+        let place = system.cwd().expect("a working directory");
+        let homes = os::homes();
+        for held in homes.iter().map(PathBuf::as_path).filter(|home| home.is_dir()).chain([place.as_path()]) {
+            for path in held.ancestors() {
+                let error = system.spare(path).expect_err("spared");
+                assert!(error.to_string().starts_with("it holds the "), "{}: {error}", path.display());
+            }
+        }
+        let scratch = tempfile::tempdir().expect("a scratch folder");
+        system.spare(scratch.path()).expect("a folder like others");
+        system.remove(scratch.path()).expect("removed");
     }
 }

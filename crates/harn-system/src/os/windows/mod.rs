@@ -31,6 +31,11 @@ pub(crate) mod codes {
     pub(crate) const NOTEMPTY: i32 = os::ERROR_DIR_NOT_EMPTY as i32;
 }
 
+/// The home folder of the user, if there is one.
+pub(crate) fn homes() -> Vec<PathBuf> {
+    std::env::home_dir().into_iter().collect()
+}
+
 /// What is at a path, and its volume and number there: what makes a file one file.
 pub(crate) fn look(path: &Path, through_links: bool) -> io::Result<(Metadata, (u64, u64))> {
     let link = if through_links { 0 } else { FILE_FLAG_OPEN_REPARSE_POINT };
