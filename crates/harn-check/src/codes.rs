@@ -168,6 +168,12 @@ codes! {
         "Call `cancel_handle` in a `defer` or `finally`.";
     REGISTRY_SIZE = "tool-registry-size", "A registry has more tools than a model in use accepts: its calls fail.",
         "Give the model fewer tools, or let it look for them with `tool_search`.";
+    BREAK_OUTSIDE = "break-outside-loop", "A `break` or `continue` that no loop of its function is around.",
+        "Leave the function with `return`, or move it into the loop.";
+    BOOL_OPERAND = "invalid-binary-op-literal", "Arithmetic with `true`, `false` or `nil`, which fails when it is reached.",
+        "Write a number or a text.";
+    PIPELINE_RETURN = "pipeline-return-type", "A public pipeline does not say what it returns.",
+        "Write the type of its result, `nil` for none.";
     SUPPRESSION = "suppression", "A comment that allows a finding, without a reason or without such a finding.",
         "Write `// harn-lint: allow RULE: REASON`, or remove the comment.";
     UNUSED_RESULT = "unused-result", "A value is computed and thrown away.",

@@ -284,6 +284,21 @@ pub const EXAMPLES: &[Example] = &[
         "let n = len(argv)\nif n == 0 { println(n) }\n",
     ),
     program(
+        "break-outside-loop",
+        "fn find(n) {\n  if n > 1 { break }\n  n\n}\nprintln(find(2))\n",
+        "fn find(n) {\n  if n > 1 { return nil }\n  n\n}\nprintln(find(2))\n",
+    ),
+    program(
+        "invalid-binary-op-literal",
+        "fn more(n) { n + true }\nprintln(more(2))\n",
+        "fn more(n) { n + 1 }\nprintln(more(2))\n",
+    ),
+    program(
+        "pipeline-return-type",
+        "pub pipeline count(task) {\n  return len(task)\n}\n",
+        "pub pipeline count(task) -> int {\n  return len(task)\n}\n",
+    ),
+    program(
         "empty-block",
         "for n in 1 to 3 { }\nprintln(\"done\")\n",
         "for n in 1 to 3 { println(n) }\nprintln(\"done\")\n",

@@ -242,3 +242,26 @@ fn registries_that_are_too_large() {
         [(message(3, 2, "small/m"), 4)]
     );
 }
+
+#[test]
+fn what_fails_or_means_nothing_where_it_stands() {
+    fires("break-outside-loop", "fn f() {\n  break\n}\nf()\n", 2);
+    fires("break-outside-loop", "for n in [1] {\n  let f = fn(x) { continue }\n  f(n)\n}\n", 2);
+    fires("invalid-binary-op-literal", "fn f(x) { x + true }\nprintln(f(1))\n", 1);
+    fires("invalid-binary-op-literal", "fn f(x) { nil * x }\nprintln(f(1))\n", 1);
+    fires("pointless-comparison", "if true {\n  println(1)\n}\n", 1);
+    fires("pipeline-return-type", "pub pipeline count(task) {\n  println(task)\n}\n", 1);
+    silent("for n in [1, 2] {\n  if n == 1 { continue }\n  break\n}\n");
+    silent("fn f(x) { x ? 1 : 2 }\nprintln(f(true) + 1)\n");
+    silent("pub pipeline default(task) {\n  println(task)\n}\n");
+    silent("pub pipeline test_count(task) {\n  println(task)\n}\n");
+    silent("pub pipeline count(task) -> int {\n  return len(task)\n}\n");
+}
+
+#[test]
+fn a_loop_that_is_not_there_is_an_error() {
+    let folder = folder(&[("a.harn", "fn f() {\n  continue\n}\nf()\n")]);
+    let ran = harn_in(folder.path(), &["lint", "a.harn"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.err.contains("error: `continue` used outside of a loop"), "{}", ran.err);
+}

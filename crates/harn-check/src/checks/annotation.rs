@@ -6,6 +6,7 @@ use harn_syntax::ast::{
     TypeExpr, TypeKind,
 };
 
+use crate::checks::unreachable::block_exits;
 use crate::codes::{DECLARED_TYPE, RESULT_TYPE};
 use crate::infer::binary;
 use crate::pass::{Known, Pass, Result};
@@ -208,8 +209,8 @@ fn emitted<'a>(pass: &mut Pass<'a>, value: &'a Expr) {
 /// Looks at the last expression of a body, which is its result.
 pub(crate) fn last_value<'a>(pass: &mut Pass<'a>, block: &'a Block) {
     let Some(Some(result)) = pass.results.last() else { return };
-    // Nobody asks for the value of a function whose result is nil.
-    if std::ptr::eq(result.body, block) && result.ty != Ty::Nil {
+    // Nobody asks for the value of a function whose result is nil, nor for one that is never reached.
+    if std::ptr::eq(result.body, block) && result.ty != Ty::Nil && !block_exits(block) {
         last_of(pass, block);
     }
 }

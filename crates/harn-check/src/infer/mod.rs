@@ -11,6 +11,7 @@ pub(crate) use call::Called;
 
 use harn_syntax::ast::*;
 
+use crate::checks::unreachable::block_exits;
 use crate::pass::Pass;
 use crate::scope::{Kind, Lookup};
 use crate::types::{Field, Ty, TypeName, Typing, from_table, only, without};
@@ -182,12 +183,14 @@ impl<'a> Pass<'a> {
 
     /// Keeps the type of a block whose statements have just been walked.
     pub(crate) fn note_block(&mut self, block: &'a Block) {
+        // A closure that ends with `return` is asked for the type of the value when its scope is gone.
+        if let Some(StmtKind::Return(Some(value))) = block.stmts.last().map(|stmt| &stmt.kind) {
+            self.infer(value);
+        }
         let ty = match block.stmts.last().map(|stmt| &stmt.kind) {
             None => Ty::Nil,
+            _ if block_exits(block) => Ty::Never,
             Some(StmtKind::Expr(expr)) => self.infer(expr),
-            Some(StmtKind::Return(_) | StmtKind::Throw(_) | StmtKind::Break | StmtKind::Continue) => {
-                Ty::Never
-            }
             Some(_) => Ty::Any,
         };
         if ty != Ty::Any {

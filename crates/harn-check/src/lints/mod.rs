@@ -2,6 +2,7 @@
 
 mod calls;
 mod declared;
+mod mistakes;
 mod program;
 mod registry;
 mod simplify;

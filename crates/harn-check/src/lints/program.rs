@@ -23,6 +23,7 @@ pub fn lint_program(text: &str, tree: &Program, max_tools: &MaxTools<'_>) -> Vec
     out.extend(super::simplify::run(text, tree));
     out.extend(super::declared::run(text, tree));
     out.extend(super::calls::run(tree));
+    out.extend(super::mistakes::run(text, tree));
     out.extend(super::registry::run(tree, max_tools));
     super::suppress::apply(text, tree, &mut out);
     out.sort_by_key(|found| found.span.map_or(0, |span| span.start));

@@ -1,0 +1,110 @@
+//! What is legal to write, and fails or means nothing where it stands.
+
+use harn_syntax::ast::*;
+use harn_syntax::visit::{self, Visitor};
+use harn_syntax::{Diagnostic, Span};
+
+use crate::codes::*;
+
+/// Runs the rules of this file.
+pub(super) fn run(text: &str, tree: &Program) -> Vec<Diagnostic> {
+    let mut rules = Rules { text, out: Vec::new(), loops: 0 };
+    rules.stmts(&tree.items);
+    rules.out
+}
+
+struct Rules<'a> {
+    text: &'a str,
+    out: Vec<Diagnostic>,
+    /// The loops around this place, within its function.
+    loops: usize,
+}
+
+impl<'a> Rules<'a> {
+    fn report(&mut self, rule: &'static str, span: Span, message: String, help: &str) {
+        self.keep(rule, span, Diagnostic::warning(message).with_help(help));
+    }
+
+    fn keep(&mut self, rule: &'static str, span: Span, found: Diagnostic) {
+        self.out.push(found.with_code(rule).with_label(span, format!("lint[{rule}]")));
+    }
+
+    fn slice(&self, span: Span) -> &'a str {
+        span.slice(self.text)
+    }
+
+    fn operands(&mut self, expr: &Expr, op: BinaryOp, sides: [&Expr; 2]) {
+        let arithmetic = matches!(
+            op,
+            BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Div | BinaryOp::Rem | BinaryOp::Pow
+        );
+        if arithmetic && sides.iter().any(|side| matches!(side.kind, ExprKind::Bool(_) | ExprKind::Nil)) {
+            let message = format!(
+                "operator '{}' used with boolean or nil literal — this will cause a runtime error",
+                op.symbol()
+            );
+            self.report(BOOL_OPERAND, expr.span, message, "write a number or a text");
+        }
+    }
+
+    fn condition(&mut self, cond: &Expr) {
+        if let ExprKind::Bool(value) = cond.kind {
+            let message = format!("if condition is always `{value}`");
+            let help = "write what is meant, or the branch alone";
+            self.report(POINTLESS_COMPARISON, cond.span, message, help);
+        }
+    }
+}
+
+impl<'a> Visitor<'a> for Rules<'a> {
+    fn stmt(&mut self, stmt: &'a Stmt) {
+        match &stmt.kind {
+            StmtKind::Break | StmtKind::Continue if self.loops == 0 => {
+                let message =
+                    format!("`{}` used outside of a loop", self.slice(stmt.span).trim_end_matches(';'));
+                let found = Diagnostic::error(message).with_help("a function leaves with `return`");
+                self.keep(BREAK_OUTSIDE, stmt.span, found);
+            }
+            StmtKind::For { .. } | StmtKind::While { .. } => {
+                self.loops += 1;
+                visit::walk_stmt(self, stmt);
+                self.loops -= 1;
+                return;
+            }
+            _ => {}
+        }
+        visit::walk_stmt(self, stmt);
+    }
+
+    fn decl(&mut self, decl: &'a Decl) {
+        if let DeclKind::Pipeline(pipeline) = &decl.kind {
+            let name = pipeline.name.name.as_str();
+            let free = matches!(name, "default" | "main" | "auto") || name.starts_with("test");
+            if decl.is_pub && !free && pipeline.func.ret.is_none() {
+                let message = format!("public pipeline `{name}` does not say what it returns");
+                self.report(
+                    PIPELINE_RETURN,
+                    pipeline.name.span,
+                    message,
+                    "write its type: `-> dict`, `-> nil`",
+                );
+            }
+        }
+        visit::walk_decl(self, decl);
+    }
+
+    fn function(&mut self, func: &'a Function, _: &'a [TypeParam]) {
+        let loops = std::mem::take(&mut self.loops);
+        visit::walk_function(self, func);
+        self.loops = loops;
+    }
+
+    fn expr(&mut self, expr: &'a Expr) {
+        match &expr.kind {
+            ExprKind::Binary { op, lhs, rhs, .. } => self.operands(expr, *op, [lhs, rhs]),
+            ExprKind::If { arms, .. } => arms.iter().for_each(|arm| self.condition(&arm.cond)),
+            _ => {}
+        }
+        visit::walk_expr(self, expr);
+    }
+}
