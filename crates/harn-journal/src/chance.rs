@@ -1,7 +1,7 @@
 //! Random numbers: one draw is written down, and all that follow are made of it.
 //!
-//! A run draws often, mostly ids, so a draw of its own for each would be most of its journal. Whoever goes on live with a journal
-//! draws anew: two runs that go on from one journal have nothing in common from there on.
+//! A run draws often, mostly ids, so a draw of its own for each would be most of its journal. A run that is resumed goes on with
+//! the same numbers: what was printed of them is not printed again. A fork draws anew: it has nothing in common from there on.
 
 use sha2::{Digest as _, Sha256};
 

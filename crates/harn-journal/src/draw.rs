@@ -22,7 +22,8 @@ impl Core {
         if !self.is_loading() {
             let state = self.state.borrow();
             // A replay may come to the end of its journal before the program has ended, as with the clock.
-            let goes_on = if state.is_followed() { self.replay || is_own } else { !state.next_is(is_draw) };
+            // A run that is resumed goes on with its numbers: what was printed of them has no entry of its own. A fork is another run.
+            let goes_on = if state.is_followed() { is_own || !self.copies } else { !state.next_is(is_draw) };
             if has && goes_on {
                 return None;
             }

@@ -148,7 +148,7 @@ pub(crate) struct Core {
     pub(crate) keeper: Box<dyn Keeper>,
     pub(crate) replay: bool,
     pub(crate) retry_in_doubt: bool,
-    copies: bool,
+    pub(crate) copies: bool,
     suspend_after: Option<Duration>,
     pub(crate) people: bool,
     /// How many answers of people there are, and when that was looked at.

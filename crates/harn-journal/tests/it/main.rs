@@ -172,19 +172,21 @@ fn numbers_are_made_of_one_draw_and_variables_asked_for_once() {
     let journal = replayed(entries.clone());
     assert_eq!(run(&journal, program), (before.clone(), after.clone()));
     assert_eq!((journal.stopped(), journal.left_over()), (None, None));
-    // Whoever goes on behind the journal draws anew: what two of them make has nothing in common.
-    let on: Vec<_> = (0..2)
-        .map(|_| {
-            let (journal, keeper) = resumed(&system, entries.clone(), false);
-            let drawn = run(&journal, program);
-            assert_eq!(drawn.0, before);
-            // What goes on is replayed as well.
-            let whole = [entries.clone(), keeper.entries()].concat();
-            assert_eq!(run(&replayed(whole), program), drawn);
-            drawn.1
-        })
-        .collect();
-    assert!(on[0] != after && on[0] != on[1]);
+    // A run that is resumed behind its journal goes on with its numbers: they may have been printed. Forks draw anew, each for itself.
+    let on = |copies: bool| {
+        let kept = MemoryKeeper::default();
+        let setup =
+            Setup { entries: entries.clone(), copies, ..Setup::new(system.clone(), Box::new(kept.clone())) };
+        let drawn = run(&Journal::new(setup), program);
+        assert_eq!(drawn.0, before);
+        // What goes on is replayed as well.
+        let whole = if copies { kept.entries() } else { [entries.clone(), kept.entries()].concat() };
+        assert_eq!(run(&replayed(whole), program), drawn);
+        drawn.1
+    };
+    assert_eq!(on(false), after);
+    let forks = [on(true), on(true)];
+    assert!(forks[0] != after && forks[0] != forks[1]);
 }
 
 #[test]
