@@ -594,13 +594,14 @@ pub(crate) async fn resume(cx: &Cx, named: &str) -> Result<Rc<Daemon>> {
 }
 
 /// Whoever starts a daemon is stopped before the daemon's task has begun. Such a task never says that it has ended.
-struct Unbegun(Rc<Daemon>);
+struct Unbegun(Rc<Daemon>, Rc<Task>);
 
 impl Drop for Unbegun {
     fn drop(&mut self) {
-        if !self.0.begun.get() {
-            self.0.end(Life::Cancelled);
-            if let Some(task) = &*self.0.task.borrow() {
+        let Unbegun(daemon, starter) = self;
+        if !daemon.begun.get() && starter.is_aborted() {
+            daemon.end(Life::Cancelled);
+            if let Some(task) = &*daemon.task.borrow() {
                 task.abort();
             }
         }
@@ -613,7 +614,7 @@ fn launch(cx: &Cx, daemon: &Rc<Daemon>) -> Unbegun {
     cx.state::<Daemons>().add(daemon.clone());
     let arguments = vec![daemon.id().as_str().into(), daemon.options.clone()];
     *daemon.task.borrow_mut() = spawn_owned(cx, JOB, arguments);
-    Unbegun(daemon.clone())
+    Unbegun(daemon.clone(), cx.task().clone())
 }
 
 /// A loop that ends without a word: its task was stopped, or the program ends.
