@@ -61,7 +61,7 @@ const CALL: &[(&str, Expected)] = &[
     ("interleaved_thinking", Any),
     ("json_schema", Any),
     ("llm_backoff_ms", Only(Shape::Int(0))),
-    ("llm_retries", Only(Shape::Int(0))),
+    ("llm_retries", Int),
     ("max_cost_usd", Any),
     ("max_input_tokens", Any),
     ("max_output_tokens", Any),

@@ -275,6 +275,7 @@ impl Driver {
     fn may(&self, builtin: &str) -> std::result::Result<(), Problem> {
         match self.cx.allows_name(builtin) {
             true => Ok(()),
+            // prose-ok: contract text
             false => Err(Problem::Refused(format!("Tool '{builtin}' is not permitted."))),
         }
     }
