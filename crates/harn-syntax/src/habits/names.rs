@@ -212,7 +212,7 @@ const NAMES: &[(&str, &str, &str)] = &[
         "",
         "a limit of time is `deadline 2s { ... }`; `is_cancelled()` tells whether the run was cancelled",
     ),
-    ("Path", "", "paths are text: `path_join(a, b)`, `read_file(path)`"),
+    ("Path", "", "paths are text: `path_join(a, b)`, `read_file(path)`, `write_file(path, text)`"),
 ];
 
 /// Returns the builtin that stands for a name of another language: `str` → `to_string`. It comes before names that
