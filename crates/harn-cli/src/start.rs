@@ -1,7 +1,7 @@
 //! What `harn` says to those who do not know it yet: without arguments, and about arguments that make no sense.
 
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::Write as _;
 
 use std::path::Path;
 
@@ -12,6 +12,7 @@ use harn_system::{Real, Stream, SystemExt};
 use harn_vm::suggest;
 
 use crate::args::Cli;
+use crate::out::Out;
 use crate::style::Colour;
 
 /// What one can do first: what it is for, and what to type.
@@ -51,7 +52,7 @@ pub(crate) fn refuse(error: &Error, args: &[OsString]) -> ! {
 
 /// Ends the process with what the parser has to say. Help is output like any other: lost, it is an error.
 fn show(error: &Error) -> ! {
-    match error.print().and_then(|()| std::io::stdout().flush()) {
+    match error.print().and_then(|()| Out.flush()) {
         Err(lost) if !error.use_stderr() && lost.kind() != std::io::ErrorKind::BrokenPipe => {
             eprintln!("error: cannot write to standard output: {lost}");
             std::process::exit(1);
