@@ -148,3 +148,32 @@ fn a_handler_below_a_policy_takes_no_hooks_away() {
     assert!(got.contains("no hooks are removed below a policy"), "{got}");
     assert_eq!(result(|free| free, "clear_tool_hooks()\nreturn 1"), "1");
 }
+
+/// What a generator leaves in a file when it is dropped, and what its maker and the one who drops it may do.
+fn cleanup(maker: &str, dropper: &str, items: &str) -> String {
+    let code = format!(
+        "var seen = []\n\
+        var kept = nil\n\
+        fn items() {{\n  try {{\n    yield 1\n    yield 2\n  }} finally {{\n    let r = try {{ write_file(\"left.txt\", \"x\") }}\n    seen = seen + [is_ok(r)]\n  }}\n}}\n\
+        fn make() {{\n  kept = {items}\n  return kept.next()\n}}\n\
+        fn act(policy, handler) {{\n\
+          let tools = tool_define(tool_registry(), \"act\", \"d\", {{parameters: {{}}, handler: handler}})\n\
+          llm_mock({{tool_calls: [{{name: \"act\", arguments: {{}}}}]}})\n\
+          agent_loop(\"go\", nil, {{provider: \"mock\", tools: tools, tool_format: \"native\", policy: policy, max_iterations: 1}})\n\
+        }}\n\
+        act({maker}, {{ args -> make() }})\n\
+        act({dropper}, {{ args -> kept = nil }})\n\
+        return \"${{seen}}\"\n"
+    );
+    result(|free| free, &code)
+}
+
+#[test]
+fn cleanup_of_a_generator_may_do_what_both_its_maker_and_its_dropper_may() {
+    let (all, none) = ("nil", "{side_effect_level: \"none\"}");
+    for items in ["items().iter()", "items().iter().map({ x -> x })"] {
+        assert_eq!(cleanup(all, all, items), "[true]", "{items}");
+        assert_eq!(cleanup(none, all, items), "[false]", "{items}");
+        assert_eq!(cleanup(all, none, items), "[false]", "{items}");
+    }
+}

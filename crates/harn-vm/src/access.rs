@@ -119,6 +119,18 @@ impl Access {
         ceilings.push(ceiling.clone());
         Access { system: Rc::new(Permitted::new(inner, ground.clone(), ceiling)), ceilings, data }
     }
+
+    /// What this allows, below all ceilings of `other`, too.
+    fn below(self: &Rc<Access>, ground: &Rc<dyn System>, other: &Access) -> Rc<Access> {
+        let mut both = self.clone();
+        for ceiling in &other.ceilings {
+            if !both.ceilings.iter().any(|known| Rc::ptr_eq(known, ceiling)) {
+                let data = both.data.clone();
+                both = Rc::new(Access::new(ground, Some(both), Ceiling::clone(ceiling), data));
+            }
+        }
+        both
+    }
 }
 
 /// Whether anything is limited, and by what names.
@@ -182,12 +194,21 @@ impl Limit {
         Limit::push(cx, Access { system: make(inner), ceilings, data })
     }
 
-    fn push(cx: &Cx, access: Access) -> Limit {
+    /// Puts what limits something that was begun elsewhere over the running task, below what is over that already.
+    pub(crate) fn carried(cx: &Cx, access: &Rc<Access>) -> Limit {
+        let both = match cx.task().access() {
+            Some(here) => access.below(cx.vm().system(), &here),
+            None => access.clone(),
+        };
+        Limit::push(cx, both)
+    }
+
+    fn push(cx: &Cx, access: impl Into<Rc<Access>>) -> Limit {
         let gate = cx.vm().gate();
         let token = gate.token.get();
         gate.token.set(token + 1);
         gate.active.set(true);
-        cx.task().push_access(token, Rc::new(access));
+        cx.task().push_access(token, access.into());
         Limit { task: cx.task().clone(), token }
     }
 }
@@ -202,12 +223,12 @@ impl Cx {
     /// The outside world as the running task may use it. What the runtime does for itself goes to
     /// [`Vm::system`](crate::Vm::system).
     pub fn system(&self) -> Rc<dyn System> {
-        if self.vm().gate().active.get()
-            && let Some(access) = self.task().access()
-        {
-            return access.system.clone();
-        }
-        self.vm().system().clone()
+        self.access().map_or_else(|| self.vm().system().clone(), |access| access.system.clone())
+    }
+
+    /// What limits the running task, if anything does.
+    pub(crate) fn access(&self) -> Option<Rc<Access>> {
+        if self.vm().gate().active.get() { self.task().access() } else { None }
     }
 
     /// Whether a program may call the builtin of this name, or have the runtime do the same for it.

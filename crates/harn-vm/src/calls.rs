@@ -13,7 +13,7 @@ use crate::call_loop::Advance;
 use crate::closure::{Closure, Constructor, Partial, is_callable};
 use crate::coroutine::{Frame, NATIVE, Native, bind_args, stack_overflow};
 use crate::error::{Error, Result, SHOWN};
-use crate::fiber::{Fiber, MAX_FRAMES, construct, make_generator};
+use crate::fiber::{Fiber, MAX_FRAMES, construct};
 use crate::interp::Event;
 
 /// What a cold call path decided.
@@ -43,7 +43,7 @@ impl Fiber {
                 self.closure_for(proto, &*at.add(1))
             };
             let args: Vec<Value> = (1..=count).map(|i| (*at.add(i)).take()).collect();
-            (*at).put(make_generator(&self.cleanups, proto, callee, args.into_iter()));
+            (*at).put(self.make_generator(proto, callee, args.into_iter()));
         }
     }
 

@@ -1,7 +1,10 @@
 //! A stack with its calls: what a fiber runs on, one for the program and one for each generator.
 
+use std::rc::Rc;
+
 use harn_value::Value;
 
+use crate::access::{Access, Limit};
 use crate::builtin::NativeFuture;
 use crate::bytecode::{HandlerKind, Ins, Proto};
 use crate::call_loop::CallLoop;
@@ -59,6 +62,8 @@ pub(crate) struct Interlude {
     pub(crate) reply: Option<Result<Value>>,
     /// Stacks of generators that were dropped together with this one, whose turn comes next.
     pub(crate) next: Queue,
+    /// The limit that is over the cleanup, when it has one of its own.
+    pub(crate) limit: Option<Limit>,
 }
 
 /// A stack with its calls.
@@ -69,6 +74,9 @@ pub(crate) struct Coroutine {
     pub(crate) delivery: Delivery,
     /// The generator that runs on this stack.
     pub(crate) owner: Value,
+    /// What limited the task where the generator was made. Its cleanup runs wherever it happens to be dropped, and nobody there
+    /// asked for it: so it may do what was allowed here, and no more than is allowed there.
+    pub(crate) access: Option<Rc<Access>>,
 }
 
 impl Coroutine {
@@ -79,6 +87,7 @@ impl Coroutine {
             natives: Vec::new(),
             delivery: Delivery::Native,
             owner: Value::NIL,
+            access: None,
         }
     }
 

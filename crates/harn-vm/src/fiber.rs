@@ -14,6 +14,7 @@ use std::time::Duration;
 use harn_system::Waiting;
 use harn_value::{Tag, Value, memory, short};
 
+use crate::access::Limit;
 use crate::builtin::{Builtin, NativeFuture, Run};
 use crate::bytecode::{HandlerKind, Proto};
 use crate::call_loop::Advance;
@@ -120,6 +121,7 @@ impl Fiber {
         let cx = fiber.cx.clone();
         let pull = async move { Ok(iter.next(&cx).await?.unwrap_or(Value::ABSENT)) };
         *fiber.co = Coroutine::for_native(Box::pin(pull), 0);
+        fiber.co.access = fiber.cx.access();
         fiber
     }
 
@@ -143,7 +145,10 @@ impl Fiber {
         let has_cleanup = self.outer.iter().chain([&self.co]).any(|co| co.has_cleanup());
         if has_cleanup {
             self.thrown = Some(Error::new(ErrorKind::Abort));
-            return Some(Box::new(Coroutine::for_native(Box::into_pin(self), 0)));
+            let access = self.outer.first().unwrap_or(&self.co).access.clone();
+            let mut co = Coroutine::for_native(Box::into_pin(self), 0);
+            co.access = access;
+            return Some(Box::new(co));
         }
         for co in self.outer.iter().chain([&self.co]) {
             if let Some(generator) = co.owner.downcast::<Generator>() {
@@ -436,8 +441,7 @@ impl Fiber {
         // SAFETY: the VM keeps functions alive.
         let proto_ref = unsafe { &*proto };
         if proto_ref.generator {
-            let co = Coroutine::for_call(proto_ref, callee, args.into_iter());
-            let value = Generator::value(Box::new(co), proto_ref, &self.cleanups);
+            let value = self.make_generator(proto_ref, callee, args.into_iter());
             self.cx.0.link.reply.set(Some(Ok(value)));
             return;
         }
@@ -464,6 +468,18 @@ impl Fiber {
     }
 
     // ---- generators ----
+
+    /// Makes the generator of a call.
+    pub(crate) fn make_generator(
+        &self,
+        proto: &Proto,
+        callee: Value,
+        args: impl Iterator<Item = Value>,
+    ) -> Value {
+        let mut co = Coroutine::for_call(proto, callee, args);
+        co.access = self.cx.access();
+        Generator::value(Box::new(co), proto, &self.cleanups)
+    }
 
     fn resume(&mut self, generator: &Value, delivery: Delivery) -> Step {
         let Some(g) = generator.downcast::<Generator>() else {
@@ -536,6 +552,7 @@ impl Fiber {
                 Step::Continue
             }
             (Delivery::Nowhere(interlude), result) => {
+                drop(interlude.limit);
                 self.cleanups.put_back(interlude.next);
                 self.cx.0.link.reply.set(interlude.reply);
                 match result {
@@ -556,7 +573,8 @@ impl Fiber {
             return None;
         }
         let (mut co, next) = self.cleanups.take()?;
-        co.delivery = Delivery::Nowhere(Interlude { reply: self.cx.0.link.reply.take(), next });
+        let limit = co.access.take().map(|access| Limit::carried(&self.cx, &access));
+        co.delivery = Delivery::Nowhere(Interlude { reply: self.cx.0.link.reply.take(), next, limit });
         let below = std::mem::replace(&mut self.co, co);
         self.outer.push(below);
         // A native function on top drives another fiber, which has been told to end.
@@ -829,16 +847,6 @@ pub(crate) fn construct(ty: &harn_value::Ref<harn_value::StructType>, fields: Va
     };
     let slots = ty.fields.iter().map(|name| dict.get(name).cloned().unwrap_or(Value::ABSENT)).collect();
     Ok(harn_value::StructValue { ty: ty.clone(), slots, extra: None }.into())
-}
-
-/// Makes the generator of a call in the running function.
-pub(crate) fn make_generator(
-    cleanups: &Rc<Cleanups>,
-    proto: &Proto,
-    callee: Value,
-    args: impl Iterator<Item = Value>,
-) -> Value {
-    Generator::value(Box::new(Coroutine::for_call(proto, callee, args)), proto, cleanups)
 }
 
 const _: () = assert!(Tag::Closure as u8 > Tag::Struct as u8);
