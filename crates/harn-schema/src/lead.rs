@@ -10,12 +10,13 @@ use memchr::memmem::Finder;
 use regex_automata::util::primitives::NonMaxUsize;
 use regex_automata::{Anchored, Input, dfa::onepass};
 use regex_syntax::hir::{Hir, HirKind};
+use smallvec::{SmallVec, smallvec};
 
 /// Bytes that the states of a pattern may take: those of a line's fields need a few thousand.
 const STATES: usize = 256 << 10;
 
 /// The ends of groups: the start of group n at 2n, its end behind it.
-pub(crate) type Slots = Vec<Option<NonMaxUsize>>;
+pub(crate) type Slots = SmallVec<[Option<NonMaxUsize>; 16]>;
 
 /// How the groups of a pattern that begins with a text are found.
 pub(crate) struct Lead {
@@ -49,7 +50,7 @@ impl Lead {
 
     /// Room for the groups.
     pub(crate) fn slots(&self) -> Slots {
-        vec![None; self.states.get_nfa().group_info().slot_len()]
+        smallvec![None; self.states.get_nfa().group_info().slot_len()]
     }
 
     /// Looks for the first match from a place on.

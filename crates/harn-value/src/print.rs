@@ -5,6 +5,9 @@ use std::fmt;
 use crate::equal::with_stack;
 use crate::{Data, Value, View, steps};
 
+/// Bytes of a text that costs a step, no more.
+const SHORT: usize = 63;
+
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = String::new();
@@ -64,7 +67,19 @@ pub(crate) fn print_duration(ms: i64, out: &mut String) {
 }
 
 /// Appends the printed form of `value`.
+#[inline]
 pub fn print(value: &Value, out: &mut String) {
+    // Short texts for which there is room are most of what is printed, so they take a path of their own.
+    match value.as_str() {
+        Some(text) if text.len() <= (out.capacity() - out.len()).min(SHORT) => {
+            steps::step();
+            out.push_str(text);
+        }
+        _ => print_any(value, out),
+    }
+}
+
+fn print_any(value: &Value, out: &mut String) {
     Printer { out, end: usize::MAX }.print(value);
 }
 
@@ -164,8 +179,12 @@ impl Printer<'_> {
         }
     }
 
+    #[inline]
     fn print(&mut self, value: &Value) {
         steps::step();
+        if let Some(int) = value.as_int() {
+            return print_int(int, self.out);
+        }
         match value.view() {
             View::Nil => self.out.push_str("nil"),
             View::Bool(b) => self.out.push_str(if b { "true" } else { "false" }),

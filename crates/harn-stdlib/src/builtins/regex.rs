@@ -1,5 +1,6 @@
 //! Regular expressions: linear time, no look-around and no back-references.
 
+use std::cell::OnceCell;
 use std::rc::Rc;
 
 use harn_schema::{Pattern, search};
@@ -61,10 +62,10 @@ builtins! {
     /// ```
     Pure fn regex_captures(cx, pattern: Text as "string", s: Text) -> "list" {
         let regex = compile(&pattern, "")?;
-        // Programs ask for these by name: with the name's own string that is found by its address.
-        let keys = [cx.vm().intern("match"), cx.vm().intern("groups")];
+        let keys = cx.state::<Keys>();
+        let keys = keys.0.get_or_init(|| ["match", "groups"].map(|name| cx.vm().intern(name)));
         let mut groups = search::Groups::new(&regex, &s);
-        steps::gather(std::iter::from_fn(|| groups.advance().then(|| capture(&regex, &s, &groups, &keys))))
+        steps::gather(std::iter::from_fn(|| groups.advance().then(|| capture(&regex, &s, &groups, keys))))
     }
 
     /// Splits text at every match of a pattern; the text comes first.
@@ -77,6 +78,10 @@ builtins! {
         steps::gather(search::split(&regex, &s).map(Value::str))
     }
 }
+
+/// The names of the parts of a match. Programs ask for these by name: with the name's own string that is found by its address.
+#[derive(Default)]
+struct Keys(OnceCell<[Str; 2]>);
 
 fn replace_all(pattern: &str, replacement: &str, s: &str) -> Result<String> {
     let regex = compile(pattern, "")?;
