@@ -174,6 +174,32 @@ codes! {
         "Write a number or a text.";
     PIPELINE_RETURN = "pipeline-return-type", "A public pipeline does not say what it returns.",
         "Write the type of its result, `nil` for none.";
+    DEAD_CODE = "dead-code-after-return", "A statement behind `return`, `throw`, `break` or `continue` never runs.",
+        "Remove it, or move it before the statement that leaves.";
+    SHADOW = "shadow-variable", "A variable takes the name of one in a scope around it, or of one that was declared before in its own.",
+        "Give it another name; an assignment without `let` changes the variable that is there.";
+    NO_CLONE = "redundant-clone", "An argument that is copied before it is passed.",
+        "Pass the value itself: a function does not change the values of its caller.";
+    EAGER = "eager-collection-conversion", "An iterator stands where a list, set or dict is wanted.",
+        "Collect it with `.to_list()`, `.to_set()` or `.to_dict()`.";
+    UNTYPED_ACCESS = "untyped-dict-access", "A part of a value from outside is used directly, before anything has looked at the whole.",
+        "Give it a variable with a type, or use `schema_expect` or `schema_is`.";
+    SECRET_SCAN = "pr-open-without-secret-scan", "A pull request is opened on a way on which nothing has looked for secrets.",
+        "Call `secret_scan` on what it publishes before.";
+    CONNECTOR = "connector-effect-policy", "An export of a connector calls a model, runs a program or writes a file; or `normalize_inbound` reaches the network or waits.",
+        "Leave it to the handler of the trigger.";
+    NO_DOC = "missing-harndoc", "A public function without a doc comment.",
+        "Write a `/** */` comment above it that says what it does.";
+    LEGACY_DOC = "legacy-doc-comment", "Lines of `///`, or of `//` above what is public, stand where a doc comment belongs.",
+        "Write it as `/** */`, or leave an empty line below a remark.";
+    FILE_HEADER = "require-file-header", "A file does not say at its head what it is for. The rule is off unless the manifest or a flag asks for it.",
+        "Write a `/** */` comment, or lines of `//!`, at the head of the file.";
+    IMPORT_ORDER = "import-order", "The imports at the head of a file are not in the order of the formatter.",
+        "Sort them, or run `harn fmt`.";
+    BLANK_LINE = "blank-line-between-items", "A declaration at the top of a file follows what is before it without an empty line.",
+        "Write an empty line between them, or run `harn fmt`.";
+    TRAILING_COMMA = "trailing-comma", "The last item of a list, dict or call over several lines has no comma.",
+        "Write a comma behind it, or run `harn fmt`.";
     SUPPRESSION = "suppression", "A comment that allows a finding, without a reason or without such a finding.",
         "Write `// harn-lint: allow RULE: REASON`, or remove the comment.";
     UNUSED_RESULT = "unused-result", "A value is computed and thrown away.",

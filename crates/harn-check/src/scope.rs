@@ -122,17 +122,7 @@ impl<'a> Scopes<'a> {
 
     /// Binds the names of a match pattern.
     pub(crate) fn bind_match_pattern(&mut self, pattern: &'a MatchPattern) {
-        let (patterns, rest): (Vec<&'a MatchPattern>, _) = match &pattern.kind {
-            MatchPatternKind::Bind(name) => return self.bind(name, Kind::Other),
-            MatchPatternKind::Dict { entries, rest } => {
-                (entries.iter().map(|(_, inner)| inner).collect(), rest)
-            }
-            MatchPatternKind::List { items, rest } => (items.iter().collect(), rest),
-            MatchPatternKind::Variant { fields, .. } => (fields.iter().flatten().collect(), &None),
-            MatchPatternKind::Wildcard | MatchPatternKind::Value(_) => return,
-        };
-        patterns.into_iter().for_each(|inner| self.bind_match_pattern(inner));
-        rest.iter().for_each(|name| self.bind(name, Kind::Other));
+        names_of_match(pattern, &mut |name| self.bind(name, Kind::Other));
     }
 
     /// Binds what the statements of the innermost scope declare.
@@ -228,6 +218,26 @@ pub(crate) fn names_of<'a>(pattern: &'a Pattern, visit: &mut dyn FnMut(&'a Ident
             elems.iter().for_each(|elem| visit(&elem.name));
             rest
         }
+    };
+    rest.iter().for_each(visit);
+}
+
+/// The names that a match pattern binds.
+pub(crate) fn names_of_match<'a>(pattern: &'a MatchPattern, visit: &mut dyn FnMut(&'a Ident)) {
+    let rest = match &pattern.kind {
+        MatchPatternKind::Bind(name) => return visit(name),
+        MatchPatternKind::Dict { entries, rest } => {
+            entries.iter().for_each(|(_, inner)| names_of_match(inner, visit));
+            rest
+        }
+        MatchPatternKind::List { items, rest } => {
+            items.iter().for_each(|inner| names_of_match(inner, visit));
+            rest
+        }
+        MatchPatternKind::Variant { fields, .. } => {
+            return fields.iter().flatten().for_each(|inner| names_of_match(inner, visit));
+        }
+        MatchPatternKind::Wildcard | MatchPatternKind::Value(_) => return,
     };
     rest.iter().for_each(visit);
 }

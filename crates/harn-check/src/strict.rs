@@ -122,7 +122,7 @@ impl<'a> Strict<'a> {
 }
 
 /// The name of the call of a boundary.
-fn boundary(expr: &Expr) -> Option<&str> {
+pub(crate) fn boundary(expr: &Expr) -> Option<&str> {
     let ExprKind::Call { callee, args, .. } = &expr.kind else { return None };
     let name = callee.as_name()?.as_str();
     let known = BOUNDARIES.contains(&name);

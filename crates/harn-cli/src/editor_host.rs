@@ -91,9 +91,6 @@ impl Host for MachineHost {
         let program = Program::of(path, text.to_owned());
         let settings = Settings::find(system, program.dir()).0;
         let mut found = own(program.check_on(&self.vm, &settings, system, &Quiet::default()), path);
-        let tree = harn_syntax::parse(text).program;
-        let rules = harn_check::lint_program(text, &tree, &program::max_tools(program.dir()));
-        found.extend(rules.into_iter().filter(|rule| !settings.is_disabled(rule.code, path)));
         found.sort_by_key(|found| found.span.map_or(0, |span| span.start));
         found.dedup();
         found

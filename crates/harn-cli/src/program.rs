@@ -295,6 +295,12 @@ impl Program {
                 problem.diagnostic.severity = Severity::Error;
             }
         }
+        // The project may ask for more of `harn lint`.
+        let rules = Settings { complexity_threshold: None, require_file_header: false, ..settings.clone() };
+        self.add_rules(&tree, &rules, &mut problems);
+        if settings.strict_types {
+            problems.retain(|problem| problem.diagnostic.code != "untyped-dict-access");
+        }
         if let Err(errors) = self.compile(vm, tree.clone()) {
             let known: Vec<_> = problems.iter().filter(|p| is_error(p)).map(Problem::start).collect();
             problems.extend(errors.into_iter().filter(|error| !known.contains(&error.start())));
@@ -318,15 +324,21 @@ impl Program {
             Ok(tree) => {
                 let file = Path::new(&self.source.name);
                 let is_on = |p: &Problem| is_error(p) || !settings.is_disabled(p.diagnostic.code, file);
-                let rules = harn_check::lint_program(&self.source.text, &tree, &max_tools(self.dir()));
                 let mut found = self.findings(&bare_vm(), &tree);
-                found.extend(rules.into_iter().map(|d| self.problem(d.clone(), d.message)));
                 found.retain(is_on);
+                self.add_rules(&tree, settings, &mut found);
                 found.sort_by_key(Problem::start);
                 found
             }
             Err(errors) => errors,
         }
+    }
+
+    /// Adds what the rules say; where they say the same as the checker, their words count.
+    fn add_rules(&self, tree: &harn_syntax::ast::Program, settings: &Settings, found: &mut Vec<Problem>) {
+        let rules = harn_check::lint_program(&self.checked(tree), settings, &max_tools(self.dir()));
+        found.retain(|problem| problem.diagnostic.code != "W0101");
+        found.extend(rules.into_iter().map(|d| self.problem(d.clone(), d.message)));
     }
 
     /// The program as the checker takes it.

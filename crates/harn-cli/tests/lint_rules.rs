@@ -3,9 +3,17 @@
 use crate::common::{folder, harn_in};
 use crate::models::harn_with_env;
 
+/// The rules of the layout, which short texts in tests do not keep.
+const LAYOUT: &str = "[lint]\ndisabled = [\"blank-line-between-items\", \"missing-harndoc\"]\n";
+
 /// The rules that fire, with their lines.
 fn rules(text: &str) -> Vec<(String, u64)> {
-    let folder = folder(&[("a.harn", text)]);
+    rules_with(LAYOUT, text)
+}
+
+/// The same with a manifest.
+fn rules_with(manifest: &str, text: &str) -> Vec<(String, u64)> {
+    let folder = folder(&[("harn.toml", manifest), ("a.harn", text)]);
     let ran = harn_in(folder.path(), &["lint", "--json", "a.harn"]);
     let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     let found = report["data"]["files"][0]["diagnostics"].as_array().unwrap().clone();
@@ -264,4 +272,125 @@ fn a_loop_that_is_not_there_is_an_error() {
     let ran = harn_in(folder.path(), &["lint", "a.harn"]);
     assert_eq!(ran.code, 1, "{ran:?}");
     assert!(ran.err.contains("error: `continue` used outside of a loop"), "{}", ran.err);
+}
+
+#[test]
+fn names_that_stand_for_two_things() {
+    fires("shadow-variable", "let x = 1\nfor n in [1] {\n  let x = n\n  println(x)\n}\nprintln(x)\n", 3);
+    fires("shadow-variable", "fn f(x) {\n  let x = x ?? 1\n  return x + 1\n}\nprintln(f(1))\n", 2);
+    fires("shadow-variable", "fn f(n) {\n  for n in [n] {\n    println(n)\n  }\n}\nf(1)\n", 2);
+    // Sisters, a variable that comes later, a parameter, and a name that nobody reads.
+    silent("if random() > 0.5 {\n  let x = 1\n  println(x)\n} else {\n  let x = 2\n  println(x)\n}\n");
+    silent("fn f() {\n  let x = 1\n  return x + 1\n}\nlet x = f()\nprintln(x)\n");
+    silent("let x = 1\nprintln([2].map({ x -> x + 1 }), x)\n");
+    let found = rules("let x = 1\nlet x = 2\nprintln(x)\n");
+    assert!(found.contains(&("shadow-variable".to_owned(), 2)), "{found:?}");
+}
+
+#[test]
+fn code_that_is_never_reached() {
+    fires("dead-code-after-return", "fn f(n) {\n  return n\n  println(n)\n}\nprintln(f(1))\n", 3);
+    silent("fn f(n) {\n  if n > 1 { return 2 }\n  return n\n}\nprintln(f(1))\n");
+    for name in ["dead-code-after-return", "unreachable-code", "W0101"] {
+        let manifest = format!("[lint]\ndisabled = [\"{name}\", \"blank-line-between-items\"]\n");
+        assert_eq!(rules_with(&manifest, "fn f(n) {\n  return n\n  println(n)\n}\nprintln(f(1))\n"), []);
+    }
+    silent(
+        "fn f(n) {\n  return n\n  println(n) // harn-lint: allow unreachable-code: shown in a talk\n}\nprintln(f(1))\n",
+    );
+}
+
+#[test]
+fn values_in_the_wrong_form() {
+    let found = rules("let x = [1]\nprintln(x.clone())\n");
+    assert!(found.contains(&("redundant-clone".to_owned(), 2)), "{found:?}");
+    silent(
+        "struct Box { n: int }\nimpl Box {\n  fn clone(self) { Box {n: self.n} }\n}\nprintln(Box {n: 1}.clone())\n",
+    );
+    let found = rules("let x: list = [1].iter().map({ n -> n })\nprintln(x)\n");
+    assert!(found.contains(&("eager-collection-conversion".to_owned(), 1)), "{found:?}");
+    let found = rules("fn f(xs) -> set { iter(xs) }\nprintln(f([1]))\n");
+    assert!(found.contains(&("eager-collection-conversion".to_owned(), 1)), "{found:?}");
+    silent("let x: list = [1].map({ n -> n })\nlet y: iter = [1].iter()\nprintln(x, y)\n");
+    fires("untyped-dict-access", "println(json_parse(\"{}\").a)\n", 1);
+    fires("untyped-dict-access", "println(llm_call(\"x\").data.name)\n", 1);
+    silent("println(llm_call(\"x\").text, llm_call(\"x\", nil, {schema: {type: \"object\"}}).data)\n");
+    silent("let user: {name: string} = json_parse(\"{}\")\nprintln(user.name)\n");
+}
+
+#[test]
+fn effects_that_come_too_early_or_out_of_place() {
+    let pr = "mcp_call(c, \"git::push_pr\", {})";
+    fires("pr-open-without-secret-scan", &format!("fn f(c) {{\n  {pr}\n}}\nprintln(f(1))\n"), 2);
+    fires(
+        "pr-open-without-secret-scan",
+        &format!(
+            "fn f(c, s) {{\n  if s {{ mcp_call(c, \"secret_scan\", {{}}) }}\n  {pr}\n}}\nprintln(f(1, 2))\n"
+        ),
+        3,
+    );
+    silent(&format!("fn f(c) {{\n  mcp_call(c, \"secret_scan\", {{}})\n  {pr}\n}}\nprintln(f(1))\n"));
+    silent(&format!(
+        "fn f(c, s) {{\n  if s {{ mcp_call(c, \"secret_scan\", {{}}) }} else {{ return nil }}\n  {pr}\n}}\nprintln(f(1, 2))\n"
+    ));
+    fires("connector-effect-policy", "pub fn normalize_inbound(raw) {\n  return http_get(raw).body\n}\n", 2);
+    fires(
+        "connector-effect-policy",
+        "pub fn poll_tick(state) { return state }\npub fn call(raw) {\n  return llm_call(raw).text\n}\n",
+        3,
+    );
+    // What polls may reach the network; `call` is the name of other functions, too.
+    silent("pub fn poll_tick(url) { return http_get(url).body }\n");
+    silent("pub fn call(raw) { return llm_call(raw).text }\n");
+}
+
+#[test]
+fn the_layout_of_a_file() {
+    let all = |text: &str| rules_with("[lint]\n", text);
+    let fires = |rule: &str, text: &str, line: u64| {
+        assert_eq!(all(text), [(rule.to_owned(), line)], "in {text}");
+    };
+    fires("blank-line-between-items", "fn f() { 1 }\nprintln(f())\n", 2);
+    fires("blank-line-between-items", "import \"std/text\"\nprintln(1)\n", 2);
+    assert_eq!(all("type A = int\nlet x: A = 1\nprintln(x)\n"), []);
+    assert_eq!(all("fn f() { 1 }\n\n// The start.\nprintln(f())\n"), []);
+    fires("trailing-comma", "println({\n  a: 1,\n  b: 2 // last\n})\n", 3);
+    assert_eq!(all("println([1, 2], {\n  a: 1,\n})\n"), []);
+    fires("import-order", "import \"std/text\"\nimport \"std/path\"\n\nprintln(1)\n", 1);
+    assert_eq!(all("import \"std/text\"\n// First the text.\nimport \"std/path\"\n\nprintln(1)\n"), []);
+    fires("missing-harndoc", "pub fn f() { 1 }\n", 1);
+    assert_eq!(
+        all("/** One. */\npub fn f() { 1 }\n\n// A remark.\nfn g() { f() }\n\npub struct S { x: int }\n"),
+        []
+    );
+    fires("legacy-doc-comment", "// One.\npub fn f() { 1 }\n", 1);
+    fires("legacy-doc-comment", "/// One.\nfn f() { 1 }\n\nprintln(f())\n", 1);
+    assert_eq!(all("// harn-lint: allow missing-harndoc: says it itself\npub fn one() { 1 }\n"), []);
+    let header = |text: &str| rules_with("[lint]\nrequire-file-header = true\n", text);
+    assert_eq!(header("println(1)\n"), [("require-file-header".to_owned(), 1)]);
+    assert_eq!(header("/** Of the function. */\nfn f() { 1 }\n\nprintln(f())\n").len(), 1);
+    assert_eq!(header("#!/usr/bin/env harn\n/** Says one. */\n\nprintln(1)\n"), []);
+    assert_eq!(header("//! Says one.\nprintln(1)\n"), []);
+    let most = |most: u8| {
+        rules_with(&format!("[lint]\ncomplexity_threshold = {most}\n"), "fn f(a) { a && a && a }\n")
+    };
+    assert_eq!(most(1), [("cyclomatic-complexity".to_owned(), 1)]);
+    assert_eq!(most(2), []);
+}
+
+#[test]
+fn the_mends_of_the_layout_are_those_of_the_formatter() {
+    let text = "#!/usr/bin/env harn\nimport \"lib\"\nimport { ext } from \"std/path\"\n/// Says more.\n/// And more.\npub fn f(xs) -> list {\n  return xs.iter().map({ x -> ext(x) })\n}\nprintln(f([\n  \"a.b\",\n  one()\n]))\n";
+    let folder = folder(&[
+        ("harn.toml", "[lint]\nrequire_file_header = true\n"),
+        ("lib.harn", "/** One. */\n\n/** A name. */\npub fn one() { \"c.d\" }\n"),
+        ("a_file.harn", text),
+    ]);
+    let ran = harn_in(folder.path(), &["lint", "--fix", "a_file.harn"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+    let mended = std::fs::read_to_string(folder.path().join("a_file.harn")).unwrap();
+    assert!(mended.starts_with("#!/usr/bin/env harn\n/** A file. */\n\nimport { ext }"), "{mended}");
+    assert!(mended.contains("\n/**\n * Says more.\n * And more.\n */\npub fn f"), "{mended}");
+    assert_eq!(harn_in(folder.path(), &["fmt", "--check", "a_file.harn"]).code, 0, "{mended}");
+    assert_eq!(harn_in(folder.path(), &["a_file.harn"]).out, "[b, d]\n");
 }

@@ -27,7 +27,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use harn_syntax::Span;
-use harn_syntax::ast::{Import, Program, Stmt, StmtKind};
+use harn_syntax::ast::{Program, Stmt, StmtKind};
 use harn_syntax::token::{Comment, Token};
 
 use comments::Comments;
@@ -179,7 +179,7 @@ fn in_order<'a>(program: &'a Program, fmt: &Fmt<'_>) -> Vec<&'a Stmt> {
         && !fmt.comments.any_between(first.span.start, line_end(fmt.source, last.span.end))
     {
         block.sort_by(|a, b| match (&a.kind, &b.kind) {
-            (StmtKind::Import(a), StmtKind::Import(b)) => import_key(a).cmp(&import_key(b)),
+            (StmtKind::Import(a), StmtKind::Import(b)) => a.sort_key().cmp(&b.sort_key()),
             _ => std::cmp::Ordering::Equal,
         });
     }
@@ -188,13 +188,6 @@ fn in_order<'a>(program: &'a Program, fmt: &Fmt<'_>) -> Vec<&'a Stmt> {
 
 fn line_end(source: &str, from: u32) -> u32 {
     source[from as usize..].find('\n').map_or(source.len() as u32, |at| from + at as u32)
-}
-
-/// What imports are sorted by: embedded modules first, then paths, everything before single names.
-fn import_key(import: &Import) -> (bool, &str, bool, Vec<&str>) {
-    let mut names: Vec<&str> = import.names.iter().flatten().map(|name| name.name.as_str()).collect();
-    names.sort_unstable();
-    (!import.path.starts_with("std/"), import.path.as_str(), import.names.is_some(), names)
 }
 
 /// The state of a layout.

@@ -55,9 +55,7 @@ impl Item<'_> {
     /// Whether an empty line sets it apart from what is around it at the top of a file.
     fn stands_apart(&self) -> bool {
         match self {
-            Item::Stmt(stmt) => {
-                matches!(&stmt.kind, StmtKind::Decl(decl) if !matches!(decl.kind, DeclKind::Type(_)))
-            }
+            Item::Stmt(stmt) => stmt.stands_apart(),
             Item::Method(_) => true,
             _ => false,
         }

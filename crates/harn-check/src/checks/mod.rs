@@ -19,3 +19,5 @@ pub(crate) mod struct_literal;
 pub(crate) mod type_name;
 pub(crate) mod unreachable;
 pub(crate) mod wrong_call;
+
+pub(crate) use unreachable::{block_exits, dead};

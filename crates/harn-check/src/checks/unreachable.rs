@@ -8,15 +8,20 @@ use crate::pass::Pass;
 
 /// Reports the first dead statement of a block; returns how many statements are alive.
 pub(crate) fn check(pass: &mut Pass<'_>, stmts: &[Stmt]) -> usize {
-    let Some(exit) = stmts.iter().position(exits) else { return stmts.len() };
-    let live = exit + 1;
-    // Declarations take effect at the start of their block, so that none of them is dead.
-    let dead =
-        stmts[live..].iter().find(|stmt| !matches!(stmt.kind, StmtKind::Decl(_) | StmtKind::Import(_)));
-    if let Some(dead) = dead {
+    if let Some(dead) = dead(stmts) {
         pass.report(Diagnostic::warning("unreachable code").with_code(UNREACHABLE).at(dead.span));
     }
-    live
+    live(stmts)
+}
+
+/// How many statements of a block are alive.
+fn live(stmts: &[Stmt]) -> usize {
+    stmts.iter().position(exits).map_or(stmts.len(), |exit| exit + 1)
+}
+
+/// The first dead statement of a block. Declarations take effect at its start, so that none of them is dead.
+pub(crate) fn dead(stmts: &[Stmt]) -> Option<&Stmt> {
+    stmts[live(stmts)..].iter().find(|stmt| !matches!(stmt.kind, StmtKind::Decl(_) | StmtKind::Import(_)))
 }
 
 /// Whether control never passes a statement.

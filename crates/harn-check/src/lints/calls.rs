@@ -4,7 +4,8 @@ use harn_syntax::ast::*;
 use harn_syntax::visit::{self, Visitor};
 use harn_syntax::{Diagnostic, Span};
 
-use crate::codes::{APPROVAL, ASSERT_OUTSIDE, CLEANUP, INJECTION, REQUIRE_IN_TEST};
+use crate::codes::{APPROVAL, ASSERT_OUTSIDE, CLEANUP, INJECTION, REQUIRE_IN_TEST, UNTYPED_ACCESS};
+use crate::strict::boundary;
 
 /// Runs the rules of this file.
 pub(super) fn run(tree: &Program) -> Vec<Diagnostic> {
@@ -49,6 +50,26 @@ impl Rules {
             ),
             _ => {}
         }
+    }
+
+    /// A part of what comes from outside. The results of calls of models and of requests are dicts with known keys; only
+    /// what a model wrote as data is not.
+    fn part(&mut self, object: &Expr, span: Span, key: Option<&str>) {
+        let object = match &object.kind {
+            ExprKind::Paren(inner) => inner,
+            _ => object,
+        };
+        let Some(call) = boundary(object) else { return };
+        let known = ["http_", "llm_", "sse_", "websocket_"].iter().any(|start| call.starts_with(start));
+        if known && !(call.starts_with("llm_") && key == Some("data")) {
+            return;
+        }
+        self.report(
+            UNTYPED_ACCESS,
+            span,
+            &format!("a part of what `{call}` gives is used, and nothing has looked at the whole"),
+            "give it a variable with a type, or use `schema_expect`",
+        );
     }
 
     /// Statements whose value nobody gets. The last one of a block is the value of the block.
@@ -158,6 +179,14 @@ impl<'a> Visitor<'a> for Rules {
             && let Some(name) = callee.as_name()
         {
             self.call(expr, name, args);
+        }
+        match &expr.kind {
+            ExprKind::Member { object, name, .. } => self.part(object, name.span, Some(&name.name)),
+            ExprKind::Index { object, index, .. } => match &index.kind {
+                ExprKind::Str(key) => self.part(object, index.span, Some(key)),
+                _ => self.part(object, index.span, None),
+            },
+            _ => {}
         }
         visit::walk_expr(self, expr);
     }

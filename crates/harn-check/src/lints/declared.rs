@@ -7,18 +7,20 @@ use rustc_hash::FxHashSet;
 
 use crate::codes::{COMPLEXITY, NAMING, UNUSED_FUNCTION, UNUSED_TYPE};
 
-/// The complexity from which on a function is told.
+/// The complexity from which on a function is told where no manifest says another.
 const MAX_COMPLEXITY: usize = 25;
 
 /// Runs the rules of this file.
-pub(super) fn run(text: &str, tree: &Program) -> Vec<Diagnostic> {
-    let mut rules = Rules { out: Vec::new() };
+pub(super) fn run(text: &str, tree: &Program, most: Option<usize>) -> Vec<Diagnostic> {
+    let mut rules = Rules { most: most.unwrap_or(MAX_COMPLEXITY), out: Vec::new() };
     rules.stmts(&tree.items);
     rules.unused(text, tree);
     rules.out
 }
 
 struct Rules {
+    /// The complexity from which on a function is told.
+    most: usize,
     out: Vec<Diagnostic>,
 }
 
@@ -109,11 +111,9 @@ impl Rules {
         }
         let mut count = Count(0);
         count.block(&func.body);
-        if count.0 > MAX_COMPLEXITY {
-            let message = format!(
-                "function `{}` has cyclomatic complexity {} (> {MAX_COMPLEXITY})",
-                name.name, count.0
-            );
+        if count.0 > self.most {
+            let message =
+                format!("function `{}` has cyclomatic complexity {} (> {})", name.name, count.0, self.most);
             self.report(COMPLEXITY, name.span, message).help =
                 Some("split it, or say `@complexity(allow)` before it".to_owned());
         }

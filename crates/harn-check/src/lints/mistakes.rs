@@ -4,6 +4,7 @@ use harn_syntax::ast::*;
 use harn_syntax::visit::{self, Visitor};
 use harn_syntax::{Diagnostic, Span};
 
+use crate::checks::dead;
 use crate::codes::*;
 
 /// Runs the rules of this file.
@@ -57,6 +58,19 @@ impl<'a> Rules<'a> {
 }
 
 impl<'a> Visitor<'a> for Rules<'a> {
+    fn stmts(&mut self, stmts: &'a [Stmt]) {
+        if let Some(dead) = dead(stmts) {
+            let message = "unreachable code after a terminating statement".to_owned();
+            self.report(
+                DEAD_CODE,
+                dead.span,
+                message,
+                "remove it, or move it before the statement that leaves",
+            );
+        }
+        stmts.iter().for_each(|stmt| self.stmt(stmt));
+    }
+
     fn stmt(&mut self, stmt: &'a Stmt) {
         match &stmt.kind {
             StmtKind::Break | StmtKind::Continue if self.loops == 0 => {

@@ -2,9 +2,12 @@
 
 mod calls;
 mod declared;
+mod effects;
+mod layout;
 mod mistakes;
 mod program;
 mod registry;
+mod shadow;
 mod simplify;
 mod suppress;
 mod template_file;

@@ -3,17 +3,22 @@
 //! Names are compared by their text: a name that is read anywhere counts as used wherever it is bound. So a rule may stay
 //! silent, and does not speak up without cause.
 
+use std::path::Path;
+
 use harn_syntax::ast::*;
 use harn_syntax::visit::{self, Visitor};
-use harn_syntax::{Diagnostic, Span};
+use harn_syntax::{Diagnostic, Severity, Span};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::registry::MaxTools;
 use crate::codes::*;
-use crate::scope::names_of;
+use crate::scope::{names_of, names_of_match};
+use crate::settings::Settings;
+use crate::world::Source;
 
-/// Runs the rules on a program without syntax errors. Findings are in source order.
-pub fn lint_program(text: &str, tree: &Program, max_tools: &MaxTools<'_>) -> Vec<Diagnostic> {
+/// Runs the rules on a program without syntax errors, as `settings` want them. Findings are in source order.
+pub fn lint_program(source: &Source<'_>, settings: &Settings, max_tools: &MaxTools<'_>) -> Vec<Diagnostic> {
+    let Source { name, text, tree, .. } = *source;
     let mut uses = Uses::default();
     uses.stmts(&tree.items);
     let mut rules = Rules { text, uses, in_pipeline: false, out: Vec::new() };
@@ -21,11 +26,18 @@ pub fn lint_program(text: &str, tree: &Program, max_tools: &MaxTools<'_>) -> Vec
     rules.stmts(&tree.items);
     let mut out = rules.out;
     out.extend(super::simplify::run(text, tree));
-    out.extend(super::declared::run(text, tree));
+    out.extend(super::declared::run(text, tree, settings.complexity_threshold));
     out.extend(super::calls::run(tree));
     out.extend(super::mistakes::run(text, tree));
+    out.extend(super::shadow::run(tree));
+    out.extend(super::effects::run(tree));
+    let file = Path::new(name).file_name().and_then(|name| name.to_str());
+    out.extend(super::layout::run(text, tree, file.filter(|_| settings.require_file_header)));
     out.extend(super::registry::run(tree, max_tools));
     super::suppress::apply(text, tree, &mut out);
+    out.retain(|found| {
+        found.severity == Severity::Error || !settings.is_disabled(found.code, Path::new(name))
+    });
     out.sort_by_key(|found| found.span.map_or(0, |span| span.start));
     out
 }
@@ -377,26 +389,6 @@ struct Inside<'a> {
     assigned: Vec<(&'a str, Span)>,
 }
 
-impl<'a> Inside<'a> {
-    fn match_names(&mut self, pattern: &'a MatchPattern) {
-        match &pattern.kind {
-            MatchPatternKind::Bind(name) => drop(self.bound.insert(&name.name)),
-            MatchPatternKind::Dict { entries, rest } => {
-                entries.iter().for_each(|(_, inner)| self.match_names(inner));
-                self.bound.extend(rest.iter().map(|name| name.name.as_str()));
-            }
-            MatchPatternKind::List { items, rest } => {
-                items.iter().for_each(|inner| self.match_names(inner));
-                self.bound.extend(rest.iter().map(|name| name.name.as_str()));
-            }
-            MatchPatternKind::Variant { fields, .. } => {
-                fields.iter().flatten().for_each(|inner| self.match_names(inner));
-            }
-            MatchPatternKind::Wildcard | MatchPatternKind::Value(_) => {}
-        }
-    }
-}
-
 impl<'a> Visitor<'a> for Inside<'a> {
     fn stmt(&mut self, stmt: &'a Stmt) {
         match &stmt.kind {
@@ -415,7 +407,9 @@ impl<'a> Visitor<'a> for Inside<'a> {
     }
 
     fn match_arm(&mut self, arm: &'a MatchArm) {
-        arm.patterns.iter().for_each(|pattern| self.match_names(pattern));
+        for pattern in &arm.patterns {
+            names_of_match(pattern, &mut |name| self.bound.extend([name.name.as_str()]));
+        }
         visit::walk_match_arm(self, arm);
     }
 

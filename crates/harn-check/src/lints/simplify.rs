@@ -4,28 +4,34 @@ use harn_syntax::ast::*;
 use harn_syntax::visit::{self, Visitor};
 use harn_syntax::{Diagnostic, Span};
 
-use crate::codes::{ELSE_RETURN, LET_RETURN, NIL_TERNARY, NO_CAST};
+use crate::codes::{EAGER, ELSE_RETURN, LET_RETURN, NIL_TERNARY, NO_CAST, NO_CLONE};
 
 /// Runs the rules of this file.
 pub(super) fn run(text: &str, tree: &Program) -> Vec<Diagnostic> {
-    let mut rules = Rules { text, out: Vec::new() };
+    let mut rules = Rules { text, has_clone: false, out: Vec::new() };
+    let clones = |decl: &Decl| match &decl.kind {
+        DeclKind::Impl(own) => own.methods.iter().any(|method| method.decl.name.name == "clone"),
+        _ => false,
+    };
+    rules.has_clone = tree.items.iter().any(|item| match &item.kind {
+        StmtKind::Decl(decl) => clones(decl),
+        StmtKind::Import(_) => true,
+        _ => false,
+    });
     rules.stmts(&tree.items);
     rules.out
 }
 
 struct Rules<'a> {
     text: &'a str,
+    /// The file may know a method `clone`.
+    has_clone: bool,
     out: Vec<Diagnostic>,
 }
 
 impl Rules<'_> {
     fn report(&mut self, rule: &'static str, span: Span, message: String, fix: Option<(&str, Span, String)>) {
-        let mut found =
-            Diagnostic::warning(message).with_code(rule).with_label(span, format!("lint[{rule}]"));
-        if let Some((title, at, new)) = fix {
-            found = found.with_fix(title, vec![(at, new)]);
-        }
-        self.out.push(found);
+        self.out.push(warning(rule, span, message, fix));
     }
 
     /// `x == nil ? d : x` and its mirror.
@@ -105,6 +111,47 @@ impl Rules<'_> {
         }
     }
 
+    /// `x.clone()` as an argument: values are passed as they are, and nobody changes them for others.
+    fn clones(&mut self, args: &[Arg]) {
+        for arg in args.iter().filter(|_| !self.has_clone) {
+            let ExprKind::MethodCall { object, name, args, optional: false } = &arg.value.kind else {
+                continue;
+            };
+            if name.name == "clone" && args.is_empty() {
+                let new = object.span.slice(self.text).to_owned();
+                let message =
+                    "an argument needs no `clone()`: a function does not change the values of its caller";
+                let fix = ("pass the value itself", arg.value.span, new);
+                self.out.push(warning(NO_CLONE, arg.value.span, message.to_owned(), Some(fix)));
+            }
+        }
+    }
+
+    /// What a function gives back, at its end.
+    fn results(&mut self, func: &Function) {
+        match func.body.stmts.last().map(|stmt| &stmt.kind) {
+            Some(StmtKind::Return(Some(value)) | StmtKind::Expr(value)) => {
+                self.eager(func.ret.as_ref(), value)
+            }
+            _ => {}
+        }
+    }
+
+    /// An iterator where a list, set or dict is wanted.
+    fn eager(&mut self, ty: Option<&TypeExpr>, value: &Expr) {
+        let Some(TypeExpr { kind: TypeKind::Named { name, .. }, .. }) = ty else { return };
+        let wanted = match name.name.as_str() {
+            wanted @ ("list" | "set" | "dict") => wanted,
+            _ => return,
+        };
+        if is_iterator(value) {
+            let message = format!("an iterator stands where a `{wanted}` is wanted");
+            let end = Span::new(value.span.end, value.span.end);
+            let fix = ("collect it", end, format!(".to_{wanted}()"));
+            self.report(EAGER, value.span, message, Some(fix));
+        }
+    }
+
     /// `to_string("s")`, and a conversion that is done twice.
     fn cast(&mut self, expr: &Expr, name: &str, arg: &Expr) {
         let same = match (name, &arg.kind) {
@@ -126,6 +173,33 @@ impl Rules<'_> {
     }
 }
 
+fn warning(rule: &'static str, span: Span, message: String, fix: Option<(&str, Span, String)>) -> Diagnostic {
+    let found = Diagnostic::warning(message).with_code(rule).with_label(span, format!("lint[{rule}]"));
+    match fix {
+        Some((title, at, new)) => found.with_fix(title, vec![(at, new)]),
+        None => found,
+    }
+}
+
+/// Methods of iterators that give an iterator.
+const LAZY: [&str; 9] =
+    ["chain", "enumerate", "filter", "flat_map", "map", "skip", "take", "take_while", "zip"];
+
+/// Whether an expression makes an iterator, for sure.
+fn is_iterator(expr: &Expr) -> bool {
+    match &expr.kind {
+        ExprKind::Paren(inner) => is_iterator(inner),
+        ExprKind::Call { callee, args, .. } => {
+            args.len() == 1 && callee.as_name().is_some_and(|name| name == "iter")
+        }
+        ExprKind::MethodCall { object, name, args, .. } => {
+            (name.name == "iter" && args.is_empty())
+                || (LAZY.contains(&name.name.as_str()) && is_iterator(object))
+        }
+        _ => false,
+    }
+}
+
 impl<'a> Visitor<'a> for Rules<'a> {
     fn stmts(&mut self, stmts: &'a [Stmt]) {
         self.let_then_return(stmts);
@@ -134,13 +208,25 @@ impl<'a> Visitor<'a> for Rules<'a> {
 
     fn stmt(&mut self, stmt: &'a Stmt) {
         self.else_return(stmt);
+        match &stmt.kind {
+            StmtKind::Let { ty, value, .. } => self.eager(ty.as_ref(), value),
+            StmtKind::Decl(decl) => match &decl.kind {
+                DeclKind::Fn(d) => self.results(&d.func),
+                DeclKind::Tool(d) => self.results(&d.func),
+                DeclKind::Pipeline(d) => self.results(&d.func),
+                _ => {}
+            },
+            _ => {}
+        }
         visit::walk_stmt(self, stmt);
     }
 
     fn expr(&mut self, expr: &'a Expr) {
         match &expr.kind {
+            ExprKind::MethodCall { args, .. } => self.clones(args),
             ExprKind::Ternary { cond, then, other } => self.ternary(expr, cond, then, other),
             ExprKind::Call { callee, args, .. } => {
+                self.clones(args);
                 if let (Some(name), [Arg { spread: false, value }]) = (callee.as_name(), args.as_slice()) {
                     self.cast(expr, name, value);
                 }

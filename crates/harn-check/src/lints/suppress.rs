@@ -6,6 +6,7 @@ use harn_syntax::Span;
 use harn_syntax::ast::Program;
 
 use crate::codes::{CODES, SUPPRESSION};
+use crate::settings::canonical;
 
 /// What begins such a comment.
 const WORD: &str = "harn-lint:";
@@ -50,7 +51,7 @@ fn read(said: &str) -> Result<&str, String> {
         return Err("`harn-lint:` is followed by `allow RULE: REASON`".to_owned());
     };
     let (rule, reason) = rest.split_once(':').unwrap_or((rest, ""));
-    let rule = rule.trim();
+    let rule = canonical(rule.trim());
     if !CODES.iter().any(|entry| entry.code == rule) {
         return Err(format!("there is no rule `{rule}`"));
     }

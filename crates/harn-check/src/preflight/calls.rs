@@ -4,7 +4,7 @@ use harn_syntax::Span;
 use harn_syntax::ast::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::scope::names_of;
+use crate::scope::{names_of, names_of_match};
 use harn_syntax::visit::{self, Visitor};
 
 /// A call that renders a template.
@@ -134,20 +134,6 @@ impl<'a> Finder<'a> {
         *self.bound.entry(&name.name).or_default() += 1;
     }
 
-    fn bind_match(&mut self, pattern: &'a MatchPattern) {
-        let (inner, rest): (Vec<&'a MatchPattern>, _) = match &pattern.kind {
-            MatchPatternKind::Bind(name) => return self.bind(name),
-            MatchPatternKind::Dict { entries, rest } => {
-                (entries.iter().map(|(_, inner)| inner).collect(), rest)
-            }
-            MatchPatternKind::List { items, rest } => (items.iter().collect(), rest),
-            MatchPatternKind::Variant { fields, .. } => (fields.iter().flatten().collect(), &None),
-            MatchPatternKind::Wildcard | MatchPatternKind::Value(_) => return,
-        };
-        inner.into_iter().for_each(|inner| self.bind_match(inner));
-        rest.iter().for_each(|name| self.bind(name));
-    }
-
     /// What is known of the bindings that a call gives.
     fn bindings(&self, value: &'a Expr) -> Option<Bindings<'a>> {
         if let Some(keys) = keys(value) {
@@ -213,7 +199,7 @@ impl<'a> Visitor<'a> for Finder<'a> {
     }
 
     fn match_arm(&mut self, arm: &'a MatchArm) {
-        arm.patterns.iter().for_each(|pattern| self.bind_match(pattern));
+        arm.patterns.iter().for_each(|pattern| names_of_match(pattern, &mut |name| self.bind(name)));
         visit::walk_match_arm(self, arm);
     }
 

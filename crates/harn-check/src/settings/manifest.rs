@@ -65,7 +65,20 @@ const CHECK: &[Key] = &[
 
 const LINT: &[Key] = &[
     Key { name: "disabled", set: |m, value| m.rules(value) },
-    Key { name: "template_variant_branch_threshold", set: |m, value| m.threshold(value) },
+    Key {
+        name: "require_file_header",
+        set: |m, value| boolean(value).map(|required| m.settings.require_file_header = required),
+    },
+    Key {
+        name: "complexity_threshold",
+        set: |m, value| whole(value, COUNT).map(|most| m.settings.complexity_threshold = Some(most)),
+    },
+    Key {
+        name: "template_variant_branch_threshold",
+        set: |m, value| {
+            whole(value, COUNT).map(|most| m.settings.template_variant_branch_threshold = Some(most))
+        },
+    },
 ];
 
 const FMT: &[Key] = &[
@@ -85,13 +98,8 @@ const RUN: &[Key] =
 const STORE: &[Key] = &[Key { name: "url", set: |_, value| address(value) }];
 
 /// Keys that manifests for other versions may have, with their tables.
-const WITHOUT_EFFECT: &[(&str, &str)] = &[
-    ("check", "host_capabilities"),
-    ("check", "host_capabilities_path"),
-    ("check", "preflight_allow"),
-    ("lint", "require_file_header"),
-    ("lint", "complexity_threshold"),
-];
+const WITHOUT_EFFECT: &[(&str, &str)] =
+    &[("check", "host_capabilities"), ("check", "host_capabilities_path"), ("check", "preflight_allow")];
 
 /// Why a value is refused.
 struct Wrong {
@@ -313,11 +321,6 @@ impl<'a> Manifest<'a> {
         }
         Ok(())
     }
-
-    fn threshold(&mut self, value: &Spanned<DeValue<'_>>) -> Result<(), Wrong> {
-        self.settings.template_variant_branch_threshold = Some(whole(value, "a whole number, 0 or more")?);
-        Ok(())
-    }
 }
 
 impl Wrong {
@@ -325,6 +328,9 @@ impl Wrong {
         Self { help: Some(text.to_owned()), ..self }
     }
 }
+
+/// What a threshold must be.
+const COUNT: &str = "a whole number, 0 or more";
 
 fn boolean(value: &Spanned<DeValue<'_>>) -> Result<bool, Wrong> {
     value.get_ref().as_bool().ok_or_else(|| wrong("true or false", value))

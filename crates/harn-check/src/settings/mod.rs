@@ -7,7 +7,7 @@ use harn_front::Through;
 use harn_system::System;
 
 use crate::Located;
-use crate::codes::MANIFEST_SYNTAX;
+use crate::codes::{DEAD_CODE, MANIFEST_SYNTAX, UNREACHABLE};
 
 mod manifest;
 
@@ -24,6 +24,10 @@ pub struct Settings {
     pub disabled: Vec<RuleFilter>,
     /// `[lint] template_variant_branch_threshold`; `None` for the default.
     pub template_variant_branch_threshold: Option<usize>,
+    /// `[lint] complexity_threshold`; `None` for the default.
+    pub complexity_threshold: Option<usize>,
+    /// `[lint] require_file_header`: files say at their head what they are for.
+    pub require_file_header: bool,
     /// `[check] strict`: warnings fail the check.
     pub strict: bool,
     /// `[check] strict_types`: values from outside are looked at before parts of them are used.
@@ -73,18 +77,27 @@ pub struct RuleFilter {
     files: Option<GlobMatcher>,
 }
 
+/// The name of a rule that has several.
+pub(crate) fn canonical(rule: &str) -> &str {
+    match rule {
+        // The checker says of dead code what the rule says, where the rule does not run.
+        "unreachable-code" | UNREACHABLE => DEAD_CODE,
+        other => other,
+    }
+}
+
 impl RuleFilter {
     /// Reads `rule` or `rule:glob`; a glob that does not parse matches only the very path it spells.
     pub fn parse(entry: &str) -> Self {
         let Some((rule, glob)) = entry.split_once(':') else {
-            return Self { rule: entry.trim().to_owned(), files: None };
+            return Self { rule: canonical(entry.trim()).to_owned(), files: None };
         };
         let literal = || Glob::new(&globset::escape(glob));
         // A matcher cannot be built from every pattern that is long or has braces in braces.
         let simple = glob.len() <= 4096 && glob.matches('{').count() <= 16;
         let parsed = if simple { Glob::new(glob).or_else(|_| literal()) } else { literal() };
         let files = parsed.map(|glob| glob.compile_matcher()).ok();
-        Self { rule: rule.trim().to_owned(), files }
+        Self { rule: canonical(rule.trim()).to_owned(), files }
     }
 }
 
@@ -110,6 +123,7 @@ impl Settings {
     /// Whether a rule is off for a file.
     pub fn is_disabled(&self, rule: &str, file: &Path) -> bool {
         let mut relative = None;
+        let rule = canonical(rule);
         self.disabled.iter().filter(|filter| filter.rule == rule).any(|filter| match &filter.files {
             None => true,
             Some(glob) => glob.is_match(relative.get_or_insert_with(|| self.relative(file))),

@@ -614,6 +614,9 @@ pub(crate) struct LintArgs {
     /// Programs and prompt templates, or folders with them.
     #[arg(required = true, value_name = "FILE")]
     pub(crate) targets: Vec<PathBuf>,
+    /// Every program must say at its head what it is for.
+    #[arg(long)]
+    pub(crate) require_file_header: bool,
     /// Apply the mends that keep the meaning, then report what is left.
     #[arg(long)]
     pub(crate) fix: bool,

@@ -41,7 +41,8 @@ fn lint_file(path: PathBuf, args: &LintArgs, manifests: &mut Manifests) -> Findi
     match findings::read_text(&path) {
         Ok(text) => {
             let program = Program::of(&path, text.clone());
-            let settings = manifests.settings(program.dir());
+            let mut settings = manifests.settings(program.dir());
+            settings.require_file_header |= args.require_file_header;
             let mut problems = program.lint(&settings);
             let mut fixed = 0;
             if args.fix && path.as_os_str() != "-" {

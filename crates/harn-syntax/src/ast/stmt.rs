@@ -199,3 +199,20 @@ pub struct Import {
     /// The whole text.
     pub span: Span,
 }
+
+impl Import {
+    /// What the imports at the head of a file are sorted by: embedded modules first, then paths, everything before
+    /// single names.
+    pub fn sort_key(&self) -> (bool, &str, bool, Vec<&str>) {
+        let mut names: Vec<&str> = self.names.iter().flatten().map(|name| name.name.as_str()).collect();
+        names.sort_unstable();
+        (!self.path.starts_with("std/"), self.path.as_str(), self.names.is_some(), names)
+    }
+}
+
+impl Stmt {
+    /// Whether an empty line sets it apart from what is around it at the top of a file.
+    pub fn stands_apart(&self) -> bool {
+        matches!(&self.kind, StmtKind::Decl(decl) if !matches!(decl.kind, super::DeclKind::Type(_)))
+    }
+}
