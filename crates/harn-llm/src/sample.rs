@@ -41,7 +41,7 @@ pub(crate) fn request(provider: &str, model: &str, options: Value) -> Request {
         },
         system: o.system.clone(),
         system_hoisted: false,
-        messages: Conversation::from_json(&request_messages(&o, &"hi".into())).unwrap(),
+        messages: Conversation::from_json(&request_messages(&o, &"hi".into()).unwrap()).unwrap(),
         tools: o.tools.native(shape),
         tool_choice: o.tool_choice.clone(),
         max_tokens: o.max_tokens,

@@ -1,12 +1,16 @@
 //! Options of model calls, loops and workflows in the text of a program, looked at by the checks of the calls themselves; and
 //! the names of those that builtins have besides.
 
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
 use harn_agent::config::{Format, LoopConfig, OPTIONS};
 use harn_agent::harness::{self, Role, ToolkitDescriptions};
 use harn_agent::lifecycle::Request;
 use harn_agent::surface::{Finding, Severity};
 use harn_agent::workflow::{MODEL_KEYS, RunOptions};
-use harn_llm::options::{check_values, notices};
+use harn_llm::config::Config;
+use harn_llm::options::{call_options, check_overrides, check_values, notices};
 use harn_prompt::reminder::{Origin, Reminder, Source};
 use harn_syntax::signature::{
     self, GivenOption, LOOP_OPTIONS, Literal, OptionProblem, STAGE_OPTIONS, WORKFLOW_OPTIONS,
@@ -191,6 +195,10 @@ fn is_dependent(name: &str) -> bool {
     DEPENDENT.contains(&name)
 }
 
+/// The providers that every project has.
+static PROVIDERS: LazyLock<BTreeSet<String>> =
+    LazyLock::new(|| Config::builtin().provider_names().into_iter().collect());
+
 /// The error of options of a loop that are no value of theirs, whatever the others are.
 fn misfit(builtin: &str, options: &Map<String, Json>) -> Option<String> {
     let wrong = check_values(OPTIONS.iter().copied(), options).err()?;
@@ -253,7 +261,12 @@ pub fn wrong_options(
     let before = found.len();
     found.extend(all.iter().filter_map(|(name, value)| {
         let options = Map::from_iter([(name.clone(), value.clone())]);
-        let text = if is_dependent(name) { misfit(builtin, &options) } else { check(options) };
+        let of_call = || check_values(call_options(), &options).err().map(|wrong| wrong.to_string());
+        let text = if is_dependent(name) {
+            misfit(builtin, &options).or_else(|| Some(as_told(builtin, of_loop, &of_call()?)))
+        } else {
+            check(options)
+        };
         Some(OptionProblem { name: name.clone(), text: text?, fails: true })
     }));
     if complete && found.len() == before && all.len() == given.len() {
@@ -415,13 +428,21 @@ fn has_closure(literal: &Literal) -> bool {
 /// The error of a call with these options, if it is one. Where the loop is not what is called, it says whose options they are.
 fn refusal(builtin: &str, of_loop: bool, options: Map<String, Json>) -> Option<String> {
     let call = Json::Object(options.clone());
+    let given = options.clone();
     let of_call = || harn_llm::CallOptions::from_json(&call).err().map(|error| error.to_string());
+    let of_provider = || check_overrides(&given, |key| PROVIDERS.contains(key)).err().map(|e| e.to_string());
+    let of_prompt = || harn_prompt::options::host::check(&given).err().map(|error| error.to_string());
+    let of_call = || of_call().or_else(of_provider).or_else(of_prompt);
     if !of_loop {
         return of_call();
     }
     let wrong = LoopConfig::new("", None, options, Format::Text).err().map(|error| error.to_string());
-    let text = wrong.or_else(of_call)?;
-    Some(if builtin == "agent_loop" { text } else { whose(builtin, &text) })
+    Some(as_told(builtin, of_loop, &wrong.or_else(of_call)?))
+}
+
+/// An error in the words of the call that it is told of.
+fn as_told(builtin: &str, of_loop: bool, text: &str) -> String {
+    if of_loop && builtin != "agent_loop" { whose(builtin, text) } else { text.to_owned() }
 }
 
 /// An error of a loop or call as one of the builtin whose options they are.
@@ -527,6 +548,8 @@ fn value(literal: &Literal) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
+    use harn_syntax::signature::CALL_OPTIONS;
+
     use super::*;
 
     #[test]
@@ -536,6 +559,39 @@ mod tests {
             let known = calls.contains(name) || OPTIONS.iter().any(|(known, _)| known == name);
             assert!(known, "{name} is no option of a model call or a loop");
         }
+    }
+
+    /// An option whose wrong values nothing refuses would be one that is passed over in silence.
+    #[test]
+    fn every_option_of_a_call_refuses_what_it_does_not_take() {
+        let list = |item| Literal::List(vec![item]);
+        let samples = [
+            Literal::Bool(true),
+            Literal::Int(-7),
+            Literal::Float(0.5),
+            Literal::Str("no such thing".into()),
+            list(Literal::Int(1)),
+            Literal::Dict(vec![("no_such_thing".into(), Literal::Int(1))]),
+            Literal::Closure,
+        ];
+        let mut refused = 0;
+        for (name, expected) in call_options() {
+            let of_call =
+                if name == "reminders" { ("agent_loop", LOOP_OPTIONS) } else { ("llm_call", CALL_OPTIONS) };
+            let told = samples.iter().flat_map(|value| {
+                let given = [GivenOption { name: name.to_owned(), value: Some(value.clone()) }];
+                wrong_options(of_call.0, "options", of_call.1, &given, true)
+            });
+            let told: Vec<String> =
+                told.filter(|problem| problem.fails).map(|problem| problem.text).collect();
+            refused += told.len();
+            let displayed = matches!(expected, harn_llm::options::Expected::Displayed);
+            assert_eq!(told.is_empty(), displayed, "{name}: {told:#?}");
+            for text in told {
+                assert!(text.contains(name), "{name}: {text}");
+            }
+        }
+        assert!(refused > 250, "only {refused} wrong values are refused");
     }
 
     #[test]

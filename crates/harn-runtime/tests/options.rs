@@ -10,17 +10,17 @@ fn warnings(text: &str) -> Vec<String> {
 fn slips_in_calls_and_loops_are_told_once() {
     let told = warnings(
         r#"
-for i in 1 to 3 { llm_call("x", nil, {provider: "mock", temprature: 0.2, top_p: "much"}) }
-agent_loop("x", nil, {provider: "mock", max_iteration: 2, llm_retries: "3"})
+for i in 1 to 3 { llm_call("x", nil, {provider: "mock", temprature: 0.2, maxtokens: 5}) }
+agent_loop("x", nil, {provider: "mock", max_iteration: 2, llm_retrys: 3})
 "#,
     );
     assert_eq!(
         told,
         [
             "[harn] warning: llm: unknown option `temprature` has no effect (did you mean `temperature`?)",
-            "[harn] warning: llm: option `top_p` must be a number; `much` counts as absent",
+            "[harn] warning: llm: unknown option `maxtokens` has no effect (did you mean `max_tokens`?)",
             "[harn] warning: llm: unknown option `max_iteration` has no effect (did you mean `max_iterations`?)",
-            "[harn] warning: llm: option `llm_retries` must be an int; `3` counts as absent",
+            "[harn] warning: llm: unknown option `llm_retrys` has no effect (did you mean `llm_retries`?)",
         ]
     );
 }

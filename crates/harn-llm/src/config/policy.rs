@@ -68,6 +68,14 @@ fn parse_text(text: &str) -> Result<Option<Policy>, OptionError> {
     }
 }
 
+/// Checks the option of a call.
+///
+/// # Errors
+/// It is wrong.
+pub(crate) fn check(options: &Value) -> Result<(), OptionError> {
+    parse(options.get("route_policy")).map(drop)
+}
+
 /// Returns whether a text has the form of a routing policy.
 pub(crate) fn is_policy_text(text: &str) -> bool {
     text.contains('(') && matches!(parse_text(text), Ok(Some(_)))
@@ -171,7 +179,7 @@ mod tests {
 
     fn choose(policy: Value, env: &[(&str, &str)]) -> Result<Option<(String, String)>, String> {
         let embedder = StdEmbedder::with_env(env.iter().copied());
-        let options = CallOptions::from_json(&json!({"route_policy": policy})).unwrap();
+        let options = CallOptions::from_json(&json!({"route_policy": policy})).map_err(|e| e.0)?;
         decide(&Config::builtin(), &options, &embedder)
             .map(|c| c.map(|(c, _)| (c.provider, c.model)))
             .map_err(|e| e.0)

@@ -1,7 +1,7 @@
 //! The option dict of a call: every key read once, checked, and turned into plain fields.
 //!
-//! A wrongly typed value counts as absent unless the contract names an error for it. The dict itself
-//! stays available as [`CallOptions::raw`], because prompt assembly and provider overrides read more.
+//! A wrong value is an error that names the option. The dict itself stays available as [`CallOptions::raw`], because prompt
+//! assembly and provider overrides read more.
 
 mod budget;
 mod near;
@@ -14,7 +14,7 @@ mod tool_search;
 
 pub use budget::Budget;
 pub use near::nearest;
-pub use notices::{Expected, Notice, call_options, check_values, notices};
+pub use notices::{Expected, Notice, call_options, check_overrides, check_values, notices};
 pub use output::{Nudge, OutputFormat, OutputKind, Validation};
 pub use sampling::Sampling;
 pub use shape::Shape;
@@ -78,7 +78,7 @@ pub struct CallOptions {
     pub model_tier: Option<String>,
     /// `system` inside the options.
     pub system: Option<String>,
-    /// `max_tokens`; zero or less leaves it to the provider.
+    /// `max_tokens`; zero leaves it to the provider.
     pub max_tokens: i64,
     /// How tokens are drawn.
     pub sampling: Sampling,
@@ -167,6 +167,7 @@ impl CallOptions {
             let table = call_options().chain(OF_LOOPS.iter().copied());
             check_values(table, given).map_err(|e| OptionError::new(e.to_string()))?;
         }
+        crate::config::check_policy(&o)?;
         let tools = present(&o, "tools").map_or(Ok(Vec::new()), parse_tools)?;
         Ok(CallOptions {
             provider: provider_text.filter(|_| !provider_auto),
@@ -290,12 +291,19 @@ fn beta_features(o: &Value) -> Result<Vec<String>, OptionError> {
 }
 
 /// Reads the messages a call sends: `messages`, `transcript` and the prompt, by the rules of the contract.
-pub fn request_messages(options: &CallOptions, prompt: &Value) -> Vec<Value> {
+///
+/// # Errors
+/// The prompt is a list of dicts, and one of them is no message.
+pub fn request_messages(options: &CallOptions, prompt: &Value) -> Result<Vec<Value>, OptionError> {
     let mut out: Vec<Value> = match &options.transcript {
         Some(transcript) => list_at(transcript, "messages").to_vec(),
         None => Vec::new(),
     };
     let listed = prompt.as_array().filter(|list| !list.is_empty() && list.iter().all(Value::is_object));
+    for (at, message) in listed.into_iter().flatten().enumerate() {
+        let fits = Shape::Message.check(&format!("prompt[{at}]"), message);
+        fits.map_err(|e| OptionError::new(e.to_string()))?;
+    }
     let explicit = options.messages.as_deref().or_else(|| listed.map(Vec::as_slice));
     match explicit {
         Some(messages) => out.extend(messages.iter().filter(|m| m.is_object()).cloned()),
@@ -309,7 +317,7 @@ pub fn request_messages(options: &CallOptions, prompt: &Value) -> Vec<Value> {
     for message in &mut out {
         fill_message(message);
     }
-    out
+    Ok(out)
 }
 
 /// Adds missing role and content, and stores a `tool_result` message as a user message with one block.
@@ -346,16 +354,6 @@ mod tests {
     use harn_value::json;
 
     #[test]
-    fn wrongly_typed_values_count_as_absent() {
-        let o =
-            CallOptions::from_json(&json!({"max_tokens": "9", "temperature": 1, "top_k": 2.5, "stop": []}))
-                .unwrap();
-        let s = o.sampling;
-        assert_eq!((o.max_tokens, s.temperature, s.top_k), (DEFAULT_MAX_TOKENS, Some(1.0), None));
-        assert!(s.stop.is_empty());
-    }
-
-    #[test]
     fn beta_feature_names_are_checked() {
         let error = |v: Value| CallOptions::from_json(&json!({"anthropic_beta_features": v})).unwrap_err().0;
         assert_eq!(error(json!(3)), "anthropic_beta_features: expected string or list<string>, got int");
@@ -368,13 +366,16 @@ mod tests {
 
     #[test]
     fn messages_come_from_list_transcript_or_prompt() {
-        let read = |o: Value, p: Value| request_messages(&CallOptions::from_json(&o).unwrap(), &p);
+        let read = |o: Value, p: Value| request_messages(&CallOptions::from_json(&o).unwrap(), &p).unwrap();
         let user = |t: &str| json!({"role": "user", "content": t});
         assert_eq!(read(json!({}), json!("hi")), [user("hi")]);
-        assert_eq!(read(json!({"messages": [{"content": "a"}, 3]}), json!("hi")).len(), 1);
+        assert_eq!(read(json!({"messages": [{"content": "a"}]}), json!("hi")), [user("a")]);
         let t = json!({"_type": "transcript", "messages": [user("old")]});
         assert_eq!(read(json!({"transcript": t}), json!("new")), [user("old"), user("new")]);
         assert_eq!(read(json!({"transcript": t}), json!("")), [user("old")]);
+        let wrong = request_messages(&CallOptions::from_json(&json!({})).unwrap(), &json!([{"text": "a"}]))
+            .unwrap_err();
+        assert!(wrong.0.starts_with("prompt[0] must be a message: "), "{}", wrong.0);
         let error = CallOptions::from_json(&json!({"transcript": 3})).unwrap_err();
         assert_eq!(error.0, "llm_call: transcript must be a transcript dict");
     }

@@ -1,116 +1,116 @@
 //! The options of a model call, and what they must be: the run-time check, the checker and the pages about them are made
 //! from this table.
 //!
-//! What limits, protects or changes what is run is refused when it is wrong. The rest counts as absent then, and so does a
-//! name that nobody knows; where it is close to a known one, it looks like a slip, and people want to be told.
+//! A wrong value is refused. A name that nobody knows has no effect; where it is close to a known one, it looks like a slip, and
+//! people want to be told.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
-
-use harn_value::Data as Value;
 
 use crate::json::Object;
 use crate::options::near::nearest;
 use crate::options::shape::{self, Shape, ShapeError};
 
-/// What a value must be to have an effect.
+/// What a value must be.
 #[derive(Debug, Clone, Copy)]
 pub enum Expected {
-    /// Anything, or something that is checked elsewhere.
+    /// Something that is checked where it is read.
     Any,
-    /// An int.
-    Int,
-    /// An int or a float.
-    Number,
-    /// A list.
-    List,
+    /// A text; another value is displayed.
+    Displayed,
     /// A value of this shape; another one is refused.
     Only(Shape),
 }
 
-use Expected::{Any, Int, List, Number, Only};
+use Expected::{Any, Displayed, Only};
 
 impl Expected {
     /// Returns it in words; nothing for what the table does not say.
     pub fn words(&self) -> Option<String> {
         match self {
-            Any => None,
-            Int => Some("an int".to_owned()),
-            Number => Some("a number".to_owned()),
-            List => Some("a list".to_owned()),
+            Any | Displayed => None,
             Only(shape) => Some(shape.words()),
         }
     }
 }
 
+/// Capabilities: names, or a dict of those that are there.
+const FLAGS: Shape = Shape::Either(&[Shape::Names, Shape::Map(&Shape::Any)]);
+
+/// How often something is repeated; a negative number is none.
+const REPEATS: Shape = Shape::Int(i64::MIN);
+
 /// The options of a model call.
 const CALL: &[(&str, Expected)] = &[
     ("anthropic_beta_features", Any),
-    ("api_key", Any),
+    ("api_key", Displayed),
     ("api_mode", Only(Shape::Word(&["responses", "chat"]))),
     ("audio", Only(Shape::Bool)),
-    ("base_url", Any),
+    ("base_url", Displayed),
     ("budget", Any),
     ("cache", Only(Shape::Bool)),
-    ("capabilities", Any),
-    ("caps", Any),
-    ("context_profile", Any),
-    ("fallback_chain", Any),
-    ("frequency_penalty", Number),
+    ("capabilities", Only(FLAGS)),
+    ("caps", Only(FLAGS)),
+    ("context_profile", Only(Shape::Map(&Shape::Any))),
+    ("fallback_chain", Only(Shape::Either(&[Shape::Str, Shape::List(&Shape::Str)]))),
+    ("frequency_penalty", Only(Shape::Number(-2.0, 2.0))),
     ("idle_timeout", Any),
     ("interleaved_thinking", Only(Shape::Bool)),
     ("json_schema", Any),
     ("llm_backoff_ms", Only(Shape::Int(0))),
-    ("llm_retries", Int),
+    ("llm_retries", Only(REPEATS)),
     ("max_cost_usd", Any),
     ("max_input_tokens", Any),
     ("max_output_tokens", Any),
     ("max_response_bytes", Only(Shape::Int(1))),
-    ("max_tokens", Int),
-    ("messages", List),
-    ("model", Any),
+    ("max_tokens", Only(Shape::Int(0))),
+    ("messages", Only(Shape::List(&Shape::Message))),
+    ("model", Displayed),
     ("model_tier", Only(Shape::Str)),
-    ("on_delta", Any),
+    ("on_delta", Only(Shape::Closure)),
     ("output_format", Any),
     ("output_schema", Any),
     ("output_validation", Only(Shape::Word(&["off", "warn", "error"]))),
     ("pdf", Only(Shape::Bool)),
     ("policy", Only(shape::POLICY)),
-    ("prefill", Any),
-    ("presence_penalty", Number),
-    ("project_context_profile", Any),
-    ("prompt", Any),
-    ("provider", Any),
+    ("prefill", Only(Shape::Str)),
+    ("presence_penalty", Only(Shape::Number(-2.0, 2.0))),
+    ("project_context_profile", Only(Shape::Map(&Shape::Any))),
+    ("prompt", Displayed),
+    ("provider", Displayed),
     ("reasoning_effort", Any),
-    ("reminders", Any),
-    ("repair", Any),
+    ("reminders", Only(Shape::Either(&[Shape::Bool, Shape::Map(&Shape::Any)]))),
+    ("repair", Only(Shape::Either(&[Shape::Bool, Shape::Map(&Shape::Any)]))),
     ("response_format", Any),
-    ("retries", Any),
+    ("retries", Only(REPEATS)),
     ("route_policy", Any),
     ("schema", Any),
-    ("schema_retries", Int),
-    ("schema_retry_nudge", Any),
-    ("seed", Int),
+    ("schema_retries", Only(REPEATS)),
+    ("schema_retry_nudge", Only(Shape::Either(&[Shape::Bool, Shape::Str]))),
+    ("seed", Only(Shape::Int(i64::MIN))),
     ("session_id", Only(Shape::Str)),
-    ("stop", List),
+    ("stop", Only(Shape::List(&Shape::Str))),
     ("stream", Only(Shape::Bool)),
-    ("structural_experiment", Any),
-    ("system", Any),
+    (
+        "structural_experiment",
+        Only(Shape::Either(&[Shape::False, Shape::Str, Shape::Map(&Shape::Any), Shape::Closure])),
+    ),
+    ("system", Displayed),
     ("system_appendix", Any),
     ("system_context", Any),
     ("system_preamble", Any),
     ("system_prefix", Any),
     ("system_prompt_parts", Any),
     ("system_suffix", Any),
-    ("temperature", Number),
+    ("temperature", Only(Shape::Number(0.0, 2.0))),
     ("thinking", Any),
     ("timeout", Any),
     ("tool_choice", Any),
     ("tool_format", Only(Shape::Word(&["native", "text", "auto"]))),
     ("tool_search", Any),
     ("tools", Any),
-    ("top_k", Int),
-    ("top_p", Number),
+    ("top_k", Only(Shape::Int(0))),
+    ("top_p", Only(Shape::Number(0.0, 1.0))),
     ("total_budget_usd", Any),
     ("transcript", Any),
     ("user_visible", Only(Shape::Bool)),
@@ -136,7 +136,26 @@ pub fn check_values(
     })
 }
 
-static CALL_OPTIONS: LazyLock<BTreeMap<&str, Expected>> = LazyLock::new(|| CALL.iter().copied().collect());
+/// Checks what stands under the names of providers: more of the body of a request.
+///
+/// # Errors
+/// The first that is no dict, or a number of Ollama's that is none.
+pub fn check_overrides(options: &Object, is_provider: impl Fn(&str) -> bool) -> Result<(), ShapeError> {
+    const NUM_CTX: Shape = Shape::Either(&[Shape::Int(1), Shape::Str]);
+    options.iter().try_for_each(|(key, value)| {
+        if value.is_null() || CALL_OPTIONS.contains(key.as_str()) || !is_provider(key) {
+            return Ok(());
+        }
+        Shape::Map(&Shape::Any).check(key, value)?;
+        match value.get("num_ctx").filter(|_| key == "ollama") {
+            Some(size) => NUM_CTX.check("ollama.num_ctx", size),
+            None => Ok(()),
+        }
+    })
+}
+
+static CALL_OPTIONS: LazyLock<BTreeSet<&str>> =
+    LazyLock::new(|| CALL.iter().map(|(name, _)| *name).collect());
 
 /// An option that has no effect, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -154,48 +173,27 @@ pub fn notices(
     more: &[(&str, Expected)],
     is_provider: impl Fn(&str) -> bool,
 ) -> Vec<Notice> {
-    let known = |key: &str| {
-        let own = more.iter().find(|(name, _)| *name == key).map(|(_, expected)| *expected);
-        own.or_else(|| CALL_OPTIONS.get(key).copied())
-    };
+    let is_known = |key: &str| CALL_OPTIONS.contains(key) || more.iter().any(|(name, _)| *name == key);
     let names = || CALL.iter().chain(more).map(|(name, _)| *name);
     let mut out = Vec::new();
-    for (key, value) in options {
-        let text = match known(key) {
-            Some(expected) => unfit(key, value, expected),
-            None if key.starts_with('_') || is_provider(key) => None,
-            None => nearest(key, names())
-                .map(|name| format!("unknown option `{key}` has no effect (did you mean `{name}`?)")),
-        };
+    for key in options.keys() {
+        if is_known(key) || key.starts_with('_') || is_provider(key) {
+            continue;
+        }
+        let text = nearest(key, names())
+            .map(|name| format!("unknown option `{key}` has no effect (did you mean `{name}`?)"));
         out.extend(text.map(|text| Notice { option: key.clone(), text }));
     }
     out
 }
 
-/// Says when a value counts as absent.
-fn unfit(key: &str, value: &Value, expected: Expected) -> Option<String> {
-    let what = match expected {
-        Any | Only(_) => return None,
-        Int if value.is_i64() || value.is_u64() => return None,
-        Number if value.is_number() => return None,
-        List if value.is_array() => return None,
-        _ if value.is_null() => return None,
-        Int => "an int",
-        Number => "a number",
-        List => "a list",
-    };
-    let shown = crate::json::display(value);
-    let shown: String = shown.chars().take(40).collect();
-    Some(format!("option `{key}` must be {what}; `{shown}` counts as absent"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use harn_value::json;
+    use harn_value::{Data as Value, json};
 
     fn of(options: &Value) -> Vec<String> {
-        let more = [("max_iterations", Int)];
+        let more = [("max_iterations", Any)];
         let found = notices(options.as_object().unwrap(), &more, |key| key == "cashe");
         found.into_iter().map(|notice| notice.text).collect()
     }
@@ -213,10 +211,6 @@ mod tests {
                 "unknown option `buget` has no effect (did you mean `budget`?)"
             ]
         );
-        assert_eq!(
-            of(&json!({"temperature": "hot"})),
-            ["option `temperature` must be a number; `hot` counts as absent"]
-        );
     }
 
     #[test]
@@ -224,6 +218,77 @@ mod tests {
         let fine = json!({"temperature": 1, "top_p": 0.5, "seed": null, "stop": [], "max_iterations": 3, "team": "blue",
             "_iteration": 1, "cashe": {}, "tool_format": "native", "provider": 5});
         assert!(of(&fine).is_empty());
+    }
+
+    #[test]
+    fn a_wrong_value_is_named_with_what_fits() {
+        let wrong = |options: Value| {
+            let given = options.as_object().unwrap();
+            let own = check_values(call_options(), given);
+            let found = own.and_then(|()| check_overrides(given, |key| key == "ollama"));
+            found.err().map(|error| error.to_string()).unwrap_or_default()
+        };
+        for (options, told) in [
+            (json!({"temperature": "hot"}), "temperature must be a number from 0 to 2, got string `hot`"),
+            (json!({"temperature": -1}), "temperature must be a number from 0 to 2, got int `-1`"),
+            (json!({"top_p": 2}), "top_p must be a number from 0 to 1, got int `2`"),
+            (json!({"top_k": -1}), "top_k must be an int of at least 0, got int `-1`"),
+            (json!({"top_k": 2.5}), "top_k must be an int of at least 0, got float `2.5`"),
+            (
+                json!({"presence_penalty": 2.1}),
+                "presence_penalty must be a number from -2 to 2, got float `2.1`",
+            ),
+            (json!({"max_tokens": -5}), "max_tokens must be an int of at least 0, got int `-5`"),
+            (json!({"max_tokens": "9"}), "max_tokens must be an int of at least 0, got string `9`"),
+            (json!({"llm_retries": "3"}), "llm_retries must be an int, got string `3`"),
+            (json!({"seed": 1.5}), "seed must be an int, got float `1.5`"),
+            (json!({"stop": "END"}), "stop must be a list of strings, got string `END`"),
+            (json!({"stop": ["a", 1]}), "stop[1] must be a string, got int `1`"),
+            (
+                json!({"fallback_chain": 3}),
+                "fallback_chain must be a string or a list of strings, got int `3`",
+            ),
+            (json!({"prefill": ["{"]}), "prefill must be a string, got list `[{]`"),
+            (json!({"repair": "yes"}), "repair must be a bool or a dict, got string `yes`"),
+            (json!({"reminders": 1}), "reminders must be a bool or a dict, got int `1`"),
+            (
+                json!({"capabilities": true}),
+                "capabilities must be a list of strings or a dict, got bool `true`",
+            ),
+            (json!({"messages": "hi"}), "messages must be a list of messages, got string `hi`"),
+            (
+                json!({"messages": [1]}),
+                "messages[0] must be a message: a dict like {role: \"user\", content: \"...\"}, got int `1`",
+            ),
+            (
+                json!({"messages": [{"content": "a"}, {}]}),
+                "messages[1] must be a message: a dict like {role: \"user\", content: \"...\"}, got dict `{}`",
+            ),
+            (
+                json!({"messages": [{"role": "boss", "content": "a"}]}),
+                "messages[0].role must be one of user, assistant, system, developer, tool, tool_result, function, got string `boss`",
+            ),
+            (
+                json!({"messages": [{"role": "user", "contents": "a"}]}),
+                "messages[0] has no field `contents`; did you mean `content`?",
+            ),
+            (
+                json!({"messages": [{"role": "user", "content": 5}]}),
+                "messages[0].content must be a string or a dict or a list, got int `5`",
+            ),
+            (json!({"ollama": 5}), "ollama must be a dict, got int `5`"),
+            (
+                json!({"ollama": {"num_ctx": 0}}),
+                "ollama.num_ctx must be an int of at least 1 or a string, got int `0`",
+            ),
+            (json!({"temperature": 2, "top_p": 0.0, "top_k": 0, "max_tokens": 0, "schema_retries": -2}), ""),
+            (
+                json!({"messages": [{"role": "user"}, {"content": "a", "origin": "form"}], "ollama": {"num_ctx": 5}}),
+                "",
+            ),
+        ] {
+            assert_eq!(wrong(options), told);
+        }
     }
 
     #[test]

@@ -12,8 +12,12 @@ pub enum Shape {
     Any,
     /// True or false.
     Bool,
-    /// An int of at least this.
+    /// Only false: it switches off what has no switch of its own.
+    False,
+    /// An int of at least this; `i64::MIN` takes all.
     Int(i64),
+    /// An int or a float from here to there, both included; infinity is no end.
+    Number(f64, f64),
     /// A string; a blank one counts as absent.
     Str,
     /// A string that is not blank.
@@ -32,9 +36,16 @@ pub enum Shape {
     Map(&'static Shape),
     /// One of these.
     Either(&'static [Shape]),
+    /// A message of a conversation.
+    Message,
 }
 
-use Shape::{Any, Bool, Closure, Dict, Either, Int, List, Map, Names, Str, Text, Word};
+use Shape::{
+    Any, Bool, Closure, Dict, Either, False, Int, List, Map, Message, Names, Number, Str, Text, Word,
+};
+
+/// Who speaks in a message.
+const ROLES: &[&str] = &["user", "assistant", "system", "developer", "tool", "tool_result", "function"];
 
 /// Levels of side effects, in ascending order.
 pub(crate) const SIDE_EFFECT_LEVELS: &[&str] =
@@ -78,13 +89,21 @@ impl Shape {
         match self {
             Any => "any value".to_owned(),
             Bool => "a bool".to_owned(),
+            False => "false".to_owned(),
+            Int(i64::MIN) => "an int".to_owned(),
             Int(least) => format!("an int of at least {least}"),
+            Number(least, most) if most.is_finite() => format!("a number from {least} to {most}"),
+            Number(least, _) if least.is_finite() => format!("a number of at least {least}"),
+            Number(..) => "a number".to_owned(),
             Str => "a string".to_owned(),
             Text => "a string that is not blank".to_owned(),
             Word(words) => format!("one of {}", words.join(", ")),
             Names => "a list of strings".to_owned(),
             Closure => "a closure".to_owned(),
+            List(Str) => "a list of strings".to_owned(),
+            List(Message) => "a list of messages".to_owned(),
             List(_) => "a list".to_owned(),
+            Message => "a message: a dict like {role: \"user\", content: \"...\"}".to_owned(),
             Dict(_) | Map(_) => "a dict".to_owned(),
             Either(shapes) => shapes.iter().map(Shape::words).collect::<Vec<_>>().join(" or "),
         }
@@ -107,6 +126,11 @@ impl Shape {
             Any => Ok(()),
             Bool if value.is_boolean() => Ok(()),
             Bool => wrong(),
+            False if value.as_bool() == Some(false) => Ok(()),
+            False => wrong(),
+            Number(least, most) if value.as_f64().is_some_and(|n| (*least..=*most).contains(&n)) => Ok(()),
+            Number(..) => wrong(),
+            Message => message(place, value).unwrap_or_else(wrong),
             Int(least) if value.as_i64().is_some_and(|n| n >= *least) => Ok(()),
             Int(_) => wrong(),
             Str if value.is_string() => Ok(()),
@@ -153,6 +177,25 @@ impl Shape {
             },
         }
     }
+}
+
+/// Checks a message; nothing for what is no message at all. What else it carries is kept and not looked at.
+fn message(place: &str, value: &Value) -> Option<Result<(), ShapeError>> {
+    let fields = value
+        .as_object()
+        .filter(|fields| ["role", "content", "tool_calls"].iter().any(|name| fields.get(*name).is_some()))?;
+    let role = fields.get("role").map_or(Ok(()), |role| Word(ROLES).check(&format!("{place}.role"), role));
+    Some(role.and_then(|()| match fields.get("content") {
+        Some(content) => Either(&[Str, Map(&Any), List(&Any)]).check(&format!("{place}.content"), content),
+        // An empty message is one that says so; a slip of the name would empty it, too.
+        None => match fields.keys().find(|key| nearest(key, ["content"].into_iter()).is_some()) {
+            Some(key) => {
+                let problem = format!("has no field `{key}`; did you mean `content`?");
+                Err(ShapeError { place: place.to_string(), problem })
+            }
+            None => Ok(()),
+        },
+    }))
 }
 
 fn unknown_field(place: &str, key: &str, fields: &[(&str, Shape)]) -> ShapeError {

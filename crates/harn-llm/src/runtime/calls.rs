@@ -14,7 +14,7 @@ use crate::event::StreamEvent;
 use crate::experiment::Experiment;
 use crate::json::{Object, present, str_at};
 use crate::message::{Message, Role};
-use crate::options::Validation;
+use crate::options::{Validation, call_options, check_values};
 use crate::response::Response;
 use crate::structured::rounds::{Rounds, Verdict, failure_message};
 use crate::transcript::{CallRecord, assistant_message, of_call, search_events};
@@ -269,11 +269,20 @@ impl LlmRuntime {
         options: &Value,
     ) -> Value {
         let mut options = options.clone();
+        let given = options.as_object().map_or(Ok(()), |given| check_values(call_options(), given));
+        if let Err(error) = given {
+            return failed_envelope(&CallError::Option(error.to_string()), "", "");
+        }
         let repair = match options.as_object_mut().and_then(|o| o.shift_remove("repair")) {
             Some(Value::Bool(true)) => Some(Object::new()),
             Some(Value::Object(o)) if o.get("enabled") != Some(&Value::Bool(false)) => Some(o),
             _ => None,
         };
+        // What the second call is given is known to be right before the first one is paid for.
+        let overrides = repair.as_ref().map_or(Ok(()), |given| check_values(call_options(), given));
+        if let Err(error) = overrides {
+            return failed_envelope(&CallError::Option(format!("repair: {error}")), "", "");
+        }
         let call = match structured_call("llm_call_structured_result", prompt, schema, &options) {
             Ok(call) => call,
             Err(error) => return failed_envelope(&error, "", ""),
@@ -374,6 +383,7 @@ fn structured_call(
         }
     };
     let mut o = options.as_object().cloned().unwrap_or_default();
+    check_values(call_options(), &o).map_err(|error| CallError::Option(error.to_string()))?;
     let retries = o.shift_remove("retries");
     if !o.contains_key("output_format") {
         o.insert("output_format".into(), json!({"kind": "json_schema", "schema": schema, "strict": true}));
@@ -384,7 +394,7 @@ fn structured_call(
         ("json_schema", schema.clone()),
         ("response_format", "json".into()),
         ("output_validation", "error".into()),
-        ("schema_retries", retries.filter(Value::is_i64).unwrap_or(3.into())),
+        ("schema_retries", retries.filter(|n| !n.is_null()).unwrap_or(3.into())),
     ];
     for (key, value) in defaults {
         o.entry(key).or_insert(value);

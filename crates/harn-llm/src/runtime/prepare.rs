@@ -13,7 +13,8 @@ use crate::error::{CallError, OptionError};
 use crate::json::{Object, str_at};
 use crate::message::{Message, Role};
 use crate::options::{
-    CallOptions, Expected, OutputKind, TOOL_FORMAT, Thinking, ToolFormat, notices, request_messages,
+    CallOptions, Expected, OutputKind, TOOL_FORMAT, Thinking, ToolFormat, check_overrides, notices,
+    request_messages,
 };
 use crate::request::{MAX_RESPONSE_BYTES, OllamaSettings, OutputChannel, OutputPlan, Request, Route};
 use crate::structured::schema::is_strict;
@@ -66,6 +67,10 @@ impl LlmRuntime {
     }
 
     fn prepare_options(&self, call: &Call, options: CallOptions) -> Result<Prepared, CallError> {
+        if let Some(given) = options.raw.as_object() {
+            check_overrides(given, |key| self.config().provider(key).is_some())
+                .map_err(|e| OptionError::new(e.to_string()))?;
+        }
         let (choice, routing) = self.choose(&options)?;
         let scripted = self.mock_is_active();
         // A rehearsal forms requests as for their real models, whoever answers them.
@@ -75,7 +80,7 @@ impl LlmRuntime {
         // Image errors belong to the options, also when a mock would not look at them.
         let mut messages = match &call.messages {
             Some(messages) => messages.clone(),
-            None => Conversation::from_json(&request_messages(&options, &call.prompt))?,
+            None => Conversation::from_json(&request_messages(&options, &call.prompt)?)?,
         };
         let mut route = self.route(&choice, caps, &options, mocked)?;
         // Found wrong before anything is sent, like every other option.

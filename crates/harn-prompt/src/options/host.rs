@@ -24,6 +24,14 @@ pub fn any(options: &Map<String, Value>) -> bool {
         .any(|(name, _)| !matches!(options.get(*name), None | Some(Value::Null | Value::Bool(false))))
 }
 
+/// Checks the host options.
+///
+/// # Errors
+/// One of them is no text and holds none.
+pub fn check(options: &Map<String, Value>) -> Result<(), OptionError> {
+    declare(options, &mut Vec::new())
+}
+
 /// Appends the fragments of all host options.
 pub(super) fn declare(options: &Map<String, Value>, list: &mut Vec<Fragment>) -> Result<(), OptionError> {
     for (name, bucket) in HOST_OPTIONS {
