@@ -96,6 +96,8 @@ codes! {
         "Write `ln(x)`, `log10(x)` or `log2(x)` for a logarithm, `log(\"${x}\")` to write the number.";
     BIG_NUMBER = "W0115", "JSON in the text of a program has a whole number beyond 64 bits: it becomes a float, which has 15 to 17 digits.",
         "Write `json_parse(text, {big_numbers: \"string\"})` to keep its digits, or `\"error\"` to refuse it.";
+    HIDDEN_DIVISION = "W0116", "A number behind `//` where a value ends: in other languages that divides, here a comment begins.",
+        "Write `/`, which divides ints without rest; a comment of words is no division.";
     UNRESOLVED_IMPORT = "P0100", "An import names a file, package or `std/` module that does not exist.",
         "Write the path from the folder of the file, without or with `.harn`; `std/NAME` for an embedded module.";
     TEMPLATE_PATH = "P0101", "A template path is malformed, or its `@` alias is not defined.",

@@ -196,6 +196,11 @@ pub const EXAMPLES: &[Example] = &[
         "println(json_parse(\"12345678901234567890\"))\n",
         "println(json_parse(\"12345678901234567890\", {big_numbers: \"string\"}))\n",
     ),
+    program(
+        "W0116",
+        "let n = 9\nlet half = n // 2\nprintln(half)\n",
+        "let n = 9\nlet half = n / 2\nprintln(half)\n",
+    ),
     with(
         "P0100",
         "import { twice } from \"numbrs\"\n\nprintln(twice(2))\n",

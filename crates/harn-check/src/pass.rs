@@ -90,6 +90,8 @@ pub(crate) struct Pass<'a> {
     pub(crate) arguments: Vec<(&'a str, Diagnostic)>,
     /// Findings about calls of builtins, by name: a file that is imported may declare a function of that name.
     pub(crate) wrong_calls: Vec<(String, Diagnostic)>,
+    /// Where types stand that do not exist, and are told with the value that does not fit them.
+    pub(crate) misnamed: FxHashSet<u32>,
     /// More than zero inside pipelines whose parent is not at hand: its names are visible there.
     pub(crate) opaque: u32,
     /// What editors are told of types, when they ask.
@@ -119,6 +121,7 @@ impl<'a> Pass<'a> {
             unknown: Vec::new(),
             arguments: Vec::new(),
             wrong_calls: Vec::new(),
+            misnamed: FxHashSet::default(),
             opaque: 0,
             told: None,
             out: Vec::new(),

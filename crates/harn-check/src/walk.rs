@@ -6,7 +6,9 @@ use harn_syntax::{Diagnostic, Severity};
 use crate::checks::{
     annotation, argument, assign_to_let, attribute, call_target, coverage, deprecated, enum_variant,
 };
-use crate::checks::{exhaustive, generic, not_executed, operator, stream_emit, stream_result, struct_field};
+use crate::checks::{
+    exhaustive, generic, hidden_division, not_executed, operator, stream_emit, stream_result, struct_field,
+};
 use crate::checks::{struct_literal, type_name, unreachable, wrong_call};
 use crate::imports::Imports;
 use crate::pass::Pass;
@@ -40,6 +42,7 @@ impl<'a> Pass<'a> {
 
     fn finish(mut self) -> Vec<Diagnostic> {
         call_target::settle(&mut self);
+        hidden_division::check(&mut self);
         let wrong = std::mem::take(&mut self.wrong_calls);
         if !wrong.is_empty() {
             // Without its imports nobody can tell what a name of this file stands for.
@@ -54,7 +57,9 @@ impl<'a> Pass<'a> {
         let overridden = std::mem::take(&mut self.overridden);
         let counts = std::mem::take(&mut self.arguments);
         self.out.extend(counts.into_iter().filter(|(name, _)| !overridden.contains(name)).map(|(_, d)| d));
-        self.out.extend(type_name::check(self.typing));
+        let told_already = |d: &Diagnostic| d.span.is_some_and(|span| self.misnamed.contains(&span.start));
+        let names = type_name::check(self.typing);
+        self.out.extend(names.into_iter().filter(|d| !told_already(d)));
         let place = |d: &Diagnostic| d.span.map_or(0, |span| span.start);
         self.out.sort_by_key(|d| (place(d), d.severity != Severity::Error));
         self.out

@@ -63,7 +63,13 @@ fn declared<'a>(pass: &mut Pass<'a>, name: &'a Ident, written: &'a TypeExpr, val
             _ => String::new(),
         };
         let message = format!("'{}' declared as {text}, but assigned {got}{detail}", name.name);
-        pass.report(Diagnostic::error(message).with_code(DECLARED_TYPE).at(value.span));
+        let mut found = Diagnostic::error(message).with_code(DECLARED_TYPE).at(value.span);
+        if let Some(misnamed) = type_name::misnamed(&pass.typing, written) {
+            // One mistake: the name of the type.
+            pass.misnamed.insert(written.span.start);
+            found.help = Some(misnamed);
+        }
+        pass.report(found);
     }
     pass.known.insert(name.span.start, Known { ty, written: Some(text), is_open: false });
 }

@@ -3,7 +3,7 @@
 //! A name may come from an import. So what no scope knows is collected, and settled at the end of the walk: only then,
 //! and only if something is left, imported files are read. When one of them cannot be read, nothing is reported.
 
-use harn_syntax::habits::{instead_of, name_advice, undefined};
+use harn_syntax::habits::{instead_of, name_advice, of_a_shell, undefined};
 use harn_syntax::{Diagnostic, Span};
 
 use crate::codes::{CALL_TARGET, UNKNOWN_STRUCT, UNKNOWN_VARIABLE};
@@ -99,8 +99,8 @@ pub(crate) fn settle(pass: &mut Pass<'_>) {
                 let mut diagnostic = Diagnostic::warning(format!("Undefined variable: {name}{hint}"))
                     .with_code(UNKNOWN_VARIABLE)
                     .at(span);
-                diagnostic.help =
-                    undefined(name, pass.source.text.get(span.end as usize..).unwrap_or_default());
+                let behind = pass.source.text.get(span.end as usize..).unwrap_or_default();
+                diagnostic.help = of_a_shell(pass.source.text, span).or_else(|| undefined(name, behind));
                 match near {
                     Some(near) => diagnostic.with_fix(format!("write `{near}`"), vec![(span, near)]),
                     None => diagnostic,

@@ -10,6 +10,7 @@ pub(crate) mod deprecated;
 pub(crate) mod enum_variant;
 pub(crate) mod exhaustive;
 pub(crate) mod generic;
+pub(crate) mod hidden_division;
 pub(crate) mod not_executed;
 pub(crate) mod operator;
 pub(crate) mod stream_emit;

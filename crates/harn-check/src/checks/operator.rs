@@ -13,7 +13,7 @@ const KNOWN: [&str; 7] = ["bool", "dict", "float", "int", "list", "nil", "string
 /// Looks at `a + b` and its kin.
 pub(crate) fn check<'a>(pass: &mut Pass<'a>, expr: &'a Expr) {
     let ExprKind::Binary { op, lhs, rhs, .. } = &expr.kind else { return };
-    if matches!(op, BinaryOp::Lt | BinaryOp::Gt | BinaryOp::Le | BinaryOp::Ge) {
+    if is_order(*op) {
         return compared(pass, expr, *op, lhs, rhs);
     }
     if !matches!(
@@ -68,9 +68,24 @@ fn interpolated(source: &str, lhs: &Expr, rhs: &Expr) -> Option<String> {
     Some(if text_first { format!("\"{text}${{{other}}}\"") } else { format!("\"${{{other}}}{text}\"") })
 }
 
+fn is_order(op: BinaryOp) -> bool {
+    matches!(op, BinaryOp::Lt | BinaryOp::Gt | BinaryOp::Le | BinaryOp::Ge)
+}
+
 /// Looks at `a < b` and its kin.
 fn compared<'a>(pass: &mut Pass<'a>, expr: &'a Expr, op: BinaryOp, lhs: &'a Expr, rhs: &'a Expr) {
     let (left, right) = (pass.infer(lhs), pass.infer(rhs));
+    // `1 < n < 5` asks whether a bool is less than 5.
+    if let ExprKind::Binary { op: inner, rhs: middle, .. } = &lhs.kind
+        && is_order(*inner)
+    {
+        let slice = |expr: &Expr| expr.span.slice(pass.source.text);
+        let (op, got) = (op.symbol(), right.plain().unwrap_or("any"));
+        let message = format!("Comparison '{op}' may not be meaningful for types bool and {got}");
+        let help = format!("both are asked: `{} && {} {op} {}`", slice(lhs), slice(middle), slice(rhs));
+        return pass
+            .report(Diagnostic::warning(message).with_code(COMPARED_TYPES).at(expr.span).with_help(help));
+    }
     let (Some(a), Some(b)) = (left.plain(), right.plain()) else { return };
     if !KNOWN.contains(&a) || !KNOWN.contains(&b) {
         return;

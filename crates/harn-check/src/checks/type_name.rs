@@ -21,6 +21,13 @@ pub(crate) fn check(typing: Typing<'_>) -> Vec<Diagnostic> {
     missing.into_iter().take(MAX_SUGGESTIONS).filter_map(|name| told(&typing, name)).collect()
 }
 
+/// What is to be said of a type that is a name alone and does not exist.
+pub(crate) fn misnamed(typing: &Typing<'_>, ty: &TypeExpr) -> Option<String> {
+    let TypeKind::Named { name, .. } = &ty.kind else { return None };
+    let is_missing = matches!(typing.name(&name.name), TypeName::Opaque);
+    is_missing.then(|| told(typing, name)).flatten().map(|found| found.message)
+}
+
 fn told(typing: &Typing<'_>, name: &Ident) -> Option<Diagnostic> {
     let near = type_instead_of(&name.name).or_else(|| nearest(&name.name, &typing.names()))?;
     let message = format!("there is no type `{}`; did you mean `{near}`?", name.name);

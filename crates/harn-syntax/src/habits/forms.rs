@@ -548,8 +548,8 @@ pub(super) const FORMS: Table = &[
     ),
     // Calls.
     (
-        r#"^(\s*)(?:print|println|echo|puts|printf|say|cout\s*<<)\s+(.+?)\s*;?\s*\)?\s*$"#,
-        By("${1}println($2)"),
+        r#"^(\s*)(?:print|println|echo|puts|printf|say|cout\s*<<)\s+(.+?)\s*;?\s*$"#,
+        With(called),
         "the arguments of a call stand in parentheses",
     ),
     (
@@ -618,6 +618,15 @@ fn without_layout(value: &str) -> String {
         Some(digits) => format!("fixed({value}, {digits})"),
         None => value.to_owned(),
     }
+}
+
+/// `print x`, also where a `)` is left behind it.
+fn called(found: &Captures<'_>) -> String {
+    let part = |number: usize| found.get(number).map_or("", |group| group.as_str());
+    let value = part(2);
+    let open = value.matches('(').count() < value.matches(')').count();
+    let value = if open { value.strip_suffix(')').unwrap_or(value) } else { value };
+    format!("{}println({value})", part(1))
 }
 
 /// `if let Some(x) = f() {` with the name in front.

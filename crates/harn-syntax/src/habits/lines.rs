@@ -8,10 +8,10 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::form::{Mend, Table};
-use super::{forms, libraries, shell, special};
+use super::{forms, libraries, shell, special, statements};
 
 /// The tables, in the order in which they are asked.
-const TABLES: [Table; 3] = [special::FORMS, shell::FORMS, forms::FORMS];
+const TABLES: [Table; 4] = [statements::FORMS, special::FORMS, shell::FORMS, forms::FORMS];
 
 /// One form of another language.
 struct Form {

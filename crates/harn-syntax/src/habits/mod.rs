@@ -4,7 +4,7 @@
 //! parse, or a name was not found, what stands there tells what its writer had in mind:
 //!
 //! - `lines`: forms of a whole line (`for i, x in xs:`), answered with the line as it should be; the tables are
-//!   `forms`, `special` (of single languages) and `shell`, of rows as in `form`;
+//!   `forms`, `special` and `statements` (of single languages) and `shell`, of rows as in `form`;
 //! - `words`: single words and signs (`elif`, `i++`, quotes of other kinds);
 //! - `names`: names that other languages define (`null`, `str`, `open`);
 //! - `libraries`: functions, methods and types of their libraries (`Math.max`, `xs.append`, `i32`).
@@ -16,6 +16,7 @@ mod lines;
 mod names;
 mod shell;
 mod special;
+mod statements;
 mod words;
 
 pub(crate) use words::character;
@@ -37,7 +38,18 @@ pub(crate) fn advice(source: &str, span: Span) -> Option<String> {
     let end = source[at..].find('\n').map_or(source.len(), |end| at + end);
     let line = source[start..end].trim_end_matches('\r');
     let by_line = (line.len() <= MAX_LINE).then(|| lines::advice(line, at - start)).flatten();
-    by_line.or_else(|| words::advice(source, span).map(str::to_owned))
+    by_line
+        .or_else(|| words::advice(source, span).map(str::to_owned))
+        .or_else(|| words::misspelt(line.get(..at - start)?, at - start < line.len()))
+        .or_else(|| words::command(line))
+}
+
+/// Returns advice for the line around `span`, where a name is not defined, when only a shell would take such a line.
+pub fn of_a_shell(source: &str, span: Span) -> Option<String> {
+    let at = span.start as usize;
+    let start = source[..at].rfind('\n').map_or(0, |end| end + 1);
+    let line = source[start..].lines().next()?.trim();
+    shell::line(line)
 }
 
 /// Returns the way out of the call of a method that values of `type_name` do not have; `names` are those that they have,

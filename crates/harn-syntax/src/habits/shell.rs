@@ -49,6 +49,11 @@ pub(super) const FORMS: Table = &[
         By("for $1 in (read_stdin() ?? \"\").lines() {"),
         "the lines of a text are `text.lines()`; the input is `read_stdin()`, a file `read_file(path)`",
     ),
+    (
+        r"^(\s*)(if|while|until)\s+(!?)\s*([a-z][\w./-]*(?:\s+[\w./=-]+)*)\s*;\s*(?:then|do)\b.*$",
+        With(command_as_condition),
+        "whether a command came to a good end is told by `success`",
+    ),
     (r"\bcase\s+\$?(\w+)\s+in\s*$", By("match $1 {"), "write `match value { pattern -> { ... } }`"),
     (
         r"(\{\s*|;\s*)echo\s+([^\x22$;{}|>&]+?)\s*(?:;\s*)?(\})",
@@ -205,8 +210,37 @@ pub(super) const FORMS: Table = &[
     ),
 ];
 
+/// Lines that can be read as Harn, but mean something to a shell alone: `set -x`, `make > log.txt`.
+pub(super) fn line(line: &str) -> Option<String> {
+    let is_word = |word: &str| word.chars().all(|c| c.is_ascii_alphanumeric() || "_./-".contains(c));
+    let words: Vec<&str> = line.split_whitespace().collect();
+    match words[..] {
+        ["set", flags] if flags.starts_with(['-', '+']) => {
+            Some("nothing is to be set: an error that nobody catches ends the program".to_owned())
+        }
+        [command, ">", file] if is_word(command) && is_word(file) && file.contains('.') => Some(format!(
+            "a file is written with `write_file`: `write_file(\"{file}\", shell(\"{command}\").stdout)`"
+        )),
+        [first, sign @ ("&&" | "||"), second] if is_word(first) && is_word(second) => {
+            let not = if sign == "&&" { "" } else { "!" };
+            Some(format!(
+                "whether a command came to a good end is told by `success`: `if {not}shell(\"{first}\").success {{ shell(\"{second}\") }}`"
+            ))
+        }
+        _ => None,
+    }
+}
+
 fn part<'a>(found: &Captures<'a>, number: usize) -> &'a str {
     found.get(number).map_or("", |group| group.as_str())
+}
+
+/// `if ! cmd; then`.
+fn command_as_condition(found: &Captures<'_>) -> String {
+    let not = (part(found, 2) == "until") != (part(found, 3) == "!");
+    let word = if part(found, 2) == "if" { "if" } else { "while" };
+    let sign = if not { "!" } else { "" };
+    format!("{}{word} {sign}shell(\"{}\").success {{", part(found, 1), part(found, 4))
 }
 
 /// A word of a shell as a value: `$x` and `"$x"` are names, the rest is text.

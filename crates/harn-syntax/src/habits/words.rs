@@ -1,6 +1,7 @@
 //! Single words and signs.
 
 use crate::Span;
+use crate::token::TokenKind;
 
 /// Words that stand where the parser failed or directly before it, and the advice for each.
 const WORDS: &[(&str, &str)] = &[
@@ -54,6 +55,78 @@ pub(crate) fn advice(source: &str, span: Span) -> Option<&'static str> {
         SIGNS.iter().find(fits).map(|(_, _, advice)| *advice)
     };
     word(word_at).or_else(|| word(word_before)).or_else(sign)
+}
+
+/// The words that statements begin with.
+const BEGINNINGS: [&str; 28] = [
+    "break",
+    "catch",
+    "continue",
+    "deadline",
+    "defer",
+    "else",
+    "emit",
+    "enum",
+    "finally",
+    "for",
+    "guard",
+    "if",
+    "impl",
+    "import",
+    "interface",
+    "let",
+    "match",
+    "parallel",
+    "pipeline",
+    "retry",
+    "return",
+    "select",
+    "skill",
+    "spawn",
+    "struct",
+    "throw",
+    "while",
+    "yield",
+];
+
+/// Returns the word of the language that was meant at the begin of a line, where the parser failed directly behind it.
+pub(crate) fn misspelt(before: &str, goes_on: bool) -> Option<String> {
+    let word = before.trim();
+    if !goes_on
+        || word.len() < 3
+        || !word.chars().all(|c| c.is_ascii_lowercase())
+        || BEGINNINGS.contains(&word)
+    {
+        return None;
+    }
+    let letters = |text: &str| {
+        let mut letters: Vec<char> = text.chars().collect();
+        letters.sort_unstable();
+        letters
+    };
+    // A letter too many, too few or another one; or all of them in another order.
+    let is_slip = |meant: &&&str| {
+        meant.starts_with(&word[..1])
+            && (crate::suggest::distance(word, meant) == 1 || letters(word) == letters(meant))
+    };
+    BEGINNINGS.iter().find(is_slip).map(|meant| format!("did you mean `{meant}`?"))
+}
+
+/// Returns advice for a line of bare words, as a shell takes them.
+pub(crate) fn command(line: &str) -> Option<String> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let (first, rest) = words.split_first()?;
+    let is_name = first.starts_with(|c: char| c.is_ascii_lowercase())
+        && first.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
+        && !TokenKind::is_keyword_text(first);
+    let are_words =
+        rest.iter().all(|word| word.chars().all(|c| c.is_ascii_alphanumeric() || "_-./:@=,+%~".contains(c)));
+    (is_name && are_words && !rest.is_empty()).then(|| {
+        let line = words.join(" ");
+        format!(
+            "a function is called with parentheses; a command of the system is run with `shell(\"{line}\")`"
+        )
+    })
 }
 
 /// Returns what to write instead of a character that no token begins with.
