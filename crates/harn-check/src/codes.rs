@@ -88,8 +88,8 @@ codes! {
         "Annotate the variable with its type, or use `schema_expect` or `schema_is`.";
     CONSTRAINT_METHOD = "W0111", "A method that the interface in the `where` clause of the function does not have.",
         "Call a method of the interface, or add this one to it.";
-    OPTION_SLIP = "W0112", "An option of a model call or a loop that has no effect: its name is close to a known one, or its value is of another type.",
-        "Write the name or the type that the message names; `harn explain llm_call` and `harn explain agent_loop` list all options.";
+    OPTION_SLIP = "W0112", "An option of a model call or a loop that has no effect: its name is close to a known one.",
+        "Write the name that the message names; `harn explain llm_call` and `harn explain agent_loop` list all options.";
     TYPE_NAME = "W0113", "A type that does not exist, whose name is close to one that does. Such a type only equals itself.",
         "Write the name that the message names, or declare the type.";
     LOGARITHM = "W0114", "`log` of a float, which it writes as a line: in other languages that is the natural logarithm.",

@@ -6,6 +6,7 @@ use harn_syntax::ast::{
     TypeExpr, TypeKind,
 };
 
+use crate::checks::type_name;
 use crate::checks::unreachable::block_exits;
 use crate::codes::{DECLARED_TYPE, RESULT_TYPE};
 use crate::infer::binary;
