@@ -65,10 +65,10 @@ fn declared<'a>(pass: &mut Pass<'a>, name: &'a Ident, written: &'a TypeExpr, val
         };
         let message = format!("'{}' declared as {text}, but assigned {got}{detail}", name.name);
         let mut found = Diagnostic::error(message).with_code(DECLARED_TYPE).at(value.span);
-        if let Some(misnamed) = type_name::misnamed(&pass.typing, written) {
-            // One mistake: the name of the type.
-            pass.misnamed.insert(written.span.start);
-            found.help = Some(misnamed);
+        // One mistake: the name of the type.
+        for (at, told) in type_name::misnamed(&pass.typing, written) {
+            pass.misnamed.insert(at);
+            found.help = Some(told);
         }
         pass.report(found);
     }

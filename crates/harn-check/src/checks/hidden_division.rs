@@ -16,7 +16,7 @@ pub(crate) fn check(pass: &mut Pass<'_>) {
     for comment in pass.source.tree.comments.iter().filter(|comment| comment.kind == CommentKind::Line) {
         let start = comment.span.start as usize;
         let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
-        let code = text[line_start..start].trim();
+        let code = text[line_start..start].rsplit(['{', ';']).next().unwrap_or_default().trim();
         let Some(divisor) = text[start..comment.span.end as usize].strip_prefix("//").map(str::trim) else {
             continue;
         };

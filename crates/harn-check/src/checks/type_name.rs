@@ -21,11 +21,12 @@ pub(crate) fn check(typing: Typing<'_>) -> Vec<Diagnostic> {
     missing.into_iter().take(MAX_SUGGESTIONS).filter_map(|name| told(&typing, name)).collect()
 }
 
-/// What is to be said of a type that is a name alone and does not exist.
-pub(crate) fn misnamed(typing: &Typing<'_>, ty: &TypeExpr) -> Option<String> {
-    let TypeKind::Named { name, .. } = &ty.kind else { return None };
-    let is_missing = matches!(typing.name(&name.name), TypeName::Opaque);
-    is_missing.then(|| told(typing, name)).flatten().map(|found| found.message)
+/// The names in a type that do not exist, with their place and what is to be said.
+pub(crate) fn misnamed(typing: &Typing<'_>, ty: &TypeExpr) -> Vec<(u32, String)> {
+    let mut names = Names { typing: *typing, missing: Vec::new() };
+    names.ty(ty);
+    let told = |name: &&Ident| Some((name.span.start, told(typing, name)?.message));
+    names.missing.iter().filter_map(told).collect()
 }
 
 fn told(typing: &Typing<'_>, name: &Ident) -> Option<Diagnostic> {

@@ -317,6 +317,8 @@ impl<'a> Rules<'a> {
             ExprKind::Name(name) if !self.uses.bound.contains_key(name.as_str()) => {
                 Some(format!("to call a function, write `{name}()`"))
             }
+            // The way of Python to describe what follows.
+            ExprKind::Str(_) => Some("a comment begins with `//`".to_owned()),
             _ => None,
         };
         self.report(UNUSED_RESULT, value.span, message).help = target;

@@ -341,7 +341,7 @@ pub(super) const FORMS: Table = &[
         "a variable is declared with `let`, or `var` if it changes, and assigned with `=`",
     ),
     (
-        r"^(\s*)(\w+)\s*:\s*([\w\[\]<>]+)\s*=\s*(.+)$",
+        r"^(\s*)(\w+)\s*:\s*([\w\[\]<>, |]+?)\s*=\s*(.+)$",
         By("${1}let $2: $3 = $4"),
         "a variable is declared with `let`, or `var` if it changes",
     ),

@@ -9,6 +9,57 @@ use super::form::{
 
 /// The table: pattern, replacement, and what to say.
 pub(super) const FORMS: Table = &[
+    (
+        r"^(\s*)(if|while|for|match|guard|\}\s*else\s+if)\b([^{\x22]*?[\w)\]])\s*//\s*([\w(][^{]*\{.*)$",
+        By("$1$2$3 / $4"),
+        "`//` begins a comment, and what it hides is missing; ints divide without rest by `/`",
+    ),
+    // Variables.
+    (
+        r"^(\s*)(?:let|var|const)\s+(\w+)!?\s*(?::[^=;]*)?;?\s*$",
+        By("${1}var $2 = nil"),
+        "a variable begins with a value",
+    ),
+    (
+        r"=\s*<\w+>\s*(\w)",
+        By("= $1"),
+        "a value is used as what it is, or converted by `to_int`, `to_float`, `to_string`",
+    ),
+    (r"\b(\d+)n\b", By("$1"), "ints have 64 bits, and no letter behind them"),
+    (
+        r"((?:[=(:,]|\breturn)\s*)\{\s*(\w+(?:\s*,\s*\w+)+)\s*,?\s*\}",
+        With(entries),
+        "an entry of a dict is written `key: value`",
+    ),
+    // Functions and modules.
+    (
+        r"\bfunction\s*\*\s*(\w+)\s*(\([^()]*\))\s*\{",
+        By("gen fn $1$2 {"),
+        "a function that gives value after value is a `gen fn`; it gives them with `emit`",
+    ),
+    (
+        r"\b(?:func|fun|function|def)\s+(\w+)\s*(<[^<>()]*>)\s*\(",
+        By("fn $1$2("),
+        "a function is declared with `fn`",
+    ),
+    (r"(\bimport\s*\{[^{}]*?\b\w+)\s+as\s+\w+", By("$1"), "what a file exports is used by its own names"),
+    (r"\bimport\s+(\w+)\s*,\s*\{\s*([^{}]*?)\s*\}", By("import { $1, $2 }"), "names are imported in braces"),
+    (r"\bfor\s+await\s*\(", By("for ("), "every function may wait"),
+    (
+        r"^\s*(?:abstract|sealed|data)\s+class\b.*",
+        Mend::None,
+        "records are declared with `struct Name { ... }`, what types have in common with `interface Name { ... }`",
+    ),
+    (
+        r"^\s*(?:namespace|module)\s+\w+.*",
+        Mend::None,
+        "a file is a module by itself: no line names it, and `pub` marks what others may import",
+    ),
+    (
+        r"^\s*@(?:staticmethod|classmethod|property|dataclass|abstractmethod|override|Override|lru_cache|cache|contextmanager)\b.*",
+        Mend::None,
+        "there are no decorators: methods stand in `impl Name { ... }`, records are `struct Name { ... }`",
+    ),
     // Python.
     (r"^(\s*)'''(.*?)'''\s*$", By("${1}// $2"), "a description is a comment above what it describes"),
     (
@@ -190,7 +241,7 @@ pub(super) const FORMS: Table = &[
         "a list is written in brackets, and grows by itself",
     ),
     (
-        r"^\s*(?:const|var|import|type)\s*\(.*",
+        r"^\s*(?:(?:const|var|import)\s*\(.*|type\s*\(\s*)$",
         Mend::None,
         "declarations stand one by one, each on a line: `let a = 1`, `import \"std/json\"`",
     ),
@@ -399,6 +450,13 @@ fn one_of_types(found: &Captures<'_>) -> String {
 fn whole_file_written(found: &Captures<'_>) -> String {
     let text = Some(part(found, 3)).filter(|text| !text.is_empty()).unwrap_or("text");
     format!("{}write_file({}, {text})", part(found, 1), part(found, 2))
+}
+
+/// `{a, b}` with the names of the entries.
+fn entries(found: &Captures<'_>) -> String {
+    let entries: Vec<String> =
+        part(found, 2).split(',').map(str::trim).map(|name| format!("{name}: {name}")).collect();
+    format!("{}{{{}}}", part(found, 1), entries.join(", "))
 }
 
 /// `P {x: 1, ..p}`.

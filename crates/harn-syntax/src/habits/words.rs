@@ -120,7 +120,7 @@ pub(crate) fn command(line: &str) -> Option<String> {
         && first.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
         && !TokenKind::is_keyword_text(first);
     let are_words =
-        rest.iter().all(|word| word.chars().all(|c| c.is_ascii_alphanumeric() || "_-./:@=,+%~".contains(c)));
+        rest.iter().all(|word| word.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c)));
     (is_name && are_words && !rest.is_empty()).then(|| {
         let line = words.join(" ");
         format!(
