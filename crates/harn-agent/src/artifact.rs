@@ -147,7 +147,7 @@ pub fn check_policy(policy: &Json) -> Result<(), String> {
         let fits = match key.as_str() {
             "max_artifacts" | "max_tokens" | "reserve_tokens" => value.as_u64().is_some(),
             "prefer_recent" | "prefer_fresh" => value.is_boolean(),
-            "render" => value.is_string(),
+            "render" => value == "json" || value == "text",
             _ => value.as_array().is_some_and(|list| list.iter().all(Json::is_string)),
         };
         if !POLICY_KEYS.contains(&key.as_str()) {

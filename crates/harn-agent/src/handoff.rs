@@ -111,7 +111,15 @@ pub fn handoff(input: &Json, now: &str, ids: &dyn Fn() -> String) -> Result<Json
     for key in LISTS {
         out[key] = match &fields[key] {
             Json::Null => json!([]),
-            Json::Array(items) if key == "evidence_refs" => items.iter().map(evidence).collect(),
+            Json::Array(items) if key == "evidence_refs" => {
+                if let Some(other) = items.iter().find(|item| !item.is_string() && !item.is_object()) {
+                    let word = other.type_name();
+                    return Err(format!(
+                        "handoff parse error: evidence_refs must hold ids and dicts, got {word}"
+                    ));
+                }
+                items.iter().map(evidence).collect()
+            }
             list @ Json::Array(_) => list.clone(),
             one @ Json::String(_) if key != "evidence_refs" => json!([one]),
             other => {
@@ -124,8 +132,13 @@ pub fn handoff(input: &Json, now: &str, ids: &dyn Fn() -> String) -> Result<Json
     out["deadline_checkback"] = parts(fields, "deadline_checkback", &["deadline", "checkback_at"])?;
     out["confidence"] = confidence;
     out["created_at"] = fields["created_at"].as_str().unwrap_or(now).into();
-    out["metadata"] =
-        fields["metadata"].as_object().map_or_else(|| json!({}), |map| Json::Object(map.clone()));
+    out["metadata"] = match &fields["metadata"] {
+        Json::Null => json!({}),
+        map @ Json::Object(_) => map.clone(),
+        other => {
+            return Err(format!("handoff parse error: metadata must be a dict, got {}", other.type_name()));
+        }
+    };
     Ok(out)
 }
 
@@ -140,6 +153,14 @@ fn evidence(item: &Json) -> Json {
 fn parts(fields: &Json, key: &str, names: &[&str]) -> Result<Json, String> {
     match &fields[key] {
         Json::Null => Ok(Json::Null),
+        Json::Object(map) if map.keys().any(|key| !names.contains(&key.as_str())) => {
+            Err(format!("handoff parse error: {key} takes {}, and nothing else", names.join(", ")))
+        }
+        Json::Object(map)
+            if key == "budget_remaining" && map.values().any(|n| !n.is_null() && !n.is_number()) =>
+        {
+            Err(format!("handoff parse error: {key} must hold numbers"))
+        }
         Json::Object(map) => Ok(Json::Object(
             names
                 .iter()

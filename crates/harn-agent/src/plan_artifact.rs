@@ -38,7 +38,7 @@ pub fn plan(input: &Json) -> Result<Json, String> {
         "assumptions": texts(fields, "assumptions")?,
         "open_questions": texts(fields, "open_questions")?,
         "verification_commands": texts(fields, verification)?,
-        "approval": approval(fields.get("approval")),
+        "approval": approval(fields.get("approval"))?,
     });
     let known = text(&["id"]).filter(|id| !id.is_empty());
     out["id"] = known.unwrap_or_else(|| identity(&out)).into();
@@ -106,18 +106,22 @@ pub fn status(word: &str) -> &'static str {
     }
 }
 
-fn approval(given: Option<&Json>) -> Json {
+fn approval(given: Option<&Json>) -> Result<Json, String> {
     let mut out = match given {
         Some(Json::Object(map)) => map.clone(),
-        Some(Json::String(state)) => Map::from_iter([("state".to_owned(), state.as_str().into())]),
-        _ => Map::new(),
+        Some(state @ Json::String(_)) => Map::from_iter([("state".to_owned(), state.clone())]),
+        None | Some(Json::Null) => Map::new(),
+        Some(other) => return Err(format!("approval must be a state or a dict, got {}", other.type_name())),
     };
-    let state = match out.get("state").and_then(Json::as_str) {
-        Some(state @ ("requested" | "approved" | "rejected")) => state.to_owned(),
-        _ => "unrequested".to_owned(),
+    const STATES: [&str; 4] = ["unrequested", "requested", "approved", "rejected"];
+    let state = match out.get("state").unwrap_or(&Json::Null) {
+        Json::Null => STATES[0],
+        given => STATES.into_iter().find(|state| given == state).ok_or_else(|| {
+            format!("approval.state must be one of {}, got {}", STATES.join(", "), given.printed())
+        })?,
     };
     out.insert("state".to_owned(), state.into());
-    Json::Object(out)
+    Ok(Json::Object(out))
 }
 
 /// The steps as hosts show them. A plan without steps has one entry.
