@@ -54,9 +54,10 @@ impl Writer<'_> {
                 let callback = entry(self.options, self.custom);
                 let answer = cx.call(&callback, [from_json(&Json::Array(messages.clone()))]).await?;
                 let written = match answer.to_dict() {
-                    Some(_) => text(&entry(&answer, "summary")),
-                    None => answer.as_str().map(ToString::to_string),
+                    Some(_) => entry(&answer, "summary"),
+                    None => answer.clone(),
                 };
+                let written = written.as_str().map(ToString::to_string);
                 let written = written.ok_or_else(|| {
                     let (function, custom) = (self.function, self.custom);
                     thrown(format!(
@@ -88,7 +89,13 @@ impl Writer<'_> {
         let mut masks = Vec::with_capacity(messages.len());
         for message in messages {
             masks.push(match is_long_result(message) {
-                true => text(&cx.call(&callback, [from_json(message)]).await?),
+                true => match cx.call(&callback, [from_json(message)]).await? {
+                    nil if nil.is_nil() => None,
+                    mask => Some(mask.as_str().map(ToString::to_string).ok_or_else(|| {
+                        let (function, got) = (self.function, mask.type_name());
+                        thrown(format!("{function}: mask_callback must return a string or nil, got {got}"))
+                    })?),
+                },
                 false => None,
             });
         }

@@ -13,6 +13,7 @@ use harn_agent::{
     AgentEvent, AgentLoop, Answer, Archive, Binding, Look, LoopError, ModelCall, Moment, PermissionQuestion,
     SkillHook, Step, ToolReply, ToolRun, ToolStatus,
 };
+use harn_llm::options::shape::Shape;
 use harn_llm::transcript::extra_events;
 use harn_llm::{Call, Category, Conversation, LlmRuntime};
 use harn_prompt::Prose;
@@ -338,7 +339,7 @@ impl Driver {
                 }
                 Step::Recite(context) => {
                     let value = self.cx.call(&self.recite, [from_json(&context)]).await?;
-                    Answer::Recitation(text(&value))
+                    Answer::Recitation(recited(&value)?)
                 }
                 Step::ShapeContext(context) => {
                     Answer::Context(to_json(&self.cx.call(&self.shape_context, [from_json(&context)]).await?))
@@ -726,7 +727,7 @@ impl Driver {
         let started = self.cx.system().monotonic();
         let result = if is_callable(&self.caller) {
             match self.cx.call(&self.caller, [call_dict(agent.call_options(&call))]).await {
-                Ok(value) => to_json(&value),
+                Ok(value) => answered(&value)?,
                 Err(error) if error.is_catchable() && over_budget(&to_json(&error.caught())) => {
                     return Ok(Answer::OverBudget);
                 }
@@ -793,9 +794,51 @@ impl Driver {
         }
         let mut call = options.as_object().cloned().unwrap_or_default();
         call.insert("messages".to_owned(), json!([{"role": "user", "content": prompt}]));
-        let reply = to_json(&self.cx.call(&self.caller, [call_dict(call)]).await?);
+        let reply = answered(&self.cx.call(&self.caller, [call_dict(call)]).await?)?;
         let said = reply["visible_text"].as_str().or_else(|| reply["text"].as_str());
         Ok(said.unwrap_or_default().to_owned())
+    }
+}
+
+/// What `llm_caller` gave, which has to look like what `llm_call` gives.
+fn answered(value: &Value) -> Result<Json> {
+    const CALL: Shape = Shape::Map(&Shape::Any);
+    let wrong =
+        |what: String| thrown(format!("agent_loop: llm_caller must return a dict as llm_call does, {what}")); // prose-ok: diagnostic
+    let result = to_json(value);
+    if !result.is_object() {
+        return Err(wrong(format!("got {}", value.type_name())));
+    }
+    for (key, shape) in [
+        ("text", Shape::Str),
+        ("visible_text", Shape::Str),
+        ("tool_calls", Shape::List(&CALL)),
+        ("input_tokens", Shape::Int(0)),
+        ("output_tokens", Shape::Int(0)),
+    ] {
+        shape.check(key, &result[key]).map_err(|error| wrong(error.to_string()))?;
+    }
+    let calls = result["tool_calls"].as_array();
+    if let Some(at) =
+        calls.into_iter().flatten().position(|call| call["name"].as_str().is_none_or(str::is_empty))
+    {
+        return Err(wrong(format!("tool_calls[{at}] has no name")));
+    }
+    if result["text"].is_null() && calls.is_none_or(Vec::is_empty) {
+        return Err(wrong("and this one has neither text nor tool_calls".to_owned()));
+    }
+    Ok(result)
+}
+
+/// What a `recitation` closure gave.
+///
+/// # Errors
+/// It is no text.
+pub(crate) fn recited(value: &Value) -> Result<Option<String>> {
+    match value.as_str() {
+        Some(text) => Ok(Some(text.to_string())),
+        None if value.is_nil() => Ok(None),
+        None => Err(thrown(format!("recitation must return a string or nil, got {}", value.type_name()))),
     }
 }
 

@@ -457,7 +457,7 @@ impl AgentLoop {
             (Step::Remind(_), Answer::Reminded) => {}
             (Step::Rest(_), Answer::Rested(look)) => self.rested(look, prose)?,
             (Step::ReviewTurn(_), Answer::Review(value)) => {
-                self.reviewed(&value);
+                self.reviewed(&value)?;
                 self.state.phase = Phase::Close;
             }
             (step, _) => {
@@ -668,6 +668,15 @@ impl AgentLoop {
             Json::Null => {}
             Json::Array(_) => call.messages = Some(messages(value)?),
             Json::Object(map) => {
+                let wrong = |what: String| {
+                    LoopError::Callback(format!("context_callback returned an invalid response: {what}"))
+                };
+                if let Some(key) = map.keys().find(|key| !["messages", "system"].contains(&key.as_str())) {
+                    return Err(wrong(format!("unknown field `{key}`")));
+                }
+                if let Some(system) = map.get("system").filter(|s| !s.is_null() && !s.is_string()) {
+                    return Err(wrong(format!("system must be a string, got {}", system.type_name())));
+                }
                 if let Some(list) = map.get("messages").filter(|m| !m.is_null()) {
                     call.messages = Some(messages(list)?);
                 }

@@ -1,5 +1,6 @@
 //! The end of a turn: results go into the history, callbacks are asked, and the loop stops or goes on.
 
+use harn_llm::options::shape::Shape;
 use harn_prompt::Prose;
 use harn_prompt::prose::agent_asset;
 use harn_value::{Data as Json, json};
@@ -53,22 +54,33 @@ impl AgentLoop {
     }
 
     /// Takes what `post_turn_callback` returned.
-    pub(super) fn reviewed(&mut self, value: &Json) {
+    ///
+    /// # Errors
+    /// It means nothing.
+    pub(super) fn reviewed(&mut self, value: &Json) -> Result<(), LoopError> {
+        let wrong = |got: &str| {
+            let text = "post_turn_callback must return nil, a string, a bool, or {message?, stop?}, got"; // prose-ok: diagnostic
+            LoopError::Callback(format!("{text} {got}"))
+        };
         let message = match value {
+            Json::Null => None,
             Json::Bool(stop) => {
                 self.state.turn.stop |= *stop;
                 None
             }
             Json::String(text) => Some(text.clone()),
             Json::Object(map) => {
-                self.state.turn.stop |= map.get("stop").is_some_and(harn_llm::json::truthy);
-                map.get("message").filter(|m| !m.is_null()).map(Json::printed)
+                const FIELDS: Shape = Shape::Dict(&[("message", Shape::Str), ("stop", Shape::Bool)]);
+                FIELDS.check("it", value).map_err(|error| wrong(&format!("a dict: {error}")))?;
+                self.state.turn.stop |= map.get("stop") == Some(&Json::Bool(true));
+                map.get("message").and_then(Json::as_str).map(str::to_owned)
             }
-            _ => None,
+            other => return Err(wrong(other.type_name())),
         };
         if let Some(text) = message.filter(|t| !t.trim().is_empty()) {
             self.feedback("post_turn_callback", &text);
         }
+        Ok(())
     }
 
     /// Ends a turn with tools when a stop was asked for; else the history may have to get shorter.

@@ -286,7 +286,7 @@ pub(crate) async fn call_once(cx: &Cx, prompt: &Value, system: &Value, given: &V
 /// Refuses what is no text in the place of the system text. Options put there would be shown to the model, and none of
 /// them would count.
 pub(crate) fn check_system(name: &str, system: &Value) -> Result<()> {
-    if system.is_nil() || Kinds::TEXT.meets(kind(system)) {
+    if is_text(system) {
         return Ok(());
     }
     let got = system.type_name();
@@ -295,6 +295,11 @@ pub(crate) fn check_system(name: &str, system: &Value) -> Result<()> {
         None => String::new(),
     };
     Err(thrown(format!("{name}: system must be a string, got {got}{hint}")))
+}
+
+/// Whether a value may stand where text is wanted.
+pub(super) fn is_text(value: &Value) -> bool {
+    value.is_nil() || Kinds::TEXT.meets(kind(value))
 }
 
 /// The call that three arguments describe.

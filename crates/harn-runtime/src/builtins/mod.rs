@@ -74,6 +74,6 @@ pub(crate) fn methods() -> [MethodTable; 4] {
 
 pub(crate) use graph::read_keeping as read_graph;
 pub(crate) use harness::{PREDICATE, descriptions, plain, program_record};
-pub(crate) use llm::{call_dict, call_once, failed};
+pub(crate) use llm::{call_dict, call_once, check_system, failed};
 pub(crate) use template::file;
 pub(crate) use tool::result_text;

@@ -212,7 +212,7 @@ async fn recitation(cx: &Cx, options: &Value, session: &Json, iteration: &Value)
     let context = harn_value::json!({
         "iteration": iteration.as_int().unwrap_or(0), "tools_used": used, "messages": messages,
     });
-    Ok(crate::convert::text(&cx.call(&given, [from_json(&context)]).await?))
+    crate::driver::recited(&cx.call(&given, [from_json(&context)]).await?)
 }
 
 /// The folder that a path stands for: a file stands for its folder.
