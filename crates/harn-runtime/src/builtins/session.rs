@@ -179,6 +179,13 @@ builtins! {
                 "{function}: message must have a string `role` (user|assistant|tool_result|system)"
             )));
         }
+        let content = entry(&message, "content");
+        if content.as_str().is_none() && content.as_list().is_none() && entry(&message, "tool_calls").as_list().is_none() {
+            return Err(thrown(format!(
+                "{function}: message must have `content`, a string or a list of blocks, got {}",
+                content.type_name()
+            )));
+        }
         let pushed = session.history.borrow_mut().messages.push_json(to_json(&message));
         pushed.map_err(|e| thrown(format!("{function}: {e}")))?;
         session_store::flush(&cx, &session).await?;
