@@ -73,37 +73,6 @@ pub fn intersect(request: &Json, ceiling: &Json) -> Result<Json, Vec<String>> {
     if problems.is_empty() { Ok(Json::Object(out)) } else { Err(problems) }
 }
 
-/// Joins two approval policies: what either denies or wants to be asked about stays so, what is approved or may be written must be in
-/// both lists, where both have one.
-pub(crate) fn join_approvals(outer: &Json, inner: &Json) -> Json {
-    if outer.is_null() || inner.is_null() {
-        return if outer.is_null() { inner.clone() } else { outer.clone() };
-    }
-    let mut out = Map::new();
-    for key in ["auto_deny", "require_approval"] {
-        let mut all = words(&outer[key]);
-        all.extend(words(&inner[key]));
-        let mut seen = Vec::new();
-        all.retain(|word| {
-            !seen.contains(word) && {
-                seen.push(word);
-                true
-            }
-        });
-        out.insert(key.to_owned(), json!(all));
-    }
-    for key in ["auto_approve", "write_path_allowlist"] {
-        let (a, b) = (words(&outer[key]), words(&inner[key]));
-        let both: Vec<&str> = match (a.is_empty(), b.is_empty()) {
-            (true, _) => b,
-            (_, true) => a,
-            _ => a.into_iter().filter(|word| b.contains(word)).collect(),
-        };
-        out.insert(key.to_owned(), json!(both));
-    }
-    Json::Object(out)
-}
-
 fn capabilities(request: &Json, ceiling: &Json, out: &mut Map<String, Json>, problems: &mut Vec<String>) {
     let none = Map::new();
     let asked = request["capabilities"].as_object().unwrap_or(&none);
@@ -178,17 +147,5 @@ mod tests {
             json!({"side_effect_level": "read_only", "recursion_limit": 2, "tools": ["run_a"], "workspace_roots": ["."]})
         );
         assert_eq!(intersect(&json!({}), &held).unwrap()["tools"], json!(["run_*"]));
-    }
-
-    #[test]
-    fn approvals_only_get_stricter() {
-        let outer = json!({"auto_deny": ["a"], "auto_approve": ["x", "y"]});
-        let inner =
-            json!({"auto_deny": ["b", "a"], "auto_approve": ["y"], "write_path_allowlist": ["src/*"]});
-        let joined = join_approvals(&outer, &inner);
-        assert_eq!(joined["auto_deny"], json!(["a", "b"]));
-        assert_eq!(joined["auto_approve"], json!(["y"]));
-        assert_eq!(joined["write_path_allowlist"], json!(["src/*"]));
-        assert_eq!(join_approvals(&Json::Null, &inner), inner);
     }
 }

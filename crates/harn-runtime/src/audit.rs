@@ -3,6 +3,9 @@
 
 use std::rc::Rc;
 
+use harn_agent::lifecycle::without_functions;
+use harn_llm::options::shape::Shape;
+use harn_syntax::suggest::{distance, nearest};
 use harn_value::{Data as Json, data::Map};
 use harn_vm::Cx;
 use harn_vm::task_scope::TaskScope;
@@ -46,14 +49,41 @@ pub(crate) fn audited(cx: &Cx, audit: &Json, worker: Option<Map<String, Json>>) 
     Some(Audited { audits, token })
 }
 
-/// An option `audit` that is no dict is an error.
+/// What `audit` says of a change by names of the runtime's own. The program may add names of its own to them.
+const KEYS: [(&str, Shape); 7] = [
+    ("session_id", Shape::Text),
+    ("parent_session_id", Shape::Text),
+    ("run_id", Shape::Text),
+    ("worker_id", Shape::Text),
+    ("execution_kind", Shape::Text),
+    ("mutation_scope", Shape::Text),
+    ("approval_policy", Shape::Map(&Shape::Any)),
+];
+
+/// Looks at an option `audit`.
 ///
 /// # Errors
-/// The text that says so.
+/// It is no dict, holds a wrong value or a function, or a name that is all but one of the runtime's.
 pub(crate) fn check(audit: &Json) -> Result<(), String> {
-    match audit {
-        Json::Null | Json::Object(_) => Ok(()),
-        other => Err(format!("audit must be a dict, got {}", other.type_name())),
+    let given = match audit {
+        Json::Null => return Ok(()),
+        Json::Object(given) => given,
+        other => return Err(format!("audit must be a dict, got {}", other.type_name())),
+    };
+    for (key, value) in given {
+        match KEYS.iter().find(|(name, _)| name == key) {
+            Some((name, shape)) => shape.check(&format!("audit.{name}"), value).map_err(|e| e.to_string())?,
+            None => {
+                let near = nearest(key, KEYS.iter().map(|(name, _)| *name));
+                if let Some(near) = near.filter(|near| distance(key, near) <= 2) {
+                    return Err(format!("audit has no key '{key}'; did you mean '{near}'?"));
+                }
+            }
+        }
+    }
+    match without_functions(audit).1.first() {
+        Some(place) => Err(format!("audit must be data; there is a function at {place}")), // prose-ok: diagnostic
+        None => Ok(()),
     }
 }
 

@@ -11,7 +11,9 @@ use std::time::Duration;
 use harn_agent::AgentEvent;
 use harn_agent::lifecycle::{Execution as Place, Life, Mode, Request};
 use harn_agent::policy::Policy;
-use harn_agent::workflow::{Answer, Command, Execution, Mark, Report, RunOptions, Step, Work, World, apply};
+use harn_agent::workflow::{
+    Answer, Command, Execution, LIMIT_KEYS, Mark, Report, RunOptions, Step, Work, World, apply, unpack,
+};
 use harn_llm::Category;
 use harn_stdlib::{run_folder, timestamp_now};
 use harn_system::{System, SystemExt};
@@ -30,7 +32,9 @@ use crate::policy::narrow;
 use crate::session::Sessions;
 use crate::worker::place::{self, Tree};
 use crate::worker::registry::{Worker, tell_updates};
+use crate::worker::stage::{check_transcript, dict_of};
 use crate::worker::start::{Start, start, stop, wait};
+use crate::worker::terms::{Limits, Terms};
 
 /// The largest record that is read: 1 GiB.
 const MAX_RECORD: u64 = 1 << 30;
@@ -52,8 +56,12 @@ pub(crate) async fn execute(
     };
     let ids = || new_id(cx.vm());
     let mut kept = Kept::default();
+    let written = graph;
     let graph = read_graph(cx, "workflow_execute", graph, &mut kept, &ids)?;
     refuse_of_run(cx, "workflow_execute", given)?;
+    crate::audit::check(&to_json(&entry(given, "audit"))).map_err(wrong)?;
+    check_transcript(&entry(given, "transcript")).map_err(|why| wrong(format!("option {why}")))?;
+    let limits = limits_of(written, given)?;
     let mut options = RunOptions::read(&kept.take(given)).map_err(wrong)?;
     if let Some(path) = &options.resume_path {
         options.resume_run = load(cx, path).map_err(wrong)?;
@@ -83,14 +91,14 @@ pub(crate) async fn execute(
     let moved = (!place.is_default()).then(|| Limit::layer(cx, |inner| place::layer(inner, &place)));
     audit["run_id"] = run.id().into();
     let audited = crate::audit::audited(cx, &audit, None);
-    let ended = drive(cx, &mut run, &kept, &file, &world).await;
+    let ended = drive(cx, &mut run, &kept, &limits, &file, &world).await;
     drop((audited, moved));
     let finished = ended.is_ok();
     if let Err(error) = tree.close(ended, wrong).await {
         if error.is_catchable() && !finished {
             run.abort(&error.uncaught_text(), &world);
             // The error of the stage is what counts; that its record could not be written either is told beside it.
-            if let Err(problem) = file.write(cx, &run.record()) {
+            if let Err(problem) = file.write(cx, &run.packed_record()) {
                 cx.system().write_err(&format!("[harn] warning: {}\n", problem.uncaught_text()));
             }
         }
@@ -99,10 +107,20 @@ pub(crate) async fn execute(
     Ok(kept.give(&run.result(&file.shown)))
 }
 
+/// What a run and its graph hold all work of the run to: each stands over what the nodes say, so that nodes only narrow.
+fn limits_of(graph: &Value, options: &Value) -> Result<Limits> {
+    let run = ["approval_policy"].into_iter().chain(LIMIT_KEYS).map(|key| (key, entry(options, key)));
+    let named = [("policy", "capability_policy"), ("approval_policy", "approval_policy")];
+    let graph = named.map(|(key, from)| (key, entry(graph, from)));
+    let asked = |config: Value| Limits::asked("workflow_execute", &config);
+    Ok(asked(dict_of(run))?.below(asked(dict_of(graph))?))
+}
+
 async fn drive(
     cx: &Cx,
     run: &mut Execution,
     kept: &Kept,
+    limits: &Limits,
     file: &RecordFile,
     world: &World<'_>,
 ) -> Result<()> {
@@ -119,8 +137,12 @@ async fn drive(
                 cx.sleep(Duration::from_millis(ms)).await?;
                 Answer::Done
             }
-            Step::Command(command) => run_command(cx, &command).await?,
+            Step::Command(command) => {
+                let _terms = Terms::open(cx, limits, &Place::default(), None, &[]);
+                run_command(cx, &command).await?
+            }
             Step::Run { works, at_once, enough, tolerant } => {
+                let _terms = Terms::open(cx, limits, &Place::default(), None, &[]);
                 let reports = if tolerant {
                     run_many(cx, works, kept, at_once, enough).await?
                 } else {
@@ -446,7 +468,7 @@ impl RecordFile {
                 return Ok(());
             }
         }
-        let whole = self.write(cx, &run.record())?;
+        let whole = self.write(cx, &run.packed_record())?;
         self.saved.set(Some(Saved { mark: run.mark(), whole, later: 0 }));
         Ok(())
     }
@@ -491,5 +513,6 @@ pub(crate) fn load(cx: &Cx, path: &str) -> std::result::Result<Json, String> {
         let lines = later.split(|byte| *byte == b'\n').map(serde_json::from_slice::<Json>);
         let _ = lines.map_while(std::result::Result::ok).all(|changes| apply(&mut run, &changes));
     }
+    unpack(&mut run);
     Ok(run)
 }

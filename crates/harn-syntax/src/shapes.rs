@@ -10,7 +10,7 @@ macro_rules! node_fields {
          hard_limit_tokens?: int, hard_limit_strategy?: string, keep_last?: int, summarize_prompt?: string, \
          compact_callback?: function, mask_callback?: function, compress_callback?: function}, \
          output_visibility?: string, context_policy?: context_policy, \
-         retry_policy?: {max_attempts?: int, verify?: any, repair?: any, backoff_ms?: int | duration, \
+         retry_policy?: {max_attempts?: int, verify?: bool, repair?: bool, backoff_ms?: int | duration, \
          backoff_multiplier?: int | float}, \
          capability_policy?: capability_policy, approval_policy?: approval_policy, \
          input_contract?: {input_kinds?: list, min_inputs?: int, max_inputs?: int, require_transcript?: bool}, \
@@ -97,7 +97,7 @@ pub const SHAPES: &[(&str, &str)] = &[
     ),
     (
         "worker_config",
-        "{task?: any, name?: string, graph?: workflow_input, node?: any | {model_policy?: stage_options, ...}, artifacts?: list, \
+        "{task?: any, name?: string, graph?: workflow_input, node?: workflow_node, artifacts?: list, \
          options?: any | workflow_options, transcript?: any, \
          wait?: bool, policy?: any, tools?: any, permissions?: any, approval_policy?: any, command_policy?: any, \
          carry?: any, execution?: any, audit?: any, parent_stage_id?: any}",

@@ -72,6 +72,11 @@ const COMPACTION: &[(&str, Shape)] = &[
 const STRATEGY: Shape = Shape::Word(&["observation_mask", "llm", "truncate"]);
 
 impl Carry {
+    /// Which artifacts go along.
+    pub fn artifact_policy(&self) -> Json {
+        of_artifacts(&self.context_policy)
+    }
+
     /// Reads the option. `policy` and `tools` in it narrow what the work may do; the driver looks at them.
     ///
     /// # Errors
@@ -112,11 +117,12 @@ impl Carry {
         out.context_policy = match map.get("context_policy") {
             None | Some(Json::Null) => Json::Null,
             Some(policy @ Json::Object(map)) => {
-                // What it says of artifacts is read where they are chosen.
                 for (key, shape) in COMPACTION {
                     let value = map.get(*key).unwrap_or(&Json::Null);
                     shape.check(&format!("carry.context_policy.{key}"), value).map_err(|e| e.to_string())?;
                 }
+                crate::artifact::check_policy(&of_artifacts(policy))
+                    .map_err(|error| format!("carry.context_{error}"))?;
                 policy.clone()
             }
             Some(_) => return Err("carry.context_policy must be a dict".to_owned()),
@@ -126,6 +132,13 @@ impl Carry {
         out.retriggerable = flag(map, "retriggerable", false)?;
         Ok(out)
     }
+}
+
+/// What a `context_policy` says of artifacts.
+fn of_artifacts(policy: &Json) -> Json {
+    let given = policy.as_object().into_iter().flatten();
+    let kept = given.filter(|(key, _)| !COMPACTION.iter().any(|(name, _)| name == key));
+    Json::Object(kept.map(|(key, value)| (key.clone(), value.clone())).collect())
 }
 
 fn flag(map: &Map<String, Json>, key: &str, default: bool) -> Result<bool, String> {

@@ -2,10 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
+use harn_llm::options::shape::Shape;
 use harn_value::{Data as Json, data::Map, json};
 use serde::{Deserialize, Serialize};
 
 use crate::ceiling::{check_approval, check_policy};
+use crate::compaction::WRITERS;
 
 /// The kinds of nodes.
 pub const KINDS: [&str; 9] =
@@ -33,6 +35,9 @@ const TEXTS: [&str; 5] = ["mode", "prompt", "system", "task_label", "done_sentin
 
 /// Settings of a graph that fill what the `model_policy` of a node lacks.
 const MODEL_DEFAULTS: [&str; 5] = ["provider", "model", "model_tier", "temperature", "max_tokens"];
+
+/// The nodes of the shorthand.
+const SHORT: [&str; 3] = ["act", "verify", "repair"];
 
 /// What the shorthand `verify` may say without a dict of its own.
 const CHECKS: [&str; 5] = ["assert_text", "command", "expect_status", "expect_text", "timeout"];
@@ -85,6 +90,18 @@ pub struct Graph {
 }
 
 static NULL: Json = Json::Null;
+
+/// Fields of a node, and what they must look like.
+const SHAPES: &[(&str, Shape)] = &[
+    ("retry_policy.verify", Shape::Bool),
+    ("retry_policy.repair", Shape::Bool),
+    ("input_contract.input_kinds", Shape::List(&Shape::Text)),
+    ("output_contract.output_kinds", Shape::List(&Shape::Text)),
+    ("auto_compact.compact_strategy", WRITERS),
+    ("auto_compact.hard_limit_strategy", WRITERS),
+    ("metadata.contains_text", Shape::Str),
+    ("metadata.artifact_kind", Shape::Text),
+];
 
 impl Node {
     /// Reads a node and fills in what it leaves open.
@@ -145,7 +162,53 @@ impl Node {
         fields.insert("kind".to_owned(), kind.into());
         let node = Node { id: id.to_owned(), fields };
         node.check_numbers().map_err(wrong)?;
+        node.check_parts().map_err(wrong)?;
         Ok(node)
+    }
+
+    /// What no reader would make sense of, and what a node of this kind has no use for.
+    fn check_parts(&self) -> Result<(), String> {
+        for (key, shape) in SHAPES {
+            let value = key.split('.').fold(&Json::Object(self.fields.clone()), |at, key| &at[key]).clone();
+            shape.check(key, &value).map_err(|error| error.to_string())?;
+        }
+        let is_tool = |tool: &Json| tool["name"].is_string() || tool["_type"] == "tool_registry";
+        let fits = match self.get("tools") {
+            Json::Null => true,
+            Json::Array(list) => list.iter().all(is_tool),
+            registry => registry["tools"].is_array(),
+        };
+        if !fits {
+            return Err("tools must be a tool_registry or a list of tool definition dicts".to_owned());
+        }
+        if self.part("output_contract")["output_kinds"] == json!([]) {
+            return Err("output_contract.output_kinds must not be empty".to_owned());
+        }
+        let context = self.get("context");
+        if !context.is_null() && !context.is_string() && !context["sections"].is_array() {
+            return Err("context must be text, or a context of std/context".to_owned());
+        }
+        let kind = self.kind();
+        for (key, of) in [("map_policy", "map"), ("escalation_policy", "escalation")] {
+            if kind != of && self.part(key).as_object().is_some_and(|map| !map.is_empty()) {
+                return Err(format!("{key} is for nodes of kind {of}, and this is a {kind}"));
+            }
+        }
+        let checks = !self.get("verify").is_null();
+        if checks && kind != "verify" && self.part("retry_policy")["verify"] != true {
+            return Err(format!(
+                "verify is for nodes of kind verify; a {kind} is checked with retry_policy: {{verify: true}} besides" // prose-ok: diagnostic
+            ));
+        }
+        let join = self.part("join_policy");
+        if join["strategy"] == "quorum" && join["min_completed"].is_null() {
+            return Err("join_policy.strategy quorum needs min_completed".to_owned());
+        }
+        let timeout = &self.get("verify")["timeout"];
+        if !timeout.is_null() && timeout.as_u64().is_none() {
+            return Err("verify.timeout must be a duration or milliseconds of at least 0".to_owned());
+        }
+        Ok(())
     }
 
     /// Limits that are no numbers would be none.
@@ -308,12 +371,26 @@ impl Graph {
         check_policy("capability_policy", &input["capability_policy"])?;
         check_approval("approval_policy", &input["approval_policy"])?;
         let (raw, short) = match given.get("nodes") {
-            Some(Json::Object(nodes)) => (nodes.clone(), false),
+            Some(Json::Object(nodes)) => {
+                let both = SHORT.into_iter().find(|key| given.get(*key).is_some_and(|node| !node.is_null()));
+                if let Some(key) = both {
+                    return Err(format!(
+                        "`{key}` is a node of the short form; with `nodes` it belongs among them"
+                    ));
+                }
+                (nodes.clone(), false)
+            }
             None | Some(Json::Null) => (shorthand(given), true),
             Some(_) => return Err("nodes must be a dict".to_owned()),
         };
         let mut nodes = Vec::with_capacity(raw.len());
         for (id, node) in &raw {
+            if id.trim().is_empty() {
+                return Err("nodes: a node needs a name that is not empty".to_owned());
+            }
+            if let Some(own) = node["id"].as_str().filter(|own| own != id) {
+                return Err(format!("node {id}: its id is '{own}'; it must be the name it has in `nodes`"));
+            }
             let node = with_defaults(given, node);
             nodes.push(Node::normalise(id, &node)?);
         }
@@ -392,7 +469,7 @@ impl Graph {
 /// The nodes `act`, `verify` and `repair` of a graph without `nodes`.
 fn shorthand(given: &Map<String, Json>) -> Map<String, Json> {
     let mut out = Map::new();
-    for id in ["act", "verify", "repair"] {
+    for id in SHORT {
         let Some(node) = given.get(id).filter(|node| !node.is_null()) else { continue };
         let mut node = node.clone();
         if id == "verify"

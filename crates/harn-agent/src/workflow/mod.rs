@@ -22,9 +22,9 @@ pub mod world;
 
 pub use edit::Moment;
 pub use graph::{Edge, Graph, Node};
-pub use options::{MODEL_KEYS, RunOptions};
+pub use options::{LIMIT_KEYS, MODEL_KEYS, RunOptions};
 pub use outcome::Report;
-pub use record::{Mark, apply};
+pub use record::{Mark, apply, pack, unpack};
 pub use run::{Answer, Execution, Step};
 pub use validate::{Validation, validate};
 pub use work::{Command, Work};

@@ -1,5 +1,6 @@
 //! The options of a run, read once.
 
+use harn_llm::options::shape::Shape;
 use harn_value::{Data as Json, data::Map, json};
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +49,9 @@ pub(crate) const LOOP_KEYS: [&str; 15] = [
     "post_turn_callback",
     "task_ledger",
 ];
+
+/// Those of them that limit: they stand over what the nodes say, not in its place.
+pub const LIMIT_KEYS: [&str; 2] = ["permissions", "command_policy"];
 
 const KEYS: [&str; 17] = [
     "max_steps",
@@ -104,6 +108,24 @@ pub struct RunOptions {
     pub model: Map<String, Json>,
 }
 
+/// Looks at a record that a run is to go on from, or to be played from.
+fn check_record(key: &str, run: &Json) -> Result<(), String> {
+    const ENTRIES: Shape = Shape::List(&Shape::Map(&Shape::Any));
+    const NAMES: Shape = Shape::List(&Shape::Text);
+    if run.is_null() {
+        return Ok(());
+    }
+    if run["_type"] != "run_record" {
+        return Err(format!("option {key} is no run record"));
+    }
+    let lists = ["stages", "transitions", "checkpoints", "artifacts", "child_runs", "handoffs"];
+    let names = ["pending_nodes", "completed_nodes"].map(|name| (name, NAMES));
+    for (name, shape) in lists.map(|name| (name, ENTRIES)).into_iter().chain(names) {
+        shape.check(&format!("option {key}: {name}"), &run[name]).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
 impl RunOptions {
     /// The names of all options.
     pub fn names() -> impl Iterator<Item = &'static str> {
@@ -141,6 +163,14 @@ impl RunOptions {
             steps => Some(steps.as_u64().ok_or("option max_steps must be an int of at least 0")?),
         };
         check_approval("option approval_policy", &given["approval_policy"])?;
+        let event = &given["trigger_event"];
+        for key in ["id", "provider", "kind", "trace_id"] {
+            let at = format!("option trigger_event.{key}");
+            Shape::Text.check(&at, &event[key]).map_err(|error| error.to_string())?;
+        }
+        for key in ["resume_run", "replay_run"] {
+            check_record(key, &given[key])?;
+        }
         let replays = match &given["replay_mode"] {
             Json::Null => false,
             word if word == "deterministic" => true,

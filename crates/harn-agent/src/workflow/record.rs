@@ -41,17 +41,29 @@ pub fn apply(record: &mut Json, changes: &Json) -> bool {
             _ => return false,
         }
     }
+    true
+}
+
+/// Puts the nodes that were done at each checkpoint in the place of their number. Files hold the number, since all of them are the
+/// first ones of `completed_nodes`: with their names a record would grow as the square of its stages.
+pub fn unpack(record: &mut Json) {
     let completed = record["completed_nodes"].as_array().cloned().unwrap_or_default();
-    let new = record["checkpoints"]
-        .as_array_mut()
-        .map(|list| &mut list[usize::try_from(has).unwrap_or_default()..]);
-    for checkpoint in new.into_iter().flatten() {
-        // A change says how many nodes were done: which they are, the list says.
+    for checkpoint in record.get_mut("checkpoints").and_then(Json::as_array_mut).into_iter().flatten() {
         if let Some(count) = checkpoint["completed_nodes"].as_u64().and_then(|n| usize::try_from(n).ok()) {
             checkpoint["completed_nodes"] = completed[..count.min(completed.len())].into();
         }
     }
-    true
+}
+
+/// The other way round: puts the number of nodes in the place of their names, where the names say no more.
+pub fn pack(record: &mut Json) {
+    let completed = record["completed_nodes"].as_array().cloned().unwrap_or_default();
+    for checkpoint in record.get_mut("checkpoints").and_then(Json::as_array_mut).into_iter().flatten() {
+        let known = checkpoint["completed_nodes"].as_array().filter(|names| completed.starts_with(names));
+        if let Some(count) = known.map(Vec::len) {
+            checkpoint["completed_nodes"] = count.into();
+        }
+    }
 }
 
 /// A moment of a run that it could go on from. How many nodes were done then: they are the first ones of the list of all, so no
@@ -72,7 +84,10 @@ impl Checkpoint {
         Checkpoint {
             id: of("id"),
             ready_nodes: of("ready_nodes"),
-            completed: from["completed_nodes"].as_array().map_or(0, Vec::len),
+            completed: match &from["completed_nodes"] {
+                Json::Array(names) => names.len(),
+                count => count.as_u64().and_then(|n| usize::try_from(n).ok()).unwrap_or_default(),
+            },
             last_stage_id: of("last_stage_id"),
             persisted_at: of("persisted_at"),
             reason: of("reason"),
@@ -299,10 +314,13 @@ impl Record {
         })
     }
 
-    /// The record as a dict.
-    pub(super) fn to_json(&self, artifacts: &[Json]) -> Json {
+    /// The record as a dict; with `packed` as files hold it, see [`unpack`].
+    pub(super) fn to_json(&self, artifacts: &[Json], packed: bool) -> Json {
         let mut out = self.head.clone();
-        let completed = |one: &Checkpoint| json!(self.completed[..one.completed.min(self.completed.len())]);
+        let completed = |one: &Checkpoint| match packed {
+            true => json!(one.completed),
+            false => json!(self.completed[..one.completed.min(self.completed.len())]),
+        };
         let checkpoints: Vec<Json> = self.checkpoints.iter().map(|one| one.to_json(completed(one))).collect();
         let parts = json!({
             "status": self.status, "finished_at": self.finished_at, "stages": self.stages,

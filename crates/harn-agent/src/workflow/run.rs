@@ -266,7 +266,12 @@ impl Execution {
 
     /// The record so far.
     pub fn record(&self) -> Json {
-        self.record.to_json(&self.artifacts)
+        self.record.to_json(&self.artifacts, false)
+    }
+
+    /// The record so far as files hold it; [`unpack`](super::unpack) makes it what it is for programs.
+    pub fn packed_record(&self) -> Json {
+        self.record.to_json(&self.artifacts, true)
     }
 
     /// How much of the record there is by now.

@@ -64,7 +64,12 @@ fn drive(
                 Step::Finished => return Ok(driver),
                 Step::Persist => {
                     // The changes since any earlier record make it what it is now.
-                    let now = driver.run.record();
+                    let now = driver.run.packed_record();
+                    let mut whole = now.clone();
+                    unpack(&mut whole);
+                    assert_eq!(whole, driver.run.record());
+                    pack(&mut whole);
+                    assert_eq!(whole, now);
                     if let Some((before, mark)) = kept.take().filter(|_| !driver.run.is_closing()) {
                         let mut grown = before;
                         assert!(apply(&mut grown, &driver.run.changes(mark)));
@@ -298,6 +303,27 @@ proptest! {
             prop_assert!(again.run.is_over());
         }
     }
+}
+
+#[test]
+fn a_record_grows_as_its_stages_do() {
+    let bytes_of_a_stage = |count: usize| {
+        let name = |n: usize| format!("a_step_of_the_way_{n:04}");
+        let nodes: Map<String, Json> = (0..count).map(|n| (name(n), json!({"kind": "join"}))).collect();
+        let edges: Vec<Json> = (1..count).map(|n| json!({"from": name(n - 1), "to": name(n)})).collect();
+        let graph = json!({"id": "g", "entry": name(0), "nodes": nodes, "edges": edges});
+        with_world(|world| {
+            let graph = Graph::normalise(&graph, &String::new).unwrap();
+            let mut run = Execution::new(graph, "x", &Json::Null, RunOptions::default(), world).unwrap();
+            while run.next_step(world).unwrap() != Step::Finished {
+                run.answer(Answer::Done, world).unwrap();
+            }
+            assert_eq!(run.record()["stages"].as_array().map(Vec::len), Some(count));
+            run.packed_record().to_string().len() / count
+        })
+    };
+    let (few, many) = (bytes_of_a_stage(50), bytes_of_a_stage(800));
+    assert!(many <= few + few / 20, "{few} bytes a stage, then {many}");
 }
 
 #[test]

@@ -55,6 +55,19 @@ pub fn validate(graph: &Graph, ceiling: &Json) -> Validation {
             out.errors.extend(problems.into_iter().map(|text| format!("node {}: {text}", node.id)));
         }
     }
+    for edge in &graph.edges {
+        let Some(branch) = &edge.branch else { continue };
+        let Some(node) = graph.node(&edge.from) else { continue };
+        if !branches(node.kind()).contains(&branch.as_str()) {
+            out.warnings.push(format!(
+                "edge {} -> {}: a {} takes no branch '{branch}'; there are {}",
+                edge.from,
+                edge.to,
+                node.kind(),
+                branches(node.kind()).join(", ")
+            ));
+        }
+    }
     for node in &graph.nodes {
         if out.reachable.binary_search(&node.id).is_err() {
             out.warnings.push(format!("node is unreachable: {}", node.id));
@@ -74,6 +87,20 @@ pub fn request(node: &Node) -> Json {
         request["tools"] = json!(names);
     }
     request
+}
+
+/// The branches that nodes of a kind take.
+fn branches(kind: &str) -> &'static [&'static str] {
+    match kind {
+        "verify" => &["passed", "failed"],
+        "condition" => &["true", "false"],
+        "fork" => &["fork"],
+        "join" => &["join"],
+        "map" => &["mapped", "failed"],
+        "reduce" => &["reduced"],
+        "escalation" => &["escalated"],
+        _ => &["success", "failed"],
+    }
 }
 
 fn shape(graph: &Graph, node: &Node, out: &mut Validation) {

@@ -5,10 +5,10 @@ use harn_value::{Data as Json, data::Map, json};
 use serde::{Deserialize, Serialize};
 
 use super::graph::{Node, list_of};
-use super::options::RunOptions;
+use super::options::{LIMIT_KEYS, RunOptions};
 use super::routes::Routes;
 use crate::artifact;
-use crate::ceiling::{intersect, join_approvals};
+use crate::ceiling::intersect;
 
 /// A piece of work for whoever drives the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -77,7 +77,8 @@ impl Inputs<'_> {
             options.insert("max_nudges".to_owned(), 3.into());
         }
         let given = node.part("model_policy").as_object().cloned().unwrap_or_default();
-        for (key, value) in given.into_iter().chain(self.options.model.clone()) {
+        let over = self.options.model.iter().filter(|(key, _)| !LIMIT_KEYS.contains(&key.as_str()));
+        for (key, value) in given.into_iter().chain(over.map(|(key, value)| (key.clone(), value.clone()))) {
             let of_loop = super::options::LOOP_KEYS.contains(&key.as_str());
             if !value.is_null() && (is_loop || !of_loop) {
                 options.insert(key, value);
@@ -120,10 +121,10 @@ impl Inputs<'_> {
         if !policy.is_null() {
             options.insert("policy".to_owned(), policy.clone());
         }
-        let approvals = join_approvals(&self.routes.graph.approval_policy, node.part("approval_policy"));
-        let approvals = join_approvals(&self.options.approval_policy, &approvals);
+        // What run and graph say of approvals, the driver puts over all of their work.
+        let approvals = node.part("approval_policy");
         if !approvals.is_null() {
-            options.insert("approval_policy".to_owned(), approvals);
+            options.insert("approval_policy".to_owned(), approvals.clone());
         }
         let compact = node.part("auto_compact");
         let names = [

@@ -56,7 +56,7 @@ builtins! {
             return Err(thrown("wait_agent: missing worker handle"));
         };
         if let Some(list) = given.as_list() {
-            let workers = list.iter().map(|one| known(&cx, one)).collect::<Result<Vec<_>>>()?;
+            let workers = list.iter().map(|one| known(&cx, "wait_agent", one)).collect::<Result<Vec<_>>>()?;
             let mut handles = Vec::with_capacity(workers.len());
             for worker in &workers {
                 wait(&cx, worker).await?;
@@ -65,7 +65,7 @@ builtins! {
             }
             return Ok(Value::list(handles));
         }
-        let worker = known(&cx, &given)?;
+        let worker = known(&cx, "wait_agent", &given)?;
         wait(&cx, &worker).await?;
         tell_updates(&cx, &worker).await;
         worker.handle()
@@ -82,7 +82,7 @@ builtins! {
         else {
             return Err(thrown("send_input: requires worker handle and task text"));
         };
-        let worker = known(&cx, &given)?;
+        let worker = known(&cx, "send_input", &given)?;
         settle(&cx, &worker).await?;
         job::again(&cx, &worker, |record, now| record.send_input(&task.to_string(), now).map(Some))?;
         tell_updates(&cx, &worker).await;
@@ -102,9 +102,9 @@ builtins! {
         let Some(given) = worker.0.filter(|w| !w.is_nil()) else {
             return Err(thrown("worker_trigger: missing worker handle"));
         };
-        let worker = known(&cx, &given)?;
+        let worker = known(&cx, "worker_trigger", &given)?;
         settle(&cx, &worker).await?;
-        let payload = to_json(&payload.0.unwrap_or_default());
+        let payload = data("worker_trigger: payload", &payload.0.unwrap_or_default())?;
         job::again(&cx, &worker, |record, now| record.trigger(&payload, now).map(Some))?;
         tell_updates(&cx, &worker).await;
         worker.handle()
@@ -143,7 +143,7 @@ builtins! {
         let Some(given) = worker.0.filter(|given| !given.is_nil()) else {
             return Err(thrown("close_agent: missing worker handle"));
         };
-        let worker = known(&cx, &given)?;
+        let worker = known(&cx, "close_agent", &given)?;
         cancel(&cx, &worker).await?;
         tell_updates(&cx, &worker).await;
         worker.handle()
@@ -187,8 +187,9 @@ builtins! {
             tell_updates(&cx, &worker).await;
             return Ok(worker.handle());
         }
-        if !entry(&options, "carry").is_nil() {
-            return Err(thrown("sub_agent_run: carry is for work that goes on, with background: true")); // prose-ok: diagnostic
+        let kept = ["carry"].into_iter().chain(Request::keys()).find(|key| !entry(&options, key).is_nil());
+        if let Some(key) = kept {
+            return Err(thrown(format!("sub_agent_run: {key} is for work that goes on, with background: true"))); // prose-ok: diagnostic
         }
         let told = |text: String| thrown(format!("sub_agent_run: {text}"));
         let id = new_id(cx.vm());
@@ -252,16 +253,18 @@ async fn spawn(cx: &Cx, config: Option<Value>) -> Result<Spawned> {
     };
     refuse_inside(cx, function, "worker_config", &config)?;
     let transcript = entry(&config, "transcript");
-    if !transcript.is_nil() && transcript.to_dict().is_none() {
-        return Err(told(format!("config.transcript must be a transcript, got {}", transcript.type_name())));
-    }
-    let name = match entry(&config, "name") {
-        nil if nil.is_nil() => "worker".to_owned(),
-        name => name
-            .as_str()
-            .map(|name| name.to_string())
-            .ok_or_else(|| told(format!("config.name must be a string, got {}", name.type_name())))?,
+    stage::check_transcript(&transcript).map_err(|why| told(format!("config.{why}")))?;
+    let named = |key: &str| match entry(&config, key) {
+        nil if nil.is_nil() => Ok(None),
+        name => match name.as_str().map(|name| name.to_string()).filter(|name| !name.trim().is_empty()) {
+            Some(name) => Ok(Some(name)),
+            None => Err(told(format!(
+                "config.{key} must be a string that is not empty, got {}",
+                name.type_name()
+            ))),
+        },
     };
+    let name = named("name")?.unwrap_or_else(|| "worker".to_owned());
     let waits = match entry(&config, "wait") {
         nil if nil.is_nil() => false,
         flag => flag
@@ -278,7 +281,7 @@ async fn spawn(cx: &Cx, config: Option<Value>) -> Result<Spawned> {
         transcript: to_json(&transcript),
         artifacts: stage::artifacts(&entry(&config, "artifacts")).map_err(told)?,
         session_id: text(&entry(&entry(&node, "model_policy"), "session_id")),
-        parent_stage_id: text(&entry(&config, "parent_stage_id")),
+        parent_stage_id: named("parent_stage_id")?,
         parent_run_id: None,
         config: stage::dict_of([("graph", graph), ("node", node), ("options", entry(&config, "options"))]),
     };
@@ -317,9 +320,36 @@ async fn in_background(cx: &Cx, task: String, options: &Value, sub: &SubAgent) -
 }
 
 /// The worker of a handle or id.
-fn known(cx: &Cx, given: &Value) -> Result<Rc<Worker>> {
-    let by_id = entry(given, "id");
-    let id = if by_id.is_nil() { given.clone() } else { by_id };
-    let id = id.to_string();
-    cx.state::<Workers>().known(&id).ok_or_else(|| job::unknown(&id))
+fn known(cx: &Cx, function: &str, given: &Value) -> Result<Rc<Worker>> {
+    let told = |text: String| Err(thrown(format!("{function}: {text}")));
+    let id = if given.to_dict().is_some() { entry(given, "id") } else { given.clone() };
+    match id.as_str().map(|id| id.to_string()) {
+        Some(id) if !id.trim().is_empty() => {
+            cx.state::<Workers>().known(&id).ok_or_else(|| job::unknown(&id))
+        }
+        Some(_) => told("missing worker handle".to_owned()),
+        None if given.to_dict().is_some() => told("worker handle dict is missing an id field".to_owned()),
+        None => told(format!("expected worker handle or worker id, got {}", given.type_name())),
+    }
+}
+
+/// A value that a file can hold, functions not among it.
+pub(super) fn data(what: &str, value: &Value) -> Result<harn_value::Data> {
+    let data = to_json(value);
+    match function_in(&data) {
+        None => Ok(data),
+        Some(kind) if kind == value.type_name() => Err(thrown(format!("{what} must be data, got {kind}"))),
+        Some(kind) => Err(thrown(format!("{what} must be data, and holds a {kind}"))),
+    }
+}
+
+/// The type of the first function in a value.
+fn function_in(data: &harn_value::Data) -> Option<&'static str> {
+    match data {
+        harn_value::Data::Array(items) => items.iter().find_map(function_in),
+        harn_value::Data::Object(map) => map.values().find_map(function_in),
+        other => ["closure", "builtin", "fn"]
+            .into_iter()
+            .find(|kind| other.as_opaque().is_some() && other.type_name() == *kind),
+    }
 }

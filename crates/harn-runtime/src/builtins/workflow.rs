@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use harn_agent::workflow::fixture as pure;
+use harn_agent::workflow::{fixture as pure, pack};
 use harn_stdlib::timestamp_now;
 use harn_value::Value;
 use harn_value::{Data as Json, json};
@@ -59,7 +59,9 @@ builtins! {
         run["persisted_path"] = path.as_str().into();
         let system = cx.system();
         let file = harn_system::SystemExt::work_dir(&*system).join(&path);
-        workflow::write_record(&*system, &file, &run).map_err(|error| {
+        let mut packed = run.clone();
+        pack(&mut packed);
+        workflow::write_record(&*system, &file, &packed).map_err(|error| {
             cx.refusal(&error).unwrap_or_else(|| thrown(format!("run_record_save: cannot write {path}: {error}")))
         })?;
         from_json(&json!({"path": path, "run": run}))

@@ -117,8 +117,12 @@ async fn perform(
     again: bool,
 ) -> Result<Outcome> {
     let mut inputs = worker.record.borrow().inputs();
-    if again && !inputs.transcript.is_null() {
-        inputs.transcript = carried(cx, worker, &inputs.transcript).await?;
+    if again {
+        let policy = worker.record.borrow().carry.artifact_policy();
+        inputs.artifacts = harn_agent::artifact::select(&inputs.artifacts, &policy);
+        if !inputs.transcript.is_null() {
+            inputs.transcript = carried(cx, worker, &inputs.transcript).await?;
+        }
     }
     let callers = worker.callers.borrow().clone();
     let terms = Terms::open(cx, &worker.limits, execution, Some(worker.depth), &callers);

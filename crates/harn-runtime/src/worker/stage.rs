@@ -1,6 +1,8 @@
 //! One delegated stage: a loop or a single call over a task and artifacts.
 
+use harn_agent::artifact::artifact;
 use harn_agent::registry::is_registry;
+use harn_agent::workflow::Node;
 use harn_llm::Conversation;
 use harn_prompt::Prose;
 use harn_stdlib::timestamp_now;
@@ -28,30 +30,6 @@ const OF_WORKFLOWS: [&str; 7] = [
     "context_policy",
 ];
 
-/// Fields that one stage alone understands.
-const FIELDS: [&str; 20] = [
-    "id",
-    "kind",
-    "mode",
-    "prompt",
-    "system",
-    "task_label",
-    "done_sentinel",
-    "tools",
-    "model_policy",
-    "auto_compact",
-    "output_visibility",
-    "capability_policy",
-    "approval_policy",
-    "input_contract",
-    "output_contract",
-    "exit_when_verified",
-    "context",
-    "metadata",
-    "name",
-    "label",
-];
-
 /// What a stage came to.
 pub(crate) struct StageOutput {
     /// The result of its loop or call.
@@ -67,9 +45,9 @@ pub(crate) struct StageOutput {
 /// # Errors
 /// It is no dict, or needs a workflow around it.
 pub(crate) fn check(node: &Value) -> std::result::Result<(), String> {
-    let Some(dict) = node.to_dict() else {
+    if node.to_dict().is_none() {
         return Err(format!("config.node must be a dict, got {}", node.type_name()));
-    };
+    }
     let kind = text(&entry(node, "kind")).unwrap_or_else(|| "stage".to_owned());
     if kind != "stage" && kind != "subagent" {
         return Err(format!("a node of kind '{kind}' runs in a workflow only; give it as a graph")); // prose-ok: diagnostic
@@ -80,18 +58,28 @@ pub(crate) fn check(node: &Value) -> std::result::Result<(), String> {
     {
         return Err(format!("node.mode must be llm or agent, got '{mode}'"));
     }
-    for (key, value) in dict.iter() {
-        let key = key.as_str();
-        if OF_WORKFLOWS.contains(&key) && !value.is_nil() {
-            return Err(format!("node.{key} has a meaning in a workflow only; give the node as a graph")); // prose-ok: diagnostic
-        }
-        if !FIELDS.contains(&key) && !OF_WORKFLOWS.contains(&key) {
-            let near = harn_vm::suggest::nearest(key, FIELDS.into_iter());
-            let meant = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
-            return Err(format!("node has no field '{key}'{meant}"));
-        }
+    let stray = OF_WORKFLOWS.into_iter().find(|key| !entry(node, key).is_nil());
+    if let Some(key) = stray {
+        return Err(format!("node.{key} has a meaning in a workflow only; give the node as a graph")); // prose-ok: diagnostic
     }
-    Ok(())
+    let name = text(&entry(node, "id")).unwrap_or_else(|| "stage".to_owned());
+    Node::normalise(&name, &to_json(node)).map(drop)
+}
+
+/// Looks at a conversation that work is to begin with.
+///
+/// # Errors
+/// It is none.
+pub(crate) fn check_transcript(value: &Value) -> std::result::Result<(), String> {
+    let given = to_json(value);
+    let messages = match &given {
+        Json::Null => return Ok(()),
+        Json::Object(map) => map.get("messages").and_then(Json::as_array),
+        _ => None,
+    };
+    let wrong = || format!("transcript must be a transcript, got {}", value.type_name());
+    let messages = messages.filter(|list| list.iter().all(Json::is_object)).ok_or_else(wrong)?;
+    Conversation::from_json(messages).map(drop).map_err(|error| format!("transcript: {error}"))
 }
 
 /// Runs a stage.
@@ -269,11 +257,14 @@ pub(crate) fn dict_of(pairs: impl IntoIterator<Item = (&'static str, Value)>) ->
 /// Script values of artifacts as JSON.
 ///
 /// # Errors
-/// They are no list.
+/// They are no list, or one of them is none.
 pub(crate) fn artifacts(value: &Value) -> std::result::Result<Vec<Json>, String> {
     match to_json(value) {
         Json::Null => Ok(Vec::new()),
-        Json::Array(list) => Ok(list),
+        Json::Array(list) => {
+            let wrong = list.iter().find_map(|one| artifact(one, "", &String::new).err());
+            wrong.map_or(Ok(list), |text| Err(format!("artifacts: {text}")))
+        }
         _ => Err(format!("artifacts must be a list, got {}", value.type_name())),
     }
 }

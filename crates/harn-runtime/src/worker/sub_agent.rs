@@ -14,6 +14,7 @@ use harn_value::{Dict, Value};
 use harn_vm::{Cx, Result};
 
 use crate::audit;
+use crate::builtins::check_system;
 use crate::convert::{OrThrow, entry, from_json, text, thrown, to_json, told};
 use crate::driver::run_loop;
 use crate::llm_embedder::{new_id, notice_keys, prompts_of};
@@ -67,6 +68,9 @@ impl SubAgent {
                 let list = list.as_list().ok_or_else(wrong)?;
                 let names = list.iter().map(|name| name.as_str().map(|name| name.to_string()));
                 let names: Vec<String> = names.collect::<Option<_>>().ok_or_else(wrong)?;
+                if names.iter().any(|name| name.trim().is_empty()) {
+                    return Err(wrong());
+                }
                 let policy = json!({"policy": {"tools": names}});
                 let policy = Policy::from_options(policy.as_object().unwrap_or(&Map::new())).or_throw()?;
                 if let Some(ceiling) = over(cx) {
@@ -84,7 +88,15 @@ impl SubAgent {
             nil if nil.is_nil() => None,
             returns => match (returns.to_dict(), entry(&returns, "schema")) {
                 (Some(dict), schema) if dict.len() == 1 && !schema.is_nil() => {
-                    Some(harn_schema::as_json_schema(&to_json(&schema)))
+                    let schema = harn_schema::as_json_schema(&to_json(&schema));
+                    let wrong = match schema.is_object() {
+                        true => harn_schema::compile_error(&schema),
+                        false => Some(format!("expected a JSON Schema object, got {}", schema.type_name())),
+                    };
+                    if let Some(wrong) = wrong {
+                        return Err(thrown(format!("sub_agent_run.returns.schema: {wrong}")));
+                    }
+                    Some(schema)
                 }
                 _ => return Err(thrown("sub_agent_run.returns: expected {schema}")),
             },
@@ -111,6 +123,7 @@ impl SubAgent {
             cx.state::<Reminders>().hand_down(cx.vm(), &parent.id, &id);
         }
         let mut system = entry(given, "system");
+        check_system("sub_agent_run", &system)?;
         if let Some(schema) = &expected.schema {
             let bindings = Map::from_iter([("schema".to_owned(), json!(format!("{schema:#}")))]);
             let wish = prompts_of(cx).render(&agent_asset("sub_agent_returns"), &bindings).or_throw()?;
@@ -119,9 +132,14 @@ impl SubAgent {
         }
         let name = match entry(given, "name") {
             nil if nil.is_nil() => "sub-agent".to_owned(),
-            name => name.as_str().map(|name| name.to_string()).ok_or_else(|| {
-                thrown(format!("sub_agent_run: name must be a string, got {}", name.type_name()))
-            })?,
+            name => match name.as_str().map(|name| name.to_string()) {
+                Some(name) if !name.trim().is_empty() => name,
+                Some(_) => return Err(thrown("sub_agent_run: name must not be empty")),
+                None => {
+                    let got = name.type_name();
+                    return Err(thrown(format!("sub_agent_run: name must be a string, got {got}")));
+                }
+            },
         };
         for key in own {
             options.remove(key);

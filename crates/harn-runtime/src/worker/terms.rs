@@ -37,29 +37,26 @@ impl Limits {
     /// A part that is malformed, or asks for what the running task may not do.
     pub(crate) fn of(cx: &Cx, function: &str, config: &Value) -> Result<Limits> {
         let mut limits = Limits::inherited(cx);
+        let own = Limits::asked(function, config)?;
         let carry = entry(config, "carry");
-        let keys = ["policy", "approval_policy", "permissions"];
-        let whole = keys.iter().map(|key| (*key, entry(config, key))).filter(|(_, value)| !value.is_nil());
-        let whole = to_json(&whole.collect::<Dict>().into());
-        let mut asked = vec![(whole, entry(config, "permissions"))];
-        asked.push((json!({"policy": to_json(&entry(&carry, "policy"))}), Value::NIL));
+        let mut asked = own.own;
+        let mut options = vec![json!({"policy": to_json(&entry(&carry, "policy"))})];
         for from in [config, &carry] {
             let tools = to_json(&entry(from, "tools"));
+            let is_name = |name: &Json| name.as_str().is_some_and(|name| !name.trim().is_empty());
             match &tools {
                 Json::Null => {}
-                Json::Array(names) if names.iter().all(Json::is_string) => {
-                    asked.push((json!({"policy": {"tools": tools}}), Value::NIL));
+                Json::Array(names) if names.iter().all(is_name) => {
+                    options.push(json!({"policy": {"tools": tools}}));
                 }
                 _ => return Err(thrown(format!("{function}: tools must be a list of names"))),
             }
         }
+        for options in options {
+            asked.push((policy_of(function, &options)?, Value::NIL));
+        }
         let ceiling = over(cx);
-        for (options, permissions) in asked {
-            let empty = Map::new();
-            let policy = Policy::from_options(options.as_object().unwrap_or(&empty)).map_err(|text| {
-                let text = text.strip_prefix("agent_loop: ").unwrap_or(&text);
-                thrown(format!("{function}: policy parse error: {text}"))
-            })?;
+        for (policy, permissions) in asked {
             if policy == Policy::default() {
                 continue;
             }
@@ -68,14 +65,40 @@ impl Limits {
             }
             limits.own.push((policy, permissions));
         }
-        let within = |from: &Value| entry(&entry(from, "policy"), "command_policy");
-        for policy in [within(config), entry(config, "command_policy"), within(&carry)] {
+        limits.commands.extend(own.commands);
+        let within = entry(&entry(&carry, "policy"), "command_policy");
+        if !within.is_nil() {
+            limits.commands.push(Rc::new(command_policy(function, &within)?));
+        }
+        Ok(limits)
+    }
+
+    /// Only what a config asks for by `policy`, `approval_policy`, `permissions` and `command_policy`. `function` names who is
+    /// told.
+    ///
+    /// # Errors
+    /// A part that is malformed.
+    pub(crate) fn asked(function: &str, config: &Value) -> Result<Limits> {
+        let keys = ["policy", "approval_policy", "permissions"];
+        let given = keys.iter().map(|key| (*key, entry(config, key))).filter(|(_, value)| !value.is_nil());
+        let policy = policy_of(function, &to_json(&given.collect::<Dict>().into()))?;
+        let mut limits = Limits::default();
+        if policy != Policy::default() {
+            limits.own.push((policy, entry(config, "permissions")));
+        }
+        for policy in [entry(&entry(config, "policy"), "command_policy"), entry(config, "command_policy")] {
             if !policy.is_nil() {
-                let policy = CommandPolicy::read(&format!("{function}: command_policy"), &policy)?;
-                limits.commands.push(Rc::new(policy));
+                limits.commands.push(Rc::new(command_policy(function, &policy)?));
             }
         }
         Ok(limits)
+    }
+
+    /// Puts more limits below these.
+    pub(crate) fn below(mut self, more: Limits) -> Limits {
+        self.own.extend(more.own);
+        self.commands.extend(more.commands);
+        self
     }
 
     /// The limits of a snapshot. Closures of permissions are not in it: what only they could grant is an error.
@@ -85,6 +108,17 @@ impl Limits {
         limits.commands = CommandPolicies::of(cx).chain(cx);
         limits
     }
+}
+
+fn policy_of(function: &str, options: &Json) -> Result<Policy> {
+    Policy::from_options(options.as_object().unwrap_or(&Map::new())).map_err(|text| {
+        let text = text.strip_prefix("agent_loop: ").unwrap_or(&text);
+        thrown(format!("{function}: policy parse error: {text}"))
+    })
+}
+
+fn command_policy(function: &str, policy: &Value) -> Result<CommandPolicy> {
+    CommandPolicy::read(&format!("{function}: command_policy"), policy)
 }
 
 /// Limits over the running task; dropping them ends it.
