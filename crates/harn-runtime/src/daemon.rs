@@ -24,6 +24,7 @@ use harn_vm::{Calm, Cx, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
+use crate::builtins::check_system;
 use crate::command_policy::{CommandPolicies, CommandPolicy};
 use crate::convert::{entry, from_json, thrown, to_json, told};
 use crate::driver::run_kept;
@@ -384,6 +385,14 @@ pub(crate) async fn spawn(cx: &Cx, config: &Value) -> Result<Rc<Daemon>> {
         return Err(thrown("daemon_spawn: config must include `persist_path` or `state_dir`"));
     };
     let mut capacity = Value::NIL;
+    for pair in
+        [["task", "prompt"], ["persist_path", "state_dir"], ["event_queue_capacity", "queue_capacity"]]
+    {
+        if pair.iter().all(|key| !entry(config, key).is_nil()) {
+            let [one, other] = pair;
+            return Err(thrown(format!("daemon_spawn: `{one}` and `{other}` are two names of one thing")));
+        }
+    }
     for key in ["event_queue_capacity", "queue_capacity"] {
         if capacity.is_nil() {
             capacity = entry(config, key);
@@ -408,6 +417,7 @@ pub(crate) async fn spawn(cx: &Cx, config: &Value) -> Result<Rc<Daemon>> {
             return Err(thrown(format!("daemon_spawn: daemon must be a bool, got {}", other.type_name())));
         }
     }
+    check_system(function, &entry(config, "system"))?;
     notice_keys(cx, config, &DAEMON);
     let mut options = match entry(config, "options") {
         nil if nil.is_nil() => Dict::new(),
@@ -421,7 +431,17 @@ pub(crate) async fn spawn(cx: &Cx, config: &Value) -> Result<Rc<Daemon>> {
             }
         },
     };
+    let own = |key: &&str| DAEMON.contains(key) && *key != "persist_path";
+    let stray = options.iter().map(|(key, _)| key.as_str()).find(own);
+    if let Some(key) = stray {
+        return Err(thrown(format!("daemon_spawn: `{key}` belongs beside `options`, not in it"))); // prose-ok: diagnostic
+    }
     for (key, value) in dict.written().filter(|(key, _)| !DAEMON.contains(&key.as_str())) {
+        if options.get(key).is_some_and(|other| !other.is_nil() && other != value) {
+            return Err(thrown(format!(
+                "daemon_spawn: {key} is given beside `options` and in it, with other values"
+            ))); // prose-ok: diagnostic
+        }
         options.insert(key.as_str(), value.clone());
     }
     let id = format!("daemon_{}", new_id(cx.vm()));
@@ -537,7 +557,15 @@ fn read(system: &dyn System, folder: &Path) -> std::result::Result<(Meta, Json),
     if meta["_type"] != "daemon_meta" {
         return Err(format!("{} is no file of a daemon", path.display()));
     }
-    let meta = meta.read().map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+    let wrong = |why: String| format!("cannot read {}: {why}", path.display());
+    let meta: Meta = meta.read().map_err(|e| wrong(e.to_string()))?;
+    if !meta.options.is_object() {
+        return Err(wrong("options must be a dict".to_owned()));
+    }
+    if !meta.system.is_null() && !meta.system.is_string() {
+        return Err(wrong("system must be a string".to_owned()));
+    }
+    meta.queue.check().map_err(wrong)?;
     let path = folder.join("daemon.json");
     let snapshot = if system.exists(&path) { read_json(system, &path)? } else { Json::Null };
     Ok((meta, snapshot))
@@ -560,7 +588,12 @@ pub(crate) async fn resume(cx: &Cx, named: &str) -> Result<Rc<Daemon>> {
         return Err(told(format!("daemon '{named}' is already running")));
     };
     let (mut meta, snapshot) = read(&*system, &folder).map_err(told)?;
-    Resumed::complete(&*system, folder.join("daemon.json"), snapshot.clone()).map_err(told)?;
+    let whole = Resumed::complete(&*system, folder.join("daemon.json"), snapshot.clone()).map_err(told)?;
+    if !snapshot.is_null() {
+        let wrong =
+            |why: String| told(format!("cannot read {}: {why}", folder.join("daemon.json").display()));
+        harn_agent::daemon::check_snapshot(&whole.snapshot).map_err(wrong)?;
+    }
     meta.queue.settle(snapshot["last_event_seq"].as_u64().unwrap_or(0));
     let options = match known.filter(|known| known.id() == meta.id && known.limits.commands.is_empty()) {
         Some(known) => known.options.clone(),

@@ -10,7 +10,9 @@
 mod config;
 pub mod history;
 mod queue;
+mod snapshot;
 
 pub use config::DaemonConfig;
 pub(crate) use config::IDLE_WAITS_MS;
 pub use queue::{Delivery, Queue};
+pub use snapshot::check_snapshot;

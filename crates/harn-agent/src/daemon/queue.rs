@@ -44,6 +44,22 @@ impl Queue {
         Queue { capacity, next_seq: 1, pending: VecDeque::new(), inflight: None }
     }
 
+    /// Looks at a queue that was read.
+    ///
+    /// # Errors
+    /// Its events are not in order, or have numbers that are still to come.
+    pub fn check(&self) -> Result<(), String> {
+        let seqs: Vec<u64> = self.inflight.iter().chain(&self.pending).map(|event| event.seq).collect();
+        let in_order = seqs.windows(2).all(|pair| pair[0] < pair[1]);
+        if !in_order || seqs.last().is_some_and(|last| *last >= self.next_seq) || seqs.first() == Some(&0) {
+            return Err("the events of its queue are not in order".to_owned());
+        }
+        if self.capacity == 0 {
+            return Err("event_queue_capacity must be at least 1".to_owned());
+        }
+        Ok(())
+    }
+
     /// How many events may wait.
     pub fn capacity(&self) -> u64 {
         self.capacity
@@ -137,6 +153,17 @@ mod tests {
         assert_eq!(queue.pending().map(|event| event.seq).collect::<Vec<_>>(), [2, 3]);
         queue.settle(2);
         assert_eq!(queue.pending().map(|event| event.seq).collect::<Vec<_>>(), [3]);
+    }
+
+    #[test]
+    fn a_queue_that_was_tampered_with_is_refused() {
+        let mut queue = Queue::new(2);
+        assert!(queue.push(json!("a"), "t") && queue.push(json!("b"), "t") && queue.take());
+        assert_eq!(queue.check(), Ok(()));
+        let twice = Queue { inflight: queue.pending.front().cloned(), ..queue.clone() };
+        assert!(twice.check().is_err(), "one event is there twice");
+        assert!(Queue { next_seq: 2, ..queue.clone() }.check().is_err(), "a number would be given twice");
+        assert!(Queue { capacity: 0, ..queue }.check().is_err());
     }
 
     /// What can happen to a daemon.

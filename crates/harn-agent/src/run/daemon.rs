@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use super::reply::bindings;
 use super::state::{Input, Note, Packed, Phase, Resting};
 use super::{AgentLoop, Delivery, LoopError, Status};
-use crate::daemon::IDLE_WAITS_MS;
 use crate::daemon::history::Marks;
+use crate::daemon::{IDLE_WAITS_MS, check_snapshot};
 use crate::event::AgentEvent;
 
 /// What a resting loop asks for: to be saved when it has just come to rest, to wait, and to look whether there is a reason to
@@ -234,9 +234,7 @@ impl AgentLoop {
     /// # Errors
     /// What is wrong with the snapshot.
     pub fn restore(&mut self, snapshot: &Json, rests: bool) -> Result<(), String> {
-        if snapshot["_type"] != "daemon_snapshot" {
-            return Err("it is no daemon snapshot".to_owned());
-        }
+        check_snapshot(snapshot)?;
         let read = |key: &str| -> Result<Conversation, String> {
             let list = snapshot[key].as_array().ok_or_else(|| format!("{key} is missing"))?;
             Conversation::from_json(list).map_err(|e| format!("{key}: {e}"))

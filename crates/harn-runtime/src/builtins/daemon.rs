@@ -6,7 +6,7 @@ use harn_value::Value;
 use harn_vm::builtin::Maybe;
 use harn_vm::{Cx, Result, builtins};
 
-use crate::convert::{entry, thrown, to_json};
+use crate::convert::{entry, thrown};
 use crate::daemon::{self, Daemon, Daemons};
 
 builtins! {
@@ -43,7 +43,11 @@ builtins! {
             return Err(thrown("daemon_trigger: missing event payload"));
         };
         let daemon = known(cx, &handle)?;
-        daemon.trigger(cx, to_json(&payload))?;
+        let payload = super::worker::data("daemon_trigger: event", &payload)?;
+        if payload.as_str().is_some_and(|text| text.trim().is_empty()) {
+            return Err(thrown("daemon_trigger: event must not be empty"));
+        }
+        daemon.trigger(cx, payload)?;
         daemon.handle()
     }
 
