@@ -414,7 +414,16 @@ impl Asked {
     /// Counts one answer to an approval.
     fn count(&self, answer: &Json, yes: &mut Approved) -> Result<()> {
         self.refuse_cancelled(answer)?;
-        let reviewer = answer["reviewer"].as_str().unwrap_or(TERMINAL).to_owned();
+        let reviewer = match &answer["reviewer"] {
+            Json::Null => TERMINAL.to_owned(),
+            Json::String(name) if !name.trim().is_empty() => name.clone(),
+            _ => {
+                let kind = self.request.kind.as_str();
+                return Err(thrown(format!(
+                    "{kind}: the reviewer of an answer must be a string that is not empty"
+                )));
+            }
+        };
         let listed = self.request.reviewers.is_empty() || self.request.reviewers.contains(&reviewer);
         if !listed {
             let text = format!(
@@ -563,7 +572,15 @@ pub(crate) fn names(function: &str, options: &Map<String, Json>, key: &str) -> R
     match options.get(key) {
         None | Some(Json::Null) => Ok(Vec::new()),
         Some(Json::Array(items)) => {
-            items.iter().map(|item| item.as_str().map(str::to_owned).ok_or_else(wrong)).collect()
+            let mut out: Vec<String> = Vec::with_capacity(items.len());
+            for item in items {
+                let name = item.as_str().filter(|name| !name.trim().is_empty()).ok_or_else(wrong)?;
+                // Somebody who is named twice is still one person.
+                if !out.iter().any(|known| known == name) {
+                    out.push(name.to_owned());
+                }
+            }
+            Ok(out)
         }
         Some(_) => Err(wrong()),
     }

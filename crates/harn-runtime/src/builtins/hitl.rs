@@ -42,6 +42,9 @@ builtins! {
         let given = self::options("ask_user", &options, &["schema", "timeout", "default"])?;
         let timeout = time_limit("ask_user", &options, "timeout")?;
         let (schema, default) = (entry(&options, "schema"), entry(&options, "default"));
+        if !schema.is_nil() && let Err(error) = harn_schema::canonical(&schema) {
+            return Err(thrown(format!("ask_user: schema: {error}")));
+        }
         let has_default = given.contains_key("default");
         let request = Request {
             kind: Kind::Question, prompt, reviewers: Vec::new(), quorum: 1, timeout,
@@ -79,6 +82,15 @@ builtins! {
         if !reviewers.is_empty() && reviewers.len() < quorum {
             let text = format!("request_approval: quorum is {quorum}, but there are {} reviewers", reviewers.len());
             return Err(thrown(text));
+        }
+        for key in ["evidence_refs", "capabilities_requested"] {
+            if given.get(key).is_some_and(|list| !list.is_null() && !list.is_array()) {
+                return Err(thrown(format!("request_approval: {key} must be a list")));
+            }
+        }
+        for key in ["args", "detail", "undo_metadata"] {
+            // A signature covers what can be written down.
+            super::worker::data(&format!("request_approval: {key}"), &entry(&options, key))?;
         }
         let timeout = time_limit("request_approval", &options, "deadline")?;
         let mut details = Json::Object(given);
@@ -200,6 +212,9 @@ builtins! {
 fn string_at(function: &str, value: &Value, at: usize) -> Result<String> {
     let text =
         value.as_str().ok_or_else(|| thrown(format!("{function}: expected string argument at {at}")))?;
+    if text.as_str().trim().is_empty() {
+        return Err(thrown(format!("{function}: the string at {at} must not be empty")));
+    }
     Ok(text.to_string())
 }
 
@@ -234,20 +249,34 @@ async fn coerced(cx: &Cx, answer: &Json, schema: &Value, default: &Value) -> Res
         return Ok(Value::str(&answer.to_string()));
     }
     let text = answer.as_str().map(str::trim);
-    Ok(match (default.type_name(), text) {
+    let kind = default.type_name();
+    Ok(match (kind, text) {
         ("int", Some(text)) => match text.parse::<i64>() {
             Ok(number) => number.into(),
             Err(_) => return wrong("int"),
         },
         ("float", Some(text)) => match text.parse::<f64>() {
-            Ok(number) => number.into(),
-            Err(_) => return wrong("float"),
+            Ok(number) if number.is_finite() => number.into(),
+            _ => return wrong("float"),
         },
+        #[expect(clippy::cast_precision_loss, reason = "a person's number")]
+        ("float", None) if answer.is_number() => {
+            plain.as_float().or_else(|| plain.as_int().map(|number| number as f64)).unwrap_or_default().into()
+        }
+        ("list" | "dict", Some(text)) => {
+            match serde_json::from_str::<Json>(text).map(|typed| from_json(&typed)) {
+                Ok(typed) if typed.type_name() == kind => typed,
+                _ => return wrong(kind),
+            }
+        }
         ("bool", Some(text)) => match text.to_lowercase().as_str() {
             "true" | "yes" | "y" => true.into(),
             "false" | "no" | "n" => false.into(),
             _ => return wrong("bool"),
         },
+        ("int" | "float" | "bool" | "list" | "dict", None) if plain.type_name() != kind => {
+            return wrong(kind);
+        }
         _ => plain,
     })
 }
