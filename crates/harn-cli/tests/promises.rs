@@ -74,7 +74,14 @@ const HELD: &[(&str, &[(&str, &str)])] = &[
             ("conformance/runs/agents", "cost_and_counts_go_on"),
         ],
     ),
-    ("**Output is not repeated.**", &[(JOURNAL, "what_was_printed_is_not_printed_again")]),
+    (
+        "**Output is not repeated.**",
+        &[
+            (JOURNAL, "what_was_printed_is_not_printed_again"),
+            (JOURNAL, "output_leaves_when_what_led_to_it_is_kept"),
+            (RUNS, "what_was_printed_stays_true_after_a_kill"),
+        ],
+    ),
     (
         "**Deadlines do not wait.**",
         &[

@@ -72,7 +72,11 @@ fn a_replay_prints_the_same_and_does_nothing() {
     let taken = durable_as(path, "one", &["-e", "1"]);
     assert!(taken.code == 1 && taken.err.contains("there is a run 'one' already"), "{}", taken.shown());
     let none = harn_in(path, &["resume", "two"]);
-    assert!(none.code == 1 && none.err.contains("there is no run 'two' here"), "{}", none.shown());
+    assert!(none.code == 1 && none.err.starts_with("error: there is no run 'two' here"), "{}", none.shown());
+    for args in [&["replay", "two"][..], &["fork", "two", "--at", "1"], &["resume", "one"]] {
+        let wrong = harn_in(path, args);
+        assert!(wrong.code == 1 && wrong.err.starts_with("error: "), "{}", wrong.shown());
+    }
 }
 
 #[test]
@@ -105,7 +109,7 @@ fn changed_sources_are_compared_and_forked() {
 
 #[test]
 fn an_interrupted_run_goes_on() {
-    let program = "append_file(\"log.txt\", \"a\")\nprintln(\"before\")\nwrite_file(\"ready\", \"\")\nsleep(60000)\nprintln(\"after\")\n";
+    let program = "append_file(\"log.txt\", \"a\")\nprintln(\"before\")\nwrite_file(\"noted\", \"\")\nwrite_file(\"ready\", \"\")\nsleep(60000)\nprintln(\"after\")\n";
     let dir = folder(&[("main.harn", &program.replace("60000", "700"))]);
     let path = dir.path();
     let mut child = command(&["run", "--durable", "--run-id", "r", "main.harn"])
@@ -349,4 +353,70 @@ fn an_agent_killed_at_any_moment_asks_nothing_twice_and_does_nothing_twice() {
         println!("killed {killed} times: {twice} of {} requests were under way", requests.len());
     }
     assert!(rounds > 0);
+}
+
+const PRINTS: &str = r#"
+for i in 1 to 120 {
+  println("${i} ${read_file("now.txt")} ${timestamp()}")
+  if i % 8 == 0 { sleep(2) }
+  if i % 30 == 0 { append_file("log.txt", "x") }
+}
+"#;
+
+/// A file changes all the time, and a program prints it. What was printed before a kill is what the run has in the end.
+#[test]
+fn what_was_printed_stays_true_after_a_kill() {
+    let mut chance = Chance(29);
+    let mut again = 0;
+    for _ in 0..kills().div_ceil(8) {
+        let dir = folder(&[("main.harn", PRINTS), ("now.txt", "0")]);
+        let path = dir.path();
+        let over = std::sync::atomic::AtomicBool::new(false);
+        let pieces = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut n = 0_u64;
+                while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                    n += 1;
+                    std::fs::write(path.join("new.txt"), n.to_string()).unwrap();
+                    std::fs::rename(path.join("new.txt"), path.join("now.txt")).unwrap();
+                    std::thread::sleep(Duration::from_micros(200));
+                }
+            });
+            let mut args: &[&str] = &["run", "--durable", "--run-id", "r", "main.harn"];
+            let mut pieces = Vec::new();
+            for _ in 0..8 {
+                let (piece, code) = kill_after(path, "", args, Duration::from_millis(20 + chance.below(60)));
+                pieces.push(piece);
+                if harn_in(path, &["replay", "r", "--until", "0"]).code == 0 {
+                    args = &["resume", "r"];
+                }
+                if code.is_some() {
+                    break;
+                }
+            }
+            pieces.push(harn_in(path, args).out);
+            over.store(true, std::sync::atomic::Ordering::Relaxed);
+            pieces
+        });
+        let whole = harn_in(path, &["replay", "r"]);
+        assert_eq!((whole.code, whole.out.lines().count()), (0, 120), "{}", whole.shown());
+        let truth: Vec<&str> = whole.out.lines().collect();
+        let mut next = 1;
+        for piece in &pieces {
+            for line in piece.split_inclusive('\n') {
+                let number = line.split(' ').next().and_then(|n| n.parse::<usize>().ok());
+                // A line may be cut where the process was killed while it wrote.
+                let Some(number) = number.filter(|_| line.ends_with('\n')) else {
+                    assert!(!line.ends_with('\n'), "{line:?}");
+                    continue;
+                };
+                assert_eq!(line.trim_end(), truth[number - 1], "line {number} is another one after a kill");
+                assert!(number <= next, "line {next} was not printed before line {number}");
+                again += u32::from(number < next);
+                next = next.max(number + 1);
+            }
+        }
+        assert_eq!(next, 121, "{pieces:?}");
+    }
+    println!("{again} lines were printed again");
 }

@@ -1,4 +1,4 @@
-//! What follows a journal and records it: the next entry, the clock, output, the end.
+//! What follows a journal and records it: the next entry, the clock, the end.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -13,6 +13,7 @@ use crate::chance::Chance;
 use crate::entry::{Entry, Place, What};
 use crate::keeper::{Keeper, Kept};
 use crate::op::{Op, Pending, Wakes};
+use crate::output::Output;
 use crate::secrets::{Secrets, UNKNOWN, marked};
 use crate::wire::{Answer, nanos};
 
@@ -192,12 +193,14 @@ pub(crate) struct State {
     pub(crate) next_op: u64,
     pub(crate) aside: BTreeMap<u64, Kept>,
     asides: u64,
-    /// Written so far on both streams, by this process and those before it.
-    printed: (u64, u64),
+    /// Printed so far on both streams, by this process and those before it.
+    pub(crate) printed: (u64, u64),
     /// Written already when this process began.
-    known: (u64, u64),
+    pub(crate) known: (u64, u64),
     /// As the last entry says.
-    noted: (u64, u64),
+    pub(crate) noted: (u64, u64),
+    /// Printed, and not written yet.
+    pub(crate) output: Output,
     /// Groups of entries on their way.
     pub(crate) under_way: VecDeque<(u64, Kept)>,
     /// Requests to people that are not over.
@@ -283,6 +286,7 @@ impl Journal {
             printed: (0, 0),
             known,
             noted: known,
+            output: Output::default(),
             under_way: VecDeque::new(),
             inquired: BTreeSet::new(),
             ended: Vec::new(),
@@ -364,7 +368,20 @@ impl Journal {
             return Ok(());
         }
         self.0.commit();
+        // What went out by that is noted, too.
+        let shown = self.0.state.borrow().shown();
+        if shown != self.0.state.borrow().noted {
+            self.0.commit();
+        }
         self.stopped().filter(|stop| matches!(stop, Stop::Unkept(_))).map_or(Ok(()), Err)
+    }
+
+    /// What could not be printed although the program was told that it is: it was not written at once.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn output(&self) -> std::io::Result<()> {
+        self.0.state.borrow().output.failure()
     }
 
     /// A text that is kept outside of the journal, with names in the place of keys.
@@ -456,6 +473,11 @@ impl State {
     /// How far entries are kept when all that is under way is written.
     pub(crate) fn kept_when_written(&self) -> u64 {
         self.under_way.back().map_or(self.kept, |(upto, _)| *upto)
+    }
+
+    /// The number that the next entry will have.
+    pub(crate) fn position(&self) -> u64 {
+        self.next
     }
 
     /// Whether the last entry was followed, and nothing has happened since.
@@ -655,7 +677,8 @@ impl Core {
         let own = *count;
         *count += u64::from(what.is_effect());
         state.clock.looks = 0;
-        let at_ms = state.clock.wall;
+        // Before the first look at the clock, its place in time is that of the system: nothing rests on it.
+        let at_ms = if state.clock.wall == 0 { self.inner.now_ms() } else { state.clock.wall };
         state.buffer.push(Entry { seq, task: place.task, count: own, place: place.at, at_ms, what });
         let due = state.clock.mono.saturating_sub(state.flushed_at) > nanos(PATIENCE);
         drop(state);
@@ -816,6 +839,17 @@ impl Core {
         (state.clock.wall, state.clock.mono)
     }
 
+    /// Writes down what the clocks showed when a look has left no trace: whoever goes on would look again.
+    pub(crate) fn pin_clocks(&self) {
+        let state = self.state.borrow();
+        let (look, clock) = (state.clock.looks, (state.clock.wall, state.clock.mono));
+        let is_pinned = self.replay || !state.live || look == 0;
+        drop(state);
+        if !is_pinned && !self.loading.get() {
+            self.push(What::Clock { look, clock });
+        }
+    }
+
     fn real(&self, clock: &Clock) -> (i64, u64) {
         let mono = nanos(self.inner.monotonic()).saturating_add(clock.ahead);
         (self.inner.now_ms(), mono.max(clock.mono))
@@ -860,19 +894,6 @@ impl Core {
         self.stop(Stop::Suspended { due_ms: any.map(at), pending });
     }
 
-    // ---- output ----
-
-    /// The part of a text that was not written before, and notes that it is.
-    pub(crate) fn fresh<'a>(&self, text: &'a str, error: bool) -> &'a str {
-        let mut state = self.state.borrow_mut();
-        let known = if error { state.known.1 } else { state.known.0 };
-        let printed = if error { &mut state.printed.1 } else { &mut state.printed.0 };
-        let done = usize::try_from(known.saturating_sub(*printed)).unwrap_or(usize::MAX).min(text.len());
-        *printed += text.len() as u64;
-        // A replay shows everything.
-        if self.replay { text } else { text.get(done..).unwrap_or("") }
-    }
-
     // ---- keeping ----
 
     /// Hands new entries to the keeper, and does not wait.
@@ -880,12 +901,11 @@ impl Core {
         if self.replay {
             return;
         }
-        let printed = {
+        let shown = {
             let state = self.state.borrow();
-            let printed = (state.printed.0.max(state.known.0), state.printed.1.max(state.known.1));
-            (printed != state.noted).then_some(printed)
+            Some(state.shown()).filter(|shown| *shown != state.noted)
         };
-        if let Some((out, err)) = printed {
+        if let Some((out, err)) = shown {
             // What is noted as printed is out.
             let _ = self.inner.flush();
             let mut state = self.state.borrow_mut();
@@ -919,7 +939,10 @@ impl Core {
 
     fn was_kept(&self, upto: u64, result: Result<(), String>) {
         match result {
-            Ok(()) => self.state.borrow_mut().kept = upto,
+            Ok(()) => {
+                self.state.borrow_mut().kept = upto;
+                self.release();
+            }
             Err(text) => self.stop(Stop::Unkept(text)),
         }
         let waiting = std::mem::take(&mut self.state.borrow_mut().waiting);
@@ -942,7 +965,7 @@ impl Core {
 
     /// The number that the next entry will have.
     pub(crate) fn position(&self) -> u64 {
-        self.state.borrow().next
+        self.state.borrow().position()
     }
 }
 

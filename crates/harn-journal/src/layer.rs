@@ -289,7 +289,9 @@ impl Layer for Journal {
         if core.is_stopped() {
             return Ok(());
         }
-        let failed = |what: &What| matches!(what, What::Call { name, .. } if name == "write_out");
+        let (fresh, at) = core.fresh(text, false);
+        // What fails says where in the output. Journals of old do not.
+        let failed = |what: &What| matches!(what, What::Call { name, digest, .. } if name == "write_out" && (*digest == at || *digest == 0));
         let known = core.state.borrow().next_is(failed);
         if known && core.status() == Status::Following {
             return match core.take().map(|entry| entry.what) {
@@ -297,30 +299,34 @@ impl Layer for Journal {
                 _ => Ok(()),
             };
         }
-        let fresh = core.fresh(text, false);
         if fresh.is_empty() {
             return Ok(());
         }
-        let written = core.inner.write_out(fresh);
+        let written = core.show(fresh, false);
         // Only what fails makes a difference to the program.
         if written.is_err() && core.status() == Status::Live {
             let (name, note) = ("write_out".to_owned(), String::new());
-            core.push(What::Call { name, note, digest: 0, outcome: written.encode() });
+            core.push(What::Call { name, note, digest: at, outcome: written.encode() });
         }
         written
     }
 
     fn flush(&self) -> io::Result<()> {
-        if self.0.is_stopped() { Ok(()) } else { self.0.inner.flush() }
+        if self.0.is_stopped() {
+            return Ok(());
+        }
+        // What waits for entries goes out when they are kept, and does not make the program wait.
+        self.0.inner.flush().and_then(|()| self.0.state.borrow().output.failure())
     }
 
     fn write_err(&self, text: &str) {
         if self.0.is_stopped() {
             return;
         }
-        let fresh = self.0.fresh(text, true);
+        let (fresh, _) = self.0.fresh(text, true);
         if !fresh.is_empty() {
-            self.0.inner.write_err(fresh);
+            // Nobody hears of what cannot be written there.
+            let _ = self.0.show(fresh, true);
         }
     }
 

@@ -13,7 +13,8 @@
 //! | File | What it holds |
 //! | --- | --- |
 //! | `entry` | what a journal consists of, and its form in a store |
-//! | `journal` | what follows and records: the next entry, the clock, output, the end |
+//! | `journal` | what follows and records: the next entry, the clock, the end |
+//! | `output` | what is printed, and when it leaves |
 //! | `layer` | the system that a program sees: what is answered at once |
 //! | `op` | operations that take time, and who is told |
 //! | `outside` | what takes time: waits, requests, processes, and who gets what when |
@@ -37,6 +38,7 @@ mod journal;
 mod keeper;
 mod layer;
 mod op;
+mod output;
 mod outside;
 mod people;
 mod secrets;

@@ -474,10 +474,15 @@ impl Outside for Journal {
         }
         // A program with much to do has completions to hand over at any time, and is idle at none.
         let wanted = core.state.borrow().wanted;
-        if wanted.is_some_and(|since| !idle || nanos(core.inner.monotonic()) >= since + nanos(GATHER)) {
+        if wanted.is_some_and(|since| !idle || nanos(core.inner.monotonic()) >= since + nanos(GATHER))
+            || core.output_is_due()
+        {
             core.flush();
         }
         core.look_after(context);
+        if !idle && core.catches_up() {
+            return Poll::Pending;
+        }
         // One look at each that says so: what says it again is looked at next time.
         for op in core.wakes.ready() {
             if core.advance(op, looks, idle) {

@@ -64,7 +64,7 @@ pub(super) fn missing(id: &str) -> String {
 
 /// The end of a command that has failed.
 pub(super) fn failed(text: &str) -> u8 {
-    eprintln!("{}", harn_syntax::printable(text));
+    eprintln!("error: {}", harn_syntax::printable(text));
     1
 }
 
@@ -260,6 +260,13 @@ impl Owned {
             if let Some(stop) = journal.stopped().or(settled.err()) {
                 return self.stopped(stop, sink);
             }
+            let end = match (journal.output(), end) {
+                (Err(error), End::Result { .. }) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                    let text = format!("cannot write to standard output: {error}");
+                    End::Failed(Box::new(crate::report::Problem::general(text)))
+                }
+                (_, end) => end,
+            };
             let End::Anew(state) = end else { return self.ended(sink.finish(end)) };
             let next = generation.next(each_text(state, &|text| journal.hide(text)));
             let begun = match self.begin_anew(next) {
@@ -431,7 +438,7 @@ impl Owned {
             Stop::Suspended { due_ms, pending } => self.suspended(due_ms, &pending, sink),
             stop => {
                 self.park(&stop.to_string());
-                eprintln!("run '{id}': {stop}; `harn resume {id}` goes on with it");
+                eprintln!("error: run '{id}': {stop}; `harn resume {id}` goes on with it");
                 TO_BE_RESUMED
             }
         }
@@ -443,7 +450,7 @@ pub(super) fn shown_difference(id: &str, difference: &Difference) -> u8 {
     let Difference { seq, was, was_at, now, now_at } = difference;
     let place = |at: &str| if at.is_empty() { String::new() } else { format!(" at {at}") };
     eprintln!(
-        "run '{id}': the program differs from its journal at entry {seq}\n  was: {was}{}\n  now: {now}{}\n  = help: `harn fork {id} --at {seq} --changed` goes on from there in a new run, with the sources of today",
+        "error: run '{id}': the program differs from its journal at entry {seq}\n  was: {was}{}\n  now: {now}{}\n  = help: `harn fork {id} --at {seq} --changed` goes on from there in a new run, with the sources of today",
         place(was_at),
         place(now_at)
     );
@@ -609,6 +616,11 @@ impl Layer for Unheard {
     }
 }
 
+/// The sources of today.
+fn text_of(path: &Path) -> Failed<String> {
+    program::read_text(path).map_err(|text| text.replacen("Error reading", "cannot read", 1))
+}
+
 /// Shows a run again; gives the exit code.
 pub(crate) fn replay(args: &ReplayArgs) -> u8 {
     let known = known_store(&args.id).and_then(|store| known(&*store, &args.id));
@@ -617,7 +629,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> u8 {
         Err(text) => return failed(&text),
     };
     let text = match (args.check, &known.args.file) {
-        (true, Some(path)) => match program::read_text(path) {
+        (true, Some(path)) => match text_of(path) {
             Ok(text) => text,
             Err(text) => return failed(&text),
         },
@@ -686,7 +698,7 @@ fn forked(args: ForkArgs) -> Failed<u8> {
     known.entries.retain(|entry| entry.seq < args.at);
     known.info["forked_at"] = args.at.into();
     let text = match (&known.args.file, args.changed) {
-        (Some(path), true) => program::read_text(path)?,
+        (Some(path), true) => text_of(path)?,
         _ => known.text,
     };
     let wrong = |error: StoreError| explained(&id, &error);

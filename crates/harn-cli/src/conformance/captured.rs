@@ -240,7 +240,12 @@ impl Case<'_> {
                     warnings.borrow_mut().push_str(&format!("warning: {}\n", problem.diagnostic.message));
                 }
             };
-            match program::run(&program, options, system, warn, |interrupt| (self.ready)(&interrupt)) {
+            let end = program::run(&program, options, system, warn, |interrupt| (self.ready)(&interrupt));
+            if let Some(journal) = &first {
+                // Its output is out when all that led to it is kept.
+                journal.settle().map_err(|stop| stop.to_string())?;
+            }
+            match end {
                 End::Anew(state) if !is_stopped() => generation = generation.next(state),
                 end => break end,
             }
@@ -268,7 +273,6 @@ impl Case<'_> {
     fn record_as_it_is(&self, system: &Rc<CaseSystem>, setup: Setup) -> Result<(Outcome, Journal), String> {
         let journal = Journal::new(setup);
         let outcome = self.run(system, Some(journal.clone()))?;
-        journal.settle().map_err(|stop| stop.to_string())?;
         Ok((outcome, journal))
     }
 

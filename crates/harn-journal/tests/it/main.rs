@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use harn_journal::{Entry, Journal, MemoryKeeper, Nowhere, Reins, Setup, Stop, What};
 use harn_system::{
-    Asked, Command, Finished, HttpErrorKind, HttpRequest, Inquiry, Memory, System, SystemExt, Uncertain,
+    Asked, Command, Finished, HttpErrorKind, HttpRequest, Inquiry, Layer, Memory, System, SystemExt,
+    Uncertain,
 };
 use harn_vm::{block_on_with, spawn};
 
@@ -359,6 +360,129 @@ fn what_was_printed_is_not_printed_again() {
         assert_eq!((journal.stopped(), memory.output()), (None, all.clone()), "broken off at {at}");
         assert_eq!(system.read_text(Path::new("/project/log"), 100).expect("a file"), "xxxxx");
     }
+}
+
+/// A system that looks whether what is printed may be out: as many lines as reads are kept.
+struct Printing {
+    inner: Memory,
+    keeper: MemoryKeeper,
+    lines: Cell<usize>,
+    full: bool,
+}
+
+impl Layer for Printing {
+    fn inner(&self) -> &dyn System {
+        &self.inner
+    }
+
+    fn write_out(&self, text: &str) -> std::io::Result<()> {
+        if self.full {
+            return Err(std::io::Error::from(std::io::ErrorKind::StorageFull));
+        }
+        self.lines.set(self.lines.get() + text.lines().count());
+        let is_read = |entry: &&Entry| matches!(&entry.what, What::Call { name, .. } if name == "read");
+        let kept = self.keeper.entries().iter().filter(is_read).count();
+        assert!(self.lines.get() <= kept, "line {} is out, and {kept} reads are kept", self.lines.get());
+        self.inner.write_out(text)
+    }
+}
+
+fn printing(full: bool) -> (Rc<Printing>, Journal) {
+    let keeper = MemoryKeeper::default();
+    let inner = Memory::new().with_file("in.txt", "text");
+    let below = Rc::new(Printing { inner, keeper: keeper.clone(), lines: Cell::new(0), full });
+    (below.clone(), Journal::new(Setup::new(below, Box::new(keeper))))
+}
+
+#[test]
+fn output_leaves_when_what_led_to_it_is_kept() {
+    let (below, journal) = printing(false);
+    let at_first = run(&journal, |system| async move {
+        let mut at_first = Vec::new();
+        for n in 0..300 {
+            let text = system.read_text(Path::new("/project/in.txt"), 100).expect("a file");
+            system.write_out(&format!("{n} {text}\n")).expect("room");
+            if n % 100 == 50 {
+                // Whoever waits shows what it has printed.
+                system.sleep(Duration::from_millis(5)).await;
+            }
+            at_first.push(n);
+        }
+        at_first
+    });
+    assert_eq!(below.lines.get(), 300);
+    let all: String = at_first.iter().map(|n| format!("{n} text\n")).collect();
+    assert_eq!(below.inner.output(), all);
+    let noted = below.keeper.entries().into_iter().rev().find_map(|entry| match entry.what {
+        What::Printed { out, .. } => Some(out),
+        _ => None,
+    });
+    assert_eq!(noted, Some(all.len() as u64));
+}
+
+#[test]
+fn a_look_at_the_clock_that_was_told_is_kept() {
+    let program = |system: Rc<dyn System>| async move {
+        for _ in 0..20 {
+            let _ = system.read(Path::new("/project/in.txt"), 100);
+            let told = format!("{} {}\n", system.now_ms(), system.monotonic().as_nanos());
+            system.write_out(&told).expect("room");
+        }
+    };
+    let (below, journal) = printing(false);
+    run(&journal, program);
+    let is_clock = |entry: &Entry| matches!(entry.what, What::Clock { .. });
+    assert!(below.keeper.entries().iter().filter(|entry| is_clock(entry)).count() >= 20);
+    let printed = below.inner.output();
+    for (at, _) in printed.match_indices('\n') {
+        // Killed between printing this line and noting it: the entries up to it are there.
+        let lines = printed[..=at].lines().count();
+        let mut reads = 0;
+        let mut entries = below.keeper.entries();
+        entries.retain(|entry| {
+            reads += usize::from(matches!(&entry.what, What::Call { name, .. } if name == "read"));
+            reads <= lines && !matches!(entry.what, What::Printed { .. })
+        });
+        let memory = Rc::new(Memory::new().with_file("in.txt", "text"));
+        let system: Rc<dyn System> = memory.clone();
+        std::thread::sleep(Duration::from_millis(2));
+        let (journal, _) = resumed(&system, entries, false);
+        run(&journal, program);
+        assert!(memory.output().starts_with(&printed[..=at]), "{} instead of {printed}", memory.output());
+    }
+}
+
+#[test]
+fn a_program_that_prints_much_does_not_gather_it() {
+    let (below, journal) = printing(false);
+    let lines = below.clone();
+    run(&journal, |system| async move {
+        let _ = system.read(Path::new("/project/in.txt"), 100);
+        system.write_out(&"x".repeat(100_000)).expect("room");
+        assert_eq!(lines.lines.get(), 1);
+    });
+    assert_eq!(below.inner.output().len(), 100_000);
+}
+
+#[test]
+fn output_that_cannot_be_written_is_told_later_and_in_the_same_place_again() {
+    let program = |system: Rc<dyn System>| async move {
+        let mut told = Vec::new();
+        for n in 0..6 {
+            let _ = system.read(Path::new("/project/in.txt"), 100);
+            told.push(system.write_out(&format!("line {n}\n")).is_ok());
+            told.push(system.write_out("more\n").is_ok());
+            system.sleep(Duration::from_millis(3)).await;
+        }
+        told
+    };
+    let (below, journal) = printing(true);
+    let told = run(&journal, program);
+    assert!(told[0] && told.contains(&false), "{told:?}");
+    assert!(journal.output().is_err());
+    let again = replayed(below.keeper.entries());
+    assert_eq!(run(&again, program), told);
+    assert_eq!(again.stopped(), None);
 }
 
 fn inquiry(prompt: &str, time: Duration) -> Inquiry {
