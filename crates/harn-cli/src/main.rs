@@ -69,6 +69,7 @@ fn harn() {
         Command::Worker(args) => cmd::worker::worker(&args),
         Command::Resume(args) => cmd::durable::resume(&args),
         Command::Answer(args) => cmd::runs::answer(&args),
+        Command::Replay(args) if cmd::runs::is_record(&args.id) => cmd::runs::replay(&args),
         Command::Replay(args) if args.debug => cmd::replay_debug::debug(&args),
         Command::Replay(args) => cmd::durable::replay(&args),
         Command::Fork(args) => cmd::durable::fork(args),

@@ -120,8 +120,8 @@ fn a_run_is_seen_while_it_is_worked_on() {
         serde_json::json!([])
     );
     let wrong = harn_in(dir.path(), &["runs", "list", "--status", "moon"]);
-    assert_eq!(wrong.code, 1);
-    assert!(wrong.err.contains("expected queued, running, suspended"), "{}", wrong.err);
+    assert_eq!(wrong.code, 2);
+    assert!(wrong.err.contains("expected one of queued, running, suspended"), "{}", wrong.err);
     for list in [&["runs", "list"][..], &["runs", "events", "r1"]] {
         let none = harn_in(dir.path(), &[list, &["--limit", "0"]].concat());
         assert!(none.code == 2 && none.err.contains("--limit"), "{}", none.shown());
@@ -269,4 +269,123 @@ fn a_durable_run_is_replayed_where_it_was_taken_in() {
     assert_eq!(harn_in(there.path(), &["runs", "import", "r1.jsonl"]).code, 0);
     let again = harn_in(there.path(), &["replay", "r1"]);
     assert_eq!(again.out, ran.out, "{}", again.shown());
+}
+
+const RECORD: &str = r#"{
+    "_type": "run_record", "id": "run_1", "workflow_id": "w_1", "workflow_name": "review", "status": "completed",
+    "task": "look\nat it", "started_at": "2026-11-25T10:00:00Z",
+    "stages": [
+        {"id": "s1", "node_id": "plan", "kind": "stage", "status": "completed", "outcome": "success", "branch": "success",
+         "visible_text": "first\nsecond"},
+        {"id": "s2", "node_id": "act", "kind": "verify", "status": "completed", "outcome": "success"}
+    ],
+    "transitions": [{"from_node_id": "plan", "to_node_id": "act", "branch": "success"}],
+    "checkpoints": [], "artifacts": [{"kind": "note"}], "pending_nodes": ["last"], "hitl_questions": []
+}"#;
+
+/// The record with a fixture that expects another status of a stage.
+fn with_fixture(status: &str) -> String {
+    let mut record: Value = serde_json::from_str(RECORD).unwrap();
+    record["replay_fixture"] = serde_json::json!({
+        "_type": "replay_fixture", "expected_status": "completed",
+        "stage_assertions": [{"node_id": "plan", "expected_status": status}],
+    });
+    record.to_string()
+}
+
+#[test]
+fn records_are_shown_listed_compared_and_replayed() {
+    let (good, bad) = (with_fixture("completed"), with_fixture("failed"));
+    let other = RECORD.replace("run_1", "run_2").replace("first", "1st").replace("10:00", "11:00");
+    let dir = folder(&[
+        ("runs/run.json", RECORD),
+        ("runs/deep/good.json", &good),
+        ("bad.json", &bad),
+        ("other.json", &other),
+        ("runs/data.json", "{}"),
+        ("runs/broken.json", "{"),
+    ]);
+    let path = dir.path();
+    let shown = harn_in(path, &["runs", "inspect", "runs/run.json"]);
+    let wanted = "Run: run_1\nWorkflow: review (w_1)\nStatus: completed\nTask: look at it\nStages: 2\nArtifacts: 1\n\
+        Transitions: 1\nCheckpoints: 0\nHITL questions: 0\nObservability: planner_rounds=0 research_facts=0 workers=0 \
+        verifications=0 compactions=0 daemon_events=0\nPending nodes: last\nReplay fixture: derived\n\
+        - plan [stage] status=completed outcome=success branch=success\n\
+        - act [verify] status=completed outcome=success branch=null\n";
+    assert_eq!((shown.code, shown.out.as_str()), (0, wanted), "{}", shown.shown());
+    let good = harn_in(path, &["runs", "inspect", "runs/deep/good.json"]);
+    assert!(good.out.contains("Replay fixture: embedded\n"), "{}", good.shown());
+    let compared = harn_in(path, &["runs", "inspect", "runs/run.json", "--compare", "other.json"]);
+    assert!(
+        compared.out.ends_with("Compared with run_2: they differ\n- stage 0 plan changed: visible_text: first second -> 1st second\n"),
+        "{}",
+        compared.shown()
+    );
+    let same = harn_in(path, &["runs", "inspect", "bad.json", "--compare", "runs/deep/good.json", "--json"]);
+    let same: Value = serde_json::from_str(&same.out).unwrap();
+    assert_eq!(same["data"]["comparison"]["identical"], true);
+    let view = harn_in(path, &["runs", "view", "--json", "runs/run.json"]);
+    let view: Value = serde_json::from_str(&view.out).unwrap();
+    assert_eq!(
+        (&view["data"]["id"], &view["data"]["tool_recordings"]),
+        (&"run_1".into(), &serde_json::json!([]))
+    );
+    let listed = harn_in(path, &["runs", "list", "--dir", "runs", "--json"]);
+    let listed: Value = serde_json::from_str(&listed.out).unwrap();
+    let paths: Vec<&str> =
+        listed["data"]["runs"].as_array().unwrap().iter().map(|run| run["path"].as_str().unwrap()).collect();
+    assert_eq!(paths, ["runs/deep/good.json", "runs/run.json"]);
+    assert!(harn_in(path, &["runs", "list", "--dir", "runs"]).out.contains("review"));
+    let again = harn_in(path, &["replay", "runs/run.json"]);
+    let wanted = "Replay: run_1\n[plan] status=completed outcome=success branch=success\n  first\n  second\n\
+        [act] status=completed outcome=success branch=null\nDerived replay fixture: PASS\nTransitions: 1\n\
+        - plan -> act (success)\n";
+    assert_eq!((again.code, again.out.as_str()), (0, wanted), "{}", again.shown());
+    let failing = harn_in(path, &["replay", "bad.json"]);
+    assert_eq!(failing.code, 1, "{}", failing.shown());
+    assert!(
+        failing
+            .out
+            .contains("Embedded replay fixture: FAIL\n- stage plan status: expected failed, got completed\n"),
+        "{}",
+        failing.shown()
+    );
+    let json = harn_in(path, &["replay", "bad.json", "--json"]);
+    let json_data: Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!((json.code, &json_data["data"]["evaluation"]["pass"]), (1, &false.into()));
+}
+
+#[test]
+fn what_is_no_record_is_told() {
+    let dir = folder(&[("data.json", "{}"), ("broken.json", "{"), ("run.json", RECORD)]);
+    for (args, code, text) in [
+        (&["runs", "inspect", "data.json"][..], 1, "error: data.json is no run record"),
+        (&["runs", "view", "broken.json"], 1, "error: broken.json is no JSON"),
+        (&["runs", "inspect", "none.json"], 1, "error: cannot read the run record none.json"),
+        (&["runs", "inspect", "run.json", "--compare", "data.json"], 1, "error: data.json is no run record"),
+        (&["runs", "list", "--dir", "none"], 1, "error: cannot read none"),
+        (&["replay", "none/run.json"], 1, "error: cannot read the run record none/run.json"),
+        (&["replay", "run.json", "--until", "3"], 2, "error: --until needs a run with a journal"),
+        (&["replay", "run.json", "--check"], 2, "error: --check needs a run with a journal"),
+        (&["runs", "list", "--status", "foo"], 2, "expected one of queued, running"),
+        (&["runs", "list", "--dir", ".", "--status", "failed"], 2, "cannot be used with"),
+    ] {
+        let told = harn_in(dir.path(), args);
+        assert!(told.code == code && told.err.contains(text), "{args:?}: {}", told.shown());
+    }
+}
+
+#[test]
+fn every_entry_has_its_time() {
+    let dir = folder(&[("a.txt", "a")]);
+    let path = dir.path();
+    let program = "let a = read_file(\"a.txt\")\nlet b = env(\"HOME\")\n";
+    assert_eq!(harn_in(path, &["run", "--durable", "--run-id", "r", "-e", program]).code, 0);
+    let told: Value = serde_json::from_str(&harn_in(path, &["runs", "events", "r", "--json"]).out).unwrap();
+    let events = told["data"]["events"].as_array().unwrap();
+    assert!(events.len() > 3, "{told}");
+    for event in events {
+        let at = event["at"].as_str().unwrap();
+        assert!(at > "2024", "{event}");
+    }
 }

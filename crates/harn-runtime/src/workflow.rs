@@ -64,10 +64,10 @@ pub(crate) async fn execute(
     let limits = limits_of(written, given)?;
     let mut options = RunOptions::read(&kept.take(given)).map_err(wrong)?;
     if let Some(path) = &options.resume_path {
-        options.resume_run = load(cx, path).map_err(wrong)?;
+        options.resume_run = load(&*cx.system(), path).map_err(wrong)?;
     }
     if let Some(path) = &options.replay_path {
-        options.replay_run = load(cx, path).map_err(wrong)?;
+        options.replay_run = load(&*cx.system(), path).map_err(wrong)?;
     }
     let file = RecordFile::choose(cx, &options);
     let mut audit = json!({"execution_kind": "workflow"});
@@ -492,8 +492,7 @@ pub(crate) fn write_record(system: &dyn System, path: &Path, record: &Json) -> s
 }
 
 /// Reads a record of a run.
-pub(crate) fn load(cx: &Cx, path: &str) -> std::result::Result<Json, String> {
-    let system = cx.system();
+pub(crate) fn load(system: &dyn System, path: &str) -> std::result::Result<Json, String> {
     let file = system.work_dir().join(path);
     let bytes =
         system.read(&file, MAX_RECORD).map_err(|e| format!("cannot read the run record {path}: {e}"))?;

@@ -298,7 +298,7 @@ pub(crate) struct AnswerArgs {
 /// Arguments of `harn replay`.
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArgs {
-    /// The run.
+    /// The run, or a file with the record of one, such as run.json: what it says is shown and held against its fixture.
     pub(crate) id: String,
     /// Stop before this entry of the journal.
     #[arg(long, value_name = "N", conflicts_with = "check")]
@@ -364,6 +364,27 @@ pub(crate) enum RunsCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Show what the record of a run (a file such as run.json) comes to.
+    Inspect {
+        /// The record.
+        #[arg(value_name = "RUN.json")]
+        file: PathBuf,
+        /// Also show what is different in this one.
+        #[arg(long, value_name = "RUN.json")]
+        compare: Option<PathBuf>,
+        /// Write to standard output as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show the record of a run as a whole with --json; without, what it comes to.
+    View {
+        /// The record.
+        #[arg(value_name = "RUN.json")]
+        file: PathBuf,
+        /// Write to standard output as JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Write a run to a file, with its journal, sources and answers.
     Export {
         /// The run.
@@ -389,8 +410,11 @@ pub(crate) enum RunsCommand {
 #[derive(Debug, Args)]
 pub(crate) struct RunsListArgs {
     /// Only those that stand so: queued, running, suspended, completed, failed or abandoned.
-    #[arg(long)]
-    pub(crate) status: Option<String>,
+    #[arg(long, value_parser = parse_status)]
+    pub(crate) status: Option<harn_store::RunStatus>,
+    /// Instead of the project's store, the records in this folder and in the folders in it (files such as run.json).
+    #[arg(long, value_name = "FOLDER", conflicts_with = "status")]
+    pub(crate) dir: Option<PathBuf>,
     /// At most so many.
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = at_least_one())]
     pub(crate) limit: u64,
@@ -766,6 +790,12 @@ pub(crate) fn need_folders<'a>(command: &str, option: &str, folders: impl IntoIt
 /// Reads the level of the preflight.
 fn parse_preflight(text: &str) -> Result<harn_check::PreflightSeverity, String> {
     harn_check::PreflightSeverity::parse(text).ok_or_else(|| "expected error, warning or off".to_owned())
+}
+
+/// Reads how a run stands.
+fn parse_status(text: &str) -> Result<harn_store::RunStatus, String> {
+    let known: Vec<_> = harn_store::RunStatus::ALL.into_iter().map(harn_store::RunStatus::word).collect();
+    harn_store::RunStatus::named(text).ok_or_else(|| format!("expected one of {}", known.join(", ")))
 }
 
 /// Reads how many things are done at once.

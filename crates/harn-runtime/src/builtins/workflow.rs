@@ -134,12 +134,12 @@ builtins! {
         let mut cases = Vec::with_capacity(given.len());
         for case in given {
             let run = match (&case["run"], case["path"].as_str()) {
-                (Json::Null, Some(path)) => workflow::load(cx, path).map_err(|e| thrown(format!("run_record_eval_suite: {e}")))?,
+                (Json::Null, Some(path)) => workflow::load(&*cx.system(), path).map_err(|e| thrown(format!("run_record_eval_suite: {e}")))?,
                 (run, _) => run.clone(),
             };
             let baseline = match &case["compare_to"] {
                 Json::Null => Json::Null,
-                Json::String(path) => workflow::load(cx, path).map_err(|e| thrown(format!("run_record_eval_suite: {e}")))?,
+                Json::String(path) => workflow::load(&*cx.system(), path).map_err(|e| thrown(format!("run_record_eval_suite: {e}")))?,
                 run => run.clone(),
             };
             cases.push(case_of(cx, "run_record_eval_suite", run, case["fixture"].clone(), baseline, &case["label"], &case["path"])?);
@@ -229,7 +229,7 @@ fn load(cx: &Cx, function: &str, path: &Value) -> Result<Json> {
     let Some(path) = path.as_str() else {
         return Err(thrown(format!("{function}: path must be a string")));
     };
-    let run = workflow::load(cx, path).map_err(|error| thrown(format!("{function}: {error}")))?;
+    let run = workflow::load(&*cx.system(), path).map_err(|error| thrown(format!("{function}: {error}")))?;
     let mut run = normal(cx, function, &run)?;
     run["persisted_path"] = path.as_str().into();
     Ok(run)

@@ -3,27 +3,17 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use harn_store::{JournalEntry, Run, RunFilter, RunStatus, Waitpoint};
+use harn_store::{JournalEntry, Run, RunFilter, Waitpoint};
 use harn_system::{Real, System};
 use harn_value::{Data as Value, json};
 
-use super::{Failure, Outcome, Shown, each_entry, head, opened, store, time, wait};
+use super::{Outcome, Shown, each_entry, head, opened, store, time, wait};
 use crate::args::{RunsEventsArgs, RunsListArgs};
 use crate::table;
 
 pub(super) fn list(args: &RunsListArgs) -> Outcome<Shown> {
-    let status = match args.status.as_deref() {
-        None => None,
-        Some(word) => Some(RunStatus::named(word).ok_or_else(|| {
-            let known: Vec<_> = RunStatus::ALL.into_iter().map(RunStatus::word).collect();
-            Failure::new(
-                "bad_status",
-                format!("'{word}' is no status of runs; expected {}", known.join(", ")),
-            )
-        })?),
-    };
     let now_ms = Real::new().now_ms();
-    let filter = RunFilter { status, now_ms, before: None };
+    let filter = RunFilter { status: args.status, now_ms, before: None };
     let (runs, open) = match opened()? {
         Some(store) => (
             wait(store.runs(filter, usize::try_from(args.limit).unwrap_or(usize::MAX)))?,
@@ -215,8 +205,11 @@ pub(super) fn events(args: &RunsEventsArgs) -> Outcome<Shown> {
     Ok(Shown::new(text, data))
 }
 
-/// The time of day.
+/// The time of day. Runs of old did not note one before their first look at the clock.
 fn clock(at_ms: i64) -> String {
+    if at_ms == 0 {
+        return format!("{:<12}", "-");
+    }
     let full = time(at_ms);
     full.split_once('T').map_or(full.clone(), |(_, rest)| format!("{:<12}", rest.trim_end_matches('Z')))
 }
@@ -233,6 +226,6 @@ pub(super) fn told(entry: &JournalEntry) -> String {
 fn event(entry: &JournalEntry) -> Value {
     json!({
         "seq": entry.seq, "kind": entry.kind.word(), "name": &*entry.name, "task": &*entry.task,
-        "count": entry.count, "place": &*entry.place, "at": time(entry.at_ms), "bytes": entry.payload.len(),
+        "count": entry.count, "place": &*entry.place, "at": Some(entry.at_ms).filter(|at_ms| *at_ms != 0).map(time), "bytes": entry.payload.len(),
     })
 }

@@ -5,6 +5,7 @@ mod diff;
 mod export;
 mod import;
 mod list;
+mod record;
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use harn_value::{Data as Value, json};
 use super::providers::{envelope, fail, print};
 use crate::args::{AnswerArgs, RunsCommand};
 use crate::program;
+pub(crate) use record::{is_record, replay};
 
 /// Entries that are read at once.
 const PAGE: usize = 1_000;
@@ -49,12 +51,17 @@ impl Shown {
 /// Runs the command; gives the exit code.
 pub(crate) fn runs(command: RunsCommand) -> u8 {
     let (shown, as_json) = match command {
-        RunsCommand::List(args) => (list::list(&args), args.json),
+        RunsCommand::List(args) => match &args.dir {
+            Some(dir) => (record::list_of(dir, &args), args.json),
+            None => (list::list(&args), args.json),
+        },
         RunsCommand::Show { id, json } => (list::show(&id), json),
         RunsCommand::Events(args) => (list::events(&args), args.json),
         RunsCommand::Diff { first, second, json } => (diff::diff(&first, &second), json),
         RunsCommand::Rm { ids, json } => (remove(&ids), json),
         RunsCommand::Export { id, output } => (export::export(&id, output.as_deref()), false),
+        RunsCommand::Inspect { file, compare, json } => (record::inspect(&file, compare.as_deref()), json),
+        RunsCommand::View { file, json } => (record::view(&file), json),
         RunsCommand::Import { file, id, json } => (import::import(&file, id), json),
     };
     show(shown, as_json)

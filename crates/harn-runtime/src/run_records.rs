@@ -1,0 +1,35 @@
+//! Records of runs, for commands that look at them.
+
+use harn_agent::workflow::fixture::{evaluate, fixture, normalise};
+use harn_system::System;
+use harn_value::Data;
+
+pub use harn_agent::workflow::fixture::diff;
+
+/// A record that was read from a file.
+pub struct RunRecord {
+    /// With what is missing in the file filled in.
+    pub run: Data,
+    /// Whether its fixture is in the file. Without one, it is made of the run itself.
+    pub is_fixture_embedded: bool,
+}
+
+impl RunRecord {
+    /// Reads a record.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn read(system: &dyn System, path: &str) -> Result<RunRecord, String> {
+        let found = crate::workflow::load(system, path)?;
+        let is_fixture_embedded = !found["replay_fixture"].is_null();
+        let run = normalise(&found, "", &String::new).map_err(|error| format!("{path}: {error}"))?;
+        Ok(RunRecord { run, is_fixture_embedded })
+    }
+
+    /// Holds the run against its fixture: `{pass, failures, stage_count}`.
+    #[must_use]
+    pub fn evaluate(&self) -> Data {
+        let own = &self.run["replay_fixture"];
+        if own.is_null() { evaluate(&self.run, &fixture(&self.run, "")) } else { evaluate(&self.run, own) }
+    }
+}
