@@ -688,12 +688,23 @@ pub(crate) fn run(
     if let Some(summary) = options.trace.then(|| harn_runtime::attempts_summary(&vm)).flatten() {
         vm.system().write_err(&summary);
     }
-    let end = program.end(&vm, &outcome);
+    let end = unless_unwritten(&vm, program.end(&vm, &outcome));
     let failure = match &end {
         End::Failed(problem) => Some(&**problem),
         _ => None,
     };
     prepared.soon.iter().filter(|problem| !tells_of(failure, problem)).for_each(warn);
+    end
+}
+
+/// How a program ended, or that what was to be kept of its model calls was not written.
+pub(crate) fn unless_unwritten(vm: &Vm, end: End) -> End {
+    let Some(text) = harn_runtime::unwritten_calls(vm) else { return end };
+    if let End::Result { .. } | End::Anew(_) = end {
+        return End::Failed(Box::new(Problem::general(text)));
+    }
+    // Its own failure says more.
+    vm.system().write_err(&format!("warning: {text}\n"));
     end
 }
 

@@ -83,6 +83,23 @@ fn starting_many_tasks_takes_linear_time() {
     }
 }
 
+/// A list that grows by one is not copied, in whatever block it grows.
+#[test]
+fn lists_grow_in_linear_time_in_every_block() {
+    let grow = "var s = []\n  var k = 0\n  while k < COUNT {\n    s = s.push(k)\n    k += 1\n  }\n  println(s.len())";
+    for (name, before, after) in [
+        ("try", "try {\n  ", "\n} catch (e) { println(e) }"),
+        ("finally", "try {\n  ", "\n} finally { print(\"\") }"),
+        ("retry", "retry 2 {\n  ", "\n}"),
+        ("deadline", "deadline 1h {\n  ", "\n}"),
+        ("defer", "fn f() {\n  defer { print(\"\") }\n  ", "\n}\nf()"),
+    ] {
+        is_linear(&format!("push in {name}"), &["run", "main.harn"], 40_000, |n| {
+            format!("{before}{}{after}", grow.replace("COUNT", &n.to_string()))
+        });
+    }
+}
+
 /// A loop sends its history with each request; all that it does beside that is as much in its last turn as in its first, also
 /// when the history has passed the size at which it should give way, and too little of it can.
 #[test]

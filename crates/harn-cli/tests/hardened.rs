@@ -144,6 +144,7 @@ fn a_write_that_breaks_off_leaves_the_old_content_and_nothing_else() {
         "store_set(\"k\", big)",
         "checkpoint(\"k\", big)",
         "write_file(\"new\", big)",
+        "append_file(\"new\", big)",
         "copy_file(\"long\", \"new\")",
     ] {
         let program = format!("let big = \"x\".repeat(300000)\nprintln(is_err(try {{ {call} }}))");
@@ -164,6 +165,82 @@ fn a_write_that_breaks_off_leaves_the_old_content_and_nothing_else() {
             );
         }
     }
+}
+
+/// What was to be kept of the model calls of a run and was not is an error of the run, and names the file.
+#[test]
+fn what_could_not_be_recorded_is_an_error() {
+    let program = "let r = llm_call(\"x\".repeat(30000), nil, {provider: \"mock\"})\nprintln(\"went on\")";
+    let scratch = folder(&[("main.harn", program), ("file", "")]);
+    let limited = "ulimit -f 8; trap '' XFSZ; exec";
+    for (line, name) in [
+        ("$HARN run --llm-mock-record rec.jsonl mock.harn", "rec.jsonl"),
+        ("HARN_LLM_TRANSCRIPT_DIR=log $HARN run main.harn", "log/llm_transcript.jsonl"),
+    ] {
+        let mock = "llm_mock({text: \"y\".repeat(30000)})\n".to_owned() + program;
+        std::fs::write(scratch.path().join("mock.harn"), mock).unwrap();
+        let (set, run) = match line.split_once(" $HARN") {
+            Some((set, run)) => (format!("export {set};"), format!("$HARN{run}")),
+            None => (String::new(), line.to_owned()),
+        };
+        let ran = in_shell(scratch.path(), &format!("{set} {limited} {run}"));
+        assert_eq!((ran.code, ran.out.as_str()), (1, "went on\n"), "{line}: {}", ran.shown());
+        assert!(
+            ran.err.contains("error: cannot write ") && ran.err.contains(name),
+            "{line}: {}",
+            ran.shown()
+        );
+    }
+    let no_folder = in_shell(scratch.path(), "HARN_LLM_TRANSCRIPT_DIR=file/log $HARN run main.harn");
+    assert_eq!((no_folder.code, no_folder.out.as_str()), (1, "went on\n"), "{}", no_folder.shown());
+    let failed = in_shell(
+        scratch.path(),
+        "HARN_LLM_TRANSCRIPT_DIR=file/log $HARN run -e 'llm_call(\"x\", nil, {provider: \"mock\"})\nthrow \"own\"'",
+    );
+    assert!(
+        failed.err.contains("own") && failed.err.contains("warning: cannot write "),
+        "{}",
+        failed.shown()
+    );
+}
+
+/// Moving to another file system copies and removes. Where nothing can be removed, nothing is copied in the end.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_move_of_what_cannot_be_removed_leaves_nothing() {
+    let scratch = folder(&[(
+        "work/main.harn",
+        "println(is_err(try { move_file(\"/proc/self/cwd/..\", \"../moved\") }))",
+    )]);
+    let ran = in_shell(&scratch.path().join("work"), "$HARN run main.harn");
+    assert_eq!(ran.out, "true\n", "{}", ran.shown());
+    assert_eq!(names(scratch.path()), ["work"]);
+    let sys = "println(try { move_file(\"/proc/self/comm\", \"../comm\") })";
+    let ran = in_shell(&scratch.path().join("work"), &format!("$HARN run -e '{sys}'"));
+    assert!(ran.out.starts_with("Result.Err("), "{}", ran.shown());
+    assert_eq!(names(scratch.path()), ["work"]);
+}
+
+/// A program whose working directory is gone runs; what is relative fails, and its old place is made anew by nobody.
+#[cfg(unix)]
+#[test]
+fn a_working_directory_that_is_gone_is_no_other_place() {
+    let scratch = folder(&[("kept", "kept")]);
+    std::fs::create_dir(scratch.path().join("gone")).unwrap();
+    let program = r#"println(1)
+for f in [{ -> write_file("a", "x") }, { -> append_file("a", "x") }, { -> mkdir("a") }, { -> cwd() }] {
+  println(try { f() })
+}"#;
+    std::fs::write(scratch.path().join("main.harn"), program).unwrap();
+    let line = "P=$(cat main.harn); cd gone; rmdir ../gone; exec $HARN run -e \"$P\"";
+    let ran = in_shell(scratch.path(), line);
+    let results: Vec<&str> = ran.out.lines().collect();
+    assert_eq!(results.len(), 5, "{}", ran.shown());
+    assert_eq!(results[0], "1");
+    for (n, result) in results[1..].iter().enumerate() {
+        assert!(result.starts_with("Result.Err("), "call {n}: {}", ran.shown());
+    }
+    assert_eq!(names(scratch.path()), ["kept", "main.harn"], "{}", ran.shown());
 }
 
 #[test]

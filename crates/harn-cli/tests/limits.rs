@@ -118,3 +118,26 @@ fn streams_that_hold_themselves_are_freed() {
         assert_eq!((ran.code, ran.out.as_str()), (0, "flat\n"), "{program}\n{}", ran.err);
     }
 }
+
+/// A thousand agents that wait have a thousand connections open: what the system allows at most is taken.
+#[cfg(target_os = "linux")]
+#[test]
+fn as_many_files_are_opened_as_the_system_allows() {
+    let scratch = folder(&[("main.harn", "println(shell(\"ulimit -Sn; ulimit -Hn\").stdout)")]);
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", "ulimit -Sn 64; exec \"$HARN\" run main.harn"]).current_dir(scratch.path());
+    shell.env("HARN", env!("CARGO_BIN_EXE_harn"));
+    let ran = crate::common::finish(shell, b"");
+    let limits: Vec<&str> = ran.out.split_whitespace().collect();
+    assert!(limits.len() == 2 && limits[0] == limits[1] && limits[0] != "64", "{}", ran.shown());
+}
+
+/// What a program has left in the background does not keep whoever started it.
+#[cfg(unix)]
+#[test]
+fn a_process_in_the_background_is_not_waited_for() {
+    let begin = std::time::Instant::now();
+    let ran = run(&[], "println(shell(\"sleep 60 & echo x\").stdout.trim())");
+    assert_eq!((ran.code, ran.out.as_str()), (0, "x\n"), "{}", ran.shown());
+    assert!(begin.elapsed() < std::time::Duration::from_secs(30), "{:?}", begin.elapsed());
+}

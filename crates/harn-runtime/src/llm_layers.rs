@@ -11,6 +11,7 @@ use harn_value::Dict;
 use harn_vm::Vm;
 
 use crate::convert::from_json;
+use crate::llm_replay::Unwritten;
 use crate::llm_tables::{self, LlmConfigProblem};
 
 /// Adds the configuration layers of the project that `dir` belongs to and those `above` them, and opens the call log.
@@ -119,16 +120,19 @@ fn open_log(runtime: &LlmRuntime, vm: &Rc<Vm>, folder: &Path) {
     let system = vm.system();
     let path = system.work_dir().join(folder).join("llm_transcript.jsonl");
     let opened = system.make_dirs(path.parent().unwrap_or(folder)).and_then(|()| system.append(&path, b""));
+    let name = path.display().to_string();
     if let Err(e) = opened {
-        system.write_err(&format!("warning: cannot write {}: {e}\n", path.display()));
+        Unwritten::note(vm, format!("cannot write {name}: {e}"));
         return;
     }
     let program = Rc::downgrade(vm);
     runtime.log_calls(move |line| {
         let Some(vm) = program.upgrade() else { return };
         // One write for the whole line: other processes may write to the same file. A log that cannot be written
-        // must not fail the call it describes.
-        let _ = vm.system().append(&path, format!("{line}\n").as_bytes());
+        // must not fail the call it describes; the run fails when it ends.
+        if let Err(e) = vm.system().append(&path, format!("{line}\n").as_bytes()) {
+            Unwritten::note(&vm, format!("cannot write {name}: {e}"));
+        }
         let kind = line["type"].as_str().unwrap_or_default();
         let log = EventLog::of(&vm);
         let _ = log.emit(CALL_LOG_TOPIC, kind, from_json(line), Dict::new(), vm.system().now_ms());

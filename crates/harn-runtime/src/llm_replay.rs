@@ -1,5 +1,6 @@
 //! Model traffic in files: replies that are replayed or recorded (fixtures), and whole HTTP exchanges (cassettes).
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -86,6 +87,21 @@ impl ModelTraffic {
     }
 }
 
+/// The first thing that could not be written of what was to be kept of a program's model calls.
+#[derive(Default)]
+pub(crate) struct Unwritten(RefCell<Option<String>>);
+
+impl Unwritten {
+    pub(crate) fn note(vm: &Vm, text: String) {
+        vm.extension::<Unwritten>().0.borrow_mut().get_or_insert(text);
+    }
+}
+
+/// Says, after a program ran, what could not be written of its model calls although it was to be kept.
+pub fn unwritten_calls(vm: &Vm) -> Option<String> {
+    vm.extension::<Unwritten>().0.borrow().clone()
+}
+
 /// The largest recorded reply that is read: 64 MiB.
 const MAX_REPLY: u64 = 64 << 20;
 
@@ -113,12 +129,18 @@ fn writer(vm: &Rc<Vm>, path: &Path) -> Result<impl FnMut(&str) + 'static, String
     // Begun and dropped: says whether it can be written.
     drop(system.draft(&path).map_err(|e| format!("cannot write {name}: {e}"))?);
     let mut begun = false;
+    let program = Rc::downgrade(vm);
     Ok(move |line: &str| {
         let line = format!("{line}\n");
         let write = if begun { System::append } else { System::replace };
         match write(&*system, &path, line.as_bytes()) {
             Ok(()) => begun = true,
-            Err(e) => system.write_err(&format!("warning: cannot write {name}: {e}\n")),
+            // The program goes on, and the run is told of it when it ends.
+            Err(e) => {
+                if let Some(vm) = program.upgrade() {
+                    Unwritten::note(&vm, format!("cannot write {name}: {e}"));
+                }
+            }
         }
     })
 }

@@ -112,7 +112,8 @@ fn run(
     if let Some(text) = options.traffic.leftovers(&prepared.vm) {
         prepared.vm.system().write_err(&format!("warning: {text}\n"));
     }
-    end.unwrap_or_else(|error| refused(format!("cannot start the event loop: {error}")))
+    let end = end.unwrap_or_else(|error| refused(format!("cannot start the event loop: {error}")));
+    program::unless_unwritten(&prepared.vm, end)
 }
 
 /// Runs the script while the host lives.

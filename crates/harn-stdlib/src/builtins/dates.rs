@@ -288,7 +288,10 @@ fn name_of(name: &str, format: &str, time: Given, zone: &Value) -> Result<String
 }
 
 fn parse(text: &str) -> std::result::Result<Timestamp, String> {
-    let cannot = || format!("Cannot parse date: {text}");
+    let cannot = || match text.char_indices().nth(200) {
+        Some((end, _)) => format!("Cannot parse date: {}...", &text[..end]),
+        None => format!("Cannot parse date: {text}"),
+    };
     let trimmed = text.trim();
     if let Ok(time) = trimmed.parse::<Timestamp>() {
         return Ok(time);

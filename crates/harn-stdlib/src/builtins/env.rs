@@ -38,7 +38,10 @@ builtins! {
     /// println(path_is_absolute(cwd())) // -> true
     /// ```
     Env fn cwd(cx) -> "string" {
-        show(&cx.system().work_dir())
+        match cx.system().cwd() {
+            Ok(path) => show(&path),
+            Err(error) => return Err(Error::thrown(format!("cwd: the working directory is gone: {error}"))),
+        }
     }
 
     /// Gives the directory that relative paths are taken from: the working directory.

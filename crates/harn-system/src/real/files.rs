@@ -101,10 +101,19 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// Adds bytes at the end of a file with one write, making the file.
 ///
 /// # Errors
-/// The system's error; what was written of them is taken away again.
+/// The system's error; what was written of them is taken away again, and a file that was made for them.
 pub fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let is_new = matches!(path.metadata(), Err(error) if error.kind() == io::ErrorKind::NotFound);
     let mut file = open_to_append(path)?;
-    append_to(&mut file, bytes)
+    append_to(&mut file, bytes).inspect_err(|_| {
+        // Not when another process has written to it since.
+        if is_new
+            && file.metadata().is_ok_and(|facts| facts.len() == 0)
+            && let Ok(made) = path.canonicalize()
+        {
+            let _ = std::fs::remove_file(made);
+        }
+    })
 }
 
 /// Opens a regular file for appending, making it.
@@ -194,7 +203,25 @@ fn move_across(from: &Path, facts: &Metadata, to: &Path) -> Result<(), MoveError
         let _ = remove(&new);
         return Err(MoveError::NotMoved(error));
     }
-    remove(from).map_err(MoveError::NotRemoved)
+    remove(from).map_err(|error| {
+        // Nothing of it is gone, as in a folder that nothing can be removed from: then nothing has been moved.
+        if holds(from, to) && remove(to).is_ok() {
+            return MoveError::NotMoved(error);
+        }
+        MoveError::NotRemoved(error)
+    })
+}
+
+/// Whether everything that is in one tree is in the other, too.
+fn holds(tree: &Path, part: &Path) -> bool {
+    let (Ok(facts), Ok(wanted)) = (tree.symlink_metadata(), part.symlink_metadata()) else { return false };
+    if !wanted.is_dir() || !facts.is_dir() {
+        return wanted.file_type() == facts.file_type();
+    }
+    let Ok(entries) = std::fs::read_dir(part) else { return false };
+    entries
+        .into_iter()
+        .all(|entry| entry.is_ok_and(|entry| holds(&tree.join(entry.file_name()), &entry.path())))
 }
 
 /// Copies files, directories and links as they are; anything else is an error.
