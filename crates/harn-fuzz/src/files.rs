@@ -1,18 +1,18 @@
 //! All builtins that touch files, in random sequences with hostile arguments: beside a canary, and on a disk that is full at
 //! random moments.
 //!
-//! The tree is in memory, or a scratch folder of this machine. There a layer at the bottom ends the process before anything
-//! outside of the working directory is changed.
+//! The tree is in memory, or a scratch folder of this machine. There a layer at the bottom refuses whatever would change
+//! something outside of the working directory, and that is a finding. It does not panic: a program takes that for an error.
 
 use std::cell::{Cell, RefCell};
 use std::fs;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 use std::sync::LazyLock;
 
 use harn_system::{Ceiling, Draft, Facts, Layer, Memory, MoveError, Real, System};
-use harn_vm::{Effect, Source, block_on, load};
+use harn_vm::{Effect, Source, Vm, block_on, load};
 
 use crate::rng::Rng;
 
@@ -142,6 +142,8 @@ struct Disk {
     top: PathBuf,
     rng: RefCell<Rng>,
     faults: Cell<bool>,
+    /// What would have been changed outside.
+    outside: RefCell<Option<String>>,
 }
 
 impl Disk {
@@ -172,7 +174,8 @@ impl Disk {
             for (target, path) in links {
                 memory = memory.with_link(&target.replace('@', ""), &format!("/project/work/{path}"));
             }
-            return Rc::new(Disk { scratch: None, inner: Rc::new(memory), top: PathBuf::new(), rng, faults });
+            let (inner, outside) = (Rc::new(memory), RefCell::default());
+            return Rc::new(Disk { scratch: None, inner, top: PathBuf::new(), rng, faults, outside });
         }
         let scratch = tempfile::tempdir().expect("a scratch folder");
         let top = scratch.path().canonicalize().expect("a path");
@@ -186,7 +189,8 @@ impl Disk {
             std::os::unix::fs::symlink(target, top.join("project/work").join(path)).expect("a link");
         }
         fs::hard_link(top.join("project/work/a"), top.join("project/work/twin")).expect("a link");
-        Rc::new(Disk { scratch: Some(scratch), inner: Rc::new(Real::new()), top, rng, faults })
+        let (scratch, inner, outside) = (Some(scratch), Rc::new(Real::new()), RefCell::default());
+        Rc::new(Disk { scratch, inner, top, rng, faults, outside })
     }
 
     fn work(&self) -> PathBuf {
@@ -201,10 +205,10 @@ impl Disk {
         Ok(())
     }
 
-    /// Panics when a change would go outside of the working directory. Knows nothing of how permissions are checked.
-    fn guard(&self, path: &Path, follow: bool) {
+    /// Refuses a change that would go outside of the working directory, and notes it. Knows nothing of how permissions are checked.
+    fn guard(&self, path: &Path, follow: bool) -> io::Result<()> {
         if self.scratch.is_none() {
-            return;
+            return Ok(());
         }
         let mut path = path.to_owned();
         if follow {
@@ -213,17 +217,21 @@ impl Disk {
                 path = path.parent().unwrap_or(Path::new("/")).join(next);
             }
         }
-        let mut above = path.parent();
-        let real = loop {
-            let Some(folder) = above else { break PathBuf::from("/") };
-            match folder.canonicalize() {
-                Ok(real) => break real,
-                Err(_) => above = folder.parent(),
+        // Folders that are there are where they are, and what is missing would be made below them.
+        let mut real = PathBuf::from("/");
+        for part in path.parent().unwrap_or(Path::new("/")).components() {
+            match part {
+                Component::ParentDir => drop(real.pop()),
+                part => real.push(part),
             }
-        };
+            real = real.canonicalize().unwrap_or(real);
+        }
         // The state of the runtime lies beside the manifest.
-        let inside = real.starts_with(self.work()) || real.starts_with(self.top.join("project/.harn"));
-        assert!(inside, "a change outside of the working directory: {}", path.display());
+        if real.starts_with(self.work()) || real.starts_with(self.top.join("project/.harn")) {
+            return Ok(());
+        }
+        self.outside.borrow_mut().get_or_insert(path.display().to_string());
+        Err(io::Error::from(io::ErrorKind::PermissionDenied))
     }
 
     /// Everything below a folder, as text.
@@ -306,62 +314,65 @@ impl Layer for Disk {
     }
 
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        self.guard(path, true);
+        self.guard(path, true)?;
         self.fault()?;
         self.inner.replace(path, bytes)
     }
 
     fn draft(&self, path: &Path) -> io::Result<Box<dyn Draft>> {
-        self.guard(path, true);
+        self.guard(path, true)?;
         let inner = self.inner.draft(path)?;
         Ok(Box::new(Faulty { inner, full: self.fault().is_err() }))
     }
 
     fn append(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        self.guard(path, true);
+        self.guard(path, true)?;
         self.fault()?;
         self.inner.append(path, bytes)
     }
 
     fn make_dirs(&self, path: &Path) -> io::Result<()> {
-        self.guard(&path.join("x"), true);
+        self.guard(&path.join("x"), true)?;
         self.fault()?;
         self.inner.make_dirs(path)
     }
 
     fn make_dir(&self, path: &Path) -> io::Result<()> {
-        self.guard(&path.join("x"), true);
+        self.guard(&path.join("x"), true)?;
         self.fault()?;
         self.inner.make_dir(path)
     }
 
     fn copy(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.guard(to, true);
+        self.guard(to, true)?;
         self.fault()?;
         self.inner.copy(from, to)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<(), MoveError> {
-        self.guard(from, false);
-        self.guard(to, false);
+        self.guard(from, false).and_then(|()| self.guard(to, false)).map_err(MoveError::NotMoved)?;
         self.fault().map_err(MoveError::NotMoved)?;
         self.inner.rename(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.guard(path, false);
+        self.guard(path, false)?;
         self.inner.remove(path)
     }
 }
 
-/// Runs one call; gives the text of its error.
-fn run(disk: &Rc<Disk>, call: &str) -> Result<(), String> {
+/// A machine for the calls of one input.
+fn machine(disk: &Rc<Disk>) -> Rc<Vm> {
     let ceiling = Ceiling { roots: Some(vec![disk.work()]), ..Ceiling::default() };
-    let vm = harn_runtime::vm_builder(disk.clone()).limit(ceiling).build();
+    harn_runtime::vm_builder(disk.clone()).limit(ceiling).build()
+}
+
+/// Runs one call; gives the text of its error.
+fn run(vm: &Rc<Vm>, disk: &Disk, call: &str) -> Result<(), String> {
     let source = Source { name: "fuzz.harn".to_owned(), text: call.to_owned(), dir: disk.work() };
-    let Ok(program) = load(&vm, &source) else { return Err("no program".to_owned()) };
+    let Ok(program) = load(vm, &source) else { return Err("no program".to_owned()) };
     disk.faults.set(true);
-    let outcome = block_on(program.run(&vm, None, &[])).map_err(|error| error.to_string());
+    let outcome = block_on(program.run(vm, None, &[])).map_err(|error| error.to_string());
     disk.faults.set(false);
     outcome?.result.map(|_| ()).map_err(|error| error.uncaught_text())
 }
@@ -379,6 +390,7 @@ pub(crate) fn check(bytes: &[u8]) {
             .map(|line| format!("{line}\n"))
             .collect::<String>()
     };
+    let vm = machine(&disk);
     let mut before = disk.all();
     let kept = outside(&before);
     for line in lines.take(40) {
@@ -389,11 +401,13 @@ pub(crate) fn check(bytes: &[u8]) {
             continue;
         }
         let call = line.replace('@', &disk.top.to_string_lossy());
-        let result = run(&disk, &call);
+        let result = run(&vm, &disk, &call);
         let after = disk.all();
+        let reached = disk.outside.borrow_mut().take();
+        assert!(reached.is_none(), "{call} wants to change {reached:?}, outside of the working directory");
         assert_eq!(outside(&after), kept, "{call} changed something outside of the working directory");
         if let Err(error) = result {
-            assert!(!error.is_empty(), "{call} fails without a text");
+            assert!(!error.is_empty() && !error.contains("internal error"), "{call} fails with {error:?}");
             assert_eq!(after, before, "{call} failed ({error}) and changed something");
         }
         before = after;
