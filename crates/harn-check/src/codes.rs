@@ -120,6 +120,8 @@ codes! {
         "Write the key that is meant with a value of the kind that the message names.";
     UNKNOWN_IMPORT = "P0109", "An import lists a name that its file does not declare.",
         "Write a name that the file declares, or mark the declaration `pub` where only marked names go out.";
+    HOST_OPERATION = "P0110", "A call of the host names an operation that hosts do not have, or no literal that could be looked at.",
+        "Write the name that is meant; operations of your own host stand in `[check.host_capabilities]` of `harn.toml`.";
     UNUSED_VARIABLE = "unused-variable", "A variable is declared and never read.",
         "Remove it, or begin its name with `_`.";
     UNUSED_PATTERN = "unused-pattern-binding", "A name of a pattern is never read.",
@@ -231,7 +233,7 @@ pub fn is_slip(code: &str) -> bool {
 
 /// Whether a finding with this code is an error for `harn check`, also where running a program goes on.
 pub fn is_error(code: &str) -> bool {
-    is_certain(code) || [ARGUMENT_COUNT, UNKNOWN_FIELD, OPTION_SLIP].contains(&code)
+    is_certain(code) || [ARGUMENT_COUNT, UNKNOWN_FIELD, OPTION_SLIP, TYPE_NAME].contains(&code)
 }
 
 #[cfg(test)]

@@ -260,6 +260,12 @@ pub const EXAMPLES: &[Example] = &[
         "import { twice } from \"numbers\"\n\nprintln(twice(2))\n",
         &[("numbers.harn", "pub fn twice(n) { n * 2 }\n")],
     ),
+    with(
+        "P0110",
+        "println(host_call(\"notes.lst\", {}))\n",
+        "println(host_call(\"notes.list\", {}))\n",
+        &[("harn.toml", "[check.host_capabilities]\nnotes = [\"list\"]\n")],
+    ),
     program("unused-variable", "let n = 1\nprintln(\"done\")\n", "let n = 1\nprintln(n)\n"),
     program(
         "unused-pattern-binding",

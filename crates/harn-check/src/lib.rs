@@ -41,9 +41,9 @@ mod world;
 
 pub use codes::{CODES, CodeDoc, is_certain, is_error, is_slip};
 pub use examples::{EXAMPLES, Example, example};
-pub use lints::{MaxTools, lint_program, lint_template_file};
+pub use lints::{LAYOUT_RULES, MaxTools, lint_program, lint_template_file};
 pub use preflight::{Located, Quiet, check_templates};
-pub use settings::{PreflightSeverity, RuleFilter, Settings, manifest_file};
+pub use settings::{PreflightSeverity, RuleFilter, Settings, manifest_file, read_operations};
 pub use strict::strict_types;
 pub use tell::types_of;
 pub use told::{Told, ToldMember, ToldType};

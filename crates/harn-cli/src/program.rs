@@ -298,6 +298,8 @@ impl Program {
         // The project may ask for more of `harn lint`.
         let rules = Settings { complexity_threshold: None, require_file_header: false, ..settings.clone() };
         self.add_rules(&tree, &rules, &mut problems);
+        // How a file is laid out is for `harn fmt --check` to say.
+        problems.retain(|problem| !harn_check::LAYOUT_RULES.contains(&problem.diagnostic.code));
         if settings.strict_types {
             problems.retain(|problem| problem.diagnostic.code != "untyped-dict-access");
         }

@@ -18,7 +18,7 @@ fn all_files_are_checked_and_nothing_is_run() {
     let folder = folder(&[
         ("a.harn", "let = 1\n"),
         ("b.harn", "println(\"ran\")\nprintl(1)\n"),
-        ("c.harn", "let x = 1\n"),
+        ("c.harn", "let x = 1\nprintln(x)\n"),
     ]);
     let ran = harn_in(folder.path(), &["check", "a.harn", "b.harn", "c.harn", "missing.harn"]);
     assert_eq!(ran.code, 1);
@@ -211,7 +211,10 @@ fn strict_types_ask_for_a_look_at_what_comes_from_outside() {
         crate::common::folder(&[("a.harn", text), ("strict/harn.toml", "[check]\nstrict_types = true\n")]);
     std::fs::write(folder.path().join("strict/b.harn"), text).unwrap();
     let plain = crate::common::harn_in(folder.path(), &["check", "a.harn"]);
-    assert_eq!((plain.code, plain.out.as_str()), (0, "a.harn: ok\n"), "{}", plain.err);
+    // Without, only parts that are taken from the call itself are told.
+    let said: Vec<&str> =
+        plain.err.lines().filter(|line| line.contains("lint[untyped-dict-access]")).collect();
+    assert_eq!((plain.code, said.len()), (0, 2), "{}", plain.err);
     for args in [["check", "--strict-types", "a.harn"].as_slice(), &["check", "strict/b.harn"]] {
         let ran = crate::common::harn_in(folder.path(), args);
         let said: Vec<&str> = ran.err.lines().filter(|line| line.starts_with("warning")).collect();
@@ -223,4 +226,93 @@ fn strict_types_ask_for_a_look_at_what_comes_from_outside() {
         ];
         assert_eq!((ran.code, said.as_slice()), (0, expected.as_slice()), "{}", ran.err);
     }
+}
+
+#[test]
+fn check_runs_the_rules_of_lint_but_not_those_of_the_layout() {
+    let text = "fn f(a) { 1 }\nprintln(f(2))\nbreak\n";
+    let folder = crate::common::folder(&[
+        ("a.harn", text),
+        ("off/harn.toml", "[check]\ndisable_rules = [\"unused-parameter\"]\n"),
+        ("off/b.harn", "fn f(a) { 1 }\nprintln(f(2))\n"),
+        (
+            "strict/harn.toml",
+            "[check]\nstrict = true\n[lint]\nrequire_file_header = true\ncomplexity_threshold = 0\n",
+        ),
+        ("strict/c.harn", "println(1 > 0 && 2 > 1)\n"),
+    ]);
+    let ran = crate::common::harn_in(folder.path(), &["check", "--json", "a.harn"]);
+    let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    let found = report["data"]["files"][0]["diagnostics"].as_array().unwrap();
+    let found: Vec<_> = found.iter().map(|d| (d["rule"].as_str(), d["category"].as_str())).collect();
+    assert_eq!(found, [(Some("unused-parameter"), Some("lint")), (Some("break-outside-loop"), Some("lint"))]);
+    assert_eq!(ran.code, 1);
+    // What is turned off stays off, and what only lint was asked for is not told here.
+    let ran = crate::common::harn_in(folder.path(), &["check", "off/b.harn", "strict/c.harn"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "off/b.harn: ok\nstrict/c.harn: ok\n"), "{}", ran.err);
+}
+
+#[test]
+fn a_type_that_is_a_slip_is_an_error_of_the_check() {
+    let folder = crate::common::folder(&[("a.harn", "fn add(a: i32) { return a }\nprintln(add(nil))\n")]);
+    let ran = crate::common::harn_in(folder.path(), &["check", "a.harn"]);
+    assert!(
+        ran.code == 1 && ran.err.contains("error: there is no type `i32`; did you mean `int`?"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn operations_of_the_host_must_be_known() {
+    let text = "host_mock(\"db\", \"read\", 1)\nprintln(host_call(\"db.read\", {}), host_call(\"process.exec\", {}))\n\
+        println(host_call(\"notes.list\", {}))\nlet name = \"a.b\"\nprintln(host_call(name, {}))\n\
+        println({executor: \"host_bridge\", host_capability: \"notes.add\"})\n";
+    let folder = crate::common::folder(&[
+        ("a.harn", text),
+        ("ops.json", "{\"capabilities\": {\"notes\": {\"list\": {}, \"add\": {}}}}"),
+        ("ops.toml", "notes = [\"list\", \"add\"]\n"),
+        ("wrong.json", "{\"notes\": 3}"),
+        ("one/harn.toml", "[check]\nhost_capabilities_path = \"../ops.toml\"\npreflight_allow = [\"*\"]\n"),
+        ("one/a.harn", text),
+        (
+            "two/harn.toml",
+            "[check]\npreflight-allow = [\"notes.*\"]\n[check.host_capabilities]\nother = [\"x\"]\n",
+        ),
+        ("two/a.harn", text),
+        (
+            "bad/harn.toml",
+            "[check]\nhost_capabilities_path = \"none.json\"\npreflight_allow = [3]\n[check.host_capabilities]\nnotes = \"list\"\n",
+        ),
+        ("bad/a.harn", "println(1)\n"),
+    ]);
+    let check = |args: &[&str]| {
+        let ran = crate::common::harn_in(folder.path(), &[&["check"], args].concat());
+        let errors = ran.err.lines().filter_map(|line| line.strip_prefix("error: "));
+        (ran.code, errors.map(str::to_owned).collect::<Vec<_>>())
+    };
+    let unknown = |op: &str| format!("preflight: unknown host capability/operation '{op}'");
+    let literal =
+        "preflight: host_call(...) requires a literal \"capability.operation\" name for static validation";
+    assert_eq!(
+        check(&["a.harn"]),
+        (1, vec![unknown("notes.list"), literal.to_owned(), unknown("notes.add")])
+    );
+    for file in ["ops.json", "ops.toml"] {
+        assert_eq!(check(&["--host-capabilities", file, "a.harn"]), (1, vec![literal.to_owned()]));
+    }
+    assert_eq!(check(&["one/a.harn"]), (0, vec![]));
+    assert_eq!(check(&["two/a.harn"]), (1, vec![literal.to_owned()]));
+    let (code, errors) = check(&["bad/a.harn"]);
+    assert_eq!((code, errors.len()), (1, 3), "{errors:?}");
+    for (error, text) in errors.iter().zip([
+        "[check] host_capabilities_path: cannot read none.json: ",
+        "[check] preflight_allow must be a list of operations",
+        "[check] host_capabilities: `notes` must be a list of names of operations",
+    ]) {
+        assert!(error.starts_with(text), "{error}");
+    }
+    let ran =
+        crate::common::harn_in(folder.path(), &["check", "--host-capabilities", "wrong.json", "a.harn"]);
+    assert!(ran.code == 2 && ran.err.contains("`notes` must be a list of names"), "{}", ran.err);
 }

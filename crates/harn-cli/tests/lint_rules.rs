@@ -92,6 +92,9 @@ fn values_that_get_lost() {
     fires("unused-result", "var xs = [1]\nxs.push(2)\nxs = xs.push(3)\nprintln(xs)\n", 2);
     fires("unused-result", "var x = 1\nx == 2\nx = 3\nprintln(x)\n", 2);
     fires("parallel-assignment", "var n = 0\nparallel 2 { _i ->\n  n = n + 1\n}\nprintln(n)\n", 3);
+    fires("unused-result", "yield 1\n", 1);
+    fires("unused-result", "pipeline p() {\n  yield 1\n}\n", 2);
+    silent("fn g() {\n  yield 1\n}\nprintln(g().to_list())\n");
     silent("let q = {push: { x -> println(x) }}\nq.push(1)\nprintln(q)\n");
     silent("fn f() {\n  let xs = [1]\n  xs.push(2)\n}\nprintln(f())\n");
     silent("println(parallel 2 { i ->\n  var n = i\n  n = n + 1\n  n\n})\n");

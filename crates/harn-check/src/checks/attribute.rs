@@ -1,7 +1,7 @@
 //! Attributes that do not exist or stand before the wrong kind of declaration.
 
-use harn_syntax::Diagnostic;
-use harn_syntax::ast::{Decl, DeclKind};
+use harn_syntax::ast::{AttrValue, Decl, DeclKind};
+use harn_syntax::{Diagnostic, Span};
 
 use crate::codes::ATTRIBUTE;
 use crate::pass::Pass;
@@ -29,7 +29,10 @@ pub(crate) fn check(pass: &mut Pass<'_>, decl: &Decl) {
             "test" if !matches!(decl.kind, DeclKind::Pipeline(_)) => {
                 "`@test` only applies to pipeline declarations".to_owned()
             }
-            "acp_tool" | "acp_skill" | "deprecated" | "complexity" if !is_fn => {
+            "acp_tool" | "acp_skill" | "deprecated" | "complexity" | "deterministic" | "semantic"
+            | "archivist" | "retroactive"
+                if !is_fn =>
+            {
                 format!("`@{name}` only applies to function declarations")
             }
             "invariant"
@@ -44,5 +47,67 @@ pub(crate) fn check(pass: &mut Pass<'_>, decl: &Decl) {
         diagnostic.help =
             nearest(name, KNOWN).filter(|_| !KNOWN.contains(&name)).map(|n| format!("did you mean `@{n}`?"));
         pass.report(diagnostic);
+    }
+    predicate(pass, decl);
+}
+
+/// Looks at the attributes of a flow predicate, which belong together: `@invariant` without arguments, how it is decided, and where
+/// it comes from.
+fn predicate(pass: &mut Pass<'_>, decl: &Decl) {
+    let find = |name: &str| decl.attrs.iter().find(|attr| attr.name.name == name);
+    let mut found: Vec<(Span, String)> = Vec::new();
+    let (deterministic, semantic, archivist) = (find("deterministic"), find("semantic"), find("archivist"));
+    let bare = find("invariant").filter(|attr| attr.args.is_empty());
+    if let (Some(attr), Some(_)) = (deterministic, semantic) {
+        let message =
+            "`@deterministic` and `@semantic` are mutually exclusive: a predicate is decided in one way";
+        found.push((attr.span, message.to_owned()));
+    }
+    if let Some(attr) = bare {
+        if deterministic.or(semantic).is_none() {
+            let message = "bare `@invariant` needs `@deterministic` or `@semantic(fallback: ...)`";
+            found.push((attr.span, message.to_owned()));
+        }
+        if archivist.is_none() {
+            found.push((attr.span, "bare `@invariant` needs `@archivist(evidence: [...])`".to_owned()));
+        }
+    }
+    for attr in [archivist, find("retroactive")].into_iter().flatten().filter(|_| find("invariant").is_none())
+    {
+        found.push((attr.span, format!("`@{}` means nothing without `@invariant`", attr.name.name)));
+    }
+    if let Some(attr) = archivist {
+        for arg in &attr.args {
+            match &arg.name {
+                None => found.push((arg.span, "the arguments of `@archivist` have names".to_owned())),
+                Some(name) if !EVIDENCE.contains(&name.name.as_str()) => {
+                    found.push((arg.span, format!("`@archivist` takes no argument `{}`", name.name)));
+                }
+                Some(name) if name.name == "confidence" && !is_share(&arg.value) => {
+                    found.push((
+                        arg.span,
+                        "`confidence` of `@archivist` must be a number from 0 to 1".to_owned(),
+                    ));
+                }
+                Some(_) => {}
+            }
+        }
+        if !attr.args.iter().any(|arg| arg.name.as_ref().is_some_and(|name| name.name == "evidence")) {
+            found.push((attr.span, "`@archivist` needs `evidence: [...]`".to_owned()));
+        }
+    }
+    for (span, message) in found {
+        pass.report(Diagnostic::warning(message).with_code(ATTRIBUTE).at(span));
+    }
+}
+
+/// What `@archivist` says.
+const EVIDENCE: [&str; 4] = ["confidence", "coverage_examples", "evidence", "source_date"];
+
+fn is_share(value: &AttrValue) -> bool {
+    match value {
+        AttrValue::Int(number) => (0..=1).contains(number),
+        AttrValue::Float(number) => (0.0..=1.0).contains(number),
+        _ => false,
     }
 }

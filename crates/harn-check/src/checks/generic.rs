@@ -27,7 +27,10 @@ pub(crate) fn type_arguments<'a>(
     };
     let message = match declared {
         // What a schema tells of the result.
-        0 if name.starts_with("schema_") || name.starts_with("llm_call") => return,
+        0 if name.starts_with("schema_") || name.starts_with("llm_call") => match given.len() {
+            1 => return,
+            count => format!("{what} '{name}' expects 1 type argument, got {count}"),
+        },
         0 => format!("{what} '{name}' does not declare type parameters"),
         count if count != given.len() => {
             format!("{what} '{name}' expects {count} type arguments, got {}", given.len())

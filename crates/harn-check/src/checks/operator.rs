@@ -86,7 +86,10 @@ fn compared<'a>(pass: &mut Pass<'a>, expr: &'a Expr, op: BinaryOp, lhs: &'a Expr
         return pass
             .report(Diagnostic::warning(message).with_code(COMPARED_TYPES).at(expr.span).with_help(help));
     }
-    let (Some(a), Some(b)) = (left.plain(), right.plain()) else { return };
+    // Lists of something are lists.
+    let kind = |ty: &'_ Ty| ty.word().or(ty.plain()).map(str::to_owned);
+    let (Some(a), Some(b)) = (kind(&left), kind(&right)) else { return };
+    let (a, b) = (a.as_str(), b.as_str());
     if !KNOWN.contains(&a) || !KNOWN.contains(&b) {
         return;
     }
@@ -94,7 +97,7 @@ fn compared<'a>(pass: &mut Pass<'a>, expr: &'a Expr, op: BinaryOp, lhs: &'a Expr
     let op = op.symbol();
     let message = match (a == "string", b == "string") {
         _ if !orders(a) || !orders(b) => {
-            format!("Comparison '{op}' may not be meaningful for types {a} and {b}")
+            format!("Comparison '{op}' may not be meaningful for types {left} and {right}")
         }
         (true, false) | (false, true) => {
             format!("Comparing {a} with {b} using '{op}' may give unexpected results")

@@ -7,6 +7,9 @@ use harn_syntax::{Diagnostic, Span};
 
 use crate::codes::{BLANK_LINE, FILE_HEADER, IMPORT_ORDER, LEGACY_DOC, NO_DOC, TRAILING_COMMA};
 
+/// The rules that `harn fmt` keeps by itself.
+pub const LAYOUT_RULES: [&str; 3] = [BLANK_LINE, IMPORT_ORDER, TRAILING_COMMA];
+
 /// Runs the rules of this file; `header` is the name of the file where it must say what it is for.
 pub(super) fn run(text: &str, tree: &Program, header: Option<&str>) -> Vec<Diagnostic> {
     let mut rules = Rules { text, comments: &tree.comments, out: Vec::new() };

@@ -9,7 +9,7 @@ use crate::codes::*;
 
 /// Runs the rules of this file.
 pub(super) fn run(text: &str, tree: &Program) -> Vec<Diagnostic> {
-    let mut rules = Rules { text, out: Vec::new(), loops: 0 };
+    let mut rules = Rules { text, out: Vec::new(), loops: 0, functions: 0, in_pipeline: false };
     rules.stmts(&tree.items);
     rules.out
 }
@@ -19,6 +19,9 @@ struct Rules<'a> {
     out: Vec<Diagnostic>,
     /// The loops around this place, within its function.
     loops: usize,
+    /// The functions around this place; the body of a pipeline is none.
+    functions: usize,
+    in_pipeline: bool,
 }
 
 impl<'a> Rules<'a> {
@@ -79,6 +82,11 @@ impl<'a> Visitor<'a> for Rules<'a> {
                 let found = Diagnostic::error(message).with_help("a function leaves with `return`");
                 self.keep(BREAK_OUTSIDE, stmt.span, found);
             }
+            StmtKind::Yield(_) if self.functions == 0 => {
+                let message = "nobody takes what is yielded here".to_owned();
+                let help = "`yield` hands values out of a function that is called as a generator";
+                self.report(UNUSED_RESULT, stmt.span, message, help);
+            }
             StmtKind::For { .. } | StmtKind::While { .. } => {
                 self.loops += 1;
                 visit::walk_stmt(self, stmt);
@@ -104,12 +112,17 @@ impl<'a> Visitor<'a> for Rules<'a> {
                 );
             }
         }
+        self.in_pipeline = matches!(decl.kind, DeclKind::Pipeline(_));
         visit::walk_decl(self, decl);
+        self.in_pipeline = false;
     }
 
     fn function(&mut self, func: &'a Function, _: &'a [TypeParam]) {
         let loops = std::mem::take(&mut self.loops);
+        let inner = usize::from(!std::mem::take(&mut self.in_pipeline));
+        self.functions += inner;
         visit::walk_function(self, func);
+        self.functions -= inner;
         self.loops = loops;
     }
 

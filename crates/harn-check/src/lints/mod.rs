@@ -14,6 +14,7 @@ mod template_file;
 
 pub(crate) use template_file::diagnostic;
 
+pub use layout::LAYOUT_RULES;
 pub use program::lint_program;
 pub use registry::MaxTools;
 pub use template_file::lint_template_file;

@@ -6,6 +6,7 @@
 
 mod bindings;
 mod calls;
+mod host;
 mod parsed;
 mod templates;
 
@@ -158,6 +159,9 @@ impl File<'_> {
         let calls = calls::collect(self.tree);
         for call in &calls {
             templates.call(self, call);
+        }
+        for wrong in host::check(self.tree, templates.settings) {
+            templates.report(self.shown.clone(), wrong);
         }
         (targets, !calls.is_empty() || templates.count() > before)
     }

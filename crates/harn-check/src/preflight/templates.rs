@@ -25,7 +25,7 @@ use crate::world::World;
 
 /// The templates seen so far, and all findings of the preflight.
 pub(crate) struct Templates<'a> {
-    settings: &'a Settings,
+    pub(crate) settings: &'a Settings,
     pub(crate) system: &'a dyn System,
     assets: Embedded,
     /// By identity; `None` when it does not parse.

@@ -11,7 +11,7 @@ use harn_system::{System, SystemExt};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{PreflightSeverity, RuleFilter, Settings};
+use super::{PreflightSeverity, RuleFilter, Settings, capabilities};
 use crate::Located;
 use crate::codes::{CODES, MANIFEST_ENTRY, MANIFEST_SYNTAX};
 use crate::suggest::nearest;
@@ -60,6 +60,9 @@ const CHECK: &[Key] = &[
         set: |m, value| severity(value).map(|level| m.settings.preflight = level),
     },
     Key { name: "bundle_root", set: |m, value| m.bundle_root(value) },
+    Key { name: "host_capabilities", set: |m, value| m.host_capabilities(value) },
+    Key { name: "host_capabilities_path", set: |m, value| m.host_capabilities_path(value) },
+    Key { name: "preflight_allow", set: |m, value| m.allow(value) },
     Key { name: "disable_rules", set: |m, value| m.rules(value) },
 ];
 
@@ -96,10 +99,6 @@ const RUN: &[Key] =
     &[Key { name: "durable", set: |m, value| boolean(value).map(|durable| m.settings.durable = durable) }];
 
 const STORE: &[Key] = &[Key { name: "url", set: |_, value| address(value) }];
-
-/// Keys that manifests for other versions may have, with their tables.
-const WITHOUT_EFFECT: &[(&str, &str)] =
-    &[("check", "host_capabilities"), ("check", "host_capabilities_path"), ("check", "preflight_allow")];
 
 /// Why a value is refused.
 struct Wrong {
@@ -242,9 +241,6 @@ impl<'a> Manifest<'a> {
                     error.help = wrong.help;
                     self.report(error);
                 }
-            } else if WITHOUT_EFFECT.contains(&(table, &plain)) {
-                let message = format!("[{table}] {written} has no effect in this version of Harn");
-                self.report(Diagnostic::warning(message).with_label(place, ""));
             } else {
                 let names = || keys.iter().map(|key| key.name);
                 let help = match nearest(&plain, names()) {
@@ -293,6 +289,48 @@ impl<'a> Manifest<'a> {
             self.report(Diagnostic::warning(message).with_label(span(value.span()), ""));
         }
         self.settings.bundle_root = Some(root);
+        Ok(())
+    }
+
+    fn host_capabilities(&mut self, value: &Spanned<DeValue<'_>>) -> Result<(), Wrong> {
+        let Some(table) = value.get_ref().as_table() else {
+            let help = "as in `[check.host_capabilities]` with `notes = [\"list\"]` below";
+            return Err(wrong("a table of capabilities", value).help(help));
+        };
+        match capabilities::of_table(table) {
+            Ok(operations) => self.settings.host_operations.extend(operations),
+            Err((wrong, place)) => {
+                let message = format!("[check] host_capabilities: {wrong}");
+                self.report(Diagnostic::error(message).with_label(span(place), ""));
+            }
+        }
+        Ok(())
+    }
+
+    fn host_capabilities_path(&mut self, value: &Spanned<DeValue<'_>>) -> Result<(), Wrong> {
+        let Some(file) = value.get_ref().as_str() else {
+            return Err(wrong("the path of a JSON or TOML file", value));
+        };
+        let path = self.settings.root.as_deref().unwrap_or(Path::new("")).join(file);
+        match capabilities::read_operations(self.system, &path) {
+            Ok(operations) => self.settings.host_operations.extend(operations),
+            Err(wrong) => {
+                let message = format!("[check] host_capabilities_path: cannot read {file}: {wrong}");
+                self.report(Diagnostic::error(message).with_label(span(value.span()), ""));
+            }
+        }
+        Ok(())
+    }
+
+    fn allow(&mut self, value: &Spanned<DeValue<'_>>) -> Result<(), Wrong> {
+        let must = "a list of operations such as \"editor.open\", \"editor.*\" or \"*\"";
+        let entries = value.get_ref().as_array().ok_or_else(|| wrong(must, value))?;
+        for entry in entries.iter() {
+            let text = entry.get_ref().as_str().filter(|text| !text.trim().is_empty());
+            let text =
+                text.ok_or_else(|| Wrong { got: format!("{} in it", kind(entry)), ..wrong(must, entry) })?;
+            self.settings.preflight_allow.push(text.to_owned());
+        }
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! What the nearest `harn.toml` says about checks. `manifest.rs` reads it and tells what is wrong with it.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use globset::{Glob, GlobMatcher};
@@ -9,8 +10,10 @@ use harn_system::System;
 use crate::Located;
 use crate::codes::{DEAD_CODE, MANIFEST_SYNTAX, UNREACHABLE};
 
+mod capabilities;
 mod manifest;
 
+pub use capabilities::read_operations;
 pub use manifest::manifest_file;
 
 /// Settings of `[check]`, `[lint]`, `[fmt]` and `[run]`.
@@ -34,6 +37,10 @@ pub struct Settings {
     pub strict_types: bool,
     /// `[check] preflight_severity`.
     pub preflight: PreflightSeverity,
+    /// `[check] host_capabilities` and what `host_capabilities_path` names: operations of the host beside the usual ones.
+    pub host_operations: BTreeSet<String>,
+    /// `[check] preflight_allow`: operations that need not be known, as `capability.operation`, `capability.*`, `capability` or `*`.
+    pub preflight_allow: Vec<String>,
     /// `[fmt] line_width`; `None` for the default.
     pub line_width: Option<usize>,
     /// `[fmt] separator_width`; `None` for the default.

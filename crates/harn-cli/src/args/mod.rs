@@ -618,6 +618,9 @@ pub(crate) struct CheckArgs {
     /// How serious findings about imports and templates are: `error`, `warning` or `off`.
     #[arg(long, value_name = "LEVEL", value_parser = parse_preflight)]
     pub(crate) preflight: Option<harn_check::PreflightSeverity>,
+    /// A JSON or TOML file with operations of the host that calls may name: `{capability: [operations]}`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) host_capabilities: Option<PathBuf>,
     /// Look for templates in this folder first.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) bundle_root: Option<PathBuf>,

@@ -1,9 +1,11 @@
 //! `harn check FILE...`: syntax, names and other findings, without running anything.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use harn_check::Quiet;
 use harn_syntax::Severity;
+use harn_system::Real;
 
 use crate::args::{self, CheckArgs};
 use crate::findings::{self, Findings, Manifests, Wording};
@@ -12,6 +14,15 @@ use crate::program::Program;
 /// Checks files; 1 if there was an error.
 pub(crate) fn check(args: &CheckArgs) -> u8 {
     args::need_folders("check", "--bundle-root", &args.bundle_root);
+    let operations = args.host_capabilities.as_ref().map(|file| {
+        harn_check::read_operations(&Real::new(), file).unwrap_or_else(|wrong| {
+            args::usage_error(
+                "check",
+                &format!("--host-capabilities: cannot read {}: {wrong}", file.display()),
+            )
+        })
+    });
+    let operations = operations.unwrap_or_default();
     let paths = match findings::collect(&args.targets, findings::is_program, false) {
         Ok(paths) => paths,
         Err(text) => {
@@ -25,7 +36,7 @@ pub(crate) fn check(args: &CheckArgs) -> u8 {
     }
     let begin = || (Manifests::new(Severity::Error), Quiet::default());
     let mut files = findings::look_at(paths, args.fix, begin, |path, (manifests, quiet)| {
-        check_file(path, args, manifests, quiet)
+        check_file(path, args, &operations, manifests, quiet)
     });
     findings::once(&mut files);
     let counts: &[&str] = if args.fix { &["fixable", "fixed"] } else { &[] };
@@ -38,7 +49,13 @@ fn is_safe(code: &str) -> bool {
     code == "E0203"
 }
 
-fn check_file(path: PathBuf, args: &CheckArgs, manifests: &mut Manifests, quiet: &Quiet) -> Findings {
+fn check_file(
+    path: PathBuf,
+    args: &CheckArgs,
+    operations: &BTreeSet<String>,
+    manifests: &mut Manifests,
+    quiet: &Quiet,
+) -> Findings {
     if findings::is_template(&path) {
         return super::lint::lint_template(path, manifests);
     }
@@ -51,6 +68,7 @@ fn check_file(path: PathBuf, args: &CheckArgs, manifests: &mut Manifests, quiet:
                 settings.bundle_root.clone_from(&args.bundle_root);
             }
             settings.strict_types |= args.strict_types;
+            settings.host_operations.extend(operations.iter().cloned());
             let mut problems = program.check(&settings, quiet);
             let mut fixed = 0;
             if args.fix && path.as_os_str() != "-" {
