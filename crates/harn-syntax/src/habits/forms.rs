@@ -433,7 +433,7 @@ pub(super) const FORMS: Table = &[
         "the type of a parameter stands behind `:`",
     ),
     (
-        r"(\bfn\s+\w+\s*\([^)]*\))\s*:\s*([\w\[\]<>]+)\s*",
+        r"(\bfn\s+\w+\s*(?:<[^<>()]*>)?\s*\([^)]*\))\s*:\s*([\w\[\]<>]+)\s*",
         By("$1 -> $2 "),
         "the type of the result stands behind `->`",
     ),

@@ -31,6 +31,11 @@ pub(super) const FORMS: Table = &[
         With(entries),
         "an entry of a dict is written `key: value`",
     ),
+    (
+        r"^(\s*)(?:public|private|protected)\s+(\w+)\s*=",
+        By("${1}let $2 ="),
+        "a variable is declared with `let`, or `var` if it changes",
+    ),
     // Functions and modules.
     (
         r"\bfunction\s*\*\s*(\w+)\s*(\([^()]*\))\s*\{",
