@@ -7,6 +7,7 @@ use crate::embedder::Embedder;
 use crate::error::OptionError;
 use crate::json::{display, str_at};
 use crate::options::CallOptions;
+use crate::options::shape::only_known;
 
 enum Policy {
     Always(String),
@@ -26,7 +27,8 @@ fn parse(value: Option<&Value>) -> Result<Option<Policy>, OptionError> {
     match value {
         None | Some(Value::Null | Value::Bool(false)) => Ok(None),
         Some(Value::String(text)) => parse_text(text),
-        Some(dict @ Value::Object(_)) => {
+        Some(dict @ Value::Object(fields)) => {
+            only_known("route_policy", fields, &["mode", "target", "quality", "id"])?;
             let mode = dict.get("mode").map(display).unwrap_or_default();
             let target = ["target", "quality", "id"].iter().find_map(|k| str_at(dict, k)).unwrap_or_default();
             match mode.as_str() {

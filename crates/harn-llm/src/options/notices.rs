@@ -248,7 +248,7 @@ mod tests {
                 json!({"fallback_chain": 3}),
                 "fallback_chain must be a string or a list of strings, got int `3`",
             ),
-            (json!({"prefill": ["{"]}), "prefill must be a string, got list `[{]`"),
+            (json!({"prefill": ["{"]}), "prefill must be a string, got list `[\"{\"]`"),
             (json!({"repair": "yes"}), "repair must be a bool or a dict, got string `yes`"),
             (json!({"reminders": 1}), "reminders must be a bool or a dict, got int `1`"),
             (

@@ -4,6 +4,7 @@ use harn_value::Data as Value;
 
 use crate::error::OptionError;
 use crate::json::{display, present};
+use crate::options::shape::{only_known, shown};
 
 /// What kind of reply is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,11 +107,21 @@ pub(super) fn parse(o: &Value) -> Result<OutputFormat, OptionError> {
         }
         Some(Value::Object(map)) => {
             explicit = true;
+            only_known("output_format", map, &["kind", "type", "schema", "json_schema", "strict"])?;
             let field = if map.contains_key("schema") { "schema" } else { "json_schema" };
             format_schema = schema_field(map.get(field), "output_format.schema")?;
-            if let Some(Value::Bool(flag)) = map.get("strict") {
-                strict = *flag;
-                caller_strict = *flag;
+            match map.get("strict") {
+                None | Some(Value::Null) => {}
+                Some(Value::Bool(flag)) => {
+                    strict = *flag;
+                    caller_strict = *flag;
+                }
+                Some(other) => {
+                    return Err(OptionError::new(format!(
+                        "output_format.strict: expected a bool, got {}",
+                        shown(other)
+                    )));
+                }
             }
             kind_word(&map.get("kind").or_else(|| map.get("type")).map(display).unwrap_or_default())?
         }
@@ -213,6 +224,14 @@ mod tests {
         assert_eq!(
             kind(json!({"output_schema": 3})).unwrap_err(),
             "output_schema: expected a JSON Schema object"
+        );
+        assert_eq!(
+            kind(json!({"output_format": {"kind": "json", "shema": {}}})).unwrap_err(),
+            "output_format has no field `shema`; did you mean `schema`?"
+        );
+        assert_eq!(
+            kind(json!({"output_format": {"kind": "json", "strict": 1}})).unwrap_err(),
+            "output_format.strict: expected a bool, got int `1`"
         );
         assert_eq!(
             kind(json!({"output_format": {"kind": "x"}})).unwrap_err(),

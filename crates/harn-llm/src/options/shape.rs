@@ -3,7 +3,8 @@
 use harn_value::Data as Value;
 
 use super::near::nearest;
-use crate::json::display;
+use crate::error::OptionError;
+use crate::json::{Object, display};
 
 /// What a value must look like. Nil fits everywhere: the option is then absent.
 #[derive(Debug, Clone, Copy)]
@@ -171,7 +172,7 @@ impl Shape {
                 Some(map) => {
                     map.iter().try_for_each(|(key, item)| match fields.iter().find(|(name, _)| name == key) {
                         Some((_, shape)) => shape.check(&format!("{place}.{key}"), item),
-                        None => Err(unknown_field(place, key, fields)),
+                        None => Err(unknown_field(place, key, fields.iter().map(|(name, _)| *name))),
                     })
                 }
             },
@@ -198,8 +199,19 @@ fn message(place: &str, value: &Value) -> Option<Result<(), ShapeError>> {
     }))
 }
 
-fn unknown_field(place: &str, key: &str, fields: &[(&str, Shape)]) -> ShapeError {
-    let names = || fields.iter().map(|(name, _)| *name);
+/// Refuses a field of `map` that is none of `fields`: under a wrong name it would have no effect, and nobody would notice.
+pub(crate) fn only_known(place: &str, map: &Object, fields: &[&'static str]) -> Result<(), OptionError> {
+    match map.keys().find(|key| !fields.contains(&key.as_str())) {
+        Some(key) => {
+            let wrong = unknown_field(place, key, fields.iter().copied());
+            Err(OptionError::new(wrong.to_string()))
+        }
+        None => Ok(()),
+    }
+}
+
+fn unknown_field<'n>(place: &str, key: &str, fields: impl Iterator<Item = &'n str> + Clone) -> ShapeError {
+    let names = || fields.clone();
     let hint = match nearest(key, names()) {
         Some(name) => format!("did you mean `{name}`?"),
         None => format!("it has {}", names().collect::<Vec<_>>().join(", ")),

@@ -4,6 +4,7 @@ use harn_value::{Data as Value, json};
 
 use crate::error::OptionError;
 use crate::json::display;
+use crate::options::shape::{only_known, shown};
 
 /// How hard the model shall reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,6 +109,14 @@ fn parse_thinking(value: &Value) -> Result<Thinking, OptionError> {
             other => Thinking::Effort(Effort::from_word(other).ok_or_else(wrong)?),
         },
         Value::Object(map) => {
+            only_known("thinking", map, &["enabled", "mode", "level", "budget_tokens"])?;
+            let on = map.get("enabled").filter(|on| !on.is_null() && !on.is_boolean());
+            if let Some(on) = on {
+                return Err(OptionError::new(format!(
+                    "thinking.enabled: expected a bool, got {}",
+                    shown(on)
+                )));
+            }
             if map.get("enabled") == Some(&Value::Bool(false)) {
                 return Ok(Thinking::Disabled);
             }
@@ -183,6 +192,14 @@ mod tests {
         assert_eq!(
             read(json!({"reasoning_effort": "max"})).unwrap_err(),
             "reasoning_effort: expected \"low\" | \"medium\" | \"high\", got \"max\""
+        );
+        assert_eq!(
+            read(json!({"thinking": {"type": "disabled"}})).unwrap_err(),
+            "thinking has no field `type`; it has enabled, mode, level, budget_tokens"
+        );
+        assert_eq!(
+            read(json!({"thinking": {"enabled": "no"}})).unwrap_err(),
+            "thinking.enabled: expected a bool, got string `no`"
         );
         assert_eq!(
             read(json!({"thinking": {"budget_tokens": -1}})).unwrap_err(),

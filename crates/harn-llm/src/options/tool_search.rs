@@ -4,6 +4,7 @@ use harn_value::Data as Value;
 
 use crate::error::OptionError;
 use crate::json::display;
+use crate::options::shape::only_known;
 
 /// Which kind of query the model writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,6 +122,11 @@ pub(super) fn parse(o: &Value) -> Result<Option<ToolSearch>, OptionError> {
             ));
         }
     };
+    only_known(
+        "tool_search",
+        dict,
+        &["variant", "mode", "strategy", "always_loaded", "budget_tokens", "name", "include_stub_listing"],
+    )?;
     let wrong = |field: &str, what: &str| OptionError::new(format!("tool_search.{field}: expected {what}"));
     let get = |field: &str| dict.get(field).filter(|v| !v.is_null());
     let text = |field: &str| match get(field) {
@@ -158,7 +164,11 @@ pub(super) fn parse(o: &Value) -> Result<Option<ToolSearch>, OptionError> {
         Some(_) => return Err(wrong("always_loaded", "a list of tool names")),
     }
     if let Some(value) = get("budget_tokens") {
-        search.budget_tokens = Some(value.as_i64().ok_or_else(|| wrong("budget_tokens", "an integer"))?);
+        let tokens = value.as_i64().ok_or_else(|| wrong("budget_tokens", "an integer"))?;
+        if tokens < 0 {
+            return Err(wrong("budget_tokens", "a non-negative integer"));
+        }
+        search.budget_tokens = Some(tokens);
     }
     if let Some(name) = text("name")?.map(str::trim).filter(|n| !n.is_empty()) {
         search.name = name.to_string();
@@ -199,6 +209,14 @@ mod tests {
         assert_eq!(
             read(json!({"always_loaded": "a"})).unwrap_err(),
             "tool_search.always_loaded: expected a list of tool names"
+        );
+        assert_eq!(
+            read(json!({"alway_loaded": ["a"]})).unwrap_err(),
+            "tool_search has no field `alway_loaded`; did you mean `always_loaded`?"
+        );
+        assert_eq!(
+            read(json!({"budget_tokens": -1})).unwrap_err(),
+            "tool_search.budget_tokens: expected a non-negative integer"
         );
         assert_eq!(read(json!({"name": 1})).unwrap_err(), "tool_search.name: expected a string");
         assert!(
