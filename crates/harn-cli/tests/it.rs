@@ -22,6 +22,7 @@ mod explain_prompt;
 mod faults;
 mod fmt;
 mod growth;
+mod guide;
 mod hardened;
 mod hostile_servers;
 mod hostile_trees;
