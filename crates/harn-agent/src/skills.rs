@@ -89,6 +89,25 @@ fn check(config: &Dict) -> Result<()> {
             return fail(format!("skill_define: '{key}' must be a list"));
         }
     }
+    for key in LIST_FIELDS {
+        let list = given(key).and_then(Value::as_list);
+        let is_name = |v: &Value| v.as_str().is_some_and(|name| !name.trim().is_empty());
+        // A server may be a dict that says how to start it.
+        let fits = |v: &Value| is_name(v) || key.ends_with("mcp") && v.as_dict().is_some();
+        if list.is_some_and(|list| !list.iter().all(fits)) {
+            return fail(format!("skill_define: '{key}' must hold strings that are not blank"));
+        }
+    }
+    for key in ["disable-model-invocation", "disable_model_invocation", "user-invocable"] {
+        if given(key).is_some_and(|v| v.as_bool().is_none()) {
+            return fail(format!("skill_define: '{key}' must be a bool"));
+        }
+    }
+    for key in ["on_activate", "on_deactivate"] {
+        if given(key).is_some_and(|v| !matches!(v.type_name(), "closure" | "builtin" | "function")) {
+            return fail(format!("skill_define: '{key}' must be a closure"));
+        }
+    }
     for tool in given("allowed_tools").and_then(Value::as_list).iter().flat_map(|l| l.iter()) {
         let tool = tool.to_string();
         match tool.split_once(':') {

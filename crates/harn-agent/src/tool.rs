@@ -6,12 +6,15 @@ use std::ops::Deref;
 use std::rc::{Rc, Weak};
 
 use harn_llm::ToolSet;
+use harn_llm::options::nearest;
+use harn_llm::options::shape::Shape;
 use harn_llm::tools::parse_tools;
 use harn_prompt::turn::ToolListing;
 use harn_value::{Data as Json, data::Map};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::ConfigError;
+use crate::policy::LEVELS;
 use crate::registry::RUNTIME_TOOLS;
 
 /// The tools of a loop: loops that are given the same tools can share them, and what is made of them. A clone is a pointer.
@@ -199,6 +202,49 @@ pub struct Annotations {
     pub required: Vec<String>,
 }
 
+/// What annotations of a tool must look like. Hosts may have further ones.
+const ANNOTATIONS: &[(&str, Shape)] = &[
+    (
+        "kind",
+        Shape::Word(&["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "other"]),
+    ),
+    ("side_effect_level", Shape::Word(&LEVELS)),
+    ("arg_schema", ARG_SCHEMA),
+    ("capabilities", Shape::Map(&Shape::List(&Shape::Text))),
+    ("emits_artifacts", Shape::Bool),
+    ("inline_result", Shape::Bool),
+    ("result_readers", Shape::List(&Shape::Text)),
+];
+
+const ARG_SCHEMA: Shape = Shape::Dict(&[
+    ("path_params", Shape::List(&Shape::Text)),
+    ("arg_aliases", Shape::Map(&Shape::Text)),
+    ("required", Shape::List(&Shape::Text)),
+]);
+
+/// Looks at annotations of a tool: with malformed ones no limit would see what the tool does.
+///
+/// # Errors
+/// A text that begins with `place` and names the wrong part.
+pub fn check_annotations(place: &str, annotations: &Json) -> Result<(), String> {
+    let given = match annotations {
+        Json::Null => return Ok(()),
+        Json::Object(given) => given,
+        other => return Err(format!("{place} must be a dict, got {}", other.type_name())),
+    };
+    for (key, value) in given {
+        match ANNOTATIONS.iter().find(|(name, _)| name == key) {
+            Some((_, shape)) => shape.check(&format!("{place}.{key}"), value).map_err(|e| e.to_string())?,
+            None => {
+                if let Some(near) = nearest(key, ANNOTATIONS.iter().map(|(name, _)| *name)) {
+                    return Err(format!("{place} has no key `{key}`, did you mean `{near}`?"));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
 impl Annotations {
     /// What a call changes, as whoever approves of it is told.
     pub(crate) fn mutation_class(&self) -> &'static str {
@@ -258,6 +304,9 @@ impl LoopTool {
         let Some(def) = defs.into_iter().next() else {
             return Err(ConfigError("tools must contain only tool definition dicts".to_owned()));
         };
+        let given = entry.get("annotations").unwrap_or(&Json::Null);
+        check_annotations(&format!("agent_loop: tool '{}': annotations", def.name), given)
+            .map_err(ConfigError)?;
         let annotations =
             Annotations::from_json(entry.get("annotations").unwrap_or(&Json::Null), extra.get(&def.name));
         let mut required: Vec<String> = def

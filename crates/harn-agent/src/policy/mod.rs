@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use harn_value::{Data as Json, data::Map};
 use serde::{Deserialize, Serialize};
 
-use crate::tool::{Annotations, LoopTool};
+use crate::tool::{Annotations, LoopTool, check_annotations};
 pub use answer::{Escalated, RuleList};
 use approval::Approval;
 pub use judge::{Decision, Denial, PermissionEvent, Question, Reply, Verdict};
@@ -108,7 +108,8 @@ impl Policy {
             }
             out.annotations = dict(policy, "policy", "tool_annotations")?;
             for tool in out.annotations.keys() {
-                dict(&out.annotations, "policy.tool_annotations", tool)?;
+                let place = format!("agent_loop: policy.tool_annotations.{tool}");
+                check_annotations(&place, &out.annotations[tool.as_str()])?;
             }
             out.constraints = constraints(policy.get("tool_arg_constraints"))?;
         }

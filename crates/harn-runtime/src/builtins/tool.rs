@@ -87,6 +87,22 @@ builtins! {
     /// println(tool_describe(tools).lines()[1]) // -> - add(a: int, b: int): Add two numbers
     /// ```
     Pure fn tool_define(cx, args: Rest) -> "dict" {
+        if let [_, name, description, _] = &args.0[..] {
+            match name.as_str() {
+                None => {
+                    let got = name.type_name();
+                    return Err(Error::type_error(format!("tool_define: name must be string, got {got}")));
+                }
+                Some(name) if name.as_str().trim().is_empty() || name.as_str().chars().any(char::is_control) => {
+                    return Err(thrown("tool_define: name must be one line that is not blank"));
+                }
+                Some(_) => {}
+            }
+            if !description.is_nil() && description.as_str().is_none() {
+                let got = description.type_name();
+                return Err(Error::type_error(format!("tool_define: description must be string, got {got}")));
+            }
+        }
         if let Some(config) = args.0.get(3).and_then(Value::as_dict) {
             check_keys(config)?;
             let given = |key| config.get_str(key).filter(|value| !value.is_nil());
@@ -95,6 +111,15 @@ builtins! {
             };
             if let Some(handler) = given("handler").filter(|value| !is_callable(value)) {
                 return wrong("handler", "closure", handler);
+            }
+            if let Some(guidance) = given("guidance").filter(|value| value.as_str().is_none()) {
+                return wrong("guidance", "string", guidance);
+            }
+            if let Some(compact) = given("compact").filter(|value| value.as_bool().is_none()) {
+                return wrong("compact", "bool", compact);
+            }
+            if let Some(annotations) = given("annotations") {
+                harn_agent::tool::check_annotations("tool_define: annotations", &to_json(annotations)).map_err(thrown)?;
             }
             let said = |key| given(key).cloned().unwrap_or_default();
             if let Err(text) = harn_stdlib::Doubts::read(&said("idempotent"), &said("on_uncertain")) {
