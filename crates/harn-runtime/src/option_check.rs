@@ -463,6 +463,12 @@ pub(crate) fn refuse_wrong(cx: &Cx, builtin: &str, set: &str, given: &Value) -> 
         return Err(thrown(text));
     }
     if set == STAGE_OPTIONS {
+        // Skills depend on nothing else, and no single call would look at them.
+        let skills =
+            options.get("skills").map(|skills| Map::from_iter([("skills".to_owned(), skills.clone())]));
+        if let Some(text) = skills.and_then(|skills| refusal(builtin, true, skills)) {
+            return Err(thrown(text));
+        }
         options.retain(|name, _| !is_dependent(name));
     }
     crate::mcp::in_seconds(given, &mut options);

@@ -206,6 +206,8 @@ pub(crate) struct Running {
     pub(crate) named: bool,
     /// The registry that `tool_ref` looks at.
     pub(crate) tools: RefCell<Option<Value>>,
+    /// The loop that it runs in.
+    around: Option<Rc<Running>>,
 }
 
 /// Somebody is told of an event. A loop that a listener runs is none of the session: it would be told of itself.
@@ -313,6 +315,18 @@ impl Sessions {
         self.running.current(cx)
     }
 
+    /// Whether the running loop, or one that it runs in, is of a session.
+    pub(crate) fn runs_around(&self, cx: &Cx, id: &str) -> bool {
+        let mut at = self.running(cx);
+        while let Some(running) = at {
+            if running.session.id == id {
+                return true;
+            }
+            at = running.around.clone();
+        }
+        false
+    }
+
     /// Whether a listener of the running loop is at work.
     pub(crate) fn is_telling(&self, cx: &Cx) -> bool {
         let running = self.running(cx).map(|running| running.session.id.clone());
@@ -357,7 +371,8 @@ impl Scope {
     ) -> Scope {
         let sessions = cx.state::<Sessions>();
         let tools = RefCell::new(tools.or_else(|| sessions.tools(cx)));
-        let running = Running { session: session.clone(), named, tools };
+        let running =
+            Running { session: session.clone(), named, tools, around: sessions.running.current(cx) };
         let token = sessions.running.open(cx, Rc::new(running));
         // One that was closed while the loop around runs stays so.
         if !joined {

@@ -316,6 +316,7 @@ async fn run_many(
         .builtin("__workflow_work")
         .map(|builtin| Partial::value(builtin, Vec::new()))
         .ok_or_else(|| Error::runtime("no builtin __workflow_work"))?;
+    let node = works.first().map(|work| work.node_id.clone()).unwrap_or_default();
     let mut out: Vec<Option<std::result::Result<Report, String>>> = works.iter().map(|_| None).collect();
     let mut waiting = works.into_iter().enumerate();
     let mut running: Vec<(usize, Running<'_>)> = Vec::new();
@@ -344,7 +345,13 @@ async fn run_many(
         let (at, _) = running.remove(place);
         let report = match result {
             Ok(value) => Ok(to_json(&value).read::<Report>().map_err(thrown)?),
-            Err(error) if error.is_catchable() => Err(error.uncaught_text()),
+            Err(error) if error.is_catchable() => {
+                // The record says so; who runs the program is told, too.
+                let text = error.uncaught_text();
+                cx.system()
+                    .write_err(&format!("[harn] warning: workflow stage {node}, item {}: {text}\n", at + 1));
+                Err(text)
+            }
             Err(error) => return Err(error),
         };
         good += usize::from(report.as_ref().is_ok_and(Report::succeeded));

@@ -74,7 +74,14 @@ builtins! {
         let (Some(session), Some(kind)) = (session_id.as_str(), kind.as_str()) else {
             return Err(thrown("agent_inject_feedback(session_id, kind, content): session_id and kind must be strings"));
         };
-        cx.state::<Sessions>().named(session).queue(kind, &content.to_string());
+        let is_blank = |text: &str| text.trim().is_empty();
+        if is_blank(session.as_str()) || is_blank(kind.as_str()) {
+            return Err(thrown("agent_inject_feedback(session_id, kind, content): session_id and kind must not be empty"));
+        }
+        let Some(content) = content.as_str() else {
+            return Err(thrown("agent_inject_feedback(session_id, kind, content): content must be a string"));
+        };
+        cx.state::<Sessions>().named(session).queue(kind, content);
     }
 
     /// Returns the session of the running loop, nil outside of any.

@@ -24,6 +24,10 @@ builtins! {
     State fn register_tool_hook(cx, config: Value as "{pattern?: string, deny?: string, max_output?: int}") -> "nil" {
         let deny = entry(&config, "deny").as_str().map(|reason| reason.to_string());
         let most = entry(&config, "max_output").as_int();
+        let is_blank = |key: &str| entry(&config, key).as_str().is_some_and(|text| text.as_str().trim().is_empty());
+        if let Some(key) = ["pattern", "deny"].into_iter().find(|key| is_blank(key)) {
+            return Err(thrown(format!("register_tool_hook: {key} must not be empty")));
+        }
         if deny.is_none() && most.is_none() {
             return Err(thrown("register_tool_hook: a hook needs deny or max_output"));
         }

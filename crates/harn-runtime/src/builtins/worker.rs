@@ -188,6 +188,9 @@ builtins! {
             return Ok(worker.handle());
         }
         let kept = ["carry"].into_iter().chain(Request::keys()).find(|key| !entry(&options, key).is_nil());
+        if !entry(&options, "wait").is_nil() {
+            return Err(thrown("sub_agent_run: wait is an option of spawn_agent; without background: true a sub-agent is waited for")); // prose-ok: diagnostic
+        }
         if let Some(key) = kept {
             return Err(thrown(format!("sub_agent_run: {key} is for work that goes on, with background: true"))); // prose-ok: diagnostic
         }

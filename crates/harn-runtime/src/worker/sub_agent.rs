@@ -117,6 +117,9 @@ impl SubAgent {
         if parent.as_ref().is_some_and(|parent| parent.id == id) {
             return Err(thrown(format!("sub_agent_run: '{id}' is the session of the loop that starts it")));
         }
+        if sessions.runs_around(cx, &id) {
+            return Err(thrown(format!("sub_agent_run: '{id}' is the session of a loop around it")));
+        }
         let session = sessions.named(&id);
         if let Some(parent) = &parent {
             parent.adopt(&session);
@@ -197,7 +200,13 @@ impl SubAgent {
                 let caught = to_json(&error.caught());
                 let failure = match caught["category"].as_str() {
                     Some(category) => Failure::new(category, caught["message"].as_str().unwrap_or_default()),
-                    None => Failure::new("runtime", told(&error)),
+                    None => {
+                        // The envelope says so; a program that does not look at it is told, too.
+                        let text =
+                            format!("[harn] warning: sub-agent {}: {}\n", self.name, error.uncaught_text());
+                        cx.system().write_err(&text);
+                        Failure::new("runtime", told(&error))
+                    }
                 };
                 let transcript = self.session.snapshot(&|| new_id(cx.vm()));
                 Envelope::failed(failure, &self.session.id, transcript)
