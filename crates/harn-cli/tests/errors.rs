@@ -108,3 +108,28 @@ fn a_bug_in_a_tool_is_told_with_its_place() {
         assert!(ran.code == 1 && ran.err.contains("--> main.harn:2:"), "{body}: {}", ran.err);
     }
 }
+
+#[test]
+fn what_fails_in_a_sub_agent_or_a_map_is_told() {
+    let program = r#"
+let reg = tool_define(tool_registry(), "a", "d", {parameters: {}, handler: { x -> "A" }})
+llm_mock({tool_calls: [{name: "a", arguments: {}}]})
+let options = {provider: "mock", tools: reg, post_turn_callback: { turn -> turn.nosuch.foo() }}
+println(sub_agent_run("x", {name: "finder", ...options}).error.category)
+llm_mock_clear()
+llm_mock({tool_calls: [{name: "a", arguments: {}}]})
+let node = {kind: "map", mode: "agent", tools: reg, map_policy: {items: [1, 2]}, model_policy: {post_turn_callback: { turn -> throw "no" }}}
+println(workflow_execute("x", {nodes: {each: node}}, [], {provider: "mock", persist_path: "run.json"}).run.stages[0].status)
+"#;
+    let folder = folder(&[("main.harn", program)]);
+    let ran = harn_in(folder.path(), &["run", "main.harn"]);
+    assert_eq!((ran.code, &*ran.out), (0, "runtime\npartial\n"), "{}", ran.shown());
+    let told = "[harn] warning: sub-agent finder: Type error: unknown method `foo` on nil\n";
+    assert_eq!(ran.err.matches(told).count(), 1, "{}", ran.err);
+    assert_eq!(
+        ran.err.matches("[harn] warning: workflow stage each, item 1: Thrown: no\n").count(),
+        1,
+        "{}",
+        ran.err
+    );
+}
