@@ -105,6 +105,9 @@ pub fn entry(front: &Json, folder: &str) -> Result<(Map<String, Json>, Vec<Strin
     let given = |key: &str| entry.get(key).and_then(Json::as_str).filter(|text| !text.trim().is_empty());
     let short = given("short").ok_or("SKILL.md frontmatter requires a non-empty `short` field")?.to_owned();
     let name = given("name").unwrap_or(folder).to_owned();
+    if name.chars().any(char::is_control) {
+        return Err("'name' must be one line".to_owned());
+    }
     let described = given("description").is_some();
     entry.insert("name".to_owned(), name.into());
     if !described {
@@ -228,6 +231,7 @@ mod tests {
             (json!({"short": "x", "paths": [1]}), "'paths' must be a list of strings"),
             (json!({"short": 5}), "'short' must be a string"),
             (json!({"short": "x", "require-signature": "no"}), "'require-signature' must be true or false"),
+            (json!({"short": "x", "name": "a\nb"}), "'name' must be one line"),
         ] {
             assert_eq!(entry(&front, "x").unwrap_err(), error);
         }

@@ -54,6 +54,9 @@ pub fn define(args: &[Value]) -> Result<Value> {
         return fail("skill_define: first argument must be a skill registry");
     }
     let name = match name.as_str() {
+        Some(name) if name.chars().any(char::is_control) => {
+            return fail("skill_define: skill name must be one line");
+        }
         Some(name) if !name.trim().is_empty() => name.to_string(),
         _ => return fail("skill_define: skill name must be a non-empty string"),
     };
