@@ -413,3 +413,33 @@ pub(crate) fn check(bytes: &[u8]) {
         before = after;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_outside_is_refused_and_noted() {
+        let disk = Disk::new(true, 1);
+        let work = disk.work();
+        for path in ["a", "new/deep", "sub/x", "self/new", "link", "../.harn/store.json"] {
+            disk.guard(&work.join(path), true).expect(path);
+        }
+        assert_eq!(*disk.outside.borrow(), None);
+        for path in
+            ["../new", "out/keep", "hole", "up/new", "none/../../new", "/etc/new", "../../canary/keep"]
+        {
+            disk.guard(&work.join(path), true).expect_err(path);
+            assert!(disk.outside.borrow_mut().take().is_some(), "{path}");
+        }
+    }
+
+    /// A program takes a panic for an error, so what is refused must show in the end.
+    #[test]
+    fn a_call_that_reaches_out_is_a_finding() {
+        let disk = Disk::new(true, 1);
+        let vm = harn_runtime::vm_builder(disk.clone()).build();
+        run(&vm, &disk, "write_file(\"../out.txt\", \"x\")").expect_err("refused");
+        assert!(disk.outside.borrow().is_some());
+    }
+}

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::rng::Rng;
@@ -119,11 +120,12 @@ impl std::fmt::Display for Finding {
 fn watch(target: &Target, seed: u64, first: u64, counter: &Path, end: Instant) -> Result<(), Finding> {
     let mut child = start(target, seed, first, counter)
         .map_err(|e| Finding::Fault(format!("cannot start a child: {e}")))?;
+    let words = listen(&mut child);
     let mut last = (u64::MAX, Watch::start(child.id()));
     let finding = loop {
         std::thread::sleep(Duration::from_millis(50));
         if let Ok(Some(status)) = child.try_wait() {
-            let words = last_words(&mut child);
+            let words = last_words(words);
             return Err(Finding::Fault(format!("the process ended ({status}): {words}")));
         }
         let tried = read_counter(counter);
@@ -178,12 +180,27 @@ fn start(target: &Target, seed: u64, first: u64, counter: &Path) -> std::io::Res
         .spawn()
 }
 
+/// So much of the end of what a child says is kept.
+const SAID: usize = 1 << 16;
+
+/// Reads what a child writes to standard error as it comes. Read at its end it would fill the pipe, and the child would wait for ever.
+fn listen(child: &mut Child) -> JoinHandle<Vec<u8>> {
+    let stderr = child.stderr.take();
+    std::thread::spawn(move || {
+        let (mut text, mut piece) = (Vec::new(), [0; 4096]);
+        let Some(mut stderr) = stderr else { return text };
+        while let Ok(n @ 1..) = stderr.read(&mut piece) {
+            text.extend_from_slice(&piece[..n]);
+            let old = text.len().saturating_sub(SAID);
+            text.drain(..old);
+        }
+        text
+    })
+}
+
 /// The end of what the child wrote to standard error: the message of its panic.
-fn last_words(child: &mut Child) -> String {
-    let mut text = Vec::new();
-    if let Some(stderr) = &mut child.stderr {
-        let _ = stderr.read_to_end(&mut text);
-    }
+fn last_words(said: JoinHandle<Vec<u8>>) -> String {
+    let text = said.join().unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let lines: Vec<&str> = text.lines().filter(|line| !line.is_empty()).collect();
     lines[lines.len().saturating_sub(4)..].join(" | ")
@@ -247,4 +264,21 @@ fn keep(root: &Path, target: &Target, bytes: &[u8]) -> std::io::Result<PathBuf> 
     let path = folder.join(format!("{}-{hash:016x}", target.name));
     fs::write(&path, bytes)?;
     Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_that_says_much_does_not_wait() {
+        let mut child = Command::new("sh")
+            .args(["-c", "head -c 1000000 /dev/zero | tr '\\0' x >&2; echo >&2; echo last >&2"])
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("a shell");
+        let words = listen(&mut child);
+        assert!(child.wait().expect("its end").success());
+        assert!(last_words(words).ends_with("| last"));
+    }
 }
