@@ -66,7 +66,7 @@ fn compile_errors_do_not_hide_what_the_checker_finds() {
     assert_eq!(ran.code, 1);
     assert_eq!(
         heads(&ran.err),
-        ["error: Function 'f' expe", "error: call target `prin", "error: compile error: Co"],
+        ["error: Function 'f' expe", "error: call target `prin", "error: `break` used outs"],
         "{}",
         ran.err
     );
@@ -134,7 +134,7 @@ fn findings_have_kind_rule_and_place() {
 #[test]
 fn a_finding_is_reported_once_however_its_file_is_reached() {
     let folder = folder(&[
-        ("libx.harn", "pub fn f() { return render(\"t.prompt\", {z: 1, other: 2}) }\n"),
+        ("libx.harn", "/** Text. */\npub fn f() { return render(\"t.prompt\", {z: 1, other: 2}) }\n"),
         ("t.prompt", "{{ z }}\n"),
         ("multi.harn", "import { f } from \"./libx\"\nprintln(f())\n"),
         ("again.harn", "import { f } from \"././libx.harn\"\nprintln(f())\n"),
@@ -144,7 +144,7 @@ fn a_finding_is_reported_once_however_its_file_is_reached() {
     ]);
     let ran = harn_in(folder.path(), &["check", "."]);
     assert_eq!(ran.err.matches("binding `other` is not used").count(), 1, "{}", ran.err);
-    assert!(ran.err.contains("--> ./libx.harn:1:47"), "{}", ran.err);
+    assert!(ran.err.contains("--> ./libx.harn:2:47"), "{}", ran.err);
     assert_eq!(ran.err.matches("has a syntax error").count(), 1, "{}", ran.err);
     assert_eq!(
         ran.out,
@@ -156,7 +156,7 @@ fn a_finding_is_reported_once_however_its_file_is_reached() {
     // Alone, the importer tells what is wrong with what it imports.
     let ran = harn_in(folder.path(), &["check", "multi.harn"]);
     assert!(
-        ran.err.contains("binding `other` is not used") && ran.err.contains("--> ./libx.harn:1:47"),
+        ran.err.contains("binding `other` is not used") && ran.err.contains("--> ./libx.harn:2:47"),
         "{}",
         ran.err
     );

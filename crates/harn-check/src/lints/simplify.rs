@@ -129,11 +129,9 @@ impl Rules<'_> {
 
     /// What a function gives back, at its end.
     fn results(&mut self, func: &Function) {
-        match func.body.stmts.last().map(|stmt| &stmt.kind) {
-            Some(StmtKind::Return(Some(value)) | StmtKind::Expr(value)) => {
-                self.eager(func.ret.as_ref(), value)
-            }
-            _ => {}
+        let last = func.body.stmts.last().map(|stmt| &stmt.kind);
+        if let Some(StmtKind::Return(Some(value)) | StmtKind::Expr(value)) = last {
+            self.eager(func.ret.as_ref(), value);
         }
     }
 

@@ -125,7 +125,8 @@ fn mend(
             }
         }
         let mut mended = text.clone();
-        edits.sort_by_key(|(span, _)| std::cmp::Reverse(span.start));
+        // Of two at one place the one that only puts text in comes last.
+        edits.sort_by_key(|(span, _)| std::cmp::Reverse((span.start, span.end)));
         edits.into_iter().for_each(|(span, new)| mended.replace_range(span.range(), new));
         if applied == 0 || !harn_syntax::parse(&mended).errors.is_empty() {
             break;
