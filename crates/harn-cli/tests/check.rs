@@ -316,3 +316,25 @@ fn operations_of_the_host_must_be_known() {
         crate::common::harn_in(folder.path(), &["check", "--host-capabilities", "wrong.json", "a.harn"]);
     assert!(ran.code == 2 && ran.err.contains("`notes` must be a list of names"), "{}", ran.err);
 }
+
+#[test]
+fn a_workspace_names_its_programs() {
+    let folder = crate::common::folder(&[
+        ("harn.toml", "[workspace]\npipelines = [\"flows\", \"main.harn\"]\n"),
+        ("main.harn", "println(1)\n"),
+        ("flows/a.harn", "printl(1)\n"),
+        ("other.harn", "println(2)\n"),
+        ("empty/harn.toml", "[workspace]\npipelines = \"a\"\n"),
+    ]);
+    let ran = crate::common::harn_in(folder.path(), &["check", "--workspace", "other.harn"]);
+    assert_eq!((ran.code, ran.out.as_str()), (1, "other.harn: ok\nmain.harn: ok\n"), "{}", ran.err);
+    assert!(ran.err.contains("--> flows/a.harn:1:1"), "{}", ran.err);
+    for (args, text) in [
+        (&["check"][..], "requires at least one target path, or `--workspace`"),
+        (&["check", "--workspace", "empty"], "--workspace requires `[workspace].pipelines`"),
+        (&["check", "--workspace", "/"], "--workspace could not find a harn.toml"),
+    ] {
+        let ran = crate::common::harn_in(folder.path(), args);
+        assert!(ran.code == 2 && ran.err.contains(text), "{text}: {}", ran.shown());
+    }
+}

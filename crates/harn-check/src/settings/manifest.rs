@@ -98,6 +98,8 @@ const FMT: &[Key] = &[
 const RUN: &[Key] =
     &[Key { name: "durable", set: |m, value| boolean(value).map(|durable| m.settings.durable = durable) }];
 
+const WORKSPACE: &[Key] = &[Key { name: "pipelines", set: |m, value| m.pipelines(value) }];
+
 const STORE: &[Key] = &[Key { name: "url", set: |_, value| address(value) }];
 
 /// Why a value is refused.
@@ -198,6 +200,7 @@ impl<'a> Manifest<'a> {
                 ("lint", DeValue::Table(table)) => self.table("lint", LINT, table),
                 ("fmt", DeValue::Table(table)) => self.table("fmt", FMT, table),
                 ("run", DeValue::Table(table)) => self.table("run", RUN, table),
+                ("workspace", DeValue::Table(table)) => self.table("workspace", WORKSPACE, table),
                 ("store", DeValue::Table(table)) => self.table("store", STORE, table),
                 ("asset_roots", DeValue::Table(table)) => self.asset_roots(table),
                 ("package", DeValue::Table(table)) => {
@@ -205,7 +208,11 @@ impl<'a> Manifest<'a> {
                     self.settings.package = name.map(str::to_owned);
                 }
                 ("llm", DeValue::Table(_)) => {}
-                (known @ ("check" | "lint" | "fmt" | "run" | "store" | "asset_roots" | "llm"), _) => {
+                (
+                    known
+                    @ ("check" | "lint" | "fmt" | "run" | "workspace" | "store" | "asset_roots" | "llm"),
+                    _,
+                ) => {
                     let message = format!("`{known}` must be a table, got {}", kind(value));
                     let help = format!("write a line `[{known}]`, and its keys below");
                     self.report(Diagnostic::error(message).with_label(place, "").with_help(help));
@@ -318,6 +325,18 @@ impl<'a> Manifest<'a> {
                 let message = format!("[check] host_capabilities_path: cannot read {file}: {wrong}");
                 self.report(Diagnostic::error(message).with_label(span(value.span()), ""));
             }
+        }
+        Ok(())
+    }
+
+    fn pipelines(&mut self, value: &Spanned<DeValue<'_>>) -> Result<(), Wrong> {
+        let must = "a list of paths";
+        let entries = value.get_ref().as_array().ok_or_else(|| wrong(must, value))?;
+        for entry in entries.iter() {
+            let Some(path) = entry.get_ref().as_str() else {
+                return Err(Wrong { got: format!("{} in it", kind(entry)), ..wrong(must, entry) });
+            };
+            self.settings.pipelines.push(self.path.with_file_name(path));
         }
         Ok(())
     }

@@ -47,6 +47,8 @@ pub struct Settings {
     pub separator_width: Option<usize>,
     /// `[check] bundle_root`: templates are looked for here first. Absolute, or relative to the current folder.
     pub bundle_root: Option<PathBuf>,
+    /// `[workspace] pipelines`: programs and folders of the project, from the folder of the manifest.
+    pub pipelines: Vec<PathBuf>,
     /// `[package] name`.
     pub package: Option<String>,
     /// `[run] durable`: `harn run` keeps a journal.

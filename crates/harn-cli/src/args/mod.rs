@@ -613,8 +613,11 @@ pub(crate) struct UpdateArgs {
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
     /// Programs, or folders with programs.
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(value_name = "FILE")]
     pub(crate) targets: Vec<PathBuf>,
+    /// Also what `[workspace] pipelines` of the nearest harn.toml names.
+    #[arg(long)]
+    pub(crate) workspace: bool,
     /// How serious findings about imports and templates are: `error`, `warning` or `off`.
     #[arg(long, value_name = "LEVEL", value_parser = parse_preflight)]
     pub(crate) preflight: Option<harn_check::PreflightSeverity>,

@@ -1,11 +1,11 @@
 //! `harn check FILE...`: syntax, names and other findings, without running anything.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use harn_check::Quiet;
+use harn_check::{Quiet, Settings};
 use harn_syntax::Severity;
-use harn_system::Real;
+use harn_system::{Real, System};
 
 use crate::args::{self, CheckArgs};
 use crate::findings::{self, Findings, Manifests, Wording};
@@ -23,7 +23,8 @@ pub(crate) fn check(args: &CheckArgs) -> u8 {
         })
     });
     let operations = operations.unwrap_or_default();
-    let paths = match findings::collect(&args.targets, findings::is_program, false) {
+    let targets = targets(args).unwrap_or_else(|wrong| args::usage_error("check", wrong));
+    let paths = match findings::collect(&targets, findings::is_program, false) {
         Ok(paths) => paths,
         Err(text) => {
             eprintln!("error: {}", harn_syntax::printable(&text));
@@ -42,6 +43,35 @@ pub(crate) fn check(args: &CheckArgs) -> u8 {
     let counts: &[&str] = if args.fix { &["fixable", "fixed"] } else { &[] };
     let wording = Wording { clean: "ok", failed: "check_failed", counts };
     findings::report(&files, &wording, args.json)
+}
+
+/// The targets that were named, and those of the workspace.
+///
+/// # Errors
+/// There is nothing to check.
+fn targets(args: &CheckArgs) -> Result<Vec<PathBuf>, &'static str> {
+    let mut targets = args.targets.clone();
+    if args.workspace {
+        let first = targets.first().map_or(Path::new("."), PathBuf::as_path);
+        let dir = if Real::new().is_dir(first) { first } else { first.parent().unwrap_or(Path::new("")) };
+        if Settings::manifest(&Real::new(), dir).is_none() {
+            return Err("--workspace could not find a harn.toml walking up from the target(s)");
+        }
+        // What is wrong with the manifest is told with the files.
+        let (settings, _) = Settings::find(&Real::new(), dir);
+        if settings.pipelines.is_empty() {
+            return Err("--workspace requires `[workspace].pipelines` in the nearest harn.toml");
+        }
+        let here = std::path::absolute(".").unwrap_or_default();
+        let short = |path: PathBuf| path.strip_prefix(&here).map(Path::to_owned).unwrap_or(path);
+        targets.extend(settings.pipelines.into_iter().map(short));
+    }
+    if targets.is_empty() {
+        return Err(
+            "`harn check` requires at least one target path, or `--workspace` with `[workspace].pipelines`",
+        );
+    }
+    Ok(targets)
 }
 
 /// Whether the mend of a finding is the only one that can be meant.
