@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use harn_check::{Quiet, Settings};
 use harn_syntax::Severity;
-use harn_system::{Real, System};
+use harn_system::{Real, SystemExt};
 
 use crate::args::{self, CheckArgs};
 use crate::findings::{self, Findings, Manifests, Wording};
