@@ -166,8 +166,8 @@ impl<'a> Rules<'a> {
         let name = decl.kind.name();
         match kind {
             // Lines with `//` above what is private are remarks.
-            Some(CommentKind::DocLine) => self.legacy(&self.comments[above - lines..above]),
-            Some(CommentKind::Line) if decl.is_pub => self.legacy(&self.comments[above - lines..above]),
+            Some(CommentKind::DocLine) if self.legacy(&self.comments[above - lines..above]) => {}
+            Some(CommentKind::Line) if decl.is_pub && self.legacy(&self.comments[above - lines..above]) => {}
             Some(CommentKind::DocBlock) => {}
             _ if decl.is_pub && matches!(decl.kind, DeclKind::Fn(_)) => {
                 let message = format!("public function `{}` is missing a `/** */` doc comment", name.name);
@@ -178,9 +178,9 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Lines of comments that stand where a doc comment belongs.
-    fn legacy(&mut self, lines: &[Comment]) {
-        let (Some(first), Some(last)) = (lines.first(), lines.last()) else { return };
+    /// Lines of comments that stand where a doc comment belongs; whether they are meant as one.
+    fn legacy(&mut self, lines: &[Comment]) -> bool {
+        let (Some(first), Some(last)) = (lines.first(), lines.last()) else { return false };
         let bodies: Vec<&str> =
             lines.iter().map(|line| line.span.slice(self.text).trim_start_matches('/').trim()).collect();
         // Lines for tools, about the file, and of dashes document nothing.
@@ -191,7 +191,7 @@ impl<'a> Rules<'a> {
                 || body.contains("*/")
         };
         if bodies.iter().any(is_other) {
-            return;
+            return false;
         }
         let new = match bodies.as_slice() {
             [one] => format!("/** {one} */"),
@@ -204,6 +204,7 @@ impl<'a> Rules<'a> {
         let found = self.report(LEGACY_DOC, first.span, "a doc comment is written `/** */`");
         found.help = Some("where it is a remark, leave an empty line below it".to_owned());
         Self::mend(found, "write it so", span, new);
+        true
     }
 
     /// A list over several lines whose last item has no comma.

@@ -62,13 +62,13 @@ fn targets(args: &CheckArgs) -> Result<Vec<PathBuf>, &'static str> {
         if settings.pipelines.is_empty() {
             return Err("--workspace requires `[workspace].pipelines` in the nearest harn.toml");
         }
-        let here = std::path::absolute(".").unwrap_or_default();
+        let here = settings.cwd;
         let short = |path: PathBuf| path.strip_prefix(&here).map(Path::to_owned).unwrap_or(path);
         targets.extend(settings.pipelines.into_iter().map(short));
     }
     if targets.is_empty() {
         return Err(
-            "`harn check` requires at least one target path, or `--workspace` with `[workspace].pipelines`",
+            "`harn check` requires at least one target path, or `--workspace` with `[workspace].pipelines`\n\n  tip: all programs of this folder: harn check .",
         );
     }
     Ok(targets)
