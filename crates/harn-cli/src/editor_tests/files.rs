@@ -174,7 +174,7 @@ fn findings_of_an_unsaved_import_follow_it() {
     let mut client = Client::new(&[("lib.harn", "pub fn one(a) { return a }\n")]);
     client.open("main.harn", "import { one } from \"./lib\"\nprintln(one(1))\n");
     assert_eq!(client.findings("main.harn"), Vec::<Value>::new());
-    client.open("lib.harn", "pub fn two(a) { return a }\n");
+    client.open("lib.harn", "/** Gives it back. */\npub fn two(a) { return a }\n");
     assert_eq!(client.findings("lib.harn"), Vec::<Value>::new());
     let uri = client.uri("lib.harn");
     client.tell("textDocument/didSave", json!({"textDocument": {"uri": uri}}));
