@@ -3,12 +3,10 @@
 //! A nested loop, worker or stage asks for rights with a policy dict; whoever starts it holds one, too. The answer is never
 //! more than either of them.
 
+use crate::tool::LEVELS;
 use harn_value::{Data as Json, data::Map, json};
 
 use crate::policy::{Policy, glob};
-
-/// Side effect levels in ascending order.
-const LEVELS: [&str; 5] = ["none", "read_only", "workspace_write", "process_exec", "network"];
 
 /// The ceiling where nobody has set one: everything, and loops nested eight deep.
 pub(crate) fn default_ceiling() -> Json {

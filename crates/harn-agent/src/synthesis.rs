@@ -64,10 +64,10 @@ pub fn specification(config: &Json) -> Result<Map<String, Json>, String> {
     capabilities.dedup();
     let level = match text("side_effect_level")? {
         None => inferred_level(&capabilities),
-        Some(level) => match crate::policy::LEVELS.into_iter().find(|known| *known == level) {
+        Some(level) => match crate::tool::LEVELS.into_iter().find(|known| *known == level) {
             Some(level) => level,
             None => {
-                let known = crate::policy::LEVELS.join(", ");
+                let known = crate::tool::LEVELS.join(", ");
                 return fail(format!("side_effect_level '{level}' is none of {known}"));
             }
         },

@@ -14,8 +14,10 @@ use harn_value::{Data as Json, data::Map};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::ConfigError;
-use crate::policy::LEVELS;
 use crate::registry::RUNTIME_TOOLS;
+
+/// Side effect levels in ascending order.
+pub(crate) const LEVELS: [&str; 5] = ["none", "read_only", "workspace_write", "process_exec", "network"];
 
 /// The tools of a loop: loops that are given the same tools can share them, and what is made of them. A clone is a pointer.
 #[derive(Clone, Default)]

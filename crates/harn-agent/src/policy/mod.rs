@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use harn_value::{Data as Json, data::Map};
 use serde::{Deserialize, Serialize};
 
-use crate::tool::{Annotations, LoopTool, check_annotations};
+use crate::tool::{Annotations, LEVELS, LoopTool, check_annotations};
 pub use answer::{Escalated, RuleList};
 use approval::Approval;
 pub use judge::{Decision, Denial, PermissionEvent, Question, Reply, Verdict};
@@ -38,9 +38,6 @@ const POLICY_KEYS: [&str; 8] = [
     "tool_annotations",
     "command_policy",
 ];
-
-/// Side effect levels in ascending order.
-pub(crate) const LEVELS: [&str; 5] = ["none", "read_only", "workspace_write", "process_exec", "network"];
 
 /// The limits of a loop.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

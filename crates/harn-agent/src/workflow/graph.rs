@@ -389,7 +389,7 @@ impl Graph {
                 return Err("nodes: a node needs a name that is not empty".to_owned());
             }
             if let Some(own) = node["id"].as_str().filter(|own| own != id) {
-                return Err(format!("node {id}: its id is '{own}'; it must be the name it has in `nodes`"));
+                return Err(format!("node {id} has the id '{own}', not its name in `nodes`"));
             }
             let node = with_defaults(given, node);
             nodes.push(Node::normalise(id, &node)?);

@@ -171,7 +171,7 @@ fn imports_are_links_and_are_completed() {
 
 #[test]
 fn findings_of_an_unsaved_import_follow_it() {
-    let mut client = Client::new(&[("lib.harn", "pub fn one(a) { return a }\n")]);
+    let mut client = Client::new(&[("lib.harn", "/** One. */\npub fn one(a) { return a }\n")]);
     client.open("main.harn", "import { one } from \"./lib\"\nprintln(one(1))\n");
     assert_eq!(client.findings("main.harn"), Vec::<Value>::new());
     client.open("lib.harn", "/** Gives it back. */\npub fn two(a) { return a }\n");
