@@ -19,10 +19,6 @@ const KNOWN: &[(&str, &[&str])] = &[
             "parser::ty",
         ],
     ),
-    ("harn-agent", &["workflow::fixture", "workflow::record"]),
-    ("harn-journal", &["journal", "output"]),
-    ("harn-llm", &["config", "embedder", "options", "request"]),
-    ("harn-runtime", &["llm_embedder", "llm_layers", "llm_replay"]),
     ("harn-value", &["foreign", "value"]),
     (
         "harn-vm",

@@ -14,7 +14,7 @@
 //! | --- | --- |
 //! | `entry` | what a journal consists of, and its form in a store |
 //! | `journal` | what follows and records: the next entry, the clock, the end |
-//! | `output` | what is printed, and when it leaves |
+//! | `output`, `printing` | what is printed, and when it leaves |
 //! | `layer` | the system that a program sees: what is answered at once |
 //! | `op` | operations that take time, and who is told |
 //! | `outside` | what takes time: waits, requests, processes, and who gets what when |
@@ -41,6 +41,7 @@ mod op;
 mod output;
 mod outside;
 mod people;
+mod printing;
 mod secrets;
 mod wire;
 

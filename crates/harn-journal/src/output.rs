@@ -1,33 +1,23 @@
-//! What a program prints. It leaves the process when everything that led to it is kept: whoever goes on later prints the same.
+//! Output that waits for entries of a journal.
 
 use std::collections::VecDeque;
 use std::io;
-use std::time::Duration;
-
-use crate::journal::{Core, State};
-use crate::wire::nanos;
-
-/// For so long a busy program gathers more before what it has printed is seen to.
-const GATHER: Duration = Duration::from_millis(5);
-
-/// A program that has printed more than this waits until it is out.
-const MOST: usize = 1 << 16;
 
 /// Output that waits for entries.
-struct Piece {
+pub(crate) struct Piece {
     /// Those before this number.
     upto: u64,
-    error: bool,
-    text: String,
+    pub(crate) error: bool,
+    pub(crate) text: String,
 }
 
 #[derive(Default)]
 pub(crate) struct Output {
     held: VecDeque<Piece>,
     /// Bytes in it, of both streams.
-    bytes: (usize, usize),
+    pub(crate) bytes: (usize, usize),
     /// When it was last seen to, on the clock of the system below.
-    seen_to: u64,
+    pub(crate) seen_to: u64,
     /// The first failure of what was held. What could not be written then is lost, so it stays one.
     failed: Option<(io::ErrorKind, String)>,
 }
@@ -37,7 +27,7 @@ impl Output {
         self.held.is_empty()
     }
 
-    fn hold(&mut self, upto: u64, text: &str, error: bool) {
+    pub(crate) fn hold(&mut self, upto: u64, text: &str, error: bool) {
         let bytes = if error { &mut self.bytes.1 } else { &mut self.bytes.0 };
         *bytes += text.len();
         match self.held.back_mut() {
@@ -47,14 +37,14 @@ impl Output {
     }
 
     /// Takes what waits for entries before a number, or for none.
-    fn take(&mut self, kept: u64) -> Option<Piece> {
+    pub(crate) fn take(&mut self, kept: u64) -> Option<Piece> {
         let piece = self.held.pop_front_if(|piece| piece.upto <= kept)?;
         let bytes = if piece.error { &mut self.bytes.1 } else { &mut self.bytes.0 };
         *bytes -= piece.text.len();
         Some(piece)
     }
 
-    fn note(&mut self, written: io::Result<()>) {
+    pub(crate) fn note(&mut self, written: io::Result<()>) {
         if let Err(error) = written {
             self.failed.get_or_insert((error.kind(), error.to_string()));
         }
@@ -66,92 +56,5 @@ impl Output {
             Some((kind, text)) => Err(io::Error::new(*kind, text.clone())),
             None => Ok(()),
         }
-    }
-}
-
-impl State {
-    /// How much has left the process, of both streams.
-    pub(crate) fn shown(&self) -> (u64, u64) {
-        let (out, err) = self.output.bytes;
-        (self.printed.0.max(self.known.0) - out as u64, self.printed.1.max(self.known.1) - err as u64)
-    }
-}
-
-impl Core {
-    /// The part of a text that was not written before, and where the text ends in all that is printed. Notes that it is.
-    pub(crate) fn fresh<'a>(&self, text: &'a str, error: bool) -> (&'a str, u64) {
-        let mut state = self.state.borrow_mut();
-        let known = if error { state.known.1 } else { state.known.0 };
-        let printed = if error { &mut state.printed.1 } else { &mut state.printed.0 };
-        let done = usize::try_from(known.saturating_sub(*printed)).unwrap_or(usize::MAX).min(text.len());
-        *printed += text.len() as u64;
-        // A replay shows everything.
-        (if self.replay { text } else { text.get(done..).unwrap_or("") }, *printed)
-    }
-
-    fn write(&self, text: &str, error: bool) -> io::Result<()> {
-        if error {
-            self.inner.write_err(text);
-            return Ok(());
-        }
-        self.inner.write_out(text)
-    }
-
-    /// Writes a text, at once or when all that led to it is kept.
-    pub(crate) fn show(&self, text: &str, error: bool) -> io::Result<()> {
-        self.pin_clocks();
-        let mut state = self.state.borrow_mut();
-        let upto = state.position();
-        if self.replay || (state.output.is_empty() && state.kept >= upto) {
-            drop(state);
-            return self.write(text, error);
-        }
-        if state.output.is_empty() {
-            state.output.seen_to = nanos(self.inner.monotonic());
-        }
-        state.output.hold(upto, text, error);
-        let is_much = state.output.bytes.0 + state.output.bytes.1 > MOST;
-        drop(state);
-        if is_much {
-            self.commit();
-        }
-        self.state.borrow().output.failure()
-    }
-
-    /// Writes what has waited for the entries that are kept now.
-    pub(crate) fn release(&self) {
-        let mut any = false;
-        loop {
-            let piece = {
-                let state = &mut *self.state.borrow_mut();
-                state.output.take(state.kept)
-            };
-            let Some(piece) = piece else { break };
-            any = true;
-            let written = self.write(&piece.text, piece.error);
-            self.state.borrow_mut().output.note(written);
-        }
-        if any {
-            let written = self.inner.flush();
-            let state = &mut *self.state.borrow_mut();
-            state.output.note(written);
-            state.output.seen_to = nanos(self.inner.monotonic());
-        }
-    }
-
-    /// Whether a process before this one has printed more: what it did until then is not in the journal, so nothing may come in
-    /// between that did not come then.
-    pub(crate) fn catches_up(&self) -> bool {
-        let state = self.state.borrow();
-        state.printed.0 < state.known.0 || state.printed.1 < state.known.1
-    }
-
-    /// Whether entries are to be written for the sake of output: those that it waits for, or that it is out.
-    pub(crate) fn output_is_due(&self) -> bool {
-        let state = self.state.borrow();
-        let waits = !state.output.is_empty() || state.shown() != state.noted;
-        waits
-            && state.under_way.is_empty()
-            && nanos(self.inner.monotonic()) >= state.output.seen_to.saturating_add(nanos(GATHER))
     }
 }

@@ -22,7 +22,7 @@
 //! | `convert.rs`, `kept.rs` | the border between values of scripts and JSON; closures that have to cross it |
 //! | `assets.rs`, `listing.rs` | the embedded modules and prompts; lists of providers and models |
 //! | `llm_embedder.rs` | what model calls see of the program: environment, clock, warnings, prompts |
-//! | `llm_layers.rs`, `llm_tables.rs`, `llm_replay.rs` | what a project configures for model calls; recording and replay |
+//! | `llm_layers.rs`, `llm_tables.rs`, `llm_replay.rs`, `llm_unwritten.rs` | what a project configures for model calls; recording and replay, and what of it failed |
 //! | `driver.rs`, `driver/` | runs the steps of an agent loop: `driver/setup.rs` reads its options, `driver/tools.rs` runs its tools |
 //! | `session.rs`, `compact.rs`, `reminders.rs`, `live.rs`, `trace.rs` | what belongs to a loop: its session, summaries of older messages, reminders, text while it arrives, `agent_trace` |
 //! | `session_store.rs`, `stored.rs`, `event_store.rs` | sessions and events that outlive the process, in `harn-store` |
@@ -63,6 +63,7 @@ mod llm_embedder;
 mod llm_layers;
 mod llm_replay;
 mod llm_tables;
+mod llm_unwritten;
 mod mailbox;
 mod mcp;
 mod mcp_http;
@@ -102,8 +103,9 @@ pub use host::{HostInbox, host_inbox};
 pub use host_module::HostModule;
 pub use listing::{check_provider, describe_model, list_models, list_providers, max_tools, provider_catalog};
 pub use llm_embedder::{llm_runtime, llm_runtime_at};
-pub use llm_replay::{ModelTraffic, unwritten_calls};
+pub use llm_replay::ModelTraffic;
 pub use llm_tables::{LlmConfigProblem, llm_config_problems};
+pub use llm_unwritten::unwritten_calls;
 pub use mcp_project::{install_servers, project_servers, start_servers};
 pub use mcp_server::{McpProblem, McpServer};
 pub use option_check::{own as own_options, wrong_options};

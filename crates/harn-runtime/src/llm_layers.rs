@@ -11,8 +11,8 @@ use harn_value::Dict;
 use harn_vm::Vm;
 
 use crate::convert::from_json;
-use crate::llm_replay::Unwritten;
 use crate::llm_tables::{self, LlmConfigProblem};
+use crate::llm_unwritten::Unwritten;
 
 /// Adds the configuration layers of the project that `dir` belongs to and those `above` them, and opens the call log.
 pub(crate) fn configure(runtime: &LlmRuntime, vm: &Rc<Vm>, dir: &Path, above: Vec<Layer>) {

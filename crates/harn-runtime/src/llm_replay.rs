@@ -1,6 +1,5 @@
 //! Model traffic in files: replies that are replayed or recorded (fixtures), and whole HTTP exchanges (cassettes).
 
-use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -9,6 +8,7 @@ use harn_system::{System, SystemExt};
 use harn_vm::Vm;
 
 use crate::llm_embedder::{llm_runtime, llm_runtime_at};
+use crate::llm_unwritten::Unwritten;
 
 /// Where the model calls of a program are answered from, and what of them is kept.
 #[derive(Debug, Clone, Default)]
@@ -85,21 +85,6 @@ impl ModelTraffic {
             n => Some(format!("{n} exchanges of {} were not asked for", path.display())),
         }
     }
-}
-
-/// The first thing that could not be written of what was to be kept of a program's model calls.
-#[derive(Default)]
-pub(crate) struct Unwritten(RefCell<Option<String>>);
-
-impl Unwritten {
-    pub(crate) fn note(vm: &Vm, text: String) {
-        vm.extension::<Unwritten>().0.borrow_mut().get_or_insert(text);
-    }
-}
-
-/// Says, after a program ran, what could not be written of its model calls although it was to be kept.
-pub fn unwritten_calls(vm: &Vm) -> Option<String> {
-    vm.extension::<Unwritten>().0.borrow().clone()
 }
 
 /// The largest recorded reply that is read: 64 MiB.

@@ -27,7 +27,7 @@ pub fn normalise(input: &Json, now: &str, ids: &dyn Fn() -> String) -> Result<Js
             _ => return Err(format!("{key} must be a list")),
         };
     }
-    super::record::unpack(&mut out);
+    super::packed::unpack(&mut out);
     let text = |key: &str, default: &dyn Fn() -> String| -> Result<Json, String> {
         match &input[key] {
             Json::Null => Ok(default().into()),

@@ -44,28 +44,6 @@ pub fn apply(record: &mut Json, changes: &Json) -> bool {
     true
 }
 
-/// Puts the nodes that were done at each checkpoint in the place of their number. Files hold the number, since all of them are the
-/// first ones of `completed_nodes`: with their names a record would grow as the square of its stages.
-pub fn unpack(record: &mut Json) {
-    let completed = record["completed_nodes"].as_array().cloned().unwrap_or_default();
-    for checkpoint in record.get_mut("checkpoints").and_then(Json::as_array_mut).into_iter().flatten() {
-        if let Some(count) = checkpoint["completed_nodes"].as_u64().and_then(|n| usize::try_from(n).ok()) {
-            checkpoint["completed_nodes"] = completed[..count.min(completed.len())].into();
-        }
-    }
-}
-
-/// The other way round: puts the number of nodes in the place of their names, where the names say no more.
-pub fn pack(record: &mut Json) {
-    let completed = record["completed_nodes"].as_array().cloned().unwrap_or_default();
-    for checkpoint in record.get_mut("checkpoints").and_then(Json::as_array_mut).into_iter().flatten() {
-        let known = checkpoint["completed_nodes"].as_array().filter(|names| completed.starts_with(names));
-        if let Some(count) = known.map(Vec::len) {
-            checkpoint["completed_nodes"] = count.into();
-        }
-    }
-}
-
 /// A moment of a run that it could go on from. How many nodes were done then: they are the first ones of the list of all, so no
 /// checkpoint has names of its own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -314,7 +292,7 @@ impl Record {
         })
     }
 
-    /// The record as a dict; with `packed` as files hold it, see [`unpack`].
+    /// The record as a dict; with `packed` as files hold it, see [`unpack`](super::unpack).
     pub(super) fn to_json(&self, artifacts: &[Json], packed: bool) -> Json {
         let mut out = self.head.clone();
         let completed = |one: &Checkpoint| match packed {

@@ -11,9 +11,7 @@ mod route;
 mod tier;
 
 pub use crate::dialect::Dialect;
-pub(crate) use policy::check as check_policy;
 pub(crate) use policy::decide as routing_decision;
-pub(crate) use policy::is_policy_text;
 pub use route::{Choice, Key};
 pub(crate) use tier::tier_rank;
 

@@ -5,83 +5,8 @@ use harn_value::{Data as Value, json};
 use super::{Choice, Config, tier_rank};
 use crate::embedder::Embedder;
 use crate::error::OptionError;
-use crate::json::{display, str_at};
 use crate::options::CallOptions;
-use crate::options::shape::only_known;
-
-enum Policy {
-    Always(String),
-    Cheapest(String),
-    Fastest(String),
-}
-
-/// Reads the option; `None` leaves the choice to the other options.
-fn parse(value: Option<&Value>) -> Result<Option<Policy>, OptionError> {
-    let target_of = |text: &str| {
-        let text = text.trim().trim_matches(['"', '\'']);
-        if text.is_empty() {
-            return Err(OptionError::new("route_policy: target must not be empty"));
-        }
-        Ok(text.to_string())
-    };
-    match value {
-        None | Some(Value::Null | Value::Bool(false)) => Ok(None),
-        Some(Value::String(text)) => parse_text(text),
-        Some(dict @ Value::Object(fields)) => {
-            only_known("route_policy", fields, &["mode", "target", "quality", "id"])?;
-            let mode = dict.get("mode").map(display).unwrap_or_default();
-            let target = ["target", "quality", "id"].iter().find_map(|k| str_at(dict, k)).unwrap_or_default();
-            match mode.as_str() {
-                "manual" => Ok(None),
-                "always" => Ok(Some(Policy::Always(target_of(target)?))),
-                "cheapest_over_quality" => Ok(Some(Policy::Cheapest(target_of(target)?))),
-                "fastest_over_quality" => Ok(Some(Policy::Fastest(target_of(target)?))),
-                other => Err(OptionError::new(format!("route_policy.mode: unsupported value \"{other}\""))),
-            }
-        }
-        Some(_) => Err(OptionError::new("route_policy: expected string or dict")),
-    }
-}
-
-/// Reads the text form, e.g. `cheapest_over_quality(low)`.
-fn parse_text(text: &str) -> Result<Option<Policy>, OptionError> {
-    let text = text.trim();
-    if text == "manual" {
-        return Ok(None);
-    }
-    let parts = text.strip_suffix(')').and_then(|t| t.split_once('('));
-    let known = parts.and_then(|(name, target)| {
-        let make: fn(String) -> Policy = match name.trim() {
-            "always" => Policy::Always,
-            "cheapest_over_quality" => Policy::Cheapest,
-            "fastest_over_quality" => Policy::Fastest,
-            _ => return None,
-        };
-        Some((make, target.trim().trim_matches(['"', '\'']).to_string()))
-    });
-    match known {
-        Some((_, target)) if target.is_empty() => {
-            Err(OptionError::new("route_policy: target must not be empty"))
-        }
-        Some((make, target)) => Ok(Some(make(target))),
-        None => Err(OptionError::new(format!(
-            "route_policy: expected manual, always(id), cheapest_over_quality(t), or fastest_over_quality(t), got \"{text}\""
-        ))),
-    }
-}
-
-/// Checks the option of a call.
-///
-/// # Errors
-/// It is wrong.
-pub(crate) fn check(options: &Value) -> Result<(), OptionError> {
-    parse(options.get("route_policy")).map(drop)
-}
-
-/// Returns whether a text has the form of a routing policy.
-pub(crate) fn is_policy_text(text: &str) -> bool {
-    text.contains('(') && matches!(parse_text(text), Ok(Some(_)))
-}
+use crate::options::route_policy::{Policy, parse};
 
 /// Lets the policy of a call choose; `None` when it has none. Returns the choice and its `routing_decision` for the call log.
 ///
@@ -92,7 +17,7 @@ pub(crate) fn decide(
     options: &CallOptions,
     embedder: &dyn Embedder,
 ) -> Result<Option<(Choice, Value)>, OptionError> {
-    let Some(policy) = parse(options.raw.get("route_policy"))? else { return Ok(None) };
+    let Some(policy) = parse(&options.raw)? else { return Ok(None) };
     let (name, quality, by_price) = match &policy {
         Policy::Always(target) => {
             let (provider, model) = config.selector(target, embedder);

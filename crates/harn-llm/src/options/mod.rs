@@ -7,6 +7,7 @@ mod budget;
 mod near;
 mod notices;
 mod output;
+pub(crate) mod route_policy;
 mod sampling;
 pub mod shape;
 mod thinking;
@@ -167,7 +168,7 @@ impl CallOptions {
             let table = call_options().chain(OF_LOOPS.iter().copied());
             check_values(table, given).map_err(|e| OptionError::new(e.to_string()))?;
         }
-        crate::config::check_policy(&o)?;
+        route_policy::parse(&o)?;
         let tools = present(&o, "tools").map_or(Ok(Vec::new()), parse_tools)?;
         Ok(CallOptions {
             provider: provider_text.filter(|_| !provider_auto),

@@ -330,7 +330,7 @@ impl LlmRuntime {
         merged.insert("schema_retries".into(), 0.into());
         for (key, value) in overrides.into_iter().filter(|(key, _)| key != "enabled" && key != "repair") {
             match value.as_str() {
-                Some(text) if key == "model" && crate::config::is_policy_text(text) => {
+                Some(text) if key == "model" && crate::options::route_policy::is_policy_text(text) => {
                     merged.shift_remove("model");
                     merged.shift_remove("provider");
                     merged.insert("route_policy".into(), text.into());
