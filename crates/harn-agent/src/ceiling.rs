@@ -3,7 +3,7 @@
 //! A nested loop, worker or stage asks for rights with a policy dict; whoever starts it holds one, too. The answer is never
 //! more than either of them.
 
-use crate::tool::LEVELS;
+use harn_llm::options::shape::SIDE_EFFECT_LEVELS;
 use harn_value::{Data as Json, data::Map, json};
 
 use crate::policy::{Policy, glob};
@@ -99,7 +99,7 @@ fn capabilities(request: &Json, ceiling: &Json, out: &mut Map<String, Json>, pro
 }
 
 fn lower_level<'a>(a: &'a Json, b: &'a Json) -> Option<&'a str> {
-    let rank = |word: &&str| LEVELS.iter().position(|level| level == word).unwrap_or(0);
+    let rank = |word: &&str| SIDE_EFFECT_LEVELS.iter().position(|level| level == word).unwrap_or(0);
     [a, b].into_iter().filter_map(Json::as_str).min_by_key(rank)
 }
 

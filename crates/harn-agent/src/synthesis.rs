@@ -1,6 +1,7 @@
 //! Tools made from a description: a checked specification with an id that depends on its content alone.
 
 use harn_llm::json::truthy;
+use harn_llm::options::shape::SIDE_EFFECT_LEVELS;
 use harn_value::{Data as Json, data::Map, json};
 use sha2::{Digest, Sha256};
 
@@ -64,10 +65,10 @@ pub fn specification(config: &Json) -> Result<Map<String, Json>, String> {
     capabilities.dedup();
     let level = match text("side_effect_level")? {
         None => inferred_level(&capabilities),
-        Some(level) => match crate::tool::LEVELS.into_iter().find(|known| *known == level) {
+        Some(level) => match SIDE_EFFECT_LEVELS.iter().copied().find(|known| *known == level) {
             Some(level) => level,
             None => {
-                let known = crate::tool::LEVELS.join(", ");
+                let known = SIDE_EFFECT_LEVELS.join(", ");
                 return fail(format!("side_effect_level '{level}' is none of {known}"));
             }
         },

@@ -7,7 +7,7 @@ use std::rc::{Rc, Weak};
 
 use harn_llm::ToolSet;
 use harn_llm::options::nearest;
-use harn_llm::options::shape::Shape;
+use harn_llm::options::shape::{SIDE_EFFECT_LEVELS, Shape};
 use harn_llm::tools::parse_tools;
 use harn_prompt::turn::ToolListing;
 use harn_value::{Data as Json, data::Map};
@@ -15,9 +15,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::ConfigError;
 use crate::registry::RUNTIME_TOOLS;
-
-/// Side effect levels in ascending order.
-pub(crate) const LEVELS: [&str; 5] = ["none", "read_only", "workspace_write", "process_exec", "network"];
 
 /// The tools of a loop: loops that are given the same tools can share them, and what is made of them. A clone is a pointer.
 #[derive(Clone, Default)]
@@ -210,7 +207,7 @@ const ANNOTATIONS: &[(&str, Shape)] = &[
         "kind",
         Shape::Word(&["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "other"]),
     ),
-    ("side_effect_level", Shape::Word(&LEVELS)),
+    ("side_effect_level", Shape::Word(SIDE_EFFECT_LEVELS)),
     ("arg_schema", ARG_SCHEMA),
     ("capabilities", Shape::Map(&Shape::List(&Shape::Text))),
     ("emits_artifacts", Shape::Bool),

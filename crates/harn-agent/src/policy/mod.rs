@@ -12,10 +12,11 @@ mod rules;
 
 use std::collections::BTreeMap;
 
+use harn_llm::options::shape::SIDE_EFFECT_LEVELS;
 use harn_value::{Data as Json, data::Map};
 use serde::{Deserialize, Serialize};
 
-use crate::tool::{Annotations, LEVELS, LoopTool, check_annotations};
+use crate::tool::{Annotations, LoopTool, check_annotations};
 pub use answer::{Escalated, RuleList};
 use approval::Approval;
 pub use judge::{Decision, Denial, PermissionEvent, Question, Reply, Verdict};
@@ -80,12 +81,12 @@ impl Policy {
             out.side_effect_level = match policy.get("side_effect_level") {
                 None | Some(Json::Null) => None,
                 Some(word) => {
-                    let known = word.as_str().filter(|word| LEVELS.contains(word));
+                    let known = word.as_str().filter(|word| SIDE_EFFECT_LEVELS.contains(word));
                     let text = || {
                         let word = word.printed();
                         format!(
                             "agent_loop: policy.side_effect_level '{word}' is none of {}",
-                            LEVELS.join(", ")
+                            SIDE_EFFECT_LEVELS.join(", ")
                         )
                     };
                     Some(known.ok_or_else(text)?.to_owned())
@@ -294,7 +295,7 @@ impl Constraint {
 
 /// The rank of a side effect level; unknown words of annotations count as none.
 pub(crate) fn side_effect_rank(word: &str) -> usize {
-    LEVELS.iter().position(|known| *known == word).unwrap_or(0)
+    SIDE_EFFECT_LEVELS.iter().position(|known| *known == word).unwrap_or(0)
 }
 
 /// Whether a text fits a glob in which `*` stands for anything.

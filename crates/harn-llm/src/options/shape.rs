@@ -49,8 +49,7 @@ use Shape::{
 const ROLES: &[&str] = &["user", "assistant", "system", "developer", "tool", "tool_result", "function"];
 
 /// Levels of side effects, in ascending order.
-pub(crate) const SIDE_EFFECT_LEVELS: &[&str] =
-    &["none", "read_only", "workspace_write", "process_exec", "network"];
+pub const SIDE_EFFECT_LEVELS: &[&str] = &["none", "read_only", "workspace_write", "process_exec", "network"];
 
 /// The option `policy`.
 pub const POLICY: Shape = Dict(&[
