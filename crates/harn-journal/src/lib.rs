@@ -14,7 +14,8 @@
 //! | --- | --- |
 //! | `entry` | what a journal consists of, and its form in a store |
 //! | `journal` | what follows and records: the next entry, the clock, the end |
-//! | `output`, `printing` | what is printed, and when it leaves |
+//! | `output` | output that is held |
+//! | `printing` | what is printed, and when it leaves |
 //! | `layer` | the system that a program sees: what is answered at once |
 //! | `op` | operations that take time, and who is told |
 //! | `outside` | what takes time: waits, requests, processes, and who gets what when |
