@@ -178,13 +178,11 @@ impl Fiber {
                 } else if l.tag() == Tag::Float && r.tag() == Tag::Float {
                     let v = l.float_bits() + r.float_bits();
                     reg!($ins.a()).set_float(v);
-                } else if $ins.a() == $ins.b() && l.is_heap() && !std::ptr::eq(l, r) {
-                    save_pc!();
-                    check!(ops::add_assign(reg!($ins.a()), r));
                 } else {
                     save_pc!();
-                    let v = check!(ops::arith(Arith::Add, l, r));
-                    reg!($ins.a()).put(v);
+                    // SAFETY: registers and constants are live, and nothing else refers to them.
+                    let to: *mut Value = reg!($ins.a());
+                    check!(unsafe { add_odd(to, l, r) });
                 }
             }};
         }
@@ -1093,17 +1091,11 @@ impl Fiber {
                     {
                         let item = item.clone();
                         reg!(ins.a()).put_counted(item);
-                        continue;
+                    } else {
+                        save_pc!();
+                        let v = check!(get_index_odd(reg!(ins.b()), index));
+                        reg!(ins.a()).put_counted(v);
                     }
-                    let v = get_index_fast(reg!(ins.b()), reg!(ins.c()));
-                    let v = match v {
-                        Some(v) => v,
-                        None => {
-                            save_pc!();
-                            check!(ops::get_index(reg!(ins.b()), reg!(ins.c())))
-                        }
-                    };
-                    reg!(ins.a()).put_counted(v);
                 }
                 Op::GetIndexTake => {
                     let v = get_index_fast(reg!(ins.b()), reg!(ins.c()));
@@ -1489,6 +1481,34 @@ fn get_index_fast(v: &Value, index: &Value) -> Option<Value> {
         None => d.get_int(index.as_int()?),
     };
     Some(found.cloned().unwrap_or_default())
+}
+
+/// `v[index]` for what is no item of a list. A call, so that the frequent case needs few machine registers: one too many, and
+/// the place of the next instruction comes from memory.
+#[inline(never)]
+fn get_index_odd(v: &Value, index: &Value) -> Result<Value> {
+    match get_index_fast(v, index) {
+        Some(v) => Ok(v),
+        None => ops::get_index(v, index),
+    }
+}
+
+/// `to = l + r` for what are no two numbers of a kind; a call, as [`get_index_odd`] is one. A text or list that is added to
+/// itself in place is not copied.
+///
+/// # Safety
+/// All three are live, and no other reference into them is held; `to` may be `l` or `r`.
+#[inline(never)]
+unsafe fn add_odd(to: *mut Value, l: *const Value, r: *const Value) -> Result<()> {
+    // SAFETY: by contract; `l` and `r` are no longer used where `to` is written.
+    unsafe {
+        if std::ptr::eq(to, l) && !std::ptr::eq(l, r) && (*l).is_heap() {
+            return ops::add_assign(&mut *to, &*r);
+        }
+        let v = ops::arith(Arith::Add, &*l, &*r)?;
+        (*to).put(v);
+    }
+    Ok(())
 }
 
 #[inline(always)]
