@@ -98,7 +98,7 @@ const OTHERS: &[&str] = &[
 
 /// The names of the builtins, sorted.
 static BUILTINS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
-    let all = harn_runtime::tables().into_iter().flatten().filter(|builtin| builtin.effect == Effect::Fs);
+    let all = harn_runtime::tables().into_iter().flatten().filter(|builtin| builtin.effect.word() == "fs");
     let mut names: Vec<&str> = all.map(|builtin| builtin.name()).collect();
     names.sort_unstable();
     names

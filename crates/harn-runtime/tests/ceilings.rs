@@ -1,11 +1,13 @@
 //! What a ceiling forbids is not done by a way around: by files that the program names itself, by loops, by the names of inner
 //! builtins.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::rc::Rc;
 
-use harn_system::{Ceiling, Level, Memory};
+use harn_system::{Ceiling, Level, Memory, System, SystemExt};
 use harn_value::Value;
-use harn_vm::{Names, Source, VmBuilder, block_on, load};
+use harn_vm::{Effect, Names, Source, VmBuilder, block_on, load};
 
 /// What a program gives, as text, in a machine that is limited.
 fn result(limit: impl FnOnce(VmBuilder) -> VmBuilder, code: &str) -> String {
@@ -176,4 +178,109 @@ fn cleanup_of_a_generator_may_do_what_both_its_maker_and_its_dropper_may() {
         assert_eq!(cleanup(none, all, items), "[false]", "{items}");
         assert_eq!(cleanup(all, none, items), "[false]", "{items}");
     }
+}
+
+/// The files of a machine in memory, and what is in them.
+fn files(memory: &Memory) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![PathBuf::from("/")];
+    while let Some(folder) = folders.pop() {
+        for path in memory.names(&folder).unwrap().iter().map(|name| folder.join(name)) {
+            if memory.is_dir(&path) {
+                found.insert(path.clone(), Vec::new());
+                folders.push(path);
+            } else {
+                found.insert(path.clone(), memory.read(&path, u64::MAX).unwrap_or_default());
+            }
+        }
+    }
+    found
+}
+
+/// What a program changes in the files of its machine.
+fn changed(limit: impl FnOnce(VmBuilder) -> VmBuilder, code: &str) -> Vec<PathBuf> {
+    let memory = Rc::new(Memory::new().with_file("/project/kept.txt", "kept"));
+    let before = files(&memory);
+    let vm = limit(harn_runtime::vm_builder(memory.clone()).global("argv", Value::list(Vec::new()))).build();
+    let source = Source { name: "main.harn".into(), text: code.into(), dir: "/project".into() };
+    if let Ok(program) = load(&vm, &source) {
+        let _ = block_on(program.run(&vm, None, &[]));
+    }
+    let after = files(&memory);
+    after
+        .iter()
+        .filter(|(path, bytes)| before.get(*path) != Some(*bytes))
+        .map(|(path, _)| path.clone())
+        .collect()
+}
+
+/// The labels of builtins say which of them change files: below `read_only` no example leaves anything, be it in files of its
+/// own, be it in those of the runtime.
+#[test]
+fn below_read_only_nothing_is_left_on_disk() {
+    let (mut tried, mut kept) = (0, BTreeSet::new());
+    for builtin in harn_runtime::tables().into_iter().flatten() {
+        let text = builtin.doc_text();
+        let Some((_, code)) = text.split_once("```harn\n") else { continue };
+        let code = code.split("```").next().unwrap_or_default();
+        let left = changed(at(Level::ReadOnly), code);
+        assert!(left.is_empty(), "{}: {left:?}", builtin.name());
+        // Over a whole program loops are refused; in a handler they run.
+        let lines: Vec<&str> = code.trim_end().lines().collect();
+        if !lines.iter().any(|line| line.starts_with("import ") || line.starts_with("pipeline ")) {
+            tried += 1;
+            let left = changed(|free| free, &below("{side_effect_level: \"read_only\"}", &lines.join("\n")));
+            assert!(left.is_empty(), "{} in a handler: {left:?}", builtin.name());
+        }
+        if builtin.effect == Effect::Keep && !changed(|free| free, code).is_empty() {
+            kept.insert(builtin.name());
+        }
+    }
+    assert!(tried > 500, "{tried} examples");
+    for name in ["store_set", "checkpoint"] {
+        assert!(kept.contains(name), "{name} keeps nothing: {kept:?}");
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_seen_has_no_fingerprint() {
+    for call in ["project_fingerprint(\".\")", "project_context_profile(\".\")"] {
+        let got = result(at(Level::None), &format!("return {call}"));
+        assert!(got.contains("exceeds workspace.list ceiling"), "{call}: {got}");
+        let policy = "{capabilities: {workspace: [\"list\"]}}";
+        let got = result(|free| free, &below(policy, &format!("type_of({call})")));
+        assert!(got.contains("exceeds workspace.read_text ceiling"), "{call}: {got}");
+        let got =
+            result(|free| free, &below("{workspace_roots: [\"/project\"]}", &format!("type_of({call})")));
+        assert_eq!(got, "Result.Ok(dict)", "{call}");
+    }
+    let got = result(
+        |free| free,
+        &below("{workspace_roots: [\"/project\"]}", "project_fingerprint(\"/elsewhere\")"),
+    );
+    assert!(got.contains("outside workspace_roots"), "{got}");
+    let got = result(|free| free, "return project_fingerprint(\"nowhere\")");
+    assert!(got.contains("project_fingerprint: there is no folder"), "{got}");
+}
+
+#[test]
+fn a_worker_below_a_ceiling_keeps_no_snapshot() {
+    let spawn = |carry: &str| {
+        format!(
+            "spawn_agent({{task: \"x\", wait: true, {carry}node: {{mode: \"llm\", model_policy: {{provider: \"mock\"}}}}}})"
+        )
+    };
+    let policy = "{side_effect_level: \"none\"}";
+    let got = result(|free| free, &below(policy, &format!("{}.snapshot_path", spawn(""))));
+    assert_eq!(got, "Result.Ok(nil)");
+    let got = result(|free| free, &below(policy, &spawn("carry: {persist_state: true}, ")));
+    assert!(got.contains("exceeds workspace write ceiling"), "{got}");
+    let left = changed(|free| free, &below(policy, &spawn("")));
+    assert_eq!(left, [] as [PathBuf; 0]);
+    // A snapshot that the program names is a file like any other.
+    let got = result(
+        |free| free,
+        &below("{workspace_roots: [\"/project\"]}", "resume_agent(\"/elsewhere/SKILL.md\")"),
+    );
+    assert!(got.contains("outside workspace_roots"), "{got}");
 }

@@ -33,7 +33,7 @@ fn allowed(effect: Effect) -> Touched {
         Effect::Random => Touched { chance: true, time: true, ..nothing },
         // Facts of the process come from the environment and from files of the system.
         Effect::Env => Touched { env: true, files: true, ..nothing },
-        Effect::Fs => Touched { files: true, env: true, ..nothing },
+        Effect::Fs | Effect::Keep => Touched { files: true, env: true, ..nothing },
         Effect::Human => Touched { input: true, output: true, ..nothing },
         // A connection to a process has an identity.
         Effect::Process => {
@@ -41,7 +41,7 @@ fn allowed(effect: Effect) -> Touched {
         }
         Effect::Net => Touched { network: true, time: true, chance: true, env: true, files: true, ..nothing },
         // A model call reads configuration, waits, has an identity, and tells warnings.
-        Effect::Llm => Touched {
+        Effect::Llm | Effect::Loop => Touched {
             network: true,
             time: true,
             chance: true,
@@ -82,10 +82,10 @@ fn claimed(effect: Effect) -> Option<&'static str> {
         Effect::Clock => "time",
         Effect::Random => "chance",
         Effect::Env => "env",
-        Effect::Fs => "files",
+        Effect::Fs | Effect::Keep => "files",
         Effect::Human => "input",
         Effect::Process => "processes",
-        Effect::Net | Effect::Llm => "network",
+        Effect::Net | Effect::Llm | Effect::Loop => "network",
     })
 }
 

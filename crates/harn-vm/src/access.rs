@@ -47,20 +47,6 @@ pub(crate) const ALWAYS: [&str; 18] = [
     "runtime_context_set",
 ];
 
-/// The builtins that run or start loops.
-const LOOPS: [&str; 10] = [
-    "agent_loop",
-    "workflow_execute",
-    "__workflow_work",
-    "sub_agent_run",
-    "spawn_agent",
-    "send_input",
-    "worker_trigger",
-    "resume_agent",
-    "daemon_spawn",
-    "daemon_resume",
-];
-
 /// Builtins of the runtime's own modules that reach outside, and the ones that programs are to call in their place. A program
 /// can write those names, too, so each is allowed where its public form is.
 const INNER: [(&str, &str); 4] = [
@@ -68,17 +54,6 @@ const INNER: [(&str, &str); 4] = [
     ("__llm_caller_step", "default_llm_caller"),
     ("__role_model", "create_runtime"),
     ("__workflow_work", "workflow_execute"),
-];
-
-/// The builtins by which a program keeps values beyond its end.
-const KEEPING: [&str; 7] = [
-    "store_set",
-    "store_delete",
-    "store_clear",
-    "store_save",
-    "checkpoint",
-    "checkpoint_delete",
-    "checkpoint_clear",
 ];
 
 impl Names {
@@ -236,6 +211,12 @@ impl Cx {
         self.vm().gate().names.borrow().as_ref().is_none_or(|names| names.allow(name))
     }
 
+    /// Whether the running task may leave values in the files of the runtime.
+    pub fn may_keep(&self) -> bool {
+        let below = |access: Rc<Access>| access.ceilings.iter().any(|c| c.level < Level::WorkspaceWrite);
+        !self.access().is_some_and(below)
+    }
+
     /// The data of the innermost limit, when it is a `T`.
     pub fn limit_data<T: Any>(&self) -> Option<Rc<T>> {
         self.task().access()?.data.clone()?.downcast().ok()
@@ -281,12 +262,12 @@ impl Cx {
         let Some(access) = self.task().access() else { return Ok(()) };
         let sandbox = gate.program.borrow().as_ref().and_then(|access| access.ceilings.first().cloned());
         for ceiling in &access.ceilings {
-            if builtin.effect == Effect::Llm && ceiling.level < Level::Network {
+            if matches!(builtin.effect, Effect::Llm | Effect::Loop) && ceiling.level < Level::Network {
                 // A loop within has a policy of its own, below this one; its model calls are what it is. Over the whole program
                 // there is no loop whose calls they could be, and an address of its own is the network like any other.
                 let over_all = sandbox.as_ref().is_some_and(|sandbox| Rc::ptr_eq(sandbox, ceiling));
                 if over_all
-                    || !LOOPS.contains(&name)
+                    || builtin.effect != Effect::Loop
                     || args.iter().any(|value| names_an_address(value, 64, &mut 100_000))
                 {
                     return Err(self.refused(&Refusal::Ceiling("LLM/network")));
@@ -296,7 +277,7 @@ impl Cx {
                 return Err(self.refused(&Refusal::Ceiling("network")));
             }
             // The runtime's own files are not the program's, but what the program keeps there changes them.
-            if KEEPING.contains(&name) && ceiling.level < Level::WorkspaceWrite {
+            if builtin.effect == Effect::Keep && ceiling.level < Level::WorkspaceWrite {
                 return Err(self.refused(&Refusal::Ceiling("workspace write")));
             }
             if name == "host_call"

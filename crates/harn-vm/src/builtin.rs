@@ -28,12 +28,16 @@ pub enum Effect {
     Env,
     /// Files.
     Fs,
+    /// Files of the runtime, in which a program keeps values beyond its end.
+    Keep,
     /// The network.
     Net,
     /// Other processes.
     Process,
     /// Model calls.
     Llm,
+    /// Loops that ask models: each has a policy of its own, below the one around it.
+    Loop,
     /// Asks a person.
     Human,
     /// State of the running program: tasks, channels, locks, mocks.
@@ -49,10 +53,10 @@ impl Effect {
             Effect::Clock => "clock",
             Effect::Random => "random",
             Effect::Env => "env",
-            Effect::Fs => "fs",
+            Effect::Fs | Effect::Keep => "fs",
             Effect::Net => "net",
             Effect::Process => "process",
-            Effect::Llm => "llm",
+            Effect::Llm | Effect::Loop => "llm",
             Effect::Human => "human",
             Effect::State => "state",
         }

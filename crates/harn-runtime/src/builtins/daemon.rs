@@ -23,7 +23,7 @@ builtins! {
     /// println("${d.status} ${d.daemon_state}") // -> running idle
     /// daemon_stop(d)
     /// ```
-    Llm async fn daemon_spawn(cx, config: Maybe as "!loop_options") -> "dict" {
+    Loop async fn daemon_spawn(cx, config: Maybe as "!loop_options") -> "dict" {
         daemon::spawn(&cx, &config.0.unwrap_or_default()).await?.handle()
     }
 
@@ -82,7 +82,7 @@ builtins! {
     /// daemon_stop(d)
     /// println(daemon_resume("${temp_dir()}/watcher").id == d.id) // -> true
     /// ```
-    Llm async fn daemon_resume(cx, path: Maybe as "!string") -> "dict" {
+    Loop async fn daemon_resume(cx, path: Maybe as "!string") -> "dict" {
         let path = path.0.unwrap_or_default();
         let Some(path) = path.as_str().map(|path| path.to_string()).filter(|path| !path.trim().is_empty()) else {
             return Err(thrown("daemon_resume: `path` must be a non-empty string"));

@@ -1,10 +1,12 @@
 //! Prompt assembly: explanations, turns, layered prompts, project profiles.
 
+use std::cell::RefCell;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use harn_agent::profile::{Entry, FolderReader, collect, fingerprint};
 use harn_syntax::signature::STAGE_OPTIONS;
-use harn_system::SystemExt;
+use harn_system::{Refusal, SystemExt};
 use harn_value::Data as Json;
 use harn_value::Value;
 use harn_vm::builtin::Text;
@@ -82,13 +84,13 @@ builtins! {
         let folder = folder(cx, &path);
         // Signals that are all given may be those of a folder elsewhere.
         let scans = given["signals"].is_null() && (given["fingerprint"].is_null() || given["remote"].is_null());
-        if scans && !cx.system().is_dir(&folder) {
-            let text = format!("project_context_profile: there is no folder {}", folder.display());
-            return Err(Error::thrown(text));
+        if scans {
+            to_scan(cx, "project_context_profile", &folder)?;
         }
-        let reader = Files { cx };
+        let reader = Files::of(cx);
         let env = |name: &str| cx.system().env(name);
         let signals = collect(&folder, &options, &reader, &env);
+        reader.allowed()?;
         let shown = folder.display().to_string();
         let profile = harn_agent::profile::project_context_profile(&shown, &signals, &prompts_of(cx));
         from_json(&profile.or_throw()?)
@@ -100,8 +102,12 @@ builtins! {
     /// println(type_of(project_fingerprint("."))) // -> dict
     /// ```
     Fs fn project_fingerprint(cx, path: Text = ".") -> "dict" {
-        let reader = Files { cx };
-        from_json(&Json::Object(fingerprint::project_fingerprint(&folder(cx, &path), &reader)))
+        let folder = folder(cx, &path);
+        to_scan(cx, "project_fingerprint", &folder)?;
+        let reader = Files::of(cx);
+        let fingerprint = fingerprint::project_fingerprint(&folder, &reader);
+        reader.allowed()?;
+        from_json(&Json::Object(fingerprint))
     }
 
     /// Renders the catalog of skills that a model may load, within a number of characters.
@@ -226,19 +232,50 @@ fn folder(cx: &Cx, path: &str) -> PathBuf {
 /// The largest file that says something about a project: 16 MiB.
 const MAX_FILE: u64 = 16 << 20;
 
+/// Whether a folder can be scanned: it is there, and a ceiling lets it be seen.
+fn to_scan(cx: &Cx, function: &str, folder: &Path) -> Result<()> {
+    cx.system().names(folder).map(drop).map_err(|error| {
+        let text = || Error::thrown(format!("{function}: there is no folder {}", folder.display()));
+        cx.refusal(&error).unwrap_or_else(text)
+    })
+}
+
 /// Files as the program's system shows them.
 struct Files<'a> {
     cx: &'a Cx,
+    /// The first thing that a ceiling refused.
+    refused: RefCell<Option<Refusal>>,
+}
+
+impl Files<'_> {
+    fn of(cx: &Cx) -> Files<'_> {
+        Files { cx, refused: RefCell::default() }
+    }
+
+    fn seen<T>(&self, found: io::Result<T>) -> Option<T> {
+        // The search for a repository leaves the folder; where that ends at a root, there is none.
+        if let Err(error) = &found
+            && let Some(refusal @ Refusal::Ceiling(_)) = Refusal::of(error)
+        {
+            self.refused.borrow_mut().get_or_insert_with(|| refusal.clone());
+        }
+        found.ok()
+    }
+
+    /// The error of what was refused: without it, the answer would be one of another folder.
+    fn allowed(&self) -> Result<()> {
+        self.refused.borrow().as_ref().map_or(Ok(()), |refusal| Err(self.cx.refused(refusal)))
+    }
 }
 
 impl FolderReader for Files<'_> {
     fn read(&self, file: &Path) -> Option<String> {
-        String::from_utf8(self.cx.system().read(file, MAX_FILE).ok()?).ok()
+        String::from_utf8(self.seen(self.cx.system().read(file, MAX_FILE))?).ok()
     }
 
     fn list(&self, folder: &Path) -> Vec<Entry> {
         let system = self.cx.system();
-        let names = system.names(folder).unwrap_or_default();
+        let names = self.seen(system.names(folder)).unwrap_or_default();
         names
             .iter()
             .map(|name| Entry {

@@ -32,7 +32,7 @@ builtins! {
     /// let done = wait_agent(worker)
     /// println("${worker.status} ${done.status} ${done.result.result.visible_text}") // -> running completed A summary.
     /// ```
-    Llm async fn spawn_agent(cx, config: Maybe as "!worker_config") -> "dict" {
+    Loop async fn spawn_agent(cx, config: Maybe as "!worker_config") -> "dict" {
         let worker = spawn(&cx, config.0).await?;
         tell_updates(&cx, &worker).await;
         if worker.1 {
@@ -77,7 +77,7 @@ builtins! {
     /// let w = spawn_agent({task: "One", wait: true, node: {mode: "llm", model_policy: {provider: "mock"}}})
     /// println(wait_agent(send_input(w, "Two")).history) // -> [One, Two]
     /// ```
-    Llm async fn send_input(cx, worker: Maybe as "!dict | string", task: Maybe as "!string") -> "dict" {
+    Loop async fn send_input(cx, worker: Maybe as "!dict | string", task: Maybe as "!string") -> "dict" {
         let (Some(given), Some(task)) = (worker.0.filter(|w| !w.is_nil()), task.0.filter(|t| t.as_str().is_some()))
         else {
             return Err(thrown("send_input: requires worker handle and task text"));
@@ -98,7 +98,7 @@ builtins! {
     /// worker_trigger(w, {file: "a.rs"})
     /// println(list_agents()[0].history) // -> [Watch, {"file":"a.rs"}]
     /// ```
-    Llm async fn worker_trigger(cx, worker: Maybe as "!dict | string", payload: Maybe as "any?") -> "dict" {
+    Loop async fn worker_trigger(cx, worker: Maybe as "!dict | string", payload: Maybe as "any?") -> "dict" {
         let Some(given) = worker.0.filter(|w| !w.is_nil()) else {
             return Err(thrown("worker_trigger: missing worker handle"));
         };
@@ -116,7 +116,7 @@ builtins! {
     /// let w = spawn_agent({task: "One", wait: true, node: {mode: "llm", model_policy: {provider: "mock"}}})
     /// println(resume_agent(w.snapshot_path).status) // -> completed
     /// ```
-    Llm async fn resume_agent(cx, id_or_path: Maybe as "!dict | string") -> "dict" {
+    Loop async fn resume_agent(cx, id_or_path: Maybe as "!dict | string") -> "dict" {
         let reference = id_or_path.0.unwrap_or_default();
         let by_id = entry(&reference, "id");
         let reference = if by_id.is_nil() { reference } else { by_id };
@@ -169,7 +169,7 @@ builtins! {
     /// let r = sub_agent_run("Find the entry point.", {provider: "mock", returns: {schema: schema}})
     /// println("${r.ok} ${r.data.paths}") // -> true [main.rs]
     /// ```
-    Llm async fn sub_agent_run(cx, task: Value as "!string", options: Value as "!loop_options?") -> "dict" {
+    Loop async fn sub_agent_run(cx, task: Value as "!string", options: Value as "!loop_options?") -> "dict" {
         let Some(task) = task.as_str().map(|task| task.to_string()).filter(|task| !task.trim().is_empty()) else {
             return Err(thrown("sub_agent_run: task is required"));
         };

@@ -27,12 +27,12 @@ builtins! {
     /// let r = workflow_execute("Write a haiku", g, [], {persist_path: "write-run.json"})
     /// println([r.status, r.artifacts[0].text, r.run.stages[0].outcome]) // -> [completed, A haiku., success]
     /// ```
-    Llm async fn workflow_execute(cx, task: Value as "any?", graph: Value as "!workflow_input", artifacts: Value as "!list?", options: Value as "!workflow_options?") -> "dict" {
+    Loop async fn workflow_execute(cx, task: Value as "any?", graph: Value as "!workflow_input", artifacts: Value as "!list?", options: Value as "!workflow_options?") -> "dict" {
         workflow::execute(&cx, &task, &graph, &artifacts, &options).await?
     }
 
     /// Does a piece of work of a workflow in a task of its own.
-    Llm async fn workflow_work = "__workflow_work"(cx, work: Value as "any?", options: Value as "any?") -> "dict" {
+    Loop async fn workflow_work = "__workflow_work"(cx, work: Value as "any?", options: Value as "any?") -> "dict" {
         workflow::perform_described(&cx, &work, &options).await?
     }
 

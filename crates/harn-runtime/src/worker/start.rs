@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use harn_agent::lifecycle::{Carry, Execution, Life, Lineage, Mode, Plan, Record, Request, Update};
 use harn_stdlib::{state_place, timestamp_now};
-use harn_system::SystemExt;
+use harn_system::{Refusal, SystemExt};
 use harn_value::Data as Json;
 use harn_value::Value;
 use harn_vm::task::Task;
@@ -73,7 +73,15 @@ pub(crate) async fn start(cx: &Cx, start: Start) -> Result<Rc<Worker>> {
     let audit = to_json(&entry(&start.limits, "audit"));
     crate::audit::check(&audit).map_err(told)?;
     let limits = Limits::of(cx, function, &start.limits)?;
-    let carry = Carry::from_option(&to_json(&entry(&start.limits, "carry"))).map_err(told)?;
+    let given = to_json(&entry(&start.limits, "carry"));
+    let mut carry = Carry::from_option(&given).map_err(told)?;
+    if !cx.may_keep() {
+        // Only who asks for a snapshot is told that there is none.
+        if given["persist_state"] == Json::Bool(true) {
+            return Err(cx.refused(&Refusal::Ceiling("workspace write")));
+        }
+        carry.persist_state = false;
+    }
     let mut execution =
         Execution::from_option(&to_json(&entry(&start.limits, "execution")), &id).map_err(told)?;
     place::settle(cx, &mut execution, &id).map_err(told)?;
@@ -219,13 +227,19 @@ pub(crate) fn load(cx: &Cx, reference: &str) -> Result<Rc<Worker>> {
     if let Some(worker) = workers.known(reference) {
         return Ok(worker);
     }
-    let system = cx.vm().system();
     let is_path = reference.contains('/') || reference.ends_with(".json");
+    // A file that the program names is one that it may read.
+    let system = if is_path { cx.system() } else { cx.vm().system().clone() };
     let path = if is_path {
         system.work_dir().join(reference)
     } else {
         snapshot_folder(cx).join(format!("{reference}.json"))
     };
+    if let Err(error) = system.facts(&path)
+        && let Some(refused) = cx.refusal(&error)
+    {
+        return Err(refused);
+    }
     if !system.is_file(&path) {
         let text = if is_path {
             format!("{function}: there is no snapshot {}", path.display())
@@ -234,7 +248,13 @@ pub(crate) fn load(cx: &Cx, reference: &str) -> Result<Rc<Worker>> {
         };
         return Err(thrown(text));
     }
-    let read = system.read_text(&path, MAX_SNAPSHOT).map_err(|e| e.to_string());
+    let read = system.read_text(&path, MAX_SNAPSHOT);
+    if let Err(error) = &read
+        && let Some(refused) = cx.refusal(error)
+    {
+        return Err(refused);
+    }
+    let read = read.map_err(|e| e.to_string());
     let read = read.and_then(|text| serde_json::from_str::<Json>(&text).map_err(|e| e.to_string()));
     let mut record = read
         .and_then(Record::from_snapshot)
@@ -251,7 +271,8 @@ pub(crate) fn load(cx: &Cx, reference: &str) -> Result<Rc<Worker>> {
             lost.join(", ")
         )));
     }
-    record.snapshot_path = record.carry.persist_state.then(|| path.to_string_lossy().into_owned());
+    let kept = record.carry.persist_state && cx.may_keep();
+    record.snapshot_path = kept.then(|| path.to_string_lossy().into_owned());
     let limits = Limits::saved(cx, &record.inherited, &record.own);
     let worker = Rc::new(Worker::new(record, config, limits, depth(cx), workers.running.current(cx)));
     worker.change(cx, |_, _| None);

@@ -34,7 +34,7 @@ builtins! {
     /// println(store_get("harn_doc_set")) // -> {a: [1, 2.5]}
     /// store_delete("harn_doc_set")
     /// ```
-    Fs async fn store_set(cx, key: Text as "string", value: Value) -> "nil" {
+    Keep async fn store_set(cx, key: Text as "string", value: Value) -> "nil" {
         store(&cx).change(&cx, |dict| drop(dict.insert(key.0, through_json(&value)))).await?;
     }
 
@@ -45,7 +45,7 @@ builtins! {
     /// store_delete("harn_doc_delete")
     /// println(store_get("harn_doc_delete")) // -> nil
     /// ```
-    Fs async fn store_delete(cx, key: Text as "string") -> "nil" {
+    Keep async fn store_delete(cx, key: Text as "string") -> "nil" {
         store(&cx).change(&cx, |dict| drop(dict.remove(&key))).await?;
     }
 
@@ -56,7 +56,7 @@ builtins! {
     /// store_clear()
     /// println(store_list()) // -> []
     /// ```
-    Fs async fn store_clear(cx) -> "nil" {
+    Keep async fn store_clear(cx) -> "nil" {
         store(&cx).change(&cx, |dict| *dict = Dict::new()).await?;
     }
 
@@ -80,7 +80,7 @@ builtins! {
     /// ```harn
     /// println(store_save()) // -> nil
     /// ```
-    Fs async fn store_save(cx) -> "nil" {
+    Keep async fn store_save(cx) -> "nil" {
         store(&cx).change(&cx, |_| {}).await?;
     }
 
@@ -91,7 +91,7 @@ builtins! {
     /// println(checkpoint_get("step")) // -> 2
     /// checkpoint_clear()
     /// ```
-    Fs async fn checkpoint(cx, key: Text as "string", value: Value) -> "nil" {
+    Keep async fn checkpoint(cx, key: Text as "string", value: Value) -> "nil" {
         checkpoints(&cx).change(&cx, |dict| drop(dict.insert(key.0, through_json(&value)))).await?;
     }
 
@@ -133,7 +133,7 @@ builtins! {
     /// println(checkpoint_exists("a")) // -> false
     /// checkpoint_clear()
     /// ```
-    Fs async fn checkpoint_delete(cx, key: Text as "string") -> "nil" {
+    Keep async fn checkpoint_delete(cx, key: Text as "string") -> "nil" {
         checkpoints(&cx).change(&cx, |dict| drop(dict.remove(&key))).await?;
     }
 
@@ -144,7 +144,7 @@ builtins! {
     /// checkpoint_clear()
     /// println(checkpoint_list()) // -> []
     /// ```
-    Fs async fn checkpoint_clear(cx) -> "nil" {
+    Keep async fn checkpoint_clear(cx) -> "nil" {
         checkpoints(&cx).clear(&cx).await?;
     }
 }
