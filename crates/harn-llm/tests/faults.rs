@@ -265,6 +265,24 @@ async fn calls_of_one_reply_that_share_an_id_are_told_apart() {
     .await;
 }
 
+#[tokio::test]
+async fn whole_calls_of_a_stream_without_places_are_told_apart() {
+    local(async {
+        let event = |n: usize| {
+            let call = json!({"id": format!("call_{n}"), "function": {"name": "f", "arguments": format!("{{\"n\":{n}}}")}});
+            format!("data: {}\n\n", json!({"choices": [{"delta": {"tool_calls": [call]}}]}))
+        };
+        let end = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"tool_calls\"}]}\n\ndata: [DONE]\n\n";
+        let server = Server::start(vec![stream(&(event(1) + &event(2) + end))]).await;
+        let result = ask(&server, "openai", json!({})).await.unwrap();
+        let calls = result["tool_calls"].as_array().unwrap();
+        let seen: Vec<(&str, &Value)> =
+            calls.iter().map(|c| (c["id"].as_str().unwrap(), &c["arguments"]["n"])).collect();
+        assert_eq!(seen, [("call_1", &json!(1)), ("call_2", &json!(2))]);
+    })
+    .await;
+}
+
 // Statuses. What each provider says with them is in `formats`.
 
 #[tokio::test]

@@ -53,10 +53,11 @@ fn entry(name: &str, description: &str, config: &Dict) -> Result<Value> {
     }
     out.insert("name", name);
     out.insert("description", description);
-    out.insert(
-        "parameters",
-        config.get_str("parameters").filter(|p| !p.is_nil()).cloned().unwrap_or_else(|| Dict::new().into()),
-    );
+    // Where `parameters` is missing, definitions that were written for a provider or a server say it in its words.
+    let parameters = ["parameters", "input_schema", "inputSchema"]
+        .iter()
+        .find_map(|key| config.get_str(key).filter(|p| !p.is_nil()));
+    out.insert("parameters", parameters.cloned().unwrap_or_else(|| Dict::new().into()));
     if let Some(handler) = handler {
         out.insert("handler", handler.clone());
     }

@@ -30,6 +30,10 @@ const START: Duration = Duration::from_secs(60);
 const ATTEMPTS: u32 = 3;
 
 /// Works until it is told to stop; gives the exit code.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the path of the program itself, to start it anew for each run"
+)]
 pub(crate) fn worker(args: &WorkerArgs) -> u8 {
     let found = program::store_place(&Real::new()).and_then(|place| Ok((place, store()?)));
     let (place, store) = match found {

@@ -34,13 +34,23 @@ impl Config {
     /// # Errors
     /// The provider needs an explicit model and none is given.
     pub fn choose(&self, options: &CallOptions, embedder: &dyn Embedder) -> Result<Choice, OptionError> {
-        if let Some(tier) = options.model_tier.as_deref().filter(|_| options.model.is_none()) {
-            self.check_tier(tier)?;
-        }
+        self.check_tier_of(options)?;
         let mut warnings = Vec::new();
         let provider = self.choose_provider(options, embedder, &mut warnings);
         let (model, model_is_default) = self.choose_model(options, &provider, embedder, &mut warnings)?;
         Ok(Choice { provider, model, model_is_default, warnings })
+    }
+
+    /// Whether the tier that a call names, if any, is one.
+    pub(crate) fn tier_is_known(&self, options: &CallOptions) -> bool {
+        self.check_tier_of(options).is_ok()
+    }
+
+    fn check_tier_of(&self, options: &CallOptions) -> Result<(), OptionError> {
+        match options.model_tier.as_deref().filter(|_| options.model.is_none()) {
+            Some(tier) => self.check_tier(tier),
+            None => Ok(()),
+        }
     }
 
     fn provider_of_selector(

@@ -26,8 +26,12 @@ impl LlmRuntime {
             Some(decided) => decided,
             None => match config.choose(options, self.embedder()) {
                 Ok(choice) => (choice, Value::Null),
-                // A scripted answer needs no model.
-                Err(_) if self.mock_is_active() && options.provider.is_some() => {
+                // A scripted answer needs no model; a wrong tier is wrong all the same.
+                Err(_)
+                    if self.mock_is_active()
+                        && options.provider.is_some()
+                        && config.tier_is_known(options) =>
+                {
                     let choice = crate::config::Choice {
                         provider: options.provider.clone().unwrap_or_default(),
                         model: crate::mock::PROVIDER.into(),

@@ -125,10 +125,11 @@ builtins! {
             if let Err(text) = harn_stdlib::Doubts::read(&said("idempotent"), &said("on_uncertain")) {
                 return Err(Error::type_error(format!("tool_define: {text}")));
             }
-            if let Some(parameters) = given("parameters")
-                && matches!(parameters.type_name(), "int" | "float" | "bool" | "string")
-            {
-                return wrong("parameters", "dict", parameters);
+            // What is no dict would be offered to models as a tool without arguments.
+            for key in ["parameters", "input_schema", "inputSchema"] {
+                if let Some(schema) = given(key).filter(|value| value.to_dict().is_none()) {
+                    return wrong(key, "dict", schema);
+                }
             }
         }
         registry::define(&args.0).or_throw()?
