@@ -228,19 +228,21 @@ fn a_working_directory_that_is_gone_is_no_other_place() {
     let scratch = folder(&[("kept", "kept")]);
     std::fs::create_dir(scratch.path().join("gone")).unwrap();
     let program = r#"println(1)
-for f in [{ -> write_file("a", "x") }, { -> append_file("a", "x") }, { -> mkdir("a") }, { -> cwd() }] {
+for f in [{ -> write_file("a", "x") }, { -> append_file("a", "x") }, { -> mkdir("a") }, { -> cwd() }, { -> delete_file("../kept") },
+  { -> delete_file("..") }, { -> move_file("../kept", "../moved") }, { -> write_file("../kept", "x") }] {
   println(try { f() })
 }"#;
     std::fs::write(scratch.path().join("main.harn"), program).unwrap();
     let line = "P=$(cat main.harn); cd gone; rmdir ../gone; exec $HARN run -e \"$P\"";
     let ran = in_shell(scratch.path(), line);
     let results: Vec<&str> = ran.out.lines().collect();
-    assert_eq!(results.len(), 5, "{}", ran.shown());
+    assert_eq!(results.len(), 9, "{}", ran.shown());
     assert_eq!(results[0], "1");
     for (n, result) in results[1..].iter().enumerate() {
         assert!(result.starts_with("Result.Err("), "call {n}: {}", ran.shown());
     }
     assert_eq!(names(scratch.path()), ["kept", "main.harn"], "{}", ran.shown());
+    assert_eq!(std::fs::read_to_string(scratch.path().join("kept")).unwrap(), "kept");
 }
 
 #[test]

@@ -45,6 +45,12 @@ pub(crate) fn no_directory(cx: &Cx, path: &str) -> Result<PathBuf> {
 /// # Errors
 /// `NAME: refuses PATH: it holds PLACE`
 pub(crate) fn spared(cx: &Cx, builtin: &str, path: PathBuf) -> Result<PathBuf> {
+    // Without a working directory nobody knows what `..` would be, and what it holds.
+    if !path.is_absolute() {
+        let reason = io::Error::from(io::ErrorKind::NotFound);
+        let text = || format!("{builtin}: there is no working directory to look for {} in", show(&path));
+        return Err(failures::of_io(cx, &reason, Some(&path), text));
+    }
     // Only a directory can hold one of them. Most paths are files, or nothing yet.
     if !cx.vm().system().is_dir(&path) {
         return Ok(path);
