@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::sync::LazyLock;
 
 use harn_system::{Ceiling, Draft, Facts, Layer, Memory, MoveError, Real, System};
-use harn_vm::{Effect, Source, Vm, block_on, load};
+use harn_vm::{Source, Vm, block_on, load};
 
 use crate::rng::Rng;
 
