@@ -4,7 +4,7 @@ use std::path::Path;
 
 use harn_value::{Dict, Value, json};
 use harn_vm::builtin::Text;
-use harn_vm::{Cx, builtins};
+use harn_vm::{Cx, Error, Result, builtins};
 
 use super::env::state_root;
 use super::json_file::JsonFile;
@@ -26,7 +26,7 @@ builtins! {
 
     /// Puts a value into the store, on disk at once.
     ///
-    /// The value goes through JSON: what JSON cannot hold is stored as nil. Programs that run at the same time keep
+    /// The value goes through JSON: what JSON cannot hold is stored as nil, and nesting that it cannot read is an error. Programs that run at the same time keep
     /// each other's values.
     ///
     /// ```harn
@@ -35,7 +35,8 @@ builtins! {
     /// store_delete("harn_doc_set")
     /// ```
     Keep async fn store_set(cx, key: Text as "string", value: Value) -> "nil" {
-        store(&cx).change(&cx, |dict| drop(dict.insert(key.0, through_json(&value)))).await?;
+        let value = through_json("store_set", &value)?;
+        store(&cx).change(&cx, |dict| drop(dict.insert(key.0, value))).await?;
     }
 
     /// Removes a value from the store.
@@ -92,7 +93,8 @@ builtins! {
     /// checkpoint_clear()
     /// ```
     Keep async fn checkpoint(cx, key: Text as "string", value: Value) -> "nil" {
-        checkpoints(&cx).change(&cx, |dict| drop(dict.insert(key.0, through_json(&value)))).await?;
+        let value = through_json("checkpoint", &value)?;
+        checkpoints(&cx).change(&cx, |dict| drop(dict.insert(key.0, value))).await?;
     }
 
     /// Gives a checkpoint of this program, nil when there is none.
@@ -160,7 +162,11 @@ fn checkpoints(cx: &Cx) -> JsonFile {
     JsonFile::new(cx, state_root(cx).join("checkpoints").join(format!("{stem}.json")), "checkpoint")
 }
 
-/// The value as it will be read again.
-fn through_json(value: &Value) -> Value {
-    json::parse(&json::stringify(value)).unwrap_or_default()
+/// The value as it will be read again. In the file it stands one level deeper: what could not be read there would take the
+/// other values with it.
+fn through_json(function: &str, value: &Value) -> Result<Value> {
+    let read = json::parse(&format!("[{}]", json::stringify(value)));
+    read.ok().and_then(|list| list.as_list()?.first().cloned()).ok_or_else(|| {
+        Error::runtime(format!("{function}: value is nested deeper than {} levels", json::MAX_DEPTH - 1))
+    })
 }
