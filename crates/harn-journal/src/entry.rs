@@ -65,6 +65,13 @@ pub enum What {
     },
     /// The program is loaded and begins.
     Program,
+    /// How much the program had printed, and nothing was handed over before. It need not be out.
+    Printing {
+        /// Bytes on standard output.
+        out: u64,
+        /// Bytes on standard error.
+        err: u64,
+    },
 }
 
 /// Where a program is.
@@ -101,6 +108,7 @@ impl What {
             What::Clock { .. } => "clock",
             What::Printed { .. } => "printed",
             What::Program => "program",
+            What::Printing { .. } => "printing",
         }
     }
 
@@ -108,7 +116,7 @@ impl What {
     pub fn note(&self) -> &str {
         match self {
             What::Begin { note, .. } | What::Call { note, .. } | What::Finish { note, .. } => note,
-            What::Clock { .. } | What::Printed { .. } | What::Program => "",
+            What::Clock { .. } | What::Printed { .. } | What::Printing { .. } | What::Program => "",
         }
     }
 
@@ -117,14 +125,14 @@ impl What {
             What::Begin { .. } => EntryKind::Begin,
             What::Call { .. } | What::Finish { .. } => EntryKind::Outcome,
             What::Clock { .. } => EntryKind::Interrupt,
-            What::Printed { .. } | What::Program => EntryKind::Order,
+            What::Printed { .. } | What::Printing { .. } | What::Program => EntryKind::Order,
         }
     }
 
     fn digest(&self) -> u64 {
         match self {
             What::Begin { digest, .. } | What::Call { digest, .. } | What::Finish { digest, .. } => *digest,
-            What::Clock { .. } | What::Printed { .. } | What::Program => 0,
+            What::Clock { .. } | What::Printed { .. } | What::Printing { .. } | What::Program => 0,
         }
     }
 

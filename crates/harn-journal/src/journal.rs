@@ -197,6 +197,11 @@ pub(crate) struct State {
     pub(crate) printed: (u64, u64),
     /// Written already when this process began.
     pub(crate) known: (u64, u64),
+    /// Printed by a process before this one until nothing was handed over, as far as the journal says.
+    pub(crate) promised: (u64, u64),
+    /// Whether the program was busy and something could have been handed over since the last entry. What it prints then rests on
+    /// its not having been.
+    pub(crate) is_loose: bool,
     /// As the last entry says.
     pub(crate) noted: (u64, u64),
     /// Printed, and not written yet.
@@ -244,7 +249,7 @@ impl Journal {
         let Setup { inner, keeper, entries, replay, until, reload, retry_in_doubt, copies, .. } = setup;
         let Setup { suspend_after, people, .. } = setup;
         let next = entries.last().filter(|_| !copies).map_or(0, |entry| entry.seq + 1);
-        let mut known = (0, 0);
+        let (mut known, mut promised) = ((0, 0), (0, 0));
         let mut counts: HashMap<Arc<str>, u64> = HashMap::new();
         let mut recorded = VecDeque::with_capacity(entries.len());
         let mut loaded = !reload;
@@ -255,6 +260,7 @@ impl Journal {
             }
             match entry.what {
                 What::Printed { out, err } => known = (out, err),
+                What::Printing { out, err } => promised = (out, err),
                 // With the sources of today the loader asks anew; what it asked is passed over.
                 What::Program if !loaded => {
                     loaded = true;
@@ -285,6 +291,8 @@ impl Journal {
             asides: 0,
             printed: (0, 0),
             known,
+            promised,
+            is_loose: false,
             noted: known,
             output: Output::default(),
             under_way: VecDeque::new(),
@@ -478,6 +486,13 @@ impl State {
     /// The number that the next entry will have.
     pub(crate) fn position(&self) -> u64 {
         self.next
+    }
+
+    /// Adds an entry that is not the doing of a task.
+    pub(crate) fn note(&mut self, what: What) {
+        let (seq, at_ms) = (self.next, self.clock.wall);
+        self.next += 1;
+        self.buffer.push(Entry { seq, task: "0".into(), count: 0, place: "".into(), at_ms, what });
     }
 
     /// Whether the last entry was followed, and nothing has happened since.
@@ -677,6 +692,7 @@ impl Core {
         let own = *count;
         *count += u64::from(what.is_effect());
         state.clock.looks = 0;
+        state.is_loose = false;
         // Before the first look at the clock, its place in time is that of the system: nothing rests on it.
         let at_ms = if state.clock.wall == 0 { self.inner.now_ms() } else { state.clock.wall };
         state.buffer.push(Entry { seq, task: place.task, count: own, place: place.at, at_ms, what });
@@ -901,6 +917,7 @@ impl Core {
         if self.replay {
             return;
         }
+        self.pin_printing();
         let shown = {
             let state = self.state.borrow();
             Some(state.shown()).filter(|shown| *shown != state.noted)
@@ -910,10 +927,7 @@ impl Core {
             let _ = self.inner.flush();
             let mut state = self.state.borrow_mut();
             state.noted = (out, err);
-            let (seq, at_ms) = (state.next, state.clock.wall);
-            state.next += 1;
-            let what = What::Printed { out, err };
-            state.buffer.push(Entry { seq, task: "0".into(), count: 0, place: "".into(), at_ms, what });
+            state.note(What::Printed { out, err });
         }
         let mut state = self.state.borrow_mut();
         (state.flushed_at, state.wanted) = (state.clock.mono, None);

@@ -36,6 +36,11 @@ impl Output {
         }
     }
 
+    /// All of it waits for the entries before this number.
+    pub(crate) fn waits_for(&self) -> u64 {
+        self.held.back().map_or(0, |piece| piece.upto)
+    }
+
     /// Takes what waits for entries before a number, or for none.
     pub(crate) fn take(&mut self, kept: u64) -> Option<Piece> {
         let piece = self.held.pop_front_if(|piece| piece.upto <= kept)?;

@@ -483,6 +483,10 @@ impl Outside for Journal {
         if !idle && core.catches_up() {
             return Poll::Pending;
         }
+        if !idle {
+            let state = &mut *core.state.borrow_mut();
+            state.is_loose |= state.ops.values().any(Op::is_open);
+        }
         // One look at each that says so: what says it again is looked at next time.
         for op in core.wakes.ready() {
             if core.advance(op, looks, idle) {

@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use crate::entry::What;
 use crate::journal::{Core, State};
 use crate::wire::nanos;
 
@@ -44,7 +45,8 @@ impl Core {
     pub(crate) fn show(&self, text: &str, error: bool) -> io::Result<()> {
         self.pin_clocks();
         let mut state = self.state.borrow_mut();
-        let upto = state.position();
+        // What rests on nothing having been handed over waits for an entry that says so, or for the next one.
+        let upto = state.position() + u64::from(state.is_loose);
         if self.replay || (state.output.is_empty() && state.kept >= upto) {
             drop(state);
             return self.write(text, error);
@@ -86,7 +88,19 @@ impl Core {
     /// between that did not come then.
     pub(crate) fn catches_up(&self) -> bool {
         let state = self.state.borrow();
-        state.printed.0 < state.known.0 || state.printed.1 < state.known.1
+        let least = (state.known.0.max(state.promised.0), state.known.1.max(state.promised.1));
+        state.printed.0 < least.0 || state.printed.1 < least.1
+    }
+
+    /// Writes down how much a busy program has printed, when that waits for an entry: whoever goes on lets it print as much before
+    /// anything is handed over.
+    pub(crate) fn pin_printing(&self) {
+        let state = &mut *self.state.borrow_mut();
+        if state.output.waits_for() > state.position() {
+            let (out, err) = state.printed;
+            state.note(What::Printing { out, err });
+            state.is_loose = false;
+        }
     }
 
     /// Whether entries are to be written for the sake of output: those that it waits for, or that it is out.

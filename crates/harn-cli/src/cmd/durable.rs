@@ -339,7 +339,7 @@ impl Owned {
                     .ok_or_else(|| format!("run '{}': {}", self.id, Stop::Unreadable(entry.seq)))?;
                 match entry.what {
                     What::Program => return Ok(found),
-                    What::Printed { .. } => {}
+                    What::Printed { .. } | What::Printing { .. } => {}
                     _ => found.push(Entry { seq: found.len() as u64, ..entry }),
                 }
             }

@@ -643,3 +643,76 @@ fn a_change_of_files_in_doubt_ends_the_same_whether_it_had_happened_or_not() {
         assert_eq!(ends[0], ends[1], "{name}");
     }
 }
+
+/// A system that remembers which entries were kept whenever something was written.
+struct Watched {
+    inner: Memory,
+    keeper: MemoryKeeper,
+    seen: RefCell<Vec<(String, Vec<Entry>)>>,
+}
+
+impl Layer for Watched {
+    fn inner(&self) -> &dyn System {
+        &self.inner
+    }
+
+    fn write_out(&self, text: &str) -> std::io::Result<()> {
+        self.inner.write_out(text)?;
+        self.seen.borrow_mut().push((self.inner.output(), self.keeper.entries()));
+        Ok(())
+    }
+}
+
+/// Lets other tasks and the system have their turn, and is ready at once.
+async fn turn() {
+    let mut first = true;
+    std::future::poll_fn(|context| {
+        if !std::mem::take(&mut first) {
+            return std::task::Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        std::task::Poll::Pending
+    })
+    .await;
+}
+
+#[test]
+fn what_a_busy_program_prints_beside_others_is_printed_again_in_the_same_order() {
+    let program = |pause: Duration| {
+        move |system: Rc<dyn System>| async move {
+            let over = Rc::new(Cell::new(false));
+            let (other, is_over) = (system.clone(), over.clone());
+            spawn(async move {
+                other.sleep(pause).await;
+                let _ = other.write_out("over\n");
+                is_over.set(true);
+            });
+            let mut n = 0;
+            while !over.get() {
+                system.write_out(&format!("{n}\n")).expect("room");
+                n += 1;
+                turn().await;
+            }
+        }
+    };
+    let keeper = MemoryKeeper::default();
+    let below = Rc::new(Watched { inner: Memory::new(), keeper: keeper.clone(), seen: RefCell::default() });
+    let journal = Journal::new(Setup::new(below.clone(), Box::new(keeper.clone())));
+    run(&journal, program(Duration::from_millis(40)));
+    let seen = below.seen.take();
+    assert!(seen.len() > 3, "it left in pieces: {}", seen.len());
+    for (printed, entries) in seen {
+        // Killed between this and noting it; the pause is over much earlier than the first time.
+        let memory = Rc::new(Memory::new());
+        let system: Rc<dyn System> = memory.clone();
+        let entries =
+            entries.into_iter().filter(|entry| !matches!(entry.what, What::Printed { .. })).collect();
+        let (journal, _) = resumed(&system, entries, false);
+        run(
+            &journal,
+            program(if printed.contains("over") { Duration::from_millis(40) } else { Duration::ZERO }),
+        );
+        let again = memory.output();
+        assert!(again.starts_with(&printed), "{} bytes, and now {again}", printed.len());
+    }
+}
