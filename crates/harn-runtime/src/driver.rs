@@ -36,7 +36,7 @@ use crate::mcp_project::Held;
 use crate::policy::Layer;
 use crate::reminders::{Reminders, tell};
 use crate::rest::{self, FileKeeper, Keeper};
-use crate::session::{Note, Scope, Session, Sessions};
+use crate::session::{Note, Scope, Session, Sessions, Talk};
 use crate::session_store;
 use crate::template_state::{LlmBinding, OpenContext};
 use crate::tool_options::{doubts, surface_of};
@@ -59,6 +59,8 @@ struct Driver {
     session: Rc<Session>,
     /// How many messages of the loop its session has, when it keeps them.
     stored: Cell<Option<usize>>,
+    /// What it says there.
+    talk: Rc<Talk>,
     /// The iteration that runs.
     iteration: Cell<u32>,
     hooks: Rc<Hooks>,
@@ -233,6 +235,7 @@ async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Pl
         options: given.clone(),
         session: session.clone(),
         stored: Cell::new(stored),
+        talk: scope.scope.talk.clone(),
         iteration: Cell::new(0),
         hooks: cx.state::<Hooks>(),
         listener,
@@ -286,7 +289,7 @@ struct Part {
 /// A running loop. Dropping it forgets what only it could ask for, also when the loop is cancelled.
 struct LoopScope {
     cx: Cx,
-    _scope: Scope,
+    scope: Scope,
     session: Rc<Session>,
     part: Part,
     /// What was left for the loop around it.
@@ -298,7 +301,7 @@ impl LoopScope {
         let tools = harn_agent::registry::is_registry(tools).then(|| tools.clone());
         let scope = Scope::open(cx, session, part.named, part.joined, tools);
         let notes = if part.joined { session.take_notes() } else { Vec::new() };
-        LoopScope { cx: cx.clone(), _scope: scope, session: session.clone(), part, notes }
+        LoopScope { cx: cx.clone(), scope, session: session.clone(), part, notes }
     }
 }
 
@@ -522,7 +525,7 @@ impl Driver {
         if agent.is_in_tool_turn() {
             return;
         }
-        let kept = self.stored.get().map(|stored| self.session.keep(agent.messages(), stored));
+        let kept = self.stored.get().map(|stored| self.session.keep(&self.talk, agent.messages(), stored));
         self.stored.set(kept);
     }
 

@@ -9,8 +9,8 @@ use std::rc::Rc;
 
 use harn_agent::AgentEvent;
 use harn_agent::tool::WeakTools;
-use harn_llm::Conversation;
 use harn_llm::conversation::WeakConversation;
+use harn_llm::{Conversation, Message};
 use harn_value::Value;
 use harn_value::{Data as Json, json};
 use harn_vm::Cx;
@@ -77,15 +77,21 @@ pub(crate) struct Session {
 
 impl Session {
     /// Adds what a loop has said since `stored` messages were kept, and returns how many are now.
-    pub(crate) fn keep(&self, loop_messages: &Conversation, stored: usize) -> usize {
+    pub(crate) fn keep(&self, talk: &Talk, loop_messages: &Conversation, stored: usize) -> usize {
+        if loop_messages.len() == stored {
+            return stored;
+        }
         let own = &mut self.history.borrow_mut().messages;
         if own.len() == stored && own.is_prefix_of(loop_messages) {
             // The list is shared: nothing is copied.
             *own = loop_messages.clone();
         } else {
-            // Another loop of the session has said something in between.
-            loop_messages.iter().skip(stored).for_each(|message| own.push(message));
+            // Somebody else has said something in the session in between: the loop goes on where it was.
+            let behind: Vec<Rc<Message>> = own.iter().skip(talk.end(own)).collect();
+            own.truncate(own.len() - behind.len());
+            loop_messages.iter().skip(stored).chain(behind).for_each(|message| own.push(message));
         }
+        talk.goes_on(loop_messages.last());
         loop_messages.len()
     }
 
@@ -198,6 +204,41 @@ impl Session {
     }
 }
 
+/// What a loop says in its session stands together, whatever others say there at the same time. What the loops say that it
+/// runs itself is a part of it.
+#[derive(Default)]
+pub(crate) struct Talk {
+    /// What was said last.
+    last: RefCell<Option<Rc<Message>>>,
+    /// That of the loop around, when it is one of the same session.
+    around: Option<Rc<Talk>>,
+}
+
+impl Talk {
+    fn anchor(&self) -> Option<Rc<Message>> {
+        self.last.borrow().clone().or_else(|| self.around.as_ref()?.anchor())
+    }
+
+    /// Where it ends among the messages of the session. One whose messages are gone, or that has none, ends with the session.
+    fn end(&self, messages: &Conversation) -> usize {
+        let at = self.anchor().and_then(|last| messages.iter().rposition(|own| Rc::ptr_eq(&own, &last)));
+        at.map_or(messages.len(), |at| at + 1)
+    }
+
+    fn goes_on(&self, said: Option<Rc<Message>>) {
+        let before = self.anchor();
+        self.last.replace(said.clone());
+        let mut around = &self.around;
+        while let (Some(talk), Some(before)) = (around, &before) {
+            let ended_there = talk.last.borrow().as_ref().is_some_and(|last| Rc::ptr_eq(last, before));
+            if ended_there {
+                talk.last.replace(said.clone());
+            }
+            around = &talk.around;
+        }
+    }
+}
+
 /// A loop that runs: the frame around whatever its task does.
 pub(crate) struct Running {
     /// The loop's session.
@@ -206,6 +247,8 @@ pub(crate) struct Running {
     pub(crate) named: bool,
     /// The registry that `tool_ref` looks at.
     pub(crate) tools: RefCell<Option<Value>>,
+    /// What it says.
+    talk: Rc<Talk>,
     /// The loop that it runs in.
     around: Option<Rc<Running>>,
 }
@@ -317,14 +360,19 @@ impl Sessions {
 
     /// Whether the running loop, or one that it runs in, is of a session.
     pub(crate) fn runs_around(&self, cx: &Cx, id: &str) -> bool {
+        self.around(cx, |session| session.id == id).is_some()
+    }
+
+    /// The innermost of the running loops whose session is a certain one.
+    fn around(&self, cx: &Cx, is_it: impl Fn(&Rc<Session>) -> bool) -> Option<Rc<Running>> {
         let mut at = self.running(cx);
         while let Some(running) = at {
-            if running.session.id == id {
-                return true;
+            if is_it(&running.session) {
+                return Some(running);
             }
             at = running.around.clone();
         }
-        false
+        None
     }
 
     /// Whether a listener of the running loop is at work.
@@ -355,6 +403,8 @@ pub(crate) struct Scope {
     sessions: Rc<Sessions>,
     token: u64,
     session: Rc<Session>,
+    /// What the loop says.
+    pub(crate) talk: Rc<Talk>,
     /// It was the loop that made its session known, and nobody is to find it afterwards.
     forgets: bool,
 }
@@ -371,14 +421,21 @@ impl Scope {
     ) -> Scope {
         let sessions = cx.state::<Sessions>();
         let tools = RefCell::new(tools.or_else(|| sessions.tools(cx)));
-        let running =
-            Running { session: session.clone(), named, tools, around: sessions.running.current(cx) };
+        let around = sessions.around(cx, |own| Rc::ptr_eq(own, session)).map(|running| running.talk.clone());
+        let talk = Rc::new(Talk { around, ..Talk::default() });
+        let running = Running {
+            session: session.clone(),
+            named,
+            tools,
+            talk: talk.clone(),
+            around: sessions.running.current(cx),
+        };
         let token = sessions.running.open(cx, Rc::new(running));
         // One that was closed while the loop around runs stays so.
         if !joined {
             sessions.named.borrow_mut().insert(session.id.clone(), session.clone());
         }
-        Scope { sessions, token, session: session.clone(), forgets: !named && !joined }
+        Scope { sessions, token, session: session.clone(), talk, forgets: !named && !joined }
     }
 }
 
