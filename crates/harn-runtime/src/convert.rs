@@ -48,12 +48,15 @@ pub(crate) use harn_value::json::from_data as from_json;
 
 /// An option that is kept, so it must be data.
 pub(crate) fn data_option(function: &str, options: &Value, key: &str) -> Result<Json> {
-    let value = to_json(&entry(options, key));
+    data(&format!("{function}: {key}"), &entry(options, key))
+}
+
+/// A value that is kept, so it must be data.
+pub(crate) fn data(what: &str, value: &Value) -> Result<Json> {
+    let value = to_json(value);
     match foreign(&value) {
         None => Ok(value),
-        Some(name) => {
-            Err(thrown(format!("{function}: {key} must be data as JSON has it, and there is a {name}")))
-        }
+        Some(name) => Err(thrown(format!("{what} must be data as JSON has it, and there is a {name}"))),
     }
 }
 

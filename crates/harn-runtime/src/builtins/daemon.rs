@@ -6,7 +6,7 @@ use harn_value::Value;
 use harn_vm::builtin::Maybe;
 use harn_vm::{Cx, Result, builtins};
 
-use crate::convert::{entry, thrown};
+use crate::convert::{data, entry, thrown};
 use crate::daemon::{self, Daemon, Daemons};
 
 builtins! {
@@ -43,7 +43,7 @@ builtins! {
             return Err(thrown("daemon_trigger: missing event payload"));
         };
         let daemon = known(cx, &handle)?;
-        let payload = super::worker::data("daemon_trigger: event", &payload)?;
+        let payload = data("daemon_trigger: event", &payload)?;
         if payload.as_str().is_some_and(|text| text.trim().is_empty()) {
             return Err(thrown("daemon_trigger: event must not be empty"));
         }

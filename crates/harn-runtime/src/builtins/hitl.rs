@@ -5,7 +5,7 @@ use harn_value::{Data as Json, json};
 use harn_vm::closure::is_callable;
 use harn_vm::{Cx, Error, Result, builtins};
 
-use crate::convert::{entry, from_json, thrown, to_json};
+use crate::convert::{data_option, entry, from_json, thrown, to_json};
 use crate::hitl::{Asked, Filter, Kind, Pending, Request, Response, names, options, time_limit};
 
 /// What `request_approval` may be told.
@@ -90,7 +90,7 @@ builtins! {
         }
         for key in ["args", "detail", "undo_metadata"] {
             // A signature covers what can be written down.
-            super::worker::data(&format!("request_approval: {key}"), &entry(&options, key))?;
+            data_option("request_approval", &options, key)?;
         }
         let timeout = time_limit("request_approval", &options, "deadline")?;
         let mut details = Json::Object(given);

@@ -7,7 +7,7 @@ use harn_value::{Dict, Value};
 use harn_vm::builtin::Maybe;
 use harn_vm::{Cx, Result, builtins};
 
-use crate::convert::{entry, text, thrown, to_json};
+use crate::convert::{data, entry, text, thrown, to_json};
 use crate::llm_embedder::new_id;
 use crate::option_check::refuse_inside;
 use crate::session::Sessions;
@@ -333,26 +333,5 @@ fn known(cx: &Cx, function: &str, given: &Value) -> Result<Rc<Worker>> {
         Some(_) => told("missing worker handle".to_owned()),
         None if given.to_dict().is_some() => told("worker handle dict is missing an id field".to_owned()),
         None => told(format!("expected worker handle or worker id, got {}", given.type_name())),
-    }
-}
-
-/// A value that a file can hold, functions not among it.
-pub(super) fn data(what: &str, value: &Value) -> Result<harn_value::Data> {
-    let data = to_json(value);
-    match function_in(&data) {
-        None => Ok(data),
-        Some(kind) if kind == value.type_name() => Err(thrown(format!("{what} must be data, got {kind}"))),
-        Some(kind) => Err(thrown(format!("{what} must be data, and holds a {kind}"))),
-    }
-}
-
-/// The type of the first function in a value.
-fn function_in(data: &harn_value::Data) -> Option<&'static str> {
-    match data {
-        harn_value::Data::Array(items) => items.iter().find_map(function_in),
-        harn_value::Data::Object(map) => map.values().find_map(function_in),
-        other => ["closure", "builtin", "fn"]
-            .into_iter()
-            .find(|kind| other.as_opaque().is_some() && other.type_name() == *kind),
     }
 }
