@@ -180,8 +180,8 @@ impl Fiber {
                     reg!($ins.a()).set_float(v);
                 } else {
                     save_pc!();
-                    // SAFETY: registers and constants are live, and nothing else refers to them.
                     let to: *mut Value = reg!($ins.a());
+                    // SAFETY: registers and constants are live, and `l` and `r` are not used behind this.
                     check!(unsafe { add_odd(to, l, r) });
                 }
             }};
@@ -1493,8 +1493,8 @@ fn get_index_odd(v: &Value, index: &Value) -> Result<Value> {
     }
 }
 
-/// `to = l + r` for what are no two numbers of a kind; a call, as [`get_index_odd`] is one. A text or list that is added to
-/// itself in place is not copied.
+/// `to = l + r` for what are no two numbers of a kind; a call, as [`get_index_odd`] is one. A text or list that
+/// grows in place is not copied.
 ///
 /// # Safety
 /// All three are live, and no other reference into them is held; `to` may be `l` or `r`.
