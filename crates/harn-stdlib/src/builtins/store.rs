@@ -26,8 +26,8 @@ builtins! {
 
     /// Puts a value into the store, on disk at once.
     ///
-    /// The value goes through JSON: what JSON cannot hold is stored as nil, and nesting that it cannot read is an error. Programs that run at the same time keep
-    /// each other's values.
+    /// The value goes through JSON: what JSON cannot hold is stored as nil, and nesting that it cannot read is an error.
+    /// Programs that run at the same time keep each other's values.
     ///
     /// ```harn
     /// store_set("harn_doc_set", {a: [1, 2.5]})
