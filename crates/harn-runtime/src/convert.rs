@@ -56,18 +56,28 @@ pub(crate) fn data(what: &str, value: &Value) -> Result<Json> {
     let value = to_json(value);
     match foreign(&value) {
         None => Ok(value),
-        Some(name) => Err(thrown(format!("{what} must be data as JSON has it, and there is a {name}"))),
+        Some((place, name)) => {
+            Err(thrown(format!("{what} must be data as JSON has it, and there is a {name}{place}")))
+        }
     }
 }
 
-/// The type of the first part that is no data.
-fn foreign(value: &Json) -> Option<String> {
+/// Where the first part is that is no data, as ` at a.0`, and what it is.
+fn foreign(value: &Json) -> Option<(String, &'static str)> {
     if let Some(foreign) = value.as_opaque() {
-        return Some(foreign.type_name.to_owned());
+        // Other floats are numbers of JSON.
+        let name =
+            if foreign.type_name == "float" { "float that is no finite number" } else { foreign.type_name };
+        return Some((String::new(), name));
     }
+    let below = |key: &str, item| {
+        let (place, name) = foreign(item)?;
+        let rest = place.strip_prefix(" at ").map(|rest| format!(".{rest}")).unwrap_or_default();
+        Some((format!(" at {key}{rest}"), name))
+    };
     match value {
-        Json::Array(items) => items.iter().find_map(foreign),
-        Json::Object(map) => map.values().find_map(foreign),
+        Json::Array(items) => items.iter().enumerate().find_map(|(at, item)| below(&at.to_string(), item)),
+        Json::Object(map) => map.iter().find_map(|(key, item)| below(key, item)),
         _ => None,
     }
 }
