@@ -12,6 +12,9 @@ use crate::json::{Object, list_at, present, str_at};
 pub use crate::wire::style::ToolShape;
 use crate::wire::style::WireStyle;
 
+/// Where a definition says what its arguments are. The later names are those of providers and of MCP servers.
+pub const SCHEMA_KEYS: [&str; 3] = ["parameters", "input_schema", "inputSchema"];
+
 /// A tool as a request needs it; handlers stay with the caller.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolDef {
@@ -62,7 +65,13 @@ fn parse_tool(tool: &Value) -> Result<ToolDef, OptionError> {
     let name = str_at(inner, "name")
         .filter(|_| tool.is_object())
         .ok_or_else(|| OptionError::new("tools must contain only tool definition dicts"))?;
-    let parameters = inner.get("parameters").or_else(|| inner.get("input_schema")).unwrap_or(&Value::Null);
+    let given = SCHEMA_KEYS.iter().find_map(|key| Some((key, present(inner, key)?)));
+    if let Some((key, schema)) = given.filter(|(_, schema)| !schema.is_object()) {
+        // Read as no schema, it would offer a tool without arguments.
+        let kind = schema.type_name();
+        return Err(OptionError::new(format!("tools: {key} of `{name}` must be a dict, got {kind}")));
+    }
+    let parameters = given.map_or(&Value::Null, |(_, schema)| schema);
     Ok(ToolDef {
         name: name.to_string(),
         description: str_at(inner, "description").unwrap_or_default().to_string(),

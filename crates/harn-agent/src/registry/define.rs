@@ -1,5 +1,6 @@
 //! `tool_define`: the checks that a new entry must pass.
 
+use harn_llm::tools::SCHEMA_KEYS;
 use harn_value::{Dict, Value};
 
 use super::{Result, fail, name_of, with_items};
@@ -54,9 +55,7 @@ fn entry(name: &str, description: &str, config: &Dict) -> Result<Value> {
     out.insert("name", name);
     out.insert("description", description);
     // Where `parameters` is missing, definitions that were written for a provider or a server say it in its words.
-    let parameters = ["parameters", "input_schema", "inputSchema"]
-        .iter()
-        .find_map(|key| config.get_str(key).filter(|p| !p.is_nil()));
+    let parameters = SCHEMA_KEYS.iter().find_map(|key| config.get_str(key).filter(|p| !p.is_nil()));
     out.insert("parameters", parameters.cloned().unwrap_or_else(|| Dict::new().into()));
     if let Some(handler) = handler {
         out.insert("handler", handler.clone());

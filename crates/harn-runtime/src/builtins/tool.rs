@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use harn_agent::registry;
 use harn_agent::surface::Severity;
 use harn_agent::synthesis;
+use harn_llm::tools::SCHEMA_KEYS;
 use harn_prompt::Prose;
 use harn_value::{Data as Json, data::Map};
 use harn_value::{Dict, Value};
@@ -126,7 +127,7 @@ builtins! {
                 return Err(Error::type_error(format!("tool_define: {text}")));
             }
             // What is no dict would be offered to models as a tool without arguments.
-            for key in ["parameters", "input_schema", "inputSchema"] {
+            for key in SCHEMA_KEYS {
                 if let Some(schema) = given(key).filter(|value| value.to_dict().is_none()) {
                     return wrong(key, "dict", schema);
                 }
