@@ -84,27 +84,30 @@ pub(crate) async fn execute(
         Some(_) => Error::runtime(format!("workflow_execute: {error}")),
         None => wrong(error),
     })?;
-    run.persisted_at(&file.shown);
+    if let Some(file) = &file {
+        run.persisted_at(&file.shown);
+    }
     let mut place = Place::from_option(run.execution(), "workflow").map_err(wrong)?;
     place::settle(cx, &mut place, run.id()).map_err(wrong)?;
     let tree = Tree::make(cx, &place).await.map_err(wrong)?;
     let moved = (!place.is_default()).then(|| Limit::layer(cx, |inner| place::layer(inner, &place)));
     audit["run_id"] = run.id().into();
     let audited = crate::audit::audited(cx, &audit, None);
-    let ended = drive(cx, &mut run, &kept, &limits, &file, &world).await;
+    let ended = drive(cx, &mut run, &kept, &limits, file.as_ref(), &world).await;
     drop((audited, moved));
     let finished = ended.is_ok();
     if let Err(error) = tree.close(ended, wrong).await {
         if error.is_catchable() && !finished {
             run.abort(&error.uncaught_text(), &world);
             // The error of the stage is what counts; that its record could not be written either is told beside it.
-            if let Err(problem) = file.write(cx, &run.packed_record()) {
+            let written = file.as_ref().map_or(Ok(0), |file| file.write(cx, &run.packed_record()));
+            if let Err(problem) = written {
                 cx.system().write_err(&format!("[harn] warning: {}\n", problem.uncaught_text()));
             }
         }
         return Err(error);
     }
-    Ok(kept.give(&run.result(&file.shown)))
+    Ok(kept.give(&run.result()))
 }
 
 /// What a run and its graph hold all work of the run to: each stands over what the nodes say, so that nodes only narrow.
@@ -121,14 +124,16 @@ async fn drive(
     run: &mut Execution,
     kept: &Kept,
     limits: &Limits,
-    file: &RecordFile,
+    file: Option<&RecordFile>,
     world: &World<'_>,
 ) -> Result<()> {
     loop {
         let answer = match run.next_step(world).map_err(thrown)? {
             Step::Finished => return Ok(()),
             Step::Persist => {
-                file.save(cx, run)?;
+                if let Some(file) = file {
+                    file.save(cx, run)?;
+                }
                 // A chain of nodes that need nothing leaves no other moment.
                 cx.give_way().await?;
                 Answer::Done
@@ -422,17 +427,20 @@ struct Saved {
 }
 
 impl RecordFile {
-    fn choose(cx: &Cx, options: &RunOptions) -> RecordFile {
+    /// None where nobody has chosen a place and nothing may be kept.
+    fn choose(cx: &Cx, options: &RunOptions) -> Option<RecordFile> {
         let given = options.persist_path.as_ref().or(options.resume_path.as_ref()).cloned();
         let given = given.or_else(|| options.resume_run["persisted_path"].as_str().map(str::to_owned));
         match given {
             Some(shown) => {
                 let path = cx.system().work_dir().join(&shown);
-                RecordFile { path, shown, chosen: true, saved: Cell::default() }
+                Some(RecordFile { path, shown, chosen: true, saved: Cell::default() })
             }
+            None if !cx.may_keep() => None,
             None => {
                 let path = run_folder(cx).join(format!("{}.json", new_id(cx.vm())));
-                RecordFile { shown: path.display().to_string(), path, chosen: false, saved: Cell::default() }
+                let shown = path.display().to_string();
+                Some(RecordFile { path, shown, chosen: false, saved: Cell::default() })
             }
         }
     }

@@ -264,6 +264,23 @@ fn a_folder_that_cannot_be_seen_has_no_fingerprint() {
 }
 
 #[test]
+fn a_workflow_below_a_ceiling_keeps_no_record() {
+    let run = "workflow_execute(\"x\", {entry: \"a\", nodes: {a: {mode: \"llm\", model_policy: {provider: \"mock\"}}}, edges: []})";
+    let free = format!("let r = {run}\nreturn \"${{r.status}} ${{r.path == r.run.persisted_path}}\"");
+    assert_eq!(result(|free| free, &free), "completed true");
+    assert!(!changed(|free| free, &free).is_empty());
+    for level in ["none", "read_only"] {
+        let policy = format!("{{side_effect_level: \"{level}\"}}");
+        let shown = format!("let r = {run}\n\"${{r.status}} ${{r.path}} ${{r.run.persisted_path}}\"");
+        assert_eq!(result(|free| free, &below(&policy, &shown)), "Result.Ok(completed nil nil)");
+        assert_eq!(changed(|free| free, &below(&policy, &shown)), [] as [PathBuf; 0]);
+    }
+    let chosen = run.replace("edges: []})", "edges: []}, [], {persist_path: \"run.json\"})");
+    let got = result(|free| free, &below("{side_effect_level: \"read_only\"}", &chosen));
+    assert!(got.contains("ceiling"), "{got}");
+}
+
+#[test]
 fn a_worker_below_a_ceiling_keeps_no_snapshot() {
     let spawn = |carry: &str| {
         format!(

@@ -289,13 +289,12 @@ impl Execution {
         matches!(self.phase, Phase::Closing | Phase::Ended)
     }
 
-    /// The result of the contract; `path` is where the record lies.
-    pub fn result(&self, path: &str) -> Json {
-        let mut run = self.record();
-        run["persisted_path"] = path.into();
+    /// The result of the contract; its `path` is where the record lies, null where none is kept.
+    pub fn result(&self) -> Json {
+        let run = self.record();
         let mut out = json!({
             "status": run["status"], "run": null, "artifacts": self.artifacts, "transcript": run["transcript"],
-            "path": path,
+            "path": run["persisted_path"],
         });
         // What is large is put there, not copied.
         out["run"] = run;
