@@ -65,15 +65,17 @@ impl Problem {
         let (mut diagnostic, file) = harn_vm::uncaught(vm, error);
         if let (Some(file), Some(span)) = (&file, diagnostic.span) {
             let span = token_span(file.text(), span);
-            diagnostic.labels = vec![(span, String::new())];
+            let declared = !diagnostic.labels.is_empty() || !diagnostic.elsewhere.is_empty();
+            let text = if declared { "the call" } else { "" };
+            diagnostic.labels.insert(0, (span, text.to_owned()));
         }
         let line = |module: u32, span: Span| {
             vm.source(module).map_or(0, |(_, text)| harn_syntax::source_map::line_column(&text, span.start).0)
         };
         let calls = error
-            .trace()
+            .places()
+            .2
             .iter()
-            .skip(1)
             .map(|entry| Call {
                 function: entry.function.clone(),
                 file: entry.file.to_string(),

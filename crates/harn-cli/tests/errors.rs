@@ -77,6 +77,17 @@ fn json_events() {
     assert_snapshot!(failed.shown());
 }
 
+/// The wrong value stands in the call; what it should be is said by the declaration.
+#[test]
+fn a_wrong_argument_is_shown_at_the_call() {
+    let program = "fn f(\n  a: int,\n) {\n  a\n}\nlet x: any = [\"b\"]\nfn g(y) {\n  f(y[0])\n}\ng(x)\n";
+    let folder = folder(&[("main.harn", program)]);
+    let ran = harn_in(folder.path(), &["run", "main.harn"]);
+    assert_snapshot!(ran.err);
+    let ran = harn_in(folder.path(), &["run", "-e", "fn f(a: int) { a }\nf(\"b\")"]);
+    assert_snapshot!(ran.err);
+}
+
 /// A bug in a tool is told to the model, and to whoever runs the program: with its place and the calls that led there.
 #[test]
 fn a_bug_in_a_tool_is_told_with_its_place() {

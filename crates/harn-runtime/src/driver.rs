@@ -165,6 +165,8 @@ async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Pl
     let llm = runtime(cx);
     let mut call_options = CallOptions::new(cx, given);
     llm.notice_slips(&call_options.json, harn_agent::config::OPTIONS);
+    // What its calls would refuse is refused before anything has begun; what is wrong with the loop itself comes first.
+    let wrong_call = crate::option_check::wrong_call(&call_options.json);
     let route = llm.render_context(&call_options.json);
     // Tools and history are in them: the loop takes them over, nobody keeps them beside it.
     let mut options = match call_options.json.take() {
@@ -176,6 +178,9 @@ async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Pl
     let servers = LoopServers::start(cx, given, &mut options).await?;
     let surface = surface_of(&prompt, system.as_deref(), &options);
     let mut config = loop_config(cx, &llm, &prompt, system.as_deref(), options, route.as_ref().ok())?;
+    if let Some(wrong) = wrong_call {
+        return Err(thrown(wrong));
+    }
     check_surface(cx, &sessions, &surface)?;
     let reminders = cx.state::<Reminders>();
     let providers;

@@ -425,14 +425,19 @@ fn has_closure(literal: &Literal) -> bool {
     }
 }
 
+/// What a model call with these options refuses.
+pub(crate) fn wrong_call(options: &Json) -> Option<String> {
+    let of_prompt = |given| harn_prompt::options::host::check(given).err().map(|error| error.to_string());
+    let of_call = harn_llm::CallOptions::from_json(options).err().map(|error| error.to_string());
+    of_call.or_else(|| options.as_object().and_then(of_prompt))
+}
+
 /// The error of a call with these options, if it is one. Where the loop is not what is called, it says whose options they are.
 fn refusal(builtin: &str, of_loop: bool, options: Map<String, Json>) -> Option<String> {
     let call = Json::Object(options.clone());
     let given = options.clone();
-    let of_call = || harn_llm::CallOptions::from_json(&call).err().map(|error| error.to_string());
     let of_provider = || check_overrides(&given, |key| PROVIDERS.contains(key)).err().map(|e| e.to_string());
-    let of_prompt = || harn_prompt::options::host::check(&given).err().map(|error| error.to_string());
-    let of_call = || of_call().or_else(of_provider).or_else(of_prompt);
+    let of_call = || wrong_call(&call).or_else(of_provider);
     if !of_loop {
         return of_call();
     }

@@ -164,7 +164,7 @@ impl Cx {
     }
 
     fn line_of(&self, error: &Error) -> Option<usize> {
-        let entry = error.trace().first()?;
+        let entry = error.places().1?;
         let (_, source) = self.vm().source(entry.module)?;
         Some(source.get(..entry.span.start as usize)?.matches('\n').count() + 1)
     }

@@ -22,6 +22,8 @@ pub struct Failure {
     facts: Option<Value>,
     /// Whether it was thrown from outside: a deadline, a cancellation, the end of the program.
     interruption: bool,
+    /// Whether its first place is the declaration of a parameter, and the mistake is in the call.
+    at_parameter: bool,
     /// Places not yet looked up: address of the function, and instruction. The VM keeps its functions alive.
     raw: Vec<(*const (), u32)>,
 }
@@ -78,6 +80,7 @@ impl Error {
             notes: Vec::new(),
             facts: None,
             interruption: false,
+            at_parameter: false,
             raw: Vec::new(),
         }))
     }
@@ -156,6 +159,22 @@ impl Error {
     /// Whether it ends or interrupts the program, so that it must not get lost in cleanup that nobody waits for.
     pub(crate) fn is_interruption(&self) -> bool {
         self.0.interruption || matches!(self.0.kind, ErrorKind::Exit(_))
+    }
+
+    /// Marks an error that is found where a parameter is declared: the wrong value stands in the call.
+    pub(crate) fn of_parameter(mut self) -> Error {
+        self.0.at_parameter = true;
+        self
+    }
+
+    /// The parts of the way here: the declaration of the parameter that was given a wrong value, the place that is shown,
+    /// and the calls that led there.
+    pub fn places(&self) -> (Option<&TraceEntry>, Option<&TraceEntry>, &[TraceEntry]) {
+        match &*self.0.trace {
+            [declared, at, calls @ ..] if self.0.at_parameter => (Some(declared), Some(at), calls),
+            [at, calls @ ..] => (None, Some(at), calls),
+            [] => (None, None, &[]),
+        }
     }
 
     /// What went wrong.

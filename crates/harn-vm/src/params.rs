@@ -54,6 +54,8 @@ pub struct ParamCheck {
     pub name: String,
     /// What it must be.
     pub check: Check,
+    /// The function runs later than it is called: a generator.
+    pub later: bool,
 }
 
 const KINDS: &[&str] = &["int", "float", "string", "bytes", "bool", "list", "dict", "set", "nil", "closure"];
@@ -160,21 +162,25 @@ impl ParamCheck {
     /// # Errors
     /// The message of the contract (chapter 02, A15).
     pub fn check(&self, value: &Value) -> Result<()> {
-        if self.check.accepts(value) { Ok(()) } else { Err(self.explain(value)) }
+        if self.check.accepts(value) {
+            return Ok(());
+        }
+        let error = Error::type_error(format!("parameter {}", self.problem(value)));
+        Err(if self.later { error } else { error.of_parameter() })
     }
 
     #[cold]
-    fn explain(&self, value: &Value) -> Error {
+    fn problem(&self, value: &Value) -> String {
         let name = &self.name;
         match &self.check {
-            Check::Interface(interface) => Error::type_error(format!(
-                "parameter '{name}': expected value satisfying interface '{interface}', got {}",
-                value.type_name()
-            )),
-            Check::Shape(_) | Check::Dict(Some(_)) => {
-                Error::type_error(format!("parameter {}", shape_problem(&self.check, name, value)))
+            Check::Interface(interface) => {
+                format!(
+                    "'{name}': expected value satisfying interface '{interface}', got {}",
+                    value.type_name()
+                )
             }
-            other => Error::runtime(format!("TypeError: parameter {}", value_problem(other, name, value))),
+            Check::Shape(_) | Check::Dict(Some(_)) => shape_problem(&self.check, name, value),
+            other => value_problem(other, name, value),
         }
     }
 }

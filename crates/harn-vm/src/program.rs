@@ -233,7 +233,8 @@ const SHOWN: (usize, usize) = (20, 10);
 
 /// An uncaught error as a diagnostic, with the file it points into.
 pub fn uncaught(vm: &Vm, error: &Error) -> (Diagnostic, Option<SourceFile>) {
-    let Some(place) = error.trace().first() else {
+    let (declared, place, callers) = error.places();
+    let Some(place) = place else {
         return (Diagnostic::error(error.uncaught_text()), None);
     };
     let source = vm.source(place.module).map(|(file, text)| SourceFile::new(&*file, &*text));
@@ -244,10 +245,20 @@ pub fn uncaught(vm: &Vm, error: &Error) -> (Diagnostic, Option<SourceFile>) {
     };
     let mut diagnostic = Diagnostic::error(text).at(place.span);
     diagnostic.help = source.as_ref().and_then(|source| advice(vm, error, source, place.span));
+    if let Some(declared) = declared {
+        let text = "the parameter";
+        diagnostic = match vm.source(declared.module) {
+            _ if declared.module == place.module => diagnostic.with_label(declared.span, text),
+            Some((name, source)) => {
+                let file = std::sync::Arc::new(SourceFile::new(&*name, &*source));
+                diagnostic.with_label_in(file, declared.span, text)
+            }
+            None => diagnostic,
+        };
+    }
     for note in error.notes() {
         diagnostic = diagnostic.with_note(note.clone());
     }
-    let callers = &error.trace()[1..];
     let shown = |entry: &TraceEntry, name: &str| {
         let line = vm
             .source(entry.module)

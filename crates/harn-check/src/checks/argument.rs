@@ -11,6 +11,12 @@ use crate::pass::Pass;
 use crate::scope::Lookup;
 use crate::types::{Ty, Typing, substitute};
 
+/// What stands at the declaration of the parameter that a wrong argument is meant for.
+const THE_PARAMETER: &str = "the parameter";
+
+/// What stands at the argument.
+const THE_ARGUMENT: &str = "the argument";
+
 /// Compares the arguments of a call with the parameters of what is called.
 pub(crate) fn check<'a>(
     pass: &mut Pass<'a>,
@@ -46,7 +52,8 @@ pub(crate) fn method<'a>(pass: &mut Pass<'a>, object: &'a Expr, name: &'a Ident,
         if !stands_for_default && !pass.typing.fits(&wanted, &got) {
             let message =
                 format!("Argument {} ('{}'): expected {wanted}, got {got}", at + 1, param.name.name);
-            pass.report(Diagnostic::warning(message).with_code(ARGUMENT_TYPE).at(arg.value.span));
+            let found = Diagnostic::warning(message).with_code(ARGUMENT_TYPE);
+            pass.report(found.with_label(arg.value.span, THE_ARGUMENT).with_label(param.span, THE_PARAMETER));
         }
     }
 }
@@ -113,7 +120,12 @@ fn types<'a>(
             wanted.to_string()
         };
         let message = format!("Argument {} ('{}'): expected {shown}, got {got}", at + 1, param.name.name);
-        found.push(severity(message).with_code(ARGUMENT_TYPE).at(arg.value.span));
+        let wrong = severity(message).with_code(ARGUMENT_TYPE);
+        found.push(if called.is_own {
+            wrong.with_label(arg.value.span, THE_ARGUMENT).with_label(param.span, THE_PARAMETER)
+        } else {
+            wrong.at(arg.value.span)
+        });
     }
     if found.is_empty() && called.is_own {
         found.extend(generic::constraints(pass, called.decl, &bound, args));

@@ -66,9 +66,10 @@ impl<'a> Compiler<'a> {
                 && let Some(ty) = &param.ty
                 && let Some(check) = Check::of(ty, &|name| self.is_interface(name))
             {
-                self.f().at(func.span);
+                self.f().at(param.span);
                 let index = self.f().checks.len() as u32;
-                self.f().checks.push(ParamCheck { name: param.name.name.to_string(), check });
+                let later = self.f().generator;
+                self.f().checks.push(ParamCheck { name: param.name.name.to_string(), check, later });
                 self.f().emit(Op::CheckParam, reg, 0, index);
             }
             if param.name.name == "_" {
