@@ -39,6 +39,7 @@ mod types;
 mod walk;
 mod world;
 
+pub use checks::hidden_division::hidden_divisions;
 pub use codes::{CODES, CodeDoc, is_certain, is_error, is_slip};
 pub use examples::{EXAMPLES, Example, example};
 pub use lints::{LAYOUT_RULES, MaxTools, lint_program, lint_template_file};

@@ -12,13 +12,14 @@ const QUICK: [&str; 8] =
 pub(crate) struct AtOnce<'a>(&'a [Stmt]);
 
 impl<'a> AtOnce<'a> {
-    pub(crate) fn of(tree: &'a Program) -> AtOnce<'a> {
+    pub(crate) fn of(tree: &'a Program, entry: Option<&str>) -> AtOnce<'a> {
         let pipelines = || tree.pipelines().map(|(_, pipeline)| pipeline);
-        let stmts: &[Stmt] = match pipelines().find(|pipeline| pipeline.name.name == "default") {
-            Some(pipeline) => &pipeline.func.body.stmts,
-            None if pipelines().next().is_none() => &tree.items,
-            None => &[],
-        };
+        let stmts: &[Stmt] =
+            match pipelines().find(|pipeline| pipeline.name.name == entry.unwrap_or("default")) {
+                Some(pipeline) => &pipeline.func.body.stmts,
+                None if pipelines().next().is_none() => &tree.items,
+                None => &[],
+            };
         let takes_time = |stmt: &Stmt| {
             let mut look = Look { place: None, found: false };
             look.stmt(stmt);
@@ -96,7 +97,7 @@ mod tests {
     fn at_once(text: &str) -> bool {
         let tree = harn_syntax::parse(text).program;
         let start = text.find("missing").unwrap() as u32;
-        AtOnce::of(&tree).reaches(Span { start, end: start + 7 })
+        AtOnce::of(&tree, None).reaches(Span { start, end: start + 7 })
     }
 
     #[test]

@@ -386,7 +386,11 @@ impl Program {
 
     /// Parses, checks and compiles; gives the program and the warnings, or everything that was found. The second list is of
     /// warnings that the program runs into at once.
-    fn load(&self, vm: &Vm) -> Result<(harn_vm::Program, Vec<Problem>, Vec<Problem>), Vec<Problem>> {
+    fn load(
+        &self,
+        vm: &Vm,
+        entry: Option<&str>,
+    ) -> Result<(harn_vm::Program, Vec<Problem>, Vec<Problem>), Vec<Problem>> {
         let tree = self.parse()?;
         let mut found = self.findings_on(vm, &tree, &**vm.system());
         if found.iter().any(is_error) {
@@ -399,7 +403,7 @@ impl Program {
                 let own = |problem: &Problem| {
                     problem.file.as_ref().is_some_and(|file| file.name() == self.source.name)
                 };
-                let at_once = AtOnce::of(&tree);
+                let at_once = AtOnce::of(&tree, entry);
                 let reached = |problem: &Problem| {
                     let place = problem.diagnostic.span.filter(|_| own(problem));
                     place.is_some_and(|place| at_once.reaches(place))
@@ -583,7 +587,7 @@ impl Program {
     /// # Errors
     /// It cannot be run.
     pub(crate) fn beside(&self, vm: &Rc<Vm>) -> Result<(Living, Vec<Problem>), End> {
-        let (loaded, warnings, soon) = self.load(vm).map_err(End::Refused)?;
+        let (loaded, warnings, soon) = self.load(vm, None).map_err(End::Refused)?;
         Ok((living(vm, loaded, &self.source.text), warnings.into_iter().chain(soon).collect()))
     }
 }
@@ -632,7 +636,7 @@ pub(crate) fn prepare(
             Some(_) => harn_runtime::refuse_event_log(&Real::new()),
         })
         .map_err(refused)?;
-    let (loaded, warnings, soon) = program.load(&vm).map_err(End::Refused)?;
+    let (loaded, warnings, soon) = program.load(&vm, options.entry.as_deref()).map_err(End::Refused)?;
     if let Some(watch) = options.watch.take() {
         harn_runtime::rehearse_calls(&vm, &program.source.dir, watch);
     }

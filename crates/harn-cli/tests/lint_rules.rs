@@ -113,6 +113,73 @@ fn mends_keep_the_meaning() {
     assert!(ran.code == 1 && ran.err.contains("printl"), "{}", ran.err);
 }
 
+/// What `harn lint --fix` makes of a text, when it is run until nothing changes.
+#[track_caller]
+fn mended(text: &str, expected: &str) {
+    let folder = folder(&[("harn.toml", LAYOUT), ("a.harn", text)]);
+    let ran = harn_in(folder.path(), &["lint", "--fix", "a.harn"]);
+    assert_eq!(std::fs::read_to_string(folder.path().join("a.harn")).unwrap(), expected, "{}", ran.err);
+}
+
+#[test]
+fn mends_of_branches_and_blocks() {
+    mended(
+        "fn f(n) {\n  if n > 1 {\n    return 1\n  } else {\n    let m = n + 1\n    return m * m\n  }\n}\nprintln(f(1))\n",
+        "fn f(n) {\n  if n > 1 {\n    return 1\n  }\n  let m = n + 1\n  return m * m\n}\nprintln(f(1))\n",
+    );
+    mended(
+        "fn f(n) {\n  if n { return 1 } else { return 2 }\n}\nprintln(f(1))\n",
+        "fn f(n) {\n  if n { return 1 }\n  return 2\n}\nprintln(f(1))\n",
+    );
+    mended(
+        "fn f(n) {\n  if n == 1 {\n  }\n  for _i in 1 to 3 { }\n  println(n)\n}\nf(1)\n",
+        "fn f(n) {\n  println(n)\n}\nf(1)\n",
+    );
+    for kept in [
+        // `m` is another variable outside, and cleanup belongs to its block.
+        "fn f(n) {\n  let m = n\n  if n { return m } else {\n    let m = 2\n    return m\n  }\n}\nprintln(f(1))\n",
+        "fn f(n) {\n  if n { return 1 } else {\n    defer { println(2) }\n    return 2\n  }\n}\nprintln(f(1))\n",
+        "fn f(n) {\n  if n { return 1 } /* or */ else { return 2 }\n}\nprintln(f(1))\n",
+        // What is looked at may do something, or the block has its value.
+        "fn f(n) {\n  if n.next() {\n  }\n  for _i in n {\n  }\n  println(n)\n}\nf(1)\n",
+        "fn f(n) {\n  println(n)\n  if n == 1 {\n  }\n}\nf(1)\n",
+    ] {
+        mended(kept, kept);
+    }
+}
+
+#[test]
+fn mends_of_conditions_and_texts() {
+    mended("let x = 1\nprintln((x > 1) == true)\n", "let x = 1\nprintln((x > 1))\n");
+    mended("let x = 1\nprintln(!x != true)\n", "let x = 1\nprintln(!(!x))\n");
+    // `x` may be 1, which is not equal to true.
+    mended("let x = 1\nprintln(x == true)\n", "let x = 1\nprintln(x == true)\n");
+    mended("let x = 1\nprintln(x == x, x != x)\n", "let x = 1\nprintln(true, false)\n");
+    mended("let d = {a: 1}\nprintln(d.a == d.a)\n", "let d = {a: 1}\nprintln(d.a == d.a)\n");
+    mended("println(\"a \" + nil, true + \" b\")\n", "println(\"a ${nil}\", \"${true} b\")\n");
+}
+
+#[test]
+fn an_argument_is_not_copied_first() {
+    fires("redundant-clone", "let xs = [1]\nprintln(xs.clone())\n", 2);
+    silent("let xs = [1]\nlet ys = xs.clone()\nprintln(ys)\n");
+    mended("let xs = [1]\nprintln(xs.clone())\n", "let xs = [1]\nprintln(xs)\n");
+}
+
+#[test]
+fn a_header_is_wanted_on_demand() {
+    let folder = folder(&[("read_all.harn", "println(1)\n"), ("b.harn", "//! Says one.\n\nprintln(1)\n")]);
+    let lint = |args: &[&str]| harn_in(folder.path(), &[&["lint"], args].concat());
+    assert_eq!(lint(&["read_all.harn"]).out, "read_all.harn: no issues found\n");
+    let ran = lint(&["--require-file-header", "read_all.harn", "b.harn"]);
+    assert_eq!(ran.out, "b.harn: no issues found\n", "{}", ran.err);
+    assert!(ran.err.contains("lint[require-file-header]"), "{}", ran.err);
+    assert_eq!(ran.err.matches("warning: ").count(), 1, "{}", ran.err);
+    lint(&["--require-file-header", "--fix", "read_all.harn"]);
+    let mended = std::fs::read_to_string(folder.path().join("read_all.harn")).unwrap();
+    assert_eq!(mended, "/** Read all. */\n\nprintln(1)\n");
+}
+
 #[test]
 fn rules_can_be_turned_off() {
     let folder =

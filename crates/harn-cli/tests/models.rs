@@ -498,3 +498,31 @@ fn configurations_are_read_in_order() {
     std::fs::remove_file(place.path().join(".config/harn/providers.toml")).unwrap();
     assert_eq!(resolved(&[]), "who");
 }
+
+/// What the models can do: the answer to a call that asks too much of one names this table.
+#[test]
+fn what_models_can_do_is_a_table() {
+    let ran = crate::common::harn(&["check", "--provider-matrix"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.out.lines().all(|line| line.chars().count() <= 80), "{}", ran.out);
+    let claude = ran.out.lines().find(|line| line.starts_with("anthropic:claude-sonnet-4-20250514 "));
+    assert!(claude.is_some_and(|line| line.contains(" native ") && line.contains("think")), "{}", ran.out);
+    let json = |filter: &str| {
+        let ran =
+            crate::common::harn(&["check", "--provider-matrix", "--format", "json", "--filter", filter]);
+        let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+        report["data"]["models"].as_array().unwrap().clone()
+    };
+    let hearing = json("audio");
+    assert!(!hearing.is_empty() && hearing.iter().all(|model| model["audio"] == true), "{hearing:?}");
+    assert!(json("thinking").iter().any(|model| model["model"] == "claude-sonnet-4-20250514"));
+    let ran = crate::common::harn(&["check", "--provider-matrix", "--filter", "vison_supported"]);
+    assert_eq!(ran.code, 2, "{}", ran.err);
+    assert!(
+        ran.err.contains("unknown feature 'vison_supported' (did you mean `vision_supported`?)"),
+        "{}",
+        ran.err
+    );
+    let ran = crate::common::harn(&["check", "--format", "json", "x.harn"]);
+    assert_eq!(ran.code, 2, "{}", ran.err);
+}

@@ -186,3 +186,20 @@ fn a_function_marked_as_a_test_is_told() {
         ran.out
     );
 }
+
+/// What keeps a file from running is told with its first test; what a test runs into is told by its error alone.
+#[test]
+fn an_error_of_a_file_is_told_once() {
+    let wrong = "fn f(a: int) { a }\npipeline test_a() { f(1) }\npipeline test_b() { f(\"x\") }\n";
+    let unknown = "pipeline test_c() { assert(nosuch) }\npipeline test_d() { assert(true) }\n";
+    let folder = project(&[("tests/a.harn", wrong), ("tests/b.harn", unknown)]);
+    let ran = run(folder.path(), &["test"]);
+    assert_eq!(ran.out.matches("Argument 1 ('a'): expected int, got string").count(), 1, "{}", ran.out);
+    assert!(
+        ran.out.contains("FAIL  test_b [tests/a.harn]\n        the same error as in test_a\n"),
+        "{}",
+        ran.out
+    );
+    assert_eq!(ran.out.matches("Undefined variable: nosuch").count(), 1, "{}", ran.out);
+    assert!(ran.out.contains("1 passed, 3 failed"), "{}", ran.out);
+}

@@ -101,7 +101,9 @@ pub use harn_stdlib::{Answer, HostBridge, attach_host};
 pub use hooks::install_manifest_hooks;
 pub use host::{HostInbox, host_inbox};
 pub use host_module::HostModule;
-pub use listing::{check_provider, describe_model, list_models, list_providers, max_tools, provider_catalog};
+pub use listing::{
+    check_provider, describe_model, list_models, list_providers, max_tools, provider_catalog, provider_matrix,
+};
 pub use llm_embedder::{llm_runtime, llm_runtime_at};
 pub use llm_replay::ModelTraffic;
 pub use llm_tables::{LlmConfigProblem, llm_config_problems};

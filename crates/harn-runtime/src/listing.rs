@@ -57,6 +57,13 @@ pub fn list_models(runtime: &LlmRuntime) -> Vec<Json> {
     found.into_iter().map(row).collect()
 }
 
+/// Returns what every model of [`list_models`] can do, each as the dict of `provider_capabilities`.
+pub fn provider_matrix(runtime: &LlmRuntime) -> Vec<Json> {
+    let text = |model: &Json, key: &str| model[key].as_str().unwrap_or_default().to_owned();
+    let models = list_models(runtime).into_iter();
+    models.map(|model| runtime.capabilities_json(&text(&model, "provider"), &text(&model, "id"))).collect()
+}
+
 /// Returns what is known of the model that an alias or id stands for: `{alias, id, provider, resolved_alias,
 /// tool_format, tier, api_key_set, key, context_window, catalog, capabilities, qc_default_model}`.
 pub fn describe_model(runtime: &LlmRuntime, selector: &str) -> Json {

@@ -4,7 +4,7 @@
 //! behind a lone name, a lone number or something reckoned in parentheses that nothing needs, and only of a comment that is
 //! nothing but a number from 2 on, or goes on to reckon with it.
 
-use harn_syntax::token::CommentKind;
+use harn_syntax::token::{Comment, CommentKind};
 use harn_syntax::{Diagnostic, Span};
 
 use crate::codes::HIDDEN_DIVISION;
@@ -12,8 +12,15 @@ use crate::pass::Pass;
 
 /// Looks at the comments of a file.
 pub(crate) fn check(pass: &mut Pass<'_>) {
-    let text = pass.source.text;
-    for comment in pass.source.tree.comments.iter().filter(|comment| comment.kind == CommentKind::Line) {
+    let is_name = |name: &str| pass.declared.contains(name);
+    let found = hidden_divisions(pass.source.text, &pass.source.tree.comments, is_name);
+    found.into_iter().for_each(|found| pass.report(found));
+}
+
+/// Returns what is to be said of the comments of a text.
+pub fn hidden_divisions(text: &str, comments: &[Comment], is_name: impl Fn(&str) -> bool) -> Vec<Diagnostic> {
+    let mut out = Vec::new();
+    for comment in comments.iter().filter(|comment| comment.kind == CommentKind::Line) {
         let start = comment.span.start as usize;
         let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
         let code = text[line_start..start].rsplit(['{', ';']).next().unwrap_or_default().trim();
@@ -21,7 +28,7 @@ pub(crate) fn check(pass: &mut Pass<'_>) {
             continue;
         };
         let Some(value) = divided(code) else { continue };
-        if !is_number_or_more(divisor, |name| pass.declared.contains(name)) {
+        if !is_number_or_more(divisor, &is_name) {
             continue;
         }
         let message = format!("`// {divisor}` is a comment: what stands here is `{value}` alone");
@@ -30,8 +37,9 @@ pub(crate) fn check(pass: &mut Pass<'_>) {
         let span = Span::new(comment.span.start, comment.span.end);
         let fix = vec![(span, format!("/ {divisor}"))];
         let found = Diagnostic::warning(message).with_code(HIDDEN_DIVISION).at(span).with_help(help);
-        pass.report(found.with_fix("divide".to_owned(), fix));
+        out.push(found.with_fix("divide".to_owned(), fix));
     }
+    out
 }
 
 /// The value at the end of a statement that might go on with a division.

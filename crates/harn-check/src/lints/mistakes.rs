@@ -47,7 +47,28 @@ impl<'a> Rules<'a> {
                 "operator '{}' used with boolean or nil literal — this will cause a runtime error",
                 op.symbol()
             );
-            self.report(BOOL_OPERAND, expr.span, message, "write a number or a text");
+            let found = Diagnostic::warning(message).with_help("write a number or a text");
+            let found = match self.in_text(op, sides) {
+                Some(text) => found.with_fix("put the value into the text", vec![(expr.span, text)]),
+                None => found,
+            };
+            self.keep(BOOL_OPERAND, expr.span, found);
+        }
+    }
+
+    /// `"a" + true` as one text.
+    fn in_text(&self, op: BinaryOp, [lhs, rhs]: [&Expr; 2]) -> Option<String> {
+        let text = |side: &Expr| {
+            let is_text = matches!(side.kind, ExprKind::Str(_) | ExprKind::Interp(_));
+            let written = self.slice(side.span);
+            let inner = written.strip_prefix('"')?.strip_suffix('"')?;
+            (is_text && !written.starts_with("\"\"\"")).then_some(inner)
+        };
+        let (left, right) = (self.slice(lhs.span), self.slice(rhs.span));
+        match (op, text(lhs), text(rhs)) {
+            (BinaryOp::Add, Some(text), None) => Some(format!("\"{text}${{{right}}}\"")),
+            (BinaryOp::Add, None, Some(text)) => Some(format!("\"${{{left}}}{text}\"")),
+            _ => None,
         }
     }
 

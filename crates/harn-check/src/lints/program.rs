@@ -21,7 +21,7 @@ pub fn lint_program(source: &Source<'_>, settings: &Settings, max_tools: &MaxToo
     let Source { name, text, tree, .. } = *source;
     let mut uses = Uses::default();
     uses.stmts(&tree.items);
-    let mut rules = Rules { text, uses, in_pipeline: false, out: Vec::new() };
+    let mut rules = Rules { text, uses, in_pipeline: false, removable: None, out: Vec::new() };
     rules.imports(tree);
     rules.stmts(&tree.items);
     let mut out = rules.out;
@@ -90,6 +90,8 @@ struct Rules<'a> {
     uses: Uses<'a>,
     /// The parameters of pipelines are given by the runtime.
     in_pipeline: bool,
+    /// What is to go with the statement at hand, if it does nothing when its block is empty.
+    removable: Option<Span>,
     out: Vec<Diagnostic>,
 }
 
@@ -206,8 +208,30 @@ impl<'a> Rules<'a> {
 
     fn empty(&mut self, what: &str, block: &Block) {
         if self.is_empty(block) {
-            self.report(EMPTY_BLOCK, block.span, format!("{what} has an empty body"));
+            let removed = self.removable.take();
+            let found = self.report(EMPTY_BLOCK, block.span, format!("{what} has an empty body"));
+            if let Some(span) = removed {
+                *found = found.clone().with_fix("remove it", vec![(span, String::new())]);
+            }
         }
+    }
+
+    /// A statement that does nothing but look at values, with its line where it has one of its own. The last one of a block
+    /// gives the block its value.
+    fn without(&self, stmt: &Stmt) -> Option<Span> {
+        let pure = match &stmt.kind {
+            StmtKind::For { iter, .. } => is_plain_list(iter),
+            StmtKind::Expr(Expr { kind: ExprKind::If { arms, else_body: None }, .. }) => {
+                matches!(arms.as_slice(), [arm] if is_plain(&arm.cond))
+            }
+            _ => false,
+        };
+        let (before, behind) = (&self.text[..stmt.span.start as usize], &self.text[stmt.span.end as usize..]);
+        let blank = |text: &str| text.chars().all(|c| c == ' ' || c == '\t');
+        let line = before.rfind('\n').map_or(0, |at| at + 1);
+        let rest = behind.find('\n')?;
+        let alone = blank(&before[line..]) && blank(&behind[..rest]);
+        (pure && alone).then(|| Span::new(line as u32, stmt.span.end + rest as u32 + 1))
     }
 
     fn comparison(&mut self, expr: &Expr, op: BinaryOp, lhs: &Expr, rhs: &Expr) {
@@ -217,14 +241,27 @@ impl<'a> Rules<'a> {
         for side in [lhs, rhs] {
             if let ExprKind::Bool(value) = side.kind {
                 let message = format!("comparison to `{value}` is redundant");
-                self.report(COMPARISON_TO_BOOL, expr.span, message).help =
-                    Some("bools are conditions themselves; `!` negates".to_owned());
+                let other = if std::ptr::eq(side, lhs) { rhs } else { lhs };
+                let kept = self.slice(other.span);
+                let found = self.report(COMPARISON_TO_BOOL, expr.span, message);
+                found.help = Some("bools are conditions themselves; `!` negates".to_owned());
+                // What is no bool for sure is not what it is equal to.
+                if is_bool(other) {
+                    let new =
+                        if value == (op == BinaryOp::Eq) { kept.to_owned() } else { format!("!({kept})") };
+                    *found = found.clone().with_fix("take the bool itself", vec![(expr.span, new)]);
+                }
             }
         }
         let quiet = matches!(lhs.kind, ExprKind::Name(_) | ExprKind::Member { .. } | ExprKind::Index { .. });
         if quiet && self.slice(lhs.span) == self.slice(rhs.span) && !has_call(lhs) {
             let message = format!("`{}` is compared with itself", self.slice(lhs.span));
-            self.report(POINTLESS_COMPARISON, expr.span, message);
+            let is_name = matches!(lhs.kind, ExprKind::Name(_));
+            let found = self.report(POINTLESS_COMPARISON, expr.span, message);
+            if is_name {
+                let new = (op == BinaryOp::Eq).to_string();
+                *found = found.clone().with_fix(format!("write `{new}`"), vec![(expr.span, new)]);
+            }
         }
     }
 
@@ -330,7 +367,11 @@ impl<'a> Visitor<'a> for Rules<'a> {
         if let Some((_, before)) = stmts.split_last() {
             before.iter().for_each(|stmt| self.thrown_away(stmt));
         }
-        stmts.iter().for_each(|stmt| self.stmt(stmt));
+        for (at, stmt) in stmts.iter().enumerate() {
+            self.removable = if at + 1 < stmts.len() { self.without(stmt) } else { None };
+            self.stmt(stmt);
+            self.removable = None;
+        }
     }
 
     fn stmt(&mut self, stmt: &'a Stmt) {
@@ -381,6 +422,48 @@ impl<'a> Visitor<'a> for Rules<'a> {
             _ => {}
         }
         visit::walk_expr(self, expr);
+    }
+}
+
+/// Whether an expression gives a bool, for sure.
+fn is_bool(expr: &Expr) -> bool {
+    match &expr.kind {
+        ExprKind::Paren(inner) => is_bool(inner),
+        ExprKind::Bool(_) | ExprKind::Unary { op: UnaryOp::Not, .. } => true,
+        ExprKind::Binary { op, .. } => matches!(
+            op,
+            BinaryOp::Eq
+                | BinaryOp::Ne
+                | BinaryOp::Lt
+                | BinaryOp::Gt
+                | BinaryOp::Le
+                | BinaryOp::Ge
+                | BinaryOp::In
+                | BinaryOp::NotIn
+        ),
+        _ => false,
+    }
+}
+
+/// Whether a condition only looks at values, and cannot fail.
+fn is_plain(expr: &Expr) -> bool {
+    match &expr.kind {
+        ExprKind::Name(_) | ExprKind::Bool(_) | ExprKind::Int(_) | ExprKind::Str(_) | ExprKind::Nil => true,
+        ExprKind::Paren(inner) | ExprKind::Unary { op: UnaryOp::Not, operand: inner, .. } => is_plain(inner),
+        ExprKind::Binary { op: BinaryOp::Eq | BinaryOp::Ne, lhs, rhs, .. }
+        | ExprKind::Logic { lhs, rhs, .. } => is_plain(lhs) && is_plain(rhs),
+        _ => false,
+    }
+}
+
+/// Whether a list is written down, so that nothing happens when it is walked through. A name may be that of a generator.
+fn is_plain_list(expr: &Expr) -> bool {
+    match &expr.kind {
+        ExprKind::List(items) => items.iter().all(|item| !item.spread && is_plain(&item.value)),
+        ExprKind::Range { start, end, .. } => {
+            [start, end].into_iter().all(|side| matches!(side.kind, ExprKind::Int(_)))
+        }
+        _ => false,
     }
 }
 

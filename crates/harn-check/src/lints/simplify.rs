@@ -5,6 +5,7 @@ use harn_syntax::visit::{self, Visitor};
 use harn_syntax::{Diagnostic, Span};
 
 use crate::codes::{EAGER, ELSE_RETURN, LET_RETURN, NIL_TERNARY, NO_CAST, NO_CLONE};
+use crate::scope::names_of;
 
 /// Runs the rules of this file.
 pub(super) fn run(text: &str, tree: &Program) -> Vec<Diagnostic> {
@@ -107,8 +108,46 @@ impl Rules<'_> {
             && returns(last)
         {
             let message = "both if and else branches return — else is unnecessary".to_owned();
-            self.report(ELSE_RETURN, Span::new(span.start, arm.cond.span.end), message, None);
+            let fix = self.flat(stmt, arm, last);
+            let fix = fix.as_ref().map(|(at, new)| ("leave the `else` out", *at, new.clone()));
+            self.report(ELSE_RETURN, Span::new(span.start, arm.cond.span.end), message, fix);
         }
+    }
+
+    /// What takes the place of an `else` and its block: the statements alone. Names that they bind must not be known around
+    /// them, and nothing may happen at the end of the block.
+    fn flat(&self, stmt: &Stmt, arm: &IfArm, last: &Block) -> Option<(Span, String)> {
+        let body = last.span.slice(self.text).strip_prefix('{')?.strip_suffix('}')?;
+        let between = &self.text[arm.body.span.end as usize..last.span.start as usize];
+        let around = [&self.text[..last.span.start as usize], &self.text[last.span.end as usize..]];
+        let is_word = |c: char| c.is_alphanumeric() || c == '_';
+        let is_new = |name: &Ident| {
+            !around.iter().any(|text| text.split(|c| !is_word(c)).any(|word| word == name.name.as_str()))
+        };
+        let moves = last.stmts.iter().all(|stmt| match &stmt.kind {
+            StmtKind::Let { pattern, .. } => {
+                let mut new = true;
+                names_of(pattern, &mut |name| new &= is_new(name));
+                new
+            }
+            StmtKind::Decl(_) | StmtKind::Defer(_) => false,
+            _ => true,
+        });
+        if !moves || between.trim() != "else" {
+            return None;
+        }
+        let head = &self.text[..stmt.span.start as usize];
+        let indent = head.rsplit('\n').next().filter(|head| head.trim().is_empty())?;
+        let lines = body.trim_matches('\n').trim_end().lines();
+        // A text of several lines keeps its blanks.
+        let kept = body.contains("\"\"\"");
+        let lines = lines.map(|line| match line.strip_prefix("  ") {
+            Some(less) if !kept && body.trim_start_matches([' ', '\t']).starts_with('\n') => less.to_owned(),
+            _ if body.contains('\n') => line.to_owned(),
+            _ => format!("{indent}{}", line.trim()),
+        });
+        let new = lines.fold(String::new(), |text, line| text + "\n" + &line);
+        Some((Span::new(arm.body.span.end, last.span.end), new))
     }
 
     /// `x.clone()` as an argument: values are passed as they are, and nobody changes them for others.

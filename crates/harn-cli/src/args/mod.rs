@@ -630,6 +630,15 @@ pub(crate) struct CheckArgs {
     /// Also tell where parts of values from outside are used before anything has looked at the whole.
     #[arg(long)]
     pub(crate) strict_types: bool,
+    /// Show what the models can do in place of checking anything: tools, thinking, pictures and so on.
+    #[arg(long, conflicts_with_all = ["targets", "workspace", "fix"])]
+    pub(crate) provider_matrix: bool,
+    /// With --provider-matrix: `text` or `json`.
+    #[arg(long, value_name = "FORMAT", requires = "provider_matrix", value_parser = ["text", "json"])]
+    pub(crate) format: Option<String>,
+    /// With --provider-matrix: only the models that have this feature.
+    #[arg(long, value_name = "FEATURE", requires = "provider_matrix")]
+    pub(crate) filter: Option<String>,
     /// Apply the mends that keep what was meant, then report what is left.
     #[arg(long)]
     pub(crate) fix: bool,

@@ -13,6 +13,10 @@ use crate::program::Program;
 
 /// Checks files; 1 if there was an error.
 pub(crate) fn check(args: &CheckArgs) -> u8 {
+    if args.provider_matrix {
+        let json = args.json || args.format.as_deref() == Some("json");
+        return super::models::matrix(args.filter.as_deref(), json);
+    }
     args::need_folders("check", "--bundle-root", &args.bundle_root);
     let operations = args.host_capabilities.as_ref().map(|file| {
         harn_check::read_operations(&Real::new(), file).unwrap_or_else(|wrong| {

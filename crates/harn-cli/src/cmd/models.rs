@@ -44,6 +44,62 @@ pub(crate) fn model_info(args: ModelInfoArgs) -> u8 {
     }
 }
 
+/// Shows what the models can do: all of them, or those with a feature, which is a key of `provider_capabilities`.
+pub(super) fn matrix(feature: Option<&str>, as_json: bool) -> u8 {
+    let vm = program::session_vm(std::rc::Rc::new(Real::new()));
+    let mut rows = harn_runtime::provider_matrix(&harn_runtime::llm_runtime(&vm));
+    if let Some(feature) = feature {
+        let features: Vec<&str> = rows.first().and_then(Value::as_object).map_or(Vec::new(), |row| {
+            row.iter()
+                .map(|(name, _)| name.as_str())
+                .filter(|name| !["provider", "model"].contains(name))
+                .collect()
+        });
+        if !features.contains(&feature) {
+            let hint = harn_vm::suggest::hint(feature, features.iter().copied());
+            let text =
+                format!("--filter: unknown feature '{feature}'{hint}; there are {}", features.join(", "));
+            crate::args::usage_error("check", &text);
+        }
+        rows.retain(|row| is_there(&row[feature]));
+    }
+    if as_json {
+        return print(&envelope(&json!({"models": rows})));
+    }
+    let cells = |row: &Value| {
+        let tools = match (row["native_tools"] == true, row["tools"] == true) {
+            (true, _) => "native",
+            (false, true) => "text",
+            _ => "-",
+        };
+        let words = [
+            ("thinking", "think"),
+            ("tool_search", "find"),
+            ("prompt_caching", "cache"),
+            ("structured_output", "json"),
+            ("vision_supported", "see"),
+            ("audio", "hear"),
+            ("pdf", "pdf"),
+        ];
+        let can: Vec<&str> =
+            words.iter().filter(|(key, _)| is_there(&row[key])).map(|(_, word)| *word).collect();
+        let name = format!("{}:{}", text(&row["provider"]), text(&row["model"]));
+        vec![name, tools.to_owned(), if can.is_empty() { "-".to_owned() } else { can.join(" ") }]
+    };
+    let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
+    print(&format!(
+        "{}\nfind: searches its tools. json: keeps to a schema. `--filter FEATURE` shows those\n\
+         with a feature, `--format json` all that is known of them.\n",
+        table::draw(&["MODEL", "TOOLS", "CAN"], &rows)
+    ))
+}
+
+/// Whether a capability is more than a no.
+fn is_there(value: &Value) -> bool {
+    let nothing = value.is_null() || *value == false || *value == "none";
+    !nothing && value.as_array().is_none_or(|list| !list.is_empty())
+}
+
 fn listing(all: &[Value]) -> String {
     let rows: Vec<Vec<String>> = all
         .iter()

@@ -152,6 +152,7 @@ impl Session {
         if input.is_empty() {
             return Reply::Text(String::new());
         }
+        self.warn(input);
         let value = match self.run(input).await {
             Ok(value) => value,
             Err(error) => return error_reply(&error, input),
@@ -178,6 +179,23 @@ impl Session {
             return Reply::Text(format!("{text}\n"));
         }
         Reply::Text(format!("{text}\n(the beginning; `:all _{}` shows the rest)\n", self.count))
+    }
+
+    /// Tells of a comment that was meant as a division. At a prompt nobody explains a number with another one.
+    fn warn(&self, input: &str) {
+        let text = if ends_in_expression(input) && !input.contains('\n') {
+            format!("return {input}")
+        } else {
+            input.to_owned()
+        };
+        let comments = harn_syntax::parse(&text).program.comments;
+        let names = self.session.names();
+        for found in
+            harn_check::hidden_divisions(&text, &comments, |name| names.iter().any(|known| known == name))
+        {
+            let help = found.help.unwrap_or_default().replace("`return ", "`");
+            self.vm.system().write_err(&format!("warning: {}\n  help: {help}\n", found.message));
+        }
     }
 
     /// Runs a text; Ctrl-C stops it.

@@ -52,13 +52,49 @@ pub fn of_a_shell(source: &str, span: Span) -> Option<String> {
     shell::line(line)
 }
 
+/// Methods of iterators that somebody may look for on a generator or stream.
+const OF_ITERATORS: [&str; 25] = [
+    "all",
+    "any",
+    "chain",
+    "chunks",
+    "count",
+    "enumerate",
+    "filter",
+    "find",
+    "first",
+    "flat_map",
+    "for_each",
+    "last",
+    "len",
+    "map",
+    "max",
+    "min",
+    "reduce",
+    "skip",
+    "skip_while",
+    "sum",
+    "take",
+    "take_while",
+    "to_list",
+    "to_set",
+    "zip",
+];
+
 /// Returns the way out of the call of a method that values of `type_name` do not have; `names` are those that they have,
 /// in order.
 pub fn method_help(name: &str, type_name: &str, names: &[&str]) -> Option<String> {
     let near = || {
         crate::suggest::nearest(name, names.iter().copied()).map(|near| format!("did you mean `{near}`? "))
     };
-    let meant = method_advice(name).map(|advice| format!("{advice}; ")).or_else(near).unwrap_or_default();
+    // What gives one value after another is no dict and no list: the advice about those would lead astray.
+    let lazy = matches!(type_name, "generator" | "stream");
+    let advice = if lazy && OF_ITERATORS.contains(&name) {
+        Some(format!("an iterator has it: `it.iter().{name}(...)`; "))
+    } else {
+        method_advice(name).filter(|_| !lazy).map(|advice| format!("{advice}; "))
+    };
+    let meant = advice.or_else(near).unwrap_or_default();
     // The few methods that functions have say nothing to somebody who took `log` for a module.
     if type_name == "builtin" && meant.is_empty() {
         return Some(

@@ -1,6 +1,7 @@
 //! What is told about the tests of a project: as text, as JSON, as JUnit XML.
 
-use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -109,6 +110,8 @@ pub(super) fn write(
 fn text(args: &TestArgs, outcomes: &[Outcome], total: Duration) -> String {
     let colour = Colour::of(Stream::Output);
     let mut out = String::new();
+    // What keeps a file from being compiled is the same for every test in it.
+    let mut told: BTreeMap<(&Path, String), &str> = BTreeMap::new();
     for outcome in outcomes {
         let failure = outcome.fate.message();
         let mark = if failure.is_none() { colour.good("PASS") } else { colour.error("FAIL") };
@@ -119,8 +122,15 @@ fn text(args: &TestArgs, outcomes: &[Outcome], total: Duration) -> String {
             String::new()
         };
         let _ = writeln!(out, "  {mark}  {}{time}", harn_syntax::printable(&name));
-        if let Some(text) = &failure {
-            indented(&mut out, text, 8);
+        match failure.clone().map(|text| told.entry((&*outcome.path, text))) {
+            Some(Entry::Occupied(first)) => {
+                indented(&mut out, &format!("the same error as in {}", first.get()), 8);
+            }
+            Some(Entry::Vacant(new)) => {
+                indented(&mut out, &new.key().1, 8);
+                new.insert(&outcome.name);
+            }
+            None => {}
         }
         if (failure.is_some() || args.verbose) && !outcome.output.is_empty() {
             out += "        output:\n";
