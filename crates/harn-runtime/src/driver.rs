@@ -178,6 +178,7 @@ async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Pl
     let servers = LoopServers::start(cx, given, &mut options).await?;
     let surface = surface_of(&prompt, system.as_deref(), &options);
     let mut config = loop_config(cx, &llm, &prompt, system.as_deref(), options, route.as_ref().ok())?;
+    let on_delta = live::listener("agent_loop", given)?;
     if let Some(wrong) = wrong_call {
         return Err(thrown(wrong));
     }
@@ -254,7 +255,7 @@ async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Pl
         shape_context: callback(["context_callback", "context_filter"]),
         review_turn: callback(["post_turn_callback", "post_turn_callback"]),
         recite: callback(["recitation", "recitation"]),
-        on_delta: live::listener("agent_loop", given)?,
+        on_delta,
         keeper,
         told: RefCell::default(),
         since: RefCell::default(),
