@@ -523,6 +523,8 @@ fn what_models_can_do_is_a_table() {
         "{}",
         ran.err
     );
-    let ran = crate::common::harn(&["check", "--format", "json", "x.harn"]);
-    assert_eq!(ran.code, 2, "{}", ran.err);
+    for wrong in [&["check", "--format", "json", "x.harn"][..], &["check", "--provider-matrix", "x.harn"]] {
+        let ran = crate::common::harn(wrong);
+        assert_eq!(ran.code, 2, "{}", ran.err);
+    }
 }

@@ -29,8 +29,7 @@ fn an_error_keeps_the_session_and_every_input_runs_once() {
 #[test]
 fn a_division_that_is_a_comment_is_told() {
     let ran = harn_with(&["repl"], "let n = 7\nn // 2\nlet half = n // 2\nn // the number\n");
-    let said =
-        "warning: `// 2` is a comment: what stands here is `n` alone\n  help: ints divide without rest by ";
+    let said = "warning: `// 2` is a comment: what stands here is `n` alone\n  help: ints divide without rest by `/`: ";
     let expected = format!("{said}`n / 2`\n{said}`let half = n / 2`\n");
     assert_eq!((ran.code, ran.out.as_str(), ran.err), (0, "7\n7\n", expected));
 }

@@ -631,7 +631,7 @@ pub(crate) struct CheckArgs {
     #[arg(long)]
     pub(crate) strict_types: bool,
     /// Show what the models can do in place of checking anything: tools, thinking, pictures and so on.
-    #[arg(long, conflicts_with_all = ["targets", "workspace", "fix"])]
+    #[arg(long)]
     pub(crate) provider_matrix: bool,
     /// With --provider-matrix: `text` or `json`.
     #[arg(long, value_name = "FORMAT", requires = "provider_matrix", value_parser = ["text", "json"])]

@@ -14,6 +14,12 @@ use crate::program::Program;
 /// Checks files; 1 if there was an error.
 pub(crate) fn check(args: &CheckArgs) -> u8 {
     if args.provider_matrix {
+        if !args.targets.is_empty() || args.workspace || args.fix {
+            args::usage_error(
+                "check",
+                "--provider-matrix checks nothing: it takes no files, no --workspace and no --fix",
+            );
+        }
         let json = args.json || args.format.as_deref() == Some("json");
         return super::models::matrix(args.filter.as_deref(), json);
     }

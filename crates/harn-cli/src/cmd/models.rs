@@ -88,8 +88,8 @@ pub(super) fn matrix(feature: Option<&str>, as_json: bool) -> u8 {
     };
     let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
     print(&format!(
-        "{}\nfind: searches its tools. json: keeps to a schema. `--filter FEATURE` shows those\n\
-         with a feature, `--format json` all that is known of them.\n",
+        "{}\nfind: searches its tools. json: keeps to a schema. `--filter FEATURE` shows\n\
+         those with a feature, `--format json` all that is known of them.\n",
         table::draw(&["MODEL", "TOOLS", "CAN"], &rows)
     ))
 }
