@@ -31,14 +31,12 @@ impl CallLog {
         }
     }
 
-    /// Writes a line with its time.
-    pub fn write(&mut self, now_ms: i64, kind: &str, fields: Value) {
+    /// Writes a line with its time, null when nobody has looked at the clock.
+    pub fn write(&mut self, now_ms: impl Into<Option<i64>>, kind: &str, fields: Value) {
         let mut line = Object::new();
         line.insert("type".into(), kind.into());
-        line.insert(
-            "timestamp".into(),
-            format!("{}.{:03}", now_ms.div_euclid(1000), now_ms.rem_euclid(1000)).into(),
-        );
+        let time = |ms: i64| format!("{}.{:03}", ms.div_euclid(1000), ms.rem_euclid(1000));
+        line.insert("timestamp".into(), now_ms.into().map(time).into());
         line.insert("span_id".into(), fields.get("span_id").cloned().unwrap_or(Value::Null));
         if let Value::Object(fields) = fields {
             line.extend(fields.into_iter().filter(|(key, _)| key != "span_id"));

@@ -457,6 +457,23 @@ mod tests {
     }
 
     #[test]
+    fn what_reasons_at_openai_takes_other_keys() {
+        for (provider, id, reasons) in [
+            ("openai", "gpt-4o", false),
+            ("openai", "gpt-5", true),
+            ("openai", "gpt-5.4-mini", true),
+            ("openai", "openai/gpt-5-mini", true),
+            ("azure_openai", "gpt-5", true),
+            ("azure_openai", "o3-prod", true),
+            ("azure_openai", "gpt-4o-prod", false),
+        ] {
+            let caps = lookup(provider, id);
+            assert_eq!(caps.requires_completion_tokens, reasons, "{provider} {id}");
+            assert_eq!(caps.reasoning_effort_supported && caps.thinks("effort"), reasons, "{provider} {id}");
+        }
+    }
+
+    #[test]
     fn prefill_ends_with_version_4_6() {
         for (id, prefill) in [
             ("claude-sonnet-4-5", true),

@@ -58,6 +58,16 @@ pub(crate) fn call_pricing(config: &Config, provider: &str, model: &str) -> Opti
     })
 }
 
+/// Estimates the tokens of a text, or of all texts in a value.
+pub fn estimate_tokens_of(value: &Value) -> i64 {
+    crate::estimate::estimate_json(value)
+}
+
+/// Returns the cost of tokens at a provider in USD, if it has a price.
+pub fn price(config: &Config, provider: &str, model: &str, input: i64, output: i64) -> Option<f64> {
+    call_pricing(config, provider, model).map(|pricing| cost(Some(pricing), input, output))
+}
+
 /// Returns the cost of tokens in USD.
 pub fn cost(pricing: Option<Pricing>, input: i64, output: i64) -> f64 {
     pricing

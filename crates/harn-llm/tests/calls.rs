@@ -380,7 +380,7 @@ async fn fixtures_and_the_call_log_hold_what_happened() {
     let log = std::rc::Rc::new(std::cell::RefCell::new(Vec::<Value>::new()));
     let (line_sink, log_sink) = (lines.clone(), log.clone());
     first.record_fixtures(move |line| line_sink.borrow_mut().push(line.to_string()));
-    first.log_calls(move |line| log_sink.borrow_mut().push(line.clone()));
+    first.log_calls(true, move |line| log_sink.borrow_mut().push(line.clone()));
     let made = call(&first, "hello", json!({"provider": "mock", "system": "s"})).await.unwrap();
     let kinds: Vec<String> = log.borrow().iter().map(|l| l["type"].as_str().unwrap().to_string()).collect();
     assert_eq!(

@@ -53,7 +53,7 @@ fn listening() -> (Rc<LlmRuntime>, Rc<TestEmbedder>, Rc<RefCell<String>>) {
     runtime.record_exchanges(sink());
     runtime.record_fixtures(sink());
     let log = sink();
-    runtime.log_calls(move |line| log(&line.to_string()));
+    runtime.log_calls(true, move |line| log(&line.to_string()));
     (runtime, embedder, said)
 }
 

@@ -13,6 +13,7 @@ use harn_vm::Vm;
 use crate::convert::from_json;
 use crate::llm_tables::{self, LlmConfigProblem};
 use crate::llm_unwritten::Unwritten;
+use crate::witness::Witness;
 
 /// Adds the configuration layers of the project that `dir` belongs to and those `above` them, and opens the call log.
 pub(crate) fn configure(runtime: &LlmRuntime, vm: &Rc<Vm>, dir: &Path, above: Vec<Layer>) {
@@ -37,8 +38,10 @@ pub(crate) fn configure(runtime: &LlmRuntime, vm: &Rc<Vm>, dir: &Path, above: Ve
     if !layers.is_empty() {
         runtime.set_config_layers(layers);
     }
-    if let Some(folder) = system.env("HARN_LLM_TRANSCRIPT_DIR").filter(|d| !d.is_empty()) {
-        open_log(runtime, vm, Path::new(&folder));
+    let file = system.env("HARN_LLM_TRANSCRIPT_DIR").filter(|d| !d.is_empty());
+    let file = file.and_then(|folder| log_file(vm, Path::new(&folder)));
+    if file.is_some() || vm.extension::<Witness>().is_there() {
+        keep_log(runtime, vm, file);
     }
 }
 
@@ -116,22 +119,30 @@ fn read(system: &dyn System, path: &Path) -> Result<String, String> {
 /// The topic of the event log that the lines of the call log go to.
 const CALL_LOG_TOPIC: &str = "agent.transcript.llm";
 
-fn open_log(runtime: &LlmRuntime, vm: &Rc<Vm>, folder: &Path) {
+/// The file that the call log is written to, or nothing where it cannot be: the run fails when it ends.
+fn log_file(vm: &Rc<Vm>, folder: &Path) -> Option<PathBuf> {
     let system = vm.system();
     let path = system.work_dir().join(folder).join("llm_transcript.jsonl");
     let opened = system.make_dirs(path.parent().unwrap_or(folder)).and_then(|()| system.append(&path, b""));
-    let name = path.display().to_string();
-    if let Err(e) = opened {
-        Unwritten::note(vm, format!("cannot write {name}: {e}"));
-        return;
+    match opened {
+        Ok(()) => Some(path),
+        Err(e) => {
+            Unwritten::note(vm, format!("cannot write {}: {e}", path.display()));
+            None
+        }
     }
+}
+
+fn keep_log(runtime: &LlmRuntime, vm: &Rc<Vm>, file: Option<PathBuf>) {
     let program = Rc::downgrade(vm);
-    runtime.log_calls(move |line| {
+    runtime.log_calls(file.is_some(), move |line| {
         let Some(vm) = program.upgrade() else { return };
+        vm.extension::<Witness>().logged(line);
+        let Some(path) = &file else { return };
         // One write for the whole line: other processes may write to the same file. A log that cannot be written
         // must not fail the call it describes; the run fails when it ends.
-        if let Err(e) = vm.system().append(&path, format!("{line}\n").as_bytes()) {
-            Unwritten::note(&vm, format!("cannot write {name}: {e}"));
+        if let Err(e) = vm.system().append(path, format!("{line}\n").as_bytes()) {
+            Unwritten::note(&vm, format!("cannot write {}: {e}", path.display()));
         }
         let kind = line["type"].as_str().unwrap_or_default();
         let log = EventLog::of(&vm);

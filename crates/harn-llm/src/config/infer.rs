@@ -26,7 +26,7 @@ impl Config {
     }
 
     /// Infers the provider of a model id; `None` when nothing fits and the default provider is meant.
-    pub(crate) fn infer_provider(&self, id: &str) -> Option<String> {
+    pub fn infer_provider(&self, id: &str) -> Option<String> {
         if let Some((provider, _)) = self.split_prefix(id) {
             return Some(provider.to_owned());
         }

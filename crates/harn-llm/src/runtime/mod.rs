@@ -101,6 +101,8 @@ pub struct LlmRuntime {
     fixtures: RefCell<Option<FixtureSink>>,
     kept: RefCell<Option<Rc<KeptReplies>>>,
     log: RefCell<Option<crate::call_log::CallLog>>,
+    /// Lines of the log that have no time by themselves get one.
+    log_is_timed: Cell<bool>,
     watcher: RefCell<Option<Watcher>>,
     rehearsing: Cell<bool>,
     attempts: RefCell<Option<Attempts>>,
@@ -126,6 +128,7 @@ impl LlmRuntime {
             fixtures: RefCell::default(),
             kept: RefCell::default(),
             log: RefCell::default(),
+            log_is_timed: Cell::default(),
             watcher: RefCell::default(),
             rehearsing: Cell::new(false),
             attempts: RefCell::default(),
@@ -282,8 +285,10 @@ impl LlmRuntime {
         self.carrier.borrow().clone()
     }
 
-    /// Hands every line of the call log (`llm_transcript.jsonl`) to `sink`.
-    pub fn log_calls(&self, sink: impl FnMut(&Value) + 'static) {
+    /// Hands every line of the call log (`llm_transcript.jsonl`) to `sink`. Not `timed`, no clock is looked at for a line
+    /// that has no time anyway: its `timestamp` is null.
+    pub fn log_calls(&self, timed: bool, sink: impl FnMut(&Value) + 'static) {
+        self.log_is_timed.set(timed);
         *self.log.borrow_mut() = Some(crate::call_log::CallLog::new(sink));
     }
 
@@ -295,7 +300,8 @@ impl LlmRuntime {
     /// Writes a line of the call log that the program around contributes: its `type` and further fields.
     pub fn log_line(&self, kind: &str, fields: Value) {
         if let Some(log) = &mut *self.log.borrow_mut() {
-            log.write(self.embedder.now_ms(), kind, fields);
+            let now_ms = self.log_is_timed.get().then(|| self.embedder.now_ms());
+            log.write(now_ms, kind, fields);
         }
     }
 

@@ -57,7 +57,7 @@ pub struct WireRequest {
 /// # Errors
 /// The request holds something that the format cannot carry.
 pub fn encode(request: &Request) -> Result<WireRequest, CallError> {
-    match request.route.style {
+    let mut written = match request.route.style {
         WireStyle::Anthropic => anthropic::encode(request),
         WireStyle::OpenAiChat => openai_chat::encode(request),
         WireStyle::OpenAiResponses => openai_responses::encode(request),
@@ -67,7 +67,11 @@ pub fn encode(request: &Request) -> Result<WireRequest, CallError> {
         WireStyle::Bedrock => bedrock::encode(request),
         WireStyle::Completion => Ok(completion::encode(request)),
         WireStyle::OllamaCompletion => Ok(completion::encode_ollama(request)),
+    }?;
+    if !request.beta_features.is_empty() && request.route.style != WireStyle::Anthropic {
+        written.warnings.push(ignored("anthropic_beta_features", request));
     }
+    Ok(written)
 }
 
 /// The system text of a format without a system role, and the system messages of the list behind it unless they are part
@@ -102,11 +106,16 @@ fn sent_overrides(overrides: &Object) -> std::collections::BTreeMap<String, Valu
 
 /// Returns a warning for each of these sampling options that a call sets: the format has no place for them.
 fn refused(request: &Request, params: &'static [&str]) -> impl Iterator<Item = Warning> {
+    params.iter().filter(|param| request.sampling.is_set(param)).map(move |param| ignored(param, request))
+}
+
+/// The warning about an option that the format of a request has no place for.
+fn ignored(option: &str, request: &Request) -> Warning {
     let provider = &request.route.provider;
-    params.iter().filter(|param| request.sampling.is_set(param)).map(move |param| Warning {
-        text: format!("\"{param}\" is not supported by provider \"{provider}\", ignoring"),
+    Warning {
+        text: format!("\"{option}\" is not supported by provider \"{provider}\", ignoring"),
         once: false,
-    })
+    }
 }
 
 /// Reads the usage object of any OpenAI-style or Anthropic reply.

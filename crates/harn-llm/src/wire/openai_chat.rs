@@ -449,6 +449,21 @@ mod tests {
         assert_eq!((&b["reasoning_effort"], &b["max_completion_tokens"]), (&json!("low"), &json!(5)));
         assert_eq!(b["messages"][0]["role"], "developer");
         assert!(b.get("max_tokens").is_none());
+        let b = body("openai", "gpt-5", json!({"reasoning_effort": "low", "max_tokens": 5}));
+        assert_eq!((&b["reasoning_effort"], &b["max_completion_tokens"]), (&json!("low"), &json!(5)));
+    }
+
+    #[test]
+    fn features_of_another_provider_are_told() {
+        let options = json!({"anthropic_beta_features": ["b"]});
+        for (provider, model) in [("openai", "gpt-4o"), ("gemini", "gemini-2.5-pro"), ("ollama", "qwen3:8b")]
+        {
+            let wire = crate::wire::encode(&sample::request(provider, model, options.clone())).unwrap();
+            let texts: Vec<&str> = wire.warnings.iter().map(|w| w.text.as_str()).collect();
+            let told =
+                format!("\"anthropic_beta_features\" is not supported by provider \"{provider}\", ignoring");
+            assert_eq!(texts, [told.as_str()]);
+        }
     }
 
     #[test]

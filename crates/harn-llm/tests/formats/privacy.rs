@@ -70,7 +70,7 @@ async fn check(format: &dyn Format, case: &Case, what: &str) {
         let (runtime, _) = runtime(ENV);
         let log = Rc::new(RefCell::new(Vec::<Value>::new()));
         let sink = log.clone();
-        runtime.log_calls(move |line| sink.borrow_mut().push(line.clone()));
+        runtime.log_calls(true, move |line| sink.borrow_mut().push(line.clone()));
         let result = runtime.llm_call(&call).await.unwrap_or_else(|e| panic!("{what}: {e:?}"));
         hidden_in(&shown(&result), &what);
         // Text without tags of thoughts shows nothing private anywhere, in blocks and messages neither.
