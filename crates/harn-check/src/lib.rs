@@ -19,6 +19,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 #![forbid(unsafe_code)]
 
+mod call_sites;
 mod checks;
 mod codes;
 mod examples;
@@ -39,6 +40,7 @@ mod types;
 mod walk;
 mod world;
 
+pub use call_sites::{CallSite, SiteArgument, call_sites};
 pub use checks::hidden_division::hidden_divisions;
 pub use codes::{CODES, CodeDoc, is_certain, is_error, is_slip};
 pub use examples::{EXAMPLES, Example, example};

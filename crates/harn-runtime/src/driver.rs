@@ -40,6 +40,7 @@ use crate::session::{Note, Scope, Session, Sessions, Talk};
 use crate::session_store;
 use crate::template_state::{LlmBinding, OpenContext};
 use crate::tool_options::{doubts, surface_of};
+use crate::witness::Witness;
 use setup::{check_surface, command_policies, context_window, handlers};
 
 pub(crate) use setup::loop_config;
@@ -659,6 +660,7 @@ impl Driver {
         }
         for mut event in agent.take_events() {
             self.time(&mut event);
+            self.cx.state::<Witness>().happened(&event);
             self.trace_event(&event);
             self.tell_hooks(&event).await?;
             if let AgentEvent::Warning { text } = &event {

@@ -15,6 +15,7 @@ use harn_value::{Data as Json, json};
 use harn_vm::{Cx, Result, Source, Vm};
 
 use crate::convert::{OrThrow, entry, from_json, to_json};
+use crate::witness::Witness;
 
 /// The hooks in force, in the order in which they came.
 #[derive(Default)]
@@ -87,6 +88,7 @@ impl Hooks {
             if !hook.pattern.matches(&payload) {
                 continue;
             }
+            cx.state::<Witness>().hooked("PreToolUse", &payload);
             match &hook.action {
                 Action::Deny(reason) => verdict.deny = Some(reason.clone()),
                 Action::Limit(_) => {}
@@ -126,6 +128,7 @@ impl Hooks {
             if !hook.pattern.matches(&payload) {
                 continue;
             }
+            cx.state::<Witness>().hooked("PostToolUse", &payload);
             match &hook.action {
                 Action::Deny(_) => {}
                 Action::Limit(most) => text = microcompact(&text, *most),
@@ -148,6 +151,7 @@ impl Hooks {
         payload["event"] = event.into();
         for hook in self.of(event, &payload) {
             if let Action::Ask(closure) = &hook.action {
+                cx.state::<Witness>().hooked(event, &payload);
                 cx.call(closure, [from_json(&payload)]).await?;
             }
         }

@@ -20,11 +20,11 @@
 //! | --- | --- |
 //! | `builtins/` | the builtins of models, prompts, agents, workers and roles, a file per group |
 //! | `convert.rs`, `kept.rs` | the border between values of scripts and JSON; closures that have to cross it |
-//! | `assets.rs`, `listing.rs` | the embedded modules and prompts; lists of providers and models |
+//! | `assets.rs`, `listing.rs`, `estimate.rs` | the embedded modules and prompts; lists of providers and models; what a call may cost |
 //! | `llm_embedder.rs` | what model calls see of the program: environment, clock, warnings, prompts |
 //! | `llm_layers.rs`, `llm_tables.rs`, `llm_replay.rs`, `llm_unwritten.rs` | what a project configures for model calls; recording and replay, and what of it failed |
 //! | `driver.rs`, `driver/` | runs the steps of an agent loop: `driver/setup.rs` reads its options, `driver/tools.rs` runs its tools |
-//! | `session.rs`, `compact.rs`, `reminders.rs`, `live.rs`, `trace.rs` | what belongs to a loop: its session, summaries of older messages, reminders, text while it arrives, `agent_trace` |
+//! | `session.rs`, `compact.rs`, `reminders.rs`, `live.rs`, `trace.rs`, `witness.rs` | what belongs to a loop: its session, summaries of older messages, reminders, text while it arrives, `agent_trace`, what somebody outside hears |
 //! | `session_store.rs`, `stored.rs`, `event_store.rs` | sessions and events that outlive the process, in `harn-store` |
 //! | `policy.rs`, `command_policy.rs`, `hooks.rs`, `hitl.rs` | what a loop may do, and who is asked: limits, rules for commands, hooks, people |
 //! | `waitpoint.rs` | named places where tasks wait until somebody says that they may go on |
@@ -50,6 +50,7 @@ mod compact;
 mod convert;
 mod daemon;
 mod driver;
+mod estimate;
 mod event_store;
 mod exported;
 mod hitl;
@@ -85,6 +86,7 @@ mod template_state;
 mod tool_options;
 mod trace;
 mod waitpoint;
+mod witness;
 mod worker;
 mod workflow;
 
@@ -96,13 +98,15 @@ use harn_vm::{Builtin, MethodTable, VmBuilder};
 
 pub use anew::{Generation, begin_generation, handed_over};
 pub use assets::{EmbeddedPrompts, prompt_asset, std_module, std_module_names};
+pub use estimate::{CallEstimate, estimate_call};
 pub use event_store::{configure_event_log, refuse_event_log};
 pub use harn_stdlib::{Answer, HostBridge, attach_host};
 pub use hooks::install_manifest_hooks;
 pub use host::{HostInbox, host_inbox};
 pub use host_module::HostModule;
 pub use listing::{
-    check_provider, describe_model, list_models, list_providers, max_tools, provider_catalog, provider_matrix,
+    check_provider, describe_model, list_models, list_providers, max_tools, provider_catalog,
+    provider_matrix, tells_provider,
 };
 pub use llm_embedder::{llm_runtime, llm_runtime_at};
 pub use llm_replay::ModelTraffic;
@@ -116,6 +120,7 @@ pub use run_records::{RunRecord, diff as diff_run_records};
 pub use session_store::{configure_sessions, keep_sessions_of};
 pub use skill_files::install_skills;
 pub use store_place::store_place;
+pub use witness::observe_run;
 
 /// Returns the options of a model call, and what they must be where the table says it.
 pub fn call_options() -> Vec<(&'static str, Option<String>)> {
@@ -157,6 +162,13 @@ pub fn attempts_summary(vm: &Rc<harn_vm::Vm>) -> Option<String> {
 /// Returns what the model calls of a program add up to, as far as they were kept with [`keep_attempts`].
 pub fn attempts_total(vm: &Rc<harn_vm::Vm>) -> harn_llm::runtime::AttemptsTotal {
     llm_runtime(vm).attempts_total()
+}
+
+/// Returns how many calls of tools the loops of a program have executed, and how many milliseconds these took.
+pub fn tools_total(vm: &Rc<harn_vm::Vm>) -> (i64, i64) {
+    let summary = vm.extension::<llm_embedder::LlmState>().trace.borrow().summary();
+    let field = |key: &str| summary[key].as_i64().unwrap_or(0);
+    (field("tool_executions"), field("total_tool_duration_ms"))
 }
 
 /// Returns all tables of builtins besides those of the language itself, in the order of the reference.

@@ -81,6 +81,12 @@ pub fn describe_model(runtime: &LlmRuntime, selector: &str) -> Json {
     })
 }
 
+/// Whether the name of a model says who serves it: it is listed, is an alias, or is written like the models of a provider.
+pub fn tells_provider(runtime: &LlmRuntime, model: &Json) -> bool {
+    let listed = !model["catalog"].is_null() || !model["resolved_alias"].is_null();
+    listed || model["id"].as_str().is_some_and(|id| runtime.config().infer_provider(id).is_some())
+}
+
 /// Returns the catalogue (`llm_provider_catalog`); on demand only what can be used now, because no key is needed or it is
 /// set.
 pub fn provider_catalog(runtime: &LlmRuntime, available_only: bool) -> Json {

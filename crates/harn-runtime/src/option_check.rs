@@ -528,7 +528,7 @@ pub(crate) fn refuse_of_run(cx: &Cx, builtin: &str, given: &Value) -> Result<()>
 }
 
 /// The value as the call reads it; nothing for one that has a closure inside.
-fn json(name: &str, literal: &Literal) -> Option<Json> {
+pub(crate) fn json(name: &str, literal: &Literal) -> Option<Json> {
     if *literal == Literal::Closure {
         return Some(Json::opaque("closure", "<fn>"));
     }

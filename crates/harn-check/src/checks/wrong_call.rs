@@ -187,10 +187,7 @@ fn option_set(
             _ => None,
         })
         .collect();
-    let given: Vec<GivenOption> = entries
-        .iter()
-        .map(|(key, value)| GivenOption { name: key.name.to_string(), value: literal(value) })
-        .collect();
+    let given = given_options(items);
     let complete = entries.len() == items.len() && given.iter().all(|option| option.value.is_some());
     let found = pass.world.signatures.wrong_options(name, parameter, set, &given, complete);
     let diagnostic = |problem: OptionProblem| {
@@ -203,6 +200,17 @@ fn option_set(
         }
     };
     found.into_iter().map(diagnostic).collect()
+}
+
+/// The entries that a dict has by name.
+pub(crate) fn given_options(items: &[DictItem]) -> Vec<GivenOption> {
+    let option = |item: &DictItem| match item {
+        DictItem::Entry { key, value } => {
+            Some(GivenOption { name: key.name.to_string(), value: literal(value) })
+        }
+        _ => None,
+    };
+    items.iter().filter_map(option).collect()
 }
 
 /// The value that an expression says, if it says one.
