@@ -13,6 +13,8 @@ use crate::out::Out;
 #[derive(Clone, Default)]
 pub(crate) struct Events {
     count: Rc<Cell<u64>>,
+    /// What the program has printed of a line that is not over.
+    line: Rc<RefCell<String>>,
     /// Leave out what the program prints.
     quiet: bool,
 }
@@ -20,7 +22,31 @@ pub(crate) struct Events {
 impl Events {
     /// Starts counting at 1.
     pub(crate) fn new(quiet: bool) -> Events {
-        Events { count: Rc::default(), quiet }
+        Events { quiet, ..Events::default() }
+    }
+
+    /// Writes what happened inside of the run: a call of a model or tool, a hook.
+    pub(crate) fn happened(&self, event_type: &str, mut fields: Value) {
+        let now_ms = || Real::new().now_ms();
+        match event_type {
+            "tool_call" => {
+                let at = jiff::Timestamp::from_millisecond(now_ms()).map(|at| at.to_string());
+                fields["started_at"] = at.ok().into();
+            }
+            "transcript" if fields["payload"]["timestamp"].is_null() => {
+                let ms = now_ms();
+                fields["payload"]["timestamp"] = format!("{}.{:03}", ms / 1000, ms % 1000).into();
+            }
+            _ => {}
+        }
+        // When standard output is closed the next `write_out` ends the program.
+        let _ = self.flush().and_then(|()| self.send(event_type, fields));
+    }
+
+    /// Writes what the program has printed of a line that is not over.
+    fn flush(&self) -> io::Result<()> {
+        let text = std::mem::take(&mut *self.line.borrow_mut());
+        if text.is_empty() { Ok(()) } else { self.send("stdout", json!({"payload": text})) }
     }
 
     /// Writes an event that is no failure.
@@ -62,13 +88,12 @@ const LONGEST: usize = 8192;
 pub(crate) struct EventSystem {
     inner: Real,
     events: Events,
-    line: RefCell<String>,
 }
 
 impl EventSystem {
     /// A system whose output goes to these events.
     pub(crate) fn new(events: Events) -> EventSystem {
-        EventSystem { inner: Real::new(), events, line: RefCell::default() }
+        EventSystem { inner: Real::new(), events }
     }
 }
 
@@ -81,7 +106,7 @@ impl Layer for EventSystem {
         if self.events.quiet {
             return Ok(());
         }
-        let mut line = self.line.borrow_mut();
+        let mut line = self.events.line.borrow_mut();
         line.push_str(text);
         let whole = text.ends_with('\n') || line.len() > LONGEST;
         drop(line);
@@ -89,8 +114,7 @@ impl Layer for EventSystem {
     }
 
     fn flush(&self) -> io::Result<()> {
-        let text = std::mem::take(&mut *self.line.borrow_mut());
-        if text.is_empty() { Ok(()) } else { self.events.send("stdout", json!({"payload": text})) }
+        self.events.flush()
     }
 
     fn write_err(&self, text: &str) {

@@ -5,6 +5,9 @@
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
+#[macro_use]
+mod tell;
+
 mod acp;
 mod alloc;
 mod args;
@@ -23,6 +26,7 @@ mod keywords;
 mod limits;
 mod mcp;
 mod out;
+mod profile;
 mod program;
 mod repl;
 mod report;

@@ -14,6 +14,7 @@ use harn_value::{Dict, Value};
 use harn_vm::{Error, ErrorKind, Interrupt, LoadError, Source, Vm, block_on, block_on_with};
 
 use crate::at_once::AtOnce;
+use crate::profile::{Profile, Stage};
 use crate::report::Problem;
 use crate::signal;
 
@@ -31,6 +32,9 @@ pub(crate) struct Program {
     /// Where [`INLINE_HEAD`] was put in.
     head: Option<u32>,
 }
+
+/// Who hears of what happens in a run, by the type of an event and its fields.
+pub(crate) type Witness = Box<dyn Fn(&str, harn_value::Data)>;
 
 /// What a program is given.
 #[derive(Default)]
@@ -51,10 +55,14 @@ pub(crate) struct RunOptions {
     pub(crate) sandbox: Option<Level>,
     /// Ends with a summary of the model calls on standard error.
     pub(crate) trace: bool,
+    /// Measures where the time goes.
+    pub(crate) profile: Option<Profile>,
     /// Keeps or follows a journal; it is the system of the run as well.
     pub(crate) journal: Option<Journal>,
     /// Sees every statement before it runs.
     pub(crate) observer: Option<Rc<dyn harn_vm::Observer>>,
+    /// Hears of model calls, calls of tools and hooks.
+    pub(crate) witness: Option<Witness>,
     /// Which time the program begins, if it may begin anew; then [`End::Anew`] is to be looked for.
     pub(crate) generation: Option<Generation>,
     /// Makes the run a rehearsal without models: this sees every call.
@@ -163,6 +171,14 @@ pub(crate) fn read_text(path: &Path) -> Result<String, String> {
     })
 }
 
+/// The same, in words that go behind `error: `.
+///
+/// # Errors
+/// `cannot read <path>: <reason>`
+pub(crate) fn source_text(path: &Path) -> Result<String, String> {
+    read_text(path).map_err(|text| text.replacen("Error reading", "cannot read", 1))
+}
+
 impl Program {
     /// Reads a file, or standard input for `-`.
     ///
@@ -259,6 +275,18 @@ impl Program {
     /// Its name in messages.
     pub(crate) fn name(&self) -> &str {
         &self.source.name
+    }
+
+    /// The calls of builtins that are `wanted`, each with the line and column where the user wrote it.
+    ///
+    /// # Errors
+    /// The syntax errors.
+    pub(crate) fn calls(
+        &self,
+        wanted: impl Fn(&str) -> bool,
+    ) -> Result<Vec<((usize, usize), harn_check::CallSite)>, Vec<Problem>> {
+        let sites = harn_check::call_sites(&*self.parse()?, wanted).into_iter();
+        Ok(sites.map(|site| (self.file.line_column(self.original(site.span).start), site)).collect())
     }
 
     /// Its text.
@@ -390,15 +418,16 @@ impl Program {
         &self,
         vm: &Vm,
         entry: Option<&str>,
+        profile: Option<&Profile>,
     ) -> Result<(harn_vm::Program, Vec<Problem>, Vec<Problem>), Vec<Problem>> {
-        let tree = self.parse()?;
-        let mut found = self.findings_on(vm, &tree, &**vm.system());
+        let tree = Profile::time(profile, Stage::Parse, || self.parse())?;
+        let mut found = Profile::time(profile, Stage::Check, || self.findings_on(vm, &tree, &**vm.system()));
         if found.iter().any(is_error) {
             return Err(found);
         }
         // The call itself tells of options without effect.
         found.retain(|problem| !harn_check::is_slip(problem.diagnostic.code));
-        match self.compile(vm, tree.clone()) {
+        match Profile::time(profile, Stage::Compile, || self.compile(vm, tree.clone())) {
             Ok(program) => {
                 let own = |problem: &Problem| {
                     problem.file.as_ref().is_some_and(|file| file.name() == self.source.name)
@@ -587,7 +616,7 @@ impl Program {
     /// # Errors
     /// It cannot be run.
     pub(crate) fn beside(&self, vm: &Rc<Vm>) -> Result<(Living, Vec<Problem>), End> {
-        let (loaded, warnings, soon) = self.load(vm, None).map_err(End::Refused)?;
+        let (loaded, warnings, soon) = self.load(vm, None, None).map_err(End::Refused)?;
         Ok((living(vm, loaded, &self.source.text), warnings.into_iter().chain(soon).collect()))
     }
 }
@@ -621,6 +650,9 @@ pub(crate) fn prepare(
     }
     let vm = builder.build();
     ready(vm.interrupt().clone());
+    if let Some(witness) = options.witness.take() {
+        harn_runtime::observe_run(&vm, witness);
+    }
     if let Some(journal) = &options.journal {
         journal.hold(reins(vm.interrupt()));
     }
@@ -636,7 +668,9 @@ pub(crate) fn prepare(
             Some(_) => harn_runtime::refuse_event_log(&Real::new()),
         })
         .map_err(refused)?;
-    let (loaded, warnings, soon) = program.load(&vm, options.entry.as_deref()).map_err(End::Refused)?;
+    let profile = options.profile.as_ref();
+    let (loaded, warnings, soon) =
+        program.load(&vm, options.entry.as_deref(), profile).map_err(End::Refused)?;
     if let Some(watch) = options.watch.take() {
         harn_runtime::rehearse_calls(&vm, &program.source.dir, watch);
     }
@@ -667,11 +701,13 @@ pub(crate) fn run(
         Err(end) => return end,
     };
     let vm = prepared.vm.clone();
-    if options.trace {
+    if options.trace || options.profile.is_some() {
         harn_runtime::keep_attempts(&vm);
     }
     prepared.warnings.iter().for_each(&warn);
     let running = prepared.run(options.entry.as_deref(), task(&options));
+    let clock = Real::new();
+    let begun = clock.monotonic();
     let ran = match &options.journal {
         None => block_on(running),
         Some(journal) => {
@@ -694,7 +730,15 @@ pub(crate) fn run(
     if let Some(summary) = options.trace.then(|| harn_runtime::attempts_summary(&vm)).flatten() {
         vm.system().write_err(&summary);
     }
-    let end = unless_unwritten(&vm, program.end(&vm, &outcome));
+    let mut end = unless_unwritten(&vm, program.end(&vm, &outcome));
+    if let Some(profile) = &options.profile {
+        profile.add(Stage::Run, clock.monotonic().saturating_sub(begun));
+        if let Err(text) = profile.tell(program.name(), &vm)
+            && let End::Result { .. } | End::Anew(_) = end
+        {
+            end = End::Failed(Box::new(Problem::general(text)));
+        }
+    }
     let failure = match &end {
         End::Failed(problem) => Some(&**problem),
         _ => None,

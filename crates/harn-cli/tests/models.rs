@@ -41,6 +41,18 @@ fn providers_fit_the_terminal_and_show_no_key() {
 }
 
 #[test]
+fn a_model_that_nobody_knows_is_told() {
+    let home = folder(&[]);
+    let of = |name: &str| harn_with_env(home.path(), &["models", name], &[]);
+    let ran = of("fronteir");
+    assert_eq!(ran.code, 0, "{}", ran.shown());
+    let told = "note: nothing is known of `fronteir` (did you mean `frontier`?): a call with this name goes to the \
+                default provider, `anthropic`\n";
+    assert_eq!(ran.err, told);
+    assert_eq!(of("gpt-4o").err, "");
+}
+
+#[test]
 fn providers_as_json() {
     let home = folder(&[]);
     let ran = harn_with_env(home.path(), &["providers", "--json"], &[("OPENAI_API_KEY", "sk-very-secret")]);

@@ -97,3 +97,26 @@ fn input_that_is_no_text_is_an_error() {
     assert!(ran.out.starts_with("Result.Err(read_stdin: cannot read standard input"), "{}", ran.shown());
     assert_eq!(harn_with(&["run", "-e", "print(read_stdin())"], "ä\n").out, "ä\n");
 }
+
+/// A standard error that nobody reads changes nothing: neither the exit code nor what is done.
+#[test]
+fn nobody_has_to_read_standard_error() {
+    let folder = crate::common::folder(&[("a.harn", "eprintln(1)\nprintln(2)\n")]);
+    for (args, code) in [
+        (&["lint"][..], 2),
+        (&["check", "--filter", "tools", "a.harn"], 2),
+        (&["run", "nosuch.harn"], 1),
+        (&["run", "--durable", "a.harn"], 0),
+        (&["runs", "show", "nosuch"], 1),
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut harn = crate::common::command(args);
+        harn.current_dir(folder.path()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(writer);
+        let output = harn.output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{args:?}");
+        if code == 0 {
+            assert_eq!(String::from_utf8_lossy(&output.stdout), "2\n");
+        }
+    }
+}

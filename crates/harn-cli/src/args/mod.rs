@@ -198,6 +198,15 @@ pub(crate) struct RunArgs {
     /// After the run, list the model calls with their tokens, times and cost on standard error.
     #[arg(long, env = "HARN_TRACE", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) trace: bool,
+    /// After the run, show on standard error where the time went.
+    #[arg(long, env = "HARN_PROFILE", value_parser = clap::builder::FalseyValueParser::new())]
+    pub(crate) profile: bool,
+    /// Write that to a file as JSON.
+    #[arg(long, value_name = "FILE", env = "HARN_PROFILE_JSON")]
+    pub(crate) profile_json: Option<PathBuf>,
+    /// Run nothing; show what the model calls that stand in the program may cost.
+    #[arg(long, conflicts_with_all = ["json", "durable"])]
+    pub(crate) explain_cost: bool,
     /// Write output, result and errors to standard output as JSON, one event per line.
     #[arg(long)]
     pub(crate) json: bool,
@@ -304,7 +313,7 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "N", conflicts_with = "check")]
     pub(crate) until: Option<u64>,
     /// Compare the journal with the sources of today; the first difference is shown, and nothing else.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     pub(crate) check: bool,
     /// Step from effect to effect, forwards and back, and look at variables, calls and source; commands are read from standard input.
     #[arg(long, conflicts_with_all = ["check", "until", "json"])]
@@ -473,6 +482,7 @@ impl TrafficArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
     /// Show what is known about this one.
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) name: Option<String>,
     /// Write to standard output as JSON.
     #[arg(long)]
@@ -483,6 +493,7 @@ pub(crate) struct ListArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ModelInfoArgs {
     /// An alias or a model id.
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) model: String,
     /// Ask the provider; the exit code is 1 unless it serves the model.
     #[arg(long)]

@@ -39,8 +39,8 @@ pub(crate) fn bench(args: &BenchArgs) -> u8 {
         return failed("`harn bench` requires at least one iteration");
     }
     let packages = super::packages::ready(args.file.parent().into_iter());
-    let program = match packages.and_then(|()| Program::read(&args.file)) {
-        Ok(program) => program,
+    let program = match packages.and_then(|()| program::source_text(&args.file)) {
+        Ok(text) => Program::of(&args.file, text),
         Err(text) => return failed(&text),
     };
     let mut runs = Vec::new();

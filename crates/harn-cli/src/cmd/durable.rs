@@ -245,9 +245,11 @@ impl Owned {
                 return self.stopped(stop, sink);
             }
             let system: Rc<dyn System> = Rc::new(journal.clone());
+            let live = journal.clone();
             let options = program::RunOptions {
                 journal: Some(journal.clone()),
                 generation: Some(generation.clone()),
+                witness: sink.witness(move || live.is_live()),
                 ..options(args.clone())
             };
             let warn = |problem: &crate::report::Problem| {
@@ -616,11 +618,6 @@ impl Layer for Unheard {
     }
 }
 
-/// The sources of today.
-fn text_of(path: &Path) -> Failed<String> {
-    program::read_text(path).map_err(|text| text.replacen("Error reading", "cannot read", 1))
-}
-
 /// Shows a run again; gives the exit code.
 pub(crate) fn replay(args: &ReplayArgs) -> u8 {
     let known = known_store(&args.id).and_then(|store| known(&*store, &args.id));
@@ -629,7 +626,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> u8 {
         Err(text) => return failed(&text),
     };
     let text = match (args.check, &known.args.file) {
-        (true, Some(path)) => match text_of(path) {
+        (true, Some(path)) => match program::source_text(path) {
             Ok(text) => text,
             Err(text) => return failed(&text),
         },
@@ -652,6 +649,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> u8 {
     let options = program::RunOptions {
         journal: Some(journal.clone()),
         generation: Some(generation(&known.info, &journal)),
+        witness: sink.witness(|| true).filter(|_| !args.check),
         ..options(known.args)
     };
     let warn = |problem: &crate::report::Problem| {
@@ -698,7 +696,7 @@ fn forked(args: ForkArgs) -> Failed<u8> {
     known.entries.retain(|entry| entry.seq < args.at);
     known.info["forked_at"] = args.at.into();
     let text = match (&known.args.file, args.changed) {
-        (Some(path), true) => text_of(path)?,
+        (Some(path), true) => program::source_text(path)?,
         _ => known.text,
     };
     let wrong = |error: StoreError| explained(&id, &error);

@@ -8,6 +8,7 @@ pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod durable;
 pub(crate) mod explain;
+pub(crate) mod explain_cost;
 pub(crate) mod fmt;
 pub(crate) mod lint;
 pub(crate) mod lsp;

@@ -14,10 +14,24 @@ pub(crate) fn models(args: &ListArgs) -> u8 {
     let runtime = harn_runtime::llm_runtime(&vm);
     if let Some(name) = &args.name {
         let model = harn_runtime::describe_model(&runtime, name);
+        if !harn_runtime::tells_provider(&runtime, &model) {
+            eprintln!("{}", unlisted(name, &model, &harn_runtime::list_models(&runtime)));
+        }
         return print(&if args.json { envelope(&model) } else { details(&model) });
     }
     let all = harn_runtime::list_models(&runtime);
     print(&if args.json { envelope(&json!({"models": all})) } else { listing(&all) })
+}
+
+/// What is said of a name that no list has: what is shown then is what its letters suggest.
+fn unlisted(name: &str, model: &Value, listed: &[Value]) -> String {
+    let aliases = listed.iter().flat_map(|model| texts(&model["aliases"]));
+    let names: Vec<String> = listed.iter().map(|model| text(&model["id"])).chain(aliases).collect();
+    let hint = harn_vm::suggest::hint(name, names.iter().map(String::as_str));
+    let provider = text(&model["provider"]);
+    format!(
+        "note: nothing is known of `{name}`{hint}: a call with this name goes to the default provider, `{provider}`"
+    )
 }
 
 /// Shows a model as one JSON object. `readiness` is what a health check of the model gave, null when none was asked for.

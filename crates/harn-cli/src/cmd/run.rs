@@ -13,7 +13,8 @@ use rustc_hash::FxHashSet;
 
 use crate::args::{RunArgs, need_folders, usage_error};
 use crate::events::{EventSystem, Events};
-use crate::program::{self, End, Failure, Program, RunOptions};
+use crate::profile::Profile;
+use crate::program::{self, End, Failure, Program, RunOptions, Witness};
 use crate::report::Problem;
 use crate::signal;
 use crate::style::Colour;
@@ -26,6 +27,9 @@ pub(crate) fn run(args: RunArgs) -> u8 {
         Err(code) => return code,
     };
     let program = program_of(&args, text);
+    if args.explain_cost {
+        return super::explain_cost::explain_cost(&program).unwrap_or_else(|end| sink.finish(end));
+    }
     let mut generation = Generation::default();
     loop {
         let warn = |problem: &Problem| {
@@ -33,7 +37,11 @@ pub(crate) fn run(args: RunArgs) -> u8 {
                 sink.warn(problem);
             }
         };
-        let options = RunOptions { generation: Some(generation.clone()), ..options(args.clone()) };
+        let options = RunOptions {
+            generation: Some(generation.clone()),
+            witness: sink.witness(|| true),
+            ..options(args.clone())
+        };
         match program::run(&program, options, sink.system(), warn, signal::stop_on_signal) {
             End::Anew(state) => generation = generation.next(state),
             end => return sink.finish(end),
@@ -101,9 +109,11 @@ pub(super) fn options(args: RunArgs) -> RunOptions {
         names,
         sandbox,
         trace: args.trace,
+        profile: Profile::of(args.profile, args.profile_json),
         generation: None,
         watch: None,
         observer: None,
+        witness: None,
         journal: None,
     }
 }
@@ -143,6 +153,17 @@ impl Sink {
             Sink::Text => Rc::new(Real::new()),
             Sink::Events(events) => Rc::new(EventSystem::new(events.clone())),
         }
+    }
+
+    /// Who hears of what happens in the run, when events are written; while `is_new` says no, what happens was told before.
+    pub(super) fn witness(&self, is_new: impl Fn() -> bool + 'static) -> Option<Witness> {
+        let Sink::Events(events) = self else { return None };
+        let events = events.clone();
+        Some(Box::new(move |event_type, fields| {
+            if is_new() {
+                events.happened(event_type, fields);
+            }
+        }))
     }
 
     /// Tells that the packages of the project are not there.

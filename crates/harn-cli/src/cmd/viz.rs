@@ -14,7 +14,7 @@ const MAX_LABEL: usize = 60;
 
 /// Draws a program; 1 if it cannot be read.
 pub(crate) fn viz(args: &VizArgs) -> u8 {
-    let text = match program::read_text(&args.file) {
+    let text = match program::source_text(&args.file) {
         Ok(text) => text,
         Err(text) => {
             eprintln!("error: {}", harn_syntax::printable(&text));

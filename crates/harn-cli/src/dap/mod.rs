@@ -278,7 +278,7 @@ fn run(launch: &Launch, shared: &Arc<Shared>) -> u8 {
     let (models, runtime) = (shared.clone(), harn_runtime::llm_runtime_at(&vm, program.dir()));
     // Where the calls are logged to a file, that is left alone.
     if !runtime.is_logging() {
-        runtime.log_calls(move |line| {
+        runtime.log_calls(true, move |line| {
             if line["type"] == "provider_call_response" {
                 models.output("telemetry", "provider_call_response", line.clone());
             }

@@ -51,6 +51,9 @@ fn lines(text: &str) -> Result<Vec<Value>, String> {
     let body = text.trim_end_matches('\n');
     let start = body.rfind('\n').map_or(0, |at| at + 1);
     let (body, last) = body.split_at(start);
+    if !text.starts_with("{\"harn_run\"") {
+        return Err("it is no exported run: `harn runs export ID` writes one".to_owned());
+    }
     let short = "its end is missing: copy or export it again";
     let last: Value = serde_json::from_str(last).map_err(|_| short.to_owned())?;
     if last["end"] != true {

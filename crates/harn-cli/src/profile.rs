@@ -1,0 +1,97 @@
+//! `harn run --profile`: where the time of a run goes.
+
+use std::cell::Cell;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+
+use harn_system::{Real, System};
+use harn_value::json;
+use harn_vm::Vm;
+
+/// What a run does, one after the other.
+#[derive(Clone, Copy)]
+pub(crate) enum Stage {
+    /// Reads the text of the program.
+    Parse,
+    /// Looks for what cannot be right; imported modules are read for it.
+    Check,
+    /// Makes code of it and of what it imports.
+    Compile,
+    /// Runs it.
+    Run,
+}
+
+/// The names of the stages.
+const NAMES: [&str; 4] = ["parse", "check", "compile", "run"];
+
+/// The times of a run.
+pub(crate) struct Profile {
+    times: [Cell<Duration>; NAMES.len()],
+    /// Told on standard error.
+    is_shown: bool,
+    /// Also written to this file, as JSON.
+    file: Option<PathBuf>,
+}
+
+impl Profile {
+    /// The profile that options ask for.
+    pub(crate) fn of(is_shown: bool, file: Option<PathBuf>) -> Option<Profile> {
+        let file = file.filter(|path| !path.as_os_str().is_empty());
+        (is_shown || file.is_some()).then(|| Profile { times: Default::default(), is_shown, file })
+    }
+
+    /// Does something, and measures it when there is a profile.
+    pub(crate) fn time<T>(profile: Option<&Profile>, stage: Stage, work: impl FnOnce() -> T) -> T {
+        let Some(profile) = profile else { return work() };
+        let clock = Real::new();
+        let begun = clock.monotonic();
+        let done = work();
+        profile.add(stage, clock.monotonic().saturating_sub(begun));
+        done
+    }
+
+    /// Adds to the time of a stage.
+    pub(crate) fn add(&self, stage: Stage, time: Duration) {
+        let sum = &self.times[stage as usize];
+        sum.set(sum.get() + time);
+    }
+
+    /// Tells the times of a run that is over.
+    ///
+    /// # Errors
+    /// Why the file cannot be written.
+    pub(crate) fn tell(&self, program: &str, vm: &Rc<Vm>) -> Result<(), String> {
+        let models = harn_runtime::attempts_total(vm);
+        let (tools, tools_ms) = harn_runtime::tools_total(vm);
+        let ms: Vec<f64> = self.times.iter().map(|time| time.get().as_secs_f64() * 1000.0).collect();
+        let total: f64 = ms.iter().sum();
+        if self.is_shown {
+            let mut text = "─── Profile ───\n".to_owned();
+            for (name, ms) in NAMES.iter().zip(&ms) {
+                text += &format!("  {name:<8}{ms:>10.2} ms\n");
+            }
+            for (name, calls, ms) in
+                [("llm", models.calls as i64, models.duration_ms), ("tool", tools, tools_ms)]
+            {
+                if calls > 0 {
+                    let word = if calls == 1 { "call" } else { "calls" };
+                    text += &format!("    {name:<6}{ms:>10} ms in {calls} {word}\n");
+                }
+            }
+            vm.system().write_err(&format!("{text}  total   {total:>10.2} ms\n"));
+        }
+        let Some(path) = &self.file else { return Ok(()) };
+        let mut profile = json!({"file": program, "total_ms": total});
+        for (name, ms) in NAMES.iter().zip(&ms) {
+            profile[&format!("{name}_ms")] = (*ms).into();
+        }
+        profile["llm"] = json!({
+            "calls": models.calls, "time_ms": models.duration_ms, "input_tokens": models.input_tokens,
+            "output_tokens": models.output_tokens, "cost_usd": models.cost_usd,
+        });
+        profile["tools"] = json!({"calls": tools, "time_ms": tools_ms});
+        let written = Real::new().replace(path, format!("{profile:#}\n").as_bytes());
+        written.map_err(|error| format!("cannot write {}: {error}", path.display()))
+    }
+}
