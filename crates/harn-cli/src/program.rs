@@ -277,16 +277,20 @@ impl Program {
         &self.source.name
     }
 
-    /// The calls of builtins that are `wanted`, each with the line and column where the user wrote it.
+    /// The calls of builtins that are `wanted`.
     ///
     /// # Errors
     /// The syntax errors.
     pub(crate) fn calls(
         &self,
         wanted: impl Fn(&str) -> bool,
-    ) -> Result<Vec<((usize, usize), harn_check::CallSite)>, Vec<Problem>> {
-        let sites = harn_check::call_sites(&*self.parse()?, wanted).into_iter();
-        Ok(sites.map(|site| (self.file.line_column(self.original(site.span).start), site)).collect())
+    ) -> Result<Vec<harn_check::CallSite>, Vec<Problem>> {
+        Ok(harn_check::call_sites(&*self.parse()?, wanted))
+    }
+
+    /// The line and column where the user wrote what the program has at a place.
+    pub(crate) fn line_column(&self, span: Span) -> (usize, usize) {
+        self.file.line_column(self.original(span).start)
     }
 
     /// Its text.

@@ -37,8 +37,9 @@ pub(crate) fn explain_cost(program: &Program) -> Result<u8, End> {
     let mut total = Some(0.0);
     let mut rows = Vec::new();
     let mut notes = Vec::new();
-    for ((line, column), site) in &sites {
+    for site in &sites {
         let Some(signature) = vm.builtin(&site.name).map(harn_vm::Builtin::check_signature) else { continue };
+        let (line, column) = program.line_column(site.span);
         let (place, name) = (format!("{line}:{column}"), site.name.clone());
         let row = match estimate(&ask, site, &signature) {
             Ok(Estimate { call, is_whole, is_known }) => {
