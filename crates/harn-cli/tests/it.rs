@@ -61,6 +61,7 @@ mod terminal;
 mod test_options;
 mod trace;
 mod trees;
+mod trial;
 mod usage;
 mod user_tests;
 mod waitpoints;

@@ -188,7 +188,9 @@ fn a_run_moves_as_a_file() {
     for (damaged, why) in [
         (text.replace("http_get", "http_put"), "it was changed"),
         (text.lines().next().unwrap().to_owned(), "its end is missing"),
+        (text[..5].to_owned(), "its end is missing"),
         (String::new(), "its end is missing"),
+        ("{}".to_owned(), "it is no exported run"),
     ] {
         std::fs::write(&file, damaged).unwrap();
         let ran = harn_in(there.path(), &["runs", "import", name]);
