@@ -16,7 +16,7 @@ FAST      = $(strip $(RUSTFLAGS) $(NAMES) $(shell rustc $(DISPATCH) --print targ
 
 .DEFAULT_GOAL := help
 .PHONY: help rustflags build dist run test test-fast test-real-server python conformance kill kill-agents workers postgres replays check fmt fmt-check harn-fmt harn-fmt-check lint lint-no-rust-prompt-prose rustdoc docs book bench bench-picture \
-        bench-agents bench-runs bench-quick fuzz asan snap clean lsp-test tree-sitter
+        bench-agents bench-runs bench-quick fuzz asan snap clean lsp-test acp-test tree-sitter
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-26s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,6 +74,13 @@ lsp-test: build ## drive the language server with pytest-lsp; MS=30 also judges 
 	test -x $(LSP_VENV)/bin/pytest || { python3 -m venv $(LSP_VENV) && \
 	  $(LSP_VENV)/bin/pip install --quiet -r editors/lsp-test/requirements.txt; }
 	cd editors/lsp-test && HARN=$(abspath $(HARN)) $(if $(MS),LSP_MS=$(MS)) $(LSP_VENV)/bin/pytest -p no:cacheprovider -s $(PYTEST)
+
+ACP_VENV := $(abspath $(TARGET))/acp/venv
+
+acp-test: build ## serve a program over ACP to the client of the protocol's own Python package
+	test -x $(ACP_VENV)/bin/pytest || { python3 -m venv $(ACP_VENV) && \
+	  $(ACP_VENV)/bin/pip install --quiet -r editors/acp-test/requirements.txt; }
+	cd editors/acp-test && HARN=$(abspath $(HARN)) $(ACP_VENV)/bin/pytest $(PYTEST)
 
 # A workspace of its own: nothing else needs node.
 tree-sitter: ## generate, compile and test the tree-sitter grammar (needs node and a C compiler); UPDATE=1 writes the corpus

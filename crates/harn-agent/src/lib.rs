@@ -51,6 +51,7 @@ pub mod registry;
 pub mod roles;
 pub mod run;
 pub mod skill_file;
+pub mod skill_sign;
 pub mod skills;
 pub mod surface;
 pub mod synthesis;

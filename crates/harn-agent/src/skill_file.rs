@@ -155,7 +155,7 @@ pub fn signer_of(signature: &str) -> Option<String> {
 }
 
 /// The schema of signatures that are understood.
-const SCHEMA: &str = "harn-skill-sig/v1";
+pub(crate) const SCHEMA: &str = "harn-skill-sig/v1";
 
 /// Checks the signature of a file. `key` is the PEM text of the signer's public key; `trusted` the list of the skill.
 pub fn verify(file: &[u8], signature: &str, key: Option<&str>, trusted: &[String]) -> Signature {
@@ -181,20 +181,24 @@ pub fn verify(file: &[u8], signature: &str, key: Option<&str>, trusted: &[String
     }
 }
 
+/// What stands before a public Ed25519 key in a `SubjectPublicKeyInfo` (RFC 8410, section 4).
+pub(crate) const PUBLIC_KEY: [u8; 12] =
+    [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
+
 /// The 32 bytes of an Ed25519 key in a `SubjectPublicKeyInfo` (RFC 8410, section 4).
-fn public_key(pem: &str) -> Option<[u8; 32]> {
+pub(crate) fn public_key(pem: &str) -> Option<[u8; 32]> {
     let body: String = pem.lines().filter(|line| !line.starts_with("-----")).collect();
     let der = base64(&body)?;
-    let key = der.strip_prefix(&[0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00])?;
+    let key = der.strip_prefix(&PUBLIC_KEY)?;
     key.try_into().ok()
 }
 
-fn base64(text: &str) -> Option<Vec<u8>> {
+pub(crate) fn base64(text: &str) -> Option<Vec<u8>> {
     use base64::Engine;
     base64::engine::general_purpose::STANDARD.decode(text.trim()).ok()
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -85,6 +85,7 @@ fn harn() {
         Command::Bench(args) => cmd::bench::bench(&args),
         Command::Doctor(args) => cmd::doctor::doctor(&args),
         Command::Runs(command) => cmd::runs::runs(command),
+        Command::Skills(command) => cmd::skills::skills(command),
         Command::Repl => cmd::repl::repl(),
         Command::New(args) => cmd::new::new(&args),
         Command::Init(args) => cmd::new::init(&args),

@@ -4,34 +4,12 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Stdio;
 use std::time::Duration;
 
-use serde_json::Value as Json;
-
-use crate::common::{Chance, folder, harn_in, kills, recorded};
+use crate::common::{Chance, folder, harn_in, kills, recorded, run_and_kill, text, whole};
 
 /// Kills in a row over one folder: the history of a daemon grows, and is written after each turn.
 const IN_A_ROW: u64 = 20;
-
-/// Starts a program and kills it after some time.
-fn run_and_kill(folder: &Path, program: &str, argument: &str, life: Duration) {
-    let mut child = crate::common::command(&["run", program, "--", argument])
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    std::thread::sleep(life);
-    child.kill().unwrap();
-    child.wait().unwrap();
-}
-
-fn json(path: &Path) -> Json {
-    let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{} is torn: {e}\n{text}", path.display()))
-}
 
 const OPEN: &str = r#"
 fn open() {
@@ -74,14 +52,14 @@ fn events_of_a_daemon_are_delivered_once_whatever_kills_it() {
             run_and_kill(path, "triggers.harn", &(round * 1_000_000).to_string(), life);
             for file in ["state/daemon.json", "state/daemon.meta.json"] {
                 if path.join(file).exists() {
-                    json(&path.join(file));
+                    whole(&path.join(file));
                 }
             }
         }
         left -= left.min(IN_A_ROW);
         let drained = harn_in(path, &["run", "drain.harn"]);
         assert_eq!((drained.code, drained.out.as_str()), (0, "0\n"), "{}", drained.err);
-        let snapshot = json(&path.join("state/daemon.json"));
+        let snapshot = whole(&path.join("state/daemon.json"));
         let mut told: BTreeMap<&str, u32> = BTreeMap::new();
         let messages = recorded(&path.join("state/daemon.json"), &snapshot);
         for (at, message) in messages.iter().enumerate() {
@@ -108,12 +86,15 @@ fn events_of_a_daemon_are_delivered_once_whatever_kills_it() {
 
 const WORKERS: &str = r#"
 let node = {mode: "llm", model_policy: {provider: "mock"}}
+fn told(word, w) { append_file("told", "${word} ${w.id}\n") }
 while true {
   let w = spawn_agent({task: "one", node: node, carry: {retriggerable: true}})
+  told("spawned", w)
   sleep(1)
-  try { worker_trigger(w, {n: 2}) } catch e { nil }
+  if is_ok(try { worker_trigger(w, {n: 2}) }) { told("triggered", w) }
   sleep(1)
   close_agent(w)
+  told("closed", w)
 }
 "#;
 
@@ -138,7 +119,7 @@ println(seen)
 "#;
 
 #[test]
-fn snapshots_of_workers_are_never_torn() {
+fn snapshots_of_workers_hold_what_was_acknowledged() {
     let mut chance = Chance(11);
     let dir = folder(&[("workers.harn", WORKERS), ("resume.harn", RESUME)]);
     let path = dir.path();
@@ -151,12 +132,23 @@ fn snapshots_of_workers_are_never_torn() {
         let file = entry.unwrap().path();
         // What a replacement was written to when the process died is no snapshot.
         if file.extension().is_some_and(|extension| extension == "json") {
-            assert_eq!(json(&file)["_type"], "worker_snapshot", "{}", file.display());
+            assert_eq!(whole(&file)["_type"], "worker_snapshot", "{}", file.display());
             count += 1;
         }
     }
     assert!(count > 0, "no program lived long enough");
-    println!("{count} snapshots");
+    let told = text(&path.join("told"));
+    for line in told.lines() {
+        let (word, id) = line.split_once(' ').unwrap();
+        let snapshot = whole(&snapshots.join(format!("{id}.json")));
+        let kept = match word {
+            "spawned" => snapshot["history"][0] == "one",
+            "triggered" => snapshot["history"][1] == r#"{"n":2}"#,
+            _ => snapshot["status"] == "cancelled",
+        };
+        assert!(kept, "{line}, and the snapshot says {snapshot:#}");
+    }
+    println!("{count} snapshots, {} changes acknowledged", told.lines().count());
     let resumed = harn_in(path, &["run", "resume.harn", "--", ".harn/workers"]);
     assert_eq!((resumed.code, resumed.out.trim()), (0, count.to_string().as_str()), "{}", resumed.err);
 }
@@ -297,7 +289,7 @@ fn a_workflow_goes_on_from_its_record_whatever_kills_it() {
         for _ in 0..IN_A_ROW {
             run_and_kill(dir.path(), "stages.harn", "", Duration::from_millis(10 + chance.below(150)));
             if dir.path().join("run.json").exists() {
-                json(&dir.path().join("run.json"));
+                whole(&dir.path().join("run.json"));
             }
         }
         // No stage is lost, none was run twice, and the file with what came later is gone.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use harn_system::{Command, System, SystemExt};
 use sha2::{Digest, Sha256};
 
-use crate::address::{PROTOCOLS, check};
+use crate::address::{PROTOCOLS, check, check_name};
 use crate::manifest::Want;
 use crate::{Result, Trouble, tree, trouble};
 
@@ -30,6 +30,27 @@ pub async fn default_branch(system: &dyn System, url: &str) -> Result<String> {
             "{url} does not say which branch is its main one; choose one with --rev or --branch"
         )),
     }
+}
+
+/// The files of a repository as a tag, commit or branch has them today, in the cache; without one, as its main branch has them.
+/// The second part is the commit.
+///
+/// # Errors
+/// An address or name that cannot be asked, and what git says.
+pub async fn fetch_wanted(system: &dyn System, url: &str, want: Option<&Want>) -> Result<(PathBuf, String)> {
+    check(url, url)?;
+    let main;
+    let want = match want {
+        Some(want) => want,
+        None => {
+            main = Want::Branch(default_branch(system, url).await?);
+            &main
+        }
+    };
+    let what = if matches!(want, Want::Branch(_)) { "a branch" } else { "a tag or commit" };
+    check_name(url, want.name(), what)?;
+    let commit = commit_of(system, url, want).await?;
+    Ok((fetch(system, &crate::install::cache(system)?, url, &commit, false).await?, commit))
 }
 
 /// The commit that a tag, commit or branch means today.

@@ -225,7 +225,8 @@ impl<'a> Project<'a> {
                             let found = async {
                                 let commit = git::commit_of(self.system, url, want).await?;
                                 let place =
-                                    git::fetch(self.system, &self.cache()?, url, &commit, false).await?;
+                                    git::fetch(self.system, &cache(self.system)?, url, &commit, false)
+                                        .await?;
                                 Ok((commit, place))
                             };
                             let (commit, place) = found
@@ -300,7 +301,7 @@ impl<'a> Project<'a> {
                 self.lock_path().display()
             ));
         }
-        let cache = self.cache()?;
+        let cache = cache(self.system)?;
         let commit = locked.commit.as_deref().unwrap_or_default();
         let place = git::fetch(self.system, &cache, url, commit, mode.offline)
             .await
@@ -422,18 +423,18 @@ impl<'a> Project<'a> {
     fn remove(&self, path: &Path) -> Result<()> {
         self.system.remove(path).map_err(|e| Trouble(format!("cannot remove {}: {e}", path.display())))
     }
+}
 
-    /// `HARN_CACHE_DIR`, else the user's folder for caches.
-    fn cache(&self) -> Result<PathBuf> {
-        let set = |name: &str| self.system.env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let place = set("HARN_CACHE_DIR")
-            .or_else(|| set("XDG_CACHE_HOME").map(|folder| folder.join("harn")))
-            .or_else(|| set("HOME").map(|folder| folder.join(".cache/harn")));
-        let Some(place) = place else {
-            return trouble("there is no folder for the cache of packages: set HARN_CACHE_DIR");
-        };
-        Ok(self.system.work_dir().join(place))
-    }
+/// `HARN_CACHE_DIR`, else the user's folder for caches.
+pub(crate) fn cache(system: &dyn System) -> Result<PathBuf> {
+    let set = |name: &str| system.env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let place = set("HARN_CACHE_DIR")
+        .or_else(|| set("XDG_CACHE_HOME").map(|folder| folder.join("harn")))
+        .or_else(|| set("HOME").map(|folder| folder.join(".cache/harn")));
+    let Some(place) = place else {
+        return trouble("there is no folder for the cache of packages: set HARN_CACHE_DIR");
+    };
+    Ok(system.work_dir().join(place))
 }
 
 /// The first package that two lock files do not agree on.

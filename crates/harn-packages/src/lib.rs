@@ -27,10 +27,11 @@ mod tree;
 
 pub use address::looks_like_a_repository;
 pub use edit::{add, remove};
-pub use git::default_branch;
+pub use git::{default_branch, fetch_wanted};
 pub use install::{Done, Mode, Project, Renew};
 pub use lock::{Lock, Locked};
 pub use manifest::{Dependency, Origin, Want, alias_for, dependencies};
+pub use tree::copy;
 
 /// Why something about dependencies did not work, in one sentence or a few.
 #[derive(Debug, Clone, PartialEq, Eq)]

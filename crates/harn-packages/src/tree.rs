@@ -79,7 +79,7 @@ pub(crate) fn digest(system: &dyn System, root: &Path) -> Result<String> {
 ///
 /// # Errors
 /// As [`files`]; what cannot be written.
-pub(crate) fn copy(system: &dyn System, from: &Path, to: &Path) -> Result<()> {
+pub fn copy(system: &dyn System, from: &Path, to: &Path) -> Result<()> {
     let cannot = |what: &str, path: &Path, why: &dyn std::fmt::Display| {
         Trouble(format!("cannot {what} {}: {why}", path.display()))
     };
@@ -107,14 +107,34 @@ pub(crate) fn copy(system: &dyn System, from: &Path, to: &Path) -> Result<()> {
         let _ = system.remove(&draft);
         return Err(error);
     }
-    if system.link_facts(to).is_ok() {
-        system.remove(to).map_err(|e| cannot("replace", to, &e))?;
+    put(system, &draft, to).inspect_err(|_| drop(system.remove(&draft)))
+}
+
+/// Moves what is whole to where it belongs. What was there before is put aside first, and comes back when that fails.
+fn put(system: &dyn System, draft: &Path, to: &Path) -> Result<()> {
+    let moved = |from: &Path, to: &Path| {
+        system.rename(from, to).map_err(|e| match e {
+            harn_system::MoveError::NotMoved(e) | harn_system::MoveError::NotRemoved(e) => {
+                Trouble(format!("cannot write {}: {e}", to.display()))
+            }
+        })
+    };
+    if system.link_facts(to).is_err() {
+        return moved(draft, to);
     }
-    system.rename(&draft, to).map_err(|e| match e {
-        harn_system::MoveError::NotMoved(e) | harn_system::MoveError::NotRemoved(e) => {
-            cannot("write", to, &e)
-        }
-    })
+    let mut aside = draft.as_os_str().to_owned();
+    aside.push(".old");
+    let aside = PathBuf::from(aside);
+    let _ = system.remove(&aside);
+    moved(to, &aside)?;
+    if let Err(error) = moved(draft, to) {
+        return match moved(&aside, to) {
+            Ok(()) => Err(error),
+            Err(_) => trouble(format!("{error}; what was there is now {}", aside.display())),
+        };
+    }
+    let _ = system.remove(&aside);
+    Ok(())
 }
 
 /// Whether two packages have the same files with the same content.

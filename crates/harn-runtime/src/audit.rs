@@ -3,12 +3,14 @@
 
 use std::rc::Rc;
 
-use harn_agent::lifecycle::without_functions;
 use harn_llm::options::shape::Shape;
 use harn_syntax::suggest::{distance, nearest};
+use harn_value::Value;
 use harn_value::{Data as Json, data::Map};
-use harn_vm::Cx;
 use harn_vm::task_scope::TaskScope;
+use harn_vm::{Cx, Result};
+
+use crate::convert::{data_option, thrown};
 
 #[derive(Default)]
 struct Audits(TaskScope<Known>);
@@ -60,11 +62,17 @@ const KEYS: [(&str, Shape); 7] = [
     ("approval_policy", Shape::Map(&Shape::Any)),
 ];
 
-/// Looks at an option `audit`.
+/// Reads the option `audit` of a function.
 ///
 /// # Errors
-/// It is no dict, holds a wrong value or a function, or a name that is all but one of the runtime's.
-pub(crate) fn check(audit: &Json) -> Result<(), String> {
+/// It is no dict, holds a wrong value or one that is no data, or a name that is all but one of the runtime's.
+pub(crate) fn read(function: &str, options: &Value) -> Result<Json> {
+    let audit = data_option(function, options, "audit")?;
+    check(&audit).map_err(|text| thrown(format!("{function}: {text}")))?;
+    Ok(audit)
+}
+
+fn check(audit: &Json) -> std::result::Result<(), String> {
     let given = match audit {
         Json::Null => return Ok(()),
         Json::Object(given) => given,
@@ -81,10 +89,7 @@ pub(crate) fn check(audit: &Json) -> Result<(), String> {
             }
         }
     }
-    match without_functions(audit).1.first() {
-        Some(place) => Err(format!("audit must be data; there is a function at {place}")), // prose-ok: diagnostic
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 /// Adds to what is known of a change who makes it.

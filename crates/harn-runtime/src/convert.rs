@@ -53,33 +53,9 @@ pub(crate) fn data_option(function: &str, options: &Value, key: &str) -> Result<
 
 /// A value that is kept, so it must be data.
 pub(crate) fn data(what: &str, value: &Value) -> Result<Json> {
-    let value = to_json(value);
-    match foreign(&value) {
-        None => Ok(value),
-        Some((place, name)) => {
-            Err(thrown(format!("{what} must be data as JSON has it, and there is a {name}{place}")))
-        }
-    }
-}
-
-/// Where the first part is that is no data, as ` at a.0`, and what it is.
-fn foreign(value: &Json) -> Option<(String, &'static str)> {
-    if let Some(foreign) = value.as_opaque() {
-        // Other floats are numbers of JSON.
-        let name =
-            if foreign.type_name == "float" { "float that is no finite number" } else { foreign.type_name };
-        return Some((String::new(), name));
-    }
-    let below = |key: &str, item| {
-        let (place, name) = foreign(item)?;
-        let rest = place.strip_prefix(" at ").map(|rest| format!(".{rest}")).unwrap_or_default();
-        Some((format!(" at {key}{rest}"), name))
-    };
-    match value {
-        Json::Array(items) => items.iter().enumerate().find_map(|(at, item)| below(&at.to_string(), item)),
-        Json::Object(map) => map.iter().find_map(|(key, item)| below(key, item)),
-        _ => None,
-    }
+    let data = to_json(value);
+    harn_stdlib::check_data(what, value)?;
+    Ok(data)
 }
 
 /// An option dict; anything else counts as empty. A list of `tools` may hold registries, such as `tool` declarations make:

@@ -178,7 +178,7 @@ async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Pl
     let sessions = cx.state::<Sessions>();
     let servers = LoopServers::start(cx, given, &mut options).await?;
     let surface = surface_of(&prompt, system.as_deref(), &options);
-    let mut config = loop_config(cx, &llm, &prompt, system.as_deref(), options, route.as_ref().ok())?;
+    let mut config = loop_config(cx, &llm, &prompt, system.as_deref(), options, route.as_ref().ok()).await?;
     let on_delta = live::listener("agent_loop", given)?;
     if let Some(wrong) = wrong_call {
         return Err(thrown(wrong));

@@ -100,6 +100,9 @@ pub use anew::{Generation, begin_generation, handed_over};
 pub use assets::{EmbeddedPrompts, prompt_asset, std_module, std_module_names};
 pub use estimate::{CallEstimate, estimate_call};
 pub use event_store::{configure_event_log, refuse_event_log};
+pub use harn_agent::loop_skill::{Candidate, REQUIRE_SIGNED as REQUIRE_SIGNED_SKILLS};
+pub use harn_agent::skill_file::{FILE as SKILL_FILE, Signature, SkillFile};
+pub use harn_agent::skill_sign::{SigningKey, fingerprint_of};
 pub use harn_stdlib::{Answer, HostBridge, attach_host};
 pub use hooks::install_manifest_hooks;
 pub use host::{HostInbox, host_inbox};
@@ -118,7 +121,10 @@ pub use option_check::{own as own_options, wrong_options};
 pub use rehearsal::{SentCall, rehearse_calls};
 pub use run_records::{RunRecord, diff as diff_run_records};
 pub use session_store::{configure_sessions, keep_sessions_of};
-pub use skill_files::install_skills;
+pub use skill_files::{
+    Signers, SkillOnDisk, SkillsOnDisk, find_skills, install_skills, rank_skills, read_entry, read_skill,
+    skills_in, trusted_keys,
+};
 pub use store_place::store_place;
 pub use witness::observe_run;
 

@@ -1,14 +1,16 @@
 //! Skills on disk: where they are looked for, and what is read of them. The body of a skill is read when it is wanted.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::Duration;
 
 use harn_agent::LoopConfig;
+use harn_agent::loop_skill::{Candidate, LoopSkills};
 use harn_agent::skill_file::{self, FILE, LAYERS, Signature, SkillFile};
 use harn_front::Through;
-use harn_system::{System, SystemExt};
+use harn_system::{HttpRequest, System, SystemExt};
 use harn_value::Value;
 use harn_value::{Data as Json, data::Map, json};
 use harn_vm::{Cx, Result, Vm};
@@ -18,10 +20,129 @@ use crate::convert::{from_json, thrown, to_json};
 /// The largest `SKILL.md` that is read: 4 MiB.
 const MAX_FILE: u64 = 4 << 20;
 
+/// The largest file of a public key that is read, and how long a registry has to give it.
+const MAX_KEY: u64 = 64 << 10;
+const KEY_TIME: Duration = Duration::from_secs(10);
+
 /// The folders of a layer.
 struct Layer {
     name: &'static str,
     folders: Vec<PathBuf>,
+}
+
+/// A skill on disk, without its body.
+#[derive(Debug, Clone)]
+pub struct SkillOnDisk {
+    /// Its entry in the registry.
+    pub entry: Map<String, Json>,
+    /// Where it lies.
+    pub folder: PathBuf,
+    /// The layer it was found in.
+    pub layer: &'static str,
+    /// Whether an earlier layer has one of the same name, which is taken instead.
+    pub hidden: bool,
+    /// Keys of its front matter that mean nothing.
+    pub unknown: Vec<String>,
+}
+
+impl SkillOnDisk {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.entry.get("name").and_then(Json::as_str).unwrap_or_default()
+    }
+
+    /// Who may have signed it; empty: anybody who is known.
+    pub fn trusted_signers(&self) -> Vec<String> {
+        let list = self.entry.get("trusted_signers").and_then(Json::as_array);
+        list.into_iter().flatten().map(Json::printed).collect()
+    }
+}
+
+/// All skills on disk that a program can have.
+#[derive(Debug, Default)]
+pub struct SkillsOnDisk {
+    /// In the order of the layers.
+    pub found: Vec<SkillOnDisk>,
+    /// Folders that hold a skill which cannot be read, and why.
+    pub problems: Vec<(PathBuf, String)>,
+    /// Where public keys of signers are besides the home folder.
+    pub signers: Signers,
+}
+
+/// Where public keys are looked for: a folder, or an address below which they lie.
+#[derive(Debug, Clone, Default)]
+pub struct Signers(Option<Registry>);
+
+#[derive(Debug, Clone)]
+enum Registry {
+    Folder(PathBuf),
+    Url(String),
+}
+
+impl Signers {
+    /// What a setting says; a folder is relative to `base`.
+    fn of(place: &str, base: &Path) -> std::result::Result<Signers, String> {
+        Ok(Signers(Some(match place.split_once("://") {
+            None => Registry::Folder(base.join(place)),
+            Some(("http" | "https", _)) => Registry::Url(place.trim_end_matches('/').to_owned()),
+            Some((scheme, _)) => {
+                return Err(format!("'{scheme}' is no way to keys: there are http, https and folders"));
+            }
+        })))
+    }
+}
+
+/// Looks for skills as a program in `folder` has them; `given` are folders of the command line.
+///
+/// # Errors
+/// `[skills]` of the manifest is wrong.
+pub fn find_skills(
+    system: &dyn System,
+    folder: &Path,
+    given: &[PathBuf],
+) -> std::result::Result<SkillsOnDisk, String> {
+    let place = harn_template::absolute_folder(folder, system);
+    let root = place.and_then(|place| harn_front::project_root(&place, &Through(system)));
+    let settings = match &root {
+        Some(root) => read_settings(system, root)?,
+        None => Settings::default(),
+    };
+    let mut skills = SkillsOnDisk::default();
+    let mut seen = BTreeSet::new();
+    for layer in layers(system, root.as_deref(), given, &settings) {
+        for folder in layer.folders.iter().flat_map(|folder| skills_in(system, folder)) {
+            match entry_with(system, &folder, layer.name, &settings.defaults) {
+                Ok((entry, unknown)) => {
+                    let mut skill = SkillOnDisk { entry, folder, layer: layer.name, hidden: false, unknown };
+                    skill.hidden = !seen.insert(skill.name().to_owned());
+                    skills.found.push(skill);
+                }
+                Err(problem) => skills.problems.push((folder, problem)),
+            }
+        }
+    }
+    skills.signers = settings.signers;
+    if let Some(named) = system.env("HARN_SKILL_SIGNER_REGISTRY_URL").filter(|place| !place.is_empty()) {
+        skills.signers = Signers::of(&named, &system.work_dir())
+            .map_err(|why| format!("HARN_SKILL_SIGNER_REGISTRY_URL: {why}"))?;
+    }
+    Ok(skills)
+}
+
+/// The skills that a loop would take for a task about some files, the best first.
+///
+/// # Errors
+/// None for skills that were found on disk.
+pub fn rank_skills(
+    skills: &SkillsOnDisk,
+    task: &str,
+    files: Vec<String>,
+) -> std::result::Result<Vec<Candidate>, String> {
+    let seen = skills.found.iter().filter(|skill| !skill.hidden);
+    let entries: Vec<Json> = seen.map(|skill| Json::Object(skill.entry.clone())).collect();
+    let options =
+        Map::from_iter([("skills".to_owned(), entries.into()), ("working_files".to_owned(), files.into())]);
+    Ok(LoopSkills::from_options(&options).map_err(|error| error.to_string())?.rank(task))
 }
 
 /// Makes the global `skills` a registry of what is found for a program, before it is compiled: `folder` is that of the program, `given` are folders
@@ -31,54 +152,38 @@ struct Layer {
 /// `[skills]` of the manifest is wrong.
 pub fn install_skills(vm: &Rc<Vm>, folder: &Path, given: &[PathBuf]) -> std::result::Result<(), String> {
     let system = vm.system().clone();
-    let system = &*system;
-    let place = harn_template::absolute_folder(folder, system);
-    let root = place.and_then(|place| harn_front::project_root(&place, &Through(system)));
-    let settings = match &root {
-        Some(root) => read_settings(system, root)?,
-        None => Settings::default(),
+    let skills = find_skills(&*system, folder, given)?;
+    let warn = |folder: &Path, text: &str| {
+        system.write_err(&format!("[harn] warning: {}: {text}\n", folder.join(FILE).display()));
     };
-    let mut entries: Vec<Value> = Vec::new();
-    let mut seen = BTreeSet::new();
-    let mut folders = BTreeSet::new();
-    for layer in layers(system, root.as_deref(), given, &settings) {
-        for folder in &layer.folders {
-            for skill in skills_in(system, folder) {
-                match read_entry(system, &skill, layer.name) {
-                    Ok(entry) => {
-                        folders.insert(skill.clone());
-                        if seen.insert(entry["name"].as_str().unwrap_or_default().to_owned()) {
-                            entries.push(from_json(&entry));
-                        }
-                    }
-                    Err(problem) => {
-                        let path = skill.join(FILE);
-                        system.write_err(&format!("[harn] warning: {}: {problem}\n", path.display()));
-                    }
-                }
-            }
+    for (folder, problem) in &skills.problems {
+        warn(folder, problem);
+    }
+    for skill in &skills.found {
+        for key in &skill.unknown {
+            warn(&skill.folder, &format!("unknown frontmatter key '{key}' is ignored"));
         }
     }
-    if entries.is_empty() {
-        return Ok(());
-    }
+    let seen = skills.found.iter().filter(|skill| !skill.hidden);
+    let entries: Vec<Value> = seen.map(|skill| from_json(&Json::Object(skill.entry.clone()))).collect();
     let mut registry = harn_value::Dict::new();
     registry.insert("_type", "skill_registry");
     registry.insert("skills", entries);
     vm.set_global("skills", registry);
     let found = vm.extension::<Found>();
-    *found.signers.borrow_mut() = settings.signers;
-    *found.folders.borrow_mut() = folders;
+    *found.signers.borrow_mut() = skills.signers;
+    *found.folders.borrow_mut() = skills.found.into_iter().map(|skill| skill.folder).collect();
     Ok(())
 }
 
 /// What was found when the program began.
 #[derive(Default)]
 struct Found {
-    /// Where public keys of signers lie besides the home folder.
-    signers: RefCell<Option<PathBuf>>,
+    signers: RefCell<Signers>,
     /// The folders of the skills. They are the runtime's to read, wherever they lie.
     folders: RefCell<BTreeSet<PathBuf>>,
+    /// Keys that a registry was asked for, by their fingerprints; `None`: it has none.
+    keys: RefCell<BTreeMap<String, Option<String>>>,
 }
 
 /// `[skills]` of a manifest.
@@ -87,7 +192,8 @@ struct Settings {
     folders: Vec<PathBuf>,
     disabled: Vec<String>,
     order: Vec<String>,
-    signers: Option<PathBuf>,
+    defaults: Map<String, Json>,
+    signers: Signers,
 }
 
 fn read_settings(system: &dyn System, root: &Path) -> std::result::Result<Settings, String> {
@@ -122,19 +228,60 @@ fn read_settings(system: &dyn System, root: &Path) -> std::result::Result<Settin
                 return Err(format!("[skills] unknown layer '{name}'; there are {}", LAYERS.join(", ")));
             }
         }
-        settings.signers = match table.get("signer_registry_url") {
-            None => None,
-            Some(toml::Value::String(place)) if !place.contains("://") => Some(root.join(place)),
-            Some(_) => return Err("[skills] signer_registry_url must be a folder in this version".to_owned()),
-        };
+        if let Some(defaults) = table.get("defaults") {
+            settings.defaults = defaults_of(defaults).map_err(|why| format!("[skills] defaults: {why}"))?;
+        }
+        if let Some(place) = table.get("signer_registry_url") {
+            let place = place.as_str().ok_or("[skills] signer_registry_url must be a URL or a folder")?;
+            settings.signers =
+                Signers::of(place, root).map_err(|why| format!("[skills] signer_registry_url: {why}"))?;
+        }
     }
-    let sources = manifest.get("skill").and_then(|skill| skill.get("source"));
-    for source in sources.and_then(toml::Value::as_array).into_iter().flatten() {
-        let path = source.get("path").and_then(toml::Value::as_str);
-        let path = path.ok_or("[[skill.source]] needs a path")?;
-        settings.folders.extend(expand(system, root, path));
+    let sources = match manifest.get("skill").map(|skill| skill.get("source")) {
+        None => &[][..],
+        Some(Some(toml::Value::Array(sources))) => sources,
+        Some(_) => return Err("[skill] has nothing but [[skill.source]]".to_owned()),
+    };
+    for source in sources {
+        let text = |key: &str| source.get(key).and_then(toml::Value::as_str);
+        match source.get("type").map(|kind| kind.as_str().unwrap_or_default()) {
+            None | Some("fs") => {}
+            Some(kind @ ("git" | "registry")) => {
+                return Err(format!(
+                    "[[skill.source]] type = \"{kind}\" is not looked at when a program begins; `harn skills install` brings \
+                     its skills into the project"
+                ));
+            }
+            Some(_) => return Err("[[skill.source]] type must be \"fs\"".to_owned()),
+        }
+        let unknown = source
+            .as_table()
+            .and_then(|table| table.keys().find(|key| !["type", "path"].contains(&key.as_str())));
+        if let Some(key) = unknown {
+            return Err(format!("[[skill.source]] has no key '{key}'; there are type, path"));
+        }
+        settings.folders.extend(expand(system, root, text("path").ok_or("[[skill.source]] needs a path")?));
     }
     Ok(settings)
+}
+
+/// What stands for keys that a skill's front matter does not have.
+fn defaults_of(value: &toml::Value) -> std::result::Result<Map<String, Json>, String> {
+    let front = serde_json::to_string(value).ok().and_then(|text| serde_json::from_str::<Json>(&text).ok());
+    let Some(Json::Object(front)) = front else {
+        return Err("it must be a table of front matter".to_owned());
+    };
+    let own = |key: &&String| ["name", "short"].contains(&key.as_str());
+    if let Some(key) = front.keys().find(own) {
+        return Err(format!("'{key}' belongs to one skill"));
+    }
+    // Looked at as that of a skill is.
+    let mut whole = front.clone();
+    whole.insert("short".to_owned(), "-".into());
+    match skill_file::entry(&Json::Object(whole), "-")?.1.first() {
+        Some(key) => Err(format!("there is no '{key}' in front matter")),
+        None => Ok(front.into_iter().map(|(key, value)| (key.replace('-', "_"), value)).collect()),
+    }
 }
 
 /// The folders that a path means; a component `*` stands for every folder there.
@@ -185,8 +332,9 @@ fn layers(system: &dyn System, root: Option<&Path>, given: &[PathBuf], settings:
         .collect()
 }
 
-/// The folders of skills in a folder, sorted; the folder itself when it is one.
-fn skills_in(system: &dyn System, folder: &Path) -> Vec<PathBuf> {
+/// The folders of skills in a folder, sorted; the folder itself when it is one. A name that begins with a dot is hidden: what an
+/// installation works on, or what others keep there.
+pub fn skills_in(system: &dyn System, folder: &Path) -> Vec<PathBuf> {
     if system.is_file(&folder.join(FILE)) {
         return vec![folder.to_owned()];
     }
@@ -194,87 +342,186 @@ fn skills_in(system: &dyn System, folder: &Path) -> Vec<PathBuf> {
         return Vec::new();
     }
     let mut names = system.names(folder).unwrap_or_default();
+    names.retain(|name| !name.to_string_lossy().starts_with('.'));
     names.sort();
     names.iter().map(|name| folder.join(name)).filter(|path| system.is_file(&path.join(FILE))).collect()
 }
 
-/// The entry of a skill, without its body.
-fn read_entry(system: &dyn System, folder: &Path, layer: &str) -> std::result::Result<Json, String> {
+/// The entry of a skill, without its body, and keys that mean nothing.
+///
+/// # Errors
+/// What is wrong with its front matter; a file that cannot be read.
+pub fn read_entry(
+    system: &dyn System,
+    folder: &Path,
+    layer: &str,
+) -> std::result::Result<(Map<String, Json>, Vec<String>), String> {
+    entry_with(system, folder, layer, &Map::new())
+}
+
+fn entry_with(
+    system: &dyn System,
+    folder: &Path,
+    layer: &str,
+    defaults: &Map<String, Json>,
+) -> std::result::Result<(Map<String, Json>, Vec<String>), String> {
     let path = folder.join(FILE);
     let text = system.read_text(&path, MAX_FILE).map_err(|error| error.to_string())?;
     let (front, _) = skill_file::split(&text);
-    let front = match front {
+    let mut front = match front {
         None => Json::Null,
         Some(front) => {
             let value = harn_stdlib::parse_yaml(front).map_err(|e| format!("invalid SKILL.md YAML: {e}"))?;
             to_json(&value)
         }
     };
+    if let Json::Object(front) = &mut front {
+        let written: BTreeSet<String> = front.keys().map(|key| key.replace('-', "_")).collect();
+        let missing = defaults.iter().filter(|(key, _)| !written.contains(*key));
+        front.extend(missing.map(|(key, value)| (key.clone(), value.clone())));
+    }
     let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let (mut entry, unknown) = skill_file::entry(&front, &name)?;
-    for key in unknown {
-        system.write_err(&format!(
-            "[harn] warning: {}: unknown frontmatter key '{key}' is ignored\n",
-            path.display()
-        ));
-    }
     entry.insert("source".to_owned(), layer.into());
     entry.insert("skill_dir".to_owned(), folder.display().to_string().into());
     entry.insert("provenance".to_owned(), json!({"layer": layer, "path": path.display().to_string()}));
-    Ok(Json::Object(entry))
+    Ok((entry, unknown))
 }
 
-/// Reads the body of a skill on disk, and who signed it. A folder that the program names itself is read with what the task may do.
-pub(crate) fn read_file(cx: &Cx, folder: &str, trusted: &[String]) -> std::result::Result<SkillFile, String> {
-    let vm = cx.vm();
-    let known = vm.extension::<Found>().folders.borrow().contains(Path::new(folder));
-    let system = if known { vm.system().clone() } else { cx.system() };
-    let path = system.work_dir().join(folder).join(FILE);
-    let bytes =
-        system.read(&path, MAX_FILE).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-    let signature = match system.read_text(&path.with_extension("md.sig"), MAX_FILE) {
-        Ok(sig) => {
-            let key = skill_file::signer_of(&sig).and_then(|signer| public_key(vm, &signer));
-            skill_file::verify(&bytes, &sig, key.as_deref(), trusted)
-        }
-        Err(_) => Signature::default(),
+/// Reads a skill in a folder, and who signed it. `trusted` is the skill's list of signers.
+///
+/// # Errors
+/// A file that cannot be read.
+pub async fn read_skill(
+    system: &dyn System,
+    folder: &Path,
+    trusted: &[String],
+    signers: &Signers,
+) -> std::result::Result<SkillFile, String> {
+    let (bytes, signature) = read_bytes(system, folder)?;
+    let key = match signature.as_deref().and_then(skill_file::signer_of) {
+        None => None,
+        Some(signer) => match own_key(system, &signer, signers) {
+            Some(key) => Some(key),
+            None => asked_key(system, &signer, signers).await?,
+        },
     };
-    let text = String::from_utf8(bytes).map_err(|_| format!("{} is not UTF-8 text", path.display()))?;
-    Ok(SkillFile {
-        body: skill_file::split(&text).1.trim_end().to_owned(),
-        signature,
-        folder: folder.to_owned(),
-    })
+    skill_of(bytes, signature.as_deref(), key.as_deref(), trusted, folder)
 }
 
-/// The public key of a signer: in the home folder, else in the registry of signers.
-fn public_key(vm: &Vm, fingerprint: &str) -> Option<String> {
-    let system = vm.system();
-    let home = system.env("HOME").map(|home| Path::new(&home).join(".harn/trusted-signers"));
-    let named = system.env("HARN_SKILL_SIGNER_REGISTRY_URL").filter(|place| !place.is_empty());
-    if let Some(url) = named.as_ref().filter(|place| place.contains("://")) {
-        system.write_err(&format!(
-            "[harn] warning: HARN_SKILL_SIGNER_REGISTRY_URL: {url}: only folders are read in this version\n"
-        ));
+/// The bytes of a `SKILL.md`, and the text of the signature beside it.
+fn read_bytes(system: &dyn System, folder: &Path) -> std::result::Result<(Vec<u8>, Option<String>), String> {
+    let path = folder.join(FILE);
+    let bytes = system.read(&path, MAX_FILE);
+    let bytes = bytes.map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    Ok((bytes, system.read_text(&path.with_extension("md.sig"), MAX_FILE).ok()))
+}
+
+fn skill_of(
+    bytes: Vec<u8>,
+    signature: Option<&str>,
+    key: Option<&str>,
+    trusted: &[String],
+    folder: &Path,
+) -> std::result::Result<SkillFile, String> {
+    let signature =
+        signature.map_or_else(Signature::default, |sig| skill_file::verify(&bytes, sig, key, trusted));
+    let text =
+        String::from_utf8(bytes).map_err(|_| format!("{} is not UTF-8 text", folder.join(FILE).display()))?;
+    let body = skill_file::split(&text).1.trim_end().to_owned();
+    Ok(SkillFile { body, signature, folder: folder.display().to_string() })
+}
+
+/// Reads a skill that a program has, or names itself: such a folder is read with what the task may do.
+///
+/// # Errors
+/// A file that cannot be read.
+pub(crate) async fn read_file(
+    cx: &Cx,
+    folder: &str,
+    trusted: &[String],
+) -> std::result::Result<SkillFile, String> {
+    let found = cx.vm().extension::<Found>();
+    let place = cx.system().work_dir().join(folder);
+    let known = found.folders.borrow().contains(Path::new(folder));
+    let (bytes, signature) =
+        if known { read_bytes(&**cx.vm().system(), &place)? } else { read_bytes(&*cx.system(), &place)? };
+    let mut key = None;
+    if let Some(signer) = signature.as_deref().and_then(skill_file::signer_of) {
+        let (system, signers) = (cx.vm().system().clone(), found.signers.borrow().clone());
+        let asked = found.keys.borrow().get(&signer).cloned();
+        key = match (own_key(&*system, &signer, &signers), asked) {
+            (Some(key), _) => Some(key),
+            (None, Some(asked)) => asked,
+            (None, None) => {
+                let key = asked_key(&*system, &signer, &signers).await.unwrap_or_else(|problem| {
+                    system.write_err(&format!("[harn] warning: {problem}\n"));
+                    None
+                });
+                found.keys.borrow_mut().insert(signer, key.clone());
+                key
+            }
+        };
     }
-    let registry = named
-        .filter(|place| !place.contains("://"))
-        .map(|place| system.work_dir().join(place))
-        .or_else(|| vm.extension::<Found>().signers.borrow().clone());
+    let mut file = skill_of(bytes, signature.as_deref(), key.as_deref(), trusted, &place)?;
+    folder.clone_into(&mut file.folder);
+    Ok(file)
+}
+
+/// Where the user keeps the public keys that are trusted.
+pub fn trusted_keys(system: &dyn System) -> Option<PathBuf> {
+    let home = system.env("HOME").filter(|home| !home.is_empty());
+    home.map(|home| Path::new(&home).join(".harn/trusted-signers"))
+}
+
+/// The public key of a signer on this machine: in the home folder, else in a registry that is a folder.
+fn own_key(system: &dyn System, fingerprint: &str, signers: &Signers) -> Option<String> {
+    let registry = match &signers.0 {
+        Some(Registry::Folder(folder)) => Some(folder.clone()),
+        _ => None,
+    };
     let file = format!("{fingerprint}.pub");
-    home.into_iter().chain(registry).find_map(|folder| system.read_text(&folder.join(&file), 64 << 10).ok())
+    let folders = trusted_keys(system).into_iter().chain(registry);
+    folders.into_iter().find_map(|folder| system.read_text(&folder.join(&file), MAX_KEY).ok())
+}
+
+/// The public key of a signer from a registry that is an address; `None` where there is none, or the registry has none.
+///
+/// # Errors
+/// The registry cannot be asked.
+async fn asked_key(
+    system: &dyn System,
+    fingerprint: &str,
+    signers: &Signers,
+) -> std::result::Result<Option<String>, String> {
+    let Some(Registry::Url(url)) = &signers.0 else { return Ok(None) };
+    let request = HttpRequest {
+        timeout: Some(KEY_TIME),
+        redirects: 5,
+        max_response: MAX_KEY,
+        ..HttpRequest::new("GET", format!("{url}/{fingerprint}.pub"))
+    };
+    let failed = |why: &str| format!("the registry of signers at {url} cannot be asked: {why}");
+    let reply = system.http(request).await.map_err(|error| failed(&error.text))?;
+    match reply.status {
+        200 => {}
+        404 | 410 => return Ok(None),
+        status => return Err(failed(&format!("it answers with status {status}"))),
+    }
+    let bytes = reply.read().await.map_err(|error| failed(&error.text))?;
+    Ok(Some(String::from_utf8(bytes).map_err(|_| failed("it answers with no text"))?))
 }
 
 /// Reads the bodies of the skills on disk that a loop is given.
 ///
 /// # Errors
 /// A file that cannot be read any more.
-pub(crate) fn fill(cx: &Cx, config: &mut LoopConfig) -> Result<()> {
+pub(crate) async fn fill(cx: &Cx, config: &mut LoopConfig) -> Result<()> {
     for skill in
         config.skills.list.iter_mut().filter(|skill| skill.file.is_none() && skill.text("body").is_empty())
     {
         let Some(folder) = skill.folder() else { continue };
-        let read = read_file(cx, folder, &skill.trusted_signers());
+        let read = read_file(cx, folder, &skill.trusted_signers()).await;
         skill.file = Some(read.map_err(|e| thrown(format!("agent_loop: skill '{}': {e}", skill.id)))?);
     }
     Ok(())

@@ -23,7 +23,7 @@ use harn_vm::closure::Partial;
 use harn_vm::{Cx, Error, Limit, Result};
 
 use crate::builtins::{call_once, read_graph};
-use crate::convert::{entry, from_json, text, thrown, to_json};
+use crate::convert::{data, entry, from_json, text, thrown, to_json};
 use crate::driver::run_loop;
 use crate::kept::Kept;
 use crate::llm_embedder::{new_id, prompts_of, runtime};
@@ -59,7 +59,7 @@ pub(crate) async fn execute(
     let written = graph;
     let graph = read_graph(cx, "workflow_execute", graph, &mut kept, &ids)?;
     refuse_of_run(cx, "workflow_execute", given)?;
-    crate::audit::check(&to_json(&entry(given, "audit"))).map_err(wrong)?;
+    crate::audit::read("workflow_execute", given)?;
     check_transcript(&entry(given, "transcript")).map_err(|why| wrong(format!("option {why}")))?;
     let limits = limits_of(written, given)?;
     let mut options = RunOptions::read(&kept.take(given)).map_err(wrong)?;
@@ -79,7 +79,7 @@ pub(crate) async fn execute(
         .for_each(|(key, value)| audit[key.as_str()] = value.clone());
     let (now, prose) = (|| timestamp_now(cx), prompts_of(cx));
     let world = World { now: &now, ids: &ids, prose: &prose };
-    let run = Execution::new(graph, &task, &to_json(artifacts), options, &world);
+    let run = Execution::new(graph, &task, &data("workflow_execute: artifacts", artifacts)?, options, &world);
     let mut run = run.map_err(|error| match error.strip_prefix("invalid workflow: ") {
         Some(_) => Error::runtime(format!("workflow_execute: {error}")),
         None => wrong(error),

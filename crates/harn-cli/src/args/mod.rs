@@ -8,8 +8,12 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use harn_system::{Real, SystemExt};
 
 mod develop;
+mod runs;
+mod skills;
 
 pub(crate) use develop::{BenchArgs, DoctorArgs, PlaygroundArgs, TestArgs, VizArgs, WatchArgs};
+pub(crate) use runs::{RunsCommand, RunsEventsArgs, RunsListArgs};
+pub(crate) use skills::{LookArgs, SkillInstallArgs, SkillsCommand};
 
 /// A scripting language for programs that work with language models.
 #[derive(Debug, Parser)]
@@ -59,6 +63,9 @@ pub(crate) enum Command {
     /// Look at the runs that are kept, and manage them.
     #[command(subcommand)]
     Runs(RunsCommand),
+    /// Look for skills on disk, bring them in, and sign them.
+    #[command(subcommand, visible_alias = "skill")]
+    Skills(SkillsCommand),
     /// Evaluate what you type, line by line.
     Repl,
     /// Make a folder with a new project.
@@ -337,115 +344,6 @@ pub(crate) struct ForkArgs {
     /// Use the sources of today in place of those that the run began with.
     #[arg(long)]
     pub(crate) changed: bool,
-}
-
-/// What `harn runs` does.
-#[derive(Debug, Subcommand)]
-pub(crate) enum RunsCommand {
-    /// List the runs, the newest first.
-    List(RunsListArgs),
-    /// Show how a run stands, and what it waits for.
-    Show {
-        /// The run.
-        id: String,
-        /// Write to standard output as JSON.
-        #[arg(long)]
-        json: bool,
-    },
-    /// List the journal of a run, also while it is written.
-    Events(RunsEventsArgs),
-    /// Compare what two runs have done; the exit code is 1 when they differ. Times and outcomes may differ.
-    Diff {
-        /// The one.
-        first: String,
-        /// The other.
-        second: String,
-        /// Write to standard output as JSON.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Remove runs with all that belongs to them.
-    Rm {
-        /// The runs.
-        #[arg(required = true, value_name = "ID")]
-        ids: Vec<String>,
-        /// Write to standard output as JSON.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Show what the record of a run (a file such as run.json) comes to.
-    Inspect {
-        /// The record.
-        #[arg(value_name = "RUN.json")]
-        file: PathBuf,
-        /// Also show what is different in this one.
-        #[arg(long, value_name = "RUN.json")]
-        compare: Option<PathBuf>,
-        /// Write to standard output as JSON.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Show the record of a run as a whole with --json; without, what it comes to.
-    View {
-        /// The record.
-        #[arg(value_name = "RUN.json")]
-        file: PathBuf,
-        /// Write to standard output as JSON.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Write a run to a file, with its journal, sources and answers.
-    Export {
-        /// The run.
-        id: String,
-        /// The file; without it, standard output.
-        #[arg(long, short, value_name = "FILE")]
-        output: Option<PathBuf>,
-    },
-    /// Take in a run from a file that `harn runs export` has written.
-    Import {
-        /// The file.
-        file: PathBuf,
-        /// The name of the run here; without it, the one that it had.
-        #[arg(long = "run-id", value_name = "ID")]
-        id: Option<String>,
-        /// Write to standard output as JSON.
-        #[arg(long)]
-        json: bool,
-    },
-}
-
-/// Arguments of `harn runs list`.
-#[derive(Debug, Args)]
-pub(crate) struct RunsListArgs {
-    /// Only those that stand so: queued, running, suspended, completed, failed or abandoned.
-    #[arg(long, value_parser = parse_status)]
-    pub(crate) status: Option<harn_store::RunStatus>,
-    /// Instead of the project's store, the records in this folder and in the folders in it (files such as run.json).
-    #[arg(long, value_name = "FOLDER", conflicts_with = "status")]
-    pub(crate) dir: Option<PathBuf>,
-    /// At most so many.
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = at_least_one())]
-    pub(crate) limit: u64,
-    /// Write to standard output as JSON.
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// Arguments of `harn runs events`.
-#[derive(Debug, Args)]
-pub(crate) struct RunsEventsArgs {
-    /// The run.
-    pub(crate) id: String,
-    /// Begin with this entry.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) from: u64,
-    /// At most so many.
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = at_least_one())]
-    pub(crate) limit: u64,
-    /// Write to standard output as JSON.
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 /// Where model calls are answered from, and what of them is kept.
@@ -825,7 +723,7 @@ fn parse_status(text: &str) -> Result<harn_store::RunStatus, String> {
 }
 
 /// Reads how many things are done at once.
-fn parse_count(text: &str) -> Result<usize, String> {
+pub(crate) fn parse_count(text: &str) -> Result<usize, String> {
     let wrong = || format!("expected a number from 1 to 1000, got '{text}'");
     text.parse().ok().filter(|n| (1..=1000).contains(n)).ok_or_else(wrong)
 }

@@ -4,7 +4,8 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -132,6 +133,31 @@ pub(crate) fn repository() -> PathBuf {
 /// How often a test that kills a program does so; `make kill` sets it.
 pub(crate) fn kills() -> u64 {
     std::env::var("HARN_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(15)
+}
+
+/// Starts a program of a folder, whose output nobody reads.
+pub(crate) fn begin(folder: &Path, program: &str, arguments: &[&str]) -> Child {
+    command(&[&["run", program, "--"], arguments].concat())
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("harn starts")
+}
+
+/// Starts a program and kills it after some time.
+pub(crate) fn run_and_kill(folder: &Path, program: &str, argument: &str, life: Duration) {
+    let mut child = begin(folder, program, &[argument]);
+    std::thread::sleep(life);
+    child.kill().expect("it is ours");
+    child.wait().expect("it ends");
+}
+
+/// The JSON in a file that must not be torn.
+pub(crate) fn whole(path: &Path) -> Value {
+    let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{} is torn: {e}\n{text}", path.display()))
 }
 
 /// Numbers that look like chance and are the same in each run.

@@ -7,7 +7,7 @@ use harn_value::{Data as Json, data::Map, json};
 use harn_value::{Dict, Value};
 use harn_vm::{Cx, Result, builtins};
 
-use crate::convert::{entry, from_json, text, thrown, to_json};
+use crate::convert::{data, entry, from_json, text, thrown, to_json};
 use crate::llm_embedder::new_id;
 
 builtins! {
@@ -21,7 +21,7 @@ builtins! {
     /// println([a.kind, a.priority, a.estimated_tokens]) // -> [workspace_file, 70, 3]
     /// ```
     Random fn artifact(cx, fields: Value as "artifact_fields?") -> "dict" {
-        make(cx, "artifact", &to_json(&fields))?
+        make(cx, "artifact", &data("artifact: fields", &fields)?)?
     }
 
     /// Makes an artifact of another one; its `lineage` leads there.
@@ -32,7 +32,9 @@ builtins! {
     /// ```
     Random fn artifact_derive(cx, parent: Value as "dict?", kind: Value as "string?", extra: Value as "artifact_fields?") -> "dict" {
         let kind = text(&kind).ok_or_else(|| thrown("artifact_derive: kind is required"))?;
-        let made = pure::derive(&to_json(&parent), &kind, &to_json(&extra), &timestamp_now(cx), &|| new_id(cx.vm()));
+        let parent = data("artifact_derive: parent", &parent)?;
+        let extra = data("artifact_derive: extra", &extra)?;
+        let made = pure::derive(&parent, &kind, &extra, &timestamp_now(cx), &|| new_id(cx.vm()));
         from_json(&named("artifact_derive", made)?)
     }
 
@@ -110,7 +112,7 @@ builtins! {
     /// println(artifact_workspace_snapshot(["a", "b"], "two files").data.paths) // -> [a, b]
     /// ```
     Random fn artifact_workspace_snapshot(cx, paths: Value as "!list", summary: Value as "text?", extra: Value as "artifact_fields?") -> "dict" {
-        let Json::Array(paths) = to_json(&paths) else {
+        let Json::Array(paths) = data("artifact_workspace_snapshot: paths", &paths)? else {
             return Err(thrown("artifact_workspace_snapshot: paths must be a list"));
         };
         let fields = json!({"title": "workspace snapshot", "text": shown(&summary), "data": {"paths": paths}, "metadata": {"paths": paths}});
@@ -155,7 +157,7 @@ builtins! {
     /// ```
     Random fn artifact_command_result(cx, command: Value as "text?", output: Value as "any?", extra: Value as "artifact_fields?") -> "dict" {
         let command = required("artifact_command_result", "command", &command)?;
-        let given = to_json(&output);
+        let given = data("artifact_command_result: output", &output)?;
         let text = match &given {
             Json::Object(map) => {
                 let part = |key: &str| map.get(key).and_then(Json::as_str).unwrap_or_default();
@@ -262,6 +264,7 @@ builtins! {
             let problem = handoffs::unknown(&to_json(&fields));
             problem.map_or(Ok(()), |text| Err(harn_vm::Error::runtime(text)))?;
         }
+        let fields = data("handoff: fields", &fields)?;
         from_json(&named("handoff", handoff_of(cx, &fields)).map_err(|error| trim(error, "handoff: "))?)
     }
 
@@ -272,6 +275,7 @@ builtins! {
     /// println(handoff_context(h).split("\n")[2]) // -> <target>Ada</target>
     /// ```
     Random fn handoff_context(cx, handoff: Value as "!dict") -> "string" {
+        let handoff = data("handoff_context: handoff", &handoff)?;
         handoffs::context(&named("handoff", handoff_of(cx, &handoff)).map_err(|error| trim(error, "handoff: "))?)
     }
 
@@ -282,7 +286,7 @@ builtins! {
     /// println(p.steps.map({ s -> s.status })) // -> [pending, in_progress]
     /// ```
     Pure fn plan_artifact(cx, input: Value as "plan_fields?") -> "dict" {
-        from_json(&named("plan_artifact", plans::plan(&to_json(&input)))?)
+        from_json(&named("plan_artifact", plans::plan(&data("plan_artifact: input", &input)?))?)
     }
 
     /// Returns the steps of a plan as hosts show them.
@@ -310,16 +314,16 @@ builtins! {
     /// println(plan_approved(plan_artifact({}), {approved: true, reviewers: ["Ada"]}).approval.state) // -> approved
     /// ```
     Pure fn plan_approved(cx, plan: Value as "dict?", record: Value as "!dict") -> "dict" {
-        let plan = named("plan_approved", plans::plan(&to_json(&plan)))?;
+        let plan = named("plan_approved", plans::plan(&data("plan_approved: plan", &plan)?))?;
         if record.to_dict().is_none() {
             return Err(thrown("plan_approved: record must be a dict"));
         }
-        from_json(&plans::approved(&plan, &to_json(&record)))
+        from_json(&plans::approved(&plan, &data("plan_approved: record", &record)?))
     }
 }
 
-fn handoff_of(cx: &Cx, fields: &Value) -> std::result::Result<Json, String> {
-    handoffs::handoff(&to_json(fields), &timestamp_now(cx), &|| new_id(cx.vm()))
+fn handoff_of(cx: &Cx, fields: &Json) -> std::result::Result<Json, String> {
+    handoffs::handoff(fields, &timestamp_now(cx), &|| new_id(cx.vm()))
 }
 
 /// Errors of handoffs name themselves.
@@ -352,7 +356,7 @@ fn build(cx: &Cx, function: &str, kind: &str, fields: Json, extra: &Value) -> Re
 
 fn merged(function: &str, kind: &str, fields: Json, extra: &Value) -> Result<Json> {
     let mut out = fields.as_object().cloned().unwrap_or_default();
-    let extra = match to_json(extra) {
+    let extra = match data(&format!("{function}: extra"), extra)? {
         Json::Null => Map::new(),
         Json::Object(map) => map,
         other => {
@@ -384,7 +388,7 @@ fn derived(
     if parent.to_dict().is_none_or(|dict: harn_value::Ref<Dict>| dict.get_str("id").is_none()) {
         return Err(thrown(format!("{function}: first argument must be an artifact")));
     }
-    let parent = to_json(parent);
+    let parent = data(&format!("{function}: artifact"), parent)?;
     let title = match parent["title"].as_str() {
         Some(of) => format!("{title}: {of}"),
         None => title.to_owned(),

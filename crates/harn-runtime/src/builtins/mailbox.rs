@@ -8,7 +8,7 @@ use harn_value::{Value, View};
 use harn_vm::closure::Closure;
 use harn_vm::{Builtin, Cx, Error, Result, builtins};
 
-use crate::convert::{data_option, entry, from_json, thrown, to_json};
+use crate::convert::{data, data_option, entry, from_json, thrown, to_json};
 use crate::llm_embedder::new_id;
 use crate::mailbox::{Mailbox, post};
 use crate::{anew, hitl};
@@ -54,7 +54,7 @@ builtins! {
     Fs async fn signal(cx, this: Value, target: Value as "any?", name: Value as "any?", payload: Value as "any?") -> "dict" {
         let name = called(&this, "signal", &name)?;
         let mailbox = Mailbox::of(&cx, "workflow.signal", &to_json(&target))?;
-        let (now, payload) = (timestamp_now(&cx), to_json(&payload));
+        let (now, payload) = (timestamp_now(&cx), data("workflow.signal: payload", &payload)?);
         let (message, status) = mailbox
             .change(|state| (post(state, "signal", &name, &Json::Null, payload, &now), mailbox.status(state)))
             .await?;
@@ -89,7 +89,7 @@ builtins! {
     Fs async fn publish_query(cx, this: Value, target: Value as "any?", name: Value as "any?", value: Value as "any?") -> "dict" {
         let name = called(&this, "publish_query", &name)?;
         let mailbox = Mailbox::of(&cx, "workflow.publish_query", &to_json(&target))?;
-        let value = to_json(&value);
+        let value = data("workflow.publish_query: value", &value)?;
         let status = mailbox.change(|state| { state["queries"][name.as_str()] = value; mailbox.status(state) }).await?;
         from_json(&status)
     }
@@ -120,7 +120,8 @@ builtins! {
             View::Int(ms) | View::Duration(ms) if ms >= 0 => ms.unsigned_abs(),
             _ => return Err(thrown("workflow.update: timeout_ms must be a duration or an int of at least 0")),
         };
-        let (now, payload, request) = (timestamp_now(&cx), to_json(&payload), new_id(cx.vm()));
+        let payload = data("workflow.update: payload", &payload)?;
+        let (now, request) = (timestamp_now(&cx), new_id(cx.vm()));
         let asked = Json::from(request.as_str());
         mailbox.change(|state| drop(post(state, "update", &name, &asked, payload, &now))).await?;
         let started = cx.system().monotonic();
@@ -154,7 +155,8 @@ builtins! {
             return Err(thrown("workflow.respond_update: request_id must be a string"));
         };
         let mailbox = Mailbox::of(&cx, "workflow.respond_update", &to_json(&target))?;
-        let answer = json!({"value": to_json(&value), "name": to_json(&name), "responded_at": timestamp_now(&cx)});
+        let value = data("workflow.respond_update: value", &value)?;
+        let answer = json!({"value": value, "name": to_json(&name), "responded_at": timestamp_now(&cx)});
         let status = mailbox.change(|state| { state["responses"][request.as_str()] = answer; mailbox.status(state) }).await?;
         from_json(&status)
     }

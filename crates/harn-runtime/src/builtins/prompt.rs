@@ -196,7 +196,7 @@ async fn turn(
     }
     let runtime = crate::llm_embedder::runtime(cx);
     let route = runtime.render_context(&Json::Object(options.clone())).ok();
-    let config = crate::driver::loop_config(cx, &runtime, "", None, options, route.as_ref())?;
+    let config = crate::driver::loop_config(cx, &runtime, "", None, options, route.as_ref()).await?;
     let stored = harn_prompt::turn::session_system(&session);
     harn_agent::AgentLoop::new(config).turn_fragments(recitation, stored, &prompts_of(cx)).or_throw()
 }

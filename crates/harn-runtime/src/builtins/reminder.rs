@@ -4,7 +4,7 @@ use harn_prompt::reminder::{Origin, Reminder, Source, transcript as pure};
 use harn_value::{Dict, Value};
 use harn_vm::{Builtin, Error, Result, builtins};
 
-use crate::convert::{OrThrow, from_json, thrown, to_json};
+use crate::convert::{OrThrow, data, from_json, thrown, to_json};
 use crate::llm_embedder::new_id;
 use crate::reminders::{Provider, Reminders};
 
@@ -19,7 +19,7 @@ builtins! {
     /// println("${e.kind} ${e.text} ${e.reminder.ttl_turns}") // -> system_reminder Be brief. 2
     /// ```
     Random fn transcript_reminder_event(cx, options: Value as "!reminder_record") -> "dict" {
-        let Some(mut reminder) = Reminder::from_record(&to_json(&options)) else {
+        let Some(mut reminder) = Reminder::from_record(&data("transcript_reminder_event: options", &options)?) else {
             return Err(thrown("transcript_reminder_event: body must be a non-blank string"));
         };
         if reminder.id.is_empty() {
@@ -67,7 +67,7 @@ builtins! {
         let session_id = session("agent_session_remind(session_id, options)", &session_id)?;
         let (function, id) = ("agent_session_remind", new_id(cx.vm()));
         let reminder =
-            Reminder::parse(function, Origin::Options, &to_json(&options), &id, Source::InPipeline).or_throw()?;
+            Reminder::parse(function, Origin::Options, &data("agent_session_remind: options", &options)?, &id, Source::InPipeline).or_throw()?;
         cx.state::<Reminders>().add(cx.vm(), &session_id, &reminder);
         reminder.id
     }
@@ -96,7 +96,7 @@ builtins! {
     /// ```
     Random fn inject_reminder(cx, this: Value, transcript: Value as "!dict", options: Value as "!dict") -> "dict" {
         of_transcript(&this, "inject_reminder")?;
-        let injected = pure::inject_reminder(&to_json(&transcript), &to_json(&options), &new_id(cx.vm())).or_throw()?;
+        let injected = pure::inject_reminder(&to_json(&transcript), &data("transcript.inject_reminder: options", &options)?, &new_id(cx.vm())).or_throw()?;
         from_json(&injected.to_json())
     }
 

@@ -7,7 +7,7 @@ use harn_value::{Data as Json, json};
 use harn_value::{Dict, Value};
 use harn_vm::{Cx, Error, Result, builtins};
 
-use crate::convert::{entry, from_json, thrown, to_json};
+use crate::convert::{data, entry, from_json, thrown};
 use crate::llm_embedder::new_id;
 use crate::session::{Session, Sessions};
 use crate::session_store;
@@ -186,7 +186,7 @@ builtins! {
                 content.type_name()
             )));
         }
-        let pushed = session.history.borrow_mut().messages.push_json(to_json(&message));
+        let pushed = session.history.borrow_mut().messages.push_json(data(&format!("{function}: message"), &message)?);
         pushed.map_err(|e| thrown(format!("{function}: {e}")))?;
         session_store::flush(&cx, &session).await?;
     }

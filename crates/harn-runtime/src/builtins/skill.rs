@@ -129,14 +129,15 @@ builtins! {
     /// ```harn
     /// println(skill_render("Deploy $1 to $2.", ["api", "staging"])) // -> Deploy api to staging.
     /// ```
-    Env fn skill_render(cx, skill: Value as "!dict", args: Value as "any?") -> "string" {
+    Env async fn skill_render(cx, skill: Value as "!dict", args: Value as "any?") -> "string" {
         let body = match skill.as_str() {
             Some(body) => body.to_string(),
             None if skill.to_dict().is_some() => {
                 let written = text(&entry(&skill, "body")).or_else(|| text(&entry(&skill, "prompt")));
                 match (written, text(&entry(&skill, "skill_dir"))) {
                     (None, Some(folder)) => {
-                        read_file(cx, &folder, &[]).map_err(|e| thrown(format!("skill_render: {e}")))?.body
+                        let file = read_file(&cx, &folder, &[]).await;
+                        file.map_err(|e| thrown(format!("skill_render: {e}")))?.body
                     }
                     (written, _) => written.unwrap_or_default(),
                 }
@@ -153,7 +154,7 @@ builtins! {
                 .collect::<Result<_, _>>()?,
         };
         let folder = text(&entry(&skill, "skill_dir"));
-        skills::render(&body, &args, |name| variable(cx, name, folder.as_deref()))
+        skills::render(&body, &args, |name| variable(&cx, name, folder.as_deref()))
     }
 
     /// Returns the rendered body of a skill of the global registry `skills`, which holds the skills on disk.
@@ -163,7 +164,7 @@ builtins! {
     /// ```harn
     /// println(unwrap_err(try { load_skill("deploy") })) // -> load_skill: skill 'deploy' not found
     /// ```
-    State fn load_skill(cx, name: Value as "!string") -> "string" {
+    State async fn load_skill(cx, name: Value as "!string") -> "string" {
         let Some(name) = name.as_str().filter(|name| !name.trim().is_empty()) else {
             return Err(thrown("load_skill: requires a non-empty skill name"));
         };
@@ -174,12 +175,12 @@ builtins! {
             // A person asked for it, not a model.
             skill.for_models = true;
             if let Some(folder) = skill.folder().filter(|_| skill.id == name.as_str() || skill.name == name.as_str()) {
-                let file = read_file(cx, folder, &skill.trusted_signers());
+                let file = read_file(&cx, folder, &skill.trusted_signers()).await;
                 skill.file = Some(file.map_err(|e| thrown(format!("load_skill: {e}")))?);
             }
         }
         for variable in found.wanted_variables() {
-            let value = self::variable(cx, &variable, None);
+            let value = self::variable(&cx, &variable, None);
             found.variables.extend(value.map(|value| (variable, value)));
         }
         let loaded = found.load(&json!({"name": name.as_str()}));

@@ -8,7 +8,7 @@ use harn_vm::builtin::Text;
 use harn_vm::{Cx, Error, Result, builtins};
 
 use crate::builtins::failed;
-use crate::convert::{OrThrow, from_json, to_json};
+use crate::convert::{OrThrow, data, from_json, to_json};
 use crate::llm_embedder::{new_id, runtime};
 use crate::session::Sessions;
 
@@ -22,7 +22,7 @@ builtins! {
     /// println(transcript_messages(transcript())) // -> []
     /// ```
     Random fn transcript(cx, metadata: Value as "dict?") -> "dict" {
-        let metadata = (!metadata.is_nil()).then(|| to_json(&metadata));
+        let metadata = if metadata.is_nil() { None } else { Some(data("transcript: metadata", &metadata)?) };
         from_json(&pure::empty(metadata, &|| new_id(cx.vm())))
     }
 
@@ -41,7 +41,7 @@ builtins! {
     /// println(transcript_stats(transcript_from_messages([{role: "user", content: "Hi"}])).message_count) // -> 1
     /// ```
     Random fn transcript_from_messages(cx, messages: Value as "!list") -> "dict" {
-        made(pure::from_messages(&to_json(&messages), &|| new_id(cx.vm())))?
+        made(pure::from_messages(&data("transcript_from_messages: messages", &messages)?, &|| new_id(cx.vm())))?
     }
 
     /// Returns the messages of a transcript.
@@ -115,7 +115,7 @@ builtins! {
     /// println(transcript_assets(t)[0].kind) // -> image
     /// ```
     Random fn transcript_add_asset(cx, transcript: Value as "!dict", asset: Value as "!dict") -> "dict" {
-        made(pure::add_asset(&to_json(&transcript), &to_json(&asset), &|| new_id(cx.vm())))?
+        made(pure::add_asset(&to_json(&transcript), &data("transcript_add_asset: asset", &asset)?, &|| new_id(cx.vm())))?
     }
 
     /// Renders what a person sees of a transcript, one line per event.
@@ -169,7 +169,7 @@ builtins! {
     /// println(transcript_reset().state) // -> active
     /// ```
     Random fn transcript_reset(cx, options: Value as "{metadata?: any}?") -> "dict" {
-        from_json(&pure::reset(&to_json(&options), &|| new_id(cx.vm())))
+        from_json(&pure::reset(&data("transcript_reset: options", &options)?, &|| new_id(cx.vm())))
     }
 
     /// Marks a transcript as archived.
@@ -242,7 +242,7 @@ builtins! {
     /// ```
     Random fn add_tool_result(cx, to: Value, tool_use_id: Text, content: Value as "any?") -> "any" {
         let ids = || new_id(cx.vm());
-        made(pure::add_tool_result(&to_json(&to), &tool_use_id, to_json(&content), &ids))?
+        made(pure::add_tool_result(&to_json(&to), &tool_use_id, data("add_tool_result: content", &content)?, &ids))?
     }
 
     /// Lets a model summarise a transcript and keeps its last messages.
@@ -325,7 +325,8 @@ fn made(result: std::result::Result<Json, String>) -> Result<Value> {
 }
 
 fn add(cx: &Cx, function: &str, to: &Value, role: &str, content: &Value) -> Result<Value> {
-    made(pure::add_message(function, &to_json(to), role, to_json(content), &|| new_id(cx.vm())))
+    let content = data(&format!("{function}: content"), content)?;
+    made(pure::add_message(function, &to_json(to), role, content, &|| new_id(cx.vm())))
 }
 
 fn checked(function: &str, transcript: &Value) -> Result<Json> {

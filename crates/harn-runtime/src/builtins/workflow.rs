@@ -8,7 +8,7 @@ use harn_value::Value;
 use harn_value::{Data as Json, json};
 use harn_vm::{Cx, Result, builtins};
 
-use crate::convert::{from_json, text, thrown, to_json};
+use crate::convert::{data, from_json, text, thrown, to_json};
 use crate::llm_embedder::new_id;
 use crate::workflow;
 
@@ -153,7 +153,8 @@ builtins! {
     /// println(eval_metric("recall", 0.9)) // -> {metadata: {}, name: recall, value: 0.9}
     /// ```
     State fn eval_metric(cx, name: Value as "!string", value: Value as "!int | float", metadata: Value as "!dict?") -> "dict" {
-        let (name, value, metadata) = (to_json(&name), to_json(&value), to_json(&metadata));
+        let (name, value) = (to_json(&name), to_json(&value));
+        let metadata = data("eval_metric: metadata", &metadata)?;
         if name.as_str().is_none_or(str::is_empty) {
             return Err(thrown("eval_metric: name must be a string that is not empty"));
         }

@@ -74,7 +74,7 @@ pub(super) fn context_window(llm: &LlmRuntime, providers: &Selection, route: Opt
 ///
 /// # Errors
 /// Wrong options.
-pub(crate) fn loop_config(
+pub(crate) async fn loop_config(
     cx: &Cx,
     llm: &LlmRuntime,
     prompt: &str,
@@ -84,7 +84,7 @@ pub(crate) fn loop_config(
 ) -> Result<LoopConfig> {
     let format = default_format(cx, llm, &options, route)?;
     let mut config = LoopConfig::new(prompt, system, options, format).map_err(thrown)?;
-    crate::skill_files::fill(cx, &mut config)?;
+    crate::skill_files::fill(cx, &mut config).await?;
     for name in config.skills.wanted_variables() {
         config.skills.variables.extend(cx.system().env(&name).map(|value| (name, value)));
     }

@@ -8,7 +8,7 @@ use harn_value::{Data as Json, json};
 use harn_vm::Result;
 use harn_vm::closure::is_callable;
 
-use crate::convert::{OrThrow, entry, from_json, text, thrown, to_json};
+use crate::convert::{OrThrow, data, entry, from_json, text, thrown};
 use crate::roles::closures::At;
 use crate::roles::runtime::RoleRuntime;
 use crate::roles::shelf::key;
@@ -44,7 +44,7 @@ pub(crate) async fn create(
         return Err(thrown(format!("create_reference: unknown option '{key}'; there is glimpse")));
     }
     let spec = spec_of(runtime, &kind)?;
-    let json = to_json(value);
+    let json = data("create_reference: value", value)?;
     check(spec, &json).or_throw()?;
     let given = entry(options, "glimpse");
     let own = entry(reference, "glimpse");
@@ -58,7 +58,7 @@ pub(crate) async fn create(
         at.closure("glimpses", &kind)
     };
     let glimpse = match is_callable(&glimpse) {
-        true => to_json(&at.call(&glimpse, vec![value.clone()]).await?),
+        true => data("create_reference: glimpse", &at.call(&glimpse, vec![value.clone()]).await?)?,
         false => json!({}),
     };
     let id = content_id(&json);

@@ -70,8 +70,7 @@ pub(crate) async fn start(cx: &Cx, start: Start) -> Result<Rc<Worker>> {
     let told = |text: String| thrown(format!("{function}: {text}"));
     let workers = cx.state::<Workers>();
     let id = format!("worker_{}", new_id(cx.vm()));
-    let audit = to_json(&entry(&start.limits, "audit"));
-    crate::audit::check(&audit).map_err(told)?;
+    let audit = crate::audit::read(function, &start.limits)?;
     let limits = Limits::of(cx, function, &start.limits)?;
     let given = to_json(&entry(&start.limits, "carry"));
     let mut carry = Carry::from_option(&given).map_err(told)?;

@@ -82,8 +82,7 @@ impl SubAgent {
         if !tools.is_nil() {
             options.insert("tools", tools);
         }
-        let audit = to_json(&entry(given, "audit"));
-        audit::check(&audit).map_err(|text| thrown(format!("sub_agent_run: {text}")))?;
+        let audit = audit::read("sub_agent_run", given)?;
         let schema = match entry(given, "returns") {
             nil if nil.is_nil() => None,
             returns => match (returns.to_dict(), entry(&returns, "schema")) {

@@ -28,7 +28,9 @@ builtins! {
             return Err(Error::type_error(text));
         };
         let headers = headers_of(&headers.or_nil())?;
-        let payload = parse(&stringify(&payload.or_nil())).map_err(|e| Error::runtime(e.to_string()))?;
+        let payload = payload.or_nil();
+        crate::check_data("event_log.emit: payload", &payload)?;
+        let payload = parse(&stringify(&payload)).map_err(|e| Error::runtime(e.to_string()))?;
         let log = EventLog::of(cx.vm());
         log.permit(cx)?;
         log.emit(&topic, kind, payload, headers, cx.system().now_ms())?

@@ -14,7 +14,7 @@ use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-pub use replace::Replacement;
+pub use replace::{Replacement, create_private};
 
 use crate::file::{Draft, Facts, Lock, MoveError};
 use crate::guard::Protected;

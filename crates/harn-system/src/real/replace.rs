@@ -93,6 +93,16 @@ impl Drop for Replacement {
     }
 }
 
+/// Makes a file that nobody but its owner may read. The bytes are there as a whole, or the file is not there.
+///
+/// # Errors
+/// The system's error; one of kind `AlreadyExists` when there is something at the path.
+pub fn create_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    let mut file = os::for_owner_only(options.write(true).create_new(true), true).open(path)?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).inspect_err(|_| drop(std::fs::remove_file(path)))
+}
+
 /// The path behind a chain of links, whether or not there is something at its end.
 fn behind_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();

@@ -1,0 +1,109 @@
+//! `harn skills`: looking at the skills on disk, bringing them in, and signing them.
+
+mod install;
+mod show;
+mod sign;
+
+use std::path::{Path, PathBuf};
+
+use harn_runtime::{SkillOnDisk, SkillsOnDisk};
+use harn_system::{Real, System, SystemExt};
+use harn_value::Data as Value;
+
+use super::providers::{envelope, fail, print};
+use crate::args::{LookArgs, SkillsCommand};
+
+/// What a command shows: text for people, data for tools, and the exit code.
+struct Shown {
+    text: String,
+    data: Value,
+    code: u8,
+}
+
+impl Shown {
+    fn text(text: impl Into<String>) -> Shown {
+        Shown { text: text.into(), data: Value::Null, code: 0 }
+    }
+}
+
+/// Why a command has failed, in a sentence.
+type Outcome = Result<Shown, String>;
+
+/// Runs the command; gives the exit code.
+pub(crate) fn skills(command: SkillsCommand) -> u8 {
+    let system = Real::new();
+    let (shown, as_json) = match command {
+        SkillsCommand::List { all, look } => (show::list(&system, all, &look), look.json),
+        SkillsCommand::Inspect { name, look } => (show::inspect(&system, &name, &look), look.json),
+        SkillsCommand::Match { task, files, top, look } => {
+            (show::fitting(&system, &task, files, top, &look), look.json)
+        }
+        SkillsCommand::Install(args) => (install::install(&system, &args), false),
+        SkillsCommand::New { name, short, user } => {
+            (install::new(&system, &name, short.as_deref(), user), false)
+        }
+        SkillsCommand::Key { file } => (sign::key(&system, &file), false),
+        SkillsCommand::Sign { folder, key } => (sign::sign(&system, &folder, &key), false),
+        SkillsCommand::Verify { skill, look } => (sign::verify(&system, &skill, &look), look.json),
+        SkillsCommand::Trust { file: Some(file), .. } => (sign::trust(&system, &file), false),
+        SkillsCommand::Trust { remove: Some(fingerprint), .. } => {
+            (sign::distrust(&system, &fingerprint), false)
+        }
+        SkillsCommand::Trust { .. } => (sign::trusted(&system), false),
+    };
+    match shown {
+        Ok(Shown { text, data, code }) => {
+            print(&if as_json { envelope(&data) } else { text });
+            code
+        }
+        Err(problem) => fail("skills_failed", &harn_syntax::printable(&problem), &Value::Null, as_json),
+    }
+}
+
+/// The skills that a program in the working directory has. What cannot be read is told on standard error.
+fn found(system: &Real, look: &LookArgs) -> Result<SkillsOnDisk, String> {
+    let found = harn_runtime::find_skills(system, &system.work_dir(), &look.skill_dirs)?;
+    for (folder, problem) in &found.problems {
+        let text = format!("warning: {}: {problem}", folder.join(harn_runtime::SKILL_FILE).display());
+        eprintln!("{}", harn_syntax::printable(&text));
+    }
+    Ok(found)
+}
+
+/// The skill of a name that programs get.
+fn named<'a>(found: &'a SkillsOnDisk, name: &str) -> Result<&'a SkillOnDisk, String> {
+    let mut visible = found.found.iter().filter(|skill| !skill.hidden);
+    visible.clone().find(|skill| skill.name() == name).ok_or_else(|| {
+        let known: Vec<&str> = visible.by_ref().map(SkillOnDisk::name).collect();
+        match known.as_slice() {
+            [] => format!("there is no skill '{name}': no folder that is looked through holds one"),
+            known => format!("there is no skill '{name}'; there are {}", known.join(", ")),
+        }
+    })
+}
+
+/// The folder for the skills of the user, or of the project that the working directory belongs to.
+fn home_of_skills(system: &Real, user: bool) -> Result<PathBuf, String> {
+    if user {
+        let home = system.env("HOME").filter(|home| !home.is_empty());
+        return home
+            .map(|home| Path::new(&home).join(".harn/skills"))
+            .ok_or_else(|| "HOME is not set".to_owned());
+    }
+    let project = harn_packages::Project::near(system, &system.work_dir());
+    let manifest = project.map(|project| project.manifest());
+    let root = manifest.as_deref().and_then(Path::parent);
+    root.map(|root| root.join(".harn/skills")).ok_or_else(|| {
+        "there is no harn.toml here or above; `harn init` makes one, and --user is for skills of all projects".to_owned()
+    })
+}
+
+/// Whether a name is that of a folder of its own which is looked at.
+fn is_folder_name(name: &str) -> bool {
+    let fits = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-');
+    name.starts_with(|c: char| c.is_alphanumeric() || c == '_') && name.chars().all(fits)
+}
+
+fn cannot(what: &str, path: &Path, why: &dyn std::fmt::Display) -> String {
+    format!("cannot {what} {}: {why}", path.display())
+}
