@@ -2,7 +2,8 @@
 
 use harn_syntax::token::{Comment, CommentKind};
 
-use crate::doc::Doc;
+use crate::doc::{Doc, columns};
+use crate::literal;
 
 /// The comments that have not been printed yet.
 pub(crate) struct Comments<'s> {
@@ -37,6 +38,23 @@ impl<'s> Comments<'s> {
         }
         self.next += 1;
         Some(comment)
+    }
+
+    /// Those that belong to one on a line of its own: lines of `///` are one comment.
+    pub(crate) fn run(&mut self, mut first: Comment) -> Comment {
+        let line = self.source[..first.span.start as usize].rsplit('\n').next().unwrap_or("");
+        if first.kind != CommentKind::DocLine || !line.trim().is_empty() {
+            return first;
+        }
+        while let Some(next) = self.all.get(self.next) {
+            let gap = &self.source[first.span.end as usize..next.span.start as usize];
+            if next.kind != CommentKind::DocLine || !gap.trim().is_empty() || gap.matches('\n').count() != 1 {
+                break;
+            }
+            first.span.end = next.span.end;
+            self.next += 1;
+        }
+        first
     }
 
     /// Leaves out those that end before `end`: they are part of a text that is printed as it is.
@@ -108,6 +126,11 @@ impl<'s> Comments<'s> {
         if let Some(bar) = self.bar(text) {
             return Doc::owned(bar);
         }
+        if matches!(comment.kind, CommentKind::DocBlock | CommentKind::DocLine)
+            && let Some(lines) = literal::documentation(text)
+        {
+            return documentation(&lines);
+        }
         let mut lines = text.split('\n').map(str::trim_end);
         let first = lines.next().unwrap_or("");
         let starred = text.contains('\n') && lines.clone().all(|line| line.trim_start().starts_with('*'));
@@ -123,11 +146,29 @@ impl<'s> Comments<'s> {
         Doc::concat(parts)
     }
 
-    /// A line of dashes in its width.
+    /// A line of dashes in its width, with its title if it has one.
     fn bar(&self, text: &str) -> Option<String> {
-        let dashes = text.strip_prefix("//")?.trim();
-        let is_bar = dashes.len() >= 4 && dashes.bytes().all(|b| b == b'-');
-        is_bar.then(|| format!("// {}", "-".repeat(self.separator.saturating_sub(3).max(4))))
+        let mut bar = match title(text)? {
+            "" => "// ".to_owned(),
+            title => format!("// ---- {title} "),
+        };
+        let dashes = self.separator.saturating_sub(columns(&bar)).max(4);
+        bar.extend(std::iter::repeat_n('-', dashes));
+        Some(bar)
+    }
+
+    /// Whether a comment is the first of three lines that head a section: dashes, a title, dashes.
+    pub(crate) fn opens_section(&self, first: Comment) -> bool {
+        let is_bar = |comment: Comment| title(self.text(comment)) == Some("");
+        let [line, last, ..] = self.all[self.next..] else { return false };
+        is_bar(first)
+            && line.kind == CommentKind::Line
+            && title(self.text(line)).is_none()
+            && is_bar(last)
+            && self.lines_between(first.span.end, line.span.start) == 1
+            && self.lines_between(line.span.end, last.span.start) == 1
+            && self.source[first.span.end as usize..line.span.start as usize].trim().is_empty()
+            && self.source[line.span.end as usize..last.span.start as usize].trim().is_empty()
     }
 
     /// How many line feeds there are between two places.
@@ -136,4 +177,42 @@ impl<'s> Comments<'s> {
             .get(start as usize..end as usize)
             .map_or(0, |gap| gap.bytes().filter(|b| *b == b'\n').count())
     }
+}
+
+/// A comment that documents: on one line where it has one and fits, else with a star before each line.
+fn documentation<'s>(lines: &[&'s str]) -> Doc<'s> {
+    let one = match lines {
+        [] => return Doc::text("/** */"),
+        [one] => *one,
+        lines => {
+            let mut parts = vec![Doc::text("/**")];
+            for line in lines {
+                parts.extend([
+                    Doc::hard(),
+                    Doc::text(if line.is_empty() { " *" } else { " * " }),
+                    Doc::text(line),
+                ]);
+            }
+            parts.extend([Doc::hard(), Doc::text(" */")]);
+            return Doc::concat(parts);
+        }
+    };
+    let parts = vec![
+        Doc::text("/**"),
+        Doc::line(),
+        Doc::if_broken(" * "),
+        Doc::text(one),
+        Doc::line(),
+        Doc::if_broken(" "),
+        Doc::text("*/"),
+    ];
+    Doc::group(Doc::concat(parts), false)
+}
+
+/// The title of a line that begins with dashes; empty if there are only dashes.
+pub(crate) fn title(text: &str) -> Option<&str> {
+    let body = text.strip_prefix("//")?.trim();
+    let title = body.trim_start_matches('-');
+    let is_bar = body.len() - title.len() >= 4 && (title.is_empty() || title.starts_with(' '));
+    is_bar.then(|| title.trim_end_matches('-').trim())
 }

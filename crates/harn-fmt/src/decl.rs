@@ -190,6 +190,7 @@ impl<'s> Fmt<'s> {
             let mut parts = Vec::new();
             while let Some(comment) = self.comments.take_before(param.span.start) {
                 broken = true;
+                let comment = self.comments.run(comment);
                 parts.push(self.comments.block(comment));
                 let same = self.comments.lines_between(comment.span.end, param.span.start) == 0;
                 parts.push(if same { Doc::text(" ") } else { Doc::hard() });
@@ -323,6 +324,7 @@ impl<'s> Fmt<'s> {
                     let mut parts = Vec::new();
                     while let Some(comment) = self.comments.take_before(field.name.span.start) {
                         broken = true;
+                        let comment = self.comments.run(comment);
                         parts.push(self.comments.block(comment));
                         parts.push(Doc::hard());
                     }

@@ -170,7 +170,7 @@ enum Piece<'d, 's> {
 }
 
 /// How many columns a text takes. Most texts are of one byte a column, and are many.
-fn columns(text: &str) -> usize {
+pub(crate) fn columns(text: &str) -> usize {
     match text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
         true => text.len(),
         false => text.width(),
@@ -199,7 +199,7 @@ impl Printer {
     }
 
     /// Whether no line has been broken because it was too long: lines that the author broke are broken again in a second
-    /// pass, so that such a pass changes nothing.
+    /// pass, so that such a pass changes nothing. Neither has a comment got a line of its own.
     pub(crate) const fn is_settled(&self) -> bool {
         self.settled
     }
@@ -240,6 +240,8 @@ impl Printer {
         if !self.comments.is_empty() && !self.out.ends_with('\\') {
             for (at, comment) in std::mem::take(&mut self.comments).into_iter().enumerate() {
                 if at > 0 {
+                    // Another pass may see it as a comment of what follows.
+                    self.settled = false;
                     self.out.push('\n');
                     self.waiting = Some(of_comments);
                 } else if self.waiting.is_none() {

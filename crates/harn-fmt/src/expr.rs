@@ -1,9 +1,11 @@
 //! Expressions.
 
+use std::borrow::Cow;
+
 use harn_syntax::ast::*;
 
 use crate::doc::{Doc, List};
-use crate::{Fmt, Item};
+use crate::{Fmt, Item, literal};
 
 impl<'s> Fmt<'s> {
     pub(crate) fn expr(&mut self, expr: &Expr) -> Doc<'s> {
@@ -17,8 +19,6 @@ impl<'s> Fmt<'s> {
             ExprKind::Nil
             | ExprKind::Bool(_)
             | ExprKind::Int(_)
-            | ExprKind::Float(_)
-            | ExprKind::Duration(_)
             | ExprKind::Str(_)
             | ExprKind::Interp(_)
             | ExprKind::Name(_)
@@ -26,6 +26,11 @@ impl<'s> Fmt<'s> {
                 self.comments.skip_to(expr.span.end);
                 Doc::text(self.slice(expr.span))
             }
+            ExprKind::Float(value) => match literal::float(self.slice(expr.span), *value) {
+                Cow::Borrowed(text) => Doc::text(text),
+                Cow::Owned(text) => Doc::owned(text),
+            },
+            ExprKind::Duration(milliseconds) => Doc::owned(literal::duration(*milliseconds)),
             ExprKind::Paren(inner) => self.paren(inner),
             ExprKind::List(items) => self.args("[", items, "]", expr.span.end, false),
             ExprKind::Dict(items) => self.dict("{", items, expr.span.end),
@@ -129,8 +134,10 @@ impl<'s> Fmt<'s> {
         first: harn_syntax::token::Comment,
         end: u32,
     ) -> Doc<'s> {
+        let first = self.comments.run(first);
         let mut inner = vec![Doc::hard(), self.comments.block(first)];
         while let Some(comment) = self.comments.take_before(end.saturating_sub(1)) {
+            let comment = self.comments.run(comment);
             inner.push(Doc::hard());
             inner.push(self.comments.block(comment));
         }
@@ -141,6 +148,7 @@ impl<'s> Fmt<'s> {
     fn above(&mut self, start: u32) -> (Doc<'s>, bool) {
         let mut parts = Vec::new();
         while let Some(comment) = self.comments.take_before(start) {
+            let comment = self.comments.run(comment);
             parts.push(self.comments.block(comment));
             let next = self.comments.lines_between(comment.span.end, start);
             parts.push(if next == 0 { Doc::text(" ") } else { Doc::hard() });

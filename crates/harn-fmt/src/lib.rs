@@ -1,8 +1,8 @@
 //! The formatter: one layout for every program.
 //!
 //! A text is parsed, its tree is turned into a document with places where lines may break, and the printer decides
-//! which of them do. What comes out has the same tokens (but for separators, parentheses and trailing commas) and the
-//! same comments; [`format`](format()) makes sure of that each time, and refuses to change a file otherwise.
+//! which of them do. What comes out has the same tokens (but for separators, parentheses, trailing commas and the form
+//! of numbers) and the same comments; [`format`](format()) makes sure of that each time, and refuses to change a file otherwise.
 //!
 //! | File | What it holds |
 //! | --- | --- |
@@ -11,6 +11,7 @@
 //! | `expr` | the layout of expressions |
 //! | `stmt` | statements, blocks and whatever else stands line by line |
 //! | `decl` | declarations, imports and types |
+//! | `literal` | the one form of numbers, and of comments that document |
 //! | `same` | whether two texts are the same program |
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
@@ -20,6 +21,7 @@ mod comments;
 mod decl;
 mod doc;
 mod expr;
+mod literal;
 mod same;
 mod stmt;
 

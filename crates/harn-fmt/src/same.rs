@@ -1,14 +1,16 @@
 //! Whether a text and its formatted form are the same program.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use harn_syntax::Span;
+use harn_syntax::token::{Comment, CommentKind, Token, TokenKind};
 
-use harn_syntax::token::{Comment, Token, TokenKind};
+use crate::comments::title;
 
 /// What a program says: its tokens and comments, without what layout changes.
 pub(crate) struct Words<'s> {
-    tokens: Vec<&'s str>,
+    tokens: Vec<Cow<'s, str>>,
     comments: Vec<String>,
 }
 
@@ -41,34 +43,37 @@ impl<'s> Words<'s> {
     }
 }
 
-/// The comments, without what layout changes: blanks around their lines, the length of lines of dashes.
+/// The comments, without what layout changes: blanks around their lines, the length of lines of dashes. Those that document are
+/// what their lines say: the signs around that change.
 fn comments(source: &str, comments: &[Comment]) -> Vec<String> {
-    let text = |span: Span| {
-        let text = span.slice(source);
-        if text
-            .strip_prefix("//")
-            .is_some_and(|bar| bar.trim().len() >= 4 && bar.trim().bytes().all(|b| b == b'-'))
-        {
-            return "// ----".to_owned();
+    let mut out = Vec::with_capacity(comments.len());
+    for comment in comments {
+        let text = comment.span.slice(source);
+        if matches!(comment.kind, CommentKind::DocBlock | CommentKind::DocLine) {
+            let said = |line: &str| line.replace(|c: char| c.is_whitespace() || c == '*' || c == '/', "");
+            out.extend(text.lines().map(said).filter(|line| !line.is_empty()));
+        } else if let Some(title) = title(text) {
+            out.push(format!("// ---- {title}"));
+        } else {
+            out.push(text.lines().map(str::trim).collect::<Vec<_>>().join("\n"));
         }
-        text.lines().map(str::trim).collect::<Vec<_>>().join("\n")
-    };
-    comments.iter().map(|comment| text(comment.span)).collect()
+    }
+    out
 }
 
 /// The tokens without those that layout adds and takes away, the imports in order of their text.
-fn tokens<'s>(source: &'s str, laid_out: &[Token], lists: &[Span]) -> Vec<&'s str> {
+fn tokens<'s>(source: &'s str, laid_out: &[Token], lists: &[Span]) -> Vec<Cow<'s, str>> {
     let starts: HashSet<u32> = lists.iter().map(|span| span.start).collect();
     let ends: HashSet<u32> = lists.iter().map(|span| span.end).collect();
-    let mut out = Vec::with_capacity(laid_out.len());
-    let mut imports: Vec<Vec<&'s str>> = Vec::new();
+    let mut out: Vec<Cow<'s, str>> = Vec::with_capacity(laid_out.len());
+    let mut imports: Vec<Vec<Cow<'s, str>>> = Vec::new();
     let mut tokens = laid_out.iter().peekable();
     while let Some(token) = tokens.next() {
         if token.kind == TokenKind::Import {
-            let mut import = vec!["import"];
-            if out.last() == Some(&"pub") {
+            let mut import = vec!["import".into()];
+            if out.last().is_some_and(|word| word == "pub") {
                 out.pop();
-                import.push("pub");
+                import.push("pub".into());
             }
             for part in tokens.by_ref() {
                 import.extend(text_of(source, part));
@@ -81,8 +86,10 @@ fn tokens<'s>(source: &'s str, laid_out: &[Token], lists: &[Span]) -> Vec<&'s st
             continue;
         }
         match token.kind {
-            TokenKind::LBracket if starts.contains(&token.span.start) => out.extend(["list", "<"]),
-            TokenKind::RBracket if ends.contains(&token.span.end) => out.push(">"),
+            TokenKind::LBracket if starts.contains(&token.span.start) => {
+                out.extend(["list".into(), "<".into()])
+            }
+            TokenKind::RBracket if ends.contains(&token.span.end) => out.push(">".into()),
             _ => out.extend(text_of(source, token)),
         }
     }
@@ -91,15 +98,37 @@ fn tokens<'s>(source: &'s str, laid_out: &[Token], lists: &[Span]) -> Vec<&'s st
     out
 }
 
-fn text_of<'s>(source: &'s str, token: &Token) -> Option<&'s str> {
-    use TokenKind::{Comma, Eof, LParen, Newline, NotIn, RParen, Semi, Str};
+fn text_of<'s>(source: &'s str, token: &Token) -> Option<Cow<'s, str>> {
+    use TokenKind::{Comma, Duration, Eof, Float, LParen, Newline, NotIn, RParen, Semi, Str};
     let text = token.span.slice(source);
     match token.kind {
         Eof | Newline | Comma | Semi | LParen | RParen => None,
         // Two words, however far apart.
-        NotIn => Some("not in"),
+        NotIn => Some("not in".into()),
         // Keys of dicts lose quotes that they do not need.
-        Str => Some(text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(text)),
-        _ => Some(text),
+        Str => Some(text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(text).into()),
+        // Numbers with one value are written in one way.
+        Float => text
+            .replace('_', "")
+            .parse::<f64>()
+            .ok()
+            .map(|value| format!("{:#x} float", value.to_bits()).into()),
+        Duration => Some(milliseconds(text).map_or(text.into(), |length| format!("{length}ms").into())),
+        _ => Some(text.into()),
     }
+}
+
+/// The length of a duration.
+fn milliseconds(text: &str) -> Option<i64> {
+    let (digits, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic())?);
+    let factor = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        "w" => 604_800_000,
+        _ => return None,
+    };
+    digits.replace('_', "").parse::<i64>().ok()?.checked_mul(factor)
 }

@@ -107,6 +107,8 @@ impl<'s> Fmt<'s> {
         }
         let mut before = start.max(self.comments.last_end());
         let mut first = true;
+        // Lines that are left of the head of a section, which stands apart from what is around it.
+        let (mut head, mut below) = (0_u8, false);
         for (at, item) in items.iter().enumerate() {
             let span = item.span();
             let imports = at > 0 && item.is_import() && items[at - 1].is_import();
@@ -117,6 +119,10 @@ impl<'s> Fmt<'s> {
                 && (item.stands_apart() || items[at - 1].stands_apart() || leaves_imports);
             let mut same_line = false;
             while let Some(comment) = self.comments.take_before(span.start) {
+                let comment = self.comments.run(comment);
+                if apart && self.comments.opens_section(comment) {
+                    (head, wanted) = (3, true);
+                }
                 let gap = self.comments.lines_between(before, comment.span.start);
                 give(if same_line && gap == 0 {
                     Doc::text(" ")
@@ -127,7 +133,8 @@ impl<'s> Fmt<'s> {
                 } else {
                     Doc::hard()
                 });
-                wanted = false;
+                wanted = head == 1;
+                head = head.saturating_sub(1);
                 first = false;
                 give(self.comments.block(comment));
                 before = comment.span.end;
@@ -149,7 +156,14 @@ impl<'s> Fmt<'s> {
             before = span.end.max(self.comments.last_end());
         }
         while let Some(comment) = self.comments.take_before(end) {
-            let blank = !first && self.comments.lines_between(before, comment.span.start) > 1;
+            let comment = self.comments.run(comment);
+            if apart && self.comments.opens_section(comment) {
+                (head, below) = (3, true);
+            }
+            let gap = self.comments.lines_between(before, comment.span.start);
+            let blank = !first && (gap > 1 || below);
+            below = head == 1;
+            head = head.saturating_sub(1);
             give(if blank { Doc::blank() } else { Doc::hard() });
             first = false;
             give(self.comments.block(comment));

@@ -97,8 +97,52 @@ fn comments_stay() {
     stays("let r = xs\n  // keep the large ones\n  .filter({ x -> x > 1 })\n");
     check("let x = 1 + // why\n  2", "let x = 1\n  + 2 // why\n");
     check("f(a /* first */, b)", "f(\n  a,\n  /* first */ b,\n)\n");
-    stays("/**\n * Doc.\n */\nfn f() {\n  1\n}\n");
     check("// ------\nlet a = 1", &format!("// {}\nlet a = 1\n", "-".repeat(77)));
+}
+
+#[test]
+fn comments_that_document_have_one_form() {
+    check("/**\n * Doc.\n */\nfn f() {\n  1\n}\n", "/** Doc. */\nfn f() {\n  1\n}\n");
+    check("///Doc.\nlet x = 1", "/** Doc. */\nlet x = 1\n");
+    check("/// One.\n///\n///   two\nlet x = 1", "/**\n * One.\n *\n *   two\n */\nlet x = 1\n");
+    // A gap separates two comments.
+    check("/// One.\n\n/// Two.\nlet x = 1", "/** One. */\n\n/** Two. */\nlet x = 1\n");
+    check("/** One.\n    Two. */\nlet x = 1", "/**\n * One.\n * Two.\n */\nlet x = 1\n");
+    let long = "word ".repeat(18);
+    check(
+        &format!("fn f() {{\n  /** {long}end of it */\n  1\n}}"),
+        &format!("fn f() {{\n  /**\n   * {long}end of it\n   */\n  1\n}}\n"),
+    );
+    check("f([\n  /// one\n  /// two\n  1,\n])", "f([\n  /**\n   * one\n   * two\n   */\n  1,\n])\n");
+    check("let x = [\n  /// only\n]", "let x = [\n  /** only */\n]\n");
+    // At the end of a line it documents nothing; and signs of comments in it would end it.
+    stays("let x = 1 /// one\n");
+    stays("/// a */ b\nlet x = 1\n");
+    stays("/** a /* b */ c */\nlet x = 1\n");
+    stays("// plain\n// lines\nlet x = 1\n");
+}
+
+#[test]
+fn lines_of_dashes_head_sections() {
+    let bar = format!("// {}", "-".repeat(77));
+    check(
+        "let a = 1\n// ----\n// Title\n// ------\nlet b = 2",
+        &format!("let a = 1\n\n{bar}\n// Title\n{bar}\n\nlet b = 2\n"),
+    );
+    check(
+        "// ----\n// Title\n// ------\n// ----\n// End\n// ----",
+        &format!("{bar}\n// Title\n{bar}\n\n{bar}\n// End\n{bar}\n"),
+    );
+    check("// ----- Title --\nlet a = 1", &format!("// ---- Title {}\nlet a = 1\n", "-".repeat(66)));
+    stays("// ----x\nlet a = 1\n");
+}
+
+#[test]
+fn numbers_have_one_form() {
+    check("f(1.50, 1e5, 2.0, -0.250)", "f(1.5, 100000.0, 2.0, -0.25)\n");
+    check("sleep(1000ms)\nwait(90s, 120m, 24h, 1500ms, 0s)", "sleep(1s)\nwait(90s, 2h, 1d, 1500ms, 0ms)\n");
+    check("match x { 1.50 -> { 1 } 60s -> { 2 } }", "match x {\n  1.5 -> { 1 }\n  1m -> { 2 }\n}\n");
+    stays("f(0xFF, 1_000_000, 1_000.5, 1e300)\n");
 }
 
 #[test]
