@@ -28,6 +28,7 @@ pub enum What {
         /// The digest of all that it is about.
         digest: u64,
         /// The answer.
+        #[serde(with = "serde_bytes")]
         outcome: Vec<u8>,
     },
     /// Something that took time has ended, and is handed over.
@@ -47,6 +48,7 @@ pub enum What {
         /// The clocks then.
         clock: (i64, u64),
         /// The answer.
+        #[serde(with = "serde_bytes")]
         outcome: Vec<u8>,
     },
     /// The clocks have moved.

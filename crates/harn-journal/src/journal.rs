@@ -960,7 +960,7 @@ impl Core {
             Err(text) => self.stop(Stop::Unkept(text)),
         }
         let waiting = std::mem::take(&mut self.state.borrow_mut().waiting);
-        waiting.into_iter().for_each(std::task::Waker::wake);
+        self.wakes.are_kept(waiting);
     }
 
     /// Looks after entries on their way.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 
 use crate::entry::Place;
@@ -69,24 +69,63 @@ impl Op {
 /// Operations that may go on, and who is told.
 #[derive(Default)]
 pub(crate) struct Wakes {
-    ready: Mutex<VecDeque<u64>>,
+    ready: Mutex<Ready>,
     outer: Mutex<Option<Waker>>,
 }
 
+/// What begins goes before what goes on: a request that stands behind a thousand replies leaves when the last of them was worked
+/// on, and its server has nothing to do until then.
+#[derive(Default)]
+struct Ready {
+    begins: VecDeque<u64>,
+    others: VecDeque<u64>,
+    /// Whether those that are told now begin.
+    begin: bool,
+}
+
 impl Wakes {
+    fn ops(&self) -> MutexGuard<'_, Ready> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn push(&self, op: u64) {
-        self.ready.lock().unwrap_or_else(PoisonError::into_inner).push_back(op);
+        let mut ops = self.ops();
+        if ops.begin {
+            ops.begins.push_back(op)
+        } else {
+            ops.others.push_back(op)
+        }
+        drop(ops);
+        self.wake_all();
+    }
+
+    /// An operation that is to begin.
+    pub(crate) fn begin(&self, op: u64) {
+        self.ops().begins.push_back(op);
         self.wake_all();
     }
 
     pub(crate) fn push_all(&self, ops: impl IntoIterator<Item = u64>) {
-        self.ready.lock().unwrap_or_else(PoisonError::into_inner).extend(ops);
+        self.ops().others.extend(ops);
+    }
+
+    /// Tells those who have waited for their entries to be kept: what they are about begins now.
+    pub(crate) fn are_kept(&self, waiting: Vec<Waker>) {
+        self.ops().begin = true;
+        waiting.into_iter().for_each(Waker::wake);
+        self.ops().begin = false;
     }
 
     /// The next operation that may go on, of those that said so by now.
     pub(crate) fn ready(&self) -> impl Iterator<Item = u64> + '_ {
-        let now = self.ready.lock().unwrap_or_else(PoisonError::into_inner).len();
-        (0..now).map_while(|_| self.ready.lock().unwrap_or_else(PoisonError::into_inner).pop_front())
+        let now = {
+            let ops = self.ops();
+            ops.begins.len() + ops.others.len()
+        };
+        (0..now).map_while(|_| {
+            let mut ops = self.ops();
+            ops.begins.pop_front().or_else(|| ops.others.pop_front())
+        })
     }
 
     pub(crate) fn watch(&self, waker: &Waker) {

@@ -23,7 +23,7 @@ use crate::entry::{Digester, Entry, What};
 use crate::journal::{Begun, Core, Journal, Status};
 use crate::keeper::Kept;
 use crate::op::{Inquired, Op, OpWake, Running};
-use crate::wire::{Answer, Head, STOPPED, nanos, path_bytes};
+use crate::wire::{Answer, Came, STOPPED, nanos, path_bytes};
 
 /// Who wants entries to be kept waits so long for others who want the same, while there is something else to do.
 const GATHER: Duration = Duration::from_millis(1);
@@ -135,7 +135,7 @@ impl Core {
             (op, state.live)
         };
         if live {
-            self.wakes.push(op);
+            self.wakes.begin(op);
         }
         Wait { core: self.own(), op, answer: PhantomData }
     }
@@ -300,21 +300,26 @@ impl Core {
                 } else {
                     Err(HttpError::new(HttpErrorKind::Broken, STOPPED))
                 };
-                let head: Result<Head, HttpError> = sent.map(|reply| {
-                    own.borrow_mut().body = Some(reply.body);
-                    (reply.status, core.plain_headers(reply.headers))
-                });
-                head.encode()
+                let came: Result<Came, HttpError> = match sent {
+                    Err(error) => Err(error),
+                    Ok(reply) => {
+                        let head = (reply.status, core.plain_headers(reply.headers));
+                        let whole = Link::receive(&own, reply.body).await;
+                        Ok(Came { head, body: whole.map(|body| core.secrets.borrow().hide(body)) })
+                    }
+                };
+                came.encode()
             })
         });
         let (name, note_of_op) = ("http", note.clone());
         let wait =
-            self.begin_op_of::<Result<Head, HttpError>>(name, note_of_op, digest, None, inquired, begin);
+            self.begin_op_of::<Result<Came, HttpError>>(name, note_of_op, digest, None, inquired, begin);
         let core = self.own();
         Box::pin(async move {
-            let (status, headers) = wait.await?;
+            let Came { head: (status, headers), body } = wait.await?;
             link.borrow_mut().status = status;
-            let body = JournalBody::new(core, link, note, digest);
+            let body = body.map(|body| core.secrets.borrow().show(body));
+            let body = JournalBody::new(core, link, note, digest, body);
             Ok(HttpReply { status, headers, body: Box::new(body) })
         })
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use harn_system::{Asked, Facts, Finished, HttpError, HttpErrorKind, InDoubt, Kind, MoveError, Reply};
 use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
 
 /// Something that can be an answer in a journal.
 pub(crate) trait Answer: Sized {
@@ -132,7 +133,17 @@ macro_rules! own_form {
     )*};
 }
 
-own_form!((), Vec<u8>, String, Option<String>, bool);
+own_form!((), String, Option<String>, bool);
+
+impl Part for Vec<u8> {
+    type Form = ByteBuf;
+    fn form(&self) -> ByteBuf {
+        ByteBuf::from(self.clone())
+    }
+    fn of(form: ByteBuf) -> Option<Vec<u8>> {
+        Some(form.into_vec())
+    }
+}
 
 impl Part for Facts {
     type Form = (u8, u64, bool, f64, (u64, u64));
@@ -221,11 +232,12 @@ impl Part for Vec<PathBuf> {
 }
 
 impl Part for Finished {
-    type Form = (u32, Option<i32>, Option<i32>, Vec<u8>, Vec<u8>, bool);
+    type Form = (u32, Option<i32>, Option<i32>, ByteBuf, ByteBuf, bool);
     fn form(&self) -> Self::Form {
-        (self.pid, self.code, self.signal, self.stdout.clone(), self.stderr.clone(), self.timed_out)
+        (self.pid, self.code, self.signal, self.stdout.form(), self.stderr.form(), self.timed_out)
     }
     fn of((pid, code, signal, stdout, stderr, timed_out): Self::Form) -> Option<Finished> {
+        let (stdout, stderr) = (stdout.into_vec(), stderr.into_vec());
         Some(Finished { pid, code, signal, stdout, stderr, timed_out })
     }
 }
@@ -302,42 +314,69 @@ const HTTP_KINDS: &[HttpErrorKind] = &[
 /// Status and headers of a reply.
 pub(crate) type Head = (u16, Vec<(String, String)>);
 
-impl Part for Head {
-    type Form = Head;
-    fn form(&self) -> Head {
-        self.clone()
-    }
-    fn of(form: Head) -> Option<Head> {
-        Some(form)
-    }
-}
-
 impl Part for Option<Vec<u8>> {
-    type Form = Option<Vec<u8>>;
+    type Form = Option<ByteBuf>;
     fn form(&self) -> Self::Form {
-        self.clone()
+        self.clone().map(ByteBuf::from)
     }
     fn of(form: Self::Form) -> Option<Self> {
-        Some(form)
+        Some(form.map(ByteBuf::into_vec))
     }
 }
 
-impl<T: Part> Answer for Result<T, HttpError> {
+/// The head of a reply, and its body where all of it came with the head.
+pub(crate) struct Came {
+    pub(crate) head: Head,
+    pub(crate) body: Option<Vec<u8>>,
+}
+
+/// What stands between a head and the body that came with it. Journals of old have nothing behind a head.
+const WITH_BODY: u8 = 1;
+
+impl Answer for Result<Came, HttpError> {
     fn encode(&self) -> Vec<u8> {
-        written(&self.as_ref().map(Part::form).map_err(|error| {
-            let kind = HTTP_KINDS.iter().position(|kind| *kind == error.kind).unwrap_or(3);
-            (kind as u8, error.text.clone())
-        }))
+        let mut bytes = written(&self.as_ref().map(|came| &came.head).map_err(failed));
+        if let Ok(Came { body: Some(body), .. }) = self {
+            bytes.reserve_exact(body.len() + 1);
+            bytes.push(WITH_BODY);
+            bytes.extend_from_slice(body);
+        }
+        bytes
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
-        match read::<Result<T::Form, (u8, String)>>(bytes)? {
-            Ok(form) => T::of(form).map(Ok),
-            Err((kind, text)) => {
-                let kind = HTTP_KINDS.get(usize::from(kind)).copied();
-                Some(Err(HttpError::new(kind.unwrap_or(HttpErrorKind::Broken), text)))
-            }
-        }
+        let (head, rest) = postcard::take_from_bytes::<Result<Head, (u8, String)>>(bytes).ok()?;
+        let body = match rest.split_first() {
+            None => None,
+            Some((&WITH_BODY, body)) => Some(body.to_vec()),
+            Some(_) => return None,
+        };
+        Some(head.map(|head| Came { head, body }).map_err(failure))
+    }
+
+    fn stopped() -> Self {
+        Err(HttpError::new(HttpErrorKind::Broken, STOPPED))
+    }
+}
+
+fn failed(error: &HttpError) -> (u8, String) {
+    let kind = HTTP_KINDS.iter().position(|kind| *kind == error.kind).unwrap_or(3);
+    (kind as u8, error.text.clone())
+}
+
+fn failure((kind, text): (u8, String)) -> HttpError {
+    let kind = HTTP_KINDS.get(usize::from(kind)).copied();
+    HttpError::new(kind.unwrap_or(HttpErrorKind::Broken), text)
+}
+
+impl Answer for Result<Option<Vec<u8>>, HttpError> {
+    fn encode(&self) -> Vec<u8> {
+        written(&self.as_ref().map(Part::form).map_err(failed))
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let read: Result<Option<ByteBuf>, (u8, String)> = read(bytes)?;
+        Some(read.map(|piece| piece.map(ByteBuf::into_vec)).map_err(failure))
     }
 
     fn stopped() -> Self {

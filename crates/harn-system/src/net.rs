@@ -147,6 +147,9 @@ pub trait Body {
     /// The next piece; `None` at the end.
     fn next(&mut self) -> Waiting<'_, Result<Option<Bytes>, HttpError>>;
 
+    /// Whether all of it was read, as far as that is known without waiting: [`next`](Body::next) gives `None` then.
+    fn is_over(&self) -> bool;
+
     /// Gives up a body of which all that matters was read: what is left of it is read when it comes soon, so that the
     /// connection serves the next request.
     fn release(self: Box<Self>) -> Waiting<'static, ()>;

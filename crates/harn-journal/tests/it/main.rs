@@ -1,14 +1,16 @@
 //! Programs in Rust over a journal: recorded, replayed, broken off and resumed.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use harn_journal::{Entry, Journal, MemoryKeeper, Nowhere, Reins, Setup, Stop, What};
 use harn_system::{
-    Asked, Command, Finished, HttpErrorKind, HttpRequest, Inquiry, Layer, Memory, System, SystemExt,
-    Uncertain,
+    Asked, Body, Command, Finished, HttpError, HttpErrorKind, HttpReply, HttpRequest, Inquiry, Layer, Memory,
+    System, SystemExt, Uncertain, Waiting,
 };
 use harn_vm::{block_on_with, spawn};
 
@@ -298,19 +300,107 @@ fn a_request_in_doubt_is_an_error_unless_it_may_be_sent_twice() {
     }
 }
 
+/// Servers whose bodies come in pieces, some after their heads, and end as said.
+struct InPieces {
+    inner: Rc<dyn System>,
+    breaks: bool,
+}
+
+impl Layer for InPieces {
+    fn inner(&self) -> &dyn System {
+        &*self.inner
+    }
+
+    fn http(&self, request: HttpRequest) -> Waiting<'_, Result<HttpReply, HttpError>> {
+        Box::pin(async move {
+            let mut reply = self.inner.http(request).await?;
+            let mut body = reply.body;
+            let mut pieces = VecDeque::new();
+            while let Some(piece) = body.next().await? {
+                let (first, second) = piece.split_at(5);
+                pieces.extend([Bytes::copy_from_slice(first), Bytes::copy_from_slice(second)]);
+            }
+            reply.body = Box::new(Pieces { pieces, breaks: self.breaks });
+            Ok(reply)
+        })
+    }
+}
+
+struct Pieces {
+    pieces: VecDeque<Bytes>,
+    breaks: bool,
+}
+
+impl Body for Pieces {
+    fn next(&mut self) -> Waiting<'_, Result<Option<Bytes>, HttpError>> {
+        let end = match self.breaks {
+            true => Err(HttpError::new(HttpErrorKind::Broken, "cut off")),
+            false => Ok(None),
+        };
+        let next = self.pieces.pop_front().map_or(end, |piece| Ok(Some(piece)));
+        Box::pin(std::future::ready(next))
+    }
+
+    fn is_over(&self) -> bool {
+        false
+    }
+
+    fn release(self: Box<Self>) -> Waiting<'static, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+async fn read_reply(system: Rc<dyn System>, method: &str) -> Result<Vec<u8>, HttpErrorKind> {
+    let reply = system.http(HttpRequest::new(method, "http://host/x")).await.map_err(|error| error.kind)?;
+    reply.read().await.map_err(|error| error.kind)
+}
+
+/// How many entries are about exchanges, and how many about pieces of bodies.
+fn exchanges(entries: &[Entry]) -> (usize, usize) {
+    let finished = |wanted: &str| {
+        let is = |entry: &&Entry| matches!(&entry.what, What::Finish { name, .. } if name == wanted);
+        entries.iter().filter(is).count()
+    };
+    (finished("http"), finished("body"))
+}
+
+#[test]
+fn a_body_that_comes_with_its_head_is_no_entry_of_its_own() {
+    let (system, _, requests) = machine();
+    let (journal, keeper) = recorded(&system);
+    let read = |system| async move { read_reply(system, "GET").await };
+    let was = run(&journal, read);
+    assert_eq!(was, Ok(b"reply 1 to GET, token-0123456789".to_vec()));
+    assert_eq!(exchanges(&keeper.entries()), (1, 0));
+    assert_eq!(run(&replayed(keeper.entries()), read), was);
+    assert_eq!(requests.get(), 1);
+}
+
+#[test]
+fn bodies_in_pieces_and_bodies_that_break_are_followed() {
+    for (breaks, wanted) in
+        [(false, Ok(b"reply 1 to POST, token-0123456789".to_vec())), (true, Err(HttpErrorKind::Broken))]
+    {
+        let (inner, _, requests) = machine();
+        let system: Rc<dyn System> = Rc::new(InPieces { inner, breaks });
+        let (journal, keeper) = recorded(&system);
+        let read = |system| async move { read_reply(system, "POST").await };
+        assert_eq!(run(&journal, read), wanted);
+        assert_eq!(exchanges(&keeper.entries()), (1, 3));
+        assert_eq!(run(&replayed(keeper.entries()), read), wanted);
+        assert_eq!(requests.get(), 1);
+    }
+}
+
 #[test]
 fn a_reply_is_asked_for_again_while_nothing_of_it_was_seen() {
-    async fn read(system: Rc<dyn System>, method: &str) -> Result<Vec<u8>, HttpErrorKind> {
-        let reply =
-            system.http(HttpRequest::new(method, "http://host/x")).await.map_err(|error| error.kind)?;
-        reply.read().await.map_err(|error| error.kind)
-    }
     let is_piece = |entry: &Entry| matches!(&entry.what, What::Finish { name, .. } if name == "body");
     // How many pieces of the body the process before had, and whether it is read again.
     for (method, pieces, again) in [("GET", 0, true), ("GET", 1, false), ("POST", 0, false)] {
-        let (system, _, requests) = machine();
+        let (inner, _, requests) = machine();
+        let system: Rc<dyn System> = Rc::new(InPieces { inner, breaks: false });
         let (journal, keeper) = recorded(&system);
-        assert!(run(&journal, |system| read(system, method)).is_ok());
+        assert!(run(&journal, |system| read_reply(system, method)).is_ok());
         let mut entries = keeper.entries();
         let first = entries.iter().position(is_piece).expect("a body");
         entries.truncate(first + pieces);
@@ -319,7 +409,7 @@ fn a_reply_is_asked_for_again_while_nothing_of_it_was_seen() {
             true => Ok(b"reply 2 to GET, token-0123456789".to_vec()),
             false => Err(HttpErrorKind::Broken),
         };
-        assert_eq!(run(&journal, |system| read(system, method)), wanted, "{method} {pieces}");
+        assert_eq!(run(&journal, |system| read_reply(system, method)), wanted, "{method} {pieces}");
         assert_eq!(requests.get(), 1 + u32::from(again));
     }
 }

@@ -432,6 +432,10 @@ impl Body for Whole {
         Box::pin(std::future::ready(next))
     }
 
+    fn is_over(&self) -> bool {
+        self.0.is_none()
+    }
+
     fn release(self: Box<Self>) -> Waiting<'static, ()> {
         Box::pin(std::future::ready(()))
     }

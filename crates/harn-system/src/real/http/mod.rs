@@ -291,7 +291,12 @@ impl Pieces {
         let Some(exchange) = &mut self.exchange else { return Ok(None) };
         let outcome = self.patience.wait(async { Ok(exchange.piece().await) }).await;
         match outcome {
-            Ok(Ok(Some(piece))) => Ok(Some(piece)),
+            Ok(Ok(Some(piece))) => {
+                if exchange.is_read() {
+                    self.end();
+                }
+                Ok(Some(piece))
+            }
             Ok(Ok(None)) => {
                 self.end();
                 Ok(None)
@@ -326,6 +331,10 @@ impl Body for Pieces {
             self.left = self.left.checked_sub(piece.len() as u64).ok_or_else(|| too_large(self.limit))?;
             Ok(Some(piece))
         })
+    }
+
+    fn is_over(&self) -> bool {
+        self.exchange.is_none()
     }
 
     fn release(mut self: Box<Self>) -> Waiting<'static, ()> {

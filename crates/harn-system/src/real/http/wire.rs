@@ -350,6 +350,11 @@ impl Exchange {
         poll_fn(|cx| self.poll_frame(cx)).await.transpose()
     }
 
+    /// Whether the body was read to an end that its head has told.
+    pub(super) fn is_read(&self) -> bool {
+        self.body.as_ref().is_none_or(Body::is_end_stream)
+    }
+
     /// Gives back the connection if the exchange is over on both sides.
     pub(super) fn finish(mut self) -> Option<Connection> {
         if !self.keep || self.over {
