@@ -150,6 +150,15 @@ fn mends_of_branches_and_blocks() {
 
 #[test]
 fn mends_of_conditions_and_texts() {
+    // NaN is not equal to itself.
+    for kept in [
+        "let x = 0.0 / 0.0\nprintln(x == x)\n",
+        "var x = 1\nx = 0.0 / 0.0\nprintln(x == x)\n",
+        "let x = 1\nfn f(x) {\n  return x == x\n}\nprintln(f(x))\n",
+        "for x in [0.0 / 0.0] { println(x == x) }\n",
+    ] {
+        mended(kept, kept);
+    }
     mended("let x = 1\nprintln((x > 1) == true)\n", "let x = 1\nprintln((x > 1))\n");
     mended("let x = 1\nprintln(!x != true)\n", "let x = 1\nprintln(!(!x))\n");
     // `x` may be 1, which is not equal to true.

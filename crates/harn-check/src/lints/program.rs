@@ -51,6 +51,15 @@ struct Uses<'a> {
     assigned: FxHashSet<&'a str>,
     /// How often a name is bound by `let` or `var`, and whether to a list or text each time.
     bound: FxHashMap<&'a str, (u32, bool)>,
+    /// Names that are bound otherwise, or to something that may be a float.
+    vague: FxHashSet<&'a str>,
+}
+
+impl Uses<'_> {
+    /// Whether a name only ever stands for values that are equal to themselves: it cannot be NaN.
+    fn equals_itself(&self, name: &str) -> bool {
+        self.bound.contains_key(name) && !self.vague.contains(name) && !self.assigned.contains(name)
+    }
 }
 
 impl<'a> Visitor<'a> for Uses<'a> {
@@ -65,7 +74,19 @@ impl<'a> Visitor<'a> for Uses<'a> {
             StmtKind::Let { pattern, value, .. } => {
                 let plain = matches!(value.kind, ExprKind::List(_) | ExprKind::Str(_) | ExprKind::Interp(_))
                     && matches!(pattern.kind, PatternKind::Name(_));
+                let clear = matches!(pattern.kind, PatternKind::Name(_))
+                    && matches!(
+                        value.kind,
+                        ExprKind::Int(_)
+                            | ExprKind::Str(_)
+                            | ExprKind::Interp(_)
+                            | ExprKind::Bool(_)
+                            | ExprKind::Nil
+                    );
                 names_of(pattern, &mut |name| {
+                    if !clear {
+                        self.vague.insert(&name.name);
+                    }
                     let entry = self.bound.entry(&name.name).or_insert((0, true));
                     *entry = (entry.0 + 1, entry.1 && plain);
                 });
@@ -73,6 +94,36 @@ impl<'a> Visitor<'a> for Uses<'a> {
             _ => {}
         }
         visit::walk_stmt(self, stmt);
+    }
+
+    fn function(&mut self, func: &'a Function, _: &'a [TypeParam]) {
+        self.vague.extend(func.params.iter().map(|param| &*param.name.name));
+        visit::walk_function(self, func);
+    }
+
+    fn for_body(&mut self, pattern: &'a Pattern, body: &'a Block) {
+        names_of(pattern, &mut |name| {
+            self.vague.insert(&name.name);
+        });
+        self.pattern(pattern);
+        self.block(body);
+    }
+
+    fn catch(&mut self, catch: &'a Catch) {
+        self.vague.extend(catch.name.iter().map(|name| &*name.name));
+        self.block(&catch.body);
+    }
+
+    fn select_case(&mut self, case: &'a SelectCase) {
+        self.vague.insert(&case.name.name);
+        self.block(&case.body);
+    }
+
+    fn match_pattern(&mut self, pattern: &'a MatchPattern) {
+        names_of_match(pattern, &mut |name| {
+            self.vague.insert(&name.name);
+        });
+        visit::walk_match_pattern(self, pattern);
     }
 
     fn expr(&mut self, expr: &'a Expr) {
@@ -255,12 +306,15 @@ impl<'a> Rules<'a> {
         }
         let quiet = matches!(lhs.kind, ExprKind::Name(_) | ExprKind::Member { .. } | ExprKind::Index { .. });
         if quiet && self.slice(lhs.span) == self.slice(rhs.span) && !has_call(lhs) {
-            let message = format!("`{}` is compared with itself", self.slice(lhs.span));
-            let is_name = matches!(lhs.kind, ExprKind::Name(_));
-            let found = self.report(POINTLESS_COMPARISON, expr.span, message);
-            if is_name {
+            let shown = self.slice(lhs.span);
+            let equal = lhs.as_name().is_some_and(|name| self.uses.equals_itself(name));
+            let found =
+                self.report(POINTLESS_COMPARISON, expr.span, format!("`{shown}` is compared with itself"));
+            if equal {
                 let new = (op == BinaryOp::Eq).to_string();
                 *found = found.clone().with_fix(format!("write `{new}`"), vec![(expr.span, new)]);
+            } else {
+                found.help = Some(format!("only NaN differs from itself, which `is_nan({shown})` asks for"));
             }
         }
     }
