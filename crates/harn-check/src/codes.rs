@@ -122,6 +122,14 @@ codes! {
         "Write a name that the file declares, or mark the declaration `pub` where only marked names go out.";
     HOST_OPERATION = "P0110", "A call of the host names an operation that hosts do not have, or no literal that could be looked at.",
         "Write the name that is meant; operations of your own host stand in `[check.host_capabilities]` of `harn.toml`.";
+    INVARIANT_FORM = "I0100", "With `--invariants`: an `@invariant(\"NAME\")` that does not exist, or whose arguments say nothing.",
+        "Write one of `approval.reachability`, `budget.remaining` and `fs.writes`, with the arguments that the message names.";
+    WRITES_ELSEWHERE = "I0101", "With `--invariants`: what has the invariant `fs.writes` may write a file outside of its globs, or one whose path is not known.",
+        "Give the call a path that is a literal and lies in one of the globs; paths may come through a `let` or an argument.";
+    BUDGET_GROWS = "I0102", "With `--invariants`: the variable of the invariant `budget.remaining` may grow.",
+        "Keep it, make it smaller, or read it anew with `llm_budget_remaining()`.";
+    APPROVAL_REACHED = "I0103", "With `--invariants`: what has the invariant `approval.reachability` changes something outside without an approval.",
+        "Call `request_approval` on every way that leads there, or put the call into `dual_control`.";
     UNUSED_VARIABLE = "unused-variable", "A variable is declared and never read.",
         "Remove it, or begin its name with `_`.";
     UNUSED_PATTERN = "unused-pattern-binding", "A name of a pattern is never read.",

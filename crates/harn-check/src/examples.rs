@@ -266,6 +266,26 @@ pub const EXAMPLES: &[Example] = &[
         "println(host_call(\"notes.list\", {}))\n",
         &[("harn.toml", "[check.host_capabilities]\nnotes = [\"list\"]\n")],
     ),
+    program(
+        "I0100",
+        "@invariant(\"fs.write\", \"out/**\")\nfn report(text) {\n  write_file(\"out/report.md\", text)\n}\n\nreport(\"done\")\n",
+        "@invariant(\"fs.writes\", \"out/**\")\nfn report(text) {\n  write_file(\"out/report.md\", text)\n}\n\nreport(\"done\")\n",
+    ),
+    program(
+        "I0101",
+        "@invariant(\"fs.writes\", \"out/**\")\nfn report(text) {\n  write_file(\"report.md\", text)\n}\n\nreport(\"done\")\n",
+        "@invariant(\"fs.writes\", \"out/**\")\nfn report(text) {\n  write_file(\"out/report.md\", text)\n}\n\nreport(\"done\")\n",
+    ),
+    program(
+        "I0102",
+        "@invariant(\"budget.remaining\", target: left)\nfn work(steps) {\n  var left = llm_budget_remaining() ?? 0\n  for step in steps {\n    println(step)\n    left = 10\n  }\n  return left\n}\n\nwork([1, 2])\n",
+        "@invariant(\"budget.remaining\", target: left)\nfn work(steps) {\n  var left = llm_budget_remaining() ?? 0\n  for step in steps {\n    println(step)\n    left = llm_budget_remaining() ?? 0\n  }\n  return left\n}\n\nwork([1, 2])\n",
+    ),
+    program(
+        "I0103",
+        "@invariant(\"approval.reachability\")\nfn publish(version) {\n  return shell(\"git push origin v${version}\")\n}\n\npublish(\"1.0\")\n",
+        "@invariant(\"approval.reachability\")\nfn publish(version) {\n  let answer = request_approval(\"publish ${version}\", {reviewers: [\"ada\"]})\n  println(\"approved by ${answer.reviewers}\")\n  return shell(\"git push origin v${version}\")\n}\n\npublish(\"1.0\")\n",
+    ),
     program("unused-variable", "let n = 1\nprintln(\"done\")\n", "let n = 1\nprintln(n)\n"),
     program(
         "unused-pattern-binding",

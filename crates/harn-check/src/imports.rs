@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use harn_front::{Sources, Target, Unit};
-use harn_syntax::ast::{Decl, Import, Name, StmtKind};
+use harn_syntax::ast::{Decl, Import, Name, Program, StmtKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::world::{Source, World};
@@ -23,6 +23,11 @@ pub(crate) struct Imported {
 }
 
 impl Imported {
+    /// The file that declares it, and which of its items does.
+    pub(crate) fn place(&self) -> Option<(&Rc<Unit>, usize)> {
+        self.declared.as_ref().map(|(unit, item)| (unit, *item))
+    }
+
     /// The declaration.
     pub(crate) fn decl(&self) -> Option<&Decl> {
         let (unit, item) = self.declared.as_ref()?;
@@ -51,6 +56,16 @@ fn names(source: &Source<'_>, world: &World<'_>) -> Option<FxHashMap<Name, Impor
         brought(&sources, import, source.dir, &mut Vec::new(), &mut found)?;
     }
     Some(found)
+}
+
+/// The names that the imports of a file bring, of those that can be followed.
+pub(crate) fn names_of(sources: &Sources<'_>, tree: &Program, dir: &Path) -> FxHashMap<Name, Imported> {
+    let mut found = FxHashMap::default();
+    for import in tree.imports() {
+        // What cannot be followed is a finding of its own.
+        let _ = brought(sources, import, dir, &mut Vec::new(), &mut found);
+    }
+    found
 }
 
 /// The names that a file exports, those it re-exports included; `None` when they cannot be told.

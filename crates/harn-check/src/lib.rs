@@ -6,6 +6,7 @@
 //!   run, so it reports one only when the program cannot be right.
 //! - [`check_templates`] is the preflight of `harn check`: it reads what literal `render(...)` calls name, follows
 //!   includes, and compares the bindings with the names that the templates use.
+//! - [`check_invariants`] looks whether what `@invariant("NAME")` promises of a function holds on all ways that lead out of it.
 //! - [`lint_program`] runs the rules of `harn lint` for programs.
 //! - [`lint_template_file`] runs the template rules of `harn lint` with the [`Settings`] of the manifest.
 //!
@@ -27,6 +28,7 @@ mod facts;
 mod flow;
 mod imports;
 mod infer;
+mod invariants;
 mod lints;
 mod pass;
 mod preflight;
@@ -44,6 +46,7 @@ pub use call_sites::{CallSite, SiteArgument, call_sites};
 pub use checks::hidden_division::hidden_divisions;
 pub use codes::{CODES, CodeDoc, is_certain, is_error, is_slip};
 pub use examples::{EXAMPLES, Example, example};
+pub use invariants::{INVARIANTS, Step, Violation, check_invariants, has_handler, is_act, written_paths};
 pub use lints::{LAYOUT_RULES, MaxTools, lint_program, lint_template_file};
 pub use preflight::{Located, Quiet, check_templates};
 pub use settings::{PreflightSeverity, RuleFilter, Settings, manifest_file, read_operations};

@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use harn_check::{
-    CODES, Example, Quiet, Settings, Source, World, check_program, check_templates, example, lint_program,
-    lint_template_file, strict_types,
+    CODES, Example, Quiet, Settings, Source, World, check_invariants, check_program, check_templates,
+    example, lint_program, lint_template_file, strict_types,
 };
 
 use crate::common::Project;
@@ -36,6 +36,10 @@ fn codes(project: &Project, shown: &Example, text: &str, world: &World<'_>) -> V
         found.extend(lint_program(&source, &rules, &max_tools).iter().map(|d| d.code.to_owned()));
         if shown.code == "W0110" {
             found.extend(strict_types(&tree).iter().map(|d| d.code.to_owned()));
+        }
+        if shown.code.starts_with('I') {
+            let broken = check_invariants(&source, world);
+            found.extend(broken.iter().map(|violation| violation.located().diagnostic.code.to_owned()));
         }
         let located = check_templates(&source, world, &settings, &Quiet::default());
         found.extend(located.iter().map(|located| located.diagnostic.code.to_owned()));

@@ -345,11 +345,31 @@ impl Program {
         }
         let located =
             harn_check::check_templates(&self.checked(&tree), &world(&Names(vm), system), settings, quiet);
-        problems.extend(located.into_iter().map(|located| match &located.file {
+        problems.extend(located.into_iter().map(|located| self.of_located(located)));
+        problems
+    }
+
+    /// Where the invariants of its functions do not hold.
+    ///
+    /// # Errors
+    /// The syntax errors.
+    pub(crate) fn violations(&self) -> Result<Vec<harn_check::Violation>, Vec<Problem>> {
+        let tree = self.parse()?;
+        let (vm, system) = (bare_vm(), Real::new());
+        Ok(harn_check::check_invariants(&self.checked(&tree), &world(&Names(&vm), &system)))
+    }
+
+    /// Whether it declares a function, tool or pipeline of this name.
+    pub(crate) fn has_handler(&self, name: &str) -> bool {
+        harn_check::has_handler(&harn_syntax::parse(&self.source.text).program, name)
+    }
+
+    /// A finding of the checker, which may be about another file.
+    pub(crate) fn of_located(&self, located: harn_check::Located) -> Problem {
+        match &located.file {
             None => self.problem(located.diagnostic.clone(), located.diagnostic.message),
             Some(_) => Problem::located(located),
-        }));
-        problems
+        }
     }
 
     /// What can be said of the program alone, without the rules that the project turned off.

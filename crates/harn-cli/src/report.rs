@@ -148,6 +148,7 @@ fn category(code: &str) -> &'static str {
     match code.as_bytes() {
         [] | [b'E', b'0', b'0', ..] => "syntax",
         [b'P', b'0'..=b'9', ..] => "preflight",
+        [b'I', b'0'..=b'9', ..] => "invariant",
         [b'A'..=b'Z', b'0'..=b'9', ..] => "type",
         _ => "lint",
     }

@@ -338,3 +338,58 @@ fn a_workspace_names_its_programs() {
         assert!(ran.code == 2 && ran.err.contains(text), "{text}: {}", ran.shown());
     }
 }
+
+#[test]
+fn invariants_are_followed_through_calls_and_files() {
+    let main = "import { save } from \"lib\"\n\n@invariant(\"fs.writes\", \"out/**\")\nfn publish(text) {\n  \
+                save(\"out/a.md\", text)\n  save(\"a.md\", text)\n}\n\n@invariant(\"fs.writes\", allow: [\"*.md\"])\n\
+                pub fn plain(text) {\n  save(\"a.md\", text)\n}\n\npublish(\"x\")\n";
+    let lib = "/** Writes. */\npub fn save(path, text) {\n  write_file(path, text)\n}\n";
+    let folder = crate::common::folder(&[("main.harn", main), ("lib.harn", lib)]);
+    let harn = |args: &[&str]| crate::common::harn_in(folder.path(), args);
+    assert_eq!(harn(&["check", "--preflight", "off", "main.harn"]).code, 0);
+    let ran = harn(&["check", "--invariants", "main.harn"]);
+    let expected = "error: `write_file` writes `a.md`, but files may be written in out/**\n  --> lib.harn:3:14\n   |\n \
+                    3 |   write_file(path, text)\n   |              ^^^^ invariant[fs.writes]\n  \
+                    = note: `publish` calls `save`\n   = help: write to one of these places, or add a glob to the attribute\n";
+    assert!(ran.code == 1 && ran.err.contains(expected), "{}", ran.err);
+    let ran = harn(&["check", "--invariants", "--json", "main.harn"]);
+    let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert!(
+        ran.out.contains("\"category\":\"invariant\"") || ran.out.contains("\"category\": \"invariant\""),
+        "{report}"
+    );
+
+    let ran = harn(&["explain", "--invariant", "fs.writes", "publish", "main.harn"]);
+    let expected = "fs.writes: `write_file` writes `a.md`, but files may be written in out/** (publish)\n  \
+                    1. main.harn:4:4 `publish` begins\n  2. main.harn:6:3 calls `save`\n  3. lib.harn:3:14 calls `write_file`\n  \
+                    help: write to one of these places, or add a glob to the attribute\n";
+    assert_eq!((ran.code, ran.out.as_str()), (1, expected), "{}", ran.err);
+    let ran = harn(&["explain", "--invariant", "fs.writes", "plain", "main.harn"]);
+    assert_eq!(
+        (ran.code, ran.out.as_str()),
+        (0, "No `fs.writes` violations found for `plain` in main.harn.\n")
+    );
+    let ran = harn(&["explain", "--invariant", "fs.writes", "nobody", "main.harn"]);
+    assert_eq!((ran.code, ran.err.as_str()), (1, "error: handler `nobody` was not found\n"));
+    let ran = harn(&["explain", "--invariant", "fs.write", "publish", "main.harn"]);
+    assert!(ran.code == 2 && ran.err.contains("did you mean `fs.writes`?"), "{}", ran.err);
+}
+
+#[test]
+fn a_wrong_argument_of_an_imported_function_shows_its_parameter() {
+    let folder = crate::common::folder(&[
+        ("lib.harn", "/** Gives it back. */\npub fn same(a: int) {\n  return a\n}\n"),
+        ("main.harn", "import { same } from \"lib\"\n\nprintln(same(\"x\"))\n"),
+    ]);
+    let ran = crate::common::harn_in(folder.path(), &["check", "main.harn"]);
+    assert_eq!(ran.code, 1);
+    for part in [
+        "error: Argument 1 ('a'): expected int, got string\n  --> main.harn:3:14\n",
+        "lib.harn:2:13\n",
+        "the parameter",
+        "the argument",
+    ] {
+        assert!(ran.err.contains(part), "{part}: {}", ran.err);
+    }
+}

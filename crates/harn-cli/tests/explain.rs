@@ -39,8 +39,27 @@ fn a_name_that_is_several_things_shows_them_all() {
 #[test]
 fn an_unknown_name_gets_a_suggestion() {
     let ran = harn(&["explain", "jsn_parse"]);
-    assert_eq!(ran.code, 1);
+    assert_eq!(ran.code, 2);
     assert_eq!(ran.err, "error: nothing is called `jsn_parse` (did you mean `json_parse`?)\n");
+}
+
+#[test]
+fn tools_get_the_parts_of_what_is_told() {
+    let data = |args: &[&str]| {
+        let ran = harn(&[&["explain"], args].concat());
+        (ran.code, serde_json::from_str::<serde_json::Value>(&ran.out).unwrap())
+    };
+    let (code, told) = data(&["e0201", "--json"]);
+    assert_eq!((code, told["ok"].as_bool(), told["data"]["code"].as_str()), (0, Some(true), Some("E0201")));
+    for part in ["cause", "mend", "text"] {
+        assert!(!told["data"][part].as_str().unwrap().is_empty(), "{part}");
+    }
+    assert_eq!(told["data"]["example"]["file"], "main.harn");
+    assert_ne!(told["data"]["example"]["found_in"], told["data"]["example"]["mended"]);
+    let (code, told) = data(&["split", "--json"]);
+    assert!(code == 0 && told["data"]["text"].as_str().unwrap().contains("split("), "{told}");
+    let (code, told) = data(&["jsn_parse", "--json"]);
+    assert_eq!((code, told["error"]["code"].as_str()), (2, Some("unknown_name")));
 }
 
 #[test]
@@ -75,6 +94,6 @@ fn modules() {
     let ran = harn(&["explain", "std/pth"]);
     assert_eq!(
         (ran.code, ran.err.as_str()),
-        (1, "error: there is no module `std/pth` (did you mean `std/path`?)\n")
+        (2, "error: there is no module `std/pth` (did you mean `std/path`?)\n")
     );
 }

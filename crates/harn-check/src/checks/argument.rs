@@ -121,10 +121,10 @@ fn types<'a>(
         };
         let message = format!("Argument {} ('{}'): expected {shown}, got {got}", at + 1, param.name.name);
         let wrong = severity(message).with_code(ARGUMENT_TYPE);
-        found.push(if called.is_own {
-            wrong.with_label(arg.value.span, THE_ARGUMENT).with_label(param.span, THE_PARAMETER)
-        } else {
-            wrong.at(arg.value.span)
+        let wrong = wrong.with_label(arg.value.span, THE_ARGUMENT);
+        found.push(match called.file {
+            None => wrong.with_label(param.span, THE_PARAMETER),
+            Some(file) => wrong.with_label_in(file.clone(), param.span, THE_PARAMETER),
         });
     }
     if found.is_empty() && called.is_own {

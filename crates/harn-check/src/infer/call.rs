@@ -1,5 +1,8 @@
 //! The types of calls, and what a call binds the type parameters of a function to.
 
+use std::sync::Arc;
+
+use harn_syntax::SourceFile;
 use harn_syntax::ast::*;
 
 use super::{enum_type, result};
@@ -13,6 +16,8 @@ pub(crate) struct Called<'a> {
     pub(crate) decl: &'a FnDecl,
     /// It stands in this file.
     pub(crate) is_own: bool,
+    /// The other file that it stands in.
+    pub(crate) file: Option<&'a Arc<SourceFile>>,
 }
 
 /// Type parameters that a call binds to two types.
@@ -26,12 +31,16 @@ impl<'a> Pass<'a> {
     /// The function that a name means at a place.
     pub(crate) fn called(&self, name: &'a str, found: &Lookup<'a>) -> Option<Called<'a>> {
         match found {
-            Lookup::Is(Kind::Fn(decl, _)) => Some(Called { decl, is_own: true }),
+            Lookup::Is(Kind::Fn(decl, _)) => Some(Called { decl, is_own: true, file: None }),
             Lookup::Is(Kind::Imported) | Lookup::Missing
                 if !self.is_opaque() && !self.declared.contains(name) =>
             {
-                match &self.imported(name)?.decl()?.kind {
-                    DeclKind::Fn(decl) => Some(Called { decl, is_own: false }),
+                let imported = self.imported(name)?;
+                match &imported.decl()?.kind {
+                    DeclKind::Fn(decl) => {
+                        let file = imported.place().map(|(unit, _)| &unit.file);
+                        Some(Called { decl, is_own: false, file })
+                    }
                     _ => None,
                 }
             }

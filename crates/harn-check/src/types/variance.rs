@@ -16,9 +16,9 @@ enum Place {
 impl Place {
     const fn word(self) -> &'static str {
         match self {
-            Place::Covariant => "covariant",
-            Place::Contravariant => "contravariant",
-            Place::Invariant => "invariant",
+            Place::Covariant => "a covariant",
+            Place::Contravariant => "a contravariant",
+            Place::Invariant => "an invariant",
         }
     }
 
@@ -78,7 +78,7 @@ pub(crate) fn misplaced(typing: &Typing<'_>, kind: &DeclKind) -> Vec<Misplaced> 
         if let Some((place, span)) = places.iter().find_map(|(ty, place)| search.find(ty, *place)) {
             let (name, owner) = (&param.name.name, &kind.name().name);
             let message = format!(
-                "type parameter '{name}' is declared {word} but appears in a {} position in {what} '{owner}'",
+                "type parameter '{name}' is declared {word} but appears in {} position in {what} '{owner}'",
                 place.word()
             );
             found.push(Misplaced { message, span });

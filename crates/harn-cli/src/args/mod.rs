@@ -539,6 +539,9 @@ pub(crate) struct CheckArgs {
     /// Also tell where parts of values from outside are used before anything has looked at the whole.
     #[arg(long)]
     pub(crate) strict_types: bool,
+    /// Also look whether what `@invariant("NAME", ...)` promises of a function holds on all ways that lead out of it.
+    #[arg(long)]
+    pub(crate) invariants: bool,
     /// Show what the models can do in place of checking anything: tools, thinking, pictures and so on.
     #[arg(long)]
     pub(crate) provider_matrix: bool,
@@ -605,12 +608,18 @@ pub(crate) struct ExplainArgs {
     /// What follows a misspelt subcommand.
     #[arg(hide = true)]
     pub(crate) surplus: Vec<String>,
+    /// Show the way on which a function, tool or pipeline of a file breaks an invariant.
+    #[arg(long, num_args = 3, value_names = ["INVARIANT", "HANDLER", "FILE"], conflicts_with_all = ["name", "surplus", "reference"])]
+    pub(crate) invariant: Option<Vec<String>>,
     /// Write the reference pages of the book into this folder.
     #[arg(long, value_name = "FOLDER", conflicts_with = "name")]
     pub(crate) reference: Option<PathBuf>,
     /// With --reference: write nothing, fail if a page is not up to date.
     #[arg(long, requires = "reference")]
     pub(crate) check: bool,
+    /// With a name: write what is told of it as JSON, of a code also its cause, its mend and its example.
+    #[arg(long, requires = "name")]
+    pub(crate) json: bool,
 }
 
 /// What `harn explain` explains besides names.

@@ -109,14 +109,21 @@ fn check_file(
             }
             settings.strict_types |= args.strict_types;
             settings.host_operations.extend(operations.iter().cloned());
-            let mut problems = program.check(&settings, quiet);
+            let check = |program: &Program| {
+                let mut problems = program.check(&settings, quiet);
+                // A text that cannot be read has been told.
+                let violations =
+                    if args.invariants { program.violations().unwrap_or_default() } else { Vec::new() };
+                problems.extend(violations.iter().map(|violation| program.of_located(violation.located())));
+                problems
+            };
+            let mut problems = check(&program);
             let mut fixed = 0;
             if args.fix && path.as_os_str() != "-" {
-                let check = |program: &Program| program.check(&settings, quiet);
                 match super::lint::mend_file(&path, &text, check, is_safe, args.json) {
                     Ok(None) => {}
                     Ok(Some((mended, count))) => {
-                        problems = Program::of(&path, mended).check(&settings, quiet);
+                        problems = check(&Program::of(&path, mended));
                         fixed = count;
                     }
                     Err(finding) => return *finding,

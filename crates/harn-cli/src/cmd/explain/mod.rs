@@ -1,11 +1,13 @@
 //! `harn explain NAME`: documentation from the tables in the binary, and the reference pages made of it. `prompt.rs` has
-//! `harn explain prompt FILE`.
+//! `harn explain prompt FILE`, `invariant.rs` has `harn explain --invariant`.
 
+mod invariant;
 mod prompt;
 
 use std::path::Path;
 
 use harn_system::{Real, System, SystemExt};
+use harn_value::{Data as Value, json};
 use harn_vm::suggest;
 
 use crate::args::{Explain, ExplainArgs, usage_error};
@@ -24,23 +26,51 @@ pub(crate) fn explain(args: ExplainArgs) -> u8 {
         };
         usage_error("explain", &format!("`harn explain` takes one name, got `{name}` and `{surplus}`{hint}"));
     }
+    if let Some([invariant, handler, file]) = args.invariant.as_deref() {
+        return invariant::explain_invariant(invariant, handler, Path::new(file));
+    }
     let vm = program::bare_vm();
-    let outcome = match (&args.name, &args.reference) {
-        (_, Some(folder)) => write_reference(&describe::reference(&vm), folder, args.check),
-        (Some(name), None) => describe::describe(&vm, name),
-        (None, None) => Ok(describe::overview(&vm)),
+    // Nothing of this name is an error of the command line.
+    let (outcome, failed) = match (&args.name, &args.reference) {
+        (_, Some(folder)) => (write_reference(&describe::reference(&vm), folder, args.check), 1),
+        (Some(name), None) => (describe::describe(&vm, name), 2),
+        (None, None) => (Ok(describe::overview(&vm)), 1),
     };
+    // A closed pipe is the reader's choice, not an error.
     match outcome {
+        Ok(text) if args.json => {
+            let data = in_parts(args.name.as_deref().unwrap_or_default(), &text);
+            prompt::print(&prompt::document(data, None));
+            0
+        }
         Ok(text) => {
-            // A closed pipe is the reader's choice, not an error.
             crate::out::write(&text);
             0
         }
         Err(text) => {
+            if args.json {
+                let error = ("unknown_name", text.clone(), Value::Null);
+                prompt::print(&prompt::document(Value::Null, Some(error)));
+            }
             eprintln!("error: {text}");
-            1
+            failed
         }
     }
+}
+
+/// What is told of a name, for tools; of a code its parts as well.
+fn in_parts(name: &str, text: &str) -> Value {
+    let mut data = json!({"name": name, "text": text});
+    if let Some(entry) = harn_check::CODES.iter().find(|entry| entry.code.eq_ignore_ascii_case(name)) {
+        data["code"] = entry.code.into();
+        data["cause"] = entry.doc.into();
+        data["mend"] = entry.mend.into();
+        if let Some(example) = harn_check::example(entry.code) {
+            data["example"] =
+                json!({"file": example.file, "found_in": example.wrong, "mended": example.right});
+        }
+    }
+    data
 }
 
 /// Writes the pages into a folder and removes others that were generated; with `check` only compares.

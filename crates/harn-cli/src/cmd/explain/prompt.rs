@@ -183,12 +183,12 @@ fn call_json(number: usize, sent: &SentCall, last: Option<&Assembly>) -> Value {
     out
 }
 
-fn document(data: Value, error: Option<(&str, String, Value)>) -> Value {
+pub(super) fn document(data: Value, error: Option<(&str, String, Value)>) -> Value {
     let error =
         error.map(|(code, message, details)| json!({"code": code, "message": message, "details": details}));
     json!({"schemaVersion": 1, "ok": error.is_none(), "data": data, "error": error, "warnings": []})
 }
 
-fn print(document: &Value) {
+pub(super) fn print(document: &Value) {
     let _ = writeln!(Out, "{document}");
 }

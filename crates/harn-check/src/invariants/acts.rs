@@ -1,0 +1,97 @@
+//! Builtins that do something outside of the program.
+
+use harn_syntax::ast::*;
+
+/// Builtins that write files, and which of their arguments are paths of what they write.
+const WRITES: &[(&str, &[usize])] = &[
+    ("append_file", &[0]),
+    ("copy_file", &[1]),
+    ("delete_file", &[0]),
+    ("http_download", &[1]),
+    ("mkdir", &[0]),
+    ("move_file", &[0, 1]),
+    ("run_record_save", &[1]),
+    ("write_file", &[0]),
+    ("write_file_bytes", &[0]),
+];
+
+/// Further builtins that change something outside: they run programs, send data, or ask a host to act.
+const ACTS: &[&str] = &[
+    "exec",
+    "exec_at",
+    "host_call",
+    "host_tool_call",
+    "http_delete",
+    "http_patch",
+    "http_post",
+    "http_put",
+    "http_request",
+    "mcp_call",
+    "mcp_connect",
+    "shell",
+    "shell_at",
+];
+
+/// Operations of hosts that only look.
+const LOOKS: &[&str] = &[
+    "diagnostics.get_causal_traces",
+    "diagnostics.get_errors",
+    "editor.get_active_file",
+    "editor.get_selection",
+    "editor.get_visible_files",
+    "git.get_branch",
+    "git.get_diff",
+    "interaction.ask",
+    "learning.get_learned_rules",
+    "process.get_default_shell",
+    "process.list_shells",
+    "process.shell_invocation",
+    "project.agent_instructions",
+    "project.code_patterns",
+    "project.compute_content_hash",
+    "project.ide_context",
+    "project.lessons",
+    "project.mcp_config",
+    "project.metadata_get",
+    "project.metadata_stale",
+    "project.scan",
+    "project.scope_test_command",
+    "project.test_commands",
+    "runtime.approved_plan",
+    "runtime.dry_run",
+    "runtime.pipeline_input",
+    "runtime.task",
+    "session.active_roots",
+    "session.changed_paths",
+    "session.preread_get",
+    "session.preread_read_many",
+    "template.render",
+    "workspace.exists",
+    "workspace.file_exists",
+    "workspace.list",
+    "workspace.project_root",
+    "workspace.read_text",
+    "workspace.roots",
+];
+
+/// The positions of the paths that a builtin writes; `None` for one that writes no file.
+pub fn written_paths(builtin: &str) -> Option<&'static [usize]> {
+    WRITES.iter().find(|(name, _)| *name == builtin).map(|(_, paths)| *paths)
+}
+
+/// Whether a builtin may change something outside of the program.
+pub fn is_act(builtin: &str) -> bool {
+    written_paths(builtin).is_some() || ACTS.contains(&builtin)
+}
+
+/// Whether a call of such a builtin only looks, as its first argument says.
+pub(super) fn only_looks(builtin: &str, args: &[Arg]) -> bool {
+    let Some(Arg { spread: false, value: Expr { kind: ExprKind::Str(first), .. } }) = args.first() else {
+        return false;
+    };
+    match builtin {
+        "host_call" => LOOKS.contains(&first.as_str()),
+        "http_request" => ["GET", "HEAD", "OPTIONS"].contains(&first.to_uppercase().as_str()),
+        _ => false,
+    }
+}
