@@ -28,17 +28,22 @@ pub(super) fn run(program: &Program) -> Option<String> {
     };
     for stmt in &program.items {
         let StmtKind::Decl(decl) = &stmt.kind else { continue };
-        match &decl.kind {
-            DeclKind::Fn(d) => drop(machine.functions.insert(d.name.name.clone(), &d.func)),
-            DeclKind::Struct(d) => drop(machine.structs.insert(d.name.name.clone(), d)),
-            DeclKind::Enum(d) => drop(machine.enums.insert(d.name.name.clone(), d)),
+        // What is declared twice is refused, or the later one counts, as the kinds have it: not looked at here.
+        let twice = match &decl.kind {
+            DeclKind::Fn(d) => machine.functions.insert(d.name.name.clone(), &d.func).is_some(),
+            DeclKind::Struct(d) => machine.structs.insert(d.name.name.clone(), d).is_some(),
+            DeclKind::Enum(d) => machine.enums.insert(d.name.name.clone(), d).is_some(),
             DeclKind::Impl(d) => {
                 for m in &d.methods {
                     let key = (d.name.name.clone(), m.decl.name.name.clone());
                     machine.methods.insert(key, &m.decl.func);
                 }
+                false
             }
             _ => return None,
+        };
+        if twice {
+            return None;
         }
     }
     let it = Rc::new(machine);

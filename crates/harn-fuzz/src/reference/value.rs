@@ -216,7 +216,10 @@ impl<'p> V<'p> {
             }
             V::Enum(e) if e.2.is_empty() => format!("{}.{}", e.0, e.1),
             V::Enum(e) => format!("{}.{}({})", e.0, e.1, all(&e.2)),
-            V::Fun(_) => "<fn>".to_owned(),
+            V::Fun(fun) => {
+                let params: Vec<&str> = fun.func.params.iter().map(|param| &*param.name.name).collect();
+                format!("<fn({})>", params.join(", "))
+            }
             V::Gen(_) => "<generator>".to_owned(),
         }
     }
