@@ -379,6 +379,9 @@ fn matches<'p>(
             }
             (MatchPatternKind::List { rest: None, .. }, _) => false,
             (MatchPatternKind::Variant { enum_name, variant, fields }, _) => {
+                if enum_name.name != "Result" {
+                    it.variant(&enum_name.name, &variant.name)?;
+                }
                 let V::Enum(e) = &v else { return Ok(false) };
                 if (&e.0, &e.1) != (&enum_name.name, &variant.name) {
                     return Ok(false);
