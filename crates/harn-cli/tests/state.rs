@@ -80,10 +80,46 @@ fn a_write_that_fails_leaves_nothing_behind() {
     let ran = finish(harn, b"");
     assert!(ran.out.contains("store write error: "), "{ran:?}");
     assert!(ran.out.ends_with("[]\n"), "{ran:?}");
+    assert!(ran.err.contains("store.json cannot be read") && ran.err.contains("counts as empty"), "{ran:?}");
     let mut names: Vec<_> = std::fs::read_dir(project.path().join(".harn"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     names.sort();
     assert_eq!(names, ["store.json", "store.json.lock"]);
+}
+
+/// What a broken file held is told and kept, whatever is written afterwards; what holds nothing is no broken file.
+#[test]
+fn a_broken_store_is_told_and_set_aside() {
+    for (file, read, write) in [
+        ("store.json", "store_list()", "store_set(\"a\", 1)"),
+        ("checkpoints/main.json", "checkpoint_list()", "checkpoint(\"a\", 1)"),
+    ] {
+        let program = format!("println({read})\nprintln({read})\n{write}\n{write}\nprintln({read})");
+        let path = format!(".harn/{file}");
+        for (content, why) in [
+            (&b"{\"kept\": tru"[..], "is no JSON: "),
+            (b"[1]", "holds JSON that is no object"),
+            (b"{\"kept\": \"\xff\"}", "is no text: "),
+        ] {
+            let project = folder(&[("harn.toml", ""), ("main.harn", &program), (&path, "")]);
+            let broken = project.path().join(&path);
+            let aside = |n: u32| project.path().join(format!("{path}.broken-{n}"));
+            for n in 1..3 {
+                std::fs::write(&broken, content).unwrap();
+                let ran = harn_in(project.path(), &["run", "main.harn"]);
+                assert_eq!((ran.code, ran.out.as_str()), (0, "[]\n[]\n[a]\n"), "{}", ran.shown());
+                assert_eq!(ran.err.matches("[harn] warning: ").count(), 2, "{}", ran.shown());
+                let name = aside(n).file_name().unwrap().to_string_lossy().into_owned();
+                assert!(ran.err.contains(why) && ran.err.contains(&name), "{}", ran.shown());
+                assert_eq!(std::fs::read(aside(n)).unwrap(), content);
+                assert_eq!(std::fs::read_to_string(&broken).unwrap(), "{\n  \"a\": 1\n}");
+            }
+            assert!(!aside(3).exists());
+            std::fs::write(&broken, " \n").unwrap();
+            let ran = harn_in(project.path(), &["run", "main.harn"]);
+            assert_eq!((ran.out.as_str(), ran.err.as_str()), ("[]\n[]\n[a]\n", ""), "{}", ran.shown());
+        }
+    }
 }

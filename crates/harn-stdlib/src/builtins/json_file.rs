@@ -30,6 +30,8 @@ struct Known {
 struct Content {
     text: Vec<u8>,
     values: Dict,
+    /// Why the text says nothing, if it should.
+    broken: Option<String>,
 }
 
 /// See the module.
@@ -48,9 +50,29 @@ impl JsonFile {
 
     fn with<R>(&self, f: impl FnOnce(&Dict) -> R) -> R {
         let mut files = self.known.files.borrow_mut();
-        // A file that cannot be read counts as empty.
-        let read = || content(self.system.read(&self.path, MAX_BYTES).unwrap_or_default());
-        f(&files.entry(self.path.clone()).or_insert_with(read).values)
+        f(&files.entry(self.path.clone()).or_insert_with(|| self.first_read()).values)
+    }
+
+    /// A file that cannot be read counts as empty, but not without a word.
+    fn first_read(&self) -> Content {
+        let text = match self.system.read(&self.path, MAX_BYTES) {
+            Ok(text) => text,
+            Err(error) => {
+                if error.kind() != io::ErrorKind::NotFound {
+                    self.warn(&format!("cannot be read ({error}) and counts as empty"));
+                }
+                return Content::default();
+            }
+        };
+        let content = content(text);
+        if let Some(why) = &content.broken {
+            self.warn(&format!("{why}. It counts as empty, and is set aside before it is written anew"));
+        }
+        content
+    }
+
+    fn warn(&self, what: &str) {
+        self.system.write_err(&format!("[harn] warning: {} {what}\n", self.path.display()));
     }
 
     pub(super) fn read(&self, key: &str) -> Option<Value> {
@@ -92,12 +114,34 @@ impl JsonFile {
             Err(error) => return Err(error),
         };
         let known = self.known.files.borrow().get(&self.path).filter(|known| known.text == text).cloned();
-        let Content { mut values, .. } = known.unwrap_or_else(|| content(text));
+        let Content { mut values, broken, .. } = known.unwrap_or_else(|| content(text));
         change(&mut values);
+        let aside = broken.map(|why| self.set_aside().map(|aside| (aside, why))).transpose()?;
         let text = json::pretty(&Value::dict(values.clone())).into_bytes();
-        self.system.replace(&self.path, &text)?;
-        self.known.files.borrow_mut().insert(self.path.clone(), Content { text, values });
+        let written = self.system.replace(&self.path, &text);
+        if let Some((aside, why)) = aside {
+            if written.is_err() {
+                let _ = self.system.remove(&aside);
+            } else {
+                self.warn(&format!("{why}. What it held is kept as {}", aside.display()));
+            }
+        }
+        written?;
+        self.known.files.borrow_mut().insert(self.path.clone(), Content { text, values, broken: None });
         Ok(())
+    }
+
+    /// Keeps what a broken file holds beside it, under a name that is free.
+    fn set_aside(&self) -> io::Result<PathBuf> {
+        let named = |n: u32| {
+            let mut name = self.path.clone().into_os_string();
+            name.push(format!(".broken-{n}"));
+            PathBuf::from(name)
+        };
+        let free = (1..).map(named).find(|path| self.system.link_facts(path).is_err());
+        let aside = free.unwrap_or_else(|| named(0));
+        self.system.copy(&self.path, &aside)?;
+        Ok(aside)
     }
 
     /// Waits until no other program changes the file. The lock file beside it stays: removing it would let two programs
@@ -123,12 +167,20 @@ impl JsonFile {
     }
 }
 
-/// A broken text counts as empty.
+/// What a text says. One without anything in it holds no values yet; a broken one counts as empty.
 fn content(text: Vec<u8>) -> Content {
-    let values = std::str::from_utf8(&text)
-        .ok()
-        .and_then(|text| json::parse(text).ok())
-        .and_then(|value| value.as_dict().map(|values| (**values).clone()))
-        .unwrap_or_default();
-    Content { text, values }
+    let (values, broken) = match values(&text) {
+        Ok(values) => (values, None),
+        Err(why) => (Dict::new(), Some(why)),
+    };
+    Content { text, values, broken }
+}
+
+fn values(text: &[u8]) -> std::result::Result<Dict, String> {
+    let text = std::str::from_utf8(text).map_err(|error| format!("is no text: {error}"))?;
+    if text.trim().is_empty() {
+        return Ok(Dict::new());
+    }
+    let value = json::parse(text).map_err(|error| format!("is no JSON: {error}"))?;
+    value.as_dict().map(|values| (**values).clone()).ok_or_else(|| "holds JSON that is no object".to_owned())
 }
