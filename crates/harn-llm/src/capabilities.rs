@@ -134,6 +134,38 @@ impl Capabilities {
     }
 }
 
+/// The keys of a rule; `version_min` and the old spellings are read before.
+const KEYS: &[&str] = &[
+    "model_match",
+    "native_tools",
+    "defer_loading",
+    "tool_search",
+    "max_tools",
+    "prompt_caching",
+    "thinking_modes",
+    "interleaved_thinking_supported",
+    "anthropic_beta_features",
+    "vision_supported",
+    "audio",
+    "pdf",
+    "structured_output",
+    "preserve_thinking",
+    "server_parser",
+    "honors_chat_template_kwargs",
+    "requires_completion_tokens",
+    "reasoning_effort_supported",
+    "recommended_endpoint",
+    "text_tool_wire_format_supported",
+    "preferred_tool_format",
+    "prefers_xml_scaffolding",
+    "prefers_markdown_scaffolding",
+    "structured_output_mode",
+    "supports_assistant_prefill",
+    "prefers_role_developer",
+    "prefers_xml_tools",
+    "thinking_block_style",
+];
+
 /// A rule: which ids it covers and what they can do.
 #[derive(Debug, Clone)]
 struct Rule {
@@ -150,33 +182,49 @@ enum VersionMin {
     Never,
 }
 
+impl VersionMin {
+    fn of(value: &toml::Value) -> Result<VersionMin, String> {
+        let whole = |value: &toml::Value| value.as_integer().and_then(|n| u32::try_from(n).ok());
+        let numbers = value.as_array().and_then(|list| list.iter().map(whole).collect::<Option<Vec<u32>>>());
+        match numbers.as_deref() {
+            Some([major, minor]) => Ok(VersionMin::AtLeast(*major, *minor)),
+            Some(_) => Ok(VersionMin::Never),
+            None => Err(format!("`version_min` must be two whole numbers, as in `[4, 7]`, got `{value}`")),
+        }
+    }
+}
+
 impl Rule {
     fn from_table(mut table: toml::Table) -> Result<Rule, String> {
         let model_match = match table.get("model_match").and_then(|v| v.as_str()) {
             Some(text) => text.to_lowercase(),
             None => return Err("rule without `model_match`".to_string()),
         };
-        let version = match table.get("version_min").and_then(|v| v.as_array()) {
+        let version = match table.remove("version_min") {
             None => VersionMin::Any,
-            Some(list) => match list.as_slice() {
-                [major, minor] => match (whole(major), whole(minor)) {
-                    (Some(major), Some(minor)) => VersionMin::AtLeast(major, minor),
-                    _ => VersionMin::Never,
-                },
-                _ => VersionMin::Never,
-            },
+            Some(value) => VersionMin::of(&value)?,
         };
         if let Some(vision) = table.remove("vision") {
             table.entry("vision_supported".to_string()).or_insert(vision);
         }
-        let thinking = table.remove("thinking");
-        if thinking == Some(toml::Value::Boolean(true)) && !table.contains_key("thinking_modes") {
-            table.insert("thinking_modes".into(), toml::Value::Array(vec!["enabled".into()]));
+        match table.remove("thinking") {
+            Some(toml::Value::Boolean(true)) if !table.contains_key("thinking_modes") => {
+                table.insert("thinking_modes".into(), toml::Value::Array(vec!["enabled".into()]));
+            }
+            None | Some(toml::Value::Boolean(_)) => {}
+            Some(other) => return Err(format!("`thinking` must be a bool, got `{other}`")),
         }
         match table.get("structured_output").and_then(|v| v.as_str()) {
             Some("none") => drop(table.remove("structured_output")),
             Some("json_schema") => drop(table.insert("structured_output".into(), "native".into())),
             _ => {}
+        }
+        let known = || KEYS.iter().copied();
+        for key in table.keys().filter(|key| known().all(|known| known != key.as_str())) {
+            // Other keys may belong to a later version.
+            if let Some(name) = crate::options::nearest(key, known()) {
+                return Err(format!("unknown key `{key}` (did you mean `{name}`?)"));
+            }
         }
         let caps = Capabilities::deserialize(table).map_err(|e| e.to_string())?;
         Ok(Rule { model_match, version, caps })
@@ -190,10 +238,6 @@ impl Rule {
                 VersionMin::AtLeast(major, minor) => model_version(id).is_some_and(|v| v >= (major, minor)),
             }
     }
-}
-
-fn whole(value: &toml::Value) -> Option<u32> {
-    value.as_integer().and_then(|n| u32::try_from(n).ok())
 }
 
 /// Matches `*x*`, `x*`, `*x`, `a*b`, else equality; both sides are lower-case already.
@@ -269,6 +313,14 @@ fn families(value: &toml::Value) -> Result<Vec<String>, String> {
     names.ok_or_else(|| "expected a provider or a list of providers".to_string())
 }
 
+/// The table of a name; anything else of that name is an error.
+fn inner_table<'t>(table: &'t toml::Table, name: &str) -> Result<Option<&'t toml::Table>, String> {
+    let found = |value: &'t toml::Value| {
+        value.as_table().ok_or_else(|| format!("{name}: expected a table, got {}", value.type_str()))
+    };
+    table.get(name).map(found).transpose()
+}
+
 impl Rules {
     fn parse(source: &str) -> Result<Rules, String> {
         let table: toml::Table = source.parse().map_err(|e: toml::de::Error| e.to_string())?;
@@ -277,7 +329,7 @@ impl Rules {
 
     fn from_table(table: &toml::Table) -> Result<Rules, String> {
         let mut rules = Rules::default();
-        for (name, list) in table.get("provider").and_then(|v| v.as_table()).into_iter().flatten() {
+        for (name, list) in inner_table(table, "provider")?.into_iter().flatten() {
             let list = list.as_array().ok_or_else(|| format!("provider.{name}: expected a list of rules"))?;
             let parsed = list.iter().map(|rule| match rule.as_table() {
                 Some(table) => Rule::from_table(table.clone()).map_err(|e| format!("provider.{name}: {e}")),
@@ -285,7 +337,7 @@ impl Rules {
             });
             rules.by_provider.insert(name.clone(), parsed.collect::<Result<_, _>>()?);
         }
-        for (name, family) in table.get("provider_family").and_then(|v| v.as_table()).into_iter().flatten() {
+        for (name, family) in inner_table(table, "provider_family")?.into_iter().flatten() {
             let list = families(family).map_err(|e| format!("provider_family.{name}: {e}"))?;
             rules.families.insert(name.clone(), list);
         }
@@ -327,8 +379,20 @@ impl CapabilityMatrix {
                     continue;
                 }
             };
-            let inner = table.get("capabilities").and_then(|v| v.as_table());
-            for (name, list) in inner.and_then(|i| i.get("provider")?.as_table()).into_iter().flatten() {
+            // What is no table is told, and the rest is read.
+            let mut table_of = |table: Option<&'_ toml::Table>, name, within: &str| {
+                let found = table.and_then(|table| inner_table(table, name).transpose());
+                found.and_then(|found| {
+                    found.map_err(|problem| problems.push(format!("{file}: {within}{problem}"))).ok().cloned()
+                })
+            };
+            let inner = table_of(Some(&table), "capabilities", "");
+            let rules = table_of(inner.as_ref(), "provider", "capabilities.");
+            let tables = [
+                table_of(inner.as_ref(), "provider_family", "capabilities."),
+                table_of(Some(&table), "provider_family", ""),
+            ];
+            for (name, list) in rules.iter().flatten() {
                 let header = format!("[[capabilities.provider.{name}]]");
                 let starts: Vec<usize> = text.match_indices(&header).map(|(at, _)| at).collect();
                 let place = |index: usize| line_of(text, starts.get(index).copied().unwrap_or(0));
@@ -339,6 +403,11 @@ impl CapabilityMatrix {
                 for (index, rule) in list.iter().enumerate() {
                     let table = rule.as_table().ok_or_else(|| "expected a table".to_string());
                     match table.and_then(|table| Rule::from_table(table.clone())) {
+                        Ok(rule) if rule.version == VersionMin::Never => problems.push(format!(
+                            "{file}:{}: capabilities.provider.{name}: `version_min` must be two whole numbers, as in `[4, 7]`; \
+                             this rule never applies",
+                            place(index)
+                        )),
                         Ok(rule) => self.manifest.by_provider.entry(name.clone()).or_default().push(rule),
                         Err(problem) => problems.push(format!(
                             "{file}:{}: capabilities.provider.{name}: {}",
@@ -348,9 +417,7 @@ impl CapabilityMatrix {
                     }
                 }
             }
-            let tables = [inner.and_then(|i| i.get("provider_family")), table.get("provider_family")];
-            let tables = tables.into_iter().flatten().filter_map(|v| v.as_table()).flatten();
-            for (name, family) in tables {
+            for (name, family) in tables.iter().flatten().flatten() {
                 match families(family) {
                     Ok(list) => drop(self.manifest.families.entry(name.clone()).or_insert(list)),
                     Err(problem) => problems.push(format!("{file}: provider_family.{name}: {problem}")),
@@ -503,6 +570,76 @@ mod tests {
             "provider_capabilities_install: TOML source string required"
         );
         assert!(matrix.install("=").unwrap_err().starts_with("provider_capabilities_install: parse error: "));
+    }
+
+    #[test]
+    fn wrong_rules_are_named() {
+        for (rule, told) in [
+            ("version_min = 5", "`version_min` must be two whole numbers, as in `[4, 7]`, got `5`"),
+            (
+                "version_min = \"4.7\"",
+                "`version_min` must be two whole numbers, as in `[4, 7]`, got `\"4.7\"`",
+            ),
+            ("version_min = [4, \"7\"]", "`version_min` must be two whole numbers"),
+            ("version_min = [4, -7]", "`version_min` must be two whole numbers"),
+            (
+                "version_min = [4]",
+                "`version_min` must be two whole numbers, as in `[4, 7]`; this rule never applies",
+            ),
+            ("native_tool = true", "unknown key `native_tool` (did you mean `native_tools`?)"),
+            ("native_tools = 1", "native_tools"),
+            ("thinking = \"on\"", "`thinking` must be a bool, got `\"on\"`"),
+        ] {
+            let rule = format!("model_match = \"*\"\nmax_tools = 7\n{rule}");
+            let mut matrix = CapabilityMatrix::shipped();
+            let problems =
+                matrix.add_manifests(&[("harn.toml", &format!("\n[[capabilities.provider.p]]\n{rule}"))]);
+            let start = "harn.toml:2: capabilities.provider.p: ";
+            assert!(problems.len() == 1 && problems[0].starts_with(start), "{rule}: {problems:?}");
+            assert!(problems[0].contains(told), "{rule}: {problems:?}");
+            let installed = matrix.install(&format!("[[provider.p]]\n{rule}"));
+            if !told.contains("never applies") {
+                let error = installed.unwrap_err();
+                assert!(
+                    error.contains("parse error: provider.p: ") && error.contains(told),
+                    "{rule}: {error}"
+                );
+            }
+            assert_eq!(matrix.lookup("p", "x-7"), Capabilities::default(), "{rule}");
+        }
+        let mut matrix = CapabilityMatrix::shipped();
+        for (text, told) in [
+            ("capabilities = 5", "harn.toml: capabilities: expected a table, got integer"),
+            (
+                "[capabilities]\nprovider = []",
+                "harn.toml: capabilities.provider: expected a table, got array",
+            ),
+            ("provider_family = \"x\"", "harn.toml: provider_family: expected a table, got string"),
+            (
+                "[capabilities.provider]\np = 1",
+                "harn.toml: capabilities.provider.p: expected a list of rules",
+            ),
+        ] {
+            assert_eq!(matrix.add_manifests(&[("harn.toml", text)]), [told]);
+        }
+        assert_eq!(
+            matrix.install("provider = 1").unwrap_err(),
+            "provider_capabilities_install: parse error: provider: expected a table, got integer"
+        );
+    }
+
+    /// The table of keys is the fields of the struct.
+    #[test]
+    fn every_key_is_known() {
+        let dict = Capabilities::default().to_json("p", "m");
+        for key in KEYS.iter().filter(|key| **key != "model_match") {
+            assert!(dict.get(*key).is_some(), "{key}");
+        }
+        let not_keys = ["provider", "model", "thinking", "tools"];
+        let keys = dict.as_object().unwrap().keys().filter(|key| !not_keys.contains(&key.as_str()));
+        for key in keys {
+            assert!(KEYS.contains(&key.as_str()), "{key}");
+        }
     }
 
     #[test]
