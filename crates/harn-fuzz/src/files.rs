@@ -68,6 +68,8 @@ const PATHS: &[&str] = &[
     "{a,b}",
     "a\\0b",
     "nul\u{0}",
+    "a\\nb",
+    "sub/x\\n@/canary/keep: File",
     "-rf",
     "harn.toml",
     ".harn",
@@ -243,7 +245,8 @@ impl Disk {
                 continue;
             }
             let facts = self.inner.link_facts(&path).expect("an entry");
-            out.push_str(&format!("{}: {:?} ", path.display(), facts.kind));
+            // Escaped: a line is an entry, whatever its name holds.
+            out.push_str(&format!("{}: {:?} ", path.display().to_string().escape_debug(), facts.kind));
             if facts.is_file() {
                 let bytes = self.inner.read(&path, u64::MAX).expect("a file");
                 out.push_str(&format!("{:?}", String::from_utf8_lossy(&bytes)));
@@ -383,7 +386,7 @@ pub(crate) fn check(bytes: &[u8]) {
     let mut lines = text.lines();
     let seed = lines.next().and_then(|line| line.parse().ok()).unwrap_or(0_u64);
     let disk = Disk::new(seed % 2 == 1, seed);
-    let work = format!("{}/", disk.work().display());
+    let work = format!("{}/", disk.work().display().to_string().escape_debug());
     let outside = |all: &str| {
         all.lines()
             .filter(|line| !line.starts_with(&work))

@@ -208,6 +208,7 @@ impl<'a> Parser<'a> {
         let number = text
             .parse::<i64>()
             .map(Number::from)
+            .or_else(|_| text.parse::<u64>().map(Number::from))
             .ok()
             .or_else(|| text.parse::<f64>().ok().filter(|f| f.is_finite()).and_then(Number::from_f64));
         match number {

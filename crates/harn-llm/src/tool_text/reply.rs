@@ -75,8 +75,7 @@ impl TaggedReply {
             .iter()
             .map(|block| match block {
                 Block::Call(call) => {
-                    let arguments = serde_json::to_string_pretty(&call.arguments).unwrap_or_default();
-                    format!("<tool_call>\n{}({arguments})\n</tool_call>", call.name)
+                    format!("<tool_call>\n{}({})\n</tool_call>", call.name, canonical_arguments(call))
                 }
                 Block::Prose(text) => format!("<assistant_prose>\n{text}\n</assistant_prose>"),
                 Block::Response(text) => format!("<user_response>\n{text}\n</user_response>"),
@@ -85,6 +84,33 @@ impl TaggedReply {
             .collect();
         (!parts.is_empty()).then(|| parts.join("\n\n"))
     }
+}
+
+/// The arguments of a call as JSON that is read as the same arguments, whatever they hold: no tag in them may end the block or
+/// be taken away as thinking, and of the escapes of JSON the grammar of calls does not know `\b` and `\f`.
+fn canonical_arguments(call: &ToolCall) -> String {
+    let json = serde_json::to_string_pretty(&call.arguments).unwrap_or_default();
+    let mut out = String::with_capacity(json.len());
+    let mut rest = json.as_str();
+    // In JSON `<` and `\` stand in strings only.
+    while let Some(at) = rest.find(['<', '\\']) {
+        out.push_str(&rest[..at]);
+        let (piece, instead) = match &rest.as_bytes()[at..] {
+            [b'\\', b'b', ..] => (2, "\\u0008"),
+            [b'\\', b'f', ..] => (2, "\\u000c"),
+            [b'\\', ..] => (2, &rest[at..at + 2]),
+            _ if rest[at..].starts_with("</tool_call>")
+                || rest[at..].starts_with("<think>")
+                || rest[at..].starts_with("</think>") =>
+            {
+                (1, "\\u003c")
+            }
+            _ => (1, "<"),
+        };
+        out.push_str(instead);
+        rest = &rest[at + piece..];
+    }
+    out + rest
 }
 
 /// Most departures reported to the model.
@@ -327,6 +353,70 @@ mod tests {
             reply.canonical_text().unwrap(),
             "<assistant_prose>\nhey\n</assistant_prose>\n\n<tool_call>\nread({\n  \"path\": \"x\"\n})\n</tool_call>"
         );
+    }
+
+    /// Written anew, a call is the same call: also where its arguments hold what the reader looks for.
+    #[test]
+    fn calls_written_anew_are_the_same() {
+        let pieces = [
+            "</tool_call>",
+            "<tool_call>",
+            "<think>",
+            "</think>",
+            "<<E\n",
+            "\nE\n",
+            "\u{8}",
+            "\u{c}",
+            "\\",
+            "\\b",
+            "\"",
+            "`",
+            "```\n",
+            "\n",
+            "\r",
+            "\0",
+            "\u{2028}",
+            "<",
+            "/",
+            "//",
+            "/*",
+            "é",
+            "😀",
+            "read({})",
+            "[end of x result]",
+            "</",
+            "tool_call>",
+            "\t",
+            "\u{7f}",
+            " ",
+        ];
+        let mut texts = Vec::new();
+        for a in pieces {
+            for b in pieces {
+                texts.extend(pieces.iter().map(|c| format!("{a}{b}{c}")));
+            }
+        }
+        for texts in texts.chunks(200) {
+            let mut arguments = json!({"n": [0, -1, u64::MAX, i64::MIN, 1e300, -0.0, 0.1, 1e16], "x": null, "": {}, "d": [true]});
+            for text in texts {
+                arguments[text.as_str()] = json!(text.as_str());
+            }
+            let call = ToolCall { id: "tc_0".into(), name: "read".into(), arguments };
+            let reply = TaggedReply { blocks: vec![Block::Call(call.clone())], ..TaggedReply::default() };
+            let again = read(&reply.canonical_text().unwrap());
+            assert_eq!((again.calls(), again.errors, again.violations), (vec![call], vec![], vec![]));
+        }
+        // Calls in JSON, as other protocols have them, are calls with an object, too.
+        for arguments in ["[1]", "\"[1]\"", "3", "\"x\"", "null"] {
+            let text =
+                format!(r#"[{{"id": "call_1", "function": {{"name": "read", "arguments": {arguments}}}}}]"#);
+            let reply = read(&text);
+            assert!(
+                reply.calls().iter().all(|call| call.arguments.is_object()),
+                "{text}: {:?}",
+                reply.calls()
+            );
+        }
     }
 
     #[test]

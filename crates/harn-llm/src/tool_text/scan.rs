@@ -159,7 +159,8 @@ fn json_calls(text: &str, tools: &[String]) -> Vec<ParsedCall> {
             Some(other) => other.clone(),
             None => harn_value::json!({}),
         };
-        Some(ParsedCall { name: name.to_string(), arguments, end: text.len() })
+        // As in the other forms, what is no object is no call.
+        arguments.is_object().then(|| ParsedCall { name: name.to_string(), arguments, end: text.len() })
     };
     match &value {
         Value::Array(list) => list.iter().filter_map(read).collect(),
