@@ -19,6 +19,7 @@ mod examples;
 mod exit_codes;
 mod explain;
 mod explain_prompt;
+mod extremes;
 mod faults;
 mod fmt;
 mod growth;
