@@ -23,14 +23,15 @@ from acp.schema import (
 )
 
 PROGRAM = """
+import { plan_tools } from "std/plan"
 tool look(path: string) -> string {
   description "Look at a file"
-  annotations {kind: "read", sideEffectLevel: "none"}
+  annotations {kind: "read", side_effect_level: "none"}
   "three lines"
 }
 tool edit(path: string) -> string {
   description "Edit a file"
-  annotations {kind: "edit", sideEffectLevel: "workspace_write"}
+  annotations {kind: "edit", side_effect_level: "workspace_write"}
   write_file(path, "edited")
   "edited"
 }
@@ -43,7 +44,7 @@ pipeline main(task) {
   if task == "plan" {
     llm_mock({tool_calls: [{name: "emit_plan", arguments: {steps: [{step: "look", status: "done"}, "edit"]}}]})
     llm_mock({text: "Planned."})
-    return agent_loop(task, nil, {provider: "mock", session_id: "chat", tools: look})
+    return agent_loop(task, nil, {provider: "mock", session_id: "chat", tools: plan_tools()})
   }
   if task.starts_with("edit") {
     llm_mock({tool_calls: [{name: "look", arguments: {path: "a.txt"}}, {name: "edit", arguments: {path: "a.txt"}}]})
