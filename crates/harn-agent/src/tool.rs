@@ -235,13 +235,21 @@ pub fn check_annotations(place: &str, annotations: &Json) -> Result<(), String> 
         match ANNOTATIONS.iter().find(|(name, _)| name == key) {
             Some((_, shape)) => shape.check(&format!("{place}.{key}"), value).map_err(|e| e.to_string())?,
             None => {
-                if let Some(near) = nearest(key, ANNOTATIONS.iter().map(|(name, _)| *name)) {
+                let names = || ANNOTATIONS.iter().map(|(name, _)| *name);
+                // `sideEffectLevel` would be passed over, and limit nothing.
+                let near = names().find(|name| letters(name) == letters(key)).or_else(|| nearest(key, names()));
+                if let Some(near) = near {
                     return Err(format!("{place} has no key `{key}`, did you mean `{near}`?"));
                 }
             }
         }
     }
     Ok(())
+}
+
+/// A name without what sets its words apart.
+fn letters(name: &str) -> String {
+    name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
 impl Annotations {

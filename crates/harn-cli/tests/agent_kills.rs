@@ -20,7 +20,7 @@ var tools = tool_registry()
 fn with_tool(name, handler, more = {}) {
   tools = tool_define(tools, name, "Does it.", {parameters: {n: {type: "int"}}, handler: handler, ...more})
 }
-with_tool("note", { args -> append_file("notes.txt", "${args.n}\n"); "noted ${args.n}" }, {annotations: {kind: "read", sideEffectLevel: "none"}})
+with_tool("note", { args -> append_file("notes.txt", "${args.n}\n"); "noted ${args.n}" }, {annotations: {kind: "read", side_effect_level: "none"}})
 with_tool("run", { args -> exec("sh", "-c", "echo ${args.n} >> ran.txt").status })
 with_tool("post", { args -> http_post("${effects}/effect", {n: args.n}, {idempotent: true}).status })
 with_tool("charge", { args -> http_post("${effects}/charge", {n: args.n}, {}).status })

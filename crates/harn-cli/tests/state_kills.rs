@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::common::{Chance, begin, folder, harn_in, kills, run_and_kill, text, whole};
+use crate::common::{Chance, begin, folder, harn_in, kills, run_and_kill, text, until_longer, whole};
 
 /// The keys that each of the programs uses.
 const KEYS: u64 = 8;
@@ -42,7 +42,12 @@ fn changes_survive(set: &str, delete: &str, file: &str) {
     let (mut told, mut begun) = (BTreeMap::from([("a", 0), ("b", 0)]), [0, 0]);
     for round in 0..kills().div_ceil(2) {
         let first = round * 1_000_000;
+        let logs = ["a", "b"].map(|who| path.join(format!("told-{who}")));
+        let before = logs.clone().map(|log| text(&log).len());
         let children = ["a", "b"].map(|who| begin(path, "main.harn", &[who, &first.to_string()]));
+        if round % 2 == 0 {
+            logs.iter().zip(before).for_each(|(log, before)| until_longer(log, before));
+        }
         for mut child in children {
             std::thread::sleep(Duration::from_millis(10 + chance.below(70)));
             child.kill().unwrap();
@@ -158,7 +163,11 @@ fn messages_in_a_mailbox_survive() {
     let mut rounds = 0;
     while rounds * 2 < kills() {
         let mut sends = begin(path, "sends.harn", &[&(rounds * 1_000_000).to_string()]);
+        let before = text(&path.join("got")).len();
         let mut receives = begin(path, "receives.harn", &[]);
+        if rounds % 2 == 0 {
+            until_longer(&path.join("got"), before);
+        }
         rounds += 1;
         for child in [&mut sends, &mut receives] {
             std::thread::sleep(Duration::from_millis(10 + chance.below(60)));
@@ -185,7 +194,7 @@ fn messages_in_a_mailbox_survive() {
     let missing = sent.iter().filter(|n| !got.contains(n) && !waiting.contains(n)).count() as u64;
     // Who was killed between taking a message and saying so has it.
     assert!(missing <= rounds, "{missing} of {} messages are nowhere", sent.len());
-    assert!(!got.is_empty() && !waiting.is_empty(), "no program lived long enough");
+    assert!(!got.is_empty(), "no program lived long enough");
     println!(
         "{} messages sent, {} received, {} wait, {missing} taken by who was killed",
         sent.len(),
@@ -198,7 +207,7 @@ const ASKS: &str = r#"
 var n = to_int(argv[0])
 while true {
   append_file("asked", "${n}\n")
-  let answer = try { workflow.update("w", "double", {n: n}, {timeout_ms: 300}) }
+  let answer = try { workflow.update("w", "double", {n: n}, {timeout_ms: 2000}) }
   if is_ok(answer) { append_file("answers", "${n} ${unwrap(answer)}\n") }
   n = n + 1
 }
@@ -217,8 +226,12 @@ fn answers_of_a_mailbox_belong_to_their_questions() {
     let path = dir.path();
     let mut chance = Chance(13);
     for round in 0..kills().div_ceil(2) {
+        let before = text(&path.join("answers")).len();
         let children =
             [begin(path, "asks.harn", &[&(round * 1_000_000).to_string()]), begin(path, "answers.harn", &[])];
+        if round % 2 == 0 {
+            until_longer(&path.join("answers"), before);
+        }
         for mut child in children {
             std::thread::sleep(Duration::from_millis(20 + chance.below(60)));
             child.kill().unwrap();
@@ -288,8 +301,14 @@ fn sessions_hold_the_loops_that_ended() {
         let row = left.min(20);
         left -= row;
         for round in 0..row {
-            let life = Duration::from_millis(15 + chance.below(100));
-            run_and_kill(path, "talks.harn", &(round * 1_000_000).to_string(), life);
+            let before = text(&path.join("told")).len();
+            let mut talks = begin(path, "talks.harn", &[&(round * 1_000_000).to_string()]);
+            if round % 2 == 0 {
+                until_longer(&path.join("told"), before);
+            }
+            std::thread::sleep(Duration::from_millis(15 + chance.below(100)));
+            talks.kill().unwrap();
+            talks.wait().unwrap();
         }
         let read = harn_in(path, &["run", "reads.harn"]);
         assert_eq!(read.code, 0, "{}", read.err);

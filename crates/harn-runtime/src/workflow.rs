@@ -23,7 +23,7 @@ use harn_vm::closure::Partial;
 use harn_vm::{Cx, Error, Limit, Result};
 
 use crate::builtins::{call_once, read_graph};
-use crate::convert::{data, entry, from_json, text, thrown, to_json};
+use crate::convert::{data, data_option, entry, from_json, text, thrown, to_json};
 use crate::driver::run_loop;
 use crate::kept::Kept;
 use crate::llm_embedder::{new_id, prompts_of, runtime};
@@ -60,6 +60,9 @@ pub(crate) async fn execute(
     let graph = read_graph(cx, "workflow_execute", graph, &mut kept, &ids)?;
     refuse_of_run(cx, "workflow_execute", given)?;
     crate::audit::read("workflow_execute", given)?;
+    for key in ["metadata", "trigger_event"] {
+        data_option("workflow_execute", given, key)?;
+    }
     check_transcript(&entry(given, "transcript")).map_err(|why| wrong(format!("option {why}")))?;
     let limits = limits_of(written, given)?;
     let mut options = RunOptions::read(&kept.take(given)).map_err(wrong)?;

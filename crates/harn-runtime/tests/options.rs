@@ -78,3 +78,28 @@ println([
     );
     assert_eq!(out.matches(wrong).count(), 5, "{out}");
 }
+
+/// The cases that sweep the options know all that there are: one that is new has to be added to them.
+#[test]
+fn the_sweeps_know_every_option() {
+    let swept = |case: &str| {
+        let path =
+            format!("../../conformance/agents/options/every_option_of_a_{case}_changes_something.expected");
+        std::fs::read_to_string(path).unwrap()
+    };
+    let missing = |names: Vec<&str>, text: &str| -> Vec<String> {
+        let known = |name: &&&str| !text.lines().any(|line| line == format!("{name}: ok"));
+        names.iter().filter(known).map(|name| (*name).to_owned()).collect()
+    };
+    // It ends the program, which a case cannot: `killed_at_any_moment_each_part_happens_once` shows what it does.
+    let of_loops =
+        harn_agent::config::OPTIONS.iter().map(|(name, _)| *name).filter(|name| *name != "begin_anew_after");
+    assert_eq!(missing(of_loops.collect(), &swept("loop")), [] as [&str; 0]);
+    assert_eq!(missing(harn_agent::workflow::RunOptions::names().collect(), &swept("run")), [] as [&str; 0]);
+    let children = swept("child");
+    for builtin in ["sub_agent_run", "daemon_spawn"] {
+        let own = harn_runtime::own_options(builtin).into_iter().filter(|name| *name != "daemon");
+        let named: Vec<String> = own.map(|name| format!("{builtin} {name}")).collect();
+        assert_eq!(missing(named.iter().map(String::as_str).collect(), &children), [] as [&str; 0]);
+    }
+}

@@ -154,6 +154,15 @@ pub(crate) fn run_and_kill(folder: &Path, program: &str, argument: &str, life: D
     child.wait().expect("it ends");
 }
 
+/// Waits until a program that was begun has added to a file: on a busy machine it takes its time to start.
+pub(crate) fn until_longer(file: &Path, than: usize) {
+    let begun = std::time::Instant::now();
+    while text(file).len() <= than {
+        assert!(begun.elapsed() < Duration::from_secs(60), "nothing is added to {}", file.display());
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
 /// The JSON in a file that must not be torn.
 pub(crate) fn whole(path: &Path) -> Value {
     let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));

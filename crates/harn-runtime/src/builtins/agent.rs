@@ -41,6 +41,7 @@ builtins! {
             return Err(thrown(format!("agent_loop: prompt must be a string, got {}", prompt.type_name())));
         }
         super::llm::check_system("agent_loop", &system)?;
+        super::llm::check_system("agent_loop", &entry(&options, "system"))?;
         driver::run(&cx, &prompt, &system, &options).await?
     }
 

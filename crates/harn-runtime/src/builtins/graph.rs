@@ -6,10 +6,11 @@ use harn_value::Data as Json;
 use harn_value::Value;
 use harn_vm::{Cx, Error, Result, builtins};
 
-use crate::convert::{OrThrow, from_json, text, thrown, to_json};
+use crate::convert::{OrThrow, entry, from_json, text, thrown, to_json};
 use crate::kept::Kept;
 use crate::llm_embedder::new_id;
 use crate::option_check::refuse_inside;
+use crate::worker::stage;
 
 builtins! {
     /// Workflows as data.
@@ -214,6 +215,13 @@ pub(crate) fn read_keeping(
     ids: &dyn Fn() -> String,
 ) -> Result<Graph> {
     given(function, "workflow", graph)?;
+    let told = |error: String| thrown(format!("{function}: {error}"));
+    stage::check_data("metadata", graph).map_err(told)?;
+    if let Some(nodes) = entry(graph, "nodes").to_dict() {
+        for (id, node) in nodes.iter() {
+            stage::check_data(&format!("nodes.{id}.metadata"), node).map_err(told)?;
+        }
+    }
     let read =
         Graph::normalise(&kept.take(graph), ids).map_err(|error| thrown(format!("{function}: {error}")))?;
     refuse_inside(cx, function, "workflow_input", graph)?;

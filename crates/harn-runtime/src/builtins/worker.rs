@@ -3,11 +3,11 @@
 use std::rc::Rc;
 
 use harn_agent::lifecycle::{Execution, Life, Mode, Request};
-use harn_value::{Dict, Value};
+use harn_value::{Data as Json, Dict, Value};
 use harn_vm::builtin::Maybe;
 use harn_vm::{Cx, Result, builtins};
 
-use crate::convert::{data, entry, text, thrown, to_json};
+use crate::convert::{data, data_option, entry, text, thrown, to_json};
 use crate::llm_embedder::new_id;
 use crate::option_check::refuse_inside;
 use crate::session::Sessions;
@@ -291,6 +291,13 @@ async fn spawn(cx: &Cx, config: Option<Value>) -> Result<Spawned> {
     Ok(Spawned(start(cx, plan).await?, waits))
 }
 
+/// What a sub-agent is asked for.
+fn request_of(function: &str, task: &str, options: &Value) -> Result<Request> {
+    let asked = Request::keys().map(|key| Ok((key.to_owned(), data_option(function, options, key)?)));
+    let asked = Json::Object(asked.collect::<Result<_>>()?);
+    Ok(Request::new(task, text(&entry(options, "system")).as_deref(), &asked))
+}
+
 async fn in_background(cx: &Cx, task: String, options: &Value, sub: &SubAgent) -> Result<Rc<Worker>> {
     let mut kept = options.to_dict().map(|dict| (*dict).clone()).unwrap_or_default();
     kept.insert("session_id", sub.session.id.as_str());
@@ -309,7 +316,7 @@ async fn in_background(cx: &Cx, task: String, options: &Value, sub: &SubAgent) -
         function: "sub_agent_run",
         mode: Mode::SubAgent,
         name: sub.name.clone(),
-        request: Request::new(&task, text(&entry(options, "system")).as_deref(), &to_json(options)),
+        request: request_of("sub_agent_run", &task, options)?,
         task,
         limits: limits.into(),
         config: stage::dict_of([("options", kept.into())]),

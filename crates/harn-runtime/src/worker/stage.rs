@@ -62,8 +62,17 @@ pub(crate) fn check(node: &Value) -> std::result::Result<(), String> {
     if let Some(key) = stray {
         return Err(format!("node.{key} has a meaning in a workflow only; give the node as a graph")); // prose-ok: diagnostic
     }
+    check_data("node.metadata", node)?;
     let name = text(&entry(node, "id")).unwrap_or_else(|| "stage".to_owned());
     Node::normalise(&name, &to_json(node)).map(drop)
+}
+
+/// What a node or graph says about itself is kept in records: it must be data.
+///
+/// # Errors
+/// It is not.
+pub(crate) fn check_data(what: &str, holder: &Value) -> std::result::Result<(), String> {
+    harn_stdlib::check_data(what, &entry(holder, "metadata")).map_err(|error| error.caught().to_string())
 }
 
 /// Looks at a conversation that work is to begin with.
