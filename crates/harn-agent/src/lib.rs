@@ -19,6 +19,7 @@
 //! | `roles/` | what a runtime of such agents decides |
 //! | `workflow/`, `lifecycle/`, `daemon/` | graphs of loops; work that is handed on; loops that wait for events |
 //! | `profile/` | what a project folder says about itself, as parts of a prompt |
+//! | `evals/` | packs of cases that runs are judged by; what has to be corrected again and again |
 //! | `mcp.rs` | servers of tools: how a loop names them, what they list and answer |
 //! | `assemble.rs` | artifacts in chunks that fit a budget |
 //! | `artifact.rs`, `handoff.rs`, `plan_artifact.rs` | what agents hand to each other |
@@ -34,6 +35,7 @@ pub mod config;
 pub mod daemon;
 pub mod detect;
 pub mod error;
+pub mod evals;
 pub mod event;
 pub mod feedback;
 pub mod handoff;

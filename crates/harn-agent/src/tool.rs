@@ -237,7 +237,8 @@ pub fn check_annotations(place: &str, annotations: &Json) -> Result<(), String> 
             None => {
                 let names = || ANNOTATIONS.iter().map(|(name, _)| *name);
                 // `sideEffectLevel` would be passed over, and limit nothing.
-                let near = names().find(|name| letters(name) == letters(key)).or_else(|| nearest(key, names()));
+                let near =
+                    names().find(|name| letters(name) == letters(key)).or_else(|| nearest(key, names()));
                 if let Some(near) = near {
                     return Err(format!("{place} has no key `{key}`, did you mean `{near}`?"));
                 }

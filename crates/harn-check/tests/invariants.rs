@@ -257,6 +257,7 @@ const ONLY_LOOKS: &[&str] = &[
     "continue_as_new",
     "daemon_stop",
     "daemon_trigger",
+    "eval_pack_run",
     "eval_suite_run",
     "exit",
     "file_exists",

@@ -95,6 +95,7 @@ fn harn() {
         Command::Update(args) => cmd::packages::update(&args),
         Command::Lock(args) => cmd::packages::lock(&args),
         Command::Test(args) => cmd::test::test(&args),
+        Command::Eval(args) => cmd::eval::eval(&args),
         Command::Check(args) => cmd::check::check(&args),
         Command::Lint(args) => cmd::lint::lint(&args),
         Command::Fmt(args) => cmd::fmt::fmt(&args),

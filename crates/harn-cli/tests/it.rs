@@ -14,6 +14,7 @@ mod conformance;
 mod debugger;
 mod demo;
 mod errors;
+mod evals;
 mod event_log;
 mod examples;
 mod exit_codes;

@@ -167,10 +167,8 @@ fn skills_are_installed_as_a_whole_or_not_at_all() {
         assert!(!own.join("tea").exists(), "{source}");
     }
     // Neither in itself nor over what holds it.
-    for (source, why) in [(".harn/skills/deploy", "is what is to be installed")] {
-        let ran = skills(path, &["install", "--replace", source]);
-        assert!(refused(&ran).ends_with(why), "{source}: {}", ran.err);
-    }
+    let ran = skills(path, &["install", "--replace", ".harn/skills/deploy"]);
+    assert!(refused(&ran).ends_with("is what is to be installed"), "{}", ran.err);
     std::fs::create_dir_all(own.join("deploy/inner")).unwrap();
     std::fs::write(own.join("deploy/inner/SKILL.md"), "---\nname: deploy\nshort: Inner\n---\n").unwrap();
     let ran = skills(path, &["install", "--replace", ".harn/skills/deploy/inner"]);

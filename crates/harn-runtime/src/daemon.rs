@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use harn_agent::AgentLoop;
 use harn_agent::daemon::Queue;
+use harn_agent::daemon::history::Earlier;
 use harn_agent::lifecycle::{Execution, Life, without_functions};
 use harn_agent::policy::Policy;
 use harn_stdlib::timestamp_now;
@@ -27,6 +28,7 @@ use tokio::sync::Notify;
 use crate::builtins::check_system;
 use crate::command_policy::{CommandPolicies, CommandPolicy};
 use crate::convert::{entry, from_json, thrown, to_json, told};
+use crate::daemon_view::View;
 use crate::driver::run_kept;
 use crate::llm_embedder::{new_id, notice_keys};
 use crate::option_check::{DAEMON, refuse_wrong};
@@ -88,6 +90,8 @@ pub(crate) struct Daemon {
     /// Whether its task has begun.
     begun: Cell<bool>,
     snapshot: RefCell<Json>,
+    /// Its history, since somebody looked at it.
+    view: RefCell<Option<View>>,
     error: RefCell<Option<String>>,
     result: RefCell<Json>,
     task: RefCell<Option<Rc<Task>>>,
@@ -187,12 +191,7 @@ impl Daemon {
     /// # Errors
     /// What is beside its file cannot be read.
     pub(crate) fn snapshot(&self) -> Result<Value> {
-        let kept = self.snapshot.borrow().clone();
-        let whole = Resumed::complete(&*self.system, self.snapshot_path(), kept);
-        let mut out = match whole.map_err(|why| thrown(format!("daemon_snapshot: {why}")))?.snapshot {
-            Json::Object(map) => map,
-            _ => harn_value::data::Map::new(),
-        };
+        let mut out = self.whole().map_err(|why| thrown(format!("daemon_snapshot: {why}")))?;
         let meta = self.meta.borrow();
         let queue = &meta.queue;
         let pending: Vec<_> = queue.pending().map(Json::of).collect();
@@ -200,8 +199,28 @@ impl Daemon {
             "pending_events": pending, "pending_event_count": pending.len(), "inflight_event": Json::of(&queue.inflight()),
             "queued_event_count": queue.len(), "event_queue_capacity": queue.capacity(),
         });
-        out.extend(more.as_object().cloned().unwrap_or_default());
-        Ok(from_json(&Json::Object(out)))
+        for (key, value) in more.as_object().into_iter().flatten() {
+            out.insert(key.as_str(), from_json(value));
+        }
+        Ok(Value::dict(out))
+    }
+
+    /// The snapshot that was kept last, with its history.
+    fn whole(&self) -> std::result::Result<Dict, String> {
+        let kept = self.snapshot.borrow();
+        let path = self.snapshot_path();
+        let wrong = |why: String| format!("cannot read {}: {why}", path.display());
+        let Some(earlier) = Earlier::of(&kept).map_err(wrong)? else {
+            return Ok(from_json(&kept).to_dict().map(|dict| (*dict).clone()).unwrap_or_default());
+        };
+        let mut view = self.view.borrow_mut();
+        if view.as_ref().is_none_or(|view| !view.fits(&earlier)) {
+            *view = Some(View::read(&*self.system, &path, &earlier)?);
+        }
+        match view.as_mut() {
+            Some(view) => view.whole(&kept).map_err(wrong),
+            None => Ok(Dict::new()),
+        }
     }
 
     /// Adds an event, and hands it over at once when the daemon rests.
@@ -304,8 +323,13 @@ impl Keeper for Kept {
         };
         // This is the moment at which the event counts as delivered.
         let snapshot = file.save(cx, agent, state, |snapshot| snapshot["last_event_seq"] = now.into());
-        let snapshot = snapshot.map_err(|why| thrown(format!("daemon: {why}")))?;
-        *daemon.snapshot.borrow_mut() = snapshot;
+        let saved = snapshot.map_err(|why| thrown(format!("daemon: {why}")))?;
+        *daemon.snapshot.borrow_mut() = saved.snapshot;
+        if let Some(line) = &saved.moved {
+            let mut view = daemon.view.borrow_mut();
+            // A look that finds another length reads the file again.
+            view.take_if(|view| view.add(line, saved.bytes).is_err());
+        }
         if done && daemon.meta.borrow_mut().queue.complete().is_some() {
             daemon.note_meta();
         }
@@ -535,6 +559,7 @@ fn make(
         handed: Cell::new(false),
         begun: Cell::new(false),
         snapshot: RefCell::new(snapshot),
+        view: RefCell::default(),
         error: RefCell::default(),
         result: RefCell::default(),
         task: RefCell::default(),

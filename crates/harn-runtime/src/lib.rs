@@ -31,11 +31,12 @@
 //! | `host.rs` | what the host says: the editor or service that the program works for |
 //! | `skill_files.rs`, `template_state.rs` | skills on disk; the state of templates being rendered |
 //! | `workflow.rs`, `mailbox.rs` | graphs of loops, and messages to them |
+//! | `evals.rs`, `run_records.rs` | records of runs, suites and packs that lie in files |
 //! | `anew.rs` | programs that hand their state over and begin anew |
 //! | `mcp.rs`, `mcp_http.rs`, `mcp_project.rs` | connections to servers of tools, over pipes and over HTTP; those of a project |
 //! | `option_check.rs`, `tool_options.rs`, `audit.rs` | what options may hold, and what they say of tools and of who makes a change |
 //! | `mcp_server/`, `host_module.rs`, `exported.rs` | a program as such a server, or as the host of another; its functions called by name |
-//! | `worker/`, `daemon.rs`, `rest.rs` | work that is handed on; loops with a handle; waiting between turns |
+//! | `worker/`, `daemon.rs`, `daemon_view.rs`, `rest.rs` | work that is handed on; loops with a handle; waiting between turns |
 //! | `roles/` | runtimes of agents with roles |
 //! | `rehearsal.rs` | shows the prompts of a run without asking a model |
 
@@ -49,8 +50,10 @@ mod command_policy;
 mod compact;
 mod convert;
 mod daemon;
+mod daemon_view;
 mod driver;
 mod estimate;
+mod evals;
 mod event_store;
 mod exported;
 mod hitl;
@@ -72,6 +75,7 @@ mod mcp_project;
 mod mcp_server;
 mod option_check;
 mod policy;
+mod prompt_eval;
 mod rehearsal;
 mod reminders;
 mod rest;
@@ -99,6 +103,7 @@ use harn_vm::{Builtin, MethodTable, VmBuilder};
 pub use anew::{Generation, begin_generation, handed_over};
 pub use assets::{EmbeddedPrompts, prompt_asset, std_module, std_module_names};
 pub use estimate::{CallEstimate, estimate_call};
+pub use evals::{Evaluation, NO_COMPARE, evaluate_pack_file, evaluate_path};
 pub use event_store::{configure_event_log, refuse_event_log};
 pub use harn_agent::loop_skill::{Candidate, REQUIRE_SIGNED as REQUIRE_SIGNED_SKILLS};
 pub use harn_agent::skill_file::{FILE as SKILL_FILE, Signature, SkillFile};
@@ -118,6 +123,7 @@ pub use llm_unwritten::unwritten_calls;
 pub use mcp_project::{install_servers, project_servers, start_servers};
 pub use mcp_server::{McpProblem, McpServer};
 pub use option_check::{own as own_options, wrong_options};
+pub use prompt_eval::{PromptJob, PromptMode, compare_prompts, package_packs};
 pub use rehearsal::{SentCall, rehearse_calls};
 pub use run_records::{RunRecord, diff as diff_run_records};
 pub use session_store::{configure_sessions, keep_sessions_of};
@@ -175,6 +181,23 @@ pub fn tools_total(vm: &Rc<harn_vm::Vm>) -> (i64, i64) {
     let summary = vm.extension::<llm_embedder::LlmState>().trace.borrow().summary();
     let field = |key: &str| summary[key].as_i64().unwrap_or(0);
     (field("tool_executions"), field("total_tool_duration_ms"))
+}
+
+/// Looks whether the text of a structural experiment names one.
+///
+/// # Errors
+/// A sentence.
+pub fn check_experiment(spec: &str) -> Result<(), String> {
+    match harn_llm::experiment::Experiment::parse(&spec.into()) {
+        Ok(Some(_)) => Ok(()),
+        Ok(None) => Err("--structural-experiment names no experiment".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Returns the numbers that a program has noted with `eval_metric`, in order: `{name, value, metadata}`.
+pub fn noted_metrics(vm: &harn_vm::Vm) -> Vec<harn_value::Data> {
+    builtins::noted_metrics(vm)
 }
 
 /// Returns all tables of builtins besides those of the language itself, in the order of the reference.

@@ -76,7 +76,7 @@ impl SnapshotFile {
         }
     }
 
-    /// Writes a snapshot in one step, and returns what is in the file. `amend` adds to it.
+    /// Writes a snapshot in one step. `amend` adds to it.
     ///
     /// # Errors
     /// A text that names the file.
@@ -86,14 +86,15 @@ impl SnapshotFile {
         agent: &AgentLoop,
         state: &str,
         amend: impl FnOnce(&mut Json),
-    ) -> std::result::Result<Json, String> {
+    ) -> std::result::Result<Saved, String> {
         let mut marks = self.marks.get();
         let mut snapshot = agent.daemon_snapshot(state, &timestamp_now(cx), &|| new_id(cx.vm()), &marks);
         amend(&mut snapshot);
         let mut bytes = self.bytes.get();
-        if let Some(line) = history::move_out(&mut snapshot) {
-            bytes = self.append(&line)?;
-            marks.add(&line);
+        let moved = history::move_out(&mut snapshot);
+        if let Some(line) = &moved {
+            bytes = self.append(line)?;
+            marks.add(line);
         }
         if bytes > 0 {
             let file = history_of(&self.path);
@@ -104,7 +105,7 @@ impl SnapshotFile {
         // Only now does it count: until then the old snapshot says how much of the other file belongs to it.
         self.marks.set(marks);
         self.bytes.set(bytes);
-        Ok(snapshot)
+        Ok(Saved { snapshot, moved, bytes })
     }
 
     /// Adds a line to the file beside the snapshot, and returns how long that is then.
@@ -143,6 +144,34 @@ pub(crate) fn history_of(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
+/// The lines in the first bytes of the file beside a snapshot, which are its own.
+///
+/// # Errors
+/// A text that names the file.
+pub(crate) fn lines_of(
+    system: &dyn System,
+    beside: &Path,
+    bytes: u64,
+) -> std::result::Result<Vec<Json>, String> {
+    let wrong = |why: String| format!("cannot read {}: {why}", beside.display());
+    let read = system.read(beside, MAX_HISTORY).map_err(|e| wrong(e.to_string()))?;
+    let Some(own) = usize::try_from(bytes).ok().and_then(|len| read.get(..len)) else {
+        return Err(wrong(format!("it has {} bytes, and the snapshot beside it needs {bytes}", read.len())));
+    };
+    let lines = own.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    lines.map(|line| serde_json::from_slice(line).map_err(|e| wrong(e.to_string()))).collect()
+}
+
+/// What was saved.
+pub(crate) struct Saved {
+    /// What is in the file.
+    pub(crate) snapshot: Json,
+    /// What has moved to the file beside it.
+    pub(crate) moved: Option<Json>,
+    /// How long that file is.
+    pub(crate) bytes: u64,
+}
+
 /// A snapshot that a loop goes on from, whole.
 pub(crate) struct Resumed {
     path: PathBuf,
@@ -178,20 +207,9 @@ impl Resumed {
             return Ok(Resumed { path, snapshot, marks: Marks::default(), bytes: 0 });
         };
         let beside = path.with_file_name(&earlier.file);
-        let bytes = system.read(&beside, MAX_HISTORY).map_err(|e| wrong(&beside, e.to_string()))?;
-        let own = usize::try_from(earlier.bytes).ok().and_then(|len| bytes.get(..len));
-        let Some(own) = own else {
-            let text =
-                format!("it has {} bytes, and the snapshot beside it needs {}", bytes.len(), earlier.bytes);
-            return Err(wrong(&beside, text));
-        };
+        let lines = lines_of(system, &beside, earlier.bytes)?;
         let mut marks = Marks::default();
-        let mut lines = Vec::new();
-        for line in own.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            let line: Json = serde_json::from_slice(line).map_err(|e| wrong(&beside, e.to_string()))?;
-            marks.add(&line);
-            lines.push(line);
-        }
+        lines.iter().for_each(|line| marks.add(line));
         history::put_back(&mut snapshot, lines).map_err(|why| wrong(&beside, why))?;
         Ok(Resumed { path, snapshot, marks, bytes: earlier.bytes })
     }

@@ -9,15 +9,22 @@ use harn_system::{Capture, Layer, Memory, System};
 use harn_value::Value;
 use harn_vm::{Source, block_on, load};
 
-/// Counts what is written to files.
+/// Counts what is written to files, and read from them.
 struct Counting {
     inner: Rc<Capture>,
     bytes: Cell<usize>,
+    read: Cell<usize>,
 }
 
 impl Layer for Counting {
     fn inner(&self) -> &dyn System {
         &*self.inner
+    }
+
+    fn read(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+        let bytes = System::read(&*self.inner, path, limit)?;
+        self.read.set(self.read.get() + bytes.len());
+        Ok(bytes)
     }
 
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -33,14 +40,20 @@ impl Layer for Counting {
 
 /// Runs a program over some files, and returns what it printed and the bytes that it wrote to them.
 fn run(memory: &Rc<Memory>, text: &str) -> (String, usize) {
+    let (output, written, _) = run_counted(memory, text);
+    (output, written)
+}
+
+/// The same, with the bytes that it read.
+fn run_counted(memory: &Rc<Memory>, text: &str) -> (String, usize, usize) {
     let inner = Rc::new(Capture::over(memory.clone()));
-    let system = Rc::new(Counting { inner: inner.clone(), bytes: Cell::default() });
+    let system = Rc::new(Counting { inner: inner.clone(), bytes: Cell::default(), read: Cell::default() });
     let vm = harn_runtime::vm_builder(system.clone()).global("argv", Value::list(Vec::new())).build();
     let source = Source { name: "daemon.harn".into(), text: text.into(), dir: "/project".into() };
     let Ok(program) = load(&vm, &source) else { panic!("{text}") };
     let outcome = block_on(program.run(&vm, None, &[])).unwrap();
     assert!(outcome.result.is_ok(), "{:?} {}", outcome.result.err(), inner.errors());
-    (inner.output(), system.bytes.get())
+    (inner.output(), system.bytes.get(), system.read.get())
 }
 
 /// A loop that is woken by its timer so often, each time by a reply of two kilobytes.
@@ -112,4 +125,62 @@ fn a_history_that_is_damaged_is_told() {
         "{output}"
     );
     assert!(lines[3].starts_with("agent_loop: resume_path: cannot read /d.json.history: "), "{output}");
+}
+
+/// A daemon that gets so many events and is looked at after each, and the bytes that were read. `by_look` is told of each look.
+fn looks(turns: usize, by_look: &str) -> (String, usize) {
+    let program = format!(
+        r#"llm_mock({{match: "*", text: "reply ".repeat(350)}})
+        let d = daemon_spawn({{task: "Watch.", provider: "mock", persist_path: "/d", max_iterations: 10000, compaction: false}})
+        var held = []
+        for i in 0 to {turns} exclusive {{
+          daemon_trigger(d, "event ${{i}}")
+          while daemon_snapshot(d).queued_event_count > 0 {{ sleep(1ms) }}
+          let seen = daemon_snapshot(d)
+          {by_look}
+        }}
+        daemon_stop(d)
+        println(daemon_snapshot(d).recorded_messages.count())"#
+    );
+    let (output, _, read) = run_counted(&Rc::new(Memory::new()), &program);
+    (output, read)
+}
+
+#[test]
+fn a_look_reads_nothing_that_was_seen_before() {
+    let read: Vec<usize> = [100, 200, 400]
+        .map(|turns| {
+            let (output, read) = looks(turns, "");
+            assert_eq!(output, format!("{}\n", 2 * turns + 2));
+            read
+        })
+        .to_vec();
+    // The history is read when it first lies in a file of its own, and at no look after that.
+    assert!(read[0] > 60_000 && read.iter().all(|bytes| *bytes == read[0]), "{read:?}");
+}
+
+#[test]
+fn what_was_seen_stays_as_it_was_and_agrees_with_the_files() {
+    let check = r#"
+          require seen.recorded_messages.count() == 2 * i + 4
+          require seen.visible_messages == seen.recorded_messages
+          require seen.recorded_messages[2 * i + 2].content.contains("event ${i}")
+          if i == 60 { write_file("/kept.json", json_stringify(seen)) }
+          if i == 99 {
+            let lines = read_file("/d/daemon.json.history").trim().split("\n").map({ line -> json_parse(line) })
+            let file = json_parse(read_file("/d/daemon.json"))
+            for key in ["recorded_messages", "transcript_events", "total_visible_texts"] {
+              require lines.flat_map({ line -> line[key] }) + file[key] == seen[key]
+            }
+            require lines.map({ line -> line.total_text }).join("") + file.total_text == seen.total_text
+            let kept = json_parse(read_file("/kept.json"))
+            require kept.recorded_messages == seen.recorded_messages[0:124]
+            require seen.total_text.starts_with(kept.total_text)
+          }"#;
+    let (output, _) = looks(100, check);
+    assert_eq!(output, "202\n");
+    // Whoever keeps what was seen has it as it was.
+    let held = "if i == 50 { held = seen.recorded_messages }\n if i > 50 { require held.count() == 104 }";
+    let (output, _) = looks(70, held);
+    assert_eq!(output, "142\n");
 }

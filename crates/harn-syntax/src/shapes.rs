@@ -84,6 +84,35 @@ pub const SHAPES: &[(&str, &str)] = &[
          cases?: list<{label?: string, run_path?: string, fixture_path?: string, compare_to?: string}>}",
     ),
     (
+        "eval_pack",
+        "{version?: int, id?: string, name?: string, description?: string, base_dir?: string, baseline?: string | dict, \
+         package?: any, \
+         defaults?: {rubrics?: list<string>, severity?: string, thresholds?: dict, fixture?: string, fixture_path?: string, \
+         compare_to?: string | dict}, \
+         fixtures?: list<{id?: string, kind?: string, path?: string, inline?: dict | list}>, \
+         rubrics?: list<{id?: string, kind?: string, \
+         assertions?: list<{kind?: string, expected?: string, stage?: string, contains?: string}>}>, judge?: any, \
+         cases?: list<{id?: string, name?: string, run?: string, run_path?: string, fixture?: string, fixture_path?: string, \
+         compare_to?: string | dict, rubrics?: list<string>, severity?: string, thresholds?: dict, \
+         friction_events?: string | list}>, metadata?: dict}",
+    ),
+    (
+        "friction_event",
+        "{kind?: string, source?: string, actor?: string, tool?: string, provider?: string, redacted_summary?: string, \
+         estimated_time_ms?: int | float, estimated_cost_usd?: int | float, recurrence_hints?: list<string>, metadata?: dict}",
+    ),
+    (
+        "friction_fixture",
+        "{_type?: string, events?: list<friction_event>, options?: {min_occurrences?: int, owner?: string}, \
+         expected_suggestions?: list<{min_suggestions?: int, recommended_artifact?: string, title_contains?: string, \
+         required_capability?: string, required_output_slot?: string}>}",
+    ),
+    (
+        "context_pack",
+        "{version?: int, id?: string, name?: string, description?: string, owner?: string, capabilities?: list, \
+         output_slots?: list, inputs?: list, secrets?: list, refresh_policy?: dict, metadata?: dict}",
+    ),
+    (
         "http_reply",
         "{status?: int, body?: any, headers?: dict, responses?: list<{status?: int, body?: any, headers?: dict}>}",
     ),

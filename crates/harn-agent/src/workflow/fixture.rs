@@ -150,13 +150,24 @@ pub fn evaluate(run: &Json, fixture: &Json) -> Json {
     }
     if let Some(question) = fixture["clarifying_question"].as_str() {
         let asked = run["hitl_questions"].as_array().into_iter().flatten();
-        let texts = asked.map(|one| if one.is_object() { one["prompt"].printed() } else { one.printed() });
-        if !texts.into_iter().any(|text| text.contains(question)) {
+        if !asked.map(self::question).any(|text| text.contains(question)) {
             more.push(format!("question was not asked: '{question}'"));
         }
     }
     failures.extend(more);
     json!({"pass": failures.is_empty(), "failures": failures, "stage_count": stages.len()})
+}
+
+/// The text of a question that a run has asked.
+pub(crate) fn question(asked: &Json) -> String {
+    if asked.is_object() { asked["prompt"].printed() } else { asked.printed() }
+}
+
+/// Whether something is a fixture: what another run has to look like.
+pub fn is_fixture(fixture: &Json) -> bool {
+    fixture["_type"] == "replay_fixture"
+        || fixture["stage_assertions"].is_array()
+        || fixture["expected_status"].is_string()
 }
 
 /// What is different between two runs.

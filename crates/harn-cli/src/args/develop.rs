@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 
 /// Arguments of `harn watch`.
 #[derive(Debug, Args)]
@@ -57,11 +57,15 @@ pub(crate) struct VizArgs {
 /// Arguments of `harn test`.
 #[derive(Debug, Args)]
 pub(crate) struct TestArgs {
-    /// What to test: a file or folder with tests (default: ./tests), or `conformance`, the suite in ./conformance.
+    /// What to test: a file or folder with tests (default: ./tests); `conformance`, the suite in ./conformance; or `package`, the
+    /// eval packs of the package.
     #[arg(value_name = "TARGET")]
     pub(crate) target: Option<String>,
     /// With `conformance`: a file or folder of the suite.
     pub(crate) selection: Option<PathBuf>,
+    /// With `package`: evaluate the packs that `[package] evals` in harn.toml lists, else harn.eval.toml.
+    #[arg(long)]
+    pub(crate) evals: bool,
     /// Run the tests whose name or path has this part; also `a*b`, `a|b` and `re:REGEX`.
     #[arg(long, value_name = "PATTERN")]
     pub(crate) filter: Option<String>,
@@ -142,6 +146,99 @@ pub(crate) struct BenchArgs {
     /// Arguments for the program, its list `argv`.
     #[arg(last = true, value_name = "ARGS")]
     pub(crate) args: Vec<String>,
+}
+
+/// Arguments of `harn eval`.
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    override_usage = "harn eval [OPTIONS] <PATH>\n       harn eval --structural-experiment <SPEC> [OPTIONS] <FILE.harn> [-- ARGS...]\n       harn eval prompt [OPTIONS] --fleet <MODELS> <TEMPLATE>"
+)]
+pub(crate) struct EvalArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<EvalCommand>,
+    /// The record of a run, a folder of records, the manifest of a suite (JSON), a pack (TOML), or a program.
+    #[arg(required = true)]
+    pub(crate) path: Option<PathBuf>,
+    /// Compare with this record, or records of a folder with those of the same names in another one; a difference fails.
+    #[arg(long, value_name = "BASELINE", conflicts_with = "structural_experiment")]
+    pub(crate) compare: Option<PathBuf>,
+    /// Run a program as it is and with this experiment in its model calls, and compare.
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) structural_experiment: Option<String>,
+    /// Answer the model calls of both runs from this file of recorded replies; the experiment's from NAME.experiment.jsonl, if
+    /// there is one.
+    #[arg(long, value_name = "FILE", requires = "structural_experiment", conflicts_with = "llm_mock_record")]
+    pub(crate) llm_mock: Option<PathBuf>,
+    /// Record the replies of the plain run into a file for --llm-mock, and those of the experiment into NAME.experiment.jsonl.
+    #[arg(long, value_name = "FILE", requires = "structural_experiment")]
+    pub(crate) llm_mock_record: Option<PathBuf>,
+    /// Write the report to standard output as JSON instead.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Arguments for the program, its list `argv`.
+    #[arg(last = true, value_name = "ARGS", requires = "structural_experiment")]
+    pub(crate) args: Vec<String>,
+}
+
+/// What can be evaluated besides runs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum EvalCommand {
+    /// Render one template for several models, and show the variants side by side.
+    Prompt(EvalPromptArgs),
+}
+
+/// Arguments of `harn eval prompt`.
+#[derive(Debug, Args)]
+pub(crate) struct EvalPromptArgs {
+    /// The template: a path, or an embedded one (`std/…`).
+    pub(crate) template: String,
+    /// The models, with commas between; also fleets, which `[eval.fleets.NAME] models` in harn.toml lists.
+    #[arg(long, value_name = "MODELS", value_delimiter = ',', required = true)]
+    pub(crate) fleet: Vec<String>,
+    /// The bindings of the template: a JSON object, or the path of a file with one.
+    #[arg(long, value_name = "JSON")]
+    pub(crate) bindings: Option<String>,
+    /// What is done with the texts: nothing, each model answers its own, or a model judges the answers, too.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) mode: EvalMode,
+    /// With `--mode judge`: the model that judges; without one, that of calls which name none.
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) judge: Option<String>,
+    /// The form of the report.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output: EvalOutput,
+    /// Write the report to this file.
+    #[arg(short = 'o', value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// Answer the model calls from this file of recorded replies (JSON Lines).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) llm_mock: Option<PathBuf>,
+}
+
+/// What `harn eval prompt` does with the texts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum EvalMode {
+    /// They are shown; no model is called.
+    #[default]
+    Render,
+    /// Each model answers its text.
+    Run,
+    /// A model judges the answers.
+    Judge,
+}
+
+/// The form of a report of `harn eval prompt`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum EvalOutput {
+    /// Text of 80 columns.
+    #[default]
+    Terminal,
+    /// JSON in the envelope of all commands.
+    Json,
+    /// A page.
+    Html,
 }
 
 /// Arguments of `harn doctor`.

@@ -11,7 +11,10 @@ mod develop;
 mod runs;
 mod skills;
 
-pub(crate) use develop::{BenchArgs, DoctorArgs, PlaygroundArgs, TestArgs, VizArgs, WatchArgs};
+pub(crate) use develop::{
+    BenchArgs, DoctorArgs, EvalArgs, EvalCommand, EvalMode, EvalOutput, EvalPromptArgs, PlaygroundArgs,
+    TestArgs, VizArgs, WatchArgs,
+};
 pub(crate) use runs::{RunsCommand, RunsEventsArgs, RunsListArgs};
 pub(crate) use skills::{LookArgs, SkillInstallArgs, SkillsCommand};
 
@@ -85,6 +88,8 @@ pub(crate) enum Command {
     Lock(LockArgs),
     /// Run a test suite.
     Test(TestArgs),
+    /// Hold records of runs to what is expected of them; also compare models, or ways to ask them.
+    Eval(Box<EvalArgs>),
     /// Look for errors without running anything.
     Check(CheckArgs),
     /// Look for what is legal but unwise, in programs and prompt templates.

@@ -7,6 +7,7 @@ pub(crate) mod cron;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod durable;
+pub(crate) mod eval;
 pub(crate) mod explain;
 pub(crate) mod explain_cost;
 pub(crate) mod fmt;

@@ -6,6 +6,7 @@ mod agent;
 mod artifact;
 mod command;
 mod daemon;
+mod evals;
 mod graph;
 mod harness;
 mod hitl;
@@ -54,6 +55,7 @@ pub(crate) fn tables() -> Vec<&'static [Builtin]> {
         reminder::REMINDERS,
         graph::GRAPHS,
         workflow::WORKFLOWS,
+        evals::EVALS,
         mailbox::MAILBOX,
         artifact::ARTIFACTS,
         mcp::MCP,
@@ -72,8 +74,9 @@ pub(crate) fn methods() -> [MethodTable; 4] {
     ]
 }
 
+pub(crate) use evals::noted as noted_metrics;
 pub(crate) use graph::read_keeping as read_graph;
 pub(crate) use harness::{PREDICATE, descriptions, plain, program_record};
 pub(crate) use llm::{call_dict, call_once, check_system, failed};
-pub(crate) use template::file;
+pub(crate) use template::{file, json_schema as template_schema};
 pub(crate) use tool::result_text;

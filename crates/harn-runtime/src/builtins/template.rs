@@ -187,7 +187,7 @@ fn rendered(
 }
 
 /// A schema as the request of a call carries it.
-fn json_schema(schema: &Value) -> Value {
+pub(crate) fn json_schema(schema: &Value) -> Value {
     match schema.to_dict() {
         Some(dict) => from_json(&as_json_schema(&to_json(&dict.into()))),
         None => schema.clone(),

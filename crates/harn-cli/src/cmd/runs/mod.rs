@@ -16,7 +16,7 @@ use harn_value::{Data as Value, json};
 use super::providers::{envelope, fail, print};
 use crate::args::{AnswerArgs, RunsCommand};
 use crate::program;
-pub(crate) use record::{is_record, replay};
+pub(crate) use record::{differences, is_record, line, replay};
 
 /// Entries that are read at once.
 const PAGE: usize = 1_000;

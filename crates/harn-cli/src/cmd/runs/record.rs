@@ -18,7 +18,7 @@ fn read(path: &Path) -> Outcome<RunRecord> {
 }
 
 /// One line of a text.
-fn line(value: &Value) -> String {
+pub(crate) fn line(value: &Value) -> String {
     let text = text(value).split_whitespace().collect::<Vec<_>>().join(" ");
     harn_syntax::printable(&text).into_owned()
 }
@@ -94,7 +94,7 @@ fn page(summary: &Value) -> String {
 }
 
 /// What is different between two records, for people.
-fn differences(found: &Value) -> String {
+pub(crate) fn differences(found: &Value) -> String {
     let mut out = format!("Compared with {}: ", line(&found["right_run_id"]));
     if found["identical"] == true {
         return out + "no difference\n";

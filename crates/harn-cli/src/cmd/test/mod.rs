@@ -33,6 +33,9 @@ pub(crate) fn test(args: &TestArgs) -> u8 {
         }
         return suite::test(args);
     }
+    if args.evals || args.target.as_deref() == Some("package") {
+        return super::eval::package(args);
+    }
     if let Some(surplus) = &args.selection {
         usage_error("test", &format!("unexpected argument '{}'", surplus.display()));
     }
