@@ -30,6 +30,20 @@ impl<'s> Comments<'s> {
         self.all.get(at).is_some_and(|comment| comment.span.start < end)
     }
 
+    /// The text between two places without its comments, in pieces.
+    pub(crate) fn words_between(&self, start: u32, end: u32) -> Vec<&'s str> {
+        let mut from = start;
+        let mut words = Vec::new();
+        let first = self.all.partition_point(|comment| comment.span.start < start);
+        let within = self.all[first..].iter().map(|comment| (comment.span.start, comment.span.end));
+        for (upto, next) in within.take_while(|(_, behind)| *behind <= end).chain([(end, end)]) {
+            words.push(self.source[from as usize..upto as usize].trim());
+            from = next;
+        }
+        words.retain(|word| !word.is_empty());
+        words
+    }
+
     /// The next one if it stands before `end`.
     pub(crate) fn take_before(&mut self, end: u32) -> Option<Comment> {
         let comment = *self.all.get(self.next)?;

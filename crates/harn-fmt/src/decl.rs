@@ -78,9 +78,19 @@ impl<'s> Fmt<'s> {
             DeclKind::EvalPack(d) => {
                 // Between the word and the brace stand a name, a string or both.
                 let start = decl.attrs.last().map_or(decl.span.start, |attr| attr.span.end);
-                let text = &self.source[start as usize..d.body_span.start as usize];
-                let names = text.find("eval_pack").map_or(text, |at| &text[at + "eval_pack".len()..]);
-                let mut parts = vec![Doc::text("eval_pack "), Doc::text(names.trim()), Doc::text(" ")];
+                let mut parts = vec![Doc::text("eval_pack ")];
+                let mut is_behind = false;
+                for words in self.comments.words_between(start, d.body_span.start) {
+                    let names = match words.split_once("eval_pack") {
+                        Some((_, names)) if !is_behind => names.trim(),
+                        _ if is_behind => words,
+                        _ => continue,
+                    };
+                    is_behind = true;
+                    if !names.is_empty() {
+                        parts.extend([Doc::text(names), Doc::text(" ")]);
+                    }
+                }
                 let mut items: Vec<Item<'_>> =
                     d.fields.iter().map(|f| Item::Entry(&f.key, ": ", &f.value)).collect();
                 items.extend(d.stmts.iter().map(Item::Stmt));

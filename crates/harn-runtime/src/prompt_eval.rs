@@ -167,8 +167,7 @@ fn selectors(
                 let names: Vec<&str> = fleets.iter().map(|(name, _)| name.as_str()).collect();
                 let fleets = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
                 return Err(format!(
-                    "unknown model or fleet '{model}': `harn models` lists the models, PROVIDER:MODEL names any other; \
-                     fleets of harn.toml: {fleets}"
+                    "unknown model or fleet '{model}': `harn models` lists the models, PROVIDER:MODEL names any other; fleets of harn.toml: {fleets}" // prose-ok: error
                 ));
             }
             if !out.contains(&model) {

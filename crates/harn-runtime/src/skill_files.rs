@@ -248,8 +248,7 @@ fn read_settings(system: &dyn System, root: &Path) -> std::result::Result<Settin
             None | Some("fs") => {}
             Some(kind @ ("git" | "registry")) => {
                 return Err(format!(
-                    "[[skill.source]] type = \"{kind}\" is not looked at when a program begins; `harn skills install` brings \
-                     its skills into the project"
+                    "[[skill.source]] type = \"{kind}\" is not looked at when a program begins; `harn skills install` brings its skills into the project" // prose-ok: error
                 ));
             }
             Some(_) => return Err("[[skill.source]] type must be \"fs\"".to_owned()),
