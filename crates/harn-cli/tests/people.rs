@@ -58,6 +58,26 @@ fn a_question_ends_the_process_and_an_answer_goes_on() {
     assert!(late.code == 1 && late.err.contains("has ended (completed)"), "{}", late.err);
 }
 
+/// What a run had a lock in, and has removed since, keeps it from nothing when it goes on.
+#[test]
+fn a_run_goes_on_behind_a_daemon_whose_folder_it_has_removed() {
+    let program = r#"
+mkdir("state")
+let d = daemon_spawn({task: "Watch.", provider: "mock", persist_path: "state"})
+daemon_stop(d)
+delete_file("state")
+println(ask_user("Go on?"))
+"#;
+    let dir = folder(&[("main.harn", program)]);
+    let path = dir.path();
+    let first = durable(path, &["main.harn"]);
+    assert_eq!(first.code, 75, "{}", first.shown());
+    assert_eq!(answer(path, &asked(path), &["yes"]).code, 0);
+    let resumed = harn_in(path, &["resume", "r"]);
+    assert_eq!((resumed.code, resumed.out.as_str()), (0, "yes\n"), "{}", resumed.shown());
+    assert!(!path.join("state").exists());
+}
+
 #[test]
 fn approvals_are_for_those_who_are_named() {
     let program =

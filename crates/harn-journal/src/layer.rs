@@ -179,7 +179,11 @@ impl Layer for Journal {
         }
         if held.is_none() && !self.0.replay {
             // The process that held it is gone. What goes on needs it again.
-            held = self.0.inner.try_lock(path)?;
+            held = match self.0.inner.try_lock(path) {
+                // Its folder is gone: the run itself has removed it since, and nobody else can work there.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Some(Lock::of(())),
+                held => held?,
+            };
             if held.is_none() {
                 let text = format!("{}: another process has taken the lock that the run had", path.display());
                 return Err(io::Error::new(io::ErrorKind::WouldBlock, text));

@@ -130,7 +130,7 @@ builtins! {
     /// println(event.redacted_summary) // -> asked with token=[redacted]
     /// ```
     Pure fn friction_event(cx, event: Value as "friction_event") -> "dict" {
-        from_json(&friction::event(&to_json(&event)).map_err(said("friction_event"))?)
+        from_json(&friction::event(&data("friction_event: event", &event)?).map_err(said("friction_event"))?)
     }
 
     /// Keeps such an event until the program ends: `{recorded, sink}`.
@@ -141,7 +141,7 @@ builtins! {
     /// println(friction_record({kind: "lookup", source: "support"})) // -> {recorded: true, sink: memory}
     /// ```
     State fn friction_record(cx, event: Value as "friction_event", options: Value as "{enabled?: bool}?") -> "dict" {
-        let event = friction::event(&to_json(&event)).map_err(said("friction_record"))?;
+        let event = friction::event(&data("friction_record: event", &event)?).map_err(said("friction_record"))?;
         let recorded = to_json(&options)["enabled"].as_bool().unwrap_or(true);
         if recorded {
             cx.state::<Friction>().0.borrow_mut().push(event);
