@@ -132,7 +132,10 @@ const HELD: &[(&str, &[(&str, &str)])] = &[
     ),
     (
         "**One process at a time.**",
-        &[(WORKERS, "a_process_that_was_stopped_cannot_write_over_its_successor")],
+        &[
+            (WORKERS, "a_process_that_was_stopped_cannot_write_over_its_successor"),
+            (RUNS, "a_run_that_was_taken_over_is_not_taken_from_the_living"),
+        ],
     ),
     // Waiting for people.
     (

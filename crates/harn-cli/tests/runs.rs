@@ -130,6 +130,37 @@ fn an_interrupted_run_goes_on() {
     assert_eq!(text(&path.join("log.txt")), "a");
 }
 
+/// Who goes on behind a process that was killed owns the run in its own name: nobody takes it for the dead one.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_that_was_taken_over_is_not_taken_from_the_living() {
+    let program = "append_file(\"log.txt\", \"a\")\nwhile !file_exists(\"go\") { sleep(10) }\nappend_file(\"log.txt\", \"b\")\n";
+    let dir = folder(&[("main.harn", program)]);
+    let path = dir.path();
+    let start = |args: &[&str]| {
+        let mut command = command(args);
+        command.current_dir(path).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().unwrap()
+    };
+    let owner = || harn_in(path, &["runs", "show", "r", "--json"]).out;
+    let mut first = start(&["run", "--durable", "--run-id", "r", "main.harn"]);
+    while !path.join("log.txt").exists() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let mut second = start(&["resume", "r"]);
+    while !owner().contains(&format!("\"{}@", second.id())) {
+        assert!(second.try_wait().unwrap().is_none(), "{}", owner());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let third = harn_in(path, &["resume", "r"]);
+    assert!(third.code == 1 && third.err.contains("is being worked on by"), "{}", third.shown());
+    std::fs::write(path.join("go"), "").unwrap();
+    assert!(second.wait().unwrap().success());
+    assert_eq!(text(&path.join("log.txt")), "ab");
+}
+
 #[cfg(unix)]
 #[test]
 fn a_signal_ends_a_run_so_that_it_can_go_on() {

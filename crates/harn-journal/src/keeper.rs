@@ -273,8 +273,13 @@ pub fn take_lease(store: &dyn Store, system: &dyn System, run: &str) -> Result<L
         wait(store.acquire(&scope, owner, now, now + LEASE_MS))
     };
     match take(&own) {
-        // Its lease is taken in its name: should the process be there after all, its next write is refused.
-        Err(StoreError::Held { owner, .. }) if is_dead(system, &owner, &host) => take(&owner),
+        Err(StoreError::Held { owner, .. }) if is_dead(system, &owner, &host) => {
+            // Its lease is taken in its name: should the process be there after all, its next write is refused. Then it is given
+            // back, for under that name the next one would take this process for dead as well. Whoever is refused here has been
+            // overtaken, and is told by whom.
+            let _ = take(&owner).and_then(|lease| wait(store.write(&lease.fence(), vec![Write::Release])));
+            take(&own)
+        }
         taken => taken,
     }
 }
