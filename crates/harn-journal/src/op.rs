@@ -79,6 +79,9 @@ pub(crate) struct Wakes {
 struct Ready {
     begins: VecDeque<u64>,
     others: VecDeque<u64>,
+    /// Whether something has begun and ended at once: then the others have their turn, or who does nothing but that would keep them
+    /// from it for ever.
+    others_first: bool,
     /// Whether those that are told now begin.
     begin: bool,
 }
@@ -123,9 +126,18 @@ impl Wakes {
             ops.begins.len() + ops.others.len()
         };
         (0..now).map_while(|_| {
-            let mut ops = self.ops();
-            ops.begins.pop_front().or_else(|| ops.others.pop_front())
+            let ops = &mut *self.ops();
+            let (first, second) = match ops.others_first {
+                true => (&mut ops.others, &mut ops.begins),
+                false => (&mut ops.begins, &mut ops.others),
+            };
+            first.pop_front().or_else(|| second.pop_front())
         })
+    }
+
+    /// Notes whether what was handed over had only just begun.
+    pub(crate) fn handed_over(&self, had_begun_now: bool) {
+        self.ops().others_first = had_begun_now;
     }
 
     pub(crate) fn watch(&self, waker: &Waker) {

@@ -361,6 +361,7 @@ impl Core {
             let Some(own) = state.ops.get_mut(&op).filter(|own| own.outcome.is_none()) else { return false };
             own.running.take().map(Ok).or_else(|| own.begin.take().map(Err))
         };
+        let begins = matches!(taken, Some(Err(_)));
         let mut running = match taken {
             None => return false,
             Some(Ok(running)) => running,
@@ -387,6 +388,7 @@ impl Core {
                 });
                 let Some((what, place)) = finished else { return false };
                 self.push_at(what, place);
+                self.wakes.handed_over(begins);
                 self.deliver(op, outcome);
                 true
             }

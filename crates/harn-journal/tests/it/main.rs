@@ -111,6 +111,28 @@ fn a_replay_is_equal_and_touches_nothing() {
     assert_eq!((programs.get(), requests.get()), (3, 3));
 }
 
+/// What begins goes before what has ended, but not for ever: here each request is answered as soon as it is made.
+#[test]
+fn who_is_answered_at_once_leaves_others_their_turn() {
+    let (system, ..) = machine();
+    let (journal, _) = recorded(&system);
+    let made = run(&journal, |system| async move {
+        let over = Rc::new(Cell::new(false));
+        let (other, at_last) = (system.clone(), over.clone());
+        spawn(async move {
+            other.sleep(Duration::from_millis(5)).await;
+            at_last.set(true);
+        });
+        let mut made = 0;
+        while !over.get() && made < 100_000 {
+            read_reply(system.clone(), "GET").await.expect("a reply");
+            made += 1;
+        }
+        made
+    });
+    assert!(made < 100_000, "the other task had no turn");
+}
+
 #[test]
 fn looks_at_the_clock_are_counted_alike_when_a_run_goes_on_and_when_it_is_replayed() {
     /// Looks at the clock between effects: some looks leave an entry, others none.
