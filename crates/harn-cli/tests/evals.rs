@@ -396,6 +396,9 @@ fn a_template_is_shown_for_several_models_side_by_side() {
     }
     let ran = harn_in(dir.path(), &["eval", "prompt", "gone.prompt", "--fleet", "both"]);
     assert!(ran.code == 1 && ran.err.contains("gone.prompt"), "{}", ran.shown());
+    let wrong = folder(&[("t.prompt", "x"), ("harn.toml", "[eval]\nfleets = 3\n")]);
+    let ran = harn_in(wrong.path(), &["eval", "prompt", "t.prompt", "--fleet", "mock:a"]);
+    assert!(ran.code == 1 && ran.err.contains("[eval.fleets] must be a table of fleets"), "{}", ran.shown());
     let wrong = folder(&[("t.prompt", "x"), ("harn.toml", "[eval.fleets.x]\nmodels = \"a\"\n")]);
     let ran = harn_in(wrong.path(), &["eval", "prompt", "t.prompt", "--fleet", "x"]);
     assert!(

@@ -186,8 +186,12 @@ fn fleets(system: &dyn System, dir: &Path) -> Result<Vec<(String, Vec<String>)>,
     let inside = |error: String| format!("{}: {error}", path.display());
     let bytes = system.read(&path, 1 << 24).map_err(|error| inside(error.to_string()))?;
     let manifest = toml_data(&String::from_utf8_lossy(&bytes)).map_err(inside)?;
+    let fleets = &manifest["eval"]["fleets"];
+    if !fleets.is_null() && !fleets.is_object() {
+        return Err(inside("[eval.fleets] must be a table of fleets".to_owned()));
+    }
     let mut out = Vec::new();
-    for (name, fleet) in manifest["eval"]["fleets"].as_object().into_iter().flatten() {
+    for (name, fleet) in fleets.as_object().into_iter().flatten() {
         let models = fleet["models"].as_array().filter(|models| !models.is_empty());
         let models =
             models.and_then(|models| models.iter().map(|model| model.as_str().map(str::to_owned)).collect());

@@ -1,5 +1,7 @@
 //! Reads the manifest of a pack: every field in its place, every name that is referred to there.
 
+use std::collections::HashSet;
+
 use harn_value::{Data as Json, data::Map, json};
 
 /// The kinds of fixtures that can be evaluated.
@@ -101,8 +103,17 @@ pub fn manifest(given: &Json) -> Result<Json, String> {
 
 /// Refuses what a dict must not hold.
 fn refuse_others(at: &str, fields: &Map<String, Json>, known: &[&str]) -> Result<(), String> {
-    match fields.keys().find(|key| !known.contains(&key.replace('-', "_").as_str())) {
-        Some(key) => Err(format!("{at} has no field `{key}`; there are {}", known.join(", "))),
+    refuse_keys(at, fields.keys().map(|key| (key, key.clone())), known)
+}
+
+/// The same for keys that have another form, too: each with the form that is known.
+fn refuse_keys<'a>(
+    at: &str,
+    mut keys: impl Iterator<Item = (&'a String, String)>,
+    known: &[&str],
+) -> Result<(), String> {
+    match keys.find(|(_, form)| !known.contains(&form.as_str())) {
+        Some((key, _)) => Err(format!("{at} has no field `{key}`; there are {}", known.join(", "))),
         None => Ok(()),
     }
 }
@@ -163,9 +174,8 @@ fn fields(value: &Json) -> &Map<String, Json> {
 
 /// Two things of one name could not be told apart.
 fn distinct(at: &str, list: &[Json]) -> Result<(), String> {
-    let twice =
-        list.iter().enumerate().find(|(n, one)| list[..*n].iter().any(|before| before["id"] == one["id"]));
-    match twice {
+    let mut seen = HashSet::new();
+    match list.iter().enumerate().find(|(_, one)| !seen.insert(one["id"].printed())) {
         Some((n, one)) => Err(format!("{at}[{n}].id: there are two with the id '{}'", one["id"].printed())),
         None => Ok(()),
     }
@@ -228,7 +238,7 @@ fn thresholds(at: &str, given: &Json) -> Result<Json, String> {
     let Some(limits) = given.as_object() else {
         return Err(format!("{at} must be a dict, got {}", given.type_name()));
     };
-    refuse_others(at, limits, &THRESHOLDS)?;
+    refuse_keys(at, limits.keys().map(|key| (key, key.replace('-', "_"))), &THRESHOLDS)?;
     let mut out = json!({});
     for (key, limit) in limits {
         if limit.is_null() {

@@ -103,6 +103,11 @@ fn what_a_pack_refers_to_has_to_be_there() {
             json!({"id": "p", "fixtures": [run], "cases": [{"run": "r", "thresholds": {"max-tokens": -1}}]}),
             "cases[0].thresholds.max-tokens must be a number from 0 on",
         ),
+        (json!({"id": "p", "base-dir": "x"}), "the pack has no field `base-dir`"),
+        (
+            json!({"id": "p", "fixtures": [run], "cases": [{"run": "r", "compare-to": "x"}]}),
+            "cases[0] has no field `compare-to`",
+        ),
         (json!({"id": "p", "rubrics": [{"id": "q"}]}), "rubrics[0].assertions is required"),
         (
             json!({"id": "p", "rubrics": [{"id": "q", "kind": "llm"}]}),

@@ -50,8 +50,7 @@ pub(crate) fn eval(args: &EvalArgs) -> u8 {
         Ok(found) => {
             let (text, data) = match found {
                 Evaluation::Run(case) => (of_run(&case), case),
-                Evaluation::Suite(report) => (of_many(&report, ""), report),
-                Evaluation::Pack(report) => (of_many(&report, ""), report),
+                Evaluation::Suite(report) | Evaluation::Pack(report) => (of_many(&report, ""), report),
             };
             tell(&text, &data, args.json)
         }
