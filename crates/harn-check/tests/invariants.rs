@@ -223,6 +223,23 @@ fn an_attribute_that_says_nothing_is_told() {
     }
 }
 
+/// Texts and calls that double at each step would take for ever.
+#[test]
+fn what_doubles_at_each_step_ends() {
+    let mut texts = "let a0 = \"out/\"\n".to_owned();
+    let mut calls = "fn f40(p) { write_file(p, \"x\") }\n".to_owned();
+    for n in 0..40 {
+        let next = n + 1;
+        texts += &format!("let a{next} = a{n} + a{n}\n");
+        calls += &format!("fn f{n}(p) {{\n  f{next}(p + \"a\")\n  f{next}(p + \"b\")\n}}\n");
+    }
+    let unknown = "the path that `write_file` writes is not known here, but files may be written in out/**";
+    for (text, body) in [(texts, "write_file(a40, \"x\")"), (calls, "f0(\"out/\")")] {
+        let found = broken(&format!("{text}@invariant(\"fs.writes\", \"out/**\")\nfn work() {{ {body} }}\n"));
+        assert!(found.iter().any(|one| one.starts_with(unknown)), "{found:?}");
+    }
+}
+
 /// What is new among the builtins must be looked at.
 #[test]
 fn every_builtin_that_reaches_outside_is_known() {

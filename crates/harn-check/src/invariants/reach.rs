@@ -20,6 +20,16 @@ use crate::world::{Source, World};
 /// Calls inside of each other that are followed.
 const DEPTH: usize = 64;
 
+/// Expressions that are looked at to tell one text.
+const EXPRESSIONS: usize = 200;
+
+/// The longest text that is told, in bytes: no path is longer.
+const LONGEST: usize = 4096;
+
+/// Functions that are entered with the texts which they are passed; any more are entered without. Each call could pass two texts, of
+/// which the next one makes four.
+const ENTERED: usize = 2_000;
+
 /// What is known of the parameters of a function: the texts that its caller passes, by where they are introduced.
 type Texts = FxHashMap<u32, String>;
 
@@ -139,28 +149,34 @@ struct Body<'b, 'w, 's> {
 
 impl<'w> Body<'_, 'w, '_> {
     /// The text that an expression is known to give.
-    fn text(&self, value: &Expr, depth: usize) -> Option<String> {
-        let depth = depth.checked_sub(1)?;
-        match &value.kind {
+    fn text(&self, value: &Expr) -> Option<String> {
+        self.text_within(value, &mut { EXPRESSIONS })
+    }
+
+    /// The same, if it takes no more than so many expressions to tell.
+    fn text_within(&self, value: &Expr, left: &mut usize) -> Option<String> {
+        *left = left.checked_sub(1)?;
+        let text = match &value.kind {
             ExprKind::Str(text) => Some(text.to_string()),
-            ExprKind::Paren(inner) => self.text(inner, depth),
+            ExprKind::Paren(inner) => self.text_within(inner, left),
             ExprKind::Binary { op: BinaryOp::Add, lhs, rhs, .. } => {
-                Some(self.text(lhs, depth)? + &self.text(rhs, depth)?)
+                Some(self.text_within(lhs, left)? + &self.text_within(rhs, left)?)
             }
             ExprKind::Interp(parts) => parts
                 .iter()
                 .map(|part| match part {
                     StrPart::Text(text) => Some(text.to_string()),
-                    StrPart::Expr(value) => self.text(value, depth),
+                    StrPart::Expr(value) => self.text_within(value, left),
                 })
                 .collect(),
             ExprKind::Name(name) => match self.file.meaning(name, value.span, self.shared.sources) {
-                Meaning::Bound(bound) => self.text(bound, depth),
+                Meaning::Bound(bound) => self.text_within(bound, left),
                 Meaning::Param(introduced) => self.texts.get(&introduced).cloned(),
                 _ => None,
             },
             _ => None,
-        }
+        };
+        text.filter(|text| text.len() <= LONGEST)
     }
 
     /// Walks a function that is called here with these texts; afterwards somebody has approved if it makes sure of that.
@@ -172,6 +188,7 @@ impl<'w> Body<'_, 'w, '_> {
         label: String,
         args: &[Option<String>],
     ) {
+        let args = if self.shared.entered.len() < ENTERED { args } else { &[] };
         let key = (Rc::as_ptr(&file) as usize, func.span.start, self.approved, args.to_vec());
         if let Some(known) = self.shared.entered.get(&key) {
             self.approved |= known.unwrap_or(false);
@@ -249,7 +266,7 @@ impl<'w> Body<'_, 'w, '_> {
                     match arg {
                         // What is not given is no path of the program.
                         Some(None) if args.is_some_and(|args| args.iter().all(|arg| !arg.spread)) => {}
-                        Some(Some(arg)) => match self.text(&arg.value, DEPTH) {
+                        Some(Some(arg)) => match self.text(&arg.value) {
                             Some(path) if globs.is_match(normal(&path)) => {}
                             Some(path) => wrong.push((
                                 arg.value.span,
@@ -406,7 +423,7 @@ impl<'a> Visitor<'a> for Body<'_, '_, '_> {
                 } else {
                     let texts = args.iter().map(|arg| match arg.spread {
                         true => None,
-                        false => self.text(&arg.value, DEPTH),
+                        false => self.text(&arg.value),
                     });
                     // Behind a list that is spread out, nobody knows which argument is which.
                     let plain = args.iter().take_while(|arg| !arg.spread).count();
@@ -418,7 +435,7 @@ impl<'a> Visitor<'a> for Body<'_, '_, '_> {
                 visit::walk_expr(self, expr);
                 let file = self.file.clone();
                 let texts: Vec<Option<String>> = std::iter::once(None)
-                    .chain(args.iter().map(|arg| self.text(&arg.value, DEPTH).filter(|_| !arg.spread)))
+                    .chain(args.iter().map(|arg| self.text(&arg.value).filter(|_| !arg.spread)))
                     .collect();
                 for method in file.methods(&name.name) {
                     let label = format!("calls `{}`", name.name);
