@@ -7,12 +7,11 @@
 #![cfg(target_os = "linux")]
 
 use std::fmt::Write;
-use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use harn_vm::builtin::{Builtin, Param};
 
-use crate::common;
+use crate::watchdog::{Driven, driven};
 
 /// The values. `tower` is an iterator over an iterator and so on; `closure` gives what is deep.
 const VALUES: &str = r#"
@@ -187,43 +186,12 @@ fn programs() -> Vec<String> {
 
 /// What went wrong in one program, if something did.
 fn run(calls: &str) -> Option<String> {
-    let folder = tempfile::tempdir().unwrap();
     let values = VALUES.replace("TRACE", "true").replace("LIMIT", "50ms");
     let end = "eprintln(read_lines(\"/proc/self/status\").filter({ l -> l.starts_with(\"VmHWM\") })[0])";
-    std::fs::write(
-        folder.path().join("main.harn"),
-        format!("{values}{calls}{end}\neprintln(\"all done\")\n"),
-    )
-    .unwrap();
-    let errors = std::fs::File::create(folder.path().join("errors")).unwrap();
-    let mut child = common::command(&["run", "--max-memory", "800M", "main.harn"])
-        .current_dir(folder.path())
-        .env_clear()
-        .env("HOME", folder.path())
-        .env("PATH", "/nowhere")
-        .env("LLM_PROVIDER", "mock")
-        .env("RUST_BACKTRACE", "0")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(errors)
-        .spawn()
-        .unwrap();
+    let program = format!("{values}{calls}{end}\neprintln(\"all done\")\n");
     // Nobody is that slow: a call that takes its limit each time, twice, and leaves deep data.
-    let end = Instant::now()
-        + Duration::from_secs(60)
-        + Duration::from_secs(2) * calls.matches("attempt(").count() as u32;
-    let status = loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            break Some(status);
-        }
-        if Instant::now() > end {
-            let _ = child.kill();
-            let _ = child.wait();
-            break None;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    };
-    let said = std::fs::read_to_string(folder.path().join("errors")).unwrap_or_default();
+    let time = Duration::from_secs(60) + Duration::from_secs(2) * calls.matches("attempt(").count() as u32;
+    let Driven { folder, said, status } = driven(&program, "800M", time);
     let mut wrong = String::new();
     if !(said.ends_with("all done\n") && status.is_some_and(|status| status.success())) {
         let last: Vec<&str> = said.lines().rev().take(5).collect();

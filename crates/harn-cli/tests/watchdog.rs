@@ -7,7 +7,7 @@
 #![cfg(unix)]
 
 use std::fmt::Write;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::common;
@@ -99,42 +99,57 @@ fn batches() -> Vec<Batch> {
     lines.chunks(share).map(|calls| Batch { calls: calls.join("\n") }).collect()
 }
 
+/// A program that was run in a folder and an environment of its own.
+pub(crate) struct Driven {
+    pub(crate) folder: tempfile::TempDir,
+    /// What it wrote to standard error.
+    pub(crate) said: String,
+    /// How it ended; nothing if it had to be killed.
+    pub(crate) status: Option<ExitStatus>,
+}
+
+/// Runs a program with so much memory for so long at most.
+pub(crate) fn driven(program: &str, memory: &str, time: Duration) -> Driven {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("main.harn"), program).unwrap();
+    let errors = std::fs::File::create(folder.path().join("errors")).unwrap();
+    let mut child = common::command(&["run", "--max-memory", memory, "main.harn"])
+        .current_dir(folder.path())
+        .env_clear()
+        .env("HOME", folder.path())
+        .env("PATH", "/nowhere")
+        .env("LLM_PROVIDER", "mock")
+        .env("RUST_BACKTRACE", "0")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(errors)
+        .spawn()
+        .unwrap();
+    let end = Instant::now() + time;
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break Some(status);
+        }
+        if Instant::now() > end {
+            let _ = child.kill();
+            let _ = child.wait();
+            break None;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    let said = std::fs::read_to_string(folder.path().join("errors")).unwrap_or_default();
+    Driven { folder, said, status }
+}
+
 impl Batch {
     /// What went wrong, if something did.
     fn run(&self, number: usize, rounds: &str) -> Option<String> {
-        let folder = tempfile::tempdir().unwrap();
         let driver = DRIVER.replace("SEED", &number.to_string()).replace("ROUNDS", rounds);
         let program = format!("{POOL}{driver}{}\neprintln(\"all done\")\n", self.calls);
-        std::fs::write(folder.path().join("main.harn"), program).unwrap();
-        let errors = std::fs::File::create(folder.path().join("errors")).unwrap();
-        let mut child = common::command(&["run", "--max-memory", "200M", "main.harn"])
-            .current_dir(folder.path())
-            .env_clear()
-            .env("HOME", folder.path())
-            .env("PATH", "/nowhere")
-            .env("LLM_PROVIDER", "mock")
-            .env("RUST_BACKTRACE", "0")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(errors)
-            .spawn()
-            .unwrap();
         // Only a hang takes as long: each call may take its deadline, and leave deep data by a long way.
         let tried = 40 + 10 * rounds.parse::<u64>().unwrap_or(1);
         let calls = self.calls.matches("drive(").count() as u64;
-        let end = Instant::now() + Duration::from_secs(60 + calls * tried);
-        let status = loop {
-            if let Some(status) = child.try_wait().unwrap() {
-                break Some(status);
-            }
-            if Instant::now() > end {
-                let _ = child.kill();
-                let _ = child.wait();
-                break None;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        };
-        let said = std::fs::read_to_string(folder.path().join("errors")).unwrap_or_default();
+        let Driven { said, status, .. } = driven(&program, "200M", Duration::from_secs(60 + calls * tried));
         let done = said.ends_with("all done\n") && status.is_some_and(|status| status.success());
         let mut message = String::new();
         if !done {
