@@ -119,19 +119,17 @@ impl Wakes {
         self.ops().begin = false;
     }
 
-    /// The next operation that may go on, of those that said so by now.
+    /// The operations that may go on, of those that said so by now: what begins and what goes on are each looked at once. One that
+    /// says so again meanwhile is looked at the next time.
     pub(crate) fn ready(&self) -> impl Iterator<Item = u64> + '_ {
-        let now = {
+        let (begins, others, others_first) = {
             let ops = self.ops();
-            ops.begins.len() + ops.others.len()
+            (ops.begins.len(), ops.others.len(), ops.others_first)
         };
-        (0..now).map_while(|_| {
+        (0..begins + others).map_while(move |n| {
             let ops = &mut *self.ops();
-            let (first, second) = match ops.others_first {
-                true => (&mut ops.others, &mut ops.begins),
-                false => (&mut ops.begins, &mut ops.others),
-            };
-            first.pop_front().or_else(|| second.pop_front())
+            let begin = if others_first { n >= others } else { n < begins };
+            if begin { ops.begins.pop_front() } else { ops.others.pop_front() }
         })
     }
 
@@ -161,5 +159,29 @@ pub(crate) struct OpWake {
 impl Wake for OpWake {
     fn wake(self: Arc<Self>) {
         self.wakes.push(self.op);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Wakes;
+
+    /// Each one says at once that it may go on again.
+    fn looked_at(wakes: &Wakes) -> Vec<u64> {
+        wakes.ready().inspect(|op| wakes.push(*op)).collect()
+    }
+
+    #[test]
+    fn each_is_looked_at_once_whoever_goes_first() {
+        let wakes = Wakes::default();
+        wakes.push_all([1, 2]);
+        wakes.begin(3);
+        assert_eq!(looked_at(&wakes), [3, 1, 2]);
+        wakes.begin(4);
+        wakes.handed_over(true);
+        assert_eq!(looked_at(&wakes), [3, 1, 2, 4]);
+        wakes.handed_over(false);
+        wakes.begin(5);
+        assert_eq!(looked_at(&wakes), [5, 3, 1, 2, 4]);
     }
 }

@@ -44,6 +44,12 @@ impl Core {
     /// Writes a text, at once or when all that led to it is kept.
     pub(crate) fn show(&self, text: &str, error: bool) -> io::Result<()> {
         self.pin_clocks();
+        if self.is_stopped() {
+            // Nothing is shown whose moment could not be written down, and so it does not count as printed.
+            let printed = &mut self.state.borrow_mut().printed;
+            *(if error { &mut printed.1 } else { &mut printed.0 }) -= text.len() as u64;
+            return Ok(());
+        }
         let mut state = self.state.borrow_mut();
         // What rests on nothing having been handed over waits for an entry that says so, or for the next one.
         let upto = state.position() + u64::from(state.is_loose);

@@ -525,11 +525,7 @@ fn output_leaves_when_what_led_to_it_is_kept() {
     assert_eq!(below.lines.get(), 300);
     let all: String = at_first.iter().map(|n| format!("{n} text\n")).collect();
     assert_eq!(below.inner.output(), all);
-    let noted = below.keeper.entries().into_iter().rev().find_map(|entry| match entry.what {
-        What::Printed { out, .. } => Some(out),
-        _ => None,
-    });
-    assert_eq!(noted, Some(all.len() as u64));
+    assert_eq!(noted(&below.keeper), all.len() as u64);
 }
 
 #[test]
@@ -561,6 +557,44 @@ fn a_look_at_the_clock_that_was_told_is_kept() {
         let (journal, _) = resumed(&system, entries, false);
         run(&journal, program);
         assert!(memory.output().starts_with(&printed[..=at]), "{} instead of {printed}", memory.output());
+    }
+}
+
+/// How much of the standard output is out, as the journal says.
+fn noted(keeper: &MemoryKeeper) -> u64 {
+    let out = keeper.entries().into_iter().rev().find_map(|entry| match entry.what {
+        What::Printed { out, .. } => Some(out),
+        _ => None,
+    });
+    out.unwrap_or(0)
+}
+
+#[test]
+fn what_shows_a_look_that_could_not_be_written_down_is_not_out_and_does_not_count() {
+    let program = |system: Rc<dyn System>| async move {
+        let start = system.monotonic();
+        for n in 0..6 {
+            system.write_out(&format!("line {n}\n")).expect("room");
+            let text = format!("{} ns\n", (system.monotonic() - start).as_nanos());
+            system.write_out(&text).expect("room");
+        }
+    };
+    for until in 1..20 {
+        let memory = Rc::new(Memory::new());
+        let system: Rc<dyn System> = memory.clone();
+        let keeper = MemoryKeeper::default();
+        let setup = Setup { until: Some(until), ..Setup::new(system.clone(), Box::new(keeper.clone())) };
+        run(&Journal::new(setup), program);
+        assert_eq!(noted(&keeper), memory.output().len() as u64, "broken off at {until}");
+        std::thread::sleep(Duration::from_millis(2));
+        let journal = going_on(&system, &keeper);
+        run(&journal, program);
+        assert_eq!(journal.stopped(), None);
+        let empty = Rc::new(Memory::new());
+        let inner: Rc<dyn System> = empty.clone();
+        let setup = Setup { entries: keeper.entries(), replay: true, ..Setup::new(inner, Box::new(Nowhere)) };
+        run(&Journal::new(setup), program);
+        assert_eq!(empty.output(), memory.output(), "broken off at {until}");
     }
 }
 
