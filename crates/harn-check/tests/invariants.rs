@@ -242,6 +242,26 @@ fn what_doubles_at_each_step_ends() {
 
 /// What is new among the builtins must be looked at.
 #[test]
+fn calls_that_are_too_deep_to_follow_are_told() {
+    /// A chain of so many functions, of which the last one writes a file that is allowed.
+    fn chain(length: usize) -> String {
+        let mut text = "@invariant(\"fs.writes\", \"out/**\")\nfn work() { f1() }\n".to_owned();
+        for n in 1..length {
+            text += &format!("fn f{n}() {{ f{}() }}\n", n + 1);
+        }
+        text + &format!("fn f{length}() {{ write_file(\"out/a\", \"x\") }}\n")
+    }
+    assert_eq!(broken(&chain(120)), [""; 0]);
+    assert_eq!(
+        broken(&chain(140)),
+        ["calls inside of each other are followed 128 deep, and there are more here @ 130"]
+    );
+    // Texts that grow with each call are followed for a while, then they are unknown.
+    let grows = "fn note(p) {\n  write_file(p, \"x\")\n  note(p + \"a\")\n}\n@invariant(\"fs.writes\", \"out/**\")\nfn work() { note(\"out/a\") }\n";
+    assert_eq!(broken(grows).len(), 1, "{:?}", broken(grows));
+}
+
+#[test]
 fn every_builtin_that_reaches_outside_is_known() {
     let mut unknown = Vec::new();
     for builtin in harn_runtime::tables().into_iter().flatten() {

@@ -17,8 +17,11 @@ use crate::checks::block_exits;
 use crate::imports;
 use crate::world::{Source, World};
 
-/// Calls inside of each other that are followed.
+/// Calls inside of each other that are followed with the texts which they pass.
 const DEPTH: usize = 64;
+
+/// Calls inside of each other that are followed at all. Where there are more, nobody knows whether the invariant holds.
+const DEEPEST: usize = 128;
 
 /// Expressions that are looked at to tell one text.
 const EXPRESSIONS: usize = 200;
@@ -188,13 +191,19 @@ impl<'w> Body<'_, 'w, '_> {
         label: String,
         args: &[Option<String>],
     ) {
-        let args = if self.shared.entered.len() < ENTERED { args } else { &[] };
+        let deep = self.shared.steps.len();
+        let args = if self.shared.entered.len() < ENTERED && deep <= DEPTH { args } else { &[] };
         let key = (Rc::as_ptr(&file) as usize, func.span.start, self.approved, args.to_vec());
         if let Some(known) = self.shared.entered.get(&key) {
             self.approved |= known.unwrap_or(false);
             return;
         }
-        if self.shared.steps.len() > DEPTH {
+        if deep > DEEPEST {
+            let message =
+                format!("calls inside of each other are followed {DEEPEST} deep, and there are more here");
+            let help = "call what acts from a function nearer to the one with the invariant".to_owned();
+            let own = self.file.clone();
+            self.shared.report(&own, span, label, message, help);
             return;
         }
         self.shared.entered.insert(key.clone(), None);

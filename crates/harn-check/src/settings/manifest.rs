@@ -100,6 +100,8 @@ const RUN: &[Key] =
 
 const WORKSPACE: &[Key] = &[Key { name: "pipelines", set: |m, value| m.pipelines(value) }];
 
+const EVAL: &[Key] = &[Key { name: "fleets", set: |m, value| m.fleets(value) }];
+
 const STORE: &[Key] = &[Key { name: "url", set: |_, value| address(value) }];
 
 /// Why a value is refused.
@@ -202,15 +204,21 @@ impl<'a> Manifest<'a> {
                 ("run", DeValue::Table(table)) => self.table("run", RUN, table),
                 ("workspace", DeValue::Table(table)) => self.table("workspace", WORKSPACE, table),
                 ("store", DeValue::Table(table)) => self.table("store", STORE, table),
+                ("eval", DeValue::Table(table)) => self.table("eval", EVAL, table),
                 ("asset_roots", DeValue::Table(table)) => self.asset_roots(table),
                 ("package", DeValue::Table(table)) => {
                     let name = table.get("name").and_then(|name| name.get_ref().as_str());
                     self.settings.package = name.map(str::to_owned);
+                    if let Some(evals) = table.get("evals")
+                        && let Err(wrong) = self.evals(evals)
+                    {
+                        self.wrong_value("package", "evals", evals, wrong);
+                    }
                 }
                 ("llm", DeValue::Table(_)) => {}
                 (
-                    known
-                    @ ("check" | "lint" | "fmt" | "run" | "workspace" | "store" | "asset_roots" | "llm"),
+                    known @ ("check" | "lint" | "fmt" | "run" | "workspace" | "store" | "asset_roots" | "llm"
+                    | "eval"),
                     _,
                 ) => {
                     let message = format!("`{known}` must be a table, got {}", kind(value));
@@ -243,10 +251,7 @@ impl<'a> Manifest<'a> {
             let place = span(name.span());
             if let Some(key) = keys.iter().find(|key| key.name == plain) {
                 if let Err(wrong) = (key.set)(self, value) {
-                    let message = format!("[{table}] {written} must be {}, got {}", wrong.must, wrong.got);
-                    let mut error = Diagnostic::error(message).with_label(span(value.span()), "");
-                    error.help = wrong.help;
-                    self.report(error);
+                    self.wrong_value(table, written, value, wrong);
                 }
             } else {
                 let names = || keys.iter().map(|key| key.name);
@@ -259,6 +264,51 @@ impl<'a> Manifest<'a> {
                 self.report(warning.with_label(place, "").with_help(help));
             }
         }
+    }
+
+    fn wrong_value(&mut self, table: &str, key: &str, value: &Spanned<DeValue<'_>>, wrong: Wrong) {
+        let message = format!("[{table}] {key} must be {}, got {}", wrong.must, wrong.got);
+        let mut error = Diagnostic::error(message).with_label(span(value.span()), "");
+        error.help = wrong.help;
+        self.report(error);
+    }
+
+    /// The packs of the package: `harn test package --evals` runs them.
+    fn evals(&mut self, value: &Spanned<DeValue<'_>>) -> Result<(), Wrong> {
+        let must = "a list of paths of packs";
+        let entries = value.get_ref().as_array().ok_or_else(|| wrong(must, value))?;
+        for entry in entries.iter() {
+            let Some(path) = entry.get_ref().as_str() else {
+                return Err(Wrong { got: format!("{} in it", kind(entry)), ..wrong(must, entry) });
+            };
+            if !self.system.is_file(&self.path.with_file_name(path)) {
+                let message = format!("[package] evals: there is no file {path}");
+                self.report(Diagnostic::error(message).with_label(span(entry.span()), ""));
+            }
+        }
+        match entries.is_empty() {
+            true => Err(Wrong { got: "an empty list".to_owned(), ..wrong(must, value) }),
+            false => Ok(()),
+        }
+    }
+
+    /// Lists of models under a name, for `harn eval prompt --fleet`.
+    fn fleets(&mut self, value: &Spanned<DeValue<'_>>) -> Result<(), Wrong> {
+        let example = "as in `[eval.fleets.small]` with `models = [\"openai:gpt-4o-mini\"]` below";
+        let fleets = value.get_ref().as_table();
+        let fleets = fleets.ok_or_else(|| wrong("a table of fleets", value).help(example))?;
+        for (name, fleet) in fleets {
+            let models = fleet.get_ref().as_table().and_then(|fleet| fleet.get("models"));
+            let models = models.and_then(|models| models.get_ref().as_array());
+            let is_model = |model: &Spanned<DeValue<'_>>| model.get_ref().as_str().is_some();
+            if !models.is_some_and(|models| !models.is_empty() && models.iter().all(is_model)) {
+                let name = name.get_ref();
+                let message = format!("[eval.fleets.{name}] models must be a list of names of models");
+                let error = Diagnostic::error(message).with_label(span(fleet.span()), "");
+                self.report(error.with_help(example.to_owned()));
+            }
+        }
+        Ok(())
     }
 
     fn asset_roots(&mut self, roots: &DeTable<'_>) {

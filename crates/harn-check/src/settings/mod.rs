@@ -187,4 +187,37 @@ mod tests {
         );
         assert!(off("W0102", "/project/["));
     }
+
+    #[test]
+    fn packs_and_fleets_are_looked_at() {
+        let told = |text: &str| {
+            let system = harn_system::Memory::new().with_file("/project/a.eval.toml", "");
+            let (_, problems) = manifest::from_text(&system, text, Path::new("/project/harn.toml"));
+            problems.into_iter().map(|problem| problem.diagnostic.message).collect::<Vec<_>>()
+        };
+        let fine = "[package]\nevals = [\"a.eval.toml\"]\n[eval.fleets.small]\nmodels = [\"mock:a\"]\n";
+        assert_eq!(told(fine), [""; 0]);
+        for (wrong, expected) in [
+            ("[package]\nevals = [\"b.toml\"]\n", "[package] evals: there is no file b.toml"),
+            ("[package]\nevals = \"a\"\n", "[package] evals must be a list of paths of packs, got a string"),
+            (
+                "[package]\nevals = [1]\n",
+                "[package] evals must be a list of paths of packs, got an integer in it",
+            ),
+            (
+                "[package]\nevals = []\n",
+                "[package] evals must be a list of paths of packs, got an empty list",
+            ),
+            ("eval = 1\n", "`eval` must be a table, got an integer"),
+            ("[eval]\nfleets = 1\n", "[eval] fleets must be a table of fleets, got an integer"),
+            ("[eval.fleet.a]\nmodels = []\n", "unknown key `fleet` in [eval]: it has no effect"),
+            (
+                "[eval.fleets.a]\nmodel = [\"x\"]\n",
+                "[eval.fleets.a] models must be a list of names of models",
+            ),
+            ("[eval.fleets.a]\nmodels = []\n", "[eval.fleets.a] models must be a list of names of models"),
+        ] {
+            assert_eq!(told(wrong), [expected], "{wrong}");
+        }
+    }
 }

@@ -15,25 +15,41 @@ const TURNS: u32 = 64;
 const LOOK: Duration = Duration::from_micros(100);
 
 /// The time, and who waits for which.
-#[derive(Default)]
 pub(super) struct Clock {
     now: Cell<Duration>,
+    /// What a look takes.
+    look: Cell<Duration>,
     waiting: RefCell<BTreeSet<(Duration, u64)>>,
     next: Cell<u64>,
     /// The turns that the earliest wait has given to others.
     turns: Cell<u32>,
 }
 
-impl Clock {
-    pub(super) fn now(&self) -> Duration {
-        self.now.get()
+impl Default for Clock {
+    fn default() -> Clock {
+        Clock {
+            now: Cell::default(),
+            look: Cell::new(LOOK),
+            waiting: RefCell::default(),
+            next: Cell::default(),
+            turns: Cell::default(),
+        }
     }
 }
 
 impl Clock {
+    pub(super) fn now(&self) -> Duration {
+        self.now.get()
+    }
+
     /// Looks at the clock.
     pub(super) fn look(&self) -> Duration {
-        self.now.replace(self.now.get() + LOOK)
+        self.now.replace(self.now.get() + self.look.get())
+    }
+
+    /// From now on each look takes so long.
+    pub(super) fn slow_down(&self, look: Duration) {
+        self.look.set(look);
     }
 }
 

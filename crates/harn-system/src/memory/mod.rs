@@ -140,6 +140,13 @@ impl Memory {
         self
     }
 
+    /// With a clock on which a look takes so long: all that a program does takes more time.
+    #[must_use]
+    pub fn with_slow_clock(self, look: Duration) -> Memory {
+        self.clock.slow_down(look);
+        self
+    }
+
     /// Sets what programs that are run do. Without it none can be started.
     #[must_use]
     pub fn with_programs(self, programs: impl Fn(&Command) -> io::Result<Finished> + 'static) -> Memory {
