@@ -423,6 +423,18 @@ fn what_a_terminal_would_obey_is_shown_as_text() {
 }
 
 #[test]
+fn a_long_name_makes_no_long_message() {
+    let scratch = folder(&[("long.harn", &format!("println({})\n", "a".repeat(1_000_000)))]);
+    for told_by in ["run", "check", "lint"] {
+        let mut harn = command(&[told_by, "long.harn"]);
+        harn.current_dir(scratch.path());
+        let ran = finish(harn, b"");
+        let told = ran.out.len() + ran.err.len();
+        assert!(ran.code == 1 && told < 2_000, "{told_by}: {told} bytes, exit code {}", ran.code);
+    }
+}
+
+#[test]
 fn one_case_that_cannot_be_read_spoils_no_other() {
     let scratch = folder(&[
         ("conformance/good.harn", "println(1)"),

@@ -26,6 +26,18 @@ async fn openai_streams_by_default() {
     .await;
 }
 
+/// Gateways want a version or a tenant in the query of every request.
+#[tokio::test]
+async fn the_query_of_an_address_stays_behind_the_path() {
+    local(async {
+        let server = Server::start(vec![stream(OPENAI_STREAM)]).await;
+        let base = format!("{}/v1?api-version=2", server.url);
+        ask(&server, "openai", json!({"base_url": base})).await.unwrap();
+        assert_eq!(server.request(0).line, "POST /v1/chat/completions?api-version=2 HTTP/1.1");
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn anthropic_streams_and_replies_whole() {
     local(async {
