@@ -8,6 +8,7 @@ use harn_value::{Data as Value, json};
 
 use super::items::{Units, items, turn_blocks, turn_role, turns};
 use super::node::Node;
+use super::out::{Items, Members, object};
 use super::{
     Body, Decode, Warning, WireRequest, WireStyle, error_member, key, merge_overrides, refused, usage_of,
     wrong_shape,
@@ -189,24 +190,49 @@ fn write_messages(
     thinks: bool,
     prefill: Option<&String>,
 ) -> Result<Vec<Bytes>, CallError> {
-    let write = |turn: &[Rc<Message>]| {
-        let Some(role) = turn_role(turn) else { return Ok(Vec::new()) };
-        let blocks: Vec<Value> = blocks(turn, thinks).collect();
+    let write = |turn: &[Rc<Message>], out: &mut Items<'_>| {
+        let Some(role) = turn_role(turn) else { return Ok(()) };
+        let blocks: Vec<&ContentBlock> = sent(turn, thinks).collect();
         if blocks.is_empty() && role == Role::Assistant {
-            return Ok(Vec::new());
+            return Ok(());
         }
-        Ok(vec![json!({"role": role.as_str(), "content": simplify(blocks)})])
+        out.object(|message| {
+            message.text("role", role.as_str());
+            match blocks.as_slice() {
+                [] => message.text("content", ""),
+                // A single text is written as it is.
+                [ContentBlock::Text(text)] => message.text("content", text),
+                _ => message.list("content", |list| blocks.iter().for_each(|block| write_block(block, list))),
+            }
+        });
+        Ok(())
     };
-    let prefill = prefill.map(|text| json!({"role": "assistant", "content": text}));
+    let prefill = prefill.map(|text| {
+        object(|message| {
+            message.text("role", "assistant");
+            message.text("content", text);
+        })
+    });
     items(messages, key(WireStyle::Anthropic, &[thinks]), Units::Turns, prefill, &write)
 }
 
-/// The blocks of a turn as they are sent.
-fn blocks(turn: &[Rc<Message>], thinks: bool) -> impl Iterator<Item = Value> + '_ {
+/// The blocks of a turn that are sent.
+fn sent(turn: &[Rc<Message>], thinks: bool) -> impl Iterator<Item = &ContentBlock> {
     turn_blocks(turn).filter_map(move |(message, block)| {
         // The API wants signed reasoning back only with the turn whose tool results follow.
-        write_block(block, thinks && message.tool_calls().next().is_some())
+        is_sent(block, thinks && message.tool_calls().next().is_some()).then_some(block)
     })
+}
+
+fn is_sent(block: &ContentBlock, keep_reasoning: bool) -> bool {
+    match block {
+        ContentBlock::Text(text) => !text.is_empty(),
+        ContentBlock::Reasoning { signature, .. } => keep_reasoning && signature.is_some(),
+        ContentBlock::Image(_)
+        | ContentBlock::ToolUse(_)
+        | ContentBlock::ToolResult { .. }
+        | ContentBlock::Other(_) => true,
+    }
 }
 
 /// With a thinking budget the API refuses to go on with a tool loop that was not begun with (signed)
@@ -217,63 +243,70 @@ fn may_think(messages: &Conversation) -> bool {
         let asks = has(|block| matches!(block, ContentBlock::ToolUse(_)));
         let answers = has(|block| matches!(block, ContentBlock::ToolResult { .. }));
         // Only the first turn of a loop matters, so only turns with calls are looked into.
-        let thought =
-            asks && blocks(turn, true).next().is_some_and(|b| str_at(&b, "type") == Some("thinking"));
+        let thought = asks && matches!(sent(turn, true).next(), Some(ContentBlock::Reasoning { .. }));
         (asks, answers, thought)
     });
     let loops = all.rchunks(2).take_while(|pair| matches!(pair, [(true, _, _), (_, true, _)]));
     loops.last().is_none_or(|pair| pair[0].2)
 }
 
-/// A single text block is written as plain text.
-fn simplify(blocks: Vec<Value>) -> Value {
-    match blocks.as_slice() {
-        [] => "".into(),
-        [one] if str_at(one, "type") == Some("text") => one["text"].clone(),
-        _ => Value::Array(blocks),
+/// Writes a block that is sent.
+fn write_block(block: &ContentBlock, out: &mut Items<'_>) {
+    match block {
+        ContentBlock::Text(text) => out.object(|block| {
+            block.text("type", "text");
+            block.text("text", text);
+        }),
+        ContentBlock::Image(image) => write_image(image, out),
+        ContentBlock::Reasoning { text, signature } => out.object(|block| {
+            block.text("type", "thinking");
+            block.text("thinking", text);
+            block.text("signature", signature.as_deref().unwrap_or_default());
+        }),
+        ContentBlock::ToolUse(call) => out.object(|block| {
+            block.text("type", "tool_use");
+            block.text("id", &call.id);
+            block.text("name", &call.name);
+            if call.arguments.is_object() {
+                block.value("input", &call.arguments);
+            } else {
+                block.object("input", |input| input.value("value", &call.arguments));
+            }
+        }),
+        ContentBlock::ToolResult { id, content, .. } => out.object(|block| {
+            block.text("type", "tool_result");
+            block.text("tool_use_id", id);
+            write_result(content, block);
+        }),
+        ContentBlock::Other(value) => out.value(value),
     }
 }
 
-fn write_block(block: &ContentBlock, keep_reasoning: bool) -> Option<Value> {
-    Some(match block {
-        ContentBlock::Text(text) if text.is_empty() => return None,
-        ContentBlock::Text(text) => json!({"type": "text", "text": text}),
-        ContentBlock::Image(image) => write_image(image),
-        ContentBlock::Reasoning { text, signature: Some(signature) } if keep_reasoning => {
-            json!({"type": "thinking", "thinking": text, "signature": signature})
-        }
-        ContentBlock::Reasoning { .. } => return None,
-        ContentBlock::ToolUse(call) => {
-            json!({"type": "tool_use", "id": call.id, "name": call.name, "input": object_input(&call.arguments)})
-        }
-        ContentBlock::ToolResult { id, content, .. } => {
-            json!({"type": "tool_result", "tool_use_id": id, "content": result_content(content)})
-        }
-        ContentBlock::Other(value) => value.clone(),
-    })
-}
-
-fn object_input(arguments: &Value) -> Value {
-    if arguments.is_object() { arguments.clone() } else { json!({"value": arguments}) }
-}
-
-fn result_content(content: &Value) -> Value {
+fn write_result(content: &Value, out: &mut Members<'_>) {
     let has_image = content.as_array().is_some_and(|a| a.iter().any(|b| str_at(b, "type") == Some("image")));
-    if !has_image {
-        return result_text(content).into();
-    }
-    match read_blocks(content) {
-        Ok(blocks) => blocks.iter().filter_map(|b| write_block(b, false)).collect(),
-        Err(_) => result_text(content).into(),
+    match has_image.then(|| read_blocks(content)) {
+        Some(Ok(blocks)) => out.list("content", |list| {
+            blocks.iter().filter(|block| is_sent(block, false)).for_each(|block| write_block(block, list));
+        }),
+        _ => out.text("content", &result_text(content)),
     }
 }
 
-fn write_image(image: &Image) -> Value {
-    let source = match &image.source {
-        ImageSource::Url(url) => json!({"type": "url", "url": url}),
-        ImageSource::Base64(data) => json!({"type": "base64", "media_type": image.media_type, "data": data}),
-    };
-    json!({"type": "image", "source": source})
+fn write_image(image: &Image, out: &mut Items<'_>) {
+    out.object(|block| {
+        block.text("type", "image");
+        block.object("source", |source| match &image.source {
+            ImageSource::Url(url) => {
+                source.text("type", "url");
+                source.text("url", url);
+            }
+            ImageSource::Base64(data) => {
+                source.text("type", "base64");
+                source.text("media_type", &image.media_type);
+                source.text("data", data);
+            }
+        });
+    });
 }
 
 fn search_result(block: &Node<'_>) -> StreamEvent {

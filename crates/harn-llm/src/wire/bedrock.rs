@@ -7,6 +7,7 @@ use harn_value::{Data as Value, json};
 
 use super::items::{Units, items, turn_blocks, turn_role};
 use super::node::Node;
+use super::out::{Items, object};
 use super::{Body, WireRequest, error_member, key, refused, sent_overrides, system_parts, wrong_shape};
 use crate::error::{CallError, LlmError};
 use crate::event::{StopReason, StreamEvent, Usage};
@@ -100,37 +101,66 @@ fn write_tools(request: &Request, body: &mut Object) {
 }
 
 fn turns(request: &Request) -> Result<Vec<Bytes>, CallError> {
-    let write = |turn: &[Rc<Message>]| {
-        let blocks: Vec<Value> = turn_blocks(turn).filter_map(|(_, block)| write_block(block)).collect();
-        Ok(match turn_role(turn) {
-            Some(role) if !blocks.is_empty() => vec![json!({"role": role.as_str(), "content": blocks})],
-            _ => Vec::new(),
-        })
+    let write = |turn: &[Rc<Message>], out: &mut Items<'_>| {
+        let blocks: Vec<&ContentBlock> =
+            turn_blocks(turn).map(|(_, block)| block).filter(|block| is_sent(block)).collect();
+        if let Some(role) = turn_role(turn).filter(|_| !blocks.is_empty()) {
+            out.object(|message| {
+                message.text("role", role.as_str());
+                message.list("content", |list| blocks.iter().for_each(|block| write_block(block, list)));
+            });
+        }
+        Ok(())
     };
-    let prefill =
-        request.prefill.as_ref().map(|text| json!({"role": "assistant", "content": [{"text": text}]}));
+    let prefill = request.prefill.as_ref().map(|text| {
+        object(|message| {
+            message.text("role", "assistant");
+            message.list("content", |list| list.object(|block| block.text("text", text)));
+        })
+    });
     items(&request.messages, key(request.route.style, &[]), Units::Turns, prefill, &write)
 }
 
-fn write_block(block: &ContentBlock) -> Option<Value> {
-    Some(match block {
-        ContentBlock::Text(text) if text.is_empty() => return None,
-        ContentBlock::Text(text) => json!({"text": text}),
-        ContentBlock::Image(image) => match &image.source {
-            ImageSource::Base64(data) => {
-                let format = image.media_type.rsplit('/').next().unwrap_or("png");
-                json!({"image": {"format": format, "source": {"bytes": data}}})
-            }
-            ImageSource::Url(url) => json!({"image": {"source": {"s3Location": {"uri": url}}}}),
-        },
-        ContentBlock::ToolUse(call) => {
-            json!({"toolUse": {"toolUseId": call.id, "name": call.name, "input": call.arguments}})
-        }
-        ContentBlock::ToolResult { id, content, .. } => json!({"toolResult": {
-            "toolUseId": id, "content": [{"text": result_text(content)}], "status": "success"}}),
-        ContentBlock::Reasoning { .. } => return None,
-        ContentBlock::Other(value) => value.clone(),
-    })
+fn is_sent(block: &ContentBlock) -> bool {
+    match block {
+        ContentBlock::Text(text) => !text.is_empty(),
+        ContentBlock::Reasoning { .. } => false,
+        _ => true,
+    }
+}
+
+fn write_block(block: &ContentBlock, out: &mut Items<'_>) {
+    match block {
+        ContentBlock::Text(text) => out.object(|out| out.text("text", text)),
+        ContentBlock::Image(image) => out.object(|out| {
+            out.object("image", |out| match &image.source {
+                ImageSource::Base64(data) => {
+                    out.text("format", image.media_type.rsplit('/').next().unwrap_or("png"));
+                    out.object("source", |source| source.text("bytes", data));
+                }
+                ImageSource::Url(url) => out.object("source", |source| {
+                    source.object("s3Location", |place| place.text("uri", url));
+                }),
+            });
+        }),
+        ContentBlock::ToolUse(call) => out.object(|out| {
+            out.object("toolUse", |out| {
+                out.text("toolUseId", &call.id);
+                out.text("name", &call.name);
+                out.value("input", &call.arguments);
+            });
+        }),
+        ContentBlock::ToolResult { id, content, .. } => out.object(|out| {
+            out.object("toolResult", |out| {
+                out.text("toolUseId", id);
+                out.list("content", |list| list.object(|out| out.text("text", &result_text(content))));
+                out.text("status", "success");
+            });
+        }),
+        ContentBlock::Other(value) => out.value(value),
+        // Not sent.
+        ContentBlock::Reasoning { .. } => {}
+    }
 }
 
 pub(super) fn read(provider: &str, body: &Node<'_>) -> Result<Vec<StreamEvent>, LlmError> {

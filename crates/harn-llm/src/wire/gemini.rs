@@ -7,6 +7,7 @@ use harn_value::{Data as Value, json};
 
 use super::items::{Units, items, turn_blocks, turn_role};
 use super::node::Node;
+use super::out::{Items, object};
 use super::{
     Body, Decode, WireRequest, error_member, key, merge_overrides, refused, system_parts, wrong_shape,
 };
@@ -106,33 +107,62 @@ fn write_tools(request: &Request, body: &mut Object) {
 }
 
 fn contents(request: &Request) -> Result<Vec<Bytes>, CallError> {
-    let write = |turn: &[Rc<Message>]| {
+    let write = |turn: &[Rc<Message>], out: &mut Items<'_>| {
         let role = if turn_role(turn) == Some(Role::Assistant) { "model" } else { "user" };
-        let parts: Vec<Value> = turn_blocks(turn).filter_map(|(_, block)| part(block)).collect();
-        Ok(if parts.is_empty() { Vec::new() } else { vec![json!({"role": role, "parts": parts})] })
+        let sent = |block: &&ContentBlock| !matches!(block, ContentBlock::Reasoning { .. });
+        let parts: Vec<&ContentBlock> = turn_blocks(turn).map(|(_, block)| block).filter(sent).collect();
+        if !parts.is_empty() {
+            out.object(|message| {
+                message.text("role", role);
+                message.list("parts", |list| parts.iter().for_each(|part| write_part(part, list)));
+            });
+        }
+        Ok(())
     };
-    let prefill = request.prefill.as_ref().map(|text| json!({"role": "model", "parts": [{"text": text}]}));
+    let prefill = request.prefill.as_ref().map(|text| {
+        object(|message| {
+            message.text("role", "model");
+            message.list("parts", |list| list.object(|part| part.text("text", text)));
+        })
+    });
     items(&request.messages, key(request.route.style, &[]), Units::Turns, prefill, &write)
 }
 
-fn part(block: &ContentBlock) -> Option<Value> {
-    Some(match block {
-        ContentBlock::Text(text) => json!({"text": text}),
-        ContentBlock::Image(image) => match &image.source {
-            ImageSource::Base64(data) => {
-                json!({"inline_data": {"mime_type": image.media_type, "data": data}})
-            }
-            ImageSource::Url(url) => json!({"file_data": {"mime_type": image.media_type, "file_uri": url}}),
-        },
-        ContentBlock::ToolUse(call) => json!({"functionCall": {"name": call.name, "args": call.arguments}}),
-        ContentBlock::ToolResult { id, name, content } => {
-            let name = name.as_deref().unwrap_or(id);
-            let response = if content.is_object() { content.clone() } else { json!({"result": content}) };
-            json!({"functionResponse": {"name": name, "response": response}})
+fn write_part(block: &ContentBlock, out: &mut Items<'_>) {
+    match block {
+        ContentBlock::Text(text) => out.object(|part| part.text("text", text)),
+        ContentBlock::Image(image) => {
+            let (kind, key, value) = match &image.source {
+                ImageSource::Base64(data) => ("inline_data", "data", data),
+                ImageSource::Url(url) => ("file_data", "file_uri", url),
+            };
+            out.object(|part| {
+                part.object(kind, |data| {
+                    data.text("mime_type", &image.media_type);
+                    data.text(key, value);
+                });
+            });
         }
-        ContentBlock::Reasoning { .. } => return None,
-        ContentBlock::Other(value) => value.clone(),
-    })
+        ContentBlock::ToolUse(call) => out.object(|part| {
+            part.object("functionCall", |out| {
+                out.text("name", &call.name);
+                out.value("args", &call.arguments);
+            });
+        }),
+        ContentBlock::ToolResult { id, name, content } => out.object(|part| {
+            part.object("functionResponse", |out| {
+                out.text("name", name.as_deref().unwrap_or(id));
+                if content.is_object() {
+                    out.value("response", content);
+                } else {
+                    out.object("response", |response| response.value("result", content));
+                }
+            });
+        }),
+        ContentBlock::Other(value) => out.value(value),
+        // Not sent.
+        ContentBlock::Reasoning { .. } => {}
+    }
 }
 
 /// Reads a reply; each message of a stream is one too.

@@ -11,6 +11,7 @@ mod node;
 pub mod ollama;
 pub mod openai_chat;
 pub mod openai_responses;
+mod out;
 mod reader;
 pub(crate) mod style;
 pub mod think;

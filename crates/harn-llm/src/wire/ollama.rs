@@ -6,12 +6,14 @@ use harn_value::{Data as Value, json};
 
 use super::items::{Units, items};
 use super::node::Node;
+use super::openai_chat::said;
+use super::out::Items;
 use super::think::ThinkSplitter;
 use super::{Body, Decode, Warning, WireRequest, WireStyle, key, refused, sent_overrides};
 use crate::error::{CallError, Category, LlmError};
 use crate::event::{StopReason, StreamEvent, Usage};
 use crate::json::Object;
-use crate::message::{ContentBlock, ImageSource, Message, Role, result_text};
+use crate::message::{ContentBlock, ImageSource, Message, Role, ToolCall, result_text};
 use crate::request::{OutputChannel, Request};
 use crate::tools::{ToolShape, strip_for_wire};
 
@@ -91,20 +93,17 @@ pub(super) fn encode_chat(request: &Request) -> Result<WireRequest, CallError> {
     let mut body = Object::new();
     body.insert("model".into(), request.route.model.as_str().into());
     let keep_reasoning = request.route.caps.preserve_thinking;
-    let write = |unit: &[Rc<Message>]| {
-        let mut out = Vec::new();
-        for message in unit.iter().filter(|m| !m.is_blank_turn()) {
-            write_message(message, keep_reasoning, &mut out)?;
-        }
-        Ok(out)
+    let write = |unit: &[Rc<Message>], out: &mut Items<'_>| {
+        let mut said = unit.iter().filter(|m| !m.is_blank_turn());
+        said.try_for_each(|message| write_message(message, keep_reasoning, out))
     };
-    let prefill = request.prefill.as_ref().map(|text| json!({"role": "assistant", "content": text}));
+    let prefill = request.prefill.as_ref().map(|text| said("assistant", text));
     let key = key(request.route.style, &[keep_reasoning]);
     let mut messages = items(&request.messages, key, Units::Messages, prefill, &write)?;
     if let Some(system) = &request.system {
-        let mut first = json!({"role": "system", "content": system}).to_string();
+        let mut first = said("system", system);
         if !messages.is_empty() {
-            first.push(',');
+            first.push(b',');
         }
         messages.insert(0, first.into());
     }
@@ -137,10 +136,9 @@ fn finish(request: &Request, body: Body) -> WireRequest {
     }
 }
 
-fn write_message(message: &Message, keep_reasoning: bool, out: &mut Vec<Value>) -> Result<(), CallError> {
+fn write_message(message: &Message, keep_reasoning: bool, out: &mut Items<'_>) -> Result<(), CallError> {
     let mut texts: Vec<String> = Vec::new();
     let mut images: Vec<&str> = Vec::new();
-    let mut calls: Vec<Value> = Vec::new();
     let mut only_results = !message.content.is_empty();
     for block in &message.content {
         only_results &= matches!(block, ContentBlock::ToolResult { .. });
@@ -155,16 +153,15 @@ fn write_message(message: &Message, keep_reasoning: bool, out: &mut Vec<Value>) 
                     ));
                 }
             },
-            ContentBlock::ToolUse(call) => calls.push(json!({"type": "function", "function": {
-                "index": calls.len(), "name": call.name, "arguments": call.arguments}})),
-            ContentBlock::ToolResult { id, name, content } => {
-                let name = name.as_deref().unwrap_or(id);
-                out.push(json!({"role": "tool", "tool_name": name, "content": result_text(content)}));
-            }
+            ContentBlock::ToolResult { id, name, content } => out.object(|result| {
+                result.text("role", "tool");
+                result.text("tool_name", name.as_deref().unwrap_or(id));
+                result.text("content", &result_text(content));
+            }),
             ContentBlock::Reasoning { text, .. } if keep_reasoning => {
                 texts.insert(0, format!("<think>\n{text}\n</think>"))
             }
-            ContentBlock::Reasoning { .. } => {}
+            ContentBlock::Reasoning { .. } | ContentBlock::ToolUse(_) => {}
             ContentBlock::Other(value) => texts.push(value.to_string()),
         }
     }
@@ -172,15 +169,30 @@ fn write_message(message: &Message, keep_reasoning: bool, out: &mut Vec<Value>) 
         return Ok(());
     }
     let role = if message.role == Role::Developer { "system" } else { message.role.as_str() };
-    let mut dict = json!({"role": role, "content": texts.join("\n\n")});
-    if !images.is_empty() {
-        dict["images"] = images.into();
-    }
-    if !calls.is_empty() {
-        dict["tool_calls"] = calls.into();
-    }
-    out.push(dict);
+    out.object(|out| {
+        out.text("role", role);
+        out.text("content", &texts.join("\n\n"));
+        if !images.is_empty() {
+            out.list("images", |list| images.iter().for_each(|image| list.text(image)));
+        }
+        if message.tool_calls().next().is_some() {
+            out.list("tool_calls", |list| {
+                message.tool_calls().enumerate().for_each(|(index, call)| write_call(index, call, list));
+            });
+        }
+    });
     Ok(())
+}
+
+fn write_call(index: usize, call: &ToolCall, out: &mut Items<'_>) {
+    out.object(|out| {
+        out.text("type", "function");
+        out.object("function", |function| {
+            function.value("index", &index.into());
+            function.text("name", &call.name);
+            function.value("arguments", &call.arguments);
+        });
+    });
 }
 
 pub(super) fn encode_raw(request: &Request) -> Result<WireRequest, CallError> {

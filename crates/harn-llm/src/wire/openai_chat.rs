@@ -8,6 +8,7 @@ use harn_value::{Data as Value, json};
 
 use super::items::{Units, items};
 use super::node::Node;
+use super::out::{Items, object};
 use super::think::{ThinkSplitter, split};
 use super::{
     Body, Decode, Warning, WireRequest, error_member, key, merge_overrides, refused, usage_of, wrong_shape,
@@ -15,7 +16,7 @@ use super::{
 use crate::config::Dialect;
 use crate::error::{CallError, LlmError};
 use crate::event::{StopReason, StreamEvent};
-use crate::json::{Object, str_at};
+use crate::json::Object;
 use crate::message::{ContentBlock, Message, Role, ToolCall, result_text};
 use crate::options::Thinking;
 use crate::request::{OutputChannel, Request};
@@ -140,76 +141,113 @@ fn response_format(request: &Request) -> Value {
 fn write_messages(request: &Request) -> Result<Vec<Bytes>, CallError> {
     let caps = &request.route.caps;
     let instructs = if caps.prefers_role_developer { "developer" } else { "system" };
-    let write = |unit: &[Rc<Message>]| {
-        let mut out = Vec::new();
+    let write = |unit: &[Rc<Message>], out: &mut Items<'_>| {
         for message in unit.iter().filter(|m| !m.is_blank_turn()) {
             match message.role {
                 Role::System | Role::Developer if request.system_hoisted => {}
-                Role::System => out.push(json!({"role": "system", "content": message.text("\n\n")})),
-                Role::Developer => out.push(json!({"role": instructs, "content": message.text("\n\n")})),
-                Role::Assistant => out.push(write_assistant(message, caps.preserve_thinking)),
-                Role::User => write_user(message, &mut out),
+                Role::System => out.written(&said("system", &message.text("\n\n"))),
+                Role::Developer => out.written(&said(instructs, &message.text("\n\n"))),
+                Role::Assistant => write_assistant(message, caps.preserve_thinking, out),
+                Role::User => write_user(message, out),
             }
         }
-        Ok(out)
+        Ok(())
     };
     let flags = [request.system_hoisted, caps.prefers_role_developer, caps.preserve_thinking];
-    let prefill = request.prefill.as_ref().map(|text| json!({"role": "assistant", "content": text}));
+    let prefill = request.prefill.as_ref().map(|text| said("assistant", text));
     let key = key(request.route.style, &flags);
     let mut out = items(&request.messages, key, Units::Messages, prefill, &write)?;
     if let Some(system) = &request.system {
-        let mut first = json!({"role": instructs, "content": system}).to_string();
+        let mut first = said(instructs, system);
         if !out.is_empty() {
-            first.push(',');
+            first.push(b',');
         }
         out.insert(0, first.into());
     }
     Ok(out)
 }
 
-fn write_assistant(message: &Message, keep_reasoning: bool) -> Value {
+/// A message that is only text.
+pub(super) fn said(role: &str, text: &str) -> Vec<u8> {
+    object(|message| {
+        message.text("role", role);
+        message.text("content", text);
+    })
+}
+
+fn write_assistant(message: &Message, keep_reasoning: bool, out: &mut Items<'_>) {
     let mut text = message.text("");
     let reasoning = message.reasoning();
     if keep_reasoning && !reasoning.is_empty() {
         text = format!("<think>\n{reasoning}\n</think>\n\n{text}");
     }
-    let calls: Vec<Value> = message.tool_calls().map(ToolCall::to_openai).collect();
-    let mut out = json!({"role": "assistant", "content": text});
-    if !calls.is_empty() {
-        out["tool_calls"] = calls.into();
-    }
-    out
+    out.object(|out| {
+        out.text("role", "assistant");
+        out.text("content", &text);
+        if message.tool_calls().next().is_some() {
+            out.list("tool_calls", |calls| message.tool_calls().for_each(|call| write_call(call, calls)));
+        }
+    });
+}
+
+fn write_call(call: &ToolCall, out: &mut Items<'_>) {
+    out.object(|out| {
+        out.text("id", &call.id);
+        out.text("type", "function");
+        out.object("function", |function| {
+            function.text("name", &call.name);
+            function.text("arguments", &call.arguments.to_string());
+        });
+    });
 }
 
 /// Results of tools become messages of their own; what else the user says follows them.
-fn write_user(message: &Message, out: &mut Vec<Value>) {
+fn write_user(message: &Message, out: &mut Items<'_>) {
     let mut parts = Vec::new();
     let mut any_result = false;
     for block in &message.content {
         match block {
             ContentBlock::ToolResult { id, content, .. } => {
                 any_result = true;
-                out.push(json!({"role": "tool", "tool_call_id": id, "content": result_text(content)}));
+                out.object(|out| {
+                    out.text("role", "tool");
+                    out.text("tool_call_id", id);
+                    out.text("content", &result_text(content));
+                });
             }
-            ContentBlock::Text(text) => parts.push(json!({"type": "text", "text": text})),
-            ContentBlock::Image(image) => {
-                let mut url = json!({"url": image.to_url()});
-                if let Some(detail) = &image.detail {
-                    url["detail"] = detail.as_str().into();
-                }
-                parts.push(json!({"type": "image_url", "image_url": url}));
-            }
-            ContentBlock::Other(value) => parts.push(value.clone()),
+            ContentBlock::Text(_) | ContentBlock::Image(_) | ContentBlock::Other(_) => parts.push(block),
             ContentBlock::Reasoning { .. } | ContentBlock::ToolUse(_) => {}
         }
     }
     match parts.as_slice() {
         [] if any_result => {}
-        [] => out.push(json!({"role": "user", "content": ""})),
-        [one] if str_at(one, "type") == Some("text") => {
-            out.push(json!({"role": "user", "content": one["text"]}))
-        }
-        _ => out.push(json!({"role": "user", "content": parts})),
+        [] => out.written(&said("user", "")),
+        [ContentBlock::Text(text)] => out.written(&said("user", text)),
+        _ => out.object(|out| {
+            out.text("role", "user");
+            out.list("content", |list| parts.iter().for_each(|block| write_part(block, list)));
+        }),
+    }
+}
+
+fn write_part(block: &ContentBlock, out: &mut Items<'_>) {
+    match block {
+        ContentBlock::Text(text) => out.object(|part| {
+            part.text("type", "text");
+            part.text("text", text);
+        }),
+        ContentBlock::Image(image) => out.object(|part| {
+            part.text("type", "image_url");
+            part.object("image_url", |url| {
+                url.text("url", &image.to_url());
+                if let Some(detail) = &image.detail {
+                    url.text("detail", detail);
+                }
+            });
+        }),
+        ContentBlock::Other(value) => out.value(value),
+        // These are no parts of what a user says.
+        ContentBlock::ToolResult { .. } | ContentBlock::Reasoning { .. } | ContentBlock::ToolUse(_) => {}
     }
 }
 

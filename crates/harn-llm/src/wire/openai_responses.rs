@@ -7,6 +7,7 @@ use harn_value::{Data as Value, json};
 use super::items::{Units, items};
 use super::node::Node;
 use super::openai_chat::reference_names;
+use super::out::{Items, object};
 use super::{Body, Decode, WireRequest, error_member, key, merge_overrides, refused, usage_of, wrong_shape};
 use crate::error::{CallError, LlmError};
 use crate::event::{StopReason, StreamEvent};
@@ -24,17 +25,18 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
     if let Some(system) = &request.system {
         body.insert("instructions".into(), system.as_str().into());
     }
-    let write = |unit: &[Rc<Message>]| {
-        let mut out = Vec::new();
+    let write = |unit: &[Rc<Message>], out: &mut Items<'_>| {
         for message in unit.iter().filter(|m| !m.is_blank_turn()) {
-            write_message(message, request.system_hoisted, &mut out);
+            write_message(message, request.system_hoisted, out);
         }
-        Ok(out)
+        Ok(())
     };
-    let prefill = request
-        .prefill
-        .as_ref()
-        .map(|text| json!({"role": "assistant", "content": [{"type": "output_text", "text": text}]}));
+    let prefill = request.prefill.as_ref().map(|text| {
+        object(|message| {
+            message.text("role", "assistant");
+            message.list("content", |list| write_text("output_text", text, list));
+        })
+    });
     let key = key(route.style, &[request.system_hoisted]);
     let input = items(&request.messages, key, Units::Messages, prefill, &write)?;
     body.insert("input".into(), Value::Null);
@@ -96,47 +98,83 @@ fn flatten(tool: &Value) -> Value {
     Value::Object(out)
 }
 
-fn write_message(message: &Message, hoisted: bool, out: &mut Vec<Value>) {
+fn write_message(message: &Message, hoisted: bool, out: &mut Items<'_>) {
     if hoisted && matches!(message.role, Role::System | Role::Developer) {
         return;
     }
     let text_type = if message.role == Role::Assistant { "output_text" } else { "input_text" };
-    let mut content = Vec::new();
-    let mut items = Vec::new();
+    // What stands in the message, and what is an item of its own.
+    let (mut content, mut items) = (Vec::new(), Vec::new());
     for block in &message.content {
         match block {
             ContentBlock::Text(text) if text.is_empty() => {}
-            ContentBlock::Text(text) => content.push(json!({"type": text_type, "text": text})),
-            ContentBlock::Image(image) => {
-                let mut part = json!({"type": "input_image", "image_url": image.to_url()});
-                if let Some(detail) = &image.detail {
-                    part["detail"] = detail.as_str().into();
-                }
-                content.push(part);
-            }
-            ContentBlock::ToolUse(call) => items.push(json!({"type": "function_call", "call_id": call.id,
-                "name": call.name, "arguments": call.arguments.to_string()})),
-            ContentBlock::ToolResult { id, content, .. } => {
-                items.push(
-                    json!({"type": "function_call_output", "call_id": id, "output": result_text(content)}),
-                );
-            }
+            ContentBlock::Text(_) | ContentBlock::Image(_) | ContentBlock::Other(_) => content.push(block),
+            ContentBlock::ToolUse(_) | ContentBlock::ToolResult { .. } => items.push(block),
             ContentBlock::Reasoning { .. } => {}
-            ContentBlock::Other(value) => content.push(value.clone()),
         }
     }
-    let turn = (!content.is_empty()).then(|| json!({"role": message.role.as_str(), "content": content}));
+    let write_turn = |out: &mut Items<'_>| {
+        out.object(|turn| {
+            turn.text("role", message.role.as_str());
+            turn.list("content", |list| {
+                content.iter().for_each(|block| write_part(block, text_type, list));
+                if content.is_empty() {
+                    write_text(text_type, "", list);
+                }
+            });
+        });
+    };
     // The model speaks before it calls; the user speaks after results.
     if message.role == Role::Assistant {
-        out.extend(turn);
-        out.extend(items);
-    } else {
-        let empty = turn.is_none() && items.is_empty();
-        out.extend(items);
-        out.extend(turn);
-        if empty {
-            out.push(json!({"role": message.role.as_str(), "content": [{"type": text_type, "text": ""}]}));
+        if !content.is_empty() {
+            write_turn(out);
         }
+        items.iter().for_each(|block| write_own_item(block, out));
+    } else {
+        items.iter().for_each(|block| write_own_item(block, out));
+        if !content.is_empty() || items.is_empty() {
+            write_turn(out);
+        }
+    }
+}
+
+fn write_text(kind: &str, text: &str, out: &mut Items<'_>) {
+    out.object(|part| {
+        part.text("type", kind);
+        part.text("text", text);
+    });
+}
+
+fn write_part(block: &ContentBlock, text_type: &str, out: &mut Items<'_>) {
+    match block {
+        ContentBlock::Text(text) => write_text(text_type, text, out),
+        ContentBlock::Image(image) => out.object(|part| {
+            part.text("type", "input_image");
+            part.text("image_url", &image.to_url());
+            if let Some(detail) = &image.detail {
+                part.text("detail", detail);
+            }
+        }),
+        ContentBlock::Other(value) => out.value(value),
+        // Not in a message.
+        ContentBlock::ToolUse(_) | ContentBlock::ToolResult { .. } | ContentBlock::Reasoning { .. } => {}
+    }
+}
+
+fn write_own_item(block: &ContentBlock, out: &mut Items<'_>) {
+    match block {
+        ContentBlock::ToolUse(call) => out.object(|item| {
+            item.text("type", "function_call");
+            item.text("call_id", &call.id);
+            item.text("name", &call.name);
+            item.text("arguments", &call.arguments.to_string());
+        }),
+        ContentBlock::ToolResult { id, content, .. } => out.object(|item| {
+            item.text("type", "function_call_output");
+            item.text("call_id", id);
+            item.text("output", &result_text(content));
+        }),
+        _ => {}
     }
 }
 

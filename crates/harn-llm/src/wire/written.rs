@@ -1,7 +1,9 @@
 //! What a wire format has written of a conversation, which the conversation keeps.
 
 use bytes::Bytes;
-use harn_value::Data as Value;
+
+use super::out::Items;
+use crate::error::CallError;
 
 /// Bytes of a piece that is shared with requests; what is behind the last one is copied into each.
 const PIECE: usize = 8 << 10;
@@ -42,19 +44,27 @@ impl Written {
         Written { key, full, tail: Vec::new(), done, turns }
     }
 
-    pub(super) fn add(&mut self, end: usize, items: &[Value]) {
-        for item in items {
-            if !(self.full.is_empty() && self.tail.is_empty()) {
-                self.tail.push(b',');
-            }
-            // A value always has a text, and a vector takes it.
-            let _ = serde_json::to_writer(&mut self.tail, item);
+    /// Adds what `write` writes of the messages up to `end`.
+    ///
+    /// # Errors
+    /// Those of `write`; nothing is added then.
+    pub(super) fn add(
+        &mut self,
+        end: usize,
+        write: impl FnOnce(&mut Items<'_>) -> Result<(), CallError>,
+    ) -> Result<(), CallError> {
+        let begin = self.tail.len();
+        let any = !(self.full.is_empty() && self.tail.is_empty());
+        if let Err(error) = write(&mut Items::behind(&mut self.tail, any)) {
+            self.tail.truncate(begin);
+            return Err(error);
         }
         self.done = end;
         if self.tail.len() >= PIECE {
             self.tail.shrink_to_fit();
             self.full.push((end, Bytes::from(std::mem::take(&mut self.tail))));
         }
+        Ok(())
     }
 
     pub(super) fn pieces(&self) -> Vec<Bytes> {
