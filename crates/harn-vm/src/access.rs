@@ -213,8 +213,7 @@ impl Cx {
 
     /// Whether the running task may leave values in the files of the runtime.
     pub fn may_keep(&self) -> bool {
-        let below = |access: Rc<Access>| access.ceilings.iter().any(|c| c.level < Level::WorkspaceWrite);
-        !self.access().is_some_and(below)
+        self.access().is_none_or(|access| access.ceilings.iter().all(|ceiling| may_write(ceiling)))
     }
 
     /// The data of the innermost limit, when it is a `T`.
@@ -277,7 +276,7 @@ impl Cx {
                 return Err(self.refused(&Refusal::Ceiling("network")));
             }
             // The runtime's own files are not the program's, but what the program keeps there changes them.
-            if builtin.effect == Effect::Keep && ceiling.level < Level::WorkspaceWrite {
+            if builtin.effect == Effect::Keep && !may_write(ceiling) {
                 return Err(self.refused(&Refusal::Ceiling("workspace write")));
             }
             if name == "host_call"
@@ -292,6 +291,11 @@ impl Cx {
         }
         Ok(())
     }
+}
+
+/// Whether a ceiling lets files be written.
+fn may_write(ceiling: &Ceiling) -> bool {
+    ceiling.level >= Level::WorkspaceWrite && ceiling.allows("workspace", "write_text")
 }
 
 /// Parts of a loop's options that say nothing of where models are asked. What others wrote stands there.
