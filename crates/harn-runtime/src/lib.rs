@@ -24,6 +24,7 @@
 //! | `llm_embedder.rs` | what model calls see of the program: environment, clock, warnings, prompts |
 //! | `llm_layers.rs`, `llm_tables.rs`, `llm_replay.rs`, `llm_unwritten.rs` | what a project configures for model calls; recording and replay, and what of it failed |
 //! | `driver.rs`, `driver/` | runs the steps of an agent loop: `driver/setup.rs` reads its options, `driver/tools.rs` runs its tools |
+//! | `own_tools.rs` | the tools that the runtime has itself |
 //! | `session.rs`, `compact.rs`, `reminders.rs`, `live.rs`, `trace.rs`, `witness.rs` | what belongs to a loop: its session, summaries of older messages, reminders, text while it arrives, `agent_trace`, what somebody outside hears |
 //! | `session_store.rs`, `stored.rs`, `event_store.rs` | sessions and events that outlive the process, in `harn-store` |
 //! | `policy.rs`, `command_policy.rs`, `hooks.rs`, `hitl.rs` | what a loop may do, and who is asked: limits, rules for commands, hooks, people |
@@ -74,6 +75,7 @@ mod mcp_http;
 mod mcp_project;
 mod mcp_server;
 mod option_check;
+mod own_tools;
 mod policy;
 mod prompt_eval;
 mod rehearsal;

@@ -138,6 +138,59 @@ fn quoted_texts_are_exact() {
          ##DONE## when the task is fully complete and verified."
     );
     assert_eq!(agent("default_nudge", "{}"), "The task is not complete. Use your tools to continue working.");
+    for (name, bindings, text) in [
+        (
+            "loop_skipped",
+            r#"{"tool": "ls", "count": 4}"#,
+            "BLOCKED: ls() was NOT executed (repeated 4 times identically). This call will not be executed again with these \
+             arguments. You MUST change your approach NOW.",
+        ),
+        (
+            "loop_blocked",
+            r#"{"tool": "ls", "count": 3}"#,
+            "BLOCKED: ls() has failed 3 times identically. You MUST use a different approach. Pick a different available tool or \
+             change your parameters.",
+        ),
+        (
+            "loop_warned",
+            r#"{"tool": "ls", "count": 2, "first": "<a> \"{{ b }}\""}"#,
+            "[LOOP DETECTED] This exact ls() call has produced the same result 2 times. The result says: \"<a> \"{{ b }}\"\". Try a \
+             DIFFERENT tool or DIFFERENT parameters.",
+        ),
+        (
+            "missing_parameters",
+            r#"{"tool": "ls", "missing": "a, b"}"#,
+            "Tool 'ls' is missing required parameter(s): a, b. Provide all required parameters and try again.",
+        ),
+        (
+            "policy_advice",
+            "{}",
+            "Use one of the declared tools exactly as named and put extra fields inside that tool's arguments.",
+        ),
+        ("do_not_retry", "{}", "Do not retry this tool."),
+        (
+            "tool_unavailable",
+            r#"{"tool": "ls", "executor": null}"#,
+            "Tool 'ls' is not available in the current environment. Use only the tools listed in the tool-calling contract.",
+        ),
+        (
+            "tool_unavailable",
+            r#"{"tool": "ls", "executor": "host_bridge"}"#,
+            "tool 'ls' is declared executor: \"host_bridge\" but no host bridge is connected to this environment.",
+        ),
+        (
+            "tool_unavailable",
+            r#"{"tool": "ls", "executor": "provider_native"}"#,
+            "tool 'ls' is declared executor: \"provider_native\" and is run by the model's server only.",
+        ),
+        (
+            "read_file_more",
+            r#"{"more": 3, "next": 2001}"#,
+            "[... 3 more lines not shown. Use offset=2001 to continue reading]",
+        ),
+    ] {
+        assert_eq!(agent(name, bindings), text);
+    }
 }
 
 #[test]

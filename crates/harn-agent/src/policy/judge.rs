@@ -60,6 +60,8 @@ pub struct Denial {
     pub reason: String,
     /// Of `tool_execution` metadata, when approval denied.
     pub approval: Option<&'static str>,
+    /// Whether the capability policy denied: then the model is told how to call tools, too.
+    pub is_above_ceiling: bool,
 }
 
 /// What a transcript keeps of a decision.
@@ -159,7 +161,12 @@ impl<'a> Judge<'a> {
     /// The refusal of the call.
     #[expect(clippy::unused_self, reason = "refusals and grants are made at one place")]
     pub(super) fn denied(&self, reason: String, approval: Option<&'static str>) -> Stop {
-        Stop::Denied(Denial { reason, approval })
+        Stop::Denied(Denial { reason, approval, is_above_ceiling: false })
+    }
+
+    #[expect(clippy::unused_self, reason = "refusals and grants are made at one place")]
+    pub(super) fn above_ceiling(&self, reason: String) -> Stop {
+        Stop::Denied(Denial { reason, approval: None, is_above_ceiling: true })
     }
 
     fn note(&mut self, kind: &'static str, reason: &str) {

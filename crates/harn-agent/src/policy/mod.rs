@@ -24,10 +24,6 @@ use judge::{Judge, Stop};
 use read::{dict, list, part, strings};
 use rules::Rules;
 
-/// Appended to every denial by the capability policy.
-const POLICY_ADVICE: &str =
-    ". Use one of the declared tools exactly as named and put extra fields inside that tool's arguments."; // prose-ok: contract text
-
 /// What `policy` may hold.
 const POLICY_KEYS: [&str; 8] = [
     "tools",
@@ -214,7 +210,7 @@ impl Policy {
     }
 
     fn own_ceiling(&self, judge: &mut Judge<'_>, tool: &LoopTool, arguments: &Json) -> Result<(), Stop> {
-        self.ceiling(tool, arguments).map_err(|reason| judge.denied(reason + POLICY_ADVICE, None))
+        self.ceiling(tool, arguments).map_err(|reason| judge.above_ceiling(reason))
     }
 
     fn ceiling(&self, tool: &LoopTool, arguments: &Json) -> Result<(), String> {

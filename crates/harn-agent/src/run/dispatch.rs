@@ -1,10 +1,13 @@
 //! What happens to a tool call: arguments are put in order, limits are checked, and what is left is run.
 
-use harn_llm::tool_vault::{Hits, ToolIndex, Vault};
+use harn_prompt::{Prose, prose::agent_asset};
 use harn_value::{Data as Json, json};
 
-use super::state::{Admitting, Answered, Call, Note, PastSearch, Phase, add_once};
-use super::{AgentLoop, HookVerdict, PermissionQuestion, Step, ToolIntent, ToolReply, ToolRun, ToolStatus};
+use super::reply::bindings;
+use super::state::{Admitting, Answered, Call, Note, Phase, add_once};
+use super::{
+    AgentLoop, HookVerdict, LoopError, PermissionQuestion, Step, ToolIntent, ToolReply, ToolRun, ToolStatus,
+};
 use crate::config::Format;
 use crate::detect::Verdict;
 use crate::event::{AgentEvent, ToolProgress};
@@ -31,7 +34,7 @@ enum Admission {
 
 impl AgentLoop {
     /// Takes calls from the queue: up to the next ones that have to run, or to the end of the turn.
-    pub(super) fn dispatch(&mut self) -> Option<Step> {
+    pub(super) fn dispatch(&mut self, prose: &dyn Prose) -> Result<Option<Step>, LoopError> {
         while !std::mem::take(&mut self.state.turn.hold) {
             let admitting = match self.state.turn.admitting.take() {
                 Some(admitting) => *admitting,
@@ -45,13 +48,13 @@ impl AgentLoop {
                     Admitting::new(call)
                 }
             };
-            match self.admit(admitting) {
+            match self.admit(admitting, prose)? {
                 Admission::Run(run) if self.state.turn.leading && self.is_read_only(&run.name) => {
                     self.state.turn.ready.push(run);
                 }
                 Admission::Run(run) => {
                     self.state.turn.leading = false;
-                    return Some(Step::RunTools(vec![run]));
+                    return Ok(Some(Step::RunTools(vec![run])));
                 }
                 Admission::Answered => {
                     self.state.turn.leading = false;
@@ -62,7 +65,7 @@ impl AgentLoop {
                 Admission::Ask(asked) => {
                     let (step, admitting) = *asked;
                     self.state.turn.admitting = Some(Box::new(admitting));
-                    return Some(step);
+                    return Ok(Some(step));
                 }
             }
         }
@@ -70,9 +73,9 @@ impl AgentLoop {
         self.state.turn.leading &= runs.is_empty();
         if runs.is_empty() {
             self.state.phase = Phase::EndTurn;
-            return None;
+            return Ok(None);
         }
-        Some(Step::RunTools(runs))
+        Ok(Some(Step::RunTools(runs)))
     }
 
     fn is_read_only(&self, tool: &str) -> bool {
@@ -110,42 +113,42 @@ impl AgentLoop {
         }
     }
 
-    fn admit(&mut self, mut admitting: Admitting) -> Admission {
+    fn admit(&mut self, mut admitting: Admitting, prose: &dyn Prose) -> Result<Admission, LoopError> {
         let call = &admitting.call;
         let tool = self.config.tool(&call.name).cloned();
         if !admitting.announced {
             if self.config.search.as_ref().is_some_and(|s| s.name == call.name) {
                 if let Some(question) = self.search_question(call) {
-                    return Admission::Ask(Box::new((question, admitting)));
+                    return Ok(Admission::Ask(Box::new((question, admitting))));
                 }
                 self.search(call, None);
-                return Admission::Answered;
+                return Ok(Admission::Answered);
             }
             if call.name == LOAD_SKILL && self.config.skills.loadable {
                 self.load_skill(call);
-                return Admission::Answered;
+                return Ok(Admission::Answered);
             }
             if call.name == LEDGER && tool.as_ref().is_none_or(|tool| tool.backend == Backend::Runtime) {
                 self.answer_ledger(call);
-                return Admission::Answered;
+                return Ok(Admission::Answered);
             }
             admitting.announced = true;
             if let Some(answered) = self.announce(&mut admitting.call, tool.as_ref()) {
-                return answered;
+                return Ok(answered);
             }
             if self.state.hooked {
                 let intent = ToolIntent::of(&admitting.call);
-                return Admission::Ask(Box::new((Step::BeforeTool(intent), admitting)));
+                return Ok(Admission::Ask(Box::new((Step::BeforeTool(intent), admitting))));
             }
         }
         let mut approval = None;
         if let Some(tool) = &tool {
-            let Decision { verdict, events } =
+            let Decision { verdict, mut events } =
                 self.config.policy.decide(tool, &admitting.call.arguments, &admitting.answers);
             match verdict {
                 policy::Verdict::Ask(question) => {
                     let ask = PermissionQuestion { intent: ToolIntent::of(&admitting.call), question };
-                    return Admission::Ask(Box::new((Step::Permit(ask), admitting)));
+                    return Ok(Admission::Ask(Box::new((Step::Permit(ask), admitting))));
                 }
                 policy::Verdict::Granted { arguments, approval: by } => {
                     approval = by;
@@ -154,19 +157,26 @@ impl AgentLoop {
                         admitting.call.arguments = arguments;
                     }
                 }
-                policy::Verdict::Denied(denial) => {
+                policy::Verdict::Denied(mut denial) => {
+                    if denial.is_above_ceiling {
+                        let advice = prose.render(&agent_asset("policy_advice"), &bindings([]))?;
+                        let advised = format!("{}. {}", denial.reason, advice.trim());
+                        let told = events.iter_mut().filter(|event| event.reason == denial.reason);
+                        told.for_each(|event| event.reason.clone_from(&advised));
+                        denial.reason = advised;
+                    }
                     let mut metadata = json!({});
                     if let Some(approval) = denial.approval {
                         metadata["approval"] = approval.into();
                     }
                     self.permission_notes(&admitting.call, &events);
                     self.refused_by_policy(&admitting.call, &denial.reason, metadata);
-                    return Admission::Answered;
+                    return Ok(Admission::Answered);
                 }
                 policy::Verdict::Unexpected => {
                     let reason = "the answer to a permission question could not be understood"; // prose-ok: diagnostic
                     self.denied(&admitting.call, reason, json!({}));
-                    return Admission::Answered;
+                    return Ok(Admission::Answered);
                 }
             }
         }
@@ -174,27 +184,23 @@ impl AgentLoop {
         if let Some(tool) = &tool {
             let missing = missing(tool, &call.arguments);
             if !missing.is_empty() {
-                let text = format!(
-                    // prose-ok: contract text
-                    "ERROR: Tool '{}' is missing required parameter(s): {}. Provide all required parameters and try again.",
-                    call.name,
-                    missing.join(", ")
-                );
+                let of = bindings([("tool", json!(call.name)), ("missing", json!(missing.join(", ")))]);
+                let text =
+                    format!("ERROR: {}", prose.render(&agent_asset("missing_parameters"), &of)?.trim());
                 self.refused(&call, text, ToolStatus::Error, Some("schema_validation"), json!({}));
-                return Admission::Answered;
+                return Ok(Admission::Answered);
             }
         }
         self.intend(&call, tool.as_ref());
-        if let Some((count, text)) =
-            self.state.detector.skips(self.config.limits, &call.name, &call.arguments)
-        {
+        if let Some(count) = self.state.detector.skips(self.config.limits, &call.name, &call.arguments) {
             self.intervened(&call.name, "skip", count);
             let metadata = json!({"loop_skipped": true, "repeat_count": count});
+            let text = repeated("loop_skipped", &call.name, count, "", prose)?;
             self.refused(&call, text, ToolStatus::Rejected, Some("rejected_loop"), metadata);
-            return Admission::Answered;
+            return Ok(Admission::Answered);
         }
         let backend = tool.map_or(Backend::Host, |t| t.backend);
-        Admission::Run(ToolRun {
+        Ok(Admission::Run(ToolRun {
             id: call.id,
             name: call.name,
             arguments: call.arguments,
@@ -202,7 +208,7 @@ impl AgentLoop {
             retries: self.config.tool_retries,
             backoff_ms: self.config.tool_backoff_ms,
             approval: approval.map(str::to_owned),
-        })
+        }))
     }
 
     /// Puts the arguments in order and tells of the call; answers it when it cannot be run as it is.
@@ -281,7 +287,12 @@ impl AgentLoop {
     }
 
     /// Takes the result of an execution.
-    pub(super) fn executed(&mut self, run: ToolRun, reply: ToolReply) {
+    pub(super) fn executed(
+        &mut self,
+        run: ToolRun,
+        reply: ToolReply,
+        prose: &dyn Prose,
+    ) -> Result<(), LoopError> {
         let run_approval = run.approval;
         let backend = run.backend;
         let call = Call { id: run.id, name: run.name, arguments: run.arguments };
@@ -292,7 +303,8 @@ impl AgentLoop {
         let why = reply.text.trim_end_matches('.').to_owned();
         let mut text = match status {
             ToolStatus::Rejected => {
-                denial_text(&call.name, &format!("{} Do not retry this tool.", reply.text))
+                let advice = prose.render(&agent_asset("do_not_retry"), &bindings([]))?;
+                denial_text(&call.name, &format!("{} {}", reply.text, advice.trim()))
             }
             _ => reply.text,
         };
@@ -314,11 +326,19 @@ impl AgentLoop {
         if call.name == "run" {
             self.state.verified = Some((status == ToolStatus::Ok && succeeded(&text), text.clone()));
         }
-        let verdict = self.state.detector.record(self.config.limits, &call.name, &call.arguments, &mut text);
-        match verdict {
+        match self.state.detector.record(self.config.limits, &call.name, &call.arguments, &text) {
             Verdict::Fresh => {}
-            Verdict::Warned(count) => self.intervened(&call.name, "warn", count),
-            Verdict::Blocked(count) => self.intervened(&call.name, "block", count),
+            Verdict::Warned(count) => {
+                self.intervened(&call.name, "warn", count);
+                let first = text.lines().next().unwrap_or_default();
+                let hint = repeated("loop_warned", &call.name, count, first, prose)?;
+                text.push('\n');
+                text.push_str(&hint);
+            }
+            Verdict::Blocked(count) => {
+                self.intervened(&call.name, "block", count);
+                text = repeated("loop_blocked", &call.name, count, "", prose)?;
+            }
         }
         if status == ToolStatus::Ok {
             add_once(&mut self.state.successful, &call.name);
@@ -345,6 +365,7 @@ impl AgentLoop {
         if backend == Backend::Runtime && status == ToolStatus::Ok {
             self.note_plan(&call);
         }
+        Ok(())
     }
 
     /// Shows a plan that the model has written down.
@@ -429,82 +450,6 @@ impl AgentLoop {
             });
         }
     }
-
-    /// Answers a call of the search tool and promotes what it found.
-    /// The question that a search asks the host, for a strategy that only the host knows.
-    fn search_question(&self, call: &Call) -> Option<Step> {
-        let option = self.config.options.get("tool_search")?;
-        let strategy = option.get("strategy").and_then(Json::as_str)?;
-        let query = call.arguments.get("query").and_then(Json::as_str).unwrap_or_default().trim();
-        if !matches!(strategy, "semantic" | "host") || query.is_empty() {
-            return None;
-        }
-        let deferred = self.config.tools.iter().filter(|tool| tool.deferred);
-        let candidates: Vec<&str> = deferred.map(|tool| tool.name.as_str()).collect();
-        Some(Step::SearchTools(json!({"strategy": strategy, "query": query, "candidates": candidates})))
-    }
-
-    /// Takes the host's answer about deferred tools. Without one the index says what can be done instead.
-    pub(super) fn host_searched(&mut self, answer: Option<&Json>) {
-        self.state.phase = Phase::Dispatch;
-        let Some(admitting) = self.state.turn.admitting.take() else { return };
-        let hits = answer.map(|answer| {
-            let answer = super::unwrapped(answer);
-            let names = answer.get("tool_names").unwrap_or(answer).as_array();
-            let known =
-                |name: &&str| self.config.tools.iter().any(|tool| tool.deferred && tool.name == **name);
-            let names = names.into_iter().flatten().filter_map(Json::as_str).filter(known);
-            let tool_names: Vec<String> = names.map(str::to_owned).collect();
-            let diagnostic = answer.get("diagnostic").and_then(Json::as_str).map(str::to_owned);
-            Hits { tool_names, diagnostic }
-        });
-        self.search(&admitting.call, hits);
-        self.state.turn.leading = false;
-    }
-
-    fn search(&mut self, call: &Call, by_host: Option<Hits>) {
-        let option = json!({"tool_search": self.config.options.get("tool_search")});
-        let parsed = harn_llm::CallOptions::from_json(&option).ok().and_then(|o| o.tool_search);
-        let Some(settings) = parsed else { return };
-        let deferred: Vec<Json> =
-            self.config.tools.iter().filter(|t| t.deferred).map(|t| t.entry.clone()).collect();
-        let defs = harn_llm::tools::parse_tools(&Json::Array(deferred)).unwrap_or_default();
-        let query = call.arguments.get("query").and_then(Json::as_str).unwrap_or_default();
-        let hits = by_host.unwrap_or_else(|| ToolIndex::new(&defs).search(settings.strategy, query));
-        let mut vault = Vault::new(defs, settings);
-        for past in &self.state.searches {
-            let hits = Hits { tool_names: past.found.clone(), diagnostic: None };
-            vault.answer(&past.id, &past.arguments, &hits);
-        }
-        let found = vault.answer(&call.id, &call.arguments, &hits);
-        self.state.promoted = vault.promoted().map(|t| t.name.clone()).collect();
-        self.state.searches.push(PastSearch {
-            id: call.id.clone(),
-            arguments: call.arguments.clone(),
-            found: hits.tool_names,
-        });
-        let query_fields = json!({
-            "tool_use_id": call.id, "name": found.query_event["name"], "query": call.arguments,
-            "strategy": found.query_event["strategy"], "mode": "client",
-        });
-        self.events.push(AgentEvent::ToolSearchQuery(query_fields));
-        self.events.push(AgentEvent::ToolSearchResult(json!({
-            "tool_use_id": call.id, "promoted": found.promoted, "strategy": found.query_event["strategy"],
-            "mode": "client",
-        })));
-        self.state.notes.push(Note::internal("tool_search_query", "assistant", "", found.query_event));
-        self.state.notes.push(Note::internal("tool_search_result", "tool", "", found.result_event));
-        let (id, name) = (call.id.clone(), call.name.clone());
-        let answered = Answered {
-            id,
-            name,
-            text: found.result_text,
-            status: ToolStatus::Ok,
-            executed: false,
-            quoted: false,
-        };
-        self.state.turn.answered.push(answered);
-    }
 }
 
 /// Renames aliases and turns numbers written as text into numbers.
@@ -526,6 +471,18 @@ fn normalise(tool: &LoopTool, arguments: &mut Json) {
 
 fn missing(tool: &LoopTool, arguments: &Json) -> Vec<String> {
     tool.required.iter().filter(|name| arguments.get(name.as_str()).is_none()).cloned().collect()
+}
+
+/// What the model is told about a call that repeats itself; `first` is the first line of its result.
+fn repeated(
+    asset: &str,
+    tool: &str,
+    count: u32,
+    first: &str,
+    prose: &dyn Prose,
+) -> Result<String, LoopError> {
+    let of = bindings([("tool", json!(tool)), ("count", json!(count)), ("first", json!(first))]);
+    Ok(prose.render(&agent_asset(asset), &of)?.trim_end().to_owned())
 }
 
 /// The result that a denied call gets.

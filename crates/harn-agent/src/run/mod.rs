@@ -7,8 +7,8 @@
 //!                                                               └─ text only ─► Start or Ended
 //! ```
 //!
-//! `reply.rs` reads what the model answered, `dispatch.rs` takes calls through the checks, `turn.rs` ends
-//! turns, `remind.rs` is about reminders, `context.rs` makes what callbacks see, `input.rs` is about what people and the host say, `outcome.rs` the result.
+//! `reply.rs` reads what the model answered, `dispatch.rs` takes calls through the checks, `search.rs` answers searches for
+//! tools, `saved.rs` says how a loop is saved, `turn.rs` ends turns, `remind.rs` is about reminders, `context.rs` makes what callbacks see, `input.rs` is about what people and the host say, `outcome.rs` the result.
 //! Providers of reminders may be asked before any state.
 
 mod compact;
@@ -20,6 +20,8 @@ mod ledger;
 mod outcome;
 mod remind;
 mod reply;
+mod saved;
+mod search;
 mod skills;
 mod state;
 #[cfg(test)]
@@ -268,6 +270,7 @@ impl From<TurnError> for LoopError {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentLoop {
     config: LoopConfig,
+    #[serde(with = "saved")]
     state: State,
     /// Told and not yet taken.
     events: Vec<AgentEvent>,
@@ -399,7 +402,7 @@ impl AgentLoop {
                 }
                 Phase::Call(call) => break Step::CallModel(call),
                 Phase::Dispatch => {
-                    if let Some(step) = self.dispatch() {
+                    if let Some(step) = self.dispatch(prose)? {
                         break step;
                     }
                 }
@@ -448,7 +451,7 @@ impl AgentLoop {
             }
             (Step::RunTools(runs), Answer::Tools(replies)) if runs.len() == replies.len() => {
                 for (run, reply) in runs.into_iter().zip(replies) {
-                    self.executed(run, reply);
+                    self.executed(run, reply, prose)?;
                 }
                 self.state.phase = Phase::Dispatch;
             }

@@ -346,7 +346,8 @@ pub(super) struct State {
 
     /// Everything that was said.
     pub(super) messages: Conversation,
-    /// What the model sees of it, when older messages have given way.
+    /// What the model sees of it, when older messages have given way; saved by `saved.rs`.
+    #[serde(skip)]
     pub(super) seen: Option<Conversation>,
     /// What stands for them.
     pub(super) summary: Option<String>,

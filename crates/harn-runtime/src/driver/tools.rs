@@ -1,15 +1,15 @@
 //! Runs the tools that a loop calls.
 
 use std::cell::RefCell;
-use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
 use harn_agent::config::ToolErrors;
 use harn_agent::tool::Backend;
 use harn_agent::{AgentLoop, ToolReply, ToolRun, ToolStatus};
+use harn_prompt::{Prose, prose::agent_asset};
 use harn_stdlib::{Doubts, Later};
-use harn_system::{Refusal, SystemExt, Uncertain};
+use harn_system::Uncertain;
 use harn_value::{Data as Json, data::Map, json};
 use harn_value::{Dict, Ref, Value};
 use harn_vm::closure::Closure;
@@ -19,8 +19,9 @@ use harn_vm::{Error, ErrorKind, Result, Vm};
 use super::{Driver, millis};
 use crate::builtins::result_text;
 use crate::command_policy::CommandPolicies;
-use crate::convert::{from_json, to_json, told};
+use crate::convert::{OrThrow, from_json, to_json, told};
 use crate::mcp::Client;
+use crate::own_tools::{self, Problem};
 use crate::session::Sessions;
 
 /// While this is there, effects in doubt are dealt with as a tool says.
@@ -123,13 +124,13 @@ impl Driver {
                     drop(doubt);
                     if result.is_err() && self.cx.task().interrupted_since(deadlines) {
                         // The time of whoever started the loop is over, not that of the tool.
-                        return result.map(|_| unavailable(agent, run));
+                        return result.and_then(|_| self.unavailable(agent, run));
                     }
                     let result = self.handler_errors(agent, result)?;
                     reply(result, self.cx.system().monotonic().saturating_sub(started))?
                 }
                 Backend::Runtime => {
-                    let (text, status) = match self.runtime_tool(run) {
+                    let (text, status) = match own_tools::answer(&self.cx, run, &self.state.prompts) {
                         Ok(text) => (text, ToolStatus::Ok),
                         Err(Problem::Failed(problem)) => (format!("Error: {problem}"), ToolStatus::Ok),
                         Err(Problem::Refused(reason)) => (reason, ToolStatus::Rejected),
@@ -137,7 +138,7 @@ impl Driver {
                     ToolReply { text, status, duration_ms: 0 }
                 }
                 Backend::Host => match crate::host::call_tool(&self.cx, &run.name, &run.arguments).await {
-                    None => return Ok(unavailable(agent, run)),
+                    None => return self.unavailable(agent, run),
                     Some(answer) => from_host(answer, self.cx.system().monotonic().saturating_sub(started))?,
                 },
                 Backend::Mcp => match self.call_server(agent, run).await {
@@ -146,13 +147,13 @@ impl Driver {
                     }
                     // Without its server the tool is the host's.
                     None => match crate::host::call_tool(&self.cx, &run.name, &run.arguments).await {
-                        None => return Ok(unavailable(agent, run)),
+                        None => return self.unavailable(agent, run),
                         Some(answer) => {
                             from_host(answer, self.cx.system().monotonic().saturating_sub(started))?
                         }
                     },
                 },
-                Backend::Provider => return Ok(unavailable(agent, run)),
+                Backend::Provider => return self.unavailable(agent, run),
             };
             let failed = reply.status == ToolStatus::Error || reply.text.starts_with("Error:");
             // A refusal is not tried again.
@@ -177,6 +178,15 @@ impl Driver {
         };
         let client = client.downcast::<Client>()?;
         Some(client.call_entry(&self.cx, entry, &run.arguments).await)
+    }
+
+    /// The refusal of a tool that nobody here can run.
+    fn unavailable(&self, agent: &AgentLoop, run: &ToolRun) -> Result<ToolReply> {
+        let entry = agent.config().tool(&run.name).map_or(&Json::Null, |tool| &tool.entry);
+        let bindings = json!({"tool": run.name, "executor": entry["executor"]});
+        let bindings = bindings.as_object().cloned().unwrap_or_default();
+        let text = self.state.prompts.render(&agent_asset("tool_unavailable"), &bindings).or_throw()?;
+        Ok(ToolReply { text: text.trim().to_owned(), status: ToolStatus::Rejected, duration_ms: 0 })
     }
 
     /// Looks at an error of a handler that the program did not throw: a bug, which whoever wrote the program should hear of.
@@ -220,95 +230,6 @@ impl Driver {
         }
         values.iter().map(|value| value.as_ref().map_or(Value::NIL, from_json)).collect()
     }
-
-    /// The tools that the runtime has itself.
-    fn runtime_tool(&self, run: &ToolRun) -> std::result::Result<String, Problem> {
-        let text_of = |key: &str| run.arguments.get(key).and_then(Json::as_str);
-        let number =
-            |key: &str| run.arguments.get(key).and_then(Json::as_u64).and_then(|n| usize::try_from(n).ok());
-        match run.name.as_str() {
-            "read_file" => {
-                let path = text_of("path").ok_or_else(|| Problem::Failed("missing path".to_owned()))?;
-                self.read_file(path, number("offset"), number("limit"))
-            }
-            "list_directory" => {
-                self.list_directory(&self.cx.system().work_dir().join(text_of("path").unwrap_or(".")))
-            }
-            name => match harn_agent::plan_artifact::emitted(name, &run.arguments) {
-                Some(plan) => plan.map(|plan| plan.to_string()).map_err(Problem::Failed),
-                None => Ok(serde_json::to_string_pretty(&run.arguments).unwrap_or_default()),
-            },
-        }
-    }
-
-    fn read_file(
-        &self,
-        path: &str,
-        offset: Option<usize>,
-        limit: Option<usize>,
-    ) -> std::result::Result<String, Problem> {
-        self.may("read_file")?;
-        let file = self.cx.system().work_dir().join(path);
-        let system = self.cx.system();
-        let cannot = |e: std::io::Error| Problem::of("read_file", &e, || format!("cannot read {path}: {e}"));
-        if system.facts(&file).map_err(cannot)?.is_dir() {
-            return self.list_directory(&file);
-        }
-        let bytes = system.read(&file, MAX_READ).map_err(cannot)?;
-        let text = String::from_utf8(bytes);
-        let text = text.map_err(|_| Problem::Failed(format!("{path} is not UTF-8 text")))?;
-        let first = offset.unwrap_or(1).max(1);
-        let limit = limit.unwrap_or(2000).min(2000);
-        let lines: Vec<&str> = text.lines().collect();
-        let shown = lines.iter().enumerate().skip(first - 1).take(limit);
-        let mut out: Vec<String> = shown.map(|(n, line)| format!("{}\t{line}", n + 1)).collect();
-        let next = first + out.len();
-        if next <= lines.len() {
-            let more = lines.len() + 1 - next;
-            // prose-ok: contract text
-            out.push(format!("[... {more} more lines not shown. Use offset={next} to continue reading]"));
-        }
-        Ok(out.join("\n"))
-    }
-
-    /// Lets the runtime do what a builtin does. What the command line forbids the program, the runtime does not do for it.
-    fn may(&self, builtin: &str) -> std::result::Result<(), Problem> {
-        match self.cx.allows_name(builtin) {
-            true => Ok(()),
-            // prose-ok: contract text
-            false => Err(Problem::Refused(format!("Tool '{builtin}' is not permitted."))),
-        }
-    }
-
-    fn list_directory(&self, folder: &Path) -> std::result::Result<String, Problem> {
-        self.may("list_dir")?;
-        let system = self.cx.system();
-        let shown = folder.display();
-        let cannot = |e| Problem::of("list_directory", &e, || format!("cannot list {shown}: {e}"));
-        let names = system.names(folder).map_err(cannot)?;
-        let lines = names.iter().map(|name| {
-            let slash = if system.is_dir(&folder.join(name)) { "/" } else { "" };
-            format!("{}{slash}", name.display())
-        });
-        Ok(lines.collect::<Vec<_>>().join("\n"))
-    }
-}
-
-/// Why a tool of the runtime gives nothing.
-enum Problem {
-    /// It did not work out.
-    Failed(String),
-    /// A policy forbids it.
-    Refused(String),
-}
-
-impl Problem {
-    fn of(tool: &str, error: &std::io::Error, failed: impl FnOnce() -> String) -> Problem {
-        match Refusal::of(error) {
-            Some(refusal) => Problem::Refused(format!("tool '{tool}' {refusal}.")),
-            None => Problem::Failed(failed()),
-        }
-    }
 }
 
 /// Whether an error is one of the runtime, which the program did not throw itself: an unknown variable or method, a wrong type or
@@ -336,9 +257,6 @@ pub(crate) fn report_bug(vm: &Vm, error: &Error) {
         vm.system().write_err(&format!("{}\n", drawn.trim_end()));
     }
 }
-
-/// The largest file that the tool `read_file` takes: 64 MiB.
-const MAX_READ: u64 = 64 << 20;
 
 /// The parameters of a handler that a `tool` declaration made: it bears the tool's name and takes exactly
 /// the declared parameters. Any other handler takes one dict (`None`), or nothing.
@@ -422,26 +340,4 @@ fn from_server(answer: Result<Json>, duration: Duration) -> Result<ToolReply> {
         Err(error) => (format!("Error: {}", told(&error)), ToolStatus::Error),
     };
     Ok(ToolReply { text, status, duration_ms: millis(duration) })
-}
-
-/// The refusal of a tool that nobody here can run.
-fn unavailable(agent: &AgentLoop, run: &ToolRun) -> ToolReply {
-    let name = &run.name;
-    let executor = agent.config().tool(name).and_then(|t| t.entry.get("executor")).and_then(Json::as_str);
-    let text = match executor {
-        Some("host_bridge") => format!(
-            // prose-ok: contract text
-            "tool '{name}' is declared executor: \"host_bridge\" but no host bridge is connected to this environment."
-        ),
-        Some("provider_native") => {
-            format!(
-                // prose-ok: contract text
-                "tool '{name}' is declared executor: \"provider_native\" and is run by the model's server only."
-            )
-        }
-        _ => format!(
-            "Tool '{name}' is not available in the current environment. Use only the tools listed in the tool-calling contract." // prose-ok: contract text
-        ),
-    };
-    ToolReply { text, status: ToolStatus::Rejected, duration_ms: 0 }
 }
