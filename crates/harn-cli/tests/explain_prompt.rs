@@ -219,12 +219,48 @@ println(llm_call("two", nil, {provider: "openai", model: "gpt-4o-mini"}).text)
 fn streams_and_completions_are_calls_too() {
     let text = r#"
 for piece in llm_stream("Hi", "Streamed.", {provider: "mock"}) { print(piece) }
-llm_completion("let x = ", "", "Completed.", {provider: "openai", model: "gpt-4o-mini"})
+llm_completion("let x = ", "", nil, {provider: "openai", model: "gpt-4o-mini"})
 "#;
     let (code, document) = json(text, &[]);
     let systems: Vec<&Value> =
         document["data"]["calls"].as_array().unwrap().iter().map(|call| &call["system"]).collect();
-    assert_eq!((code, systems), (0, vec![&"Streamed.".into(), &"Completed.".into()]), "{document}");
+    assert_eq!((code, systems), (0, vec![&"Streamed.".into(), &Value::Null]), "{document}");
+}
+
+/// A completion over a chat route has an instruction, which is a fragment like others; an endpoint for completions has no system text.
+#[test]
+fn completions_show_what_is_sent() {
+    let text = r#"
+llm_mock({text: "1", match: "let x = "})
+println(llm_completion("let x = ", "", "Rust.", {provider: "anthropic", system_appendix: "App."}).text)
+llm_mock({text: "2"})
+println(llm_completion("let x = ", ";", nil, {provider: "anthropic", _system_fragments: [{id: "mine", body: "Own."}]}).text)
+llm_completion("let x = ", "", "Rust.", {provider: "anthropic"})
+llm_mock({text: "3"})
+println(llm_completion("let x = ", "", "Rust.", {provider: "openai", model: "gpt-4o"}).text)
+println(llm_mock_calls().map({ c -> c.messages.map({ m -> m.content }) }))
+"#;
+    let folder = folder(&[("main.harn", text)]);
+    let ran = harn_in(folder.path(), &["explain", "prompt", "--json", "main.harn"]);
+    let document: Value = serde_json::from_str(&ran.out).unwrap();
+    let calls = document["data"]["calls"].as_array().unwrap();
+    let ids = |n: usize| -> Vec<&str> {
+        calls[n]["fragments"].as_array().unwrap().iter().map(|f| f["id"].as_str().unwrap()).collect()
+    };
+    assert_eq!(ids(0), ["primary", "host:system_appendix", "call:completion_instruction"], "{}", ran.shown());
+    assert_eq!(ids(1), ["mine", "call:completion_instruction"]);
+    assert_eq!(ids(2), ["primary", "call:completion_instruction"]);
+    assert_eq!((ids(3), &calls[3]["system"]), (Vec::new(), &Value::Null));
+    let system = calls[1]["system"].as_str().unwrap();
+    assert!(system.starts_with("Own.\n\nContinue the text") && system.contains("under SUFFIX"), "{system}");
+    assert_eq!(calls[1]["messages"][0]["content"], "PREFIX:\nlet x = \n\nSUFFIX:\n;");
+    let said = "[[let x = ], [let x = , ;], [let x = ], [let x = ]]";
+    assert!(ran.err.starts_with("1\n2\n") && ran.err.contains(&format!("3\n{said}\n")), "{}", ran.err);
+    assert!(
+        ran.err.contains("the completion endpoint of provider \"openai\" takes no system text"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]

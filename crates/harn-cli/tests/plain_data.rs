@@ -37,6 +37,58 @@ fn no_values_are_smuggled_under_special_keys() {
     assert!(found.is_empty(), "use Data::Opaque for what JSON has no word for: {found:#?}");
 }
 
+/// Keys that begin with an underscore and that the contract or a protocol names.
+const NAMED: &[&str] = &[
+    // What a dict is: skills, tools, transcripts.
+    "_type",
+    // Fragments that take the place of the system text (05, B1).
+    "_system_fragments",
+    // Which turn of a loop a call is of: `llm_caller` hands the options on.
+    "_iteration",
+    // The Model Context Protocol.
+    "_meta",
+    "_mcp_server",
+    "_mcp_tool",
+];
+
+#[test]
+fn options_carry_nothing_of_the_runtime_under_keys_of_its_own() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut texts = Vec::new();
+    for name in ["harn-prompt", "harn-llm", "harn-agent"] {
+        sources(&crates.join(name).join("src"), &mut texts);
+    }
+    let mut found = Vec::new();
+    for (path, text) in &texts {
+        let end = text.find("#[cfg(test)]").unwrap_or(text.len());
+        for word in text[..end].split('"').skip(1).step_by(2) {
+            let is_key = word.starts_with('_')
+                && word.len() > 1
+                && word.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+                && !word.starts_with("__");
+            // What is put between other words is no key.
+            let is_joint = ["_ref", "_ms", "_clone", "_id"].contains(&word);
+            if is_key && !is_joint && !NAMED.contains(&word) {
+                found.push(format!("{path}: {word}"));
+            }
+        }
+    }
+    assert!(found.is_empty(), "make it a field of what carries the options: {found:#?}");
+}
+
+fn sources(folder: &Path, found: &mut Vec<(String, String)>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs")
+            && path.file_stem().is_none_or(|stem| stem != "tests")
+        {
+            found.push((path.display().to_string(), std::fs::read_to_string(&path).unwrap()));
+        }
+    }
+}
+
 #[test]
 fn a_special_key_is_found() {
     let text = "const KEY: &str = \"\\u{0}harn\";\nlet s = \"a\\0\";\n#[cfg(test)]\nlet t = \"\\0\";";

@@ -83,8 +83,6 @@ pub(super) fn parse(o: &Value) -> Result<OutputFormat, OptionError> {
         None => schema_field(o.get("schema"), "schema")?,
     };
     let output_schema = schema_field(o.get("output_schema"), "output_schema")?;
-    // Calls through `llm_call_structured` carry an output_format that the runtime wrote.
-    let derived = o.get("_derived_output_format") == Some(&Value::Bool(true));
     let (mut explicit, mut strict, mut caller_strict) = (false, true, false);
     let mut format_schema = None;
     let kind = match o.get("output_format") {
@@ -127,10 +125,6 @@ pub(super) fn parse(o: &Value) -> Result<OutputFormat, OptionError> {
         }
         Some(_) => return Err(OptionError::new("output_format: expected string or dict")),
     };
-    if derived {
-        explicit = false;
-        caller_strict = false;
-    }
     let schema = match kind {
         OutputKind::JsonSchema => {
             let schema =

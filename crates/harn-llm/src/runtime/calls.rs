@@ -304,7 +304,7 @@ impl LlmRuntime {
             return success_envelope(&finished, false);
         }
         match repair {
-            Some(overrides) => self.repair(&finished, schema, &call.options, overrides).await,
+            Some(overrides) => self.repair(&finished, schema, &call, overrides).await,
             None => {
                 let category =
                     if finished.rounds.missing_json { "missing_json" } else { "schema_validation" };
@@ -314,18 +314,15 @@ impl LlmRuntime {
     }
 
     /// Asks once more, showing the bad reply and what is wrong with it.
-    async fn repair(
-        &self,
-        bad: &Finished,
-        schema: Option<&Value>,
-        options: &Value,
-        overrides: Object,
-    ) -> Value {
+    async fn repair(&self, bad: &Finished, schema: Option<&Value>, call: &Call, overrides: Object) -> Value {
         let bindings = json!({"errors": bad.errors.join("; "), "text": bad.response.text_or_reasoning()});
         let prompt = self.embedder.prose("llm/repair", &bindings);
-        let mut merged = options.as_object().cloned().unwrap_or_default();
+        let mut merged = call.options.as_object().cloned().unwrap_or_default();
         for key in ["system", "messages", "transcript", "repair"] {
             merged.shift_remove(key);
+        }
+        if call.format_is_derived {
+            merged.shift_remove("output_format");
         }
         merged.insert("schema_retries".into(), 0.into());
         for (key, value) in overrides.into_iter().filter(|(key, _)| key != "enabled" && key != "repair") {
@@ -385,9 +382,9 @@ fn structured_call(
     let mut o = options.as_object().cloned().unwrap_or_default();
     check_values(call_options(), &o).map_err(|error| CallError::Option(error.to_string()))?;
     let retries = o.shift_remove("retries");
-    if !o.contains_key("output_format") {
+    let format_is_derived = !o.contains_key("output_format");
+    if format_is_derived {
         o.insert("output_format".into(), json!({"kind": "json_schema", "schema": schema, "strict": true}));
-        o.insert("_derived_output_format".into(), true.into());
     }
     let defaults = [
         ("output_schema", schema.clone()),
@@ -401,7 +398,13 @@ fn structured_call(
     }
     let options = Value::Object(o);
     let system = present(&options, "system").map(crate::json::display);
-    Ok(Call { prompt: prompt.clone(), system, options: Rc::new(options), ..Call::default() })
+    Ok(Call {
+        prompt: prompt.clone(),
+        system,
+        options: Rc::new(options),
+        format_is_derived,
+        ..Call::default()
+    })
 }
 
 fn success_envelope(finished: &Finished, repaired: bool) -> Value {

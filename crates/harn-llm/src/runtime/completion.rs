@@ -10,9 +10,6 @@ use crate::event::Usage;
 use crate::response::{Block, Response};
 use crate::wire::WireStyle;
 
-/// The internal option that holds the instruction of a completion over a chat route.
-pub(super) const INSTRUCTION: &str = "_completion_instruction";
-
 /// The arguments of a completion.
 #[derive(Debug, Clone, Default)]
 pub struct Completion {
@@ -43,40 +40,65 @@ impl LlmRuntime {
             messages.push(json!({"role": "user", "content": c.suffix}));
         }
         let call = Call::new(messages.clone(), c.system.as_deref(), c.options.clone());
-        let mut prepared = self.prepare(&call)?;
-        let is_mock = self.is_mock(&prepared.request.route.provider) || self.rehearsing.get();
-        let unscripted = is_mock && !self.mock_is_active();
-        if unscripted {
-            return Ok(self.mock_completion(c, &prepared).await?);
+        let prepared = self.prepare(&call)?;
+        let matched = Conversation::from_json(&messages)?;
+        if self.is_mock(&prepared.request.route.provider) {
+            return Ok(self.answer_completion(c, &call, &prepared).await?);
         }
-        if self.mock_is_active() {
-            return Ok(self.ask(&call, &prepared, &mut |_| {}).await?);
-        }
-        let route = &mut prepared.request.route;
-        if let Some(endpoint) = route.completion_endpoint.clone() {
-            (route.style, route.endpoint) = (WireStyle::of_completion(&endpoint), endpoint);
-            prepared.request.messages = Conversation::from_json(&messages)?;
-            prepared.request.stream = false;
-            match self.ask(&call, &prepared, &mut |_| {}).await {
-                Err(error) if error.status == Some(404) => {}
+        // Whoever answers, a call is formed as it is sent: scripts are matched against the text, watchers see the prompt.
+        if let Some(mut prepared) = self.at_endpoint(prepared, &matched) {
+            prepared.matched = Some(matched.clone());
+            match self.answer_completion(c, &call, &prepared).await {
+                Err(error) if error.status == Some(404) && !self.mock_is_active() => {}
                 other => return Ok(other?),
             }
         }
+        let call = self.over_chat(c);
+        let mut prepared = self.prepare(&call)?;
+        prepared.matched = Some(matched);
+        Ok(self.answer_completion(c, &call, &prepared).await?)
+    }
+
+    /// The request for the endpoint of text completions, if the provider has one.
+    fn at_endpoint(&self, mut prepared: Prepared, text: &Conversation) -> Option<Prepared> {
+        let request = &mut prepared.request;
+        let endpoint = request.route.completion_endpoint.clone()?;
+        (request.route.style, request.route.endpoint) = (WireStyle::of_completion(&endpoint), endpoint);
+        request.messages = text.clone();
+        request.stream = false;
+        if request.route.style == WireStyle::Completion && request.system.take().is_some() {
+            self.warn_once(&format!(
+                "llm_completion: the completion endpoint of provider \"{}\" takes no system text, ignoring it", // prose-ok: diagnostic
+                request.route.provider
+            ));
+        }
+        Some(prepared)
+    }
+
+    /// The call over a chat route. Its instruction is a part of the prompt like any other: assembly puts it together with the
+    /// rest, and traces it.
+    fn over_chat(&self, c: &Completion) -> Call {
         let bindings = json!({"prefix": c.prefix, "suffix": c.suffix, "has_suffix": !c.suffix.is_empty()});
         let instruction = self.embedder.prose("llm/completion_system", &bindings);
-        // The instruction is a part of the prompt like any other: assembly puts it together with the rest, and traces it.
-        let mut options = c.options.clone();
-        if !options.is_object() {
-            options = json!({});
-        }
-        options[INSTRUCTION] = instruction.into();
         let mut prompt = format!("PREFIX:\n{}", c.prefix);
         if !c.suffix.is_empty() {
             prompt.push_str(&format!("\n\nSUFFIX:\n{}", c.suffix));
         }
-        let call = Call::new(prompt, c.system.as_deref(), options);
-        let prepared = self.prepare(&call)?;
-        Ok(self.ask(&call, &prepared, &mut |_| {}).await?)
+        Call { instruction: Some(instruction), ..Call::new(prompt, c.system.as_deref(), c.options.clone()) }
+    }
+
+    /// Asks for a completion; without a script the mock makes one up.
+    async fn answer_completion(
+        &self,
+        c: &Completion,
+        call: &Call,
+        prepared: &Prepared,
+    ) -> Result<Response, LlmError> {
+        let mocked = self.is_mock(&prepared.request.route.provider) || self.rehearsing.get();
+        if mocked && !self.mock_is_active() {
+            return self.mock_completion(c, prepared).await;
+        }
+        self.ask(call, prepared, &mut |_| {}).await
     }
 
     async fn mock_completion(&self, c: &Completion, prepared: &Prepared) -> Result<Response, LlmError> {

@@ -54,13 +54,17 @@ pub struct Call {
     pub messages: Option<Conversation>,
     /// The tools that are offered, instead of what `tools` says.
     pub tools: Option<ToolSet>,
+    /// What a completion tells a model that chats, at the end of the system text.
+    pub instruction: Option<String>,
+    /// Whether the runtime has written `output_format`: then a route need not support it.
+    pub format_is_derived: bool,
 }
 
 impl Call {
     /// Makes a call of a prompt.
     pub fn new(prompt: impl Into<Value>, system: Option<&str>, options: Value) -> Call {
         let system = system.map(str::to_string);
-        Call { prompt: prompt.into(), system, options: Rc::new(options), messages: None, tools: None }
+        Call { prompt: prompt.into(), system, options: Rc::new(options), ..Call::default() }
     }
 }
 

@@ -146,6 +146,7 @@ impl LlmRuntime {
             experiment: Value::Null,
             routing,
             idle_timeout: idle.unwrap_or(Duration::from_secs(30)),
+            matched: None,
             unreminded,
             shown: None,
             live: false,
@@ -382,19 +383,23 @@ impl LlmRuntime {
                 out.push(before("primary:text_tool_contract", "primary", body));
             }
         }
-        if let Some(body) = str_at(&o.raw, super::completion::INSTRUCTION) {
+        if let Some(body) = &call.instruction {
             let id = "call:completion_instruction".into();
-            out.push(Fragment { id, source: "call", after: true, body: body.to_string() });
+            out.push(Fragment { id, source: "call", after: true, body: body.clone() });
         }
         out
     }
 }
 
-/// The options of a call, with the tools that it brings.
+/// The options of a call, with the tools that it brings and what is known of its format.
 fn options_of(call: &Call) -> Result<CallOptions, OptionError> {
     let mut options = CallOptions::from_shared(&call.options)?;
     if let Some(tools) = &call.tools {
         options.tools = tools.clone();
+    }
+    if call.format_is_derived {
+        options.output.explicit = false;
+        options.output.caller_strict = false;
     }
     Ok(options)
 }

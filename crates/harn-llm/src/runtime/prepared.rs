@@ -31,6 +31,8 @@ pub struct Prepared {
     pub routing: Value,
     /// Silence after which a stream is given up.
     pub idle_timeout: Duration,
+    /// What scripts of the mock are matched against, when it is not what is sent: the text of a completion.
+    pub(super) matched: Option<Conversation>,
     /// The messages without the reminders attached to them, when some were, and how many they became.
     pub(super) unreminded: Option<(Conversation, usize)>,
     /// Set once a listener has seen text: from then on another attempt would repeat it.

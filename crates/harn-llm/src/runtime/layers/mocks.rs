@@ -71,7 +71,7 @@ impl LlmRuntime {
         let thinking = request.thinking.to_json();
         let ask = Ask {
             model: &request.route.model,
-            messages: &request.messages,
+            messages: prepared.matched.as_ref().unwrap_or(&request.messages),
             system: request.system.as_deref(),
             tools: &request.tools,
             thinking: &thinking,
