@@ -11,7 +11,7 @@ use harn_value::{Data as Json, json};
 use harn_value::{Dict, Ref, StructType, StructValue, Value};
 use harn_vm::builtin::{Rest, Text};
 use harn_vm::closure::is_callable;
-use harn_vm::{Cx, Result, builtins};
+use harn_vm::{Cx, Error, Result, builtins};
 
 use crate::convert::{OrThrow, entry, from_json, text, to_json};
 use crate::llm_embedder::prompts_of;
@@ -39,8 +39,17 @@ builtins! {
     /// ```
     Pure fn augment_prompt_tools(cx, prompt: Value as "any?", tools: Value as "any?") -> "LayeredPrompt" {
         let rows = harn_prompt::layered::tool_rows(&shown(&tools)).or_throw()?;
-        let layered = prompt.as_struct().is_some().then(|| entry(&prompt, "text"));
-        let text = layered.unwrap_or(prompt).to_string();
+        let text = match prompt.as_struct() {
+            Some(instance) if &*instance.ty.name == "LayeredPrompt" => entry(&prompt, "text"),
+            _ => prompt.clone(),
+        };
+        if text.is_nil() || !super::llm::is_text(&text) {
+            let got = prompt.type_name();
+            return Err(Error::type_error(format!(
+                "augment_prompt_tools: prompt must be a string or a LayeredPrompt, got {got}"
+            )));
+        }
+        let text = text.to_string();
         record("LayeredPrompt", &harn_prompt::augment_prompt_tools(&text, rows).to_json())
     }
 
