@@ -50,7 +50,9 @@ fn prose_is_found_where_it_stands() {
         "fn f() -> &'static str {\n    r#\"Say \"hello\". Then stop talking.\"#\n}\n",
         "fn f() -> &'static str {\n    \"Look at \\\n     the plan.\\n\\\n     Then go on.\"\n}\n",
         "fn f<'a>(c: char) -> &'a str {\n    if c == '\"' { \"\" } else { \"Look at the plan. Then go on.\" }\n}\n",
-        // One short sentence, and pieces that are joined.
+        // Short sentences, and pieces that are joined.
+        "fn f() -> &'static str {\n    \"Be brief.\"\n}\n",
+        "fn f() -> &'static str {\n    \"Anything else?\"\n}\n",
         "fn f() -> &'static str {\n    \"Use your tools now.\"\n}\n",
         "fn f() -> &'static str {\n    concat!(\"Look at the \", \"plan. Then \", (\"go on\"))\n}\n",
         // A marker without a reason.
