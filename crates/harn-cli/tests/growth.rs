@@ -5,6 +5,8 @@
 
 #![cfg(unix)]
 
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::time::Duration;
 
@@ -133,6 +135,75 @@ fn turns_of_a_loop_take_linear_time() {
             program.replace("COUNT", &n.to_string()).replace("LONG", long)
         });
     }
+}
+
+/// Answers each request with a call of the tool `look`, on connections that stay open; returns the address.
+fn server_that_calls() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || answer_with_calls(&stream));
+        }
+    });
+    address
+}
+
+fn answer_with_calls(mut stream: &TcpStream) {
+    let mut reader = BufReader::new(stream);
+    for number in 0.. {
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            if reader.read_line(&mut line).unwrap_or(0) == 0 {
+                return;
+            }
+            if let Some(size) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = size.trim().parse().unwrap();
+            }
+            if line.trim().is_empty() {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).unwrap();
+        let call = format!(
+            r#"{{"id": "call_{number}", "type": "function", "function": {{"name": "look", "arguments": "{{\"n\": {number}}}"}}}}"#
+        );
+        let reply = format!(
+            r#"{{"choices": [{{"message": {{"content": "", "tool_calls": [{call}]}}, "finish_reason": "tool_calls"}}]}}"#
+        );
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", reply.len());
+        if stream.write_all((head + &reply).as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+/// The same over HTTP, where the history goes out with each request: what was written for an earlier one is not written again.
+#[test]
+fn turns_of_a_loop_over_http_take_linear_time() {
+    let program = r#"let tools = tool_define(tool_registry(), "look", "Looks", {parameters: {n: "int"}, handler: { args -> "seen ".repeat(100) }})
+let r = agent_loop("go", nil, {provider: "local", model: "gpt-4o", base_url: "URL", tool_format: "native", tools: tools,
+  max_iterations: COUNT, loop_detect_warn: 0, stream: false})
+println(r.iterations)
+"#;
+    let program = program.replace("URL", &server_that_calls());
+    is_linear("turns over HTTP", &["run", "main.harn"], 100, |n| program.replace("COUNT", &n.to_string()));
+}
+
+/// A history is held once, however many turns have sent it: 800 copies of it would be 300 MB.
+#[test]
+fn a_long_loop_holds_its_history_once() {
+    let program = "let tools = tool_define(tool_registry(), \"look\", \"Looks\", {parameters: {n: \"int\"}, handler: { args -> \"seen \".repeat(150) }})\n\
+        for n in 1 to 800 { llm_mock({tool_calls: [{name: \"look\", arguments: {n: n}}]}) }\n\
+        let r = agent_loop(\"go\", nil, {provider: \"mock\", tool_format: \"native\", tools: tools, max_iterations: 800, loop_detect_warn: 0})\n\
+        println(r.iterations)\n";
+    let scratch = folder(&[("main.harn", program)]);
+    let mut harn = command(&["run", "--max-memory", "60M", "main.harn"]);
+    harn.current_dir(scratch.path());
+    let ran = finish(harn, b"");
+    assert_eq!((ran.code, ran.out.as_str()), (0, "800\n"), "{}", ran.shown());
 }
 
 /// Agents that run one after another leave nothing behind: 3,000 tasks of 30 KB would be 90 MB.

@@ -136,6 +136,45 @@ async fn ollama_speaks_its_own_protocol_and_falls_back() {
     .await;
 }
 
+/// The prompts of some models are rendered here unless they have tools, without a switch for thinking; whoever says whether
+/// the model is to think is sent where there is one.
+#[tokio::test]
+async fn ollama_models_without_tools_are_told_whether_to_think() {
+    local(async {
+        let tools = json!([{"name": "t"}]);
+        for (model, options, path, think) in [
+            ("qwen3:8b", json!({"thinking": true}), "/api/chat", Some(true)),
+            ("qwen3.6:27b", json!({"thinking": "enabled"}), "/api/chat", Some(true)),
+            ("qwen3:8b", json!({"thinking": false}), "/api/chat", Some(false)),
+            (
+                "qwen3:8b",
+                json!({"thinking": true, "tools": tools, "tool_format": "text"}),
+                "/api/chat",
+                Some(true),
+            ),
+            ("llama3.2", json!({"thinking": false}), "/api/chat", Some(false)),
+            ("llama3.2", json!({}), "/v1/chat/completions", Some(false)),
+            ("qwen3:8b", json!({}), "/api/generate", None),
+        ] {
+            let answer = match path {
+                "/v1/chat/completions" => {
+                    ok_json(&json!({"choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}]}))
+                }
+                "/api/chat" => ndjson("{\"message\":{\"content\":\"hi\"},\"done\":true}\n"),
+                _ => ndjson("{\"response\":\"hi\",\"done\":true}\n"),
+            };
+            let server = Server::start(vec![answer]).await;
+            let mut all = options.clone();
+            all["model"] = model.into();
+            assert_eq!(ask(&server, "ollama", all).await.unwrap()["text"], "hi", "{model} {options}");
+            let seen = server.request(0);
+            assert_eq!(seen.line, format!("POST {path} HTTP/1.1"), "{model} {options}");
+            assert_eq!(seen.body.get("think"), think.map(Value::from).as_ref(), "{model} {options}");
+        }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn the_responses_api_is_used_when_asked_for() {
     local(async {
