@@ -17,6 +17,20 @@ const OTHER_MEANINGS: &[(&str, &str, &str)] = &[
     ("wire/style.rs", "gemini", "a wire format"),
 ];
 
+/// The same of other crates: crate, file, word and meaning.
+const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
+    ("harn-cli", "cmd/test/one.rs", "mock", "the provider that tests have unless they choose one"),
+    ("harn-runtime", "builtins/llm.rs", "anthropic", "the default of a parameter, by contract"),
+    ("harn-runtime", "builtins/mock.rs", "mock", "the name of a group of builtins"),
+    ("harn-template", "lint.rs", "anthropic", "what a template compares a provider with, for the advice"),
+    ("harn-template", "lint.rs", "llamacpp", "the same"),
+    ("harn-template", "lint.rs", "local", "the same"),
+    ("harn-template", "lint.rs", "mlx", "the same"),
+    ("harn-template", "lint.rs", "ollama", "the same"),
+    ("harn-template", "lint.rs", "openai", "the same"),
+    ("harn-template", "lint.rs", "vllm", "the same"),
+];
+
 fn src() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
 }
@@ -38,10 +52,10 @@ fn providers() -> BTreeSet<String> {
     names
 }
 
-/// The sources without tests and comments, by their path below `src`.
-fn sources() -> Vec<(String, String)> {
+/// The sources of a crate without tests and comments, by their path below `src`.
+fn sources(src: &Path) -> Vec<(String, String)> {
     let mut found = Vec::new();
-    let mut folders = vec![src()];
+    let mut folders = vec![src.to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -49,7 +63,7 @@ fn sources() -> Vec<(String, String)> {
                 folders.push(path);
                 continue;
             }
-            let name = path.strip_prefix(src()).unwrap().to_string_lossy().replace('\\', "/");
+            let name = path.strip_prefix(src).unwrap().to_string_lossy().replace('\\', "/");
             let of_tests = name.ends_with("tests.rs") || ["growth.rs", "sample.rs"].contains(&name.as_str());
             if name.ends_with(".rs") && !of_tests {
                 let text = std::fs::read_to_string(&path).unwrap();
@@ -67,7 +81,7 @@ fn providers_are_named_by_the_tables_alone() {
     let names = providers();
     assert!(["anthropic", "mock", "hf", "llamacpp"].iter().all(|name| names.contains(*name)), "{names:?}");
     let mut found = BTreeSet::new();
-    for (file, text) in sources() {
+    for (file, text) in sources(&src()) {
         let named = names.iter().filter(|name| text.contains(&format!("\"{name}\"")));
         found.extend(named.map(|name| (file.clone(), name.clone())));
     }
@@ -77,4 +91,29 @@ fn providers_are_named_by_the_tables_alone() {
     assert!(new.is_empty(), "providers named in sources; make it a key of src/data/providers.toml: {new:#?}");
     let gone: Vec<_> = known.difference(&found).collect();
     assert!(gone.is_empty(), "no longer there, to be taken out of OTHER_MEANINGS: {gone:#?}");
+}
+
+#[test]
+fn other_crates_name_no_providers() {
+    let (names, crates) = (providers(), Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap());
+    let mut found = BTreeSet::new();
+    for of in [
+        "harn-agent",
+        "harn-check",
+        "harn-cli",
+        "harn-lsp",
+        "harn-prompt",
+        "harn-runtime",
+        "harn-stdlib",
+        "harn-template",
+    ] {
+        for (file, text) in sources(&crates.join(of).join("src")) {
+            let named = names.iter().filter(|name| text.contains(&format!("\"{name}\"")));
+            found.extend(named.map(|name| (of.to_owned(), file.clone(), name.clone())));
+        }
+    }
+    let known = ELSEWHERE
+        .iter()
+        .map(|(of, file, word, _)| ((*of).to_owned(), (*file).to_owned(), (*word).to_owned()));
+    assert_eq!(found, known.collect(), "a provider is told by what its table says, not by its name");
 }
