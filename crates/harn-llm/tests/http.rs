@@ -160,8 +160,8 @@ async fn ollama_models_without_tools_are_told_whether_to_think() {
                 "/v1/chat/completions" => {
                     ok_json(&json!({"choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}]}))
                 }
-                "/api/chat" => ndjson("{\"message\":{\"content\":\"hi\"},\"done\":true}\n"),
-                _ => ndjson("{\"response\":\"hi\",\"done\":true}\n"),
+                "/api/chat" => ok_json(&json!({"message": {"content": "hi"}, "done": true})),
+                _ => ok_json(&json!({"response": "hi", "done": true})),
             };
             let server = Server::start(vec![answer]).await;
             let mut all = options.clone();
