@@ -381,6 +381,7 @@ impl LoopConfig {
             annotations: Annotations::default(),
             required: Vec::new(),
             deferred: false,
+            is_of_runtime: false,
         });
         self.tools = LoopTools::new(tools);
         Ok(true)

@@ -154,6 +154,9 @@ pub struct LoopTool {
     pub required: Vec<String>,
     /// Whether it waits for a search.
     pub deferred: bool,
+    /// Whether the handler checks the arguments itself and is told the id of the call.
+    #[serde(default)]
+    pub is_of_runtime: bool,
 }
 
 /// Who runs a tool.
@@ -289,15 +292,11 @@ impl Annotations {
     }
 }
 
-/// Marks the entry of a tool whose handler checks its arguments itself and is told the id of the call.
-pub(crate) const OF_RUNTIME: &str = "_runtime";
+/// Marks the entry of a tool whose handler checks its arguments itself and is told the id of the call: a key, and the type of
+/// what stands there. No program can make a value of that type.
+pub const OF_RUNTIME: (&str, &str) = ("of_runtime", "tool_of_runtime");
 
 impl LoopTool {
-    /// Tells whether the handler checks the arguments itself and is told the id of the call.
-    pub fn is_of_runtime(&self) -> bool {
-        self.entry[OF_RUNTIME] == true
-    }
-
     /// Reads an entry of `tools`. `from_registry` says that it passed `tool_define`, which lets tools
     /// without a handler be dispatched by the host.
     ///
@@ -329,7 +328,9 @@ impl LoopTool {
         required.extend(annotations.required.iter().cloned());
         required.sort();
         required.dedup();
-        if entry[OF_RUNTIME] == true {
+        let (key, mark) = OF_RUNTIME;
+        let is_of_runtime = entry[key].as_opaque().is_some_and(|opaque| opaque.type_name == mark);
+        if is_of_runtime {
             required.clear();
         }
         Ok(LoopTool {
@@ -338,6 +339,7 @@ impl LoopTool {
             annotations,
             required,
             deferred: def.defer_loading,
+            is_of_runtime,
             name: def.name,
         })
     }

@@ -247,7 +247,7 @@ println(llm_mock_calls().map({ c -> c.messages.map({ m -> m.content }) }))
     let ids = |n: usize| -> Vec<&str> {
         calls[n]["fragments"].as_array().unwrap().iter().map(|f| f["id"].as_str().unwrap()).collect()
     };
-    assert_eq!(ids(0), ["primary", "host:system_appendix", "call:completion_instruction"], "{}", ran.shown());
+    assert_eq!(ids(0), ["host:system_appendix", "primary", "call:completion_instruction"], "{}", ran.shown());
     assert_eq!(ids(1), ["mine", "call:completion_instruction"]);
     assert_eq!(ids(2), ["primary", "call:completion_instruction"]);
     assert_eq!((ids(3), &calls[3]["system"]), (Vec::new(), &Value::Null));

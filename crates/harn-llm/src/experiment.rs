@@ -33,7 +33,7 @@ impl Experiment {
             Value::String(spec) if spec.trim().is_empty() => Ok(None),
             Value::String(spec) => parse_spec(spec).map(Some),
             Value::Object(dict) => {
-                let transform = dict.get("transform").or_else(|| dict.get("_closure").map(|_| option));
+                let transform = dict.get("transform");
                 let name = str_at(option, "name").map(str::to_string);
                 let args = dict.get("args").filter(|a| !a.is_null()).cloned().unwrap_or_else(|| json!({}));
                 let Some(transform) = transform.filter(|t| truthy(t)) else {

@@ -6,8 +6,7 @@ use harn_value::{Data as Value, json};
 
 use super::items::{Units, items};
 use super::node::Node;
-use super::openai_chat::said;
-use super::out::Items;
+use super::out::{Items, said};
 use super::think::ThinkSplitter;
 use super::{Body, Decode, Warning, WireRequest, WireStyle, key, refused, sent_overrides};
 use crate::error::{CallError, Category, LlmError};

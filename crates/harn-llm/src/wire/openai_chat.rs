@@ -8,7 +8,7 @@ use harn_value::{Data as Value, json};
 
 use super::items::{Units, items};
 use super::node::Node;
-use super::out::{Items, object};
+use super::out::{Items, said};
 use super::think::{ThinkSplitter, split};
 use super::{
     Body, Decode, Warning, WireRequest, error_member, key, merge_overrides, refused, usage_of, wrong_shape,
@@ -165,14 +165,6 @@ fn write_messages(request: &Request) -> Result<Vec<Bytes>, CallError> {
         out.insert(0, first.into());
     }
     Ok(out)
-}
-
-/// A message that is only text.
-pub(super) fn said(role: &str, text: &str) -> Vec<u8> {
-    object(|message| {
-        message.text("role", role);
-        message.text("content", text);
-    })
 }
 
 fn write_assistant(message: &Message, keep_reasoning: bool, out: &mut Items<'_>) {

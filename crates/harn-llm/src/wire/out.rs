@@ -22,6 +22,14 @@ pub(super) fn object(fill: impl FnOnce(&mut Members<'_>)) -> Vec<u8> {
     out
 }
 
+/// A message that is only text.
+pub(super) fn said(role: &str, text: &str) -> Vec<u8> {
+    object(|message| {
+        message.text("role", role);
+        message.text("content", text);
+    })
+}
+
 impl Members<'_> {
     /// A member that is a text.
     pub(super) fn text(&mut self, key: &str, text: &str) {

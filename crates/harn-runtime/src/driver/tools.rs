@@ -210,7 +210,7 @@ impl Driver {
     /// The arguments of a handler: one dict, or for a `tool` declaration its parameters by name.
     fn arguments(&self, agent: &AgentLoop, run: &ToolRun, handler: &Value) -> Vec<Value> {
         let tool = agent.config().tool(&run.name);
-        if tool.is_some_and(harn_agent::tool::LoopTool::is_of_runtime) {
+        if tool.is_some_and(|tool| tool.is_of_runtime) {
             return vec![from_json(&run.arguments), Value::str(&run.id)];
         }
         let declared = tool.and_then(|t| t.entry.get("parameters"));

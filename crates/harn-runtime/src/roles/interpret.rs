@@ -5,9 +5,10 @@ use std::rc::Rc;
 use harn_agent::harness::ChatProgram;
 use harn_agent::roles::event::{self, Usage, finish_reason};
 use harn_agent::roles::script::Script;
+use harn_agent::tool::OF_RUNTIME;
 use harn_llm::{Call, LlmRuntime};
 use harn_value::{Data as Json, data::Map, json};
-use harn_value::{Dict, Value};
+use harn_value::{Dict, Foreign, Value};
 use harn_vm::closure::is_callable;
 use harn_vm::{Error, Result};
 use tokio::sync::mpsc::unbounded_channel;
@@ -134,6 +135,23 @@ async fn own(at: &At, turn: &Rc<Turn>, program: &ChatProgram) -> Result<()> {
     Ok(())
 }
 
+/// Stands in the entry of a tool that checks its arguments itself.
+struct Mark;
+
+impl Foreign for Mark {
+    fn type_name(&self) -> &'static str {
+        OF_RUNTIME.1
+    }
+
+    fn print(&self, out: &mut String) {
+        out.push_str("<tool of the runtime>");
+    }
+
+    fn equals(&self, _: &dyn Foreign) -> bool {
+        true
+    }
+}
+
 /// Lets a model make the turn, in an agent loop whose model calls and tools are this turn's.
 async fn live(at: &At, turn: &Rc<Turn>, program: &ChatProgram) -> Result<()> {
     let bound = turn.bound();
@@ -145,7 +163,7 @@ async fn live(at: &At, turn: &Rc<Turn>, program: &ChatProgram) -> Result<()> {
         entry.insert("parameters", from_json(&spec.input_schema));
         entry.insert("handler", tool(at, turn, Some(&spec.name))?);
         // Arguments are checked where the call is shown, and it wants to know its id.
-        entry.insert("_runtime", true);
+        entry.insert(OF_RUNTIME.0, Value::foreign(Mark));
         tools.push(Value::from(entry));
     }
     let mut options = Dict::new();
