@@ -269,11 +269,14 @@ fn a_workflow_below_a_ceiling_keeps_no_record() {
     let free = format!("let r = {run}\nreturn \"${{r.status}} ${{r.path == r.run.persisted_path}}\"");
     assert_eq!(result(|free| free, &free), "completed true");
     assert!(!changed(|free| free, &free).is_empty());
-    for level in ["none", "read_only"] {
-        let policy = format!("{{side_effect_level: \"{level}\"}}");
+    for policy in [
+        "{side_effect_level: \"none\"}",
+        "{side_effect_level: \"read_only\"}",
+        "{capabilities: {workspace: [\"read_text\", \"exists\", \"list\"]}}",
+    ] {
         let shown = format!("let r = {run}\n\"${{r.status}} ${{r.path}} ${{r.run.persisted_path}}\"");
-        assert_eq!(result(|free| free, &below(&policy, &shown)), "Result.Ok(completed nil nil)");
-        assert_eq!(changed(|free| free, &below(&policy, &shown)), [] as [PathBuf; 0]);
+        assert_eq!(result(|free| free, &below(policy, &shown)), "Result.Ok(completed nil nil)");
+        assert_eq!(changed(|free| free, &below(policy, &shown)), [] as [PathBuf; 0]);
     }
     let chosen = run.replace("edges: []})", "edges: []}, [], {persist_path: \"run.json\"})");
     let got = result(|free| free, &below("{side_effect_level: \"read_only\"}", &chosen));
