@@ -155,7 +155,7 @@ def test_calls_of_tools_and_a_permission(tmp_path):
         assert done.stop_reason == "end_turn"
         calls = client.told.snapshot().tool_calls
         assert [(call.title, call.kind, call.status) for call in calls.values()] == [
-            ("look", "other", "completed"), ("edit", "other", "completed"),
+            ("look", "read", "completed"), ("edit", "edit", "completed"),
         ]
         look, edit = calls.values()
         assert look.raw_input == {"path": "a.txt"} and look.content[0].content.text == "three lines"

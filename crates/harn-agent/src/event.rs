@@ -123,6 +123,9 @@ pub struct ToolProgress {
     pub tool_name: String,
     /// `pending`, `in_progress`, `completed` or `failed`.
     pub status: String,
+    /// The kind that its annotations name, where the call begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
     /// The arguments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw_input: Option<Json>,
@@ -153,6 +156,7 @@ impl ToolProgress {
             tool_call_id: id.to_owned(),
             tool_name: name.to_owned(),
             status: status.to_owned(),
+            kind: None,
             raw_input: None,
             raw_output: None,
             error: None,

@@ -16,12 +16,6 @@ use harn_value::{Data as Json, json};
 pub(crate) const PARSE_ERROR: i64 = -32700;
 /// The message is none that can be answered now.
 pub(crate) const INVALID_REQUEST: i64 = -32600;
-/// Nobody knows the method.
-pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
-/// The parameters are wrong.
-pub(crate) const INVALID_PARAMS: i64 = -32602;
-/// The program failed.
-pub(crate) const INTERNAL_ERROR: i64 = -32603;
 
 /// The longest message that is read: 64 MiB.
 const MAX_LINE: u64 = 64 << 20;
@@ -78,12 +72,6 @@ pub(crate) struct Problem {
 impl Problem {
     pub(crate) fn new(code: i64, message: impl Into<String>) -> Problem {
         Problem { code, message: message.into() }
-    }
-
-    /// Reads the error of an answer.
-    pub(crate) fn read(error: &Json) -> Problem {
-        let message = error["message"].as_str().unwrap_or("the client gave an error").to_owned();
-        Problem { code: error["code"].as_i64().unwrap_or(INTERNAL_ERROR), message }
     }
 }
 

@@ -218,6 +218,7 @@ impl AgentLoop {
         }
         let mut pending = ToolProgress::new(&call.id, &call.name, "pending");
         pending.raw_input = Some(call.arguments.clone());
+        pending.kind = tool.map(|tool| tool.annotations.kind.clone()).filter(|kind| kind != "other");
         self.events.push(AgentEvent::ToolCall(pending));
         if let Some(problem) = call.arguments.get("__parse_error").and_then(Json::as_str) {
             let text = format!("ERROR: {problem}");

@@ -5,6 +5,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use agent_client_protocol_schema::v1::{
+    ErrorCode, PermissionOption, PermissionOptionKind, RequestPermissionOutcome, RequestPermissionRequest,
+    RequestPermissionResponse, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields, ToolKind,
+};
 use harn_runtime::{Answer, HostBridge};
 use harn_value::Value;
 use harn_value::{Data as Json, json};
@@ -12,12 +16,22 @@ use harn_vm::{Error, Result};
 use tokio::sync::oneshot;
 
 use super::log::Log;
-use super::updates;
-use crate::json_rpc::{METHOD_NOT_FOUND, Problem, Wire};
+use super::{protocol, updates};
+use crate::json_rpc::{Problem, Wire};
 
 /// What clients that know Harn are asked besides the requests of the protocol.
-pub(super) const REQUESTS: [&str; 5] =
-    ["skill/match", "tool_search/query", "builtin_call", "host/tools/list", "host/call"];
+pub(super) const REQUESTS: [&str; 7] = [
+    "skill/match",
+    "skills/list",
+    "skills/fetch",
+    "tool_search/query",
+    "builtin_call",
+    "host/tools/list",
+    "host/call",
+];
+
+/// The option that lets a call run.
+const ALLOW: &str = "allow";
 
 /// Questions that have no answer yet.
 type Asked = RefCell<BTreeMap<String, oneshot::Sender<std::result::Result<Json, Problem>>>>;
@@ -52,14 +66,15 @@ impl Client {
         self.asked.borrow_mut().insert(id.clone(), give);
         let _forget = Forget { asked: &self.asked, id: &id };
         self.wire.ask(&id, method, params);
-        take.await.unwrap_or_else(|_| Err(Problem::new(METHOD_NOT_FOUND, "the client has gone")))
+        take.await
+            .unwrap_or_else(|_| Err(protocol::problem(ErrorCode::MethodNotFound, "the client has gone")))
     }
 
     /// As a host answers: nothing when the client does not know the method.
     async fn request(&self, method: &str, params: &Json) -> Option<Result<Value>> {
         match self.ask(method, params).await {
             Ok(answer) => Some(Ok(harn_value::json::from_data(&answer))),
-            Err(problem) if problem.code == METHOD_NOT_FOUND => None,
+            Err(problem) if problem.code == i64::from(i32::from(ErrorCode::MethodNotFound)) => None,
             Err(problem) => Some(Err(Error::thrown(problem.message))),
         }
     }
@@ -95,12 +110,11 @@ impl Client {
     }
 
     /// The id that the client knows a call by. One that came up before gets a number.
-    fn call_id(&self, id: &Json, begins: bool) -> Json {
-        let Some(id) = id.as_str() else { return id.clone() };
+    fn call_id(&self, id: &str, begins: bool) -> String {
         let mut calls = self.calls.borrow_mut();
         let count = calls.entry(id.to_owned()).or_default();
         *count += u64::from(begins);
-        if *count > 1 { format!("{id}.{count}").into() } else { id.into() }
+        if *count > 1 { format!("{id}.{count}") } else { id.to_owned() }
     }
 
     /// Keeps what the client has said.
@@ -131,30 +145,37 @@ impl Client {
     /// Asks a person whether a call may run.
     async fn permission(&self, asked: &Json) -> Option<Result<Value>> {
         let call = &asked["toolCall"];
-        let params = json!({
-            "sessionId": self.session,
-            "toolCall": {
-                "toolCallId": self.call_id(&call["toolCallId"], false), "title": call["toolName"], "kind": "other", "status": "pending",
-                "rawInput": call["rawInput"],
-            },
-            "options": [
-                {"optionId": "allow", "name": "Allow", "kind": "allow_once"},
-                {"optionId": "reject", "name": "Reject", "kind": "reject_once"},
-            ],
-        });
-        let answer = match self.ask("session/request_permission", &params).await {
+        let id = match call["toolCallId"].as_str() {
+            Some(id) => self.call_id(id, false),
+            // A command that a program starts by itself belongs to no call of a model.
+            None => format!("command_{}", self.count.get() + 1),
+        };
+        let fields = ToolCallUpdateFields::new()
+            .title(call["toolName"].as_str().unwrap_or_default())
+            .kind(ToolKind::Other)
+            .status(ToolCallStatus::Pending)
+            .raw_input(updates::given(&call["rawInput"]));
+        let options = vec![
+            PermissionOption::new(ALLOW, "Allow", PermissionOptionKind::AllowOnce),
+            PermissionOption::new("reject", "Reject", PermissionOptionKind::RejectOnce),
+        ];
+        let question =
+            RequestPermissionRequest::new(self.session.clone(), ToolCallUpdate::new(id, fields), options);
+        let answer = match self.ask("session/request_permission", &Json::of(&question)).await {
             Ok(answer) => answer,
             Err(problem) => return Some(Err(Error::thrown(problem.message))),
         };
-        let outcome = &answer["outcome"];
         // Only the one option that says so allows the call.
-        let granted = outcome["outcome"] == "selected" && outcome["optionId"] == "allow";
-        let reason = match outcome["outcome"].as_str() {
-            Some("cancelled") => "the prompt was cancelled",
-            _ => "the user rejected the call",
+        let reason = match protocol::read::<RequestPermissionResponse>(&answer).map(|answer| answer.outcome) {
+            Ok(RequestPermissionOutcome::Selected(chosen)) if *chosen.option_id.0 == *ALLOW => None,
+            Ok(RequestPermissionOutcome::Cancelled) => Some("the prompt was cancelled".to_owned()),
+            Ok(_) => Some("the user rejected the call".to_owned()),
+            Err(why) => Some(format!("the client's answer to session/request_permission is none: {why}")), // prose-ok: diagnostic
         };
-        let reply =
-            if granted { json!({"granted": true}) } else { json!({"granted": false, "reason": reason}) };
+        let reply = match reason {
+            None => json!({"granted": true}),
+            Some(reason) => json!({"granted": false, "reason": reason}),
+        };
         Some(Ok(harn_value::json::from_data(&reply)))
     }
 }
@@ -188,7 +209,7 @@ impl HostBridge for Client {
                 }
                 ("session", "request_permission") => self.permission(&params).await,
                 _ if !self.extended => None,
-                ("skill", "match") | ("tool_search", "query") => {
+                ("skill", "match") | ("skills", "list" | "fetch") | ("tool_search", "query") => {
                     params["sessionId"] = self.session.as_str().into();
                     self.request(&format!("{capability}/{operation}"), &params).await
                 }
@@ -204,10 +225,8 @@ impl HostBridge for Client {
     fn notify(&self, method: &str, params: Value) {
         let mut params = plain(&params);
         if method == "session/update" {
-            if let Some(mut update) = updates::update(&params, self.extended) {
-                if let Some(id) = update.get("toolCallId") {
-                    update["toolCallId"] = self.call_id(id, update["sessionUpdate"] == "tool_call");
-                }
+            let known_as = |id: &str, begins: bool| self.call_id(id, begins);
+            if let Some(update) = updates::update(&params, self.extended, known_as) {
                 self.update(&update);
             }
         } else if self.extended {

@@ -1,12 +1,18 @@
 //! `harn serve acp`: a program as an agent that editors and other clients talk to over standard input and output, one
 //! JSON-RPC message a line, by the Agent Client Protocol.
 //!
+//! Messages are those of the protocol's own crate, `agent-client-protocol-schema` (`protocol.rs` reads and writes them); the
+//! transport is not that of `agent-client-protocol`, whose queue of messages to the client has no bound: a program that prints faster than
+//! its client reads would fill the memory, past the limit that it runs with, where a session here waits until its line is
+//! written. There a line that is too long or no text ends the connection, too; here it is answered, and the next one is read.
+//!
 //! `updates.rs` says events of loops in the protocol's words, `client.rs` is the client as the
 //! program's host, `session.rs` runs the program in a thread of its own, once for each prompt, `log.rs` keeps what was told for
 //! whoever loads the session later. Here messages are read and handed to the session they are for.
 
 mod client;
 mod log;
+mod protocol;
 mod session;
 mod updates;
 
@@ -15,24 +21,33 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use agent_client_protocol_schema::ProtocolVersion;
+use agent_client_protocol_schema::v1::{
+    AGENT_METHOD_NAMES, AgentCapabilities, AgentMethodNames, AuthenticateRequest, AuthenticateResponse,
+    CancelNotification, ErrorCode, Implementation, InitializeRequest, InitializeResponse, LoadSessionRequest,
+    LoadSessionResponse, McpServer, Meta, NewSessionRequest, NewSessionResponse, PromptCapabilities,
+    PromptRequest, RequestId, SystemPrompt,
+};
 use harn_runtime::ModelTraffic;
 use harn_system::{Real, System, SystemExt};
 use harn_value::{Data as Json, json};
 
 use crate::args::AcpArgs;
-use crate::json_rpc::{self, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, Problem, Wire};
+use crate::json_rpc::{self, Problem, Wire};
 use crate::program::{self, Program};
 use log::Log;
+use protocol::problem;
 use session::{Command, Handle, Start};
 
-/// The version of the protocol that is spoken.
-const VERSION: u64 = 1;
+/// The methods of the protocol.
+const NAMES: AgentMethodNames = AGENT_METHOD_NAMES;
 
 /// How long sessions may take to end when the client has gone.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// What a client may tell the program besides the methods of the protocol.
-const NOTIFICATIONS: [&str; 4] = ["session/input", "user_message", "agent/user_message", "agent/resume"];
+const NOTIFICATIONS: [&str; 5] =
+    ["session/input", "user_message", "agent/user_message", "agent/resume", "skills/update"];
 
 /// Serves a program; gives the exit code.
 pub(crate) fn serve(args: AcpArgs) -> u8 {
@@ -75,15 +90,31 @@ pub(crate) fn serve(args: AcpArgs) -> u8 {
 }
 
 /// The folder that a session is to work in.
-fn folder(params: &Json, method: &str) -> Result<PathBuf, Problem> {
-    let wrong = |why: &str| Problem::new(INVALID_PARAMS, format!("{method}: {why}"));
-    let cwd = params["cwd"].as_str().map(PathBuf::from).filter(|cwd| cwd.is_absolute());
-    let cwd = cwd.ok_or_else(|| wrong("`cwd` must be an absolute path"))?;
-    if !Real::new().is_dir(&cwd) {
-        return Err(wrong(&format!("there is no folder {}", cwd.display())));
+///
+/// # Errors
+/// There is no such folder, or the client wants something for the session that programs cannot have.
+fn folder(
+    method: &str,
+    cwd: PathBuf,
+    servers: &[McpServer],
+    more: &[PathBuf],
+    prompt: Option<&SystemPrompt>,
+) -> Result<PathBuf, Problem> {
+    let wrong = |why: &str| Err(problem(ErrorCode::InvalidParams, format!("{method}: {why}")));
+    if !cwd.is_absolute() {
+        return wrong("`cwd` must be an absolute path");
     }
-    if params["mcpServers"].as_array().is_some_and(|servers| !servers.is_empty()) {
-        return Err(wrong("this version starts no MCP servers of clients; leave `mcpServers` empty")); // prose-ok: diagnostic
+    if !Real::new().is_dir(&cwd) {
+        return wrong(&format!("there is no folder {}", cwd.display()));
+    }
+    if !servers.is_empty() {
+        return wrong("this version starts no MCP servers of clients; leave `mcpServers` empty"); // prose-ok: diagnostic
+    }
+    if !more.is_empty() {
+        return wrong("a program works in one folder; leave `additionalDirectories` away");
+    }
+    if prompt.is_some() {
+        return wrong("the program has the system prompts of its loops; leave `systemPrompt` away");
     }
     Ok(cwd)
 }
@@ -101,7 +132,7 @@ impl Server {
         let message: Json = match serde_json::from_str(line) {
             Ok(message) => message,
             Err(error) => {
-                let problem = Problem::new(PARSE_ERROR, format!("the line is no JSON: {error}"));
+                let problem = problem(ErrorCode::ParseError, format!("the line is no JSON: {error}"));
                 return self.wire.answer(&Json::Null, Err(problem));
             }
         };
@@ -112,7 +143,7 @@ impl Server {
                     self.route_answer(&id, &message);
                 }
                 id => {
-                    let problem = Problem::new(INVALID_REQUEST, "a message needs a `method`");
+                    let problem = problem(ErrorCode::InvalidRequest, "a message needs a `method`");
                     self.wire.answer(&id.unwrap_or_default(), Err(problem));
                 }
             }
@@ -120,6 +151,10 @@ impl Server {
         };
         let params = &message["params"];
         match id {
+            Some(id) if id.clone().read::<RequestId>().is_err() => {
+                let text = "the `id` of a request must be a text or a whole number";
+                self.wire.answer(&Json::Null, Err(problem(ErrorCode::InvalidRequest, text)));
+            }
             Some(id) => match self.request(&id, method, params) {
                 Ok(None) => {}
                 Ok(Some(result)) => self.wire.answer(&id, Ok(result)),
@@ -136,55 +171,57 @@ impl Server {
 
     /// Answers a request; nothing when a session is going to.
     fn request(&mut self, id: &Json, method: &str, params: &Json) -> Result<Option<Json>, Problem> {
-        if method == "initialize" {
-            return self.initialize(params).map(Some);
+        if method == NAMES.initialize {
+            return self.initialize(protocol::params(method, params)?).map(Some);
         }
         if !self.initialized {
-            return Err(Problem::new(INVALID_REQUEST, "`initialize` comes first"));
+            return Err(problem(ErrorCode::InvalidRequest, "`initialize` comes first"));
         }
         match method {
-            "authenticate" => Ok(Some(json!({}))),
-            "session/new" => self.open(params).map(Some),
-            "session/load" => self.load(params).map(Some),
-            "session/prompt" => {
-                let task = updates::prompt_text(&params["prompt"])
-                    .map_err(|why| Problem::new(INVALID_PARAMS, format!("session/prompt: {why}")))?;
-                let session = self.session(params)?;
+            _ if method == NAMES.authenticate => {
+                protocol::params::<AuthenticateRequest>(method, params)?;
+                Ok(Some(Json::of(&AuthenticateResponse::new())))
+            }
+            _ if method == NAMES.session_new => self.open(protocol::params(method, params)?).map(Some),
+            _ if method == NAMES.session_load => self.load(protocol::params(method, params)?).map(Some),
+            _ if method == NAMES.session_prompt => {
+                let PromptRequest { session_id, prompt, .. } = protocol::params(method, params)?;
+                let task = updates::prompt_text(&prompt)
+                    .map_err(|why| problem(ErrorCode::InvalidParams, format!("{method}: {why}")))?;
+                let session = self.session(&session_id.0)?;
                 if !session.begin() {
-                    let text = "session/prompt: a prompt of this session is still being answered";
-                    return Err(Problem::new(INVALID_REQUEST, text));
+                    let text = format!("{method}: a prompt of this session is still being answered");
+                    return Err(problem(ErrorCode::InvalidRequest, text));
                 }
                 session.send(Command::Prompt { id: id.clone(), task });
                 Ok(None)
             }
-            other => Err(Problem::new(METHOD_NOT_FOUND, format!("unknown method `{other}`"))),
+            other => Err(problem(ErrorCode::MethodNotFound, format!("unknown method `{other}`"))),
         }
     }
 
-    fn initialize(&mut self, params: &Json) -> Result<Json, Problem> {
-        if !params["protocolVersion"].is_u64() {
-            return Err(Problem::new(INVALID_PARAMS, "initialize: `protocolVersion` must be a number"));
-        }
-        let harn = &params["clientCapabilities"]["_meta"]["harn"];
-        self.start.extended = !matches!(harn, Json::Null | Json::Bool(false));
+    fn initialize(&mut self, asked: InitializeRequest) -> Result<Json, Problem> {
+        let harn = asked.client_capabilities.meta.as_ref().and_then(|meta| meta.get("harn"));
+        self.start.extended =
+            !matches!(harn, None | Some(serde_json::Value::Null | serde_json::Value::Bool(false)));
         self.initialized = true;
-        Ok(json!({
-            "protocolVersion": VERSION,
-            "agentCapabilities": {
-                "loadSession": true,
-                "promptCapabilities": {"image": false, "audio": false, "embeddedContext": true},
-                "_meta": {"harn": {
-                    "requests": client::REQUESTS, "notifications": NOTIFICATIONS,
-                    "sessionUpdates": updates::OWN,
-                }},
-            },
-            "agentInfo": {"name": "harn", "title": "Harn", "version": env!("CARGO_PKG_VERSION")},
-            "authMethods": [],
-        }))
+        let own = json!({
+            "requests": client::REQUESTS, "notifications": NOTIFICATIONS, "sessionUpdates": updates::OWN,
+        });
+        let capabilities = AgentCapabilities::new()
+            .load_session(true)
+            .prompt_capabilities(PromptCapabilities::new().embedded_context(true))
+            .meta(Meta::from_iter([("harn".to_owned(), own.into())]));
+        // A client of another version is offered the one that is spoken.
+        let answer = InitializeResponse::new(ProtocolVersion::V1)
+            .agent_capabilities(capabilities)
+            .agent_info(Implementation::new("harn", env!("CARGO_PKG_VERSION")).title("Harn"));
+        Ok(Json::of(&answer))
     }
 
-    fn open(&mut self, params: &Json) -> Result<Json, Problem> {
-        let cwd = folder(params, "session/new")?;
+    fn open(&mut self, asked: NewSessionRequest) -> Result<Json, Problem> {
+        let NewSessionRequest { cwd, additional_directories: more, mcp_servers, system_prompt, .. } = asked;
+        let cwd = folder(NAMES.session_new, cwd, &mcp_servers, &more, system_prompt.as_ref())?;
         let mut bytes = [0; 8];
         Real::new().random(&mut bytes);
         let id = format!("session_{:016x}", u64::from_ne_bytes(bytes));
@@ -196,14 +233,15 @@ impl Server {
             }
         });
         self.start(&id, &cwd, log, &[]);
-        Ok(json!({"sessionId": id}))
+        Ok(Json::of(&NewSessionResponse::new(id)))
     }
 
     /// Goes on with a session of another process: the client is told what it was told then.
-    fn load(&mut self, params: &Json) -> Result<Json, Problem> {
-        let wrong = |why: String| Problem::new(INVALID_PARAMS, format!("session/load: {why}"));
-        let cwd = folder(params, "session/load")?;
-        let id = params["sessionId"].as_str().unwrap_or_default().to_owned();
+    fn load(&mut self, asked: LoadSessionRequest) -> Result<Json, Problem> {
+        let wrong = |why: String| problem(ErrorCode::InvalidParams, format!("session/load: {why}"));
+        let LoadSessionRequest { cwd, additional_directories: more, mcp_servers, system_prompt, .. } = asked;
+        let cwd = folder(NAMES.session_load, cwd, &mcp_servers, &more, system_prompt.as_ref())?;
+        let id = asked.session_id.0.to_string();
         if self.sessions.contains_key(&id) {
             return Err(wrong(format!("`{id}` is open already")));
         }
@@ -214,7 +252,7 @@ impl Server {
             self.wire.tell("session/update", &json!({"sessionId": id, "update": update}));
         }
         self.start(&id, &cwd, Some(log), &updates);
-        Ok(json!({}))
+        Ok(Json::of(&LoadSessionResponse::new()))
     }
 
     fn start(&mut self, id: &str, cwd: &Path, log: Option<Log>, before: &[Json]) {
@@ -222,28 +260,29 @@ impl Server {
         self.sessions.insert(id.to_owned(), handle);
     }
 
-    fn session(&self, params: &Json) -> Result<&Handle, Problem> {
-        let id = params["sessionId"].as_str();
-        let known = id.and_then(|id| self.sessions.get(id));
-        known.ok_or_else(|| {
-            let text = match id {
-                Some(id) => format!("there is no session `{id}`"),
-                None => "`sessionId` must be the id of a session".to_owned(),
-            };
-            Problem::new(INVALID_PARAMS, text)
-        })
+    fn session(&self, id: &str) -> Result<&Handle, Problem> {
+        let known = self.sessions.get(id);
+        known.ok_or_else(|| problem(ErrorCode::InvalidParams, format!("there is no session `{id}`")))
     }
 
     fn notification(&self, method: &str, params: &Json) -> Result<(), Problem> {
         match method {
-            "session/cancel" => self.session(params)?.cancel(),
+            _ if method == NAMES.session_cancel => {
+                let CancelNotification { session_id, .. } =
+                    protocol::read(params).map_err(|why| problem(ErrorCode::InvalidParams, why))?;
+                self.session(&session_id.0)?.cancel();
+            }
             _ if NOTIFICATIONS.contains(&method) => {
+                let Some(id) = params["sessionId"].as_str() else {
+                    let text = "`sessionId` must be the id of a session";
+                    return Err(problem(ErrorCode::InvalidParams, text));
+                };
                 let command = Command::Tell { method: method.to_owned(), params: params.clone() };
-                self.session(params)?.send(command);
+                self.session(id)?.send(command);
             }
             // Those of the protocol that an agent need not know begin so.
             _ if method.starts_with("$/") || method.starts_with('_') => {}
-            _ => return Err(Problem::new(METHOD_NOT_FOUND, "unknown notification")),
+            _ => return Err(problem(ErrorCode::MethodNotFound, "unknown notification")),
         }
         Ok(())
     }
@@ -256,7 +295,7 @@ impl Server {
             return;
         };
         let answer = match message.get("error") {
-            Some(error) => Err(Problem::read(error)),
+            Some(error) => Err(protocol::error_of(error)),
             None => Ok(message["result"].clone()),
         };
         session.send(Command::Answer { id: id.to_owned(), answer });

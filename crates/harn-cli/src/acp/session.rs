@@ -7,17 +7,19 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use agent_client_protocol_schema::v1::{ErrorCode, PromptResponse, StopReason};
 use harn_runtime::{ModelTraffic, attach_host, host_inbox, keep_sessions_of};
 use harn_system::{Layer, Real, System, Waiting};
+use harn_value::Data as Json;
 use harn_value::Value;
-use harn_value::{Data as Json, json};
 use harn_vm::{ErrorKind, Interrupt, block_on};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::client::Client;
 use super::log::Log;
+use super::protocol::problem;
 use super::updates;
-use crate::json_rpc::{INTERNAL_ERROR, Problem, Wire};
+use crate::json_rpc::{Problem, Wire};
 use crate::program::{self, Prepared, Program, RunOptions};
 
 /// What every session is started with.
@@ -171,7 +173,7 @@ async fn serve(start: &Start, client: &Rc<Client>, state: &Shared, mut commands:
             },
             Command::Prompt { id, task } => {
                 let answer = match ready(start, client, state, &mut prepared, &mut early) {
-                    Err(text) => Err(Problem::new(INTERNAL_ERROR, text)),
+                    Err(text) => Err(problem(ErrorCode::InternalError, text)),
                     Ok(prepared) => {
                         client.task.replace(task.clone());
                         client.heard(&task);
@@ -274,12 +276,11 @@ async fn answer(prepared: &Prepared, client: &Client, task: &str) -> Result<(), 
 
 /// What the client is answered.
 fn settle(prepared: &Prepared, state: &Shared, ended: &Result<(), (String, bool)>) -> Result<Json, Problem> {
-    if lock(state).cancelled || prepared.vm.interrupt().is_set() {
-        return Ok(json!({"stopReason": "cancelled"}));
-    }
-    match ended {
-        Ok(()) => Ok(json!({"stopReason": "end_turn"})),
-        Err((_, true)) => Ok(json!({"stopReason": "cancelled"})),
-        Err((text, false)) => Err(Problem::new(INTERNAL_ERROR, text.clone())),
-    }
+    let stopped = lock(state).cancelled || prepared.vm.interrupt().is_set();
+    let reason = match ended {
+        Ok(()) if !stopped => StopReason::EndTurn,
+        Err((text, false)) if !stopped => return Err(problem(ErrorCode::InternalError, text.clone())),
+        _ => StopReason::Cancelled,
+    };
+    Ok(Json::of(&PromptResponse::new(reason)))
 }

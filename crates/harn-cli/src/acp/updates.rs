@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use harn_value::{Data as Json, json};
+use agent_client_protocol_schema::v1::{
+    ContentBlock, ContentChunk, EmbeddedResourceResource, Plan, PlanEntry, PlanEntryPriority,
+    PlanEntryStatus, SessionUpdate, ToolCall, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields, ToolKind,
+};
+use harn_value::Data as Json;
 
 /// Updates that the protocol does not know; only clients that ask for them get them.
 pub(super) const OWN: [&str; 15] = [
@@ -27,25 +31,30 @@ pub(super) const OWN: [&str; 15] = [
 ///
 /// # Errors
 /// What is wrong with it.
-pub(super) fn prompt_text(prompt: &Json) -> Result<String, String> {
-    let Some(blocks) = prompt.as_array() else {
-        return Err("`prompt` must be a list of content blocks".to_owned());
-    };
+pub(super) fn prompt_text(prompt: &[ContentBlock]) -> Result<String, String> {
     let mut parts = Vec::new();
-    for block in blocks {
-        let part = match block["type"].as_str() {
-            Some("text") => block["text"].as_str().map(str::to_owned),
-            Some("resource_link") => block["uri"].as_str().map(str::to_owned),
-            Some("resource") => {
-                let (resource, uri) = (&block["resource"], block["resource"]["uri"].as_str());
-                resource["text"].as_str().zip(uri).map(|(text, uri)| format!("{uri}:\n{text}"))
+    for block in prompt {
+        let kind = match block {
+            ContentBlock::Text(text) => {
+                parts.push(text.text.clone());
+                continue;
             }
-            kind => {
-                let kind = kind.unwrap_or("without a type");
-                return Err(format!("content of type `{kind}` cannot be given to a program"));
+            ContentBlock::ResourceLink(link) => {
+                parts.push(link.uri.clone());
+                continue;
             }
+            ContentBlock::Resource(embedded) => match &embedded.resource {
+                EmbeddedResourceResource::TextResourceContents(text) => {
+                    parts.push(format!("{}:\n{}", text.uri, text.text));
+                    continue;
+                }
+                _ => "resource` without `text",
+            },
+            ContentBlock::Image(_) => "image",
+            ContentBlock::Audio(_) => "audio",
+            _ => "unknown",
         };
-        parts.push(part.ok_or("a content block lacks its text or uri")?);
+        return Err(format!("content of type `{kind}` cannot be given to a program"));
     }
     let text = parts.join("\n\n");
     if text.trim().is_empty() { Err("the prompt is empty".to_owned()) } else { Ok(text) }
@@ -53,12 +62,16 @@ pub(super) fn prompt_text(prompt: &Json) -> Result<String, String> {
 
 /// Something that is said for people.
 pub(super) fn said(text: &str) -> Json {
-    json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}})
+    Json::of(&SessionUpdate::AgentMessageChunk(chunk(text)))
 }
 
 /// What the client has said, for one that is told it again.
 pub(super) fn heard(text: &str) -> Json {
-    json!({"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": text}})
+    Json::of(&SessionUpdate::UserMessageChunk(chunk(text)))
+}
+
+fn chunk(text: &str) -> ContentChunk {
+    ContentChunk::new(ContentBlock::from(text))
 }
 
 /// How often the id of each call came up in updates.
@@ -76,58 +89,68 @@ pub(super) fn calls_in(updates: &[Json]) -> BTreeMap<String, u64> {
     calls
 }
 
-/// An event of a loop as an update; nothing for one that the client does not know.
-pub(super) fn update(event: &Json, extended: bool) -> Option<Json> {
+/// An event of a loop as an update; nothing for one that the client does not know. `known_as` says by which id the client knows
+/// a call, and is told whether it begins.
+pub(super) fn update(event: &Json, extended: bool, known_as: impl Fn(&str, bool) -> String) -> Option<Json> {
     let text = |key: &str| event[key].as_str().unwrap_or_default();
     let kind = text("type");
-    Some(match kind {
-        "agent_message_chunk" => said(text("text")),
-        "agent_thought_chunk" => {
-            json!({"sessionUpdate": kind, "content": {"type": "text", "text": text("text")}})
-        }
-        "tool_call" => json!({
-            "sessionUpdate": kind, "toolCallId": event["tool_call_id"], "title": event["tool_name"], "kind": "other",
-            "status": event["status"], "rawInput": event["raw_input"],
-        }),
+    Some(Json::of(&match kind {
+        "agent_message_chunk" => SessionUpdate::AgentMessageChunk(chunk(text("text"))),
+        "agent_thought_chunk" => SessionUpdate::AgentThoughtChunk(chunk(text("text"))),
+        "tool_call" => SessionUpdate::ToolCall(
+            ToolCall::new(known_as(text("tool_call_id"), true), text("tool_name"))
+                .kind(tool_kind(text("kind")))
+                .status(status(text("status")))
+                .raw_input(given(&event["raw_input"])),
+        ),
         "tool_call_update" => {
-            let mut out = json!({
-                "sessionUpdate": kind, "toolCallId": event["tool_call_id"], "status": event["status"],
-            });
-            if !event["raw_output"].is_null() {
-                out["rawOutput"] = event["raw_output"].clone();
-            }
             let shown = event["raw_output"].as_str().or_else(|| event["error"].as_str());
-            if let Some(shown) = shown.filter(|shown| !shown.is_empty()) {
-                out["content"] = json!([{"type": "content", "content": {"type": "text", "text": shown}}]);
-            }
-            out
+            let shown = shown.filter(|shown| !shown.is_empty());
+            let fields = ToolCallUpdateFields::new()
+                .status(status(text("status")))
+                .raw_output(given(&event["raw_output"]))
+                .content(shown.map(|shown| vec![ContentBlock::from(shown).into()]));
+            SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(known_as(text("tool_call_id"), false), fields))
         }
-        "plan" => json!({"sessionUpdate": kind, "entries": entries(&event["entries"])}),
+        "plan" => SessionUpdate::Plan(Plan::new(entries(&event["entries"]))),
         _ if extended => {
             let mut out = event.clone();
             if let Some(map) = out.as_object_mut() {
                 map.shift_remove("type");
                 map.insert("sessionUpdate".to_owned(), kind.into());
             }
-            out
+            return Some(out);
         }
         _ => return None,
-    })
+    }))
 }
 
-/// The entries of a plan, with the three fields and the words that the protocol knows.
-fn entries(given: &Json) -> Vec<Json> {
+/// What is sent as it is; nothing for null.
+pub(super) fn given(data: &Json) -> Option<serde_json::Value> {
+    (!data.is_null()).then(|| data.clone().into())
+}
+
+fn status(word: &str) -> ToolCallStatus {
+    match word {
+        "pending" => ToolCallStatus::Pending,
+        "in_progress" => ToolCallStatus::InProgress,
+        "completed" => ToolCallStatus::Completed,
+        _ => ToolCallStatus::Failed,
+    }
+}
+
+/// The kind that the annotations of a tool name.
+fn tool_kind(word: &str) -> ToolKind {
+    Json::from(word).read().unwrap_or_default()
+}
+
+/// The entries of a plan; a word that the protocol does not know is the usual one.
+fn entries(given: &Json) -> Vec<PlanEntry> {
     let list = given.as_array().into_iter().flatten();
     list.map(|entry| {
-        let word = |key: &str, known: [&'static str; 3], default: &'static str| {
-            let given = entry[key].as_str().unwrap_or_default();
-            known.into_iter().find(|word| *word == given).unwrap_or(default)
-        };
-        json!({
-            "content": entry["content"].as_str().unwrap_or_default(),
-            "priority": word("priority", ["high", "medium", "low"], "medium"),
-            "status": word("status", ["pending", "in_progress", "completed"], "pending"),
-        })
+        let priority = entry["priority"].clone().read().unwrap_or(PlanEntryPriority::Medium);
+        let status = entry["status"].clone().read().unwrap_or(PlanEntryStatus::Pending);
+        PlanEntry::new(entry["content"].as_str().unwrap_or_default(), priority, status)
     })
     .collect()
 }
@@ -135,6 +158,15 @@ fn entries(given: &Json) -> Vec<Json> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use harn_value::json;
+
+    fn update(event: &Json, extended: bool) -> Option<Json> {
+        super::update(event, extended, |id, _| id.to_owned())
+    }
+
+    fn prompt_text(blocks: &Json) -> Result<String, String> {
+        super::prompt_text(&blocks.clone().read::<Vec<ContentBlock>>().unwrap())
+    }
 
     #[test]
     fn prompts_are_texts() {
@@ -147,6 +179,11 @@ mod tests {
         assert_eq!(prompt_text(&json!([])).unwrap_err(), "the prompt is empty");
         let image = json!([{"type": "image", "data": "", "mimeType": "image/png"}]);
         assert_eq!(prompt_text(&image).unwrap_err(), "content of type `image` cannot be given to a program");
+        let bytes = json!([{"type": "resource", "resource": {"uri": "file:///a.bin", "blob": ""}}]);
+        assert_eq!(
+            prompt_text(&bytes).unwrap_err(),
+            "content of type `resource` without `text` cannot be given to a program"
+        );
     }
 
     #[test]
@@ -157,6 +194,13 @@ mod tests {
             update(&event, false).unwrap(),
             json!({"sessionUpdate": "tool_call_update", "toolCallId": "1", "status": "failed",
                    "content": [{"type": "content", "content": {"type": "text", "text": "no"}}]})
+        );
+        let call = json!({"type": "tool_call", "tool_call_id": "1", "tool_name": "x", "status": "pending", "kind": "edit",
+                          "raw_input": {"b": 1, "a": [null]}});
+        assert_eq!(
+            update(&call, false).unwrap(),
+            json!({"sessionUpdate": "tool_call", "toolCallId": "1", "title": "x", "kind": "edit",
+                   "rawInput": {"b": 1, "a": [null]}})
         );
         let own = json!({"type": "turn_start", "iteration": 0, "session_id": "s"});
         assert_eq!(update(&own, false), None);
