@@ -14,8 +14,13 @@ fn cases(dir: &Path, found: &mut Vec<PathBuf>) {
 
 fn failure(path: &Path) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
-    // A program that begins anew is begun by the command line, and files of providers are read by it: its tests run these cases.
-    if path.file_name()?.to_str()?.starts_with("anew_") || path.with_extension("providers.toml").is_file() {
+    // A program that begins anew is begun by the command line, and files of providers and cassettes are read by it: its tests run these
+    // cases.
+    let beside = |kind: &str| path.with_extension(kind).is_file();
+    if path.file_name()?.to_str()?.starts_with("anew_")
+        || beside("providers.toml")
+        || beside("llm-cassette.jsonl")
+    {
         return None;
     }
     let expected = std::fs::read_to_string(path.with_extension("expected")).ok();

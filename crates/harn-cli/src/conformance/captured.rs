@@ -212,7 +212,10 @@ impl Case<'_> {
     fn run(&self, system: &Rc<CaseSystem>, journal: Option<Journal>) -> Result<Outcome, String> {
         let program = Program::read(self.path)?;
         let warnings = RefCell::new(String::new());
-        let mut traffic = ModelTraffic { replies: self.mock.map(Path::to_owned), ..ModelTraffic::default() };
+        let cassette = self.path.with_extension("llm-cassette.jsonl");
+        let cassette = Real::new().is_file(&cassette).then_some(cassette);
+        let replies = self.mock.map(Path::to_owned);
+        let mut traffic = ModelTraffic { replies, cassette, ..ModelTraffic::default() };
         match self.replies {
             Replies::None => {}
             Replies::Record(folder) => traffic.keep = Some(folder.clone()),
