@@ -41,6 +41,7 @@ pub mod feedback;
 pub mod handoff;
 pub mod harness;
 pub mod hook;
+pub mod host_skill;
 pub mod ledger;
 pub mod lifecycle;
 pub mod loop_skill;

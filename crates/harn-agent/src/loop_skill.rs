@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::ConfigError;
 use crate::policy::glob;
-use crate::skill_file::SkillFile;
+use crate::skill_file::{HOST, HOST_ID, SkillFile};
 
 /// The tool by which a model asks for the body of a skill.
 pub(crate) const LOAD_SKILL: &str = "load_skill";
@@ -41,11 +41,10 @@ pub struct LoopSkill {
 }
 
 impl LoopSkill {
-    fn from_entry(entry: &Json) -> Result<LoopSkill, ConfigError> {
+    pub(crate) fn from_entry(entry: &Json) -> Result<LoopSkill, ConfigError> {
         let map = entry.as_object();
         let field = |key: &str| map.and_then(|map| map.get(key)).filter(|value| !value.is_null());
-        let name = field("name").and_then(Json::as_str).filter(|name| !name.trim().is_empty());
-        let Some(name) = name else {
+        let (Some(id), Some(name)) = (id_of(entry), field("name").and_then(Json::as_str)) else {
             return Err(no_skills());
         };
         let list = |keys: &[&str]| -> Vec<String> {
@@ -54,10 +53,7 @@ impl LoopSkill {
         };
         let hidden = ["disable-model-invocation", "disable_model_invocation"];
         Ok(LoopSkill {
-            id: match field("namespace").and_then(Json::as_str).filter(|n| !n.trim().is_empty()) {
-                Some(namespace) => format!("{namespace}/{name}"),
-                None => name.to_owned(),
-            },
+            id,
             name: name.to_owned(),
             entry: entry.clone(),
             paths: list(&["paths"]),
@@ -81,6 +77,24 @@ impl LoopSkill {
     /// The folder of a skill on disk.
     pub fn folder(&self) -> Option<&str> {
         self.entry.get("skill_dir").and_then(Json::as_str).filter(|folder| !folder.is_empty())
+    }
+
+    /// What the host calls it, for one of the host's.
+    pub fn host_id(&self) -> Option<&str> {
+        let hosted = self.text("source") == HOST;
+        self.entry.get(HOST_ID).and_then(Json::as_str).filter(|_| hosted)
+    }
+
+    /// Whether it is one of the host's, whose text nobody has asked for yet.
+    pub(crate) fn is_unread(&self) -> bool {
+        self.file.is_none() && self.host_id().is_some()
+    }
+
+    /// Names of the variables that its body mentions.
+    pub fn wanted_variables(&self) -> BTreeSet<String> {
+        let pieces = self.body().split("${").skip(1);
+        let names = pieces.filter_map(|piece| piece.split_once('}').map(|(name, _)| name.to_owned()));
+        names.filter(|name| name.starts_with("HARN_")).collect()
     }
 
     /// Who may have signed it; empty: anybody who is known.
@@ -124,6 +138,13 @@ impl LoopSkill {
         let wanted = |key: &str| self.entry.get(key).is_some_and(truthy);
         wanted("require_signature") || wanted("trusted_signers")
     }
+}
+
+/// The id of an entry: `namespace/name` or `name`.
+pub(crate) fn id_of(entry: &Json) -> Option<String> {
+    let text = |key: &str| entry.get(key).and_then(Json::as_str).filter(|text| !text.trim().is_empty());
+    let name = text("name")?;
+    Some(text("namespace").map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}")))
 }
 
 fn no_skills() -> ConfigError {
@@ -191,13 +212,15 @@ impl LoopSkills {
     /// Names of the variables that bodies mention, and [`REQUIRE_SIGNED`].
     pub fn wanted_variables(&self) -> BTreeSet<String> {
         let mut names = BTreeSet::from([REQUIRE_SIGNED.to_owned()]);
-        for skill in &self.list {
-            for piece in skill.body().split("${").skip(1) {
-                names.extend(piece.split_once('}').map(|(name, _)| name.to_owned()));
-            }
-        }
-        names.retain(|name| name.starts_with("HARN_"));
+        names.extend(self.list.iter().flat_map(LoopSkill::wanted_variables));
         names
+    }
+
+    /// Puts a skill in the place of the one with its id.
+    pub fn put(&mut self, skill: LoopSkill) {
+        if let Some(place) = self.list.iter_mut().find(|known| known.id == skill.id) {
+            *place = skill;
+        }
     }
 
     /// Returns the skill with this id.
@@ -253,19 +276,40 @@ impl LoopSkills {
         (score > 0.0).then(|| Candidate { id: skill.id.clone(), score, reason: reasons.join("; ") })
     }
 
+    /// The skill that a call of `load_skill` means, when the host has to be asked for its text first.
+    pub fn unread(&self, arguments: &Json) -> Option<&LoopSkill> {
+        self.allowed(arguments).ok().filter(|skill| skill.is_unread())
+    }
+
     /// Answers a call of `load_skill`.
     pub fn load(&self, arguments: &Json) -> Loaded<'_> {
+        let skill = match self.allowed(arguments) {
+            Ok(skill) => skill,
+            Err(failed) => return failed,
+        };
+        if skill.is_unread() {
+            return Loaded::failed("skill_not_found", "the host does not give this skill", &skill.id);
+        }
+        let text = crate::skills::render(skill.body(), &[], |name| match (name, &skill.file) {
+            ("HARN_SKILL_DIR", Some(file)) if !file.folder.is_empty() => Some(file.folder.clone()),
+            _ => self.variables.get(name).cloned(),
+        });
+        Loaded { skill: Some(skill), text }
+    }
+
+    /// The skill that a call of `load_skill` means, or why it is not given.
+    fn allowed(&self, arguments: &Json) -> Result<&LoopSkill, Loaded<'_>> {
         let Some(name) = arguments.get("name").and_then(Json::as_str).filter(|n| !n.trim().is_empty()) else {
-            return Loaded::failed("invalid_arguments", "`name` must be the id of a skill", "");
+            return Err(Loaded::failed("invalid_arguments", "`name` must be the id of a skill", ""));
         };
         let Some(skill) = self.meant(name) else {
             let known: Vec<&str> = self.list.iter().filter(|s| s.for_models).map(|s| s.id.as_str()).collect();
             let message = format!("there is no skill `{name}`; known: {}", known.join(", "));
-            return Loaded::failed("skill_not_found", &message, name);
+            return Err(Loaded::failed("skill_not_found", &message, name));
         };
         if !skill.for_models {
             let message = "this skill is not for models to load";
-            return Loaded::failed("skill_model_invocation_disabled", message, &skill.id);
+            return Err(Loaded::failed("skill_model_invocation_disabled", message, &skill.id));
         }
         let everywhere = self.variables.get(REQUIRE_SIGNED).map(String::as_str);
         let everywhere = matches!(everywhere, Some("1" | "true" | "yes"));
@@ -274,18 +318,14 @@ impl LoopSkills {
             let signature = skill.file.as_ref().map(|file| &file.signature);
             if !signature.is_some_and(|signature| signature.signed) {
                 let message = "a signature is required, and this skill has none";
-                return Loaded::failed("UnsignedSkillError", message, &skill.id);
+                return Err(Loaded::failed("UnsignedSkillError", message, &skill.id));
             }
             if !signature.is_some_and(|signature| signature.trusted) {
                 let message = "a trusted signature is required, and the signer of this skill is not trusted"; // prose-ok: diagnostic
-                return Loaded::failed("UntrustedSignerError", message, &skill.id);
+                return Err(Loaded::failed("UntrustedSignerError", message, &skill.id));
             }
         }
-        let text = crate::skills::render(skill.body(), &[], |name| match (name, &skill.file) {
-            ("HARN_SKILL_DIR", Some(file)) => Some(file.folder.clone()),
-            _ => self.variables.get(name).cloned(),
-        });
-        Loaded { skill: Some(skill), text }
+        Ok(skill)
     }
 }
 

@@ -35,6 +35,12 @@ const LISTS: [&str; 3] = ["allowed_tools", "paths", "trusted_signers"];
 /// The layers in which skills are looked for: what is found in an earlier one wins.
 pub const LAYERS: [&str; 8] = ["cli", "env", "project", "manifest", "user", "package", "system", "host"];
 
+/// The layer of the skills that the host of a program has.
+pub const HOST: &str = "host";
+
+/// The key of an entry that holds what the host calls the skill.
+pub(crate) const HOST_ID: &str = "host_id";
+
 /// Splits a `SKILL.md` into its front matter and its body. A text without front matter is all body.
 pub fn split(text: &str) -> (Option<&str>, &str) {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);

@@ -7,9 +7,21 @@ use harn_value::{Dict, List, Ref, Value};
 use crate::registry::{Result, fail, is_tagged, tagged, text_of, with_items};
 
 const TYPE: &str = "skill_registry";
+
+/// The key of a registry with which a loop adds what its host has.
+pub const HOST_TOO: &str = "host";
+
 const TEXT_FIELDS: [&str; 7] =
     ["short", "description", "when_to_use", "prompt", "invocation", "model", "effort"];
 const LIST_FIELDS: [&str; 4] = ["paths", "allowed_tools", "mcp", "requires_mcp"];
+
+/// A registry that holds its own skills and nothing of the host's.
+fn closed(registry: Value) -> Value {
+    let Some(dict) = registry.as_dict().filter(|dict| dict.contains(HOST_TOO)) else { return registry };
+    let mut dict = (**dict).clone();
+    dict.remove(HOST_TOO);
+    dict.into()
+}
 
 /// Makes an empty registry.
 pub fn empty() -> Value {
@@ -33,6 +45,11 @@ pub fn entries(function: &str, registry: &Value) -> Result<Ref<List>> {
     }
     let list = registry.as_dict().and_then(|d| d.get_str("skills")).and_then(Value::as_list);
     Ok(list.cloned().unwrap_or_else(|| Ref::new(List::new())))
+}
+
+/// The id of an entry: `namespace/name` or `name`.
+pub fn id_of(skill: &Value) -> String {
+    catalog_entry(skill).id
 }
 
 /// Returns the entries of the option `skills`: those of a registry, or those of a list.
@@ -150,7 +167,7 @@ pub fn select(registry: &Value, names: &Value) -> Result<Value> {
     };
     let names: Vec<String> = names.iter().map(Value::to_string).collect();
     let kept = skills.iter().filter(|s| text_of(s, "name").is_some_and(|n| names.contains(&n))).cloned();
-    Ok(with_items(registry, "skills", kept.collect()))
+    Ok(closed(with_items(registry, "skills", kept.collect())))
 }
 
 /// Drops the skill with this name.
@@ -160,7 +177,7 @@ pub fn select(registry: &Value, names: &Value) -> Result<Value> {
 pub fn remove(registry: &Value, name: &str) -> Result<Value> {
     let skills = entries("skill_remove", registry)?;
     let kept = skills.iter().filter(|s| text_of(s, "name").as_deref() != Some(name)).cloned();
-    Ok(with_items(registry, "skills", kept.collect()))
+    Ok(closed(with_items(registry, "skills", kept.collect())))
 }
 
 /// Returns the entries without their closures, told by `is_closure`.

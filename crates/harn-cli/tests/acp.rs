@@ -229,6 +229,7 @@ pipeline main(task) {
         (json!({"outcome": {"outcome": "selected", "optionId": "reject"}}), "[] [act]\n"),
         (json!({"outcome": {"outcome": "cancelled"}}), "[] [act]\n"),
         (json!({"outcome": "allow"}), "[] [act]\n"),
+        (json!({"outcome": {"outcome": "selected"}}), "[] [act]\n"),
     ];
     for (reply, said) in replies {
         let id = client.prompt(&session, "go");
@@ -371,6 +372,191 @@ fn what_is_wrong_is_said() {
     client.send(&json!({"jsonrpc": "2.0", "method": "agent/sing", "params": {}}));
     let (_, err) = client.end();
     assert_eq!(err, "[harn] warning: agent/sing: unknown notification\n");
+}
+
+#[test]
+fn messages_that_do_not_fit_name_the_field() {
+    let (mut client, session) = Client::new("pipeline main(task) { println(task) }\n", json!({}));
+    let text = json!({"type": "text", "text": "x"});
+    let cwd = std::env::temp_dir();
+    let server = json!({"name": "x", "args": [], "env": []});
+    for (method, params, wrong) in [
+        ("initialize", json!({}), "missing field `protocolVersion`"),
+        (
+            "initialize",
+            json!({"protocolVersion": "1"}),
+            "`protocolVersion`: invalid type: string \"1\", expected u16",
+        ),
+        ("authenticate", json!({}), "missing field `methodId`"),
+        ("session/new", json!({"mcpServers": []}), "missing field `cwd`"),
+        ("session/new", json!({"cwd": cwd}), "missing field `mcpServers`"),
+        (
+            "session/new",
+            json!({"cwd": 3, "mcpServers": []}),
+            "`cwd`: invalid type: integer `3`, expected path string",
+        ),
+        (
+            "session/new",
+            json!({"cwd": cwd, "mcpServers": [], "additionalDirectories": ["/"]}),
+            "a program works in one folder; leave `additionalDirectories` away",
+        ),
+        ("session/load", json!({"cwd": cwd, "mcpServers": []}), "missing field `sessionId`"),
+        ("session/prompt", json!({"prompt": [text]}), "missing field `sessionId`"),
+        ("session/prompt", json!({"sessionId": session}), "missing field `prompt`"),
+        (
+            "session/prompt",
+            json!({"sessionId": 7, "prompt": [text]}),
+            "`sessionId`: invalid type: integer `7`",
+        ),
+        (
+            "session/prompt",
+            json!({"sessionId": session, "prompt": "x"}),
+            "`prompt`: invalid type: string \"x\"",
+        ),
+        (
+            "session/prompt",
+            json!({"sessionId": session, "prompt": [text, {"type": "text"}]}),
+            "`prompt[1]`: missing field `text`",
+        ),
+        (
+            "session/prompt",
+            json!({"sessionId": session, "prompt": [{"type": "film"}]}),
+            "`prompt[0].type`: unknown variant `film`",
+        ),
+        ("session/prompt", json!({"sessionId": session, "prompt": []}), "the prompt is empty"),
+        ("session/prompt", json!([session, [text]]), "there must be an object, got list"),
+        ("session/prompt", Json::Null, "there must be an object, got nil"),
+    ] {
+        let answer = client.request(method, params);
+        assert_eq!(answer["error"]["code"], -32602, "{answer}");
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert!(message.starts_with(&format!("{method}: {wrong}")), "{message}");
+    }
+    let answer = client.request("session/new", json!({"cwd": cwd, "mcpServers": [server]}));
+    assert!(answer["error"]["message"].as_str().unwrap().contains("`mcpServers[0]`"), "{answer}");
+    for id in [json!(1.5), json!({}), json!([1])] {
+        client.send(&json!({"jsonrpc": "2.0", "id": id, "method": "session/list", "params": {}}));
+        let answer = client.next();
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&Json::Null, &json!(-32600)), "{answer}");
+    }
+    client.send(&json!({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": [session]}}));
+    // It is still served.
+    let id = client.prompt(&session, "on");
+    assert_eq!(texts(&client.until(id, |_| None).0), ["on\n"]);
+    let (_, err) = client.end();
+    let told = "[harn] warning: session/cancel: `sessionId`: invalid type: sequence, expected a string\n";
+    assert_eq!(err, told);
+}
+
+#[test]
+fn kinds_and_states_are_words_of_the_protocol() {
+    let program = r#"
+tool look() -> string {
+  description "Look"
+  annotations {kind: "read", side_effect_level: "none"}
+  "seen"
+}
+tool plain() -> string {
+  description "Plain"
+  throw "broken"
+}
+pipeline main(task) {
+  llm_mock({tool_calls: [{name: "look", arguments: {}}, {name: "plain", arguments: {}}]})
+  llm_mock({text: "end"})
+  agent_loop(task, nil, {provider: "mock", tools: [look, plain]})
+}
+"#;
+    let (mut client, session) = Client::new(program, json!({}));
+    let id = client.prompt(&session, "go");
+    let (updates, _) = client.until(id, |_| None);
+    let kinds: Vec<(&Json, &Json)> = updates
+        .iter()
+        .filter(|u| u["sessionUpdate"] == "tool_call")
+        .map(|u| (&u["title"], &u["kind"]))
+        .collect();
+    // `other` and `pending` are what a call is of which nothing is said.
+    assert_eq!(kinds, [(&json!("look"), &json!("read")), (&json!("plain"), &Json::Null)]);
+    let states = updates.iter().filter(|u| u["sessionUpdate"] == "tool_call_update").map(|u| &u["status"]);
+    let mut states: Vec<&str> = states.filter_map(Json::as_str).collect();
+    states.sort_unstable();
+    assert_eq!(states, ["completed", "failed", "in_progress", "in_progress"]);
+}
+
+#[test]
+fn the_client_has_skills() {
+    let program = r####"
+pipeline main(task) {
+  llm_mock_clear()
+  if task != "Nothing" { llm_mock({tool_calls: [{name: "load_skill", arguments: {name: "notes"}}]}) }
+  llm_mock({text: "end"})
+  agent_loop(task, nil, {provider: "mock", skills: skills, tool_format: "native"})
+  let sent = llm_mock_calls().last().system ?? ""
+  println(["### deploy", "Ship it.", "### notes", "Write them."].filter({ text -> sent.contains(text) }))
+}
+"####;
+    let (mut client, session) = Client::new(program, json!({"_meta": {"harn": true}}));
+    let mut asked = Vec::new();
+    let mut list = json!([
+        {"id": "1", "name": "deploy", "description": "Deploy a release"},
+        {"id": "2", "name": "notes", "description": "Notes about it"}, {"name": "x"},
+    ]);
+    for (task, wanted) in [
+        ("Deploy it", "[### deploy, Ship it., ### notes, Write them.]\n"),
+        ("Hello", "[### notes, Write them.]\n"),
+        ("Nothing", "[]\n"),
+    ] {
+        if task == "Nothing" {
+            list = json!("none");
+        }
+        let id = client.prompt(&session, task);
+        let (updates, answer) = client.until(id, |message| {
+            let params = &message["params"];
+            let method = message["method"].as_str()?;
+            match method {
+                "skills/list" | "skills/fetch" => {
+                    assert_eq!(params["sessionId"], session, "{message}");
+                    asked.push(format!("{task}: {method} {}", params["id"].as_str().unwrap_or_default()));
+                }
+                _ => {}
+            }
+            match method {
+                "host/tools/list" => answer_to(message, json!([])),
+                "skills/list" => answer_to(message, list.clone()),
+                "skills/fetch" if params["id"] == "1" => answer_to(message, json!({"body": "Ship it."})),
+                "skills/fetch" => answer_to(message, json!({"result": {"body": "Write them."}})),
+                _ => None,
+            }
+        });
+        assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+        assert_eq!(texts(&updates).last(), Some(&wanted), "{updates:#?}");
+    }
+    assert_eq!(
+        asked,
+        [
+            "Deploy it: skills/list ",
+            "Deploy it: skills/fetch 1",
+            "Deploy it: skills/fetch 2",
+            "Hello: skills/list ",
+            "Hello: skills/fetch 2",
+            "Nothing: skills/list ",
+        ]
+    );
+    let (_, err) = client.end();
+    assert_eq!(
+        err,
+        "[harn] warning: skills/list: skill 2 (`x`): `id` must be a text that is not empty; it is not there\n\
+         [harn] warning: skills/list: the answer must be a list of skills, got string; the skills of the host are not there\n"
+    );
+
+    // A client that does not know Harn is not asked.
+    let (mut client, session) = Client::new(program, json!({}));
+    let id = client.prompt(&session, "Nothing");
+    let (updates, _) = client.until(id, |message| {
+        assert_eq!(message["method"], "session/update", "{message}");
+        None
+    });
+    assert_eq!(texts(&updates).last(), Some(&"[]\n"));
+    assert_eq!(client.end(), (Some(0), String::new()));
 }
 
 #[test]

@@ -38,6 +38,7 @@ use crate::reminders::{Reminders, tell};
 use crate::rest::{self, FileKeeper, Keeper};
 use crate::session::{Note, Scope, Session, Sessions, Talk};
 use crate::session_store;
+use crate::skill_host;
 use crate::template_state::{LlmBinding, OpenContext};
 use crate::tool_options::{doubts, surface_of};
 use crate::witness::Witness;
@@ -330,6 +331,9 @@ impl Driver {
             self.hand_over_feedback(agent);
             self.listener.pass_on(agent);
             agent.set_hooked(self.hooks.watch_calls());
+            if self.listener.take_skills_update() && skill_host::is_open(&self.options) {
+                agent.renew_skills();
+            }
             let step = self.with_reminders(agent, |agent| agent.next_step(&prompts));
             let step = step.map_err(|e| broken(&e));
             Box::pin(self.publish(agent)).await?;
@@ -341,6 +345,10 @@ impl Driver {
                 }
                 Step::SearchTools(question) => {
                     Answer::Host(Box::pin(host::ask(&self.cx, "tool_search", "query", &question)).await?)
+                }
+                Step::ReadSkills => Box::pin(skill_host::read_again(&self.cx, &self.options)).await?,
+                Step::FetchSkills(ids) => {
+                    Box::pin(skill_host::fetch_for(&self.cx, &agent.config().skills, &ids)).await?
                 }
                 Step::BindServers(bindings) => Answer::Bound(Box::pin(self.bind_servers(&bindings)).await?),
                 Step::RunSkillHooks(hooks) => {
@@ -556,7 +564,8 @@ impl Driver {
         let given = entry(&self.options, "skills");
         let skills = harn_agent::skills::listed(&given);
         for SkillHook { skill, hook } in hooks {
-            let closure = skills.get(*skill).map(|skill| entry(skill, hook)).unwrap_or_default();
+            let closures = skills.iter().filter(|entry| harn_agent::skills::id_of(entry) == *skill);
+            let closure = closures.map(|skill| entry(skill, hook)).find(is_callable).unwrap_or_default();
             match self.cx.call(&closure, []).await {
                 Err(error) if error.is_catchable() => {
                     self.cx.system().write_err(&format!("[harn] warning: {hook} of a skill: {error}\n"));

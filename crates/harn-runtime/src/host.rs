@@ -27,6 +27,8 @@ struct Message {
 pub struct HostInbox {
     messages: RefCell<Vec<Message>>,
     resume: Cell<bool>,
+    /// How often the host has said that skills have changed.
+    skills: Cell<u64>,
     /// Rings when something has come.
     pub(crate) bell: Notify,
 }
@@ -35,7 +37,7 @@ impl HostInbox {
     /// Takes a notification of the host.
     ///
     /// Known methods are `session/input`, `user_message` and `agent/user_message` with `{content, mode?, session_id?}`,
-    /// and `agent/resume`.
+    /// `agent/resume`, and `skills/update`.
     ///
     /// # Errors
     /// A text that says what is wrong: another method, a content that is no text, an unknown mode.
@@ -61,6 +63,11 @@ impl HostInbox {
                 self.messages.borrow_mut().push(Message { session, text, delivery });
             }
             "agent/resume" => self.resume.set(true),
+            // Nobody has to wake up for it.
+            "skills/update" => {
+                self.skills.set(self.skills.get() + 1);
+                return Ok(());
+            }
             other => return Err(format!("unknown notification `{other}`")),
         }
         self.bell.notify_waiters();
@@ -105,13 +112,17 @@ pub(crate) struct Listener {
     outermost: bool,
     /// The loop around it is no loop of the session: what is for the session is for it.
     first: bool,
+    /// How many changes of skills the loop knows of.
+    skills: Cell<u64>,
 }
 
 impl Listener {
     /// Listens for a loop that is about to open its scope; `joined` when the loop around it is one of the same session.
     pub(crate) fn new(cx: &Cx, session: &Rc<Session>, joined: bool) -> Listener {
         let outermost = cx.state::<Sessions>().running(cx).is_none();
-        Listener { inbox: host_inbox(cx.vm()), session: session.clone(), outermost, first: !joined }
+        let inbox = host_inbox(cx.vm());
+        let skills = inbox.skills.clone();
+        Listener { inbox, session: session.clone(), outermost, first: !joined, skills }
     }
 
     /// Gives the loop what was said to it.
@@ -138,6 +149,12 @@ impl Listener {
     /// Takes the wish that the loop goes on.
     pub(crate) fn take_resume(&self) -> bool {
         self.wants_on() && self.inbox.resume.replace(false)
+    }
+
+    /// Whether skills have changed since the last time.
+    pub(crate) fn take_skills_update(&self) -> bool {
+        let now = self.inbox.skills.get();
+        self.skills.replace(now) != now
     }
 
     /// Rings when something has come.

@@ -30,7 +30,8 @@
 //! | `policy.rs`, `command_policy.rs`, `hooks.rs`, `hitl.rs` | what a loop may do, and who is asked: limits, rules for commands, hooks, people |
 //! | `waitpoint.rs` | named places where tasks wait until somebody says that they may go on |
 //! | `host.rs` | what the host says: the editor or service that the program works for |
-//! | `skill_files.rs`, `template_state.rs` | skills on disk; the state of templates being rendered |
+//! | `skill_files.rs`, `skill_keys.rs`, `skill_host.rs` | skills on disk, keys of their signers; skills of the host |
+//! | `template_state.rs` | the state of templates being rendered |
 //! | `workflow.rs`, `mailbox.rs` | graphs of loops, and messages to them |
 //! | `evals.rs`, `run_records.rs` | records of runs, suites and packs that lie in files |
 //! | `anew.rs` | programs that hand their state over and begin anew |
@@ -86,6 +87,8 @@ mod run_records;
 mod session;
 mod session_store;
 mod skill_files;
+mod skill_host;
+mod skill_keys;
 mod store_place;
 mod stored;
 mod template_state;
@@ -130,9 +133,9 @@ pub use rehearsal::{SentCall, rehearse_calls};
 pub use run_records::{RunRecord, diff as diff_run_records};
 pub use session_store::{configure_sessions, keep_sessions_of};
 pub use skill_files::{
-    Signers, SkillOnDisk, SkillsOnDisk, find_skills, install_skills, rank_skills, read_entry, read_skill,
-    skills_in, trusted_keys,
+    SkillOnDisk, SkillsOnDisk, find_skills, install_skills, rank_skills, read_entry, read_skill, skills_in,
 };
+pub use skill_keys::{Signers, trusted_keys};
 pub use store_place::store_place;
 pub use witness::observe_run;
 

@@ -4,25 +4,21 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::time::Duration;
 
-use harn_agent::LoopConfig;
 use harn_agent::loop_skill::{Candidate, LoopSkills};
-use harn_agent::skill_file::{self, FILE, LAYERS, Signature, SkillFile};
+use harn_agent::skill_file::{self, FILE, HOST, LAYERS, Signature, SkillFile};
+use harn_agent::skills::HOST_TOO;
 use harn_front::Through;
-use harn_system::{HttpRequest, System, SystemExt};
+use harn_system::{System, SystemExt};
 use harn_value::Value;
 use harn_value::{Data as Json, data::Map, json};
 use harn_vm::{Cx, Result, Vm};
 
 use crate::convert::{from_json, thrown, to_json};
+use crate::skill_keys::{Signers, asked_key, own_key};
 
 /// The largest `SKILL.md` that is read: 4 MiB.
 const MAX_FILE: u64 = 4 << 20;
-
-/// The largest file of a public key that is read, and how long a registry has to give it.
-const MAX_KEY: u64 = 64 << 10;
-const KEY_TIME: Duration = Duration::from_secs(10);
 
 /// The folders of a layer.
 struct Layer {
@@ -65,31 +61,10 @@ pub struct SkillsOnDisk {
     pub found: Vec<SkillOnDisk>,
     /// Folders that hold a skill which cannot be read, and why.
     pub problems: Vec<(PathBuf, String)>,
+    /// The layers in their order, without those that are switched off.
+    pub layers: Vec<&'static str>,
     /// Where public keys of signers are besides the home folder.
     pub signers: Signers,
-}
-
-/// Where public keys are looked for: a folder, or an address below which they lie.
-#[derive(Debug, Clone, Default)]
-pub struct Signers(Option<Registry>);
-
-#[derive(Debug, Clone)]
-enum Registry {
-    Folder(PathBuf),
-    Url(String),
-}
-
-impl Signers {
-    /// What a setting says; a folder is relative to `base`.
-    fn of(place: &str, base: &Path) -> std::result::Result<Signers, String> {
-        Ok(Signers(Some(match place.split_once("://") {
-            None => Registry::Folder(base.join(place)),
-            Some(("http" | "https", _)) => Registry::Url(place.trim_end_matches('/').to_owned()),
-            Some((scheme, _)) => {
-                return Err(format!("'{scheme}' is no way to keys: there are http, https and folders"));
-            }
-        })))
-    }
 }
 
 /// Looks for skills as a program in `folder` has them; `given` are folders of the command line.
@@ -110,6 +85,7 @@ pub fn find_skills(
     let mut skills = SkillsOnDisk::default();
     let mut seen = BTreeSet::new();
     for layer in layers(system, root.as_deref(), given, &settings) {
+        skills.layers.push(layer.name);
         for folder in layer.folders.iter().flat_map(|folder| skills_in(system, folder)) {
             match entry_with(system, &folder, layer.name, &settings.defaults) {
                 Ok((entry, unknown)) => {
@@ -169,16 +145,39 @@ pub fn install_skills(vm: &Rc<Vm>, folder: &Path, given: &[PathBuf]) -> std::res
     let mut registry = harn_value::Dict::new();
     registry.insert("_type", "skill_registry");
     registry.insert("skills", entries);
+    if skills.layers.contains(&HOST) {
+        registry.insert(HOST_TOO, true);
+    }
     vm.set_global("skills", registry);
     let found = vm.extension::<Found>();
+    *found.asked.borrow_mut() = Some((folder.to_owned(), given.to_owned()));
+    *found.layers.borrow_mut() = skills.layers;
     *found.signers.borrow_mut() = skills.signers;
     *found.folders.borrow_mut() = skills.found.into_iter().map(|skill| skill.folder).collect();
     Ok(())
 }
 
+/// As [`install_skills`] again, for a machine that has skills.
+///
+/// # Errors
+/// As [`install_skills`].
+pub(crate) fn install_again(vm: &Rc<Vm>) -> std::result::Result<(), String> {
+    let asked = vm.extension::<Found>().asked.borrow().clone();
+    asked.map_or(Ok(()), |(folder, given)| install_skills(vm, &folder, &given))
+}
+
+/// The layers of a machine in their order, without those that are switched off.
+pub(crate) fn layers_of(vm: &Vm) -> Vec<&'static str> {
+    vm.extension::<Found>().layers.borrow().clone()
+}
+
 /// What was found when the program began.
 #[derive(Default)]
 struct Found {
+    /// The folder of the program, and those of the command line.
+    asked: RefCell<Option<(PathBuf, Vec<PathBuf>)>>,
+    /// The layers in their order.
+    layers: RefCell<Vec<&'static str>>,
     signers: RefCell<Signers>,
     /// The folders of the skills. They are the runtime's to read, wherever they lie.
     folders: RefCell<BTreeSet<PathBuf>>,
@@ -467,57 +466,12 @@ pub(crate) async fn read_file(
     Ok(file)
 }
 
-/// Where the user keeps the public keys that are trusted.
-pub fn trusted_keys(system: &dyn System) -> Option<PathBuf> {
-    let home = system.env("HOME").filter(|home| !home.is_empty());
-    home.map(|home| Path::new(&home).join(".harn/trusted-signers"))
-}
-
-/// The public key of a signer on this machine: in the home folder, else in a registry that is a folder.
-fn own_key(system: &dyn System, fingerprint: &str, signers: &Signers) -> Option<String> {
-    let registry = match &signers.0 {
-        Some(Registry::Folder(folder)) => Some(folder.clone()),
-        _ => None,
-    };
-    let file = format!("{fingerprint}.pub");
-    let folders = trusted_keys(system).into_iter().chain(registry);
-    folders.into_iter().find_map(|folder| system.read_text(&folder.join(&file), MAX_KEY).ok())
-}
-
-/// The public key of a signer from a registry that is an address; `None` where there is none, or the registry has none.
-///
-/// # Errors
-/// The registry cannot be asked.
-async fn asked_key(
-    system: &dyn System,
-    fingerprint: &str,
-    signers: &Signers,
-) -> std::result::Result<Option<String>, String> {
-    let Some(Registry::Url(url)) = &signers.0 else { return Ok(None) };
-    let request = HttpRequest {
-        timeout: Some(KEY_TIME),
-        redirects: 5,
-        max_response: MAX_KEY,
-        ..HttpRequest::new("GET", format!("{url}/{fingerprint}.pub"))
-    };
-    let failed = |why: &str| format!("the registry of signers at {url} cannot be asked: {why}");
-    let reply = system.http(request).await.map_err(|error| failed(&error.text))?;
-    match reply.status {
-        200 => {}
-        404 | 410 => return Ok(None),
-        status => return Err(failed(&format!("it answers with status {status}"))),
-    }
-    let bytes = reply.read().await.map_err(|error| failed(&error.text))?;
-    Ok(Some(String::from_utf8(bytes).map_err(|_| failed("it answers with no text"))?))
-}
-
 /// Reads the bodies of the skills on disk that a loop is given.
 ///
 /// # Errors
 /// A file that cannot be read any more.
-pub(crate) async fn fill(cx: &Cx, config: &mut LoopConfig) -> Result<()> {
-    for skill in
-        config.skills.list.iter_mut().filter(|skill| skill.file.is_none() && skill.text("body").is_empty())
+pub(crate) async fn fill(cx: &Cx, skills: &mut LoopSkills) -> Result<()> {
+    for skill in skills.list.iter_mut().filter(|skill| skill.file.is_none() && skill.text("body").is_empty())
     {
         let Some(folder) = skill.folder() else { continue };
         let read = read_file(cx, folder, &skill.trusted_signers()).await;

@@ -1,6 +1,6 @@
 //! A host that answers loops and says things to them while they run.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -260,4 +260,83 @@ fn wrong_notifications_are_errors() {
     );
     inbox.tell("session/input", &json!({"content": {"type": "text", "text": "kept"}})).unwrap();
     assert_eq!(inbox.take_rest(), ["kept"]);
+}
+
+#[test]
+fn what_is_wrong_with_skills_of_a_host_is_told_once() {
+    let text = r###"
+        fn go() {
+          llm_mock({text: "end"})
+          println(agent_loop("Deploy it", nil, {provider: "mock", skills: skills}).status)
+        }
+        go()
+        go()
+        println(is_err(try { load_skill("notes") }))
+    "###;
+    let answers = Cell::new(0);
+    let answer = move |_: &HostInbox, method: &str, params: Json| {
+        answers.set(answers.get() + 1);
+        match (method, answers.get()) {
+            ("skills/list", 1 | 2) => Some(Err("no connection".to_owned())),
+            ("skills/list", _) => Some(Ok(json!([
+                {"id": "n", "name": "notes", "description": "Notes"}, {"id": "x"}, 5,
+            ]))),
+            ("skills/fetch", _) if params["id"] == "n" => Some(Ok(json!({"body": 5}))),
+            other => panic!("{other:?}"),
+        }
+    };
+    let (run, _) = hosted(text, answer, deaf);
+    assert_eq!(run.output, "done\ndone\ntrue\n");
+    assert_eq!(
+        run.errors,
+        "[harn] warning: skills/list: the host failed: no connection; the skills of the host are not there\n\
+         [harn] warning: skills/list: skill 1 (`x`): `description` must be a text that is not empty; it is not there\n\
+         [harn] warning: skills/list: skill 2: it must be a dict, got int; it is not there\n\
+         [harn] warning: skills/fetch: skill `notes`: the answer must be a dict whose `body` is a text, got int\n"
+    );
+}
+
+#[test]
+fn a_host_says_that_its_skills_have_changed() {
+    let text = r####"
+        let tools = tool_define(tool_registry(), "look", "d", {handler: nil})
+        llm_mock({tool_calls: [{name: "look", arguments: {}}]})
+        llm_mock({tool_calls: [{name: "look", arguments: {}}]})
+        llm_mock({text: "end"})
+        let r = agent_loop("Deploy it", nil, {provider: "mock", tools: tools, skills: skills, tool_format: "native"})
+        for call in llm_mock_calls() {
+          println(call.system.lines().filter({ l -> l.starts_with("- `") || l.starts_with("### ") || l.starts_with("TEXT") }))
+        }
+        for e in r.transcript.events.filter({ e -> e.kind == "skill_activated" || e.kind == "skill_deactivated" }) {
+          println("${e.kind} ${e.metadata.name}")
+        }
+    "####;
+    let looks = Cell::new(0);
+    let answer = move |inbox: &HostInbox, method: &str, params: Json| {
+        let skill = |id: &str, description: &str| json!({"id": id, "description": description});
+        let listed = match looks.get() {
+            0 => json!([skill("deploy", "Deploy a release"), skill("notes", "Notes")]),
+            1 => json!([skill("deploy", "Deploy with care"), skill("tea", "Tea")]),
+            _ => json!([skill("tea", "Tea")]),
+        };
+        Some(Ok(match method {
+            "tool:look" => {
+                looks.set(looks.get() + 1);
+                inbox.tell("skills/update", &json!({})).unwrap();
+                json!("seen")
+            }
+            "skills/list" => listed,
+            "skills/fetch" => json!({"body": format!("TEXT of {} {}", params["id"], looks.get())}),
+            other => panic!("{other}"),
+        }))
+    };
+    let (run, _) = hosted(text, answer, deaf);
+    assert_eq!(run.errors, "");
+    assert_eq!(
+        run.output,
+        "[### deploy, TEXT of \"deploy\" 0, - `notes`: Notes]\n\
+         [### deploy, TEXT of \"deploy\" 1, - `tea`: Tea]\n\
+         [- `tea`: Tea]\n\
+         skill_activated deploy\nskill_deactivated deploy\n"
+    );
 }

@@ -100,7 +100,7 @@ impl AgentLoop {
     }
 
     /// What was collected in front of a call that is answered already runs next.
-    fn run_ready(&mut self) {
+    pub(super) fn run_ready(&mut self) {
         // `dispatch` takes no other call before them: a call that may run beside them would be recorded in front.
         self.state.turn.hold = !self.state.turn.ready.is_empty();
     }
@@ -125,6 +125,10 @@ impl AgentLoop {
                 return Ok(Admission::Answered);
             }
             if call.name == LOAD_SKILL && self.config.skills.loadable {
+                if let Some(skill) = self.config.skills.unread(&call.arguments) {
+                    let step = Step::FetchSkills(vec![skill.id.clone()]);
+                    return Admission::Ask(Box::new((step, admitting)));
+                }
                 self.load_skill(call);
                 return Ok(Admission::Answered);
             }

@@ -29,6 +29,7 @@ mod tests;
 mod turn;
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use harn_llm::{Conversation, Message, Role};
@@ -40,6 +41,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{Format, LoopConfig, Recitation};
 use crate::event::AgentEvent;
+use crate::loop_skill::LoopSkill;
 use crate::policy::{Question, Reply};
 use crate::tool::{Backend, LoopTool, Offered};
 pub use daemon::{Look, Rest};
@@ -61,6 +63,10 @@ pub enum Step {
     MatchSkills(Json),
     /// Ask the host which deferred tools fit, with these parameters of `tool_search/query`.
     SearchTools(Json),
+    /// Read the layers of skills again: they have changed.
+    ReadSkills,
+    /// Ask the host for these of its skills with their texts, by their ids in the loop.
+    FetchSkills(Vec<String>),
     /// Start these servers of tools for skills, or give them back.
     BindServers(Vec<Binding>),
     /// Call these closures of skills, in order; an error of theirs is reported and changes nothing.
@@ -209,6 +215,22 @@ pub enum Answer {
     Summary(Option<String>),
     /// To [`Step::MatchSkills`] or [`Step::SearchTools`]: what the host said; nothing without one, or when it failed.
     Host(Option<Json>),
+    /// To [`Step::ReadSkills`].
+    SkillsRead {
+        /// The option `skills` as it is now.
+        option: Json,
+        /// Its skills.
+        list: Vec<LoopSkill>,
+        /// Values of the variables that their texts mention.
+        variables: BTreeMap<String, String>,
+    },
+    /// To [`Step::FetchSkills`].
+    Skills {
+        /// In the same order; nothing for what the host does not give.
+        skills: Vec<Option<LoopSkill>>,
+        /// Values of the variables that their texts mention.
+        variables: BTreeMap<String, String>,
+    },
     /// To [`Step::BindServers`], in the same order: what went wrong.
     Bound(Vec<Option<String>>),
     /// To [`Step::RunSkillHooks`].
@@ -361,6 +383,11 @@ impl AgentLoop {
         self.state.hooked = hooked;
     }
 
+    /// Says that the layers of skills have changed: they are read again before the next iteration.
+    pub fn renew_skills(&mut self) {
+        self.state.skills.stale = true;
+    }
+
     /// Takes the events since the last time.
     pub fn take_events(&mut self) -> Vec<AgentEvent> {
         std::mem::take(&mut self.events)
@@ -438,6 +465,12 @@ impl AgentLoop {
             // The phase behind the hooks is set already.
             (Step::RunSkillHooks(_), Answer::SkillHooks) => {}
             (Step::MatchSkills(_), Answer::Host(answer)) => self.skills_matched(answer.as_ref()),
+            (Step::ReadSkills, Answer::SkillsRead { option, list, variables }) => {
+                self.skills_read(option, list, variables, prose)?;
+            }
+            (Step::FetchSkills(ids), Answer::Skills { skills, variables }) if ids.len() == skills.len() => {
+                self.skills_fetched(&ids, skills, variables);
+            }
             (Step::SearchTools(_), Answer::Host(answer)) => self.host_searched(answer.as_ref()),
             (Step::Recite(_), Answer::Recitation(text)) => self.state.phase = Phase::Compose(text),
             (Step::ShapeContext(_), Answer::Context(value)) => self.shaped(&value, prose)?,

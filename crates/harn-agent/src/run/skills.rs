@@ -1,20 +1,23 @@
 //! Skills of a loop: which are active, what they show of the tools, and what happens when one comes or goes.
 
+use std::collections::BTreeMap;
+
 use harn_llm::Role;
+use harn_prompt::{Prose, ProseError};
 use harn_value::{Data as Json, json};
 use serde::{Deserialize, Serialize};
 
 use super::state::{Answered, Call, Note, Phase};
-use super::{AgentLoop, Status, Step, ToolStatus};
+use super::{AgentLoop, Cached, Status, Step, ToolStatus};
 use crate::event::AgentEvent;
-use crate::loop_skill::{Candidate, LoopSkill, is_runtime_tool};
+use crate::loop_skill::{Candidate, LoopSkill, id_of, is_runtime_tool};
 use crate::tool::LoopTool;
 
 /// Closures of a skill that are to be called, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkillHook {
-    /// Place of the skill in [`crate::loop_skill::LoopSkills::list`].
-    pub skill: usize,
+    /// The id of the skill.
+    pub skill: String,
     /// `on_activate` or `on_deactivate`.
     pub hook: String,
 }
@@ -44,6 +47,10 @@ impl AgentLoop {
             self.end_out_of_turns();
             return None;
         }
+        if std::mem::take(&mut self.state.skills.stale) {
+            self.state.phase = Phase::Start;
+            return Some(Step::ReadSkills);
+        }
         self.state.phase = Phase::Begin;
         if self.config.skills.list.is_empty() {
             return None;
@@ -51,9 +58,96 @@ impl AgentLoop {
         if let Some(question) = self.skills_question() {
             return Some(question);
         }
+        if let Some(question) = self.unread_skills() {
+            return Some(question);
+        }
         self.choose_skills();
         let bindings = std::mem::take(&mut self.state.skills.bindings);
         if bindings.is_empty() { self.skill_hooks() } else { Some(Step::BindServers(bindings)) }
+    }
+
+    /// Takes the skills that were read again. What was active and is not there any more leaves with the next choice.
+    pub(super) fn skills_read(
+        &mut self,
+        option: Json,
+        list: Vec<LoopSkill>,
+        variables: BTreeMap<String, String>,
+        prose: &dyn Prose,
+    ) -> Result<(), ProseError> {
+        self.config.options.insert("skills".to_owned(), option);
+        self.config.skills.list = list;
+        self.add_variables(variables);
+        if !self.config.skills.loadable {
+            self.config.offer_skills(prose)?;
+        }
+        // An active one may show other tools now.
+        self.offered = Cached::default();
+        Ok(())
+    }
+
+    fn add_variables(&mut self, variables: BTreeMap<String, String>) {
+        for (name, value) in variables {
+            self.config.skills.variables.entry(name).or_insert(value);
+        }
+    }
+
+    /// The question for the texts of the host's skills that are about to be active.
+    fn unread_skills(&mut self) -> Option<Step> {
+        if !self.config.skills.list.iter().any(LoopSkill::is_unread) {
+            return None;
+        }
+        let (skills, state) = (&self.config.skills, &self.state.skills);
+        let (first, carried) = (!state.matched, skills.carried.as_ref());
+        let mut next: Vec<String> = match carried.filter(|_| first && skills.sticky) {
+            Some(carried) => carried.clone(),
+            None if first || !skills.sticky => {
+                let by_host = state.answered.as_ref().and_then(Option::as_ref).cloned();
+                let found = by_host.unwrap_or_else(|| skills.rank(&self.query()));
+                found.into_iter().take(skills.top_n).map(|candidate| candidate.id).collect()
+            }
+            None => state.active.clone(),
+        };
+        next.extend(state.loaded.iter().cloned());
+        next.retain(|id| skills.get(id).is_some_and(LoopSkill::is_unread));
+        next.dedup();
+        if next.is_empty() {
+            return None;
+        }
+        self.state.phase = Phase::Start;
+        Some(Step::FetchSkills(next))
+    }
+
+    /// Takes the host's skills with their texts; one that it does not give is not there any more.
+    pub(super) fn skills_fetched(
+        &mut self,
+        asked: &[String],
+        fetched: Vec<Option<LoopSkill>>,
+        variables: BTreeMap<String, String>,
+    ) {
+        self.add_variables(variables);
+        let missing: Vec<&String> =
+            asked.iter().zip(&fetched).filter(|(_, skill)| skill.is_none()).map(|(id, _)| id).collect();
+        fetched.into_iter().flatten().for_each(|skill| self.config.skills.put(skill));
+        if let Some(admitting) = self.state.turn.admitting.take() {
+            // The model has asked for it, and may ask again.
+            self.state.phase = Phase::Dispatch;
+            self.load_skill(&admitting.call);
+            self.state.turn.leading = false;
+            self.run_ready();
+            return;
+        }
+        let is_there = |id: &String| !missing.contains(&id);
+        self.config.skills.list.retain(|skill| is_there(&skill.id));
+        let option = self.config.options.get_mut("skills").and_then(|registry| registry.get_mut("skills"));
+        if let Some(catalog) = option.and_then(Json::as_array_mut) {
+            catalog.retain(|entry| id_of(entry).as_ref().is_none_or(is_there));
+        }
+        let state = &mut self.state.skills;
+        state.active.retain(is_there);
+        state.loaded.retain(is_there);
+        if let Some(Some(found)) = &mut state.answered {
+            found.retain(|candidate| is_there(&candidate.id));
+        }
     }
 
     /// The closures of skills that have come and gone, when there are any. The turn begins behind them.
@@ -122,6 +216,7 @@ impl AgentLoop {
                 wanted.push(id.clone());
             }
         }
+        wanted.retain(|id| self.config.skills.get(id).is_some());
         let before = std::mem::replace(&mut self.state.skills.active, wanted.clone());
         if first {
             // The servers of a skill that the session has brought along ended with the loop before.
@@ -178,8 +273,9 @@ impl AgentLoop {
     }
 
     fn hook(&mut self, id: &str, hook: &str) {
-        let at = self.config.skills.list.iter().position(|skill| skill.id == id && skill.has_hook(hook));
-        self.state.skills.hooks.extend(at.map(|skill| SkillHook { skill, hook: hook.to_owned() }));
+        if self.config.skills.list.iter().any(|skill| skill.id == id && skill.has_hook(hook)) {
+            self.state.skills.hooks.push(SkillHook { skill: id.to_owned(), hook: hook.to_owned() });
+        }
     }
 
     fn tell_skill(&mut self, kind: &str, fields: Json) {

@@ -310,6 +310,9 @@ pub(super) struct SkillState {
     /// Whether it was told that another strategy is used.
     #[serde(default)]
     pub(super) warned: bool,
+    /// Whether they are to be read again.
+    #[serde(default)]
+    pub(super) stale: bool,
 }
 
 /// What a loop remembers of its rest.

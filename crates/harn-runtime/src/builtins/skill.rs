@@ -11,6 +11,7 @@ use harn_vm::{Cx, Error, builtins};
 use crate::convert::{OrThrow, entry, text, thrown};
 use crate::session::Sessions;
 use crate::skill_files::{read_file, registry_options};
+use crate::skill_host;
 
 /// The value of a variable in a body.
 fn variable(cx: &Cx, name: &str, folder: Option<&str>) -> Option<String> {
@@ -157,7 +158,7 @@ builtins! {
         skills::render(&body, &args, |name| variable(&cx, name, folder.as_deref()))
     }
 
-    /// Returns the rendered body of a skill of the global registry `skills`, which holds the skills on disk.
+    /// Returns the rendered body of a skill of the global registry `skills`: one on disk, or one that the host has.
     ///
     /// A skill that must be signed, and is not, is an error.
     ///
@@ -169,7 +170,9 @@ builtins! {
             return Err(thrown("load_skill: requires a non-empty skill name"));
         };
         let registry = cx.vm().global("skills").unwrap_or_default();
-        let mut found = LoopSkills::from_options(&registry_options(&registry)).or_throw()?;
+        let mut options = registry_options(&registry);
+        skill_host::join(&cx, &mut options).await?;
+        let mut found = LoopSkills::from_options(&options).or_throw()?;
         found.variables.extend(cx.system().env(REQUIRE_SIGNED).map(|value| (REQUIRE_SIGNED.to_owned(), value)));
         for skill in &mut found.list {
             // A person asked for it, not a model.
@@ -179,11 +182,17 @@ builtins! {
                 skill.file = Some(file.map_err(|e| thrown(format!("load_skill: {e}")))?);
             }
         }
+        let wanted = json!({"name": name.as_str()});
+        if let Some(skill) = found.unread(&wanted).cloned() {
+            let read = skill_host::fetch(&cx, &skill).await?;
+            let not_given = || thrown(format!("load_skill: skill '{name}' not found: the host does not give it"));
+            found.put(read.ok_or_else(not_given)?);
+        }
         for variable in found.wanted_variables() {
             let value = self::variable(&cx, &variable, None);
             found.variables.extend(value.map(|value| (variable, value)));
         }
-        let loaded = found.load(&json!({"name": name.as_str()}));
+        let loaded = found.load(&wanted);
         if loaded.skill.is_none() {
             let problem: Json = serde_json::from_str(&loaded.text).unwrap_or_default();
             return Err(thrown(match problem["error"].as_str() {

@@ -79,12 +79,13 @@ pub(crate) async fn loop_config(
     llm: &LlmRuntime,
     prompt: &str,
     system: Option<&str>,
-    options: Map<String, Json>,
+    mut options: Map<String, Json>,
     route: Option<&Json>,
 ) -> Result<LoopConfig> {
     let format = default_format(cx, llm, &options, route)?;
+    crate::skill_host::join(cx, &mut options).await?;
     let mut config = LoopConfig::new(prompt, system, options, format).map_err(thrown)?;
-    crate::skill_files::fill(cx, &mut config).await?;
+    crate::skill_files::fill(cx, &mut config.skills).await?;
     for name in config.skills.wanted_variables() {
         config.skills.variables.extend(cx.system().env(&name).map(|value| (name, value)));
     }

@@ -1,0 +1,77 @@
+//! Public keys of those who sign skills: in the user's home folder, and in a registry of the project.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use harn_system::{HttpRequest, System, SystemExt};
+
+/// The largest file of a public key that is read, and how long a registry has to give it.
+const MAX_KEY: u64 = 64 << 10;
+const KEY_TIME: Duration = Duration::from_secs(10);
+
+/// Where public keys are looked for: a folder, or an address below which they lie.
+#[derive(Debug, Clone, Default)]
+pub struct Signers(Option<Registry>);
+
+#[derive(Debug, Clone)]
+enum Registry {
+    Folder(PathBuf),
+    Url(String),
+}
+
+impl Signers {
+    /// What a setting says; a folder is relative to `base`.
+    pub(crate) fn of(place: &str, base: &Path) -> std::result::Result<Signers, String> {
+        Ok(Signers(Some(match place.split_once("://") {
+            None => Registry::Folder(base.join(place)),
+            Some(("http" | "https", _)) => Registry::Url(place.trim_end_matches('/').to_owned()),
+            Some((scheme, _)) => {
+                return Err(format!("'{scheme}' is no way to keys: there are http, https and folders"));
+            }
+        })))
+    }
+}
+
+/// Where the user keeps the public keys that are trusted.
+pub fn trusted_keys(system: &dyn System) -> Option<PathBuf> {
+    let home = system.env("HOME").filter(|home| !home.is_empty());
+    home.map(|home| Path::new(&home).join(".harn/trusted-signers"))
+}
+
+/// The public key of a signer on this machine: in the home folder, else in a registry that is a folder.
+pub(crate) fn own_key(system: &dyn System, fingerprint: &str, signers: &Signers) -> Option<String> {
+    let registry = match &signers.0 {
+        Some(Registry::Folder(folder)) => Some(folder.clone()),
+        _ => None,
+    };
+    let file = format!("{fingerprint}.pub");
+    let folders = trusted_keys(system).into_iter().chain(registry);
+    folders.into_iter().find_map(|folder| system.read_text(&folder.join(&file), MAX_KEY).ok())
+}
+
+/// The public key of a signer from a registry that is an address; `None` where there is none, or the registry has none.
+///
+/// # Errors
+/// The registry cannot be asked.
+pub(crate) async fn asked_key(
+    system: &dyn System,
+    fingerprint: &str,
+    signers: &Signers,
+) -> std::result::Result<Option<String>, String> {
+    let Some(Registry::Url(url)) = &signers.0 else { return Ok(None) };
+    let request = HttpRequest {
+        timeout: Some(KEY_TIME),
+        redirects: 5,
+        max_response: MAX_KEY,
+        ..HttpRequest::new("GET", format!("{url}/{fingerprint}.pub"))
+    };
+    let failed = |why: &str| format!("the registry of signers at {url} cannot be asked: {why}");
+    let reply = system.http(request).await.map_err(|error| failed(&error.text))?;
+    match reply.status {
+        200 => {}
+        404 | 410 => return Ok(None),
+        status => return Err(failed(&format!("it answers with status {status}"))),
+    }
+    let bytes = reply.read().await.map_err(|error| failed(&error.text))?;
+    Ok(Some(String::from_utf8(bytes).map_err(|_| failed("it answers with no text"))?))
+}
