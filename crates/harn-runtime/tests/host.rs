@@ -331,7 +331,7 @@ fn a_host_says_that_its_skills_have_changed() {
         }))
     };
     let (run, _) = hosted(text, answer, deaf);
-    assert_eq!(run.errors, "");
+    assert!(!run.errors.contains("skills/"), "{}", run.errors);
     assert_eq!(
         run.output,
         "[### deploy, TEXT of \"deploy\" 0, - `notes`: Notes]\n\
