@@ -127,7 +127,7 @@ impl AgentLoop {
             if call.name == LOAD_SKILL && self.config.skills.loadable {
                 if let Some(skill) = self.config.skills.unread(&call.arguments) {
                     let step = Step::FetchSkills(vec![skill.id.clone()]);
-                    return Admission::Ask(Box::new((step, admitting)));
+                    return Ok(Admission::Ask(Box::new((step, admitting))));
                 }
                 self.load_skill(call);
                 return Ok(Admission::Answered);
