@@ -54,9 +54,7 @@ const KNOWN: &[(&str, &[&str])] = &[
 const OPEN: &[(&str, &str, &str)] = &[
     ("harn-llm", "llm_call_streaming", "a Rust program shows replies while they arrive"),
     ("harn-llm", "parse_partial_arguments", "a Rust program shows arguments of calls while they arrive"),
-    ("harn-prompt", "audit_event", "the record of a host's reminder that no model sees"),
     ("harn-prompt", "hook_effects", "a Rust program with hooks of its own takes reminders from them"),
-    ("harn-prompt", "host_reminder", "a Rust program takes reminders from its host"),
     ("harn-prompt", "is_included", "the short question to what `reduce` says of a fragment"),
     ("harn-prompt", "requiring_cap", "makes fragments, as `requiring_tool` does"),
     ("harn-prompt", "system_prompt_record", "a Rust program that keeps transcripts records prompts"),

@@ -18,7 +18,8 @@ use harn_llm::transcript::extra_events;
 use harn_llm::{Call, Category, Conversation, LlmRuntime};
 use harn_prompt::Prose;
 use harn_prompt::reminder::providers::{BuiltIn, Selection};
-use harn_prompt::reminder::{Reminder, pending, provider_reminders};
+use harn_prompt::reminder::transcript::audit_event;
+use harn_prompt::reminder::{HostMode, Reminder, host_reminder, pending, provider_reminders};
 use harn_value::{Data as Json, data::Map, json};
 use harn_value::{Dict, Value};
 use harn_vm::closure::is_callable;
@@ -68,6 +69,8 @@ struct Driver {
     hooks: Rc<Hooks>,
     /// What the host says.
     listener: Rc<Listener>,
+    /// Reminders of the host that are for the record only, as events.
+    audits: RefCell<Vec<Json>>,
     /// What hooks are told of the turn that runs; nothing between turns.
     turn: RefCell<Option<Json>>,
     /// The policy of the loop, and of those around it.
@@ -247,6 +250,7 @@ async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Pl
         iteration: Cell::new(0),
         hooks: cx.state::<Hooks>(),
         listener,
+        audits: RefCell::default(),
         turn: RefCell::default(),
         layer: in_force.layer.clone(),
         handlers: handlers(&tools),
@@ -330,6 +334,7 @@ impl Driver {
         loop {
             self.hand_over_feedback(agent);
             self.listener.pass_on(agent);
+            self.take_reminders()?;
             agent.set_hooked(self.hooks.watch_calls());
             if self.listener.take_skills_update() && skill_host::is_open(&self.options) {
                 agent.renew_skills();
@@ -410,7 +415,13 @@ impl Driver {
             keeper.keep(&self.cx, agent, status, agent.is_turn_completed())?;
         }
         let duration = millis(self.cx.system().monotonic().saturating_sub(started));
-        let result = self.with_reminders(agent, |agent| agent.outcome(duration, &|| new_id(self.cx.vm())));
+        self.take_reminders()?;
+        let mut result =
+            self.with_reminders(agent, |agent| agent.outcome(duration, &|| new_id(self.cx.vm())));
+        // What the host wants kept for the record comes last, and no model has seen it.
+        if let Some(events) = result["transcript"]["events"].as_array_mut() {
+            events.append(&mut self.audits.borrow_mut());
+        }
         if self.stored.get().is_some() {
             if let Some(summary) = result["transcript"]["summary"].as_str() {
                 self.session.history.borrow_mut().summary = Some(summary.to_owned());
@@ -456,6 +467,21 @@ impl Driver {
         let out = work(agent);
         self.reminders.exchange(&self.session.id, agent.reminders_mut());
         out
+    }
+
+    /// Takes what the host wants the model to be reminded of: the next call shows it, whether it was to be at once or behind the
+    /// running step.
+    fn take_reminders(&self) -> Result<()> {
+        for payload in self.listener.take_reminders() {
+            let (reminder, mode) = host_reminder(&payload, &new_id(self.cx.vm())).or_throw()?;
+            match mode {
+                HostMode::AuditOnly => self.audits.borrow_mut().push(audit_event(&reminder)),
+                HostMode::FinishStep | HostMode::InterruptImmediate => {
+                    self.reminders.add(self.cx.vm(), &self.session.id, &reminder);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Asks the providers in force that subscribe to an event, in order.

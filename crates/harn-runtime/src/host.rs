@@ -6,6 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use harn_agent::{AgentLoop, Delivery};
+use harn_prompt::reminder::host_reminder;
 use harn_value::Data as Json;
 use harn_value::Value;
 use harn_vm::{Cx, Result, Vm};
@@ -22,10 +23,18 @@ struct Message {
     delivery: Delivery,
 }
 
+/// A reminder of the host, as it was given.
+struct Reminded {
+    /// As that of a message.
+    session: Option<String>,
+    payload: Json,
+}
+
 /// What the host said and no loop has taken yet.
 #[derive(Default)]
 pub struct HostInbox {
     messages: RefCell<Vec<Message>>,
+    reminders: RefCell<Vec<Reminded>>,
     resume: Cell<bool>,
     /// How often the host has said that skills have changed.
     skills: Cell<u64>,
@@ -37,10 +46,10 @@ impl HostInbox {
     /// Takes a notification of the host.
     ///
     /// Known methods are `session/input`, `user_message` and `agent/user_message` with `{content, mode?, session_id?}`,
-    /// `agent/resume`, and `skills/update`.
+    /// `session/remind` with the fields of a reminder, `mode?` and `session_id?`, `agent/resume`, and `skills/update`.
     ///
     /// # Errors
-    /// A text that says what is wrong: another method, a content that is no text, an unknown mode.
+    /// A text that says what is wrong: another method, a content that is no text, an unknown mode, a malformed reminder.
     pub fn tell(&self, method: &str, params: &Json) -> std::result::Result<(), String> {
         match method {
             "session/input" | "user_message" | "agent/user_message" => {
@@ -55,12 +64,15 @@ impl HostInbox {
                         )
                     })?,
                 };
-                let session = match &params["session_id"] {
-                    Json::Null => None,
-                    Json::String(id) => Some(id.clone()),
-                    other => return Err(format!("{method}: `session_id` must be a string, got {other}")),
-                };
+                let session = session_of(method, params)?;
                 self.messages.borrow_mut().push(Message { session, text, delivery });
+            }
+            // The next call shows it: nobody has to wake up.
+            "session/remind" => {
+                host_reminder(params, "").map_err(|error| error.to_string())?;
+                let session = session_of(method, params)?;
+                self.reminders.borrow_mut().push(Reminded { session, payload: params.clone() });
+                return Ok(());
             }
             "agent/resume" => self.resume.set(true),
             // Nobody has to wake up for it.
@@ -78,12 +90,14 @@ impl HostInbox {
     pub fn take_rest(&self) -> Vec<String> {
         self.messages.borrow_mut().drain(..).map(|message| message.text).collect()
     }
+}
 
-    fn is_for(message: &Message, listener: &Listener) -> bool {
-        match &message.session {
-            Some(id) => listener.first && *id == listener.session.id,
-            None => listener.outermost,
-        }
+/// The session that a notification names.
+fn session_of(method: &str, params: &Json) -> std::result::Result<Option<String>, String> {
+    match &params["session_id"] {
+        Json::Null => Ok(None),
+        Json::String(id) => Ok(Some(id.clone())),
+        other => Err(format!("{method}: `session_id` must be a string, got {other}")),
     }
 }
 
@@ -125,6 +139,26 @@ impl Listener {
         Listener { inbox, session: session.clone(), outermost, first: !joined, skills }
     }
 
+    /// Whether what is for a session, or for nobody in particular, is for this loop.
+    fn hears(&self, session: &Option<String>) -> bool {
+        match session {
+            Some(id) => self.first && *id == self.session.id,
+            None => self.outermost,
+        }
+    }
+
+    /// Takes the reminders for the loop, as they were given.
+    pub(crate) fn take_reminders(&self) -> Vec<Json> {
+        let mut reminders = self.inbox.reminders.borrow_mut();
+        if reminders.is_empty() {
+            return Vec::new();
+        }
+        let (own, others): (Vec<Reminded>, Vec<Reminded>) =
+            std::mem::take(&mut *reminders).into_iter().partition(|reminded| self.hears(&reminded.session));
+        *reminders = others;
+        own.into_iter().map(|reminded| reminded.payload).collect()
+    }
+
     /// Gives the loop what was said to it.
     pub(crate) fn pass_on(&self, agent: &mut AgentLoop) {
         let mut messages = self.inbox.messages.borrow_mut();
@@ -132,14 +166,14 @@ impl Listener {
             return;
         }
         let (own, others): (Vec<Message>, Vec<Message>) =
-            std::mem::take(&mut *messages).into_iter().partition(|message| HostInbox::is_for(message, self));
+            std::mem::take(&mut *messages).into_iter().partition(|message| self.hears(&message.session));
         *messages = others;
         own.iter().for_each(|message| agent.hear(&message.text, message.delivery));
     }
 
     /// Whether something was said to the loop, or it is to go on.
     pub(crate) fn has_news(&self) -> bool {
-        self.wants_on() || self.inbox.messages.borrow().iter().any(|message| HostInbox::is_for(message, self))
+        self.wants_on() || self.inbox.messages.borrow().iter().any(|message| self.hears(&message.session))
     }
 
     fn wants_on(&self) -> bool {

@@ -246,6 +246,38 @@ fn a_host_is_told_everything_that_subscribers_are() {
 }
 
 #[test]
+fn a_host_reminds_the_model() {
+    let text = r###"
+        let tools = tool_define(tool_registry(), "look", "Looks", {parameters: {}, handler: { a -> host_call("test.look", {}) }})
+        llm_mock({tool_calls: [{name: "look", arguments: {}}]})
+        llm_mock({text: "one"})
+        let r = agent_loop("go", "Work.", {provider: "mock", tools: tools, session_id: "s"})
+        println(llm_mock_calls().map({ c -> c.system.contains("Mind the gap.") }))
+        println(llm_mock_calls().any({ c -> json_stringify(c).contains("For the record.") }))
+        let events = r.transcript.events.filter({ e -> e.kind == "system_reminder" })
+        println(events.map({ e -> [e.visibility, e.reminder.body, e.reminder.source, e.reminder.tags] }))
+    "###;
+    let (run, _) = hosted(
+        text,
+        |inbox, method, _| {
+            if method == "host/call" || method.contains("look") {
+                let reminder = json!({"body": "Mind the gap.", "tags": ["gap"], "ttl_turns": 5, "mode": "interrupt_immediate"});
+                inbox.tell("session/remind", &reminder).unwrap();
+                let audit = json!({"body": "For the record.", "mode": "audit_only", "session_id": "s"});
+                inbox.tell("session/remind", &audit).unwrap();
+                inbox.tell("session/remind", &json!({"body": "Not here.", "session_id": "t"})).unwrap();
+            }
+            Some(Ok(json!("seen")))
+        },
+        deaf,
+    );
+    assert_eq!(
+        run.output,
+        "[false, true]\nfalse\n[[public, Mind the gap., bridge, [gap]], [internal, For the record., bridge, []]]\n"
+    );
+}
+
+#[test]
 fn wrong_notifications_are_errors() {
     let inbox = HostInbox::default();
     let error = |method: &str, params: Json| inbox.tell(method, &params).unwrap_err();
@@ -258,6 +290,14 @@ fn wrong_notifications_are_errors() {
         error("session/input", json!({"content": "x", "mode": "soon"})),
         "session/input: `mode` must be interrupt_immediate, finish_step or wait_for_completion, got \"soon\""
     );
+    for (params, expected) in [
+        (json!([]), "session/remind: payload must be an object (HARN-RMD-002)"),
+        (json!({"body": " "}), "session/remind: body must be a non-blank string (HARN-RMD-002)"),
+        (json!({"body": "b", "x": 1}), "session/remind: unknown option 'x' (HARN-RMD-002)"),
+        (json!({"body": "b", "session_id": 1}), "session/remind: `session_id` must be a string, got 1"),
+    ] {
+        assert_eq!(error("session/remind", params), expected);
+    }
     inbox.tell("session/input", &json!({"content": {"type": "text", "text": "kept"}})).unwrap();
     assert_eq!(inbox.take_rest(), ["kept"]);
 }

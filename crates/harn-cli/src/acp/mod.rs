@@ -46,8 +46,14 @@ const NAMES: AgentMethodNames = AGENT_METHOD_NAMES;
 const GRACE: Duration = Duration::from_secs(2);
 
 /// What a client may tell the program besides the methods of the protocol.
-const NOTIFICATIONS: [&str; 5] =
-    ["session/input", "user_message", "agent/user_message", "agent/resume", "skills/update"];
+const NOTIFICATIONS: [&str; 6] = [
+    "session/input",
+    "user_message",
+    "agent/user_message",
+    "session/remind",
+    "agent/resume",
+    "skills/update",
+];
 
 /// Serves a program; gives the exit code.
 pub(crate) fn serve(args: AcpArgs) -> u8 {
