@@ -78,7 +78,7 @@ pub(crate) fn digest(system: &dyn System, root: &Path) -> Result<String> {
 /// Makes `to` a copy of `from`. Nobody ever sees half of it: a new folder takes the place of the old one when it is whole.
 ///
 /// # Errors
-/// As [`files`]; what cannot be written.
+/// As `files`; what cannot be written.
 pub fn copy(system: &dyn System, from: &Path, to: &Path) -> Result<()> {
     let cannot = |what: &str, path: &Path, why: &dyn std::fmt::Display| {
         Trouble(format!("cannot {what} {}: {why}", path.display()))
