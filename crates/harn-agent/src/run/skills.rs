@@ -107,9 +107,12 @@ impl AgentLoop {
             }
             None => state.active.clone(),
         };
-        next.extend(state.loaded.iter().cloned());
+        for id in &state.loaded {
+            if !next.contains(id) {
+                next.push(id.clone());
+            }
+        }
         next.retain(|id| skills.get(id).is_some_and(LoopSkill::is_unread));
-        next.dedup();
         if next.is_empty() {
             return None;
         }
