@@ -276,14 +276,11 @@ impl<'a> Manifest<'a> {
     /// The packs of the package: `harn test package --evals` runs them.
     fn evals(&mut self, value: &Spanned<DeValue<'_>>) -> Result<(), Wrong> {
         let must = "a list of paths of packs";
-        let entries = value.get_ref().as_array().ok_or_else(|| wrong(must, value))?;
-        for entry in entries.iter() {
-            let Some(path) = entry.get_ref().as_str() else {
-                return Err(Wrong { got: format!("{} in it", kind(entry)), ..wrong(must, entry) });
-            };
+        let entries = texts(value, must)?;
+        for (path, place) in &entries {
             if !self.system.is_file(&self.path.with_file_name(path)) {
                 let message = format!("[package] evals: there is no file {path}");
-                self.report(Diagnostic::error(message).with_label(span(entry.span()), ""));
+                self.report(Diagnostic::error(message).with_label(*place, ""));
             }
         }
         match entries.is_empty() {
@@ -380,12 +377,7 @@ impl<'a> Manifest<'a> {
     }
 
     fn pipelines(&mut self, value: &Spanned<DeValue<'_>>) -> Result<(), Wrong> {
-        let must = "a list of paths";
-        let entries = value.get_ref().as_array().ok_or_else(|| wrong(must, value))?;
-        for entry in entries.iter() {
-            let Some(path) = entry.get_ref().as_str() else {
-                return Err(Wrong { got: format!("{} in it", kind(entry)), ..wrong(must, entry) });
-            };
+        for (path, _) in texts(value, "a list of paths")? {
             self.settings.pipelines.push(self.path.with_file_name(path));
         }
         Ok(())
@@ -434,6 +426,16 @@ impl Wrong {
     fn help(self, text: &str) -> Self {
         Self { help: Some(text.to_owned()), ..self }
     }
+}
+
+/// The texts of a list, each with its place.
+fn texts<'v>(value: &'v Spanned<DeValue<'_>>, must: &'static str) -> Result<Vec<(&'v str, Span)>, Wrong> {
+    let entries = value.get_ref().as_array().ok_or_else(|| wrong(must, value))?;
+    let text = |entry: &'v Spanned<DeValue<'_>>| match entry.get_ref().as_str() {
+        Some(text) => Ok((text, span(entry.span()))),
+        None => Err(Wrong { got: format!("{} in it", kind(entry)), ..wrong(must, entry) }),
+    };
+    entries.iter().map(text).collect()
 }
 
 /// What a threshold must be.
