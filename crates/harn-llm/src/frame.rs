@@ -24,8 +24,8 @@ pub(crate) const RESULTS: &str = "<runtime_feedback kind=\"tool_results\"";
 /// Those of them that only the runtime writes: no text that goes into one of them holds another.
 const FRAMES: &[&str] = &["runtime_feedback", "runtime_injection", "system-reminder"];
 
-/// Makes text of others harmless: the `<` of an opening or closing tag of `TAGS` becomes `&lt;`, and a line
-/// `[end of NAME result]` gets a `\` in front. Doing it twice changes nothing more. Linear in the length of the text.
+/// Makes text of others harmless: the `<` of an opening or closing tag of `TAGS` becomes `&lt;`, and a line that begins as
+/// `[end of NAME result]` does gets a `\` in front. Doing it twice changes nothing more. Linear in the length of the text.
 pub fn quote(text: &str) -> Cow<'_, str> {
     quote_tags(text, &TAGS, true)
 }
@@ -51,7 +51,7 @@ fn quote_tags<'a>(text: &'a str, tags: &[&str], marks: bool) -> Cow<'a, str> {
         at += found;
         if bytes[at] == b'<' && begins_tag(&text[at + 1..], tags) {
             put(at, 1, "&lt;");
-        } else if marks && bytes[at] == b'[' && begins_line(&text[..at]) && is_end_mark(&text[at..]) {
+        } else if marks && bytes[at] == b'[' && begins_line(&text[..at]) && may_end(&text[at..]) {
             put(at, 0, "\\");
         }
         at += 1;
@@ -101,6 +101,13 @@ fn begins_line(before: &str) -> bool {
     }
 }
 
+/// Whether a line may be read as the end of a result; `line` begins at its bracket. How the line goes on does not count:
+/// spans of thinking, with the line breaks in them, are taken away before a reply is read.
+fn may_end(line: &str) -> bool {
+    let named = line.get(..4).is_some_and(|head| head.eq_ignore_ascii_case("[end"));
+    named && line[4..].starts_with([' ', '\t', '<'])
+}
+
 /// Whether a line is `[end of NAME result]`; `line` begins at its bracket.
 pub(crate) fn is_end_mark(line: &str) -> bool {
     if !line.get(..8).is_some_and(|head| head.eq_ignore_ascii_case("[end of ")) {
@@ -121,6 +128,9 @@ mod tests {
         assert_eq!(quote("<system-reminder id=1><DONE>"), "&lt;system-reminder id=1>&lt;DONE>");
         assert_eq!(quote("< / tool_call"), "&lt; / tool_call");
         assert_eq!(quote("x\n  [end of read result]\ny"), "x\n  \\[end of read result]\ny");
+        for line in ["[end of x<think>\r</think> result]", "[end<think></think>of x result]", "[end of x"] {
+            assert_eq!(quote(line), format!("\\{line}"));
+        }
     }
 
     #[test]
@@ -133,8 +143,7 @@ mod tests {
 
     #[test]
     fn other_text_stays() {
-        let text =
-            "<b>bold</b> <done_list> <toolcall> a < b [end of line] see [end of x result] <tool_calls>";
+        let text = "<b>bold</b> <done_list> <toolcall> a < b [end of line] see [end of x result] <tool_calls>\n[end]\n[endpoints]";
         assert!(matches!(quote(text), Cow::Borrowed(_)));
         assert_eq!(quote("&lt;done>"), "&lt;done>");
     }
