@@ -290,6 +290,7 @@ pub(super) const FORMS: Table = &[
     (r"(\S+)\s+(?:is|eq)\s+(\S+)", By("$1 == $2"), "values are compared with `==`"),
     (r"(\S+)\s+instanceof\s+(\w+)", By("type_of($1) == \"$2\""), "`type_of` names the type of a value"),
     (r"\btypeof\s+(\w+)", By("type_of($1)"), "`type_of` names the type of a value"),
+    (r"(\w)<>(\s*(?:[({=,)]|$))", By("$1$2"), "what has no types in `<` and `>` is written without them"),
     (r"<>", By("!="), "values are compared with `!=`"),
     (r"(\S+)\s*<=>\s*(\S+)", Mend::None, "there is no `<=>`: sort with a key, `xs.sort_by({ x -> x.key })`"),
     (r"\bnot\s+(\w+|\([^()]*\))\s+in\b", By("$1 not in"), "write `x not in xs`"),

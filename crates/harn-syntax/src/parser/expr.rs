@@ -5,7 +5,7 @@ use chumsky::prelude::*;
 
 use super::list::list;
 use super::primary::{dict_items, primary};
-use super::ty::ty;
+use super::ty::{angle_items, ty};
 use super::{Grammar, Input, InputExt, Parse, Reason, grow, newline, tok, word};
 use crate::ast::{Arg, BinaryOp, Expr, ExprKind, Ident, LogicOp, UnaryOp};
 use crate::layout::goes_on_behind;
@@ -225,7 +225,7 @@ fn postfix<'s>(inp: &mut Input<'s, '_>, kind: TokenKind) -> Parse<Option<Postfix
         TokenKind::LParen => Postfix::Call { type_args: Vec::new(), args: inp.parse(args())? },
         TokenKind::LtTypeArgs => {
             inp.bump();
-            let type_args = inp.parse(list(ty(), TokenKind::Gt))?;
+            let type_args = inp.parse(angle_items(ty()))?;
             Postfix::Call { type_args, args: inp.parse(args())? }
         }
         TokenKind::BraceStruct => {

@@ -127,12 +127,24 @@ pub(super) fn type_params<'s>() -> impl Grammar<'s, Vec<TypeParam>> {
 }
 
 fn angle_list<'s, T>(item: impl Grammar<'s, T>) -> impl Grammar<'s, Vec<T>> {
-    let items = list(item, TokenKind::Gt);
+    let items = angle_items(item);
     custom(
         move |inp: &mut Input<'s, '_>| {
             if inp.parse(open_angle())? { inp.parse(&items) } else { Ok(Vec::new()) }
         },
     )
+}
+
+/// What follows `<`, with the closing `>`. An empty list says nothing, and is more likely a slip.
+pub(super) fn angle_items<'s, T>(item: impl Grammar<'s, T>) -> impl Grammar<'s, Vec<T>> {
+    let items = list(item, TokenKind::Gt);
+    custom(move |inp: &mut Input<'s, '_>| {
+        inp.eat(TokenKind::Newline);
+        if inp.look_kind(0) == TokenKind::Gt {
+            return inp.expected("type");
+        }
+        inp.parse(&items)
+    })
 }
 
 fn type_param<'s>() -> impl Grammar<'s, TypeParam> {
