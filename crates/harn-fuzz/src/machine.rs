@@ -140,6 +140,7 @@ fn run_with<T>(text: &str, beside: impl FnOnce(&Vm) -> T) -> Option<String> {
     };
     let _beside = beside(&vm);
     let outcome = block_on(program.run(&vm, None, &[])).ok()?;
+    let stopped = vm.interrupt().is_set();
     let (code, _) = outcome.exit_code();
     assert!((0..=255).contains(&code), "the exit code is {code}");
     let end = match &outcome.result {
@@ -156,7 +157,8 @@ fn run_with<T>(text: &str, beside: impl FnOnce(&Vm) -> T) -> Option<String> {
     drop(program);
     // A machine that is still referred to is a leak, and leaks add up here.
     drop(Rc::try_unwrap(vm).ok());
-    end.map(|end| without_suggestions(&format!("{}\n{end}", out.borrow())))
+    // A task of a program that was stopped may have caught it.
+    end.filter(|_| !stopped).map(|end| without_suggestions(&format!("{}\n{end}", out.borrow())))
 }
 
 /// Which name is suggested depends on those that are visible where an expression stands.

@@ -26,22 +26,23 @@ pub(super) fn builtin<'p>(it: &It<'p>, name: &str, v: V<'p>) -> Done<'p, V<'p>> 
     })
 }
 
-/// A function that a method of lists calls takes no more arguments than it gets.
-fn takes_no_more<'p>(method: &str, function: &V<'p>, gets: usize) -> Done<'p, ()> {
+/// What a method of lists calls is a function, and takes no more arguments than it gets.
+fn may_be_called<'p>(method: &str, function: &V<'p>, gets: usize) -> Done<'p, ()> {
     match function {
         V::Fun(fun) if fun.func.params.len() > gets => {
             let takes = fun.func.params.len();
             throw(format!("Type error: list.{method}: the function takes {takes} arguments, but gets {gets}"))
         }
-        _ => Ok(()),
+        V::Fun(_) => Ok(()),
+        _ => throw(format!("Type error: list.{method}: expected callable")),
     }
 }
 
 pub(super) async fn method<'p>(it: &It<'p>, object: V<'p>, name: &str, args: Vec<V<'p>>) -> Done<'p, V<'p>> {
     let first = args.first().cloned().unwrap_or(V::Nil);
     match (&object, name, args.as_slice()) {
-        (V::List(_), "map" | "filter", [f]) => takes_no_more(name, f, 1)?,
-        (V::List(_), "reduce", [_, f]) => takes_no_more(name, f, 2)?,
+        (V::List(_), "map" | "filter", [f]) => may_be_called(name, f, 1)?,
+        (V::List(_), "reduce", [_, f]) => may_be_called(name, f, 2)?,
         _ => {}
     }
     let result = match (&object, name, args.len()) {
