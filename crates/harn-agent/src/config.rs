@@ -20,7 +20,7 @@ use crate::loop_skill::{LOAD_SKILL, LoopSkills};
 use crate::policy::Policy;
 use crate::tool::{Annotations, Backend, LoopTool, LoopTools};
 
-/// The options of a loop that mean nothing to a single call, and what they must be.
+/// The options of a loop that mean nothing to a single call, and what they must be; in the order of their names.
 pub const OPTIONS: &[(&str, Expected)] = &[
     ("approval_policy", Any),
     ("auto_compact", Only(Shape::Bool)),
@@ -82,6 +82,11 @@ pub const OPTIONS: &[(&str, Expected)] = &[
     ("watch_paths", Only(Shape::Names)),
     ("working_files", Any),
 ];
+
+/// Whether an option is one of agent loops alone; calls do not get it.
+pub(crate) fn is_of_loops(key: &str) -> bool {
+    OPTIONS.binary_search_by_key(&key, |(name, _)| name).is_ok()
+}
 
 /// How tool calls travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -524,6 +529,12 @@ mod tests {
 
     fn read(options: Json) -> Result<LoopConfig, ConfigError> {
         LoopConfig::new("task", None, options.as_object().cloned().unwrap(), Format::Text)
+    }
+
+    #[test]
+    fn options_are_found() {
+        assert!(OPTIONS.iter().all(|(key, _)| is_of_loops(key)));
+        assert!(!is_of_loops("model"));
     }
 
     #[test]

@@ -675,8 +675,12 @@ impl Driver {
             AgentEvent::TurnStart { iteration } => {
                 self.end_turn().await?;
                 let payload = json!({"session": {"id": self.session.id}, "iteration": iteration});
-                *self.turn.borrow_mut() = Some(payload.clone());
-                self.hooks.tell(&self.cx, "PreAgentTurn", payload).await
+                let told = self.hooks.watches("PreAgentTurn").then(|| payload.clone());
+                *self.turn.borrow_mut() = Some(payload);
+                match told {
+                    Some(payload) => self.hooks.tell(&self.cx, "PreAgentTurn", payload).await,
+                    None => Ok(()),
+                }
             }
             AgentEvent::TurnEnd { turn_info, .. } => {
                 if let Some(payload) = &mut *self.turn.borrow_mut() {

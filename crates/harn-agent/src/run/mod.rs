@@ -662,13 +662,12 @@ impl AgentLoop {
     }
 
     fn options_of_call(&mut self, fragments: &[Fragment]) -> Map<String, Json> {
-        let mut options: Map<String, Json> = self.config.options.clone();
-        // What they say is in the fragments and messages.
-        options.shift_remove("system");
-        options.shift_remove("prompt");
-        for (key, _) in crate::config::OPTIONS {
-            options.shift_remove(*key);
-        }
+        // What `system` and `prompt` say is in the fragments and messages.
+        let is_for_calls =
+            |key: &str| !matches!(key, "system" | "prompt") && !crate::config::is_of_loops(key);
+        let given = self.config.options.iter().filter(|(key, _)| is_for_calls(key));
+        let mut options: Map<String, Json> =
+            given.map(|(key, value)| (key.to_owned(), value.clone())).collect();
         self.show_reminders(&mut options);
         if let Some(text) = self.state.prefill.take() {
             options.insert("prefill".into(), text.into());
