@@ -191,6 +191,8 @@ pub(crate) struct State {
     pub(crate) looks: u32,
     pub(crate) ops: BTreeMap<u64, Op>,
     pub(crate) next_op: u64,
+    /// Operations that have ended and are to be handed over, and what they gave; whether they had only just begun.
+    pub(crate) ended_ops: VecDeque<(u64, Vec<u8>, bool)>,
     pub(crate) aside: BTreeMap<u64, Kept>,
     asides: u64,
     /// Printed so far on both streams, by this process and those before it.
@@ -216,6 +218,8 @@ pub(crate) struct State {
     pub(crate) kept: u64,
     /// Since when somebody waits for entries to be kept that are not on their way.
     pub(crate) wanted: Option<u64>,
+    /// Until more has been gathered to be kept with it.
+    pub(crate) gathering: Option<harn_system::Waiting<'static, ()>>,
     /// Who waits for entries to be kept.
     pub(crate) waiting: Vec<std::task::Waker>,
     flushed_at: u64,
@@ -287,6 +291,7 @@ impl Journal {
             looks: 0,
             ops: BTreeMap::new(),
             next_op: 0,
+            ended_ops: VecDeque::new(),
             aside: BTreeMap::new(),
             asides: 0,
             printed: (0, 0),
@@ -300,6 +305,7 @@ impl Journal {
             ended: Vec::new(),
             kept: next,
             wanted: None,
+            gathering: None,
             waiting: Vec::new(),
             flushed_at: 0,
         };
@@ -911,6 +917,14 @@ impl Core {
     }
 
     // ---- keeping ----
+
+    /// Hands new entries to the keeper once it has kept those before. One group is on its way at a time: what comes meanwhile
+    /// makes up the next, so a thousand tasks that each want something kept cost a few hundred writes.
+    pub(crate) fn flush_next(&self) {
+        if self.state.borrow().under_way.is_empty() {
+            self.flush();
+        }
+    }
 
     /// Hands new entries to the keeper, and does not wait.
     pub(crate) fn flush(&self) {

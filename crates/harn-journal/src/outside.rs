@@ -28,6 +28,11 @@ use crate::wire::{Answer, Came, STOPPED, nanos, path_bytes};
 /// Who wants entries to be kept waits so long for others who want the same, while there is something else to do.
 const GATHER: Duration = Duration::from_millis(1);
 
+/// With so many operations under way others will want the same in a moment: then a group is gathered for this long, even when
+/// there is nothing else to do. Each group is a write that waits for the disk, and interrupts the program when it ends.
+const MANY: usize = 256;
+const GATHER_MANY: Duration = Duration::from_micros(1500);
+
 /// Numbers from here on are of work that nobody waits for.
 const ASIDE: u64 = 1 << 63;
 
@@ -343,8 +348,8 @@ impl Core {
         self.wakes.push(op);
     }
 
-    /// Polls one operation that may go on; true when it has ended and was handed over.
-    fn advance(&self, op: u64, looks: u32, idle: bool) -> bool {
+    /// Polls one operation that may go on.
+    fn advance(&self, op: u64) {
         let waker = Waker::from(Arc::new(OpWake { op, wakes: self.wakes.clone() }));
         let mut context = Context::from_waker(&waker);
         if op & ASIDE != 0 {
@@ -354,16 +359,16 @@ impl Core {
             {
                 self.state.borrow_mut().aside.insert(op, work);
             }
-            return false;
+            return;
         }
         let taken = {
             let mut state = self.state.borrow_mut();
-            let Some(own) = state.ops.get_mut(&op).filter(|own| own.outcome.is_none()) else { return false };
+            let Some(own) = state.ops.get_mut(&op).filter(|own| own.outcome.is_none()) else { return };
             own.running.take().map(Ok).or_else(|| own.begin.take().map(Err))
         };
         let begins = matches!(taken, Some(Err(_)));
         let mut running = match taken {
-            None => return false,
+            None => return,
             Some(Ok(running)) => running,
             Some(Err(begin)) => begin(),
         };
@@ -372,26 +377,64 @@ impl Core {
                 if let Some(own) = self.state.borrow_mut().ops.get_mut(&op) {
                     own.running = Some(running);
                 }
-                false
             }
             Poll::Ready(outcome) => {
                 drop(running);
-                if self.is_stopped() {
-                    return false;
+                if !self.is_stopped() {
+                    self.state.borrow_mut().ended_ops.push_back((op, outcome, begins));
                 }
-                let clock = self.move_clocks();
-                let finished = self.state.borrow().ops.get(&op).map(|own| {
-                    let (name, note) = (own.name.to_owned(), own.note.to_string());
-                    let (digest, outcome) = (own.digest, outcome.clone());
-                    let what = What::Finish { name, note, digest, op, looks, idle, clock, outcome };
-                    (what, own.place.clone())
-                });
-                let Some((what, place)) = finished else { return false };
-                self.push_at(what, place);
-                self.wakes.handed_over(begins);
-                self.deliver(op, outcome);
-                true
             }
+        }
+    }
+
+    /// For how long entries that somebody waits for are to wait for others; nothing when nobody waits.
+    fn gathers_for(&self, idle: bool) -> Option<u64> {
+        let state = self.state.borrow();
+        let many = state.ops.len() >= MANY;
+        let since = state.wanted?;
+        // A busy program has completions to hand over at any time, and is idle at none.
+        let until = match (many, idle) {
+            (true, _) => since + nanos(GATHER_MANY),
+            (false, true) => since + nanos(GATHER),
+            (false, false) => return Some(0),
+        };
+        Some(until.saturating_sub(nanos(self.inner.monotonic())))
+    }
+
+    /// Whether others are still to be waited for when there is nothing else to do. The waker is woken when they are not any more.
+    fn gathers(&self, context: &mut Context<'_>) -> bool {
+        let left = self.gathers_for(true);
+        let state = &mut *self.state.borrow_mut();
+        let Some(left) = left.filter(|left| *left > 0 && state.ops.len() >= MANY) else {
+            state.gathering = None;
+            return false;
+        };
+        let pause = state.gathering.get_or_insert_with(|| self.inner.sleep(Duration::from_nanos(left)));
+        pause.as_mut().poll(context).is_pending()
+    }
+
+    /// Hands over what has ended first; false when nothing has.
+    fn hand_over_ended(&self, looks: u32, idle: bool) -> bool {
+        loop {
+            let Some((op, outcome, begins)) = self.state.borrow_mut().ended_ops.pop_front() else {
+                return false;
+            };
+            // Nobody may wait for it any more.
+            let Some((name, note, digest, place)) = self
+                .state
+                .borrow()
+                .ops
+                .get(&op)
+                .map(|own| (own.name.to_owned(), own.note.to_string(), own.digest, own.place.clone()))
+            else {
+                continue;
+            };
+            let clock = self.move_clocks();
+            let what = What::Finish { name, note, digest, op, looks, idle, clock, outcome: outcome.clone() };
+            self.push_at(what, place);
+            self.wakes.handed_over(begins);
+            self.deliver(op, outcome);
+            return true;
         }
     }
 
@@ -479,12 +522,8 @@ impl Outside for Journal {
             Status::Following => return core.hand_over_recorded(looks, idle),
             Status::Live => {}
         }
-        // A program with much to do has completions to hand over at any time, and is idle at none.
-        let wanted = core.state.borrow().wanted;
-        if wanted.is_some_and(|since| !idle || nanos(core.inner.monotonic()) >= since + nanos(GATHER))
-            || core.output_is_due()
-        {
-            core.flush();
+        if core.gathers_for(idle) == Some(0) || core.output_is_due() {
+            core.flush_next();
         }
         core.look_after(context);
         if !idle && core.catches_up() {
@@ -494,21 +533,45 @@ impl Outside for Journal {
             let state = &mut *core.state.borrow_mut();
             state.is_loose |= state.ops.values().any(Op::is_open);
         }
+        if core.hand_over_ended(looks, idle) {
+            return Poll::Ready(());
+        }
         // One look at each that says so: what says it again is looked at next time.
         for op in core.wakes.ready() {
-            if core.advance(op, looks, idle) {
-                return Poll::Ready(());
-            }
+            core.advance(op);
             if core.is_stopped() {
                 return Poll::Pending;
             }
+            if core.hand_over_ended(looks, idle) {
+                return Poll::Ready(());
+            }
         }
         if idle {
-            core.flush();
+            if !core.gathers(context) {
+                core.flush_next();
+            }
             core.look_after(context);
             core.suspend();
         }
         Poll::Pending
+    }
+
+    fn work(&self, context: &mut Context<'_>) {
+        let core = &self.0;
+        if core.is_stopped() || !core.state.borrow().live || core.catches_up() {
+            return;
+        }
+        core.wakes.watch(context.waker());
+        if core.gathers_for(false) == Some(0) {
+            core.flush_next();
+        }
+        core.look_after(context);
+        for op in core.wakes.ready() {
+            core.advance(op);
+            if core.is_stopped() {
+                return;
+            }
+        }
     }
 }
 

@@ -18,6 +18,9 @@ pub trait Outside {
     /// Hands one completion to whoever waits for it, by waking its task. `idle`: no task is ready. Pending when there is
     /// none; the waker of `context` is woken when that changes.
     fn hand_over(&self, context: &mut Context<'_>, idle: bool) -> Poll<()>;
+
+    /// Lets what is under way go on while tasks are ready, and hands nothing over.
+    fn work(&self, context: &mut Context<'_>);
 }
 
 /// A standard stream.

@@ -19,7 +19,8 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use harn_system::Outside;
 
-/// Turns that tasks take before the event loop gets one, when nothing else says so.
+/// Turns that tasks take before the event loop gets one: a thousand tasks that all have a request to send must not keep the
+/// first of them waiting until the last is ready.
 const TURNS: usize = 61;
 
 /// What wakes a task.
@@ -36,8 +37,17 @@ const ROOT: usize = usize::MAX;
 
 /// Signals in the order of their turns.
 #[derive(Default)]
+struct Ready {
+    tasks: VecDeque<Arc<Signal>>,
+    /// Those that the event loop woke: a task whose connection stands goes on before a thousand others begin.
+    came: VecDeque<Arc<Signal>>,
+    /// Whether the event loop has its turn.
+    outside: bool,
+}
+
+#[derive(Default)]
 struct Queue {
-    ready: Mutex<VecDeque<Arc<Signal>>>,
+    ready: Mutex<Ready>,
     /// Whether the scheduler looks at the queue before it waits.
     looking: AtomicBool,
     /// Wakes the scheduler.
@@ -45,8 +55,14 @@ struct Queue {
 }
 
 impl Queue {
-    fn ready(&self) -> std::sync::MutexGuard<'_, VecDeque<Arc<Signal>>> {
+    fn ready(&self) -> std::sync::MutexGuard<'_, Ready> {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Ready {
+    fn is_empty(&self) -> bool {
+        self.tasks.is_empty() && self.came.is_empty()
     }
 }
 
@@ -60,7 +76,13 @@ impl Signal {
             return;
         }
         let queue = self.queue.clone();
-        queue.ready().push_back(self);
+        let mut ready = queue.ready();
+        if ready.outside {
+            ready.came.push_back(self)
+        } else {
+            ready.tasks.push_back(self)
+        }
+        drop(ready);
         if !queue.looking.load(Ordering::SeqCst) {
             let outer = queue.outer.lock().unwrap_or_else(PoisonError::into_inner).clone();
             if let Some(outer) = outer {
@@ -87,6 +109,18 @@ struct Job {
     future: Pin<Box<dyn Future<Output = ()>>>,
     signal: Arc<Signal>,
     waker: Waker,
+}
+
+/// The turns of those who were ready at one time. The event loop may get its turn in the middle of it; nobody is handed
+/// anything there.
+#[derive(Default)]
+struct Round {
+    /// Turns that are left of it.
+    left: usize,
+    /// Whether a task used up its slice in it.
+    used_up: bool,
+    /// Whether what came from outside is looked at before the next one.
+    look: bool,
 }
 
 /// Slots of tasks; `None` while one takes its turn, and when it has ended.
@@ -165,9 +199,9 @@ fn run<T>(future: impl Future<Output = T>, outside: Option<&dyn Outside>) -> std
     let root = Signal::new(ROOT, &scheduler.queue);
     let root_waker = Waker::from(root.clone());
     root.push();
-    let mut look = false;
+    let mut round = Round::default();
     let turns = poll_fn(|context| {
-        scheduler.turns(context, &mut look, outside, &mut || {
+        scheduler.turns(context, &mut round, outside, &mut || {
             future.as_mut().poll(&mut Context::from_waker(&root_waker))
         })
     });
@@ -198,28 +232,43 @@ impl Scheduler {
         self.ended.set(true);
         let jobs = std::mem::take(&mut *self.jobs.borrow_mut());
         drop(jobs);
-        self.queue.ready().clear();
+        *self.queue.ready() = Ready::default();
     }
 
     /// Lets tasks take their turns until the root ends or nothing is ready.
     fn turns<T>(
         &self,
         context: &mut Context<'_>,
-        look: &mut bool,
+        round: &mut Round,
         outside: Option<&dyn Outside>,
         root: &mut dyn FnMut() -> Poll<T>,
     ) -> Poll<T> {
         self.queue.looking.store(true, Ordering::SeqCst);
         *self.queue.outer.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.waker().clone());
-        if std::mem::take(look)
-            && let Some(outside) = outside
-        {
-            let _ = outside.hand_over(context, false);
+        if let Some(outside) = outside {
+            if std::mem::take(&mut round.look) {
+                let _ = outside.hand_over(context, false);
+            } else if round.left > 0 {
+                outside.work(context);
+            }
+        }
+        let came = {
+            let mut ready = self.queue.ready();
+            ready.outside = false;
+            std::mem::take(&mut ready.came)
+        };
+        for signal in came {
+            if let Some(value) = self.take_turn(&signal, root) {
+                return Poll::Ready(value);
+            }
         }
         let mut turns = 0;
         loop {
-            let round = self.queue.ready().len();
-            if round == 0 {
+            if round.left == 0 {
+                round.used_up = false;
+                round.left = self.queue.ready().tasks.len();
+            }
+            if round.left == 0 {
                 if let Some(outside) = outside
                     && outside.hand_over(context, true).is_ready()
                 {
@@ -228,31 +277,45 @@ impl Scheduler {
                 // Whoever wakes a task from now on wakes the scheduler, too.
                 self.queue.looking.store(false, Ordering::SeqCst);
                 if self.queue.ready().is_empty() {
-                    return Poll::Pending;
+                    return self.leave(outside);
                 }
                 self.queue.looking.store(true, Ordering::SeqCst);
                 continue;
             }
-            let mut used_up = false;
-            for _ in 0..round {
-                let Some(signal) = self.queue.ready().pop_front() else { break };
-                signal.queued.store(false, Ordering::Release);
+            while round.left > 0 && turns < TURNS {
+                round.left -= 1;
+                let Some(signal) = self.queue.ready().tasks.pop_front() else { break };
                 turns += 1;
-                if signal.slot == ROOT {
-                    if let Poll::Ready(value) = root() {
-                        return Poll::Ready(value);
-                    }
-                } else {
-                    self.turn(&signal);
+                if let Some(value) = self.take_turn(&signal, root) {
+                    return Poll::Ready(value);
                 }
-                used_up |= signal.queued.load(Ordering::Acquire);
+                round.used_up |= signal.queued.load(Ordering::Acquire);
             }
-            let pause = if outside.is_some() { used_up } else { turns >= TURNS };
-            if pause {
-                *look = true;
+            round.look = round.left == 0 && round.used_up && outside.is_some();
+            if round.look || turns >= TURNS {
                 context.waker().wake_by_ref();
-                return Poll::Pending;
+                return self.leave(outside);
             }
+        }
+    }
+
+    /// Gives the event loop its turn.
+    fn leave<T>(&self, outside: Option<&dyn Outside>) -> Poll<T> {
+        // What a journal hands over comes in the order that it keeps.
+        self.queue.ready().outside = outside.is_none();
+        Poll::Pending
+    }
+
+    /// One turn of a task or of the root; the value of the root when it has ended.
+    fn take_turn<T>(&self, signal: &Arc<Signal>, root: &mut dyn FnMut() -> Poll<T>) -> Option<T> {
+        signal.queued.store(false, Ordering::Release);
+        if signal.slot != ROOT {
+            self.turn(signal);
+            return None;
+        }
+        match root() {
+            Poll::Ready(value) => Some(value),
+            Poll::Pending => None,
         }
     }
 
@@ -299,6 +362,28 @@ mod tests {
         .expect("an event loop");
         let wanted: Vec<_> = (0..3).flat_map(|step| (0..3).map(move |n| (step, n))).collect();
         assert_eq!(*order.borrow(), wanted);
+    }
+
+    #[test]
+    fn what_the_event_loop_wakes_goes_before_those_that_begin() {
+        let begun = Rc::new(Cell::new(0));
+        let counted = begun.clone();
+        let seen = block_on(async move {
+            let (own, seen) = tokio::sync::oneshot::channel();
+            let counter = counted.clone();
+            spawn(async move {
+                // The event loop wakes it.
+                tokio::task::yield_now().await;
+                let _ = own.send(counter.get());
+            });
+            for _ in 0..10 * TURNS {
+                let counted = counted.clone();
+                spawn(async move { counted.set(counted.get() + 1) });
+            }
+            seen.await
+        });
+        assert!(seen.expect("an event loop").expect("a task") <= TURNS);
+        assert!(begun.get() >= TURNS - 1, "the others had their turns, too");
     }
 
     #[test]

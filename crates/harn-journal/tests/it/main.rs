@@ -7,7 +7,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use harn_journal::{Entry, Journal, MemoryKeeper, Nowhere, Reins, Setup, Stop, What};
+use harn_journal::{
+    Answers, Count as Answered, Entry, Journal, Keeper, Kept, MemoryKeeper, Nowhere, Reins, Setup, Stop, What,
+};
+use harn_store::NewWaitpoint;
 use harn_system::{
     Asked, Body, Command, Finished, HttpError, HttpErrorKind, HttpReply, HttpRequest, Inquiry, Layer, Memory,
     System, SystemExt, Uncertain, Waiting,
@@ -131,6 +134,80 @@ fn who_is_answered_at_once_leaves_others_their_turn() {
         made
     });
     assert!(made < 100_000, "the other task had no turn");
+}
+
+/// A keeper that takes its time: how many groups it was given, and how many of them were on their way at once.
+#[derive(Clone, Default)]
+struct Slow {
+    groups: Rc<Cell<u32>>,
+    under_way: Rc<Cell<u32>>,
+    most: Rc<Cell<u32>>,
+}
+
+impl Keeper for Slow {
+    fn append(&self, _: Vec<Entry>, _: i64) -> Kept {
+        let own = self.clone();
+        own.groups.set(own.groups.get() + 1);
+        own.under_way.set(own.under_way.get() + 1);
+        own.most.set(own.most.get().max(own.under_way.get()));
+        let (written, is_written) = tokio::sync::oneshot::channel();
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(5));
+            let _ = written.send(());
+        });
+        Box::pin(async move {
+            is_written.await.expect("a thread");
+            own.under_way.set(own.under_way.get() - 1);
+            Ok(())
+        })
+    }
+
+    fn alive(&self, at_ms: i64) -> Kept {
+        Nowhere.alive(at_ms)
+    }
+
+    fn open(&self, request: NewWaitpoint) -> Kept {
+        Nowhere.open(request)
+    }
+
+    fn answers(&self, request: &NewWaitpoint) -> Answers {
+        Nowhere.answers(request)
+    }
+
+    fn answered(&self) -> Answered {
+        Nowhere.answered()
+    }
+
+    fn close(&self, request_id: &str, at_ms: i64) -> Kept {
+        Nowhere.close(request_id, at_ms)
+    }
+}
+
+#[test]
+fn one_group_is_on_its_way_to_the_keeper_at_a_time() {
+    let (system, _, requests) = machine();
+    let keeper = Slow::default();
+    let journal = Journal::new(Setup::new(system, Box::new(keeper.clone())));
+    let most = keeper.most.clone();
+    let most = run(&journal, |system| async move {
+        let tasks = (0..30).map(|n| {
+            let (system, (done, is_done)) = (system.clone(), tokio::sync::oneshot::channel());
+            spawn(async move {
+                // Not by the journal's clock: each comes while the entries of others are on their way.
+                tokio::time::sleep(Duration::from_millis(n)).await;
+                read_reply(system.clone(), "POST").await.expect("a reply");
+                let _ = done.send(());
+            });
+            is_done
+        });
+        for task in tasks.collect::<Vec<_>>() {
+            task.await.expect("a task that ends");
+        }
+        most.get()
+    });
+    assert_eq!((requests.get(), most), (30, 1));
+    let groups = keeper.groups.get();
+    assert!(groups < 30, "{groups} groups for 30 requests");
 }
 
 #[test]
