@@ -39,7 +39,11 @@ impl FilterSpec {
     }
 
     pub(crate) fn run<'a>(&self, input: Piped<'a>, call: &Call<'_>) -> Result<Piped<'a>, Fail> {
-        (self.run)(input, call)
+        let taken = input.text_size();
+        let made = (self.run)(input, call)?;
+        // A loop without end may call it on a long text: each call is as many steps as there is text.
+        harn_value::steps::bytes(taken + made.text_size());
+        Ok(made)
     }
 }
 
@@ -70,6 +74,16 @@ impl Call<'_> {
 pub(crate) enum Piped<'a> {
     Value(Cow<'a, Value>),
     Text(Cow<'a, str>),
+}
+
+impl Piped<'_> {
+    /// Bytes of a text.
+    fn text_size(&self) -> usize {
+        match self {
+            Piped::Text(text) => text.len(),
+            Piped::Value(value) => value.as_str().map_or(0, |text| text.len()),
+        }
+    }
 }
 
 impl<'a> Piped<'a> {
