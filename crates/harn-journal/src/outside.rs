@@ -410,7 +410,12 @@ impl Core {
             return false;
         };
         let pause = state.gathering.get_or_insert_with(|| self.inner.sleep(Duration::from_nanos(left)));
-        pause.as_mut().poll(context).is_pending()
+        let pending = pause.as_mut().poll(context).is_pending();
+        if !pending {
+            // It may be left of the group before; who has ended must not be asked again.
+            state.gathering = None;
+        }
+        pending
     }
 
     /// Hands over what has ended first; false when nothing has.
