@@ -406,8 +406,11 @@ impl<'s> Fmt<'s> {
         let methods = links.iter().filter(|link| matches!(link.kind, ExprKind::MethodCall { .. })).count();
         let mut before = self.expr(base);
         let mut parts: Vec<(bool, Doc<'s>)> = Vec::with_capacity(links.len());
+        // Marks that touch would be read as the operator `??`.
+        let mut after_mark = false;
         for link in links.into_iter().rev() {
             let object_end = object_of(link).map_or(link.span.start, |object| object.span.end);
+            let apart = if std::mem::take(&mut after_mark) { " " } else { "" };
             match &link.kind {
                 ExprKind::Member { name, optional, .. } | ExprKind::MethodCall { name, optional, .. } => {
                     let breaks = self.comments.lines_between(object_end, name.span.start) > 0;
@@ -421,6 +424,9 @@ impl<'s> Fmt<'s> {
                         if matches!(link.kind, ExprKind::MethodCall { .. }) && methods > 2 {
                             link_parts.push(Doc::soft());
                         }
+                    }
+                    if *optional && !breaks {
+                        link_parts.push(Doc::text(apart));
                     }
                     link_parts.push(Doc::text(if *optional { "?." } else { "." }));
                     link_parts.push(Doc::text(self.slice(name.span)));
@@ -440,8 +446,13 @@ impl<'s> Fmt<'s> {
                     parts.push((false, Doc::concat(call)));
                 }
                 ExprKind::Index { index, optional, .. } => {
-                    let open = if *optional { "?[" } else { "[" };
-                    parts.push((false, Doc::concat(vec![Doc::text(open), self.expr(index), Doc::text("]")])));
+                    let mut subscript = if *optional {
+                        vec![Doc::text(apart), Doc::text("?[")]
+                    } else {
+                        vec![Doc::text("[")]
+                    };
+                    subscript.extend([self.expr(index), Doc::text("]")]);
+                    parts.push((false, Doc::concat(subscript)));
                 }
                 ExprKind::Slice { start, end, .. } => {
                     let mut slice = vec![Doc::text("[")];
@@ -451,7 +462,10 @@ impl<'s> Fmt<'s> {
                     slice.push(Doc::text("]"));
                     parts.push((false, Doc::concat(slice)));
                 }
-                _ => parts.push((false, Doc::text("?"))),
+                _ => {
+                    parts.push((false, Doc::concat(vec![Doc::text(apart), Doc::text("?")])));
+                    after_mark = true;
+                }
             }
         }
         let broken = parts.iter().any(|(breaks, _)| *breaks);

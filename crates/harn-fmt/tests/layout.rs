@@ -86,6 +86,10 @@ fn chains_keep_the_breaks_of_their_author() {
 fn parentheses_help_readers() {
     check("a || b && c", "a || (b && c)\n");
     check("x ?? 0 > 5", "(x ?? 0) > 5\n");
+    check(
+        "let a = r? ?\nlet b = r?  ?.c\nlet d = r? ?[0]",
+        "let a = r? ?\nlet b = r? ?.c\nlet d = r? ?[0]\n",
+    );
     stays("(a + b) * c\n");
 }
 
