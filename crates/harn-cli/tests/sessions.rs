@@ -114,3 +114,56 @@ fn what_was_acknowledged_survives_a_kill() {
         assert!(kept >= told, "{told} told, {kept} kept");
     }
 }
+
+/// Starts a durable run that says four things, and kills it when it has said two.
+fn killed_in_the_middle(dir: &std::path::Path) {
+    let mut command = command(&["run", "--durable", "--run-id", "r", "say.harn"]);
+    let mut child = command.current_dir(dir).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap() == "said 2"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+const SAY: &str = "let s = agent_session_open(\"s\", {persist: true})\nprintln(agent_session_length(s))\n\
+                   for n in 1 to 4 {\n  agent_session_inject(s, {role: \"user\", content: \"${n}\"})\n  println(\"said ${n}\")\n\
+                   \x20 sleep(300ms)\n}\n";
+
+const SHOW: &str = "let s = agent_session_open(\"s\", {persist: true})\n\
+                    println(agent_session_snapshot(s).messages.map({ m -> m.content }))\n";
+
+#[test]
+fn a_durable_run_goes_on_with_its_session() {
+    let dir = folder(&[("harn.toml", ""), ("say.harn", SAY), ("show.harn", SHOW)]);
+    killed_in_the_middle(dir.path());
+    let resumed = harn_in(dir.path(), &["resume", "r"]);
+    assert_eq!(resumed.code, 0, "{}", resumed.shown());
+    assert!(resumed.out.ends_with("said 3\nsaid 4\n"), "{}", resumed.shown());
+    assert_eq!(harn_in(dir.path(), &["run", "show.harn"]).out, "[1, 2, 3, 4]\n");
+    // A replay asks no store: what it shows is what the run had learned.
+    let replayed = harn_in(dir.path(), &["replay", "r"]);
+    assert_eq!(
+        (replayed.code, replayed.out.as_str()),
+        (0, "0\nsaid 1\nsaid 2\nsaid 3\nsaid 4\n"),
+        "{}",
+        replayed.shown()
+    );
+    assert_eq!(harn_in(dir.path(), &["run", "show.harn"]).out, "[1, 2, 3, 4]\n");
+}
+
+#[test]
+fn a_session_that_somebody_else_has_changed_is_not_overwritten() {
+    let other = "let s = agent_session_open(\"s\", {persist: true})\n\
+                 agent_session_inject(s, {role: \"user\", content: \"other\"})\n";
+    let dir = folder(&[("harn.toml", ""), ("say.harn", SAY), ("show.harn", SHOW), ("other.harn", other)]);
+    killed_in_the_middle(dir.path());
+    assert_eq!(harn_in(dir.path(), &["run", "other.harn"]).code, 0);
+    let resumed = harn_in(dir.path(), &["resume", "r"]);
+    assert_eq!(resumed.code, 1, "{}", resumed.shown());
+    assert!(
+        resumed.err.contains("session 's': it was changed by another program while this run was interrupted"),
+        "{}",
+        resumed.shown()
+    );
+    assert!(harn_in(dir.path(), &["run", "show.harn"]).out.contains("other"));
+}

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use harn_system::{
-    Asked, Command, Draft, Facts, Finished, HttpError, HttpReply, HttpRequest, InDoubt, Inquiry, Layer, Lock,
-    MoveError, PeerRequest, Stream, System, Waiting,
+    Asked, Beside, Command, Draft, Facts, Finished, HttpError, HttpReply, HttpRequest, InDoubt, Inquiry,
+    Layer, Lock, MoveError, PeerRequest, Stream, System, Waiting,
 };
 
 use crate::entry::{What, digest};
@@ -203,6 +203,10 @@ impl Layer for Journal {
     fn leave_peer(&self, id: &str) {
         // A run that is only followed has started none.
         self.0.inner.leave_peer(id);
+    }
+
+    fn beside(&self, work: Beside) -> Waiting<'_, io::Result<Vec<u8>>> {
+        self.0.begin_beside(work)
     }
 
     fn http(&self, request: HttpRequest) -> Waiting<'_, Result<HttpReply, HttpError>> {

@@ -14,8 +14,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use harn_system::{
-    Command, Finished, HttpError, HttpErrorKind, HttpReply, HttpRequest, InDoubt, Outside, PeerRequest,
-    System, Uncertain, Waiting, is_secret_header,
+    Beside, Command, Finished, HttpError, HttpErrorKind, HttpReply, HttpRequest, InDoubt, Outside,
+    PeerRequest, System, Uncertain, Waiting, is_secret_header,
 };
 
 use crate::body::{JournalBody, Link};
@@ -259,6 +259,27 @@ impl Core {
             })
         });
         let wait = self.begin_op_of::<io::Result<Vec<u8>>>("peer", note, digest, None, inquired, begin);
+        let core = self.own();
+        Box::pin(async move { wait.await.map(|bytes| core.secrets.borrow().show(bytes)) })
+    }
+
+    /// Work of the runtime is done again when nobody knows how far it came: it does no harm.
+    pub(crate) fn begin_beside(&self, work: Beside) -> Waiting<'_, io::Result<Vec<u8>>> {
+        if self.is_loading() {
+            return self.inner.beside(work);
+        }
+        let Beside { name, note, work } = work;
+        let digest = Digester::new().add(name.as_bytes()).add(note.as_bytes()).end();
+        let core = self.own();
+        let begin = Box::new(move || -> Running {
+            Box::pin(async move {
+                // What it writes must not be ahead of the journal.
+                let done =
+                    if core.kept().await { work(&*core.inner).await } else { Err(io::Error::other(STOPPED)) };
+                done.map(|bytes| core.secrets.borrow().hide(bytes)).encode()
+            })
+        });
+        let wait = self.begin_op::<io::Result<Vec<u8>>>(name, note.into(), digest, None, begin);
         let core = self.own();
         Box::pin(async move { wait.await.map(|bytes| core.secrets.borrow().show(bytes)) })
     }

@@ -4,31 +4,21 @@
 //! over its successor. What a loop or builtin has said is stored before the program goes on.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::io;
 use std::path::Path;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::time::Duration;
 
 use harn_front::Through;
-use harn_llm::Conversation;
-use harn_store::{Error as StoreError, Fence, Place, Session as StoredSession, Store, Write};
-use harn_system::SystemExt;
+use harn_store::{Place, Store};
+use harn_system::{Beside, System, SystemExt, Waiting};
 use harn_value::{Data as Json, json};
-use harn_vm::{Cx, Error, Result, Vm};
+use harn_vm::{Cx, Result, Vm};
 
 use crate::convert::thrown;
-use crate::llm_embedder::new_id;
 use crate::session::{History, Session, Sessions};
-use crate::stored::Stored;
-
-/// How long a process that died holds a session back, in milliseconds.
-const LEASE_MS: i64 = 15_000;
-
-/// How often a session that is held by another process is asked for.
-const POLL: Duration = Duration::from_millis(100);
-
-/// Messages that are read at once.
-const PAGE: usize = 1_000;
+use crate::stored::{Content, Keeper, Stored};
 
 /// The store of a program, opened when a session first needs it.
 #[derive(Default)]
@@ -38,6 +28,8 @@ struct Opened {
     always: Cell<bool>,
     /// What the sessions are a part of: it stands in front of their names in the store.
     part_of: RefCell<Option<String>>,
+    /// Who keeps the sessions that are open, by their names in the store.
+    keepers: RefCell<HashMap<String, Weak<Keeper>>>,
 }
 
 /// Stores all sessions with a name as parts of `whole`, which other processes may go on with. Sessions of other programs do not
@@ -85,14 +77,13 @@ pub(crate) fn always(cx: &Cx) -> bool {
     cx.state::<Opened>().always.get()
 }
 
-fn failed(id: &str, error: &StoreError) -> Error {
-    match error {
-        StoreError::Fenced { .. } => thrown(format!(
-            "session '{id}': another process has taken it over; what was said last is not stored" // prose-ok: diagnostic
-        )),
-        StoreError::Held { .. } => thrown(format!("session '{id}' is in use by another process")),
-        other => thrown(format!("session '{id}': {other}")),
-    }
+/// Has work done beside the program, and gives what came of it.
+async fn beside<F>(cx: &Cx, note: String, work: F) -> Result<Vec<u8>>
+where
+    F: for<'a> FnOnce(&'a dyn System) -> Waiting<'a, io::Result<Vec<u8>>> + 'static,
+{
+    let done = cx.system().beside(Beside::new("session", note, work)).await;
+    done.map_err(|error| thrown(error.to_string()))
 }
 
 /// The session of a name, from the store if it is there, and kept there from now on.
@@ -104,66 +95,42 @@ pub(crate) async fn open(cx: &Cx, id: &str) -> Result<Rc<Session>> {
     if session.stored.borrow().is_some() {
         return Ok(session);
     }
-    let store = store(cx)?;
-    let key = key(cx, id);
-    let fence = acquire(cx, &*store, id, &key).await?;
-    let wrong = |error: StoreError| failed(id, &error);
-    // From here on the lease goes back when something fails.
-    let mut stored =
-        Stored { store, fence, key, messages: Conversation::new(), info: Json::Null, in_doubt: false };
-    let key = stored.key.clone();
-    match stored.store.session(&key).await.map_err(wrong)? {
-        None => {
-            let create = Write::SessionCreate {
-                id: key,
-                status: "active".to_owned(),
-                info: b"null".to_vec(),
-                at_ms: cx.system().now_ms(),
-            };
-            stored.store.write(&stored.fence, vec![create]).await.map_err(wrong)?;
-        }
-        Some(record) => {
-            (stored.messages, stored.info) = read(&*stored.store, id, &key, &record).await?;
-            if !session.history.borrow().messages.is_empty() && !stored.messages.is_empty() {
-                return Err(thrown(format!(
-                    "session '{id}' has messages of this program and stored ones; open it before it is used" // prose-ok: diagnostic
-                )));
-            }
-            if session.history.borrow().messages.is_empty() {
-                session.history.borrow_mut().messages = stored.messages.clone();
-                take(&session, &stored.info);
-            }
-        }
+    let keeper = keeper(cx, id)?;
+    let own = keeper.clone();
+    let found =
+        beside(cx, format!("open {id}"), move |system| Box::pin(async move { own.open(system).await }));
+    let found = Content::from_bytes(&found.await?);
+    let content = found.ok_or_else(|| thrown(format!("session '{id}': what is stored cannot be read")))?; // prose-ok: diagnostic
+    if session.stored.borrow().is_some() {
+        // Another task has opened it meanwhile.
+        return Ok(session);
     }
-    *session.stored.borrow_mut() = Some(stored);
+    let is_new = session.history.borrow().messages.is_empty();
+    if !is_new && !content.messages.is_empty() {
+        return Err(thrown(format!(
+            "session '{id}' has messages of this program and stored ones; open it before it is used" // prose-ok: diagnostic
+        )));
+    }
+    if is_new {
+        session.history.borrow_mut().messages = content.messages.clone();
+        take(&session, &content.info);
+    }
+    *session.stored.borrow_mut() = Some(Stored { keeper, content, failed: false });
     flush(cx, &session).await?;
     Ok(session)
 }
 
-/// What the store has of a session: its messages and its head.
-async fn read(
-    store: &dyn Store,
-    id: &str,
-    key: &str,
-    record: &StoredSession,
-) -> Result<(Conversation, Json)> {
-    let broken = |what: &str| thrown(format!("session '{id}': its stored {what} cannot be read"));
-    let info = serde_json::from_slice(&record.info).map_err(|_| broken("head"))?;
-    let mut messages = Conversation::new();
-    let mut at = 0;
-    while at < record.length {
-        let page = store.session_entries(key, at, PAGE).await;
-        let page = page.map_err(|error| failed(id, &error))?;
-        if page.is_empty() {
-            break;
-        }
-        at += page.len() as u64;
-        for entry in page {
-            let message = serde_json::from_slice(&entry).map_err(|_| broken("messages"))?;
-            messages.push_json(message).map_err(|_| broken("messages"))?;
-        }
+/// Who keeps a session: one for all tasks of the program.
+fn keeper(cx: &Cx, id: &str) -> Result<Rc<Keeper>> {
+    let (opened, key) = (cx.state::<Opened>(), key(cx, id));
+    if let Some(keeper) = opened.keepers.borrow().get(&key).and_then(Weak::upgrade) {
+        return Ok(keeper);
     }
-    Ok((messages, info))
+    let keeper = Rc::new(Keeper::new(store(cx)?, id, key.clone()));
+    let mut keepers = opened.keepers.borrow_mut();
+    keepers.retain(|_, keeper| keeper.strong_count() > 0);
+    keepers.insert(key, Rc::downgrade(&keeper));
+    Ok(keeper)
 }
 
 /// The store of the project, made at its first use.
@@ -186,54 +153,6 @@ fn store(cx: &Cx) -> Result<Arc<dyn Store>> {
     let store = place.open().map_err(|error| thrown(error.to_string()))?;
     *opened.store.borrow_mut() = Some(store.clone());
     Ok(store)
-}
-
-/// Takes the lease of a session; one that a dead process left runs out.
-async fn acquire(cx: &Cx, store: &dyn Store, id: &str, key: &str) -> Result<Fence> {
-    let (scope, host) = (format!("session/{key}"), host(cx.vm()));
-    let mut owner = format!("{}@{host}/{}", cx.vm().system().pid(), new_id(cx.vm()));
-    let mut told = false;
-    let begun = cx.system().monotonic();
-    loop {
-        let now = cx.system().now_ms();
-        match store.acquire(&scope, &owner, now, now + LEASE_MS).await {
-            Ok(lease) => return Ok(lease.fence()),
-            Err(StoreError::Held { owner: other, .. }) if is_dead(cx.vm(), &other, &host) => owner = other,
-            Err(error @ StoreError::Held { .. }) => {
-                let waited = cx.system().monotonic().saturating_sub(begun);
-                if waited > Duration::from_millis(LEASE_MS.unsigned_abs() + 1_000) {
-                    return Err(failed(id, &error));
-                }
-                if !std::mem::replace(&mut told, true) {
-                    let text = format!("[harn] session '{id}' is in use by another process; waiting\n");
-                    cx.system().write_err(&text);
-                }
-                cx.sleep(POLL).await?;
-            }
-            Err(error) => return Err(failed(id, &error)),
-        }
-    }
-}
-
-/// The name of this machine; empty when it has none that can be read.
-fn host(vm: &Vm) -> String {
-    let name = vm.system().read_text(Path::new("/proc/sys/kernel/hostname"), 4096).unwrap_or_default();
-    name.trim().to_owned()
-}
-
-/// Whether the owner of a lease was a process of this machine that is gone. Its lease can be taken in its name: should the
-/// process be there after all, its next write is refused.
-fn is_dead(vm: &Vm, owner: &str, host: &str) -> bool {
-    let Some((pid, rest)) = owner.split_once('@') else { return false };
-    let here = !host.is_empty() && rest.split_once('/').is_some_and(|(name, _)| name == host);
-    let pid: Option<u32> = pid.parse().ok();
-    let system = vm.system();
-    let Some(pid) = pid.filter(|_| here && system.is_dir(Path::new("/proc"))) else { return false };
-    match system.read_text(Path::new(&format!("/proc/{pid}/stat")), 4096) {
-        // The state stands behind the name in parentheses; Z and X are processes that ended and were not fetched yet.
-        Ok(stat) => stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X'])),
-        Err(_) => !system.is_dir(Path::new(&format!("/proc/{pid}"))),
-    }
 }
 
 /// What the head of a stored session says.
@@ -262,69 +181,33 @@ fn take(session: &Session, info: &Json) {
 
 /// Stores what a session has now, if it is one that is stored.
 ///
-/// Tasks of one program may do so at the same time: the store makes writes in the order in which they were begun, so what
-/// a write will have made of it is known from then on, also when nobody waits for its end any more.
+/// Tasks of one program may do so at the same time: what was handed over first is written first.
 ///
 /// # Errors
 /// Another process has taken it over, or the store cannot be written.
 pub(crate) async fn flush(cx: &Cx, session: &Session) -> Result<()> {
-    look_again(session).await?;
-    let write = {
+    let (keeper, before, now) = {
         let mut stored = session.stored.borrow_mut();
         let Some(stored) = &mut *stored else { return Ok(()) };
         let history = session.history.borrow();
-        let (messages, info) = (history.messages.clone(), info(session, &history));
-        // As a rule one list went on from the other: then nothing has to be compared.
-        let same = if stored.messages.is_prefix_of(&messages) {
-            stored.messages.len()
-        } else {
-            stored.messages.iter().zip(messages.iter()).take_while(|(old, new)| old == new).count()
-        };
-        let (at_ms, id) = (cx.system().now_ms(), stored.key.clone());
-        let mut writes = Vec::new();
-        if same < stored.messages.len() {
-            writes.push(Write::SessionTruncate { id: id.clone(), length: same as u64, at_ms });
-        }
-        if same < messages.len() {
-            let entries =
-                messages.iter().skip(same).map(|message| message.to_json().to_string().into_bytes());
-            let entries = entries.collect();
-            writes.push(Write::SessionAppend { id: id.clone(), first: same as u64, entries, at_ms });
-        }
-        if info != stored.info {
-            let info = Some(info.to_string().into_bytes());
-            writes.push(Write::SessionUpdate { id, status: None, info, at_ms });
-        }
-        if writes.is_empty() {
+        let now = Content { messages: history.messages.clone(), info: info(session, &history) };
+        if stored.content.is(&now) && !stored.failed {
             return Ok(());
         }
-        writes.push(Write::Renew { until_ms: at_ms + LEASE_MS });
-        (stored.messages, stored.info) = (messages, info);
-        let store = stored.store.clone();
-        let fence = stored.fence.clone();
-        async move { store.write(&fence, writes).await }
+        let before = std::mem::replace(&mut stored.content, now.clone());
+        // Until it is known to be there: whoever does not wait for the end never learns.
+        stored.failed = true;
+        (stored.keeper.clone(), before, now)
     };
-    let written = write.await;
-    written.map(drop).map_err(|error| {
-        if let Some(stored) = &mut *session.stored.borrow_mut() {
-            stored.in_doubt = true;
-        }
-        failed(&session.id, &error)
-    })
-}
-
-/// Reads what the store has, when a write has failed.
-async fn look_again(session: &Session) -> Result<()> {
-    let (store, key) = match &*session.stored.borrow() {
-        Some(stored) if stored.in_doubt => (stored.store.clone(), stored.key.clone()),
-        _ => return Ok(()),
-    };
-    let id = &session.id;
-    let record = store.session(&key).await.map_err(|error| failed(id, &error))?;
-    let record = record.ok_or_else(|| thrown(format!("session '{id}': it was removed from the store")))?;
-    let (messages, info) = read(&*store, id, &key, &record).await?;
-    if let Some(stored) = &mut *session.stored.borrow_mut() {
-        (stored.messages, stored.info, stored.in_doubt) = (messages, info, false);
+    let own = now.clone();
+    let kept = beside(cx, format!("keep {}", session.id), move |system| {
+        Box::pin(async move { keeper.keep(system, &before, own).await })
+    });
+    kept.await?;
+    if let Some(stored) = &mut *session.stored.borrow_mut()
+        && stored.content.is(&now)
+    {
+        stored.failed = false;
     }
     Ok(())
 }

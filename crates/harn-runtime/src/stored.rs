@@ -1,27 +1,290 @@
 //! What a session has in the store, and the right to write it.
+//!
+//! All that touches the store is work beside the program ([`harn_system::Beside`]): a durable run that goes on learns again
+//! what it had learned, and writes only what was not written.
 
+use std::io;
+use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use harn_llm::Conversation;
-use harn_store::{Fence, Store, Write};
-use harn_value::Data as Json;
+use harn_store::{Error as StoreError, Fence, Session as StoredSession, Store, Write};
+use harn_system::{System, SystemExt};
+use harn_value::{Data as Json, json};
+use tokio::sync::Mutex;
 
-/// The stored part of a session. Dropping it lets other processes write.
+/// How long a process that died holds a session back, in milliseconds.
+const LEASE_MS: i64 = 15_000;
+
+/// How often a session that is held by another process is asked for.
+const POLL: Duration = Duration::from_millis(100);
+
+/// Messages that are read at once.
+const PAGE: usize = 1_000;
+
+/// The stored part of a session.
 pub(crate) struct Stored {
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) fence: Fence,
-    /// Its name there.
-    pub(crate) key: String,
-    /// What the store has.
-    pub(crate) messages: Conversation,
-    pub(crate) info: Json,
-    /// A write failed: what the store has must be read again.
-    pub(crate) in_doubt: bool,
+    pub(crate) keeper: Rc<Keeper>,
+    /// What the program has handed over last.
+    pub(crate) content: Content,
+    /// Handing it over has failed: it is handed over again although it is the same.
+    pub(crate) failed: bool,
 }
 
-impl Drop for Stored {
+/// What a session consists of.
+#[derive(Clone, Default)]
+pub(crate) struct Content {
+    pub(crate) messages: Conversation,
+    pub(crate) info: Json,
+}
+
+impl Content {
+    /// Whether both are the same.
+    pub(crate) fn is(&self, other: &Content) -> bool {
+        self.messages.len() == other.messages.len()
+            && self.messages.is_prefix_of(&other.messages)
+            && self.info == other.info
+    }
+
+    /// As text, for whoever goes on with the run.
+    fn to_bytes(&self) -> Vec<u8> {
+        let messages: Vec<Json> = self.messages.iter().map(|message| message.to_json()).collect();
+        json!({"messages": messages, "info": self.info}).to_string().into_bytes()
+    }
+
+    /// What [`Content::to_bytes`] has written.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Content> {
+        let mut whole: Json = serde_json::from_slice(bytes).ok()?;
+        let mut messages = Conversation::new();
+        for message in whole["messages"].as_array()?.iter().cloned() {
+            messages.push_json(message).ok()?;
+        }
+        Some(Content { messages, info: whole["info"].take() })
+    }
+}
+
+/// Reads and writes a session in the store. Dropping it lets other processes write.
+pub(crate) struct Keeper {
+    store: Arc<dyn Store>,
+    id: String,
+    /// Its name in the store.
+    key: String,
+    held: Mutex<Option<Held>>,
+}
+
+/// A session that nobody else may write.
+struct Held {
+    fence: Fence,
+    /// What the store has.
+    content: Content,
+    /// A write has not ended well: what the store has must be read again.
+    in_doubt: bool,
+}
+
+impl Drop for Keeper {
     fn drop(&mut self) {
-        // The write is begun by asking for it; nobody waits for the answer.
-        drop(self.store.write(&self.fence, vec![Write::Release]));
+        if let Some(held) = self.held.get_mut() {
+            // The write is begun by asking for it; nobody waits for the answer.
+            drop(self.store.write(&held.fence, vec![Write::Release]));
+        }
+    }
+}
+
+impl Keeper {
+    pub(crate) fn new(store: Arc<dyn Store>, id: &str, key: String) -> Keeper {
+        Keeper { store, id: id.to_owned(), key, held: Mutex::new(None) }
+    }
+
+    /// Takes the session and gives what the store has of it.
+    ///
+    /// # Errors
+    /// Another process has it, or the store cannot be used.
+    pub(crate) async fn open(&self, system: &dyn System) -> io::Result<Vec<u8>> {
+        let mut held = self.held.lock().await;
+        if held.is_none() {
+            *held = Some(self.hold(system).await?);
+        }
+        Ok(held.as_ref().map(|held| held.content.to_bytes()).unwrap_or_default())
+    }
+
+    /// Writes what the program has now; `before` is what it had handed over before that.
+    ///
+    /// # Errors
+    /// Another process has it or has changed it, or the store cannot be written.
+    pub(crate) async fn keep(
+        &self,
+        system: &dyn System,
+        before: &Content,
+        now: Content,
+    ) -> io::Result<Vec<u8>> {
+        let mut place = self.held.lock().await;
+        if place.is_none() {
+            // A run that goes on: the process before it had the session.
+            let held = self.hold(system).await?;
+            if !held.content.is(before) && !held.content.is(&now) {
+                return Err(self.wrong("it was changed by another program while this run was interrupted")); // prose-ok: diagnostic
+            }
+            *place = Some(held);
+        }
+        let Some(held) = &mut *place else { return Ok(Vec::new()) };
+        if held.in_doubt {
+            held.content = self.read().await?.ok_or_else(|| self.wrong("it was removed from the store"))?; // prose-ok: diagnostic
+            held.in_doubt = false;
+        }
+        let writes = writes(&self.key, &held.content, &now, system.now_ms());
+        if !writes.is_empty() {
+            held.in_doubt = true;
+            self.store.write(&held.fence, writes).await.map_err(|error| self.failed(&error))?;
+            (held.content, held.in_doubt) = (now, false);
+        }
+        Ok(Vec::new())
+    }
+
+    /// Takes the session for this process, and makes it where there is none.
+    async fn hold(&self, system: &dyn System) -> io::Result<Held> {
+        let fence = self.acquire(system).await?;
+        // From here on the lease goes back when something fails.
+        let mut held = Held { fence, content: Content::default(), in_doubt: false };
+        match self.fill(system, &mut held).await {
+            Ok(()) => Ok(held),
+            Err(error) => {
+                drop(self.store.write(&held.fence, vec![Write::Release]));
+                Err(error)
+            }
+        }
+    }
+
+    async fn fill(&self, system: &dyn System, held: &mut Held) -> io::Result<()> {
+        if let Some(content) = self.read().await? {
+            held.content = content;
+            return Ok(());
+        }
+        let create = Write::SessionCreate {
+            id: self.key.clone(),
+            status: "active".to_owned(),
+            info: b"null".to_vec(),
+            at_ms: system.now_ms(),
+        };
+        self.store.write(&held.fence, vec![create]).await.map_err(|error| self.failed(&error))?;
+        Ok(())
+    }
+
+    /// What the store has; nothing where there is no such session.
+    async fn read(&self) -> io::Result<Option<Content>> {
+        let found = self.store.session(&self.key).await.map_err(|error| self.failed(&error))?;
+        let Some(StoredSession { info, length, .. }) = found else { return Ok(None) };
+        let broken = |what: &str| self.wrong(&format!("its stored {what} cannot be read"));
+        let mut content = Content {
+            messages: Conversation::new(),
+            info: serde_json::from_slice(&info).map_err(|_| broken("head"))?,
+        };
+        let mut at = 0;
+        while at < length {
+            let page = self.store.session_entries(&self.key, at, PAGE).await;
+            let page = page.map_err(|error| self.failed(&error))?;
+            if page.is_empty() {
+                break;
+            }
+            at += page.len() as u64;
+            for entry in page {
+                let message = serde_json::from_slice(&entry).map_err(|_| broken("messages"))?;
+                content.messages.push_json(message).map_err(|_| broken("messages"))?;
+            }
+        }
+        Ok(Some(content))
+    }
+
+    /// Takes the lease; one that a dead process left runs out, or is taken in its name.
+    async fn acquire(&self, system: &dyn System) -> io::Result<Fence> {
+        let (scope, host) = (format!("session/{}", self.key), host(system));
+        let mut owner = format!("{}@{host}/{:016x}", system.pid(), system.random_u64());
+        let mut told = false;
+        let begun = system.monotonic();
+        loop {
+            let now = system.now_ms();
+            match self.store.acquire(&scope, &owner, now, now + LEASE_MS).await {
+                Ok(lease) => return Ok(lease.fence()),
+                Err(StoreError::Held { owner: other, .. }) if is_dead(system, &other, &host) => owner = other,
+                Err(error @ StoreError::Held { .. }) => {
+                    let waited = system.monotonic().saturating_sub(begun);
+                    if waited > Duration::from_millis(LEASE_MS.unsigned_abs() + 1_000) {
+                        return Err(self.failed(&error));
+                    }
+                    if !std::mem::replace(&mut told, true) {
+                        let text =
+                            format!("[harn] session '{}' is in use by another process; waiting\n", self.id);
+                        system.write_err(&text);
+                    }
+                    system.sleep(POLL).await;
+                }
+                Err(error) => return Err(self.failed(&error)),
+            }
+        }
+    }
+
+    fn wrong(&self, why: &str) -> io::Error {
+        io::Error::other(format!("session '{}': {why}", self.id))
+    }
+
+    fn failed(&self, error: &StoreError) -> io::Error {
+        match error {
+            StoreError::Fenced { .. } => {
+                self.wrong("another process has taken it over; what was said last is not stored") // prose-ok: diagnostic
+            }
+            StoreError::Held { .. } => {
+                io::Error::other(format!("session '{}' is in use by another process", self.id))
+            }
+            other => self.wrong(&other.to_string()),
+        }
+    }
+}
+
+/// What makes one content of the other, in the store.
+fn writes(key: &str, had: &Content, now: &Content, at_ms: i64) -> Vec<Write> {
+    // As a rule one list went on from the other: then nothing has to be compared.
+    let same = if had.messages.is_prefix_of(&now.messages) {
+        had.messages.len()
+    } else {
+        had.messages.iter().zip(now.messages.iter()).take_while(|(old, new)| old == new).count()
+    };
+    let id = || key.to_owned();
+    let mut writes = Vec::new();
+    if same < had.messages.len() {
+        writes.push(Write::SessionTruncate { id: id(), length: same as u64, at_ms });
+    }
+    if same < now.messages.len() {
+        let entries =
+            now.messages.iter().skip(same).map(|message| message.to_json().to_string().into_bytes());
+        writes.push(Write::SessionAppend { id: id(), first: same as u64, entries: entries.collect(), at_ms });
+    }
+    if now.info != had.info {
+        let info = Some(now.info.to_string().into_bytes());
+        writes.push(Write::SessionUpdate { id: id(), status: None, info, at_ms });
+    }
+    if !writes.is_empty() {
+        writes.push(Write::Renew { until_ms: at_ms + LEASE_MS });
+    }
+    writes
+}
+
+/// The name of this machine; empty when it has none that can be read.
+fn host(system: &dyn System) -> String {
+    let name = system.read_text(Path::new("/proc/sys/kernel/hostname"), 4096).unwrap_or_default();
+    name.trim().to_owned()
+}
+
+/// Whether the owner of a lease was a process of this machine that is gone. Its lease can be taken in its name: should the
+/// process be there after all, its next write is refused.
+fn is_dead(system: &dyn System, owner: &str, host: &str) -> bool {
+    let Some((pid, rest)) = owner.split_once('@') else { return false };
+    let here = !host.is_empty() && rest.split_once('/').is_some_and(|(name, _)| name == host);
+    let pid: Option<u32> = pid.parse().ok();
+    let Some(pid) = pid.filter(|_| here && system.is_dir(Path::new("/proc"))) else { return false };
+    match system.read_text(Path::new(&format!("/proc/{pid}/stat")), 4096) {
+        // The state stands behind the name in parentheses; Z and X are processes that ended and were not fetched yet.
+        Ok(stat) => stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X'])),
+        Err(_) => !system.is_dir(Path::new(&format!("/proc/{pid}"))),
     }
 }

@@ -31,5 +31,5 @@ pub use permit::{Ceiling, Level, Permitted, Refusal, absolute_roots};
 pub use process::{Command, Finished, InDoubt};
 pub use real::Real;
 pub use record::{Recorder, Touched};
-pub use system::{Layer, Outside, Stream, System, SystemExt};
+pub use system::{Beside, Layer, Outside, Stream, System, SystemExt, Work};
 pub use wait::{Uncertain, Waiting};

@@ -34,6 +34,30 @@ pub enum Stream {
     Error,
 }
 
+/// What a piece of [`Beside`] does, with the machine itself.
+pub type Work = Box<dyn for<'a> FnOnce(&'a dyn System) -> Waiting<'a, io::Result<Vec<u8>>>>;
+
+/// Work of the runtime that a program waits for, such as reading a session from a store. What it gives is all that the program
+/// learns of it: a run that goes on is given the same again, and nothing is done.
+pub struct Beside {
+    /// What it is, in a word.
+    pub name: &'static str,
+    /// What it is about, for people: equal from run to run.
+    pub note: String,
+    /// The work. It may be done again when nobody knows how far it came, so it must do no harm when it is.
+    pub work: Work,
+}
+
+impl Beside {
+    /// A piece of work.
+    pub fn new<F>(name: &'static str, note: impl Into<String>, work: F) -> Beside
+    where
+        F: for<'a> FnOnce(&'a dyn System) -> Waiting<'a, io::Result<Vec<u8>>> + 'static,
+    {
+        Beside { name, note: note.into(), work: Box::new(work) }
+    }
+}
+
 /// The operating system. Nothing has a default: an implementation says everything that it does.
 /// Those that change another system's answers implement [`Layer`].
 ///
@@ -136,6 +160,9 @@ pub trait System {
 
     /// Has a program end that answered requests, if it runs.
     fn leave_peer(&self, id: &str);
+
+    /// Does work of the runtime beside the program, and waits for what it gives.
+    fn beside(&self, work: Beside) -> Waiting<'_, io::Result<Vec<u8>>>;
 
     // ---- network ----
 
@@ -338,6 +365,9 @@ pub trait Layer {
     fn leave_peer(&self, id: &str) {
         self.inner().leave_peer(id);
     }
+    fn beside(&self, work: Beside) -> Waiting<'_, io::Result<Vec<u8>>> {
+        self.inner().beside(work)
+    }
     fn http(&self, request: HttpRequest) -> Waiting<'_, Result<HttpReply, HttpError>> {
         self.inner().http(request)
     }
@@ -448,6 +478,9 @@ impl<L: Layer> System for L {
     }
     fn leave_peer(&self, id: &str) {
         Layer::leave_peer(self, id);
+    }
+    fn beside(&self, work: Beside) -> Waiting<'_, io::Result<Vec<u8>>> {
+        Layer::beside(self, work)
     }
     fn http(&self, request: HttpRequest) -> Waiting<'_, Result<HttpReply, HttpError>> {
         Layer::http(self, request)

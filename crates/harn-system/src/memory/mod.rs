@@ -20,7 +20,7 @@ use crate::peer::PeerRequest;
 use crate::people::{Asked, Inquiry};
 use crate::process::{Command, Finished};
 use crate::real::input::Input;
-use crate::system::{Stream, System};
+use crate::system::{Beside, Stream, System};
 use crate::wait::Waiting;
 use clock::Clock;
 use tree::Tree;
@@ -286,6 +286,10 @@ impl System for Memory {
     }
 
     fn leave_peer(&self, _id: &str) {}
+
+    fn beside(&self, work: Beside) -> Waiting<'_, io::Result<Vec<u8>>> {
+        (work.work)(self)
+    }
 
     fn http(&self, request: HttpRequest) -> Waiting<'_, Result<HttpReply, HttpError>> {
         let reply = match &*self.servers.borrow() {

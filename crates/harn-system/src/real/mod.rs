@@ -23,7 +23,7 @@ use crate::os;
 use crate::peer::PeerRequest;
 use crate::people::{Asked, Inquiry};
 use crate::process::{Command, Finished};
-use crate::system::{Stream, System};
+use crate::system::{Beside, Stream, System};
 use crate::wait::Waiting;
 
 /// The machine and this process. Files and output need no more; input, processes, HTTP and timers need to be
@@ -170,6 +170,10 @@ impl System for Real {
 
     fn leave_peer(&self, id: &str) {
         self.peers.leave(id);
+    }
+
+    fn beside(&self, work: Beside) -> Waiting<'_, io::Result<Vec<u8>>> {
+        (work.work)(self)
     }
 
     fn http(&self, request: HttpRequest) -> Waiting<'_, Result<HttpReply, HttpError>> {
