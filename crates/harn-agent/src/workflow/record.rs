@@ -44,6 +44,12 @@ pub fn apply(record: &mut Json, changes: &Json) -> bool {
     true
 }
 
+/// Whether the id of a workflow was drawn, because its graph had none: `workflow_` and a UUID.
+fn is_drawn(id: &str) -> bool {
+    let is_uuid = |text: &str| text.len() == 36 && text.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
+    id.strip_prefix("workflow_").is_some_and(is_uuid)
+}
+
 /// A moment of a run that it could go on from. How many nodes were done then: they are the first ones of the list of all, so no
 /// checkpoint has names of its own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -135,7 +141,13 @@ impl Record {
         if let (Some(own), Some(other)) = (self.head["workflow_id"].as_str(), run["workflow_id"].as_str())
             && own != other
         {
-            return Err(format!("resume: the record is of workflow {other}, not of {own}"));
+            // An id that was drawn is another one in each process: then the name tells which workflow it is.
+            let is_same =
+                is_drawn(own) && is_drawn(other) && self.head["workflow_name"] == run["workflow_name"];
+            if !is_same {
+                return Err(format!("resume: the record is of workflow {other}, not of {own}"));
+            }
+            self.head.insert("workflow_id".to_owned(), other.into());
         }
         let list = |key: &str| run[key].as_array().cloned().unwrap_or_default();
         let names = |key: &str| -> Vec<String> {
