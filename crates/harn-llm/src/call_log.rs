@@ -31,6 +31,12 @@ impl CallLog {
         }
     }
 
+    /// Forgets what was written, so that it is written again: the lines to come go to somebody else.
+    pub fn forget(&mut self) {
+        (self.last_system, self.last_tools) = (None, None);
+        self.messages_seen = Conversation::new();
+    }
+
     /// Writes a line with its time, null when nobody has looked at the clock.
     pub fn write(&mut self, now_ms: impl Into<Option<i64>>, kind: &str, fields: Value) {
         let mut line = Object::new();

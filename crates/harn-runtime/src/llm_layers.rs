@@ -1,5 +1,6 @@
 //! What the user, installed packages and the project say about providers and models, and the call log.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -8,7 +9,8 @@ use harn_llm::config::Layer;
 use harn_stdlib::event_log::EventLog;
 use harn_system::{System, SystemExt};
 use harn_value::Dict;
-use harn_vm::Vm;
+use harn_vm::task_scope::TaskScope;
+use harn_vm::{Cx, Vm};
 
 use crate::convert::from_json;
 use crate::llm_tables::{self, LlmConfigProblem};
@@ -40,8 +42,10 @@ pub(crate) fn configure(runtime: &LlmRuntime, vm: &Rc<Vm>, dir: &Path, above: Ve
     }
     let file = system.env("HARN_LLM_TRANSCRIPT_DIR").filter(|d| !d.is_empty());
     let file = file.and_then(|folder| log_file(vm, Path::new(&folder)));
-    if file.is_some() || vm.extension::<Witness>().is_there() {
-        keep_log(runtime, vm, file);
+    let timed = file.is_some();
+    vm.extension::<RunLogs>().named.set(timed);
+    if timed || vm.extension::<Witness>().is_there() {
+        keep_log(runtime, vm, file, timed);
     }
 }
 
@@ -133,19 +137,76 @@ fn log_file(vm: &Rc<Vm>, folder: &Path) -> Option<PathBuf> {
     }
 }
 
-fn keep_log(runtime: &LlmRuntime, vm: &Rc<Vm>, file: Option<PathBuf>) {
+fn keep_log(runtime: &LlmRuntime, vm: &Rc<Vm>, file: Option<PathBuf>, timed: bool) {
     let program = Rc::downgrade(vm);
-    runtime.log_calls(file.is_some(), move |line| {
+    runtime.log_calls(timed, move |line| {
         let Some(vm) = program.upgrade() else { return };
         vm.extension::<Witness>().logged(line);
-        let Some(path) = &file else { return };
+        let Some(path) = file.clone().or_else(|| vm.extension::<RunLogs>().of_running(&vm)) else { return };
         // One write for the whole line: other processes may write to the same file. A log that cannot be written
         // must not fail the call it describes; the run fails when it ends.
-        if let Err(e) = vm.system().append(path, format!("{line}\n").as_bytes()) {
+        if let Err(e) = append(&**vm.system(), &path, &format!("{line}\n")) {
             Unwritten::note(&vm, format!("cannot write {}: {e}", path.display()));
         }
         let kind = line["type"].as_str().unwrap_or_default();
         let log = EventLog::of(&vm);
         let _ = log.emit(CALL_LOG_TOPIC, kind, from_json(line), Dict::new(), vm.system().now_ms());
     });
+}
+
+/// Adds a line to a file, whose folder may not be there yet.
+fn append(system: &dyn System, path: &Path, line: &str) -> std::io::Result<()> {
+    match system.append(path, line.as_bytes()) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            system.make_dirs(path.parent().unwrap_or(path))?;
+            system.append(path, line.as_bytes())
+        }
+        written => written,
+    }
+}
+
+/// The call logs of runs that have a record, where no folder is named for all: each lies beside its record.
+#[derive(Default)]
+struct RunLogs {
+    open: TaskScope<PathBuf>,
+    /// Whether a folder is named for all.
+    named: Cell<bool>,
+}
+
+impl RunLogs {
+    /// The log of the run that the running task works for.
+    fn of_running(&self, vm: &Vm) -> Option<PathBuf> {
+        self.open.current_of(&vm.running_task()?)
+    }
+}
+
+/// Has the calls of the running task and its children logged beside a record; dropping it ends that.
+pub(crate) struct Logging {
+    logs: Rc<RunLogs>,
+    token: u64,
+}
+
+impl Drop for Logging {
+    fn drop(&mut self) {
+        self.logs.open.close(self.token);
+    }
+}
+
+/// Logs the calls of a run beside its record: `<stem>-llm/llm_transcript.jsonl` (chapter 09, 14). Nothing where
+/// `HARN_LLM_TRANSCRIPT_DIR` names one folder for all.
+pub(crate) fn log_beside(cx: &Cx, record: &Path) -> Option<Logging> {
+    let (vm, runtime) = (cx.vm(), crate::llm_runtime(cx.vm()));
+    let logs = vm.extension::<RunLogs>();
+    if logs.named.get() {
+        return None;
+    }
+    if runtime.is_logging_times() {
+        runtime.log_anew();
+    } else {
+        keep_log(&runtime, vm, None, true);
+    }
+    let stem = record.file_stem().unwrap_or_default().to_string_lossy();
+    let path = record.with_file_name(format!("{stem}-llm")).join("llm_transcript.jsonl");
+    let token = logs.open.open(cx, path);
+    Some(Logging { logs, token })
 }

@@ -96,8 +96,9 @@ pub(crate) async fn execute(
     let moved = (!place.is_default()).then(|| Limit::layer(cx, |inner| place::layer(inner, &place)));
     audit["run_id"] = run.id().into();
     let audited = crate::audit::audited(cx, &audit, None);
+    let logged = file.as_ref().and_then(|file| crate::llm_layers::log_beside(cx, &file.path));
     let ended = drive(cx, &mut run, &kept, &limits, file.as_ref(), &world).await;
-    drop((audited, moved));
+    drop((audited, logged, moved));
     let finished = ended.is_ok();
     if let Err(error) = tree.close(ended, wrong).await {
         if error.is_catchable() && !finished {

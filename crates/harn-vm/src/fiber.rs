@@ -773,9 +773,9 @@ impl Future for Fiber {
             this.refresh_tables();
         }
         // A fiber may be polled by a native function of another one.
-        let before = this.cx.vm().polling.replace(true);
+        let before = this.cx.vm().running.replace(Some(this.cx.task().clone()));
         let result = this.advance(context);
-        this.cx.vm().polling.set(before);
+        this.cx.vm().running.replace(before);
         result
     }
 }

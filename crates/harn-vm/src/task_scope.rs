@@ -80,11 +80,16 @@ impl<T: Clone> TaskScope<T> {
 
     /// The innermost value for the running task; that of the task which started it when it has none.
     pub fn current(&self, cx: &Cx) -> Option<T> {
+        self.current_of(cx.task())
+    }
+
+    /// As [`TaskScope::current`], for another task.
+    pub fn current_of(&self, task: &Rc<Task>) -> Option<T> {
         let open = self.open.borrow();
         if open.is_empty() {
             return None;
         }
-        let mut task = Some(cx.task().clone());
+        let mut task = Some(task.clone());
         while let Some(current) = task {
             if let Some(entry) = open.get(&address(&current)).and_then(|entries| entries.last()) {
                 return Some(entry.value.clone());

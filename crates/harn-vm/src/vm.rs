@@ -20,7 +20,7 @@ use crate::cleanup::Cleanups;
 use crate::cx::States;
 use crate::cycles::Sweep;
 use crate::observe::Observer;
-use crate::task::Globals;
+use crate::task::{Globals, Task};
 
 type Methods = FxHashMap<&'static str, FxHashMap<&'static str, &'static Builtin>>;
 
@@ -42,8 +42,8 @@ pub struct Vm {
     functions: UnsafeCell<Vec<Value>>,
     /// Changes whenever the tables of functions, modules or module variables grow.
     pub(crate) version: Cell<u64>,
-    /// Whether a fiber is being polled. Invariant: the tables do not grow meanwhile.
-    pub(crate) polling: Cell<bool>,
+    /// The task whose fiber is being polled. Invariant: the tables do not grow meanwhile.
+    pub(crate) running: RefCell<Option<Rc<Task>>>,
     /// Functions replaced by `override` stay alive: frames point at them.
     retired: RefCell<Vec<Value>>,
     pub(crate) modules: RefCell<Vec<Module>>,
@@ -254,7 +254,7 @@ impl VmBuilder {
             interned: RefCell::default(),
             functions: UnsafeCell::default(),
             version: Cell::new(0),
-            polling: Cell::new(false),
+            running: RefCell::default(),
             retired: RefCell::default(),
             modules: RefCell::default(),
             protos: Protos::default(),
@@ -371,6 +371,11 @@ impl Vm {
         self.state::<T>()
     }
 
+    /// The task that runs now, for whoever is called in the middle of it and was handed no context.
+    pub fn running_task(&self) -> Option<Rc<Task>> {
+        self.running.borrow().clone()
+    }
+
     pub(crate) fn keep(&self, proto: &Rc<Proto>) {
         self.protos.0.borrow_mut().push(proto.clone());
     }
@@ -391,7 +396,7 @@ impl Vm {
     /// Notes that a table grows.
     fn grow_tables(&self) {
         // Fibers keep pointers to the tables while they run.
-        assert!(!self.polling.get(), "code is compiled while a program of this VM runs");
+        assert!(self.running.borrow().is_none(), "code is compiled while a program of this VM runs");
         self.version.set(self.version.get() + 1);
     }
 

@@ -261,11 +261,13 @@ const PROVIDER_KEYS: [&str; 25] = [
     "retry_delay_ms",
 ];
 
-/// What a layer says that nothing reads.
-fn slips(text: &str) -> Vec<String> {
+/// What a layer says that nothing reads, a sentence each.
+pub fn slips(text: &str) -> Vec<String> {
     let Ok(table) = toml::from_str::<toml::Table>(text) else { return Vec::new() };
+    let is_table = |key: &str| table.get(key).is_some_and(toml::Value::is_table);
     let told = |place: &str, key: &str, known: &[&str]| {
         let mend = match (place, key) {
+            ("", "provider") if is_table(key) => "did you mean `providers`?".to_owned(),
             ("", "provider") => "the default provider is `default_provider`".to_owned(),
             ("", "model") => "a default model is `default_model` of its provider".to_owned(),
             _ => match crate::options::nearest(key, known.iter().copied()) {

@@ -301,6 +301,18 @@ impl LlmRuntime {
         self.log.borrow().is_some()
     }
 
+    /// Returns whether the lines of the call log have a time.
+    pub fn is_logging_times(&self) -> bool {
+        self.is_logging() && self.log_is_timed.get()
+    }
+
+    /// Has the call log write prompts and messages again that it has written already: the lines go to another reader now.
+    pub fn log_anew(&self) {
+        if let Some(log) = &mut *self.log.borrow_mut() {
+            log.forget();
+        }
+    }
+
     /// Writes a line of the call log that the program around contributes: its `type` and further fields.
     pub fn log_line(&self, kind: &str, fields: Value) {
         if let Some(log) = &mut *self.log.borrow_mut() {
