@@ -4,6 +4,13 @@ use crate::common::{command, finish, folder, harn, harn_in};
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
+/// The receipt that a demo prints as JSON.
+fn receipt_of(id: &str) -> Value {
+    let ran = harn(&["demo", id, "--no-record"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.shown());
+    serde_json::from_str(ran.out.lines().find(|line| line.starts_with("{\"")).unwrap()).unwrap()
+}
+
 fn receipt() -> Value {
     json!({
         "receipt_kind": "prompt_guidance_receipt", "guidance_with_tool": true, "guidance_without_tool": false,
@@ -30,7 +37,7 @@ fn the_list() {
     // Without a terminal there is no menu.
     assert_eq!(harn(&["demo"]).out, ran.out);
     let list: Value = serde_json::from_str(&harn(&["demo", "--list", "--json"]).out).unwrap();
-    assert_eq!(list["scenarios"][0]["id"], "agent-loop");
+    assert_eq!(list["scenarios"][0]["id"], "merge-captain");
     assert!(
         list["scenarios"]
             .as_array()
@@ -184,4 +191,45 @@ fn a_race_of_providers() {
     let receipt: Value = serde_json::from_str(ran.out.lines().find(|l| l.starts_with('{')).unwrap()).unwrap();
     assert_eq!(receipt["answered"], json!(["anthropic", "ollama", "openai"]));
     assert_eq!(receipt["cheapest"], "ollama");
+}
+
+#[test]
+fn a_queue_of_merges() {
+    let receipt = receipt_of("merge-captain");
+    assert_eq!(receipt["receipt_kind"], "merge_captain_receipt");
+    let queues = (&receipt["merged"], &receipt["waiting"], &receipt["asked"], &receipt["overruled"]);
+    assert_eq!(queues, (&json!([41]), &json!([42]), &json!([43]), &json!([42])));
+    assert_eq!(receipt["decisions"][1]["reason"], "rule: the check test is red");
+}
+
+#[test]
+fn a_review_with_a_question() {
+    let receipt = receipt_of("review-captain");
+    assert_eq!(
+        (&receipt["verdict"], &receipt["blockers"]),
+        (&"request_changes".into(), &2.into()),
+        "{receipt}"
+    );
+    assert!(receipt["question"].as_str().unwrap().ends_with('?') && receipt["answer"].is_string());
+}
+
+#[test]
+fn one_template_for_two_models() {
+    let folder = folder(&[]);
+    let ran = harn_in(folder.path(), &["demo", "variant-resolution"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.shown());
+    assert!(ran.out.contains("\n  <task>\n") && ran.out.contains("\n  Task:\n"), "{}", ran.out);
+    let run = std::fs::read_dir(folder.path().join(".harn-runs")).unwrap().next().unwrap().unwrap();
+    let log = std::fs::read_to_string(run.path().join("run-llm/llm_transcript.jsonl")).unwrap();
+    let entries = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let renders: Vec<Value> = entries.filter(|entry| entry["type"] == "template.render").collect();
+    let seen = |render: &Value| {
+        let branches = render["branches"].as_array().unwrap().iter();
+        let ids: Vec<String> = branches.map(|b| b["branch_id"].as_str().unwrap().to_owned()).collect();
+        (render["llm"]["provider"].as_str().unwrap().to_owned(), ids.join(" "))
+    };
+    let seen: Vec<_> = renders.iter().map(seen).collect();
+    let pair = |provider: &str, ids: &str| (provider.to_owned(), ids.to_owned());
+    assert_eq!(seen, [pair("anthropic", "xml xml xml_tools if"), pair("ollama", "plain plain react else")]);
+    assert_eq!(renders[0]["template_revision_hash"], renders[1]["template_revision_hash"]);
 }

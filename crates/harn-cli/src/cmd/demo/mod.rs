@@ -141,20 +141,20 @@ fn run(scenario: &Scenario, args: &DemoArgs) -> Result<u8, String> {
     let replies = (!args.live).then(|| stage.path(if has_replies { REPLIES } else { stage::NO_REPLIES }));
     let options =
         RunOptions { traffic: ModelTraffic { replies, ..ModelTraffic::default() }, ..RunOptions::default() };
+    // The record is for later readers: without it the demo is seen all the same.
+    let unkept = |problem: String| eprintln!("warning: {problem}; `--no-record` keeps none");
+    let folder = (!args.no_record).then(|| record::Folder::make(scenario).map_err(unkept).ok()).flatten();
+    let calls = folder.as_ref().filter(|_| has_replies).map(record::Folder::calls);
     let clock = Real::new();
-    let started = record::now(&clock);
     let warn = |problem: &Problem| streams.write_err(&problem.draw(streams.colour()));
-    let end = program::run(&program, options, stage.system(&streams), warn, signal::stop_on_signal);
+    let end = program::run(&program, options, stage.system(&streams, calls), warn, signal::stop_on_signal);
     let (code, result) = end.settle();
     if let Err(failure) = result {
         streams.write_err(&failure.draw(streams.colour()));
     }
     let elapsed_ms = u64::try_from(clock.monotonic().as_millis()).unwrap_or(u64::MAX);
 
-    let run = record::Run { scenario, code, started, streams: &streams };
-    // The record is for later readers: without it the demo was seen all the same.
-    let warn = |problem: String| eprintln!("warning: {problem}; `--no-record` keeps none");
-    let folder = (!args.no_record).then(|| record::write(&run).map_err(warn).ok()).flatten();
+    let folder = folder.and_then(|folder| folder.write(scenario, code, &streams).map_err(unkept).ok());
     if args.json {
         let _ = Out.write_all(
             pretty(&json!({
@@ -167,7 +167,7 @@ fn run(scenario: &Scenario, args: &DemoArgs) -> Result<u8, String> {
     }
     if code != 0 {
         eprintln!("\nerror: demo `{}` failed (exit {code})", scenario.id);
-        if args.live && is_about_credentials(&streams.err()) {
+        if args.live && is_about_credentials(&(streams.err() + &streams.out())) {
             eprintln!("A key is missing or refused; `harn demo {}` runs without one.", scenario.id);
         }
         return Ok(code);

@@ -2,44 +2,78 @@
 
 use std::path::{Path, PathBuf};
 
-use harn_system::{Real, System};
+use harn_system::{Real, System, SystemExt};
 use harn_value::{Data as Value, json};
 use jiff::Timestamp;
 
 use super::scenarios::Scenario;
 use super::stage::Streams;
 
-/// A run that has ended.
-pub(super) struct Run<'a> {
-    pub(super) scenario: &'a Scenario,
-    pub(super) code: u8,
-    pub(super) started: Timestamp,
-    pub(super) streams: &'a Streams,
+/// The folder of a record, made before the run: the calls of models are logged into it while they happen.
+pub(super) struct Folder {
+    path: PathBuf,
+    started: Timestamp,
 }
 
-/// Writes the record into a folder of its own below `.harn-runs` (`HARN_RUN_DIR`); gives the folder.
-///
-/// # Errors
-/// A sentence.
-pub(super) fn write(run: &Run<'_>) -> Result<String, String> {
-    let system = Real::new();
-    let finished = now(&system);
-    let base = system.env("HARN_RUN_DIR").filter(|dir| !dir.is_empty());
-    let base = base.map_or_else(|| PathBuf::from(".harn-runs"), PathBuf::from);
-    let name = format!("demo-{}-{}", run.scenario.id, finished.as_second());
-    let cannot =
-        |path: &Path, e: std::io::Error| format!("cannot write the run record {}: {e}", path.display());
-    system.make_dirs(&base).map_err(|e| cannot(&base, e))?;
-    let folder = new_folder(&system, &base, &name).map_err(|e| cannot(&base.join(&name), e))?;
-    let path = folder.join("run.json");
-    let id = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let text = format!("{:#}\n", document(run, &id, finished));
-    system.replace(&path, text.as_bytes()).map_err(|e| cannot(&path, e))?;
-    Ok(folder.display().to_string())
+impl Folder {
+    /// Makes the folder of a run that begins now, below `.harn-runs` (`HARN_RUN_DIR`).
+    ///
+    /// # Errors
+    /// A sentence.
+    pub(super) fn make(scenario: &Scenario) -> Result<Folder, String> {
+        let system = Real::new();
+        let started = now(&system);
+        let base = system.env("HARN_RUN_DIR").filter(|dir| !dir.is_empty());
+        let base = base.map_or_else(|| PathBuf::from(".harn-runs"), PathBuf::from);
+        let name = format!("demo-{}-{}", scenario.id, started.as_second());
+        system.make_dirs(&base).map_err(|e| cannot(&base, &e))?;
+        let path = new_folder(&system, &base, &name).map_err(|e| cannot(&base.join(&name), &e))?;
+        Ok(Folder { path, started })
+    }
+
+    /// The absolute folder of the call log, where readers of the record look for it.
+    pub(super) fn calls(&self) -> PathBuf {
+        Real::new().work_dir().join(&self.path).join("run-llm")
+    }
+
+    /// Writes the record of a run that has ended with this exit code; gives the folder as people name it.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub(super) fn write(&self, scenario: &Scenario, code: u8, streams: &Streams) -> Result<String, String> {
+        let system = Real::new();
+        let path = self.path.join("run.json");
+        let text = format!("{:#}\n", self.document(scenario, code, streams, now(&system)));
+        system.replace(&path, text.as_bytes()).map_err(|e| cannot(&path, &e))?;
+        Ok(self.path.display().to_string())
+    }
+
+    fn document(&self, scenario: &Scenario, code: u8, streams: &Streams, finished: Timestamp) -> Value {
+        let Scenario { id, title, description, .. } = scenario;
+        json!({
+            "_type": "run_record",
+            "id": self.path.file_name().unwrap_or_default().to_string_lossy(),
+            "workflow_id": format!("harn-demo:{id}"),
+            "workflow_name": title,
+            "task": id,
+            "status": if code == 0 { "complete" } else { "failed" },
+            "started_at": self.started.to_string(),
+            "finished_at": finished.to_string(),
+            "metadata": {"demo": {
+                "scenario": id, "title": title, "description": description, "exit_code": code,
+                "stdout": streams.out(), "stderr": streams.err(),
+                "recorded_at_unix_seconds": finished.as_second(),
+            }},
+        })
+    }
+}
+
+fn cannot(path: &Path, e: &std::io::Error) -> String {
+    format!("cannot write the run record {}: {e}", path.display())
 }
 
 /// The time now.
-pub(super) fn now(system: &Real) -> Timestamp {
+fn now(system: &Real) -> Timestamp {
     Timestamp::from_millisecond(system.now_ms()).unwrap_or_default()
 }
 
@@ -53,23 +87,4 @@ fn new_folder(system: &Real, base: &Path, name: &str) -> std::io::Result<PathBuf
             made => return made.map(|()| folder),
         }
     }
-}
-
-fn document(run: &Run<'_>, id: &str, finished: Timestamp) -> Value {
-    let Scenario { id: scenario, title, description, .. } = run.scenario;
-    json!({
-        "_type": "run_record",
-        "id": id,
-        "workflow_id": format!("harn-demo:{scenario}"),
-        "workflow_name": title,
-        "task": scenario,
-        "status": if run.code == 0 { "complete" } else { "failed" },
-        "started_at": run.started.to_string(),
-        "finished_at": finished.to_string(),
-        "metadata": {"demo": {
-            "scenario": scenario, "title": title, "description": description, "exit_code": run.code,
-            "stdout": run.streams.out(), "stderr": run.streams.err(),
-            "recorded_at_unix_seconds": finished.as_second(),
-        }},
-    })
 }

@@ -22,6 +22,42 @@ pub(super) const REPLIES: &str = "replies.jsonl";
 /// All scenarios, in the order in which they are listed.
 pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
+        id: "merge-captain",
+        title: "Three pull requests, and a model that may not merge them all",
+        description: "A model decides about each pull request, in a fixed shape. The rules of the project are code: \
+                      where they forbid a merge, it waits, however sure the model is. A receipt says who decided what.",
+        files: &[
+            (PROGRAM, include_str!("../../../demos/merge-captain/main.harn")),
+            (REPLIES, include_str!("../../../demos/merge-captain/replies.jsonl")),
+            ("pulls.json", include_str!("../../../demos/merge-captain/pulls.json")),
+            ("decide.harn.prompt", include_str!("../../../demos/merge-captain/decide.harn.prompt")),
+        ],
+    },
+    Scenario {
+        id: "review-captain",
+        title: "A review that asks the author one question first",
+        description: "The model asks what matters most, somebody answers, and the verdict with its findings has a \
+                      fixed shape. The prompts are files that share a part. The answer is recorded, like what the \
+                      model says.",
+        files: &[
+            (PROGRAM, include_str!("../../../demos/review-captain/main.harn")),
+            (REPLIES, include_str!("../../../demos/review-captain/replies.jsonl")),
+            ("change.diff", include_str!("../../../demos/review-captain/change.diff")),
+            (
+                "prompts/question.harn.prompt",
+                include_str!("../../../demos/review-captain/prompts/question.harn.prompt"),
+            ),
+            (
+                "prompts/verdict.harn.prompt",
+                include_str!("../../../demos/review-captain/prompts/verdict.harn.prompt"),
+            ),
+            (
+                "prompts/house-rules.harn.prompt",
+                include_str!("../../../demos/review-captain/prompts/house-rules.harn.prompt"),
+            ),
+        ],
+    },
+    Scenario {
         id: "agent-loop",
         title: "An agent at work: it finds the release that broke a shop",
         description: "A loop of model calls and tools: it searches a log, lists releases, rolls one back and reports. The \
@@ -41,6 +77,18 @@ pub(super) const SCENARIOS: &[Scenario] = &[
                       prompt has and why. The sentence about the tool is there exactly when the tool is. No model is \
                       called.",
         files: &[(PROGRAM, include_str!("../../../demos/prompt-guidance/main.harn"))],
+    },
+    Scenario {
+        id: "variant-resolution",
+        title: "One template, and what two models get of it",
+        description: "A template says what each part of a prompt is; the envelope follows from what the model can do. \
+                      Both envelopes are printed, and the record keeps which branches each of them took: `harn portal` \
+                      shows them.",
+        files: &[
+            (PROGRAM, include_str!("../../../demos/variant-resolution/main.harn")),
+            (REPLIES, include_str!("../../../demos/variant-resolution/replies.jsonl")),
+            ("brief.harn.prompt", include_str!("../../../demos/variant-resolution/brief.harn.prompt")),
+        ],
     },
     Scenario {
         id: "provider-race",

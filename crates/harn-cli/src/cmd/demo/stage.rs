@@ -42,12 +42,13 @@ impl Stage {
         self.folder.path().join(name)
     }
 
-    /// The world that the scenario sees.
-    pub(super) fn system(&self, streams: &Streams) -> Rc<dyn System> {
+    /// The world that the scenario sees; `calls` is the folder of the log of its model calls.
+    pub(super) fn system(&self, streams: &Streams, calls: Option<PathBuf>) -> Rc<dyn System> {
         Rc::new(StageSystem {
             inner: Real::new(),
             folder: self.folder.path().to_owned(),
             streams: streams.clone(),
+            calls,
         })
     }
 }
@@ -108,11 +109,12 @@ fn without_colour(text: &str) -> String {
     })
 }
 
-/// The real system, except for the working folder and the streams.
+/// The real system, except for the working folder, the streams and where model calls are logged.
 struct StageSystem {
     inner: Real,
     folder: PathBuf,
     streams: Streams,
+    calls: Option<PathBuf>,
 }
 
 impl Layer for StageSystem {
@@ -141,6 +143,10 @@ impl Layer for StageSystem {
             // Nobody looks at colours that are only kept.
             "NO_COLOR" if !self.streams.shown => Some("1".to_owned()),
             "FORCE_COLOR" if !self.streams.shown => None,
+            "HARN_LLM_TRANSCRIPT_DIR" => {
+                let named = self.inner.env(name).filter(|folder| !folder.is_empty());
+                named.or_else(|| Some(self.calls.as_ref()?.display().to_string()))
+            }
             _ => self.inner.env(name),
         }
     }
