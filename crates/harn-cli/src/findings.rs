@@ -297,13 +297,18 @@ pub(crate) fn look_at<S>(
 fn about_models(path: &Path) -> Vec<Problem> {
     let Ok(text) = Real::new().read_text(path, MAX_BYTES) else { return Vec::new() };
     let found = harn_runtime::llm_config_problems(&text);
+    let slips = harn_runtime::llm_config_slips(&text);
     let file = harn_check::manifest_file(&Real::new(), path, text);
+    let slip = |text: String| {
+        let diagnostic = Diagnostic::warning(text).with_code("P0108");
+        Problem::located(Located { file: Some(file.clone()), diagnostic })
+    };
     let problem = |found: harn_runtime::LlmConfigProblem| {
         let span = Span::new(found.span.start as u32, found.span.end as u32);
         let diagnostic = Diagnostic::error(found.message).with_code("P0108").with_label(span, "");
         Problem::located(Located { file: Some(file.clone()), diagnostic })
     };
-    found.into_iter().map(problem).collect()
+    found.into_iter().map(problem).chain(slips.into_iter().map(slip)).collect()
 }
 
 /// How a command words its report.

@@ -123,7 +123,7 @@ pub use listing::{
 };
 pub use llm_embedder::{llm_runtime, llm_runtime_at};
 pub use llm_replay::ModelTraffic;
-pub use llm_tables::{LlmConfigProblem, llm_config_problems};
+pub use llm_tables::{LlmConfigProblem, llm_config_problems, llm_config_slips};
 pub use llm_unwritten::unwritten_calls;
 pub use mcp_project::{install_servers, project_servers, start_servers};
 pub use mcp_server::{McpProblem, McpServer};

@@ -35,6 +35,14 @@ pub fn llm_config_problems(text: &str) -> Vec<LlmConfigProblem> {
     read(text, Some("llm")).map_or_else(|_| Vec::new(), |(_, problems)| problems)
 }
 
+/// What the `[llm]` table of the manifest `text` says that nothing reads, a sentence each.
+pub fn llm_config_slips(text: &str) -> Vec<String> {
+    let manifest = text.parse::<toml::Table>().ok();
+    let table = manifest.as_ref().and_then(|manifest| manifest.get("llm"));
+    let inner = table.and_then(|table| toml::to_string(table).ok()).unwrap_or_default();
+    harn_llm::config::slips(&inner).into_iter().map(|slip| format!("[llm] {slip}")).collect()
+}
+
 /// Reads a document, or one table of it; gives the entries that are right, and what is wrong with the others.
 ///
 /// # Errors

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use harn_syntax::{Diagnostic, SourceFile, Span};
 use harn_system::{System, SystemExt};
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeArray, DeTable, DeValue};
 
 use super::{PreflightSeverity, RuleFilter, Settings, capabilities};
 use crate::Located;
@@ -28,6 +28,7 @@ const TABLES: &[&str] = &[
     "fmt",
     "run",
     "store",
+    "sessions",
     "llm",
     "capabilities",
     "skills",
@@ -103,6 +104,38 @@ const WORKSPACE: &[Key] = &[Key { name: "pipelines", set: |m, value| m.pipelines
 const EVAL: &[Key] = &[Key { name: "fleets", set: |m, value| m.fleets(value) }];
 
 const STORE: &[Key] = &[Key { name: "url", set: |_, value| address(value) }];
+
+const SESSIONS: &[Key] = &[Key { name: "persist", set: |_, value| boolean(value).map(|_| ()) }];
+
+const PACKAGE: &[Key] = &[
+    Key {
+        name: "name",
+        set: |m, value| string(value).map(|name| m.settings.package = Some(name.to_owned())),
+    },
+    Key { name: "version", set: |_, value| string(value).map(|_| ()) },
+    Key { name: "description", set: |_, value| string(value).map(|_| ()) },
+    Key { name: "license", set: |_, value| string(value).map(|_| ()) },
+    Key { name: "repository", set: |_, value| string(value).map(|_| ()) },
+    Key { name: "harn", set: |_, value| string(value).map(|_| ()) },
+    Key { name: "docs_url", set: |_, value| string(value).map(|_| ()) },
+    Key { name: "authors", set: |_, value| texts(value, "a list of strings").map(|_| ()) },
+    Key { name: "keywords", set: |_, value| texts(value, "a list of strings").map(|_| ()) },
+    Key { name: "evals", set: |m, value| m.evals(value) },
+];
+
+const SKILLS: &[Key] = &[
+    Key { name: "paths", set: |_, value| texts(value, "a list of strings").map(|_| ()) },
+    Key { name: "lookup_order", set: |_, value| texts(value, "a list of strings").map(|_| ()) },
+    Key { name: "disable", set: |_, value| texts(value, "a list of strings").map(|_| ()) },
+    Key { name: "defaults", set: |_, value| is_table(value) },
+    Key { name: "signer_registry_url", set: |_, value| string(value).map(|_| ()) },
+];
+
+const HOOK: &[Key] = &[
+    Key { name: "event", set: |_, value| string(value).map(|_| ()) },
+    Key { name: "pattern", set: |_, value| string(value).map(|_| ()) },
+    Key { name: "handler", set: |_, value| string(value).map(|_| ()) },
+];
 
 /// Why a value is refused.
 struct Wrong {
@@ -206,19 +239,15 @@ impl<'a> Manifest<'a> {
                 ("store", DeValue::Table(table)) => self.table("store", STORE, table),
                 ("eval", DeValue::Table(table)) => self.table("eval", EVAL, table),
                 ("asset_roots", DeValue::Table(table)) => self.asset_roots(table),
-                ("package", DeValue::Table(table)) => {
-                    let name = table.get("name").and_then(|name| name.get_ref().as_str());
-                    self.settings.package = name.map(str::to_owned);
-                    if let Some(evals) = table.get("evals")
-                        && let Err(wrong) = self.evals(evals)
-                    {
-                        self.wrong_value("package", "evals", evals, wrong);
-                    }
-                }
+                ("package", DeValue::Table(table)) => self.table("package", PACKAGE, table),
+                ("sessions", DeValue::Table(table)) => self.table("sessions", SESSIONS, table),
+                ("skills", DeValue::Table(table)) => self.table("skills", SKILLS, table),
+                ("hooks", DeValue::Array(hooks)) => self.hooks(hooks),
+                ("exports", DeValue::Table(table)) => self.exports(table),
                 ("llm", DeValue::Table(_)) => {}
                 (
-                    known @ ("check" | "lint" | "fmt" | "run" | "workspace" | "store" | "asset_roots" | "llm"
-                    | "eval"),
+                    known @ ("check" | "lint" | "fmt" | "run" | "workspace" | "store" | "sessions"
+                    | "asset_roots" | "llm" | "eval" | "package" | "skills" | "exports"),
                     _,
                 ) => {
                     let message = format!("`{known}` must be a table, got {}", kind(value));
@@ -262,6 +291,35 @@ impl<'a> Manifest<'a> {
                 let warning =
                     Diagnostic::warning(format!("unknown key `{written}` in [{table}]: it has no effect"));
                 self.report(warning.with_label(place, "").with_help(help));
+            }
+        }
+    }
+
+    /// Hooks need what says when they are asked, and who is.
+    fn hooks(&mut self, hooks: &DeArray<'_>) {
+        for hook in hooks {
+            let Some(entries) = hook.get_ref().as_table() else { continue };
+            self.table("hooks", HOOK, entries);
+            for needed in ["event", "handler"] {
+                if entries.get(needed).is_none() {
+                    let error = Diagnostic::error(format!("[[hooks]] needs `{needed}`"));
+                    self.report(error.with_label(span(hook.span()), ""));
+                }
+            }
+        }
+    }
+
+    /// Modules that a package offers under a name.
+    fn exports(&mut self, table: &DeTable<'_>) {
+        for (name, value) in table {
+            let name = name.get_ref();
+            match value.get_ref().as_str() {
+                Some(path) if self.system.is_file(&self.path.with_file_name(path)) => {}
+                Some(path) => {
+                    let message = format!("[exports] {name}: there is no file {path}");
+                    self.report(Diagnostic::error(message).with_label(span(value.span()), ""));
+                }
+                None => self.wrong_value("exports", name, value, wrong("the path of a module", value)),
             }
         }
     }
@@ -440,6 +498,14 @@ fn texts<'v>(value: &'v Spanned<DeValue<'_>>, must: &'static str) -> Result<Vec<
 
 /// What a threshold must be.
 const COUNT: &str = "a whole number, 0 or more";
+
+fn string<'v>(value: &'v Spanned<DeValue<'_>>) -> Result<&'v str, Wrong> {
+    value.get_ref().as_str().ok_or_else(|| wrong("a string", value))
+}
+
+fn is_table(value: &Spanned<DeValue<'_>>) -> Result<(), Wrong> {
+    value.get_ref().as_table().map(|_| ()).ok_or_else(|| wrong("a table", value))
+}
 
 fn boolean(value: &Spanned<DeValue<'_>>) -> Result<bool, Wrong> {
     value.get_ref().as_bool().ok_or_else(|| wrong("true or false", value))
