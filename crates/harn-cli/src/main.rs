@@ -108,6 +108,7 @@ fn harn() {
         Command::ProviderCatalog { available_only } => cmd::providers::provider_catalog(available_only),
         Command::ProviderReady(args) => cmd::ready::provider_ready(args),
         Command::Demo(args) => cmd::demo::demo(&args),
+        Command::Portal(args) => cmd::portal::portal(&args),
         Command::Completions { shell } => cmd::completions::completions(shell),
         Command::Version => cmd::version::version(),
     };

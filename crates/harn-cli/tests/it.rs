@@ -42,6 +42,7 @@ mod packages;
 mod paths;
 mod people;
 mod plain_data;
+mod portal;
 mod project;
 mod promises;
 mod repl;

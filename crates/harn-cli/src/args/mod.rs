@@ -118,6 +118,11 @@ pub(crate) enum Command {
     ProviderReady(ReadyArgs),
     /// Run a built-in scenario that needs neither keys nor network.
     Demo(DemoArgs),
+    /// Look at recorded runs in the browser: a local web page
+    ///
+    /// Shows the records of runs below a folder: stages, calls of models with their prompts, which branches templates took,
+    /// costs; compares runs, and launches programs. The page asks no other host for anything.
+    Portal(PortalArgs),
     /// Print a completion script for a shell.
     #[command(visible_alias = "completion")]
     Completions {
@@ -673,6 +678,26 @@ pub(crate) struct DemoArgs {
     /// Keep no record in .harn-runs.
     #[arg(long, conflicts_with = "list")]
     pub(crate) no_record: bool,
+}
+
+/// Arguments of `harn portal`.
+#[derive(Debug, Args)]
+pub(crate) struct PortalArgs {
+    /// The folder of the records.
+    #[arg(long, value_name = "DIR", default_value = ".harn-runs", env = "HARN_RUN_DIR")]
+    pub(crate) dir: PathBuf,
+    /// The address to listen on.
+    #[arg(long, value_name = "HOST", default_value = "127.0.0.1")]
+    pub(crate) host: String,
+    /// The port to listen on; 0 is any free one.
+    #[arg(long, value_name = "PORT", default_value_t = 4721)]
+    pub(crate) port: u16,
+    /// Open the page in the browser.
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
+    pub(crate) open: bool,
+    /// Allow launches although other machines can reach the page: whoever reaches it can run programs here.
+    #[arg(long)]
+    pub(crate) allow_remote_launch: bool,
 }
 
 /// Puts `run` in front of a program, and `--` in front of its arguments: `harn FILE ARGS...`, which is also what the

@@ -17,6 +17,7 @@ pub(crate) mod models;
 pub(crate) mod new;
 pub(crate) mod packages;
 pub(crate) mod playground;
+pub(crate) mod portal;
 pub(crate) mod providers;
 pub(crate) mod ready;
 pub(crate) mod repl;

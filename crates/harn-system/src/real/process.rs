@@ -43,6 +43,14 @@ pub(super) fn prepared(command: &Command) -> tokio::process::Command {
 /// # Errors
 /// The system's error when it cannot be started; `the output is larger than N bytes`.
 pub async fn run(command: Command) -> io::Result<Finished> {
+    run_told(command, |_| ()).await
+}
+
+/// Runs a program to its end, and hands on what it writes, to either stream, when it comes.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_told(command: Command, mut told: impl FnMut(&[u8])) -> io::Result<Finished> {
     let mut prepared = prepared(&command);
     prepared.stdin(if command.input.is_empty() { Stdio::null() } else { Stdio::piped() });
     let (mut child, mut group) = Group::start(&mut prepared)?;
@@ -65,8 +73,8 @@ pub async fn run(command: Command) -> io::Result<Finished> {
     while !ended || out.is_open() || err.is_open() {
         tokio::select! {
             biased;
-            read = out.next(), if out.is_open() => read?,
-            read = err.next(), if err.is_open() => read?,
+            read = out.next(), if out.is_open() => told(read?),
+            read = err.next(), if err.is_open() => told(read?),
             status = child.wait(), if !ended => {
                 let status = status?;
                 (finished.code, finished.signal) = (status.code(), os::signal(status));
@@ -108,18 +116,18 @@ impl<R: AsyncRead + Unpin> Stream<R> {
     }
 
     /// Reads what has come. Nothing is lost when the future is dropped before it is ready.
-    async fn next(&mut self) -> io::Result<()> {
-        let Some(from) = &mut self.from else { return Ok(()) };
+    async fn next(&mut self) -> io::Result<&[u8]> {
+        let Some(from) = &mut self.from else { return Ok(&[]) };
         if self.pieces.back().is_none_or(|piece| piece.len() == piece.capacity()) {
             self.pieces.push_back(Vec::with_capacity(CHUNK.min(self.len.max(4096))));
         }
-        let Some(piece) = self.pieces.back_mut() else { return Ok(()) };
+        let Some(piece) = self.pieces.back_mut() else { return Ok(&[]) };
         let read = from.read_buf(piece).await?;
         self.len += read;
         if read == 0 {
             self.from = None;
         }
-        Ok(())
+        Ok(&piece[piece.len() - read..])
     }
 
     /// All that was read.

@@ -1,0 +1,104 @@
+//! `harn portal`: recorded runs in the browser.
+
+use std::rc::Rc;
+
+use harn_portal::Settings;
+use harn_system::{Command, Real, System, SystemExt, real::process};
+use harn_value::{Data as Value, json};
+
+use super::providers::{text, texts};
+use crate::args::PortalArgs;
+use crate::keywords::KEYWORDS;
+use crate::out;
+use crate::program;
+
+/// Serves the page until Ctrl-C; gives the exit code.
+pub(crate) fn portal(args: &PortalArgs) -> u8 {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(&error.to_string()),
+    };
+    match runtime.block_on(serve(args)) {
+        Ok(()) => 0,
+        Err(error) => failed(&error),
+    }
+}
+
+fn failed(error: &str) -> u8 {
+    eprintln!("error: {error}");
+    1
+}
+
+async fn serve(args: &PortalArgs) -> Result<(), String> {
+    let portal = harn_portal::bind(settings(args)?, &args.host, args.port).await?;
+    let page = format!("http://{}", portal.address());
+    out::write(&format!("Harn portal listening on {page}\nWatching run records in {}\n", args.dir.display()));
+    let opened = async {
+        if args.open
+            && let Err(error) = open(&page).await
+        {
+            eprintln!("warning: cannot open a browser: {error}; open {page} yourself, or say --open false");
+        }
+        std::future::pending().await
+    };
+    tokio::select! {
+        ended = portal.serve() => ended,
+        () = opened => Ok(()),
+        stopped = interrupted() => stopped,
+    }
+}
+
+/// Waits for Ctrl-C. Programs that were launched end with the portal.
+#[expect(clippy::disallowed_methods, reason = "no program runs here that the signal would be for")]
+async fn interrupted() -> Result<(), String> {
+    tokio::signal::ctrl_c().await.map_err(|e| format!("cannot wait for Ctrl-C: {e}"))
+}
+
+#[expect(clippy::disallowed_methods, reason = "the binary that runs, for programs that are launched")]
+fn settings(args: &PortalArgs) -> Result<Settings, String> {
+    let system = Rc::new(Real::new());
+    let workspace = system.work_dir();
+    let program = std::env::current_exe().map_err(|e| format!("cannot find the harn program: {e}"))?;
+    let vm = program::session_vm(system);
+    let llm = harn_runtime::llm_runtime(&vm);
+    let models = harn_runtime::list_models(&llm);
+    let provider = |provider: &Value| {
+        let ready = provider["key"] != "not set";
+        let variable = texts(&provider["key_envs"]).into_iter().next();
+        let own = models.iter().filter(|model| model["provider"] == provider["name"]);
+        json!({
+            "name": provider["name"], "ready": ready, "default_model": provider["default_model"],
+            "note": variable.filter(|_| !ready).map(|variable| format!("{variable} is not set")),
+            "models": own.map(|model| text(&model["id"])).collect::<Vec<_>>(),
+        })
+    };
+    let providers = harn_runtime::list_providers(&llm);
+    Ok(Settings {
+        dir: workspace.join(&args.dir),
+        workspace,
+        program,
+        remote_launch: args.allow_remote_launch,
+        version: env!("CARGO_PKG_VERSION"),
+        models: json!({"providers": providers.iter().map(provider).collect::<Vec<_>>()}),
+        words: json!({
+            "keywords": KEYWORDS.iter().map(|word| word.name).collect::<Vec<_>>(),
+            "builtins": vm.builtin_names().collect::<Vec<_>>(),
+        }),
+    })
+}
+
+/// Opens a page in the browser of whoever sits here.
+async fn open(page: &str) -> Result<(), String> {
+    let (program, before): (&str, &[&str]) = match Real::new().platform().0 {
+        "macos" | "darwin" => ("open", &[]),
+        "windows" => ("rundll32", &["url.dll,FileProtocolHandler"]),
+        _ => ("xdg-open", &[]),
+    };
+    let mut command = Command::new(program);
+    command.arguments = before.iter().copied().chain([page]).map(str::to_owned).collect();
+    match process::run(command).await {
+        Ok(end) if end.code == Some(0) => Ok(()),
+        Ok(end) => Err(format!("{program} has failed: {}", String::from_utf8_lossy(&end.stderr).trim())),
+        Err(error) => Err(format!("{program}: {error}")),
+    }
+}

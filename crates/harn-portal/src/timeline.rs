@@ -1,0 +1,54 @@
+//! Spans of a run: those that its record has; else the run, its stages, and the calls of the log, from their times.
+
+use harn_value::{Data, json};
+
+use crate::fields::{items, moment};
+use crate::records::Opened;
+
+/// The span of the run itself, where spans are derived.
+const RUN: i64 = 1;
+
+/// The spans, in the order in which they begin.
+pub(crate) fn spans(opened: &Opened) -> Vec<Data> {
+    let recorded = items(&opened.run, "trace_spans");
+    if recorded.is_empty() { derived(opened) } else { recorded.to_vec() }
+}
+
+fn derived(opened: &Opened) -> Vec<Data> {
+    let run = &opened.run;
+    let calls = opened.log.timed();
+    let first = calls.iter().map(|(at, _, _)| *at).min();
+    let Some(start) = moment(&run["started_at"]).or(first) else { return Vec::new() };
+    let last = calls.iter().map(|(at, took, _)| at + took).max();
+    let end = moment(&run["finished_at"]).or(last).unwrap_or(start);
+    let mut next = RUN;
+    let mut span = |parent: Option<i64>, kind: &str, name: &Data, from: i64, to: i64, metadata: Data| {
+        let id = next;
+        next += 1;
+        json!({
+            "span_id": id, "parent_id": parent, "kind": kind, "name": name, "start_ms": (from - start).max(0),
+            "duration_ms": (to - from).max(0), "metadata": metadata,
+        })
+    };
+    let name = opened.row.workflow_name.as_str().into();
+    let mut out = vec![span(None, "run", &name, start, end, json!({"status": run["status"]}))];
+    let mut stages = Vec::new();
+    for stage in items(run, "stages") {
+        let Some(from) = moment(&stage["started_at"]) else { continue };
+        let to = moment(&stage["finished_at"]).unwrap_or(end);
+        let metadata = json!({"kind": stage["kind"], "status": stage["status"], "outcome": stage["outcome"]});
+        let made = span(Some(RUN), "stage", &stage["node_id"], from, to, metadata);
+        stages.push((from, to, made["span_id"].as_i64().unwrap_or(RUN)));
+        out.push(made);
+    }
+    for (at, took, request) in calls {
+        // The last stage that had begun by then: stages of one graph may touch.
+        let stage = stages.iter().rev().find(|(from, to, _)| (*from..=*to).contains(&at));
+        let parent = stage.map_or(RUN, |(_, _, id)| *id);
+        let metadata = json!({
+            "provider": request["provider"], "call_id": request["call_id"], "iteration": request["iteration"],
+        });
+        out.push(span(Some(parent), "llm_call", &request["model"], at, at + took, metadata));
+    }
+    out
+}
