@@ -92,12 +92,15 @@ pub(crate) enum Refused {
 /// What is known of a file, and of the call log beside it, when its row was made.
 type Stamp = (Facts, Option<Facts>);
 
+/// The row of a file as it was at that time; none of a file that is no record.
+type Seen = (Stamp, Option<Arc<Row>>);
+
 /// The records below a folder.
 #[derive(Debug)]
 pub(crate) struct Records {
     dir: PathBuf,
-    /// The rows that were made, `None` for files that are no records.
-    rows: Mutex<HashMap<PathBuf, (Stamp, Option<Arc<Row>>)>>,
+    /// The rows that were made.
+    rows: Mutex<HashMap<PathBuf, Seen>>,
 }
 
 /// A record that was opened to be looked at.

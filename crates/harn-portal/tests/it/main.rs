@@ -1,5 +1,7 @@
 //! The portal as a browser sees it: requests over the loopback interface.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod client;
 
 use std::path::{Path, PathBuf};
