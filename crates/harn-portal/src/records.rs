@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use harn_runtime::RunRecord;
 use harn_system::{Facts, Real, System, SystemExt};
 use harn_value::{Data, json};
+use serde::Deserialize;
 
 use crate::calls::{CallLog, Spent};
 use crate::fields::{items, moment, text_of};
@@ -78,6 +79,20 @@ impl Row {
     }
 }
 
+/// What every record has.
+#[derive(Deserialize)]
+struct Head {
+    _type: String,
+    id: String,
+    workflow_id: String,
+}
+
+impl Head {
+    fn is_of_a_record(&self) -> bool {
+        self._type == "run_record" && !self.id.is_empty() && !self.workflow_id.is_empty()
+    }
+}
+
 /// Why a record is not shown.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
@@ -146,14 +161,11 @@ impl Records {
     }
 
     fn row(&self, system: &Real, file: &Path, facts: &Facts) -> Option<Row> {
-        // Other JSON lies beside records; a look at the text spares reading it whole.
-        let text = system.read_text(file, MAX_RECORD).ok().filter(|text| text.contains("\"run_record\""))?;
-        drop(text);
+        // Other JSON lies beside records; a look at its head spares reading it whole.
+        let bytes = system.read(file, MAX_RECORD).ok()?;
+        serde_json::from_slice::<Head>(&bytes).ok().filter(Head::is_of_a_record)?;
+        drop(bytes);
         let record = RunRecord::read(system, &file.display().to_string()).ok()?;
-        let named = |key: &str| record.run[key].as_str().is_some_and(|name| !name.is_empty());
-        if record.run["_type"] != "run_record" || !named("id") || !named("workflow_id") {
-            return None;
-        }
         let log = CallLog::read(system, &log_path(file));
         Some(row(&self.relative(file), facts, &record.run, &log))
     }
