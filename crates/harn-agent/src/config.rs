@@ -311,6 +311,7 @@ impl LoopConfig {
         }
         let policy = Policy::from_options(&options).map_err(ConfigError)?;
         let mut tools = tools(options.shift_remove("tools").as_ref(), &policy)?;
+        policy.check_arguments(&tools).map_err(ConfigError)?;
         let pinned =
             harn_llm::CallOptions::from_json(&harn_value::json!({"tool_search": options.get("tool_search")}))
                 .map_err(|e| ConfigError(e.to_string()))?;

@@ -8,6 +8,7 @@ use harn_value::{Data as Json, data::Map};
 use serde::{Deserialize, Serialize};
 
 use crate::policy::{glob, side_effect_rank};
+use crate::tool::declared_arguments;
 
 /// Something about a tool surface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -202,7 +203,7 @@ fn check_policy(tools: &[Tool<'_>], policy: &Json, approval: &Json, found: &mut 
         if let Some(key) = constraint["arg_key"].as_str() {
             for tool in bound
                 .iter()
-                .filter(|tool| arguments(tool).is_some_and(|names| !names.contains(&key.to_owned())))
+                .filter(|tool| declared_arguments(tool.entry).is_some_and(|names| !names.contains_key(key)))
             {
                 let message = format!(
                     "tool_arg_constraints names argument '{key}', which '{}' does not have",
@@ -320,20 +321,6 @@ fn entries(tools: &Json) -> Vec<&Json> {
 
 fn name_of(entry: &Json) -> Option<String> {
     entry["name"].as_str().or_else(|| entry["function"]["name"].as_str()).map(str::to_owned)
-}
-
-/// The names of a tool's arguments; nothing when it does not say.
-fn arguments(tool: &Tool<'_>) -> Option<Vec<String>> {
-    let entry = tool.entry;
-    let schema = ["parameters", "input_schema", "inputSchema"]
-        .iter()
-        .find_map(|key| entry.get(*key).or_else(|| entry["function"].get(*key)))?
-        .as_object()?;
-    let names = match schema.get("properties").and_then(Json::as_object) {
-        Some(properties) if schema.get("type").is_some_and(|t| t == "object") => properties,
-        _ => schema,
-    };
-    Some(names.keys().cloned().collect())
 }
 
 fn texts(value: &Json) -> Vec<String> {

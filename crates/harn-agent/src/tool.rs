@@ -345,7 +345,35 @@ impl LoopTool {
     }
 }
 
+/// The arguments that the entry of a tool declares, by name; nothing when it does not say.
+pub(crate) fn declared_arguments(entry: &Json) -> Option<&Map<String, Json>> {
+    let schema = ["parameters", "input_schema", "inputSchema"]
+        .iter()
+        .find_map(|key| entry.get(*key).or_else(|| entry["function"].get(*key)))?
+        .as_object()?;
+    Some(match schema.get("properties").and_then(Json::as_object) {
+        Some(properties) if schema.get("type").is_some_and(|t| t == "object") => properties,
+        _ => schema,
+    })
+}
+
 impl LoopTool {
+    /// The arguments that it declares, by name.
+    pub(crate) fn declared(&self) -> impl Iterator<Item = (&String, &Json)> {
+        declared_arguments(&self.entry).into_iter().flatten()
+    }
+
+    /// Whether a call may have an argument of this name: it is declared, or the tool does not say what it takes.
+    pub(crate) fn may_have(&self, argument: &str) -> bool {
+        let open = self.entry["parameters"].get("additionalProperties").is_some_and(|more| *more != false);
+        open || declared_arguments(&self.entry).is_none_or(|declared| declared.contains_key(argument))
+    }
+
+    /// What it is called with when a call leaves an argument out, if it says so.
+    pub(crate) fn default_of(&self, argument: &str) -> Option<&Json> {
+        declared_arguments(&self.entry)?.get(argument)?.get("default")
+    }
+
     /// Takes the tool out of those that wait for a search.
     pub fn load(&mut self) {
         self.deferred = false;

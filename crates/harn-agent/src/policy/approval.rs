@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::judge::{Judge, Question, Reply, Stop};
 use super::read::{list, part};
-use super::{glob, path_glob};
+use super::{glob, path};
 use crate::tool::LoopTool;
 
 /// What the option may hold.
@@ -54,7 +54,7 @@ impl Approval {
         if !self.write_paths.is_empty()
             && !tool.annotations.is_read_only()
             && let Some((_, path)) =
-                paths.iter().find(|(_, path)| !self.write_paths.iter().any(|p| path_glob(p, path)))
+                paths.iter().find(|(_, path)| !self.write_paths.iter().any(|p| path::within(p, path)))
         {
             let reason = format!("tool '{name}' targets '{path}' which is not in the write-path allowlist");
             return Err(judge.denied(reason, Some("auto_denied")));

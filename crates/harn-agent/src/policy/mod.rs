@@ -1,5 +1,5 @@
 //! What a loop may do: the capability ceiling (`mod.rs`), allow and deny rules (`rules.rs`) and approval lists
-//! (`approval.rs`).
+//! (`approval.rs`). What patterns say about a value is in `value.rs`, about a path in `path.rs`.
 //!
 //! Everything is decided from the call and from answers to questions, see `judge.rs`: closures of the program and the
 //! host are asked by the driver of the loop (`answer.rs` reads what they say). `read.rs` reads options that protect.
@@ -7,8 +7,10 @@
 mod answer;
 mod approval;
 mod judge;
+mod path;
 mod read;
 mod rules;
+mod value;
 
 use std::collections::BTreeMap;
 
@@ -110,6 +112,14 @@ impl Policy {
         out.approval = Approval::read(options)?;
         out.rules = Rules::read(options)?;
         Ok(out)
+    }
+
+    /// Looks at the policy beside the tools that it is for: a rule about an argument that no tool has would never fit.
+    ///
+    /// # Errors
+    /// A text that names the rule and the argument.
+    pub(crate) fn check_arguments(&self, tools: &[LoopTool]) -> Result<(), String> {
+        self.rules.check_arguments(tools)
     }
 
     /// Puts the policy below that of the loop around: a call must be allowed by both.
@@ -270,16 +280,21 @@ fn constraints(value: Option<&Json>) -> Result<Vec<Constraint>, String> {
 
 impl Constraint {
     fn check(&self, tool: &LoopTool, arguments: &Json) -> Result<(), String> {
-        let map = arguments.as_object();
-        let first_text = || map.into_iter().flatten().find(|(_, v)| v.is_string()).map(|(k, _)| k.clone());
+        let given = |key: &String| arguments.get(key);
+        let holds_text = |key: &&String| given(key).is_some_and(value::holds_text);
+        // The order in which a model writes its arguments must not choose which of them is looked at.
+        let first_text = || {
+            let declared = tool.declared().map(|(name, _)| name).find(holds_text);
+            declared.or_else(|| arguments.as_object()?.keys().find(holds_text)).cloned()
+        };
         let key =
             self.key.clone().or_else(|| tool.annotations.path_params.first().cloned()).or_else(first_text);
         let Some(key) = key else { return Ok(()) };
-        let value = map.and_then(|m| m.get(&key)).map(Json::printed).unwrap_or_default();
-        let fits = if tool.annotations.path_params.contains(&key) { path_glob } else { glob };
-        if self.patterns.iter().any(|pattern| fits(pattern, &value)) {
+        let is_path = tool.annotations.path_params.contains(&key);
+        if value::is_allowed(given(&key), &self.patterns, is_path) {
             return Ok(());
         }
+        let value = given(&key).map(Json::printed).unwrap_or_default();
         let patterns: Vec<String> = self.patterns.iter().map(|p| format!("\"{p}\"")).collect();
         Err(format!(
             "tool '{}' {key} '{value}' does not match allowed patterns: [{}]. Only the {key} argument is checked against this allow-list — other argument values are not", // prose-ok: contract text
@@ -308,22 +323,6 @@ pub fn glob(pattern: &str, text: &str) -> bool {
         }
     }
     rest.ends_with(last)
-}
-
-/// As [`glob`] for paths: one that climbs counts as what it comes to, so that `src/../etc` is not below `src/*`.
-pub(super) fn path_glob(pattern: &str, path: &str) -> bool {
-    if !path.split(['/', '\\']).any(|part| part == "..") {
-        return glob(pattern, path);
-    }
-    let mut parts: Vec<&str> = Vec::new();
-    for part in path.split(['/', '\\']) {
-        match (part, parts.last()) {
-            (".", _) => {}
-            ("..", Some(last)) if !matches!(*last, ".." | "") => drop(parts.pop()),
-            _ => parts.push(part),
-        }
-    }
-    glob(pattern, &parts.join("/"))
 }
 
 impl Annotations {

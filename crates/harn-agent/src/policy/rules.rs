@@ -1,13 +1,14 @@
 //! `permissions`: what an agent may do is said by rules over tools and arguments, and by the program itself, which may
 //! be asked whether a refusal shall stand.
 
+use harn_llm::options::nearest;
 use harn_value::{Data as Json, data::Map, json};
 use serde::{Deserialize, Serialize};
 
 use super::answer::RuleList;
-use super::glob;
 use super::judge::{Judge, Question, Reply, Stop};
 use super::read::{part, strings};
+use super::{glob, value};
 use crate::tool::LoopTool;
 
 /// The option.
@@ -57,6 +58,31 @@ impl Rules {
         Ok(Rules { given: true, allow: rules(map.get("allow"))?, deny: rules(map.get("deny"))?, escalates })
     }
 
+    /// Refuses a rule about an argument that none of its tools has: it would never fit, and a refusal would be none.
+    pub(super) fn check_arguments(&self, tools: &[LoopTool]) -> Result<(), String> {
+        let lists = [(RuleList::Allow, &self.allow), (RuleList::Deny, &self.deny)];
+        for (list, rule) in
+            lists.into_iter().flat_map(|(list, rules)| rules.iter().map(move |rule| (list, rule)))
+        {
+            let Matcher::Key(key, _) = &rule.matcher else { continue };
+            let bound: Vec<&LoopTool> = tools.iter().filter(|tool| glob(&rule.tool, &tool.name)).collect();
+            if bound.is_empty() || bound.iter().any(|tool| tool.may_have(key)) {
+                continue;
+            }
+            let alias =
+                bound.iter().flat_map(|tool| &tool.annotations.aliases).find(|(alias, _)| alias == key);
+            let names = || bound.iter().flat_map(|tool| tool.declared()).map(|(name, _)| name.as_str());
+            let near = alias.map(|(_, name)| name.as_str()).or_else(|| nearest(key, names()));
+            let hint = near.map(|near| format!(", did you mean '{near}'?")).unwrap_or_default();
+            return Err(format!(
+                "agent_loop: permissions.{}: '{}' has no argument '{key}'{hint}",
+                list.as_str(),
+                rule.tool
+            ));
+        }
+        Ok(())
+    }
+
     /// Decides about a call. The program is asked where only it knows.
     pub(super) fn judge(
         &self,
@@ -69,10 +95,10 @@ impl Rules {
             return Ok(());
         }
         let name = &tool.name;
-        let reason = if let Some(rule) = first(&self.deny, RuleList::Deny, judge, layer, name, arguments)? {
+        let reason = if let Some(rule) = first(&self.deny, RuleList::Deny, judge, layer, tool, arguments)? {
             format!("permission denied by deny rule: {}", rule.tool)
         } else if self.allow.is_empty()
-            || first(&self.allow, RuleList::Allow, judge, layer, name, arguments)?.is_some()
+            || first(&self.allow, RuleList::Allow, judge, layer, tool, arguments)?.is_some()
         {
             judge.granted("permission allow rule matched");
             return Ok(());
@@ -112,10 +138,10 @@ fn first<'a>(
     list: RuleList,
     judge: &mut Judge<'_>,
     layer: usize,
-    name: &str,
+    tool: &LoopTool,
     arguments: &Json,
 ) -> Result<Option<&'a Rule>, Stop> {
-    for rule in rules.iter().filter(|rule| glob(&rule.tool, name)) {
+    for rule in rules.iter().filter(|rule| glob(&rule.tool, &tool.name)) {
         let matches = if rule.matcher == Matcher::Asked {
             let question =
                 || Question::Matches { layer, list, rule: rule.tool.clone(), arguments: arguments.clone() };
@@ -124,7 +150,7 @@ fn first<'a>(
                 _ => return Err(Stop::Unexpected),
             }
         } else {
-            rule.matcher.matches(arguments)
+            rule.matcher.matches(list, tool, arguments)
         };
         if matches {
             return Ok(Some(rule));
@@ -167,6 +193,11 @@ impl Matcher {
             Json::Bool(false) => Matcher::Never,
             Json::String(_) | Json::Array(_) => Matcher::Any(globs(value)?),
             Json::Object(map) => {
+                if let Some(key) = map.keys().find(|key| !["arg_key", "patterns"].contains(&key.as_str())) {
+                    return Err(format!(
+                        "agent_loop: permissions: a matcher has no key '{key}'; there are arg_key, patterns"
+                    ));
+                }
                 let key = map.get("arg_key").and_then(Json::as_str).ok_or_else(incomplete)?;
                 let patterns = map.get("patterns").ok_or_else(incomplete)?;
                 Matcher::Key(key.to_owned(), globs(patterns)?)
@@ -179,22 +210,44 @@ impl Matcher {
         })
     }
 
-    fn matches(&self, arguments: &Json) -> bool {
-        let fits = |patterns: &[String], text: &str| patterns.iter().any(|p| glob(p, text));
+    /// Whether the arguments of a call are what the matcher means. What allows must fit every part of a value, what forbids
+    /// only one, and paths count as what they come to.
+    fn matches(&self, list: RuleList, tool: &LoopTool, arguments: &Json) -> bool {
+        let is_path = |key: &String| tool.annotations.path_params.contains(key);
         match self {
             Matcher::Always => true,
             Matcher::Never | Matcher::Asked => false,
-            Matcher::Key(key, patterns) => arguments.get(key).is_some_and(|v| fits(patterns, &v.printed())),
-            Matcher::Any(patterns) => {
-                let mut texts = Vec::new();
-                collect_texts(arguments, &mut texts);
-                if texts.is_empty() {
-                    texts.push(arguments.to_string());
+            Matcher::Key(key, patterns) => {
+                let Some(given) = arguments.get(key).or_else(|| tool.default_of(key)) else { return false };
+                match list {
+                    RuleList::Allow => value::is_allowed(Some(given), patterns, is_path(key)),
+                    RuleList::Deny => value::is_forbidden(given, patterns, is_path(key)),
                 }
-                texts.iter().any(|text| fits(patterns, text))
+            }
+            Matcher::Any(patterns) => {
+                let given = || arguments.as_object().into_iter().flatten();
+                let mut paths = given().filter(|(key, _)| is_path(key)).map(|(_, value)| value).peekable();
+                match list {
+                    // A text beside it must not speak for a path.
+                    RuleList::Allow if paths.peek().is_some() => {
+                        paths.all(|path| value::is_allowed(Some(path), patterns, true))
+                    }
+                    RuleList::Deny if paths.any(|path| value::is_forbidden(path, patterns, true)) => true,
+                    _ => any_text(arguments, patterns),
+                }
             }
         }
     }
+}
+
+/// Whether a text in the arguments fits; without any, what they are as JSON.
+fn any_text(arguments: &Json, patterns: &[String]) -> bool {
+    let mut texts = Vec::new();
+    collect_texts(arguments, &mut texts);
+    if texts.is_empty() {
+        texts.push(arguments.to_string());
+    }
+    texts.iter().any(|text| patterns.iter().any(|pattern| glob(pattern, text)))
 }
 
 fn collect_texts(value: &Json, out: &mut Vec<String>) {
