@@ -1,5 +1,6 @@
 //! Hooks: what a program or its manifest wants to see of calls before and after they run, and of turns and workers.
 
+use harn_llm::options::nearest;
 use harn_value::Data as Json;
 use regex::Regex;
 
@@ -43,27 +44,29 @@ pub enum Test {
 }
 
 impl Pattern {
-    /// Reads a pattern: a glob over names of tools, `path == "text"`, `path != "text"`, `path =~ "regular expression"`,
-    /// or a dotted path.
+    /// Reads the pattern of a hook of an event: a glob over names of tools, `path == "text"`, `path != "text"`,
+    /// `path =~ "regular expression"`, or a dotted path.
     ///
     /// # Errors
-    /// A text that says what is wrong.
-    pub fn parse(text: &str) -> Result<Pattern, String> {
+    /// A text that says what is wrong. A pattern that no event can fit is wrong, too: whoever wrote it relies on the hook.
+    pub fn parse(event: &str, text: &str) -> Result<Pattern, String> {
         let text = text.trim();
-        let operator =
-            ["==", "!=", "=~"].into_iter().find_map(|op| text.split_once(op).map(|(a, b)| (a, op, b)));
-        let Some((path, operator, value)) = operator else {
-            return Ok(match path(text) {
+        let wrong = |what: &str| format!("invalid hook pattern '{text}': {what}");
+        let operators = ["==", "!=", "=~"].into_iter().filter_map(|op| Some((text.find(op)?, op)));
+        let Some((at, operator)) = operators.min() else {
+            return match path(text) {
                 // A dot alone does not make a path: tools may have one in their name.
                 Some(path) if path.len() > 1 && ROOTS.contains(&path[0].as_str()) => {
-                    Pattern::Field(path, Test::Truthy)
+                    field(event, &path).map_err(|what| wrong(&what))?;
+                    Ok(Pattern::Field(path, Test::Truthy))
                 }
-                _ => Pattern::Tool(text.to_owned()),
-            });
+                _ => tool_glob(event, text).map_err(|what| wrong(&what)),
+            };
         };
-        let wrong = |what: &str| format!("invalid hook pattern '{text}': {what}");
+        let (path, value) = (&text[..at], &text[at + operator.len()..]);
         let path =
             self::path(path.trim()).ok_or_else(|| wrong("expected a dotted path such as tool.name"))?;
+        field(event, &path).map_err(|what| wrong(&what))?;
         let value =
             quoted(value.trim()).ok_or_else(|| wrong("expected a text in quotes behind the operator"))?;
         let test = match operator {
@@ -96,6 +99,84 @@ impl Pattern {
 
 /// The first words of paths into a payload.
 const ROOTS: [&str; 7] = ["event", "tool", "result", "worker", "turn", "session", "iteration"];
+
+/// What a payload holds, by event. Behind a name with `.*` stands anything.
+fn fields(event: &str) -> &'static [&'static str] {
+    match event {
+        "PreToolUse" => &["event", "tool.name", "tool.args", "tool.args.*"],
+        "PostToolUse" => &["event", "tool.name", "tool.args", "tool.args.*", "result.text"],
+        "PreAgentTurn" => &["event", "session.id", "iteration"],
+        "PostAgentTurn" => &[
+            "event",
+            "session.id",
+            "iteration",
+            "turn",
+            "turn.tool_names",
+            "turn.tool_results",
+            "turn.successful_tool_names",
+            "turn.tool_count",
+            "turn.iteration",
+            "turn.failed",
+            "turn.consecutive_single_tool_turns",
+            "turn.session_tools_used",
+            "turn.session_successful_tools",
+        ],
+        _ => &[
+            "event",
+            "worker.id",
+            "worker.name",
+            "worker.mode",
+            "worker.status",
+            "worker.task",
+            "worker.error",
+        ],
+    }
+}
+
+/// Says so when no payload of an event has a field.
+fn field(event: &str, path: &[String]) -> Result<(), String> {
+    let path = path.join(".");
+    let known = fields(event);
+    let holds = |name: &&str| match name.strip_suffix('*') {
+        Some(open) => path.starts_with(open),
+        None => path == **name,
+    };
+    if known.iter().any(holds) {
+        return Ok(());
+    }
+    let names = || known.iter().copied().filter(|name| !name.ends_with('*'));
+    match nearest(&path, names()) {
+        Some(near) => Err(format!("{event} has no field {path}, did you mean {near}?")),
+        None => {
+            Err(format!("{event} has no field {path}; there are {}", names().collect::<Vec<_>>().join(", ")))
+        }
+    }
+}
+
+/// A glob over names of tools.
+fn tool_glob(event: &str, text: &str) -> Result<Pattern, String> {
+    if text.is_empty() {
+        return Err("it is empty, and would fit nothing".to_owned());
+    }
+    if text.contains('=') {
+        return Err("the operators are ==, != and =~".to_owned());
+    }
+    if let Some(odd) = text.chars().find(|c| !c.is_alphanumeric() && !"_-.:/*".contains(*c)) {
+        return Err(format!("no tool has '{odd}' in its name"));
+    }
+    let has_tool = fields(event).contains(&"tool.name");
+    if !has_tool && text != "*" {
+        return Err(format!("{event} is about no tool, and fits * only"));
+    }
+    // A tool may have a dot in its name, but `tol.name` is all but a field.
+    match fields(event)
+        .iter()
+        .find(|name| text.contains('.') && nearest(text, [**name].into_iter()).is_some())
+    {
+        Some(near) => Err(format!("{event} has no field {text}, did you mean {near}?")),
+        None => Ok(Pattern::Tool(text.to_owned())),
+    }
+}
 
 fn path(text: &str) -> Option<Vec<String>> {
     let is_name =
@@ -161,7 +242,8 @@ mod tests {
     use harn_value::json;
 
     fn fits(pattern: &str, payload: &Json) -> bool {
-        Pattern::parse(pattern).unwrap().matches(payload)
+        let event = payload["event"].as_str().unwrap_or("PreToolUse");
+        Pattern::parse(event, pattern).unwrap().matches(payload)
     }
 
     #[test]
@@ -187,7 +269,11 @@ mod tests {
         {
             assert!(!fits(pattern, &payload), "{pattern}");
         }
-        assert!(fits("*", &json!({"event": "PreAgentTurn"})) && !fits("write*", &json!({})));
+        assert!(
+            fits("*", &json!({"event": "PreAgentTurn"}))
+                && !fits("write*", &json!({}))
+                && fits("tool.args.cmd =~ 'a==b'", &json!({"tool": {"args": {"cmd": "a==b"}}}))
+        );
         // A tool may have a dot in its name.
         assert!(fits("files.read", &json!({"tool": {"name": "files.read"}})));
     }
@@ -198,9 +284,30 @@ mod tests {
             ("tool.name == x", "a text in quotes"),
             ("tool..name == \"x\"", "a dotted path"),
             ("tool.name =~ \"(\"", "invalid hook pattern"),
+            ("tool.name = \"write\"", "the operators are ==, != and =~"),
+            ("((", "no tool has '(' in its name"),
+            ("", "it is empty"),
+            ("tool.nme == \"x\"", "PreToolUse has no field tool.nme, did you mean tool.name?"),
+            ("tool.nam =~ \"^w\"", "did you mean tool.name?"),
+            ("tool.nme", "did you mean tool.name?"),
+            ("tol.name", "did you mean tool.name?"),
+            (
+                "result.text == \"x\"",
+                "PreToolUse has no field result.text; there are event, tool.name, tool.args",
+            ),
+            ("tool == \"x\"", "has no field tool"),
         ] {
-            assert!(Pattern::parse(pattern).unwrap_err().contains(what), "{pattern}");
+            assert!(Pattern::parse("PreToolUse", pattern).unwrap_err().contains(what), "{pattern}");
         }
+        let on = |event: &str, pattern: &str| Pattern::parse(event, pattern).map(drop);
+        assert!(on("PreAgentTurn", "write*").unwrap_err().contains("is about no tool"));
+        assert!(
+            on("PreAgentTurn", "tool.name == 'x'").is_err() && on("PreAgentTurn", "iteration == '0'").is_ok()
+        );
+        assert!(
+            on("WorkerFailed", "worker.name == 'x'").is_ok()
+                && on("PostToolUse", "result.text =~ 'x'").is_ok()
+        );
     }
 
     #[test]

@@ -256,9 +256,10 @@ fn read_manifest(
         if module.is_empty() || function.is_empty() || !is_name(function) {
             return Err(invalid());
         }
+        let pattern = Pattern::parse(&event, text_at(table, "pattern")?.as_deref().unwrap_or("*"))?;
         wanted.push(Wanted {
             event,
-            pattern: Pattern::parse(text_at(table, "pattern")?.as_deref().unwrap_or("*"))?,
+            pattern,
             import: import_path(module, &manifest, &root),
             module: module.to_owned(),
             function: function.to_owned(),
