@@ -47,6 +47,9 @@ impl LoopSkill {
         let (Some(id), Some(name)) = (id_of(entry), field("name").and_then(Json::as_str)) else {
             return Err(no_skills());
         };
+        if let Some(map) = map {
+            crate::skills::check(&format!("agent_loop: skill '{name}'"), map).map_err(ConfigError)?;
+        }
         let list = |keys: &[&str]| -> Vec<String> {
             let lists = keys.iter().filter_map(|key| field(key)?.as_array());
             lists.flatten().map(Json::printed).collect()

@@ -1,10 +1,13 @@
 //! Skill registries: dicts `{_type: "skill_registry", skills: [entry, …]}`, with the same pure functions
 //! as tool registries.
 
+use harn_llm::options::nearest;
 use harn_prompt::turn::CatalogEntry;
+use harn_value::{Data as Json, data::Map};
 use harn_value::{Dict, List, Ref, Value};
 
 use crate::registry::{Result, fail, is_tagged, tagged, text_of, with_items};
+use crate::tool::letters;
 
 const TYPE: &str = "skill_registry";
 
@@ -82,7 +85,7 @@ pub fn define(args: &[Value]) -> Result<Value> {
         None if config.is_nil() => Ref::new(Dict::new()),
         None => return fail("skill_define: third argument must be a config dict"),
     };
-    check(&config)?;
+    check("skill_define", &as_data(&config)).or_else(fail)?;
     let mut entry = (*config).clone();
     entry.insert("name", name.as_str());
     if config.get_str("description").is_none_or(Value::is_nil) {
@@ -97,51 +100,96 @@ pub fn define(args: &[Value]) -> Result<Value> {
     Ok(with_items(registry, "skills", skills))
 }
 
-fn check(config: &Dict) -> Result<()> {
-    let given = |key: &str| config.get_str(key).filter(|v| !v.is_nil());
+/// Fields of other types, or for whoever shows a skill.
+const OTHER_FIELDS: [&str; 15] = [
+    "name",
+    "namespace",
+    "body",
+    "disable-model-invocation",
+    "disable_model_invocation",
+    "user-invocable",
+    "user_invocable",
+    "on_activate",
+    "on_deactivate",
+    "require_signature",
+    "trusted_signers",
+    "skill_dir",
+    "source",
+    "provenance",
+    "metadata",
+];
+
+/// The config of a skill as data, closures as foreign values.
+fn as_data(config: &Dict) -> Map<String, Json> {
+    let plain = |value: &Value| match value.type_name() {
+        kind @ ("closure" | "builtin" | "function") => Json::opaque(kind, ""),
+        kind => harn_value::json::to_data(value).unwrap_or_else(|_| Json::opaque(kind, "")),
+    };
+    let read = |value: &Value| match value.as_list() {
+        Some(list) => list.iter().map(plain).collect(),
+        None => plain(value),
+    };
+    config.iter().map(|(key, value)| (key.to_string(), read(value))).collect()
+}
+
+/// Looks at the fields of a skill: with malformed ones it would limit nothing. `place` says whose skill it is.
+///
+/// # Errors
+/// A text that begins with `place` and names the wrong field.
+pub(crate) fn check(place: &str, entry: &Map<String, Json>) -> std::result::Result<(), String> {
+    let given = |key: &str| entry.get(key).filter(|value| !value.is_null());
+    let wrong = |key: &str, what: &str| Err(format!("{place}: '{key}' must {what}"));
     for key in TEXT_FIELDS {
-        if given(key).is_some_and(|v| v.as_str().is_none()) {
-            return fail(format!("skill_define: '{key}' must be a string"));
+        if given(key).is_some_and(|v| !v.is_string()) {
+            return wrong(key, "be a string");
         }
     }
+    let is_name = |v: &Json| v.as_str().is_some_and(|name| !name.trim().is_empty());
     for key in LIST_FIELDS {
-        if given(key).is_some_and(|v| v.as_list().is_none()) {
-            return fail(format!("skill_define: '{key}' must be a list"));
-        }
-    }
-    for key in LIST_FIELDS {
-        let list = given(key).and_then(Value::as_list);
-        let is_name = |v: &Value| v.as_str().is_some_and(|name| !name.trim().is_empty());
+        let Some(value) = given(key) else { continue };
+        let Some(list) = value.as_array() else { return wrong(key, "be a list") };
         // A server may be a dict that says how to start it.
-        let fits = |v: &Value| is_name(v) || key.ends_with("mcp") && v.as_dict().is_some();
-        if list.is_some_and(|list| !list.iter().all(fits)) {
-            return fail(format!("skill_define: '{key}' must hold strings that are not blank"));
+        if !list.iter().all(|v| is_name(v) || key.ends_with("mcp") && v.is_object()) {
+            return wrong(key, "hold strings that are not blank");
         }
     }
     for key in ["disable-model-invocation", "disable_model_invocation", "user-invocable"] {
-        if given(key).is_some_and(|v| v.as_bool().is_none()) {
-            return fail(format!("skill_define: '{key}' must be a bool"));
+        if given(key).is_some_and(|v| !v.is_boolean()) {
+            return wrong(key, "be a bool");
         }
     }
     for key in ["on_activate", "on_deactivate"] {
-        if given(key).is_some_and(|v| !matches!(v.type_name(), "closure" | "builtin" | "function")) {
-            return fail(format!("skill_define: '{key}' must be a closure"));
+        if given(key).is_some_and(|v| !v.is_closure()) {
+            return wrong(key, "be a closure");
         }
     }
-    for tool in given("allowed_tools").and_then(Value::as_list).iter().flat_map(|l| l.iter()) {
-        let tool = tool.to_string();
+    for tool in given("allowed_tools").and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_str)
+    {
         match tool.split_once(':') {
             Some(("namespace", "")) => {
-                return fail(
-                    "skill_define: 'allowed_tools' entry 'namespace:' missing a tag after the colon",
-                );
+                return Err(format!(
+                    "{place}: 'allowed_tools' entry 'namespace:' missing a tag after the colon"
+                ));
             }
             None | Some(("namespace", _)) => {}
             Some(_) => {
-                return fail(format!(
-                    "skill_define: 'allowed_tools' entry '{tool}' contains ':' — only the `namespace:<tag>` prefix is recognized"
+                return Err(format!(
+                    "{place}: 'allowed_tools' entry '{tool}' contains ':' — only the `namespace:<tag>` prefix is recognized"
                 ));
             }
+        }
+    }
+    slip(place, entry)
+}
+
+/// Refuses a key that is all but a known one: passed over, `allowed_tool` would limit nothing. Others are the program's own.
+fn slip(place: &str, entry: &Map<String, Json>) -> std::result::Result<(), String> {
+    let known = || TEXT_FIELDS.into_iter().chain(LIST_FIELDS).chain(OTHER_FIELDS);
+    for key in entry.keys().filter(|key| !known().any(|name| name == key.as_str())) {
+        let same = known().find(|name| letters(name) == letters(key));
+        let near = || nearest(key, known()).filter(|near| near.len() > 5);
+        if let Some(near) = same.or_else(near) {
+            return Err(format!("{place}: a skill has no key '{key}', did you mean '{near}'?"));
         }
     }
     Ok(())

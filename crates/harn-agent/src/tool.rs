@@ -252,7 +252,7 @@ pub fn check_annotations(place: &str, annotations: &Json) -> Result<(), String> 
 }
 
 /// A name without what sets its words apart.
-fn letters(name: &str) -> String {
+pub(crate) fn letters(name: &str) -> String {
     name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
@@ -358,6 +358,12 @@ pub(crate) fn declared_arguments(entry: &Json) -> Option<&Map<String, Json>> {
 }
 
 impl LoopTool {
+    /// The JSON Schema of its arguments.
+    pub(crate) fn schema(&self) -> Option<Json> {
+        let defs = parse_tools(&Json::Array(vec![self.entry.clone()])).ok()?;
+        defs.into_iter().next().map(|def| def.parameters)
+    }
+
     /// The arguments that it declares, by name.
     pub(crate) fn declared(&self) -> impl Iterator<Item = (&String, &Json)> {
         declared_arguments(&self.entry).into_iter().flatten()
