@@ -50,6 +50,7 @@ mod native;
 mod native_function;
 pub mod observe;
 mod ops;
+mod outside;
 mod params;
 mod patterns;
 mod program;

@@ -46,9 +46,14 @@ impl Drop for InDoubt {
 impl Driver {
     pub(super) async fn run_tools(&self, agent: &AgentLoop, runs: &[ToolRun]) -> Result<Vec<ToolReply>> {
         let policies = CommandPolicies::of(&self.cx);
+        // In a task of its own a handler would assign a copy of a variable of the program.
+        let assigns = |r: &ToolRun| self.handlers.get(&r.name).is_some_and(|h| self.cx.assigns_outside(h));
         let at_once = runs.len() > 1
             && runs.iter().all(|r| {
-                r.backend == Backend::Handler && r.retries == 0 && !policies.covers(&self.cx, &r.name)
+                r.backend == Backend::Handler
+                    && r.retries == 0
+                    && !policies.covers(&self.cx, &r.name)
+                    && !assigns(r)
             });
         let mut replies = Vec::with_capacity(runs.len());
         if at_once {

@@ -1,0 +1,82 @@
+//! Whether a function assigns variables that live outside of it. A task of its own would assign copies of them.
+
+use std::rc::Rc;
+
+use harn_value::Value;
+use rustc_hash::FxHashSet;
+
+use crate::bytecode::{Capture, Op, Proto};
+use crate::closure::{Closure, Variable};
+use crate::cx::Cx;
+
+impl Cx {
+    /// Whether a call of a function may assign a variable that is there without the call: one that the function captured,
+    /// or one of the entry file. Functions that it names and closures in its variables count as its own code; what it is
+    /// given as an argument does not.
+    pub fn assigns_outside(&self, function: &Value) -> bool {
+        Walk { cx: self, seen: FxHashSet::default() }.value(function)
+    }
+}
+
+/// Goes through the code of functions, each once.
+struct Walk<'a> {
+    cx: &'a Cx,
+    seen: FxHashSet<*const Proto>,
+}
+
+impl Walk<'_> {
+    fn value(&mut self, value: &Value) -> bool {
+        if let Some(variable) = Variable::of(value) {
+            return self.value(&variable.get());
+        }
+        let Some(closure) = Closure::of(value) else { return false };
+        if !self.seen.insert(Rc::as_ptr(&closure.proto)) {
+            return false;
+        }
+        self.code(&closure.proto, closure, &Some) || closure.upvalues.iter().any(|value| self.value(value))
+    }
+
+    /// Looks at the code of a closure, or of a function inside of it. `outer` gives the number that a captured variable of
+    /// that code has in the closure; nothing for variables of the call itself.
+    fn code(&mut self, proto: &Proto, closure: &Closure, outer: &dyn Fn(usize) -> Option<usize>) -> bool {
+        for ins in proto.code.iter() {
+            let found = match ins.op() {
+                Op::SetUpCell | Op::AddUpCell => outer(ins.a()).is_some(),
+                // The variable itself, and not its value: something in it is to be assigned.
+                Op::GetUp => outer(ins.b())
+                    .and_then(|number| closure.upvalues.get(number))
+                    .is_some_and(|value| Variable::of(value).is_some()),
+                Op::SetGlobal | Op::SetGlobalVar => ins.b() == ENTRY,
+                Op::GetGlobal | Op::GetGlobalVar if ins.b() == ENTRY => {
+                    let global = self.global(ins.c());
+                    let assigns = ins.op() == Op::GetGlobal && Variable::of(&global).is_some();
+                    assigns || self.value(&global)
+                }
+                Op::GetFunction | Op::CallFunction => {
+                    let function = self.cx.vm().function(u32::try_from(ins.c()).unwrap_or(u32::MAX));
+                    self.value(&function)
+                }
+                _ => false,
+            };
+            if found {
+                return true;
+            }
+        }
+        proto.protos.iter().any(|inner| {
+            let outer = |number: usize| match inner.captures.get(number)? {
+                Capture::Local(_) => None,
+                Capture::Up(number) => outer(usize::from(*number)),
+            };
+            self.code(inner, closure, &outer)
+        })
+    }
+
+    /// A variable of the entry file, as this task sees it.
+    fn global(&self, number: usize) -> Value {
+        // SAFETY: single-threaded, and no code of the program runs while the value is copied.
+        unsafe { &*self.cx.task().globals.get() }.get(number).cloned().unwrap_or(Value::NIL)
+    }
+}
+
+/// The number of the entry file among the modules: its variables are those that tasks get copies of.
+const ENTRY: usize = 0;
