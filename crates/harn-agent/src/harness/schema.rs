@@ -27,10 +27,12 @@ fn lower_dict(function: &str, dict: &Map<String, Value>) -> Result<Value, Harnes
         return Ok(inline(dict));
     }
     let mut properties = Map::new();
-    for (key, value) in dict.sorted() {
+    // In the order in which they were written.
+    for (key, value) in dict {
         properties.insert(key.clone(), lower_type(function, value)?);
     }
-    let required: Vec<&String> = properties.keys().collect();
+    let mut required: Vec<&String> = properties.keys().collect();
+    required.sort();
     let required = json!(required);
     Ok(json!({"type": "object", "properties": properties, "required": required}))
 }
@@ -158,10 +160,10 @@ mod tests {
     }
 
     #[test]
-    fn type_maps_require_every_key_in_key_order() {
+    fn type_maps_require_every_key() {
         assert_eq!(
             lowered(json!({"query": "string", "limit": "int"})).to_string(),
-            json!({"type": "object", "properties": {"limit": {"type": "integer"}, "query": {"type": "string"}},
+            json!({"type": "object", "properties": {"query": {"type": "string"}, "limit": {"type": "integer"}},
                 "required": ["limit", "query"]})
             .to_string()
         );

@@ -38,6 +38,9 @@ pub fn define_tool(config: &Value) -> Result<ToolSpec, HarnessError> {
     let keys = ["name", "input_schema", "description", "approval", "output_schema", "binding_id", "handler"];
     let fields = Fields::of(FUNCTION, config, &keys)?;
     let name = fields.name("name")?;
+    if fields.get("handler").is_some_and(|handler| !handler.is_closure()) {
+        return Err(fields.wrong("handler", "a closure"));
+    }
     let binding_id = fields.get("binding_id").map(|_| fields.name("binding_id")).transpose()?;
     let closure_id = binding_id.clone().unwrap_or_else(|| format!("{name}_approval"));
     let approval = fields

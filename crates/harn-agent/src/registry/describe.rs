@@ -77,6 +77,9 @@ fn pairs(schema: &Value) -> String {
 /// # Errors
 /// The argument is no registry.
 pub fn schema(registry: &Value, components: Option<&Value>) -> Result<Value> {
+    if let Some(wrong) = components.filter(|components| components.as_dict().is_none()) {
+        return super::fail(format!("tool_schema: components must be a dict, got {}", wrong.type_name()));
+    }
     let tools: Vec<Value> = super::entries("tool_schema", registry)?
         .iter()
         .map(|entry| {

@@ -140,7 +140,11 @@ builtins! {
     /// ```
     Pure fn define_reference(cx, args: Rest) -> "ReferenceSpec" {
         let given = args.0.last().cloned().unwrap_or_default();
-        let spec = pure::define_reference(&named("define_reference", &args.0)?).or_throw()?;
+        let mut config = named("define_reference", &args.0)?;
+        if let Some(time) = entry(&given, "ttl_ms").as_duration() {
+            config["ttl_ms"] = time.into();
+        }
+        let spec = pure::define_reference(&config).or_throw()?;
         with_closures(reference_record(&spec), &[("glimpse", entry(&given, "glimpse"))])
     }
 
