@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 
 use harn_llm::json::truthy;
+use harn_llm::options::nearest;
 use harn_value::{Data as Json, data::Map};
 use serde::{Deserialize, Serialize};
 
@@ -74,15 +75,14 @@ pub fn unknown(surface: &Json) -> Option<String> {
     Some(format!("tool_surface_validate: a surface has no '{key}'; there are {}", KEYS.join(", ")))
 }
 
-/// Looks at a surface: `tools`, `native_tools`, `policy`, `approval_policy`, `system`, `prompt`, `prompts`,
-/// `tool_search`.
-pub fn validate(surface: &Map<String, Json>) -> Vec<Finding> {
-    let none = Json::Null;
-    let policy = surface.get("policy").unwrap_or(&none);
+/// The tools of a surface.
+fn tools_of(surface: &Map<String, Json>) -> Vec<Tool<'_>> {
+    let none = &Json::Null;
+    let policy = surface.get("policy").unwrap_or(none);
     let allowed = texts(&policy["tools"]);
     let mut tools: Vec<Tool<'_>> = Vec::new();
     for key in ["tools", "native_tools"] {
-        for entry in entries(surface.get(key).unwrap_or(&none)) {
+        for entry in entries(surface.get(key).unwrap_or(none)) {
             let Some(name) = name_of(entry) else { continue };
             let mut annotations = entry["annotations"].clone();
             if let Some(more) = policy["tool_annotations"].get(&name).and_then(Json::as_object) {
@@ -98,11 +98,21 @@ pub fn validate(surface: &Map<String, Json>) -> Vec<Finding> {
             tools.push(Tool { name, entry, annotations, active, deferred });
         }
     }
+    tools
+}
+
+/// Looks at a surface: `tools`, `native_tools`, `policy`, `approval_policy`, `system`, `prompt`, `prompts`,
+/// `tool_search`.
+pub fn validate(surface: &Map<String, Json>) -> Vec<Finding> {
+    let none = Json::Null;
+    let policy = surface.get("policy").unwrap_or(&none);
+    let tools = tools_of(surface);
     let mut found = Vec::new();
     for tool in tools.iter().filter(|tool| tool.active) {
         check_tool(tool, &tools, policy, &mut found);
     }
-    check_policy(&tools, policy, surface.get("approval_policy").unwrap_or(&none), &mut found);
+    check_policy(&tools, policy, &mut found);
+    check_approval(&tools, surface.get("approval_policy").unwrap_or(&none), &mut found);
     let searches = surface.get("tool_search").is_some_and(truthy);
     let mut prompts: Vec<(String, String)> = Vec::new();
     for key in ["system", "prompt"] {
@@ -187,7 +197,7 @@ fn check_tool(tool: &Tool<'_>, tools: &[Tool<'_>], policy: &Json, found: &mut Ve
     }
 }
 
-fn check_policy(tools: &[Tool<'_>], policy: &Json, approval: &Json, found: &mut Vec<Finding>) {
+fn check_policy(tools: &[Tool<'_>], policy: &Json, found: &mut Vec<Finding>) {
     let mut warn = |code: &str, message: String, tool: Option<&str>, field: &str| {
         let finding = finding(code, Severity::Warning, message, tool);
         found.push(Finding { field: Some(field.to_owned()), ..finding });
@@ -213,14 +223,114 @@ fn check_policy(tools: &[Tool<'_>], policy: &Json, approval: &Json, found: &mut 
             }
         }
     }
+}
+
+/// The lists of patterns over names of tools, and whether one that fits nothing lets pass what it was to stop.
+const PATTERNS: [(&str, &str, bool); 6] = [
+    ("policy", "tools", false),
+    ("approval_policy", "auto_approve", false),
+    ("approval_policy", "auto_deny", true),
+    ("approval_policy", "require_approval", true),
+    ("permissions", "allow", false),
+    ("permissions", "deny", true),
+];
+
+/// Looks for names in the approval lists that are those of no tool.
+fn check_approval(tools: &[Tool<'_>], approval: &Json, found: &mut Vec<Finding>) {
     for key in ["auto_approve", "auto_deny", "require_approval"] {
         for pattern in texts(&approval[key]).iter().filter(|pattern| !pattern.contains('*')) {
             if !tools.iter().any(|tool| tool.active && tool.name == *pattern) {
-                let message = format!("{key} names '{pattern}', which is no active tool");
-                warn("APPROVAL_PATTERN_NO_MATCH", message, Some(pattern), &format!("approval_policy.{key}"));
+                let message = miss(key, pattern, near(pattern, names(tools)));
+                let finding = finding("APPROVAL_PATTERN_NO_MATCH", Severity::Warning, message, Some(pattern));
+                found.push(Finding { field: Some(format!("approval_policy.{key}")), ..finding });
             }
         }
     }
+}
+
+/// Looks at the lists of patterns that a loop is given, `permissions` too, for those that have no effect, beside what
+/// [`validate`] says of them. Where a list that is to stop calls fits no tool at all, and a tool has nearly such a name, that is
+/// an error: the slip would let the tool run.
+pub fn slips(surface: &Map<String, Json>) -> Vec<Finding> {
+    let tools = tools_of(surface);
+    let list = |option: &str, key: &str| {
+        surface.get(option).and_then(|option| option.get(key)).map(names_in).unwrap_or_default()
+    };
+    let mut found = Vec::new();
+    let mut tell = |code: &str, severity, message, pattern: &str, field: String| {
+        found.push(Finding { field: Some(field), ..finding(code, severity, message, Some(pattern)) });
+    };
+    for (option, key, stops) in PATTERNS {
+        let patterns = list(option, key);
+        // A ceiling is looked at beside all tools: those outside of it are what it leaves out.
+        let fits = |pattern: &String| {
+            tools.iter().any(|tool| (option == "policy" || tool.active) && glob(pattern, &tool.name))
+        };
+        let misses: Vec<&String> = patterns.iter().filter(|pattern| !fits(pattern)).collect();
+        let all = misses.len() == patterns.len();
+        for pattern in misses.into_iter().filter(|_| !tools.is_empty()) {
+            let near = near(pattern, names(&tools));
+            let field = format!("{option}.{key}");
+            let of_approval = option == "approval_policy";
+            let message = miss(if of_approval { key } else { &field }, pattern, near);
+            let code = if of_approval { "APPROVAL_PATTERN_NO_MATCH" } else { "TOOL_PATTERN_NO_MATCH" };
+            if stops && all && near.is_some() {
+                tell(code, Severity::Error, message, pattern, field);
+            } else if !of_approval || pattern.contains('*') {
+                tell(code, Severity::Warning, message, pattern, field);
+            }
+        }
+    }
+    let approved = list("approval_policy", "auto_approve");
+    for pattern in list("approval_policy", "require_approval") {
+        let Some(first) = approved.iter().find(|approved| glob(approved, &pattern)) else { continue };
+        let message = format!(
+            "nobody is asked about '{pattern}' of require_approval: auto_approve, which comes first, has '{first}'" // prose-ok: diagnostic
+        );
+        let field = "approval_policy.require_approval".to_owned();
+        tell("APPROVAL_NEVER_ASKED", Severity::Warning, message, &pattern, field);
+    }
+    found
+}
+
+fn names<'a>(tools: &'a [Tool<'_>]) -> impl Iterator<Item = &'a str> {
+    tools.iter().map(|tool| tool.name.as_str())
+}
+
+/// What to say of a pattern that fits no tool.
+fn miss(list: &str, pattern: &str, near: Option<&str>) -> String {
+    let what = if pattern.contains('*') { "fits no active tool" } else { "is no active tool" };
+    let hint = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
+    format!("{list} names '{pattern}', which {what}{hint}")
+}
+
+/// What to say of the names in a list that are those of no tool.
+pub fn misses(list: &str, names: &[String], tools: &Json) -> Vec<String> {
+    let tools: Vec<String> = entries(tools).into_iter().filter_map(name_of).collect();
+    let unknown = names.iter().filter(|name| !tools.is_empty() && !tools.contains(name));
+    unknown.map(|name| miss(list, name, near(name, tools.iter().map(String::as_str)))).collect()
+}
+
+/// The patterns of a list, or those that are the keys of a dict.
+fn names_in(value: &Json) -> Vec<String> {
+    match value {
+        Json::Object(map) => map.keys().cloned().collect(),
+        other => texts(other),
+    }
+}
+
+/// The name of a tool that a pattern was probably meant to fit: what it says in front of its first `*`, or behind its last
+/// one, is all but the beginning or end of that name.
+fn near<'a>(pattern: &str, mut names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let Some((first, _)) = pattern.split_once('*') else { return nearest(pattern, names) };
+    let last = pattern.rsplit('*').next().unwrap_or_default();
+    let letters = |text: &str| text.chars().count();
+    let is_near =
+        |said: &str, part: String| letters(said) > 3 && nearest(said, [part.as_str()].into_iter()).is_some();
+    let head = |name: &str| name.chars().take(letters(first)).collect::<String>();
+    let tail =
+        |name: &str| name.chars().skip(letters(name).saturating_sub(letters(last))).collect::<String>();
+    names.find(|name| is_near(first, head(name)) || is_near(last, tail(name)))
 }
 
 fn check_prompt(tools: &[Tool<'_>], field: &str, text: &str, searches: bool, found: &mut Vec<Finding>) {
@@ -403,12 +513,68 @@ mod tests {
         ] {
             assert_eq!(codes(surface.clone()), [code], "{surface}");
         }
-        let mut deferred = tool("find_it", fine);
+        let mut deferred = tool("find_it", fine.clone());
         deferred["defer_loading"] = true.into();
         assert_eq!(
             codes(json!({"tools": [deferred], "tool_search": true, "system": "Use find_it(path)."})),
             ["DEFERRED_TOOL_PROMPT_REFERENCE"]
         );
+    }
+
+    #[test]
+    fn patterns_that_fit_nothing_are_told() {
+        let annotations = json!({"kind": "edit", "side_effect_level": "workspace_write"});
+        let tools = json!([tool("delete_row", annotations.clone()), tool("read_row", annotations)]);
+        let told = |part: &str, key: &str, patterns: Json| -> Vec<(String, bool)> {
+            let mut inner = Map::new();
+            inner.insert(key.to_owned(), patterns);
+            let surface = json!({"tools": tools, part: Json::Object(inner)});
+            let found = slips(surface.as_object().unwrap());
+            found.into_iter().map(|f| (f.message, f.severity == Severity::Error)).collect()
+        };
+        let one = |text: &str, fails: bool| vec![(text.to_owned(), fails)];
+        assert_eq!(
+            told("approval_policy", "require_approval", json!(["delte_*"])),
+            one(
+                "require_approval names 'delte_*', which fits no active tool; did you mean 'delete_row'?",
+                true
+            )
+        );
+        assert_eq!(
+            told("permissions", "deny", json!({"delete_rwo": "*"})),
+            one(
+                "permissions.deny names 'delete_rwo', which is no active tool; did you mean 'delete_row'?",
+                true
+            )
+        );
+        // Another pattern of the list works: the slip is told, and the loop may begin.
+        assert_eq!(
+            told("approval_policy", "auto_deny", json!(["read_*", "*_rwo"])),
+            one("auto_deny names '*_rwo', which fits no active tool; did you mean 'delete_row'?", false)
+        );
+        assert_eq!(
+            told("policy", "tools", json!(["read_row", "red_row"])),
+            one("policy.tools names 'red_row', which is no active tool; did you mean 'read_row'?", false)
+        );
+        assert_eq!(
+            told("permissions", "deny", json!(["send"])),
+            one("permissions.deny names 'send', which is no active tool", false)
+        );
+        assert!(told("permissions", "allow", json!(["*"])).is_empty());
+        assert!(slips(json!({"permissions": {"deny": ["x"]}}).as_object().unwrap()).is_empty());
+    }
+
+    #[test]
+    fn approval_that_nobody_is_asked_for_is_told() {
+        let approval = |approve: &str, require: &str| {
+            let tools = json!([tool("delete_row", json!({"side_effect_level": "workspace_write"}))]);
+            let lists = json!({"auto_approve": [approve], "require_approval": [require]});
+            let found = slips(json!({"tools": tools, "approval_policy": lists}).as_object().unwrap());
+            found.into_iter().map(|f| f.code).collect::<Vec<_>>()
+        };
+        assert_eq!(approval("*", "delete_*"), ["TOOL_SURFACE_APPROVAL_NEVER_ASKED"]);
+        // Exceptions of a wider rule are what the order is for.
+        assert!(approval("delete_row", "*").is_empty());
     }
 
     #[test]

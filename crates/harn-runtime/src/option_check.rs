@@ -392,7 +392,14 @@ fn problem(builtin: &str, parameter: &str, given: &Json) -> Option<String> {
         ("define_tool", _) => told(harness::define_tool(given)),
         ("define_tenant", "resource_id") => told(harness::define_tenant(given)),
         ("define_plan", _) => told(harness::define_plan(given)),
-        ("define_reference", _) => told(harness::define_reference(given)),
+        ("define_reference", _) => {
+            let mut given = given.clone();
+            // A duration, which the builtin reads itself.
+            if given["ttl_ms"].as_opaque().is_some_and(|opaque| opaque.type_name == "duration") {
+                given["ttl_ms"] = 1.into();
+            }
+            told(harness::define_reference(&given))
+        }
         ("define_toolkit", _) => told(harness::define_toolkit(given)),
         ("define_runtime", _) => told(harness::define_runtime(given, &ToolkitDescriptions::default())),
         ("create_runtime", "deps") => unknown_dep(given.as_object()?.keys().map(String::as_str)),
@@ -491,7 +498,9 @@ pub(crate) fn refuse_wrong(cx: &Cx, builtin: &str, set: &str, given: &Value) -> 
     crate::live::listener(builtin, given)?;
     doubts(&entry(given, "tools"))?;
     let is_error = |finding: &Finding| finding.severity == Severity::Error;
-    match harn_agent::surface::validate(&surface).into_iter().find(is_error) {
+    let mut found =
+        harn_agent::surface::validate(&surface).into_iter().chain(harn_agent::surface::slips(&surface));
+    match found.find(is_error) {
         Some(Finding { code, message, .. }) => Err(told(&format!("tool surface: {code}: {message}"))),
         None => Ok(()),
     }

@@ -16,7 +16,7 @@ pub(crate) fn surface_of(
     system: Option<&str>,
     options: &Map<String, Json>,
 ) -> Map<String, Json> {
-    let keys = ["tools", "policy", "approval_policy", "tool_search"];
+    let keys = ["tools", "policy", "approval_policy", "permissions", "tool_search"];
     let given = keys.iter().filter_map(|key| Some(((*key).to_owned(), options.get(*key)?.clone())));
     let mut surface: Map<String, Json> = given.collect();
     surface.insert("prompt".to_owned(), prompt.into());

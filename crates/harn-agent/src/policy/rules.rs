@@ -193,13 +193,13 @@ impl Matcher {
             Json::Bool(false) => Matcher::Never,
             Json::String(_) | Json::Array(_) => Matcher::Any(globs(value)?),
             Json::Object(map) => {
+                let key = map.get("arg_key").and_then(Json::as_str).ok_or_else(incomplete)?;
+                let patterns = map.get("patterns").ok_or_else(incomplete)?;
                 if let Some(key) = map.keys().find(|key| !["arg_key", "patterns"].contains(&key.as_str())) {
                     return Err(format!(
                         "agent_loop: permissions: a matcher has no key '{key}'; there are arg_key, patterns"
                     ));
                 }
-                let key = map.get("arg_key").and_then(Json::as_str).ok_or_else(incomplete)?;
-                let patterns = map.get("patterns").ok_or_else(incomplete)?;
                 Matcher::Key(key.to_owned(), globs(patterns)?)
             }
             Json::Number(_) => return Err(incomplete()),
