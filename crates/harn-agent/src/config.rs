@@ -39,7 +39,7 @@ pub const OPTIONS: &[(&str, Expected)] = &[
     ("context_filter", Any),
     ("daemon", Only(Shape::Bool)),
     ("deliverables", Any),
-    ("done_sentinel", Only(Shape::Str)),
+    ("done_sentinel", Only(Shape::Text)),
     ("exit_when_verified", Only(Shape::Bool)),
     ("hard_limit_strategy", Only(compaction::WRITERS)),
     ("hard_limit_tokens", Only(Shape::Int(1))),
@@ -145,8 +145,6 @@ pub enum ToolErrors {
 /// `turn_policy`
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnPolicy {
-    /// Whether the option was given.
-    pub given: bool,
     /// A turn must act or end the loop.
     pub require_action: bool,
     /// Nudges may mention the sentinel.
@@ -275,15 +273,19 @@ impl LoopConfig {
         let of_calls = call_options().filter(|(name, _)| ["session_id", "tool_format"].contains(name));
         check_values(OPTIONS.iter().copied().chain(of_calls), &options)
             .map_err(|e| ConfigError(format!("agent_loop: {e}")))?;
+        crate::neighbours::refuse(&options)?;
+        Shape::Text
+            .check("session_id", options.get("session_id").unwrap_or(&Json::Null))
+            .map_err(|e| ConfigError(format!("agent_loop: {e}")))?;
         crate::mcp::servers(options.get("mcp_servers"))?;
         let daemon = DaemonConfig::from_options(&options)?;
-        let word = text(&options, "profile").unwrap_or_else(|| "tool_using".to_owned());
+        let word = present(&options, "profile").map_or_else(|| "tool_using".to_owned(), Json::printed);
         let Some((iterations, nudges, schema_retries)) = profile(&word) else {
             return Err(ConfigError(format!(
                 "agent_loop: profile must be one of tool_using, researcher, verifier, completer; got `{word}`"
             )));
         };
-        let fallback = match text(&options, "native_tool_fallback").as_deref() {
+        let fallback = match present(&options, "native_tool_fallback").map(Json::printed).as_deref() {
             None | Some("allow") => Fallback::Allow,
             Some("allow_once") => Fallback::AllowOnce,
             Some("reject") => Fallback::Reject,
@@ -469,7 +471,6 @@ fn turn_policy(value: Option<&Json>) -> TurnPolicy {
         return TurnPolicy { allow_sentinel: true, ..TurnPolicy::default() };
     };
     TurnPolicy {
-        given: true,
         require_action: flag(map, "require_action_or_yield"),
         allow_sentinel: map.get("allow_done_sentinel") != Some(&Json::Bool(false)),
         max_prose_chars: map
@@ -568,6 +569,32 @@ mod tests {
             error(json!({"max_iterations": "ten"})),
             "agent_loop: max_iterations must be an int of at least 0, got string `ten`"
         );
+        for (word, meant) in [
+            ("allowed_tools", "policy.tools"),
+            ("capability_policy", "policy"),
+            ("deny", "permissions.deny"),
+            ("permission", "permissions"),
+        ] {
+            let options = Json::Object(Map::from_iter([(word.to_owned(), json!([]))]));
+            assert_eq!(
+                error(options),
+                format!("agent_loop: unknown option `{word}`, did you mean `{meant}`?")
+            );
+        }
+        assert_eq!(
+            error(json!({"profile": ""})),
+            "agent_loop: profile must be one of tool_using, researcher, verifier, completer; got ``"
+        );
+        for key in ["done_sentinel", "session_id"] {
+            for blank in ["", "  "] {
+                let options = Json::Object(Map::from_iter([(key.to_owned(), blank.into())]));
+                let told = error(options);
+                assert!(
+                    told.starts_with(&format!("agent_loop: {key} must be a string that is not blank")),
+                    "{told}"
+                );
+            }
+        }
         assert_eq!(
             error(json!({"tool_errors": "loud"})),
             "agent_loop: tool_errors must be one of report, raise, silent, got string `loud`"

@@ -47,6 +47,7 @@ pub mod lifecycle;
 pub mod loop_skill;
 pub mod mcp;
 pub mod microcompact;
+pub mod neighbours;
 pub mod plan_artifact;
 pub mod policy;
 pub mod profile;

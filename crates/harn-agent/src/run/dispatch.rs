@@ -1,7 +1,7 @@
 //! What happens to a tool call: arguments are put in order, limits are checked, and what is left is run.
 
 use harn_prompt::{Prose, prose::agent_asset};
-use harn_value::{Data as Json, json};
+use harn_value::{Data as Json, data::Map, json};
 
 use super::reply::bindings;
 use super::state::{Admitting, Answered, Call, Note, Phase, add_once};
@@ -137,7 +137,7 @@ impl AgentLoop {
                 return Ok(Admission::Answered);
             }
             admitting.announced = true;
-            if let Some(answered) = self.announce(&mut admitting.call, tool.as_ref()) {
+            if let Some(answered) = self.announce(&mut admitting.call, tool.as_ref(), prose)? {
                 return Ok(answered);
             }
             if self.state.hooked {
@@ -194,6 +194,14 @@ impl AgentLoop {
                 self.refused(&call, text, ToolStatus::Error, Some("schema_validation"), json!({}));
                 return Ok(Admission::Answered);
             }
+            // A handler that got them would look like one with a bug.
+            let problems = misfits(tool, &call.arguments);
+            if !problems.is_empty() {
+                let of = bindings([("tool", json!(call.name)), ("problems", json!(problems))]);
+                let text = format!("ERROR: {}", prose.render(&agent_asset("wrong_arguments"), &of)?.trim());
+                self.refused(&call, text, ToolStatus::Error, Some("schema_validation"), json!({}));
+                return Ok(Admission::Answered);
+            }
         }
         self.intend(&call, tool.as_ref());
         if let Some(count) = self.state.detector.skips(self.config.limits, &call.name, &call.arguments) {
@@ -216,7 +224,12 @@ impl AgentLoop {
     }
 
     /// Puts the arguments in order and tells of the call; answers it when it cannot be run as it is.
-    fn announce(&mut self, call: &mut Call, tool: Option<&LoopTool>) -> Option<Admission> {
+    fn announce(
+        &mut self,
+        call: &mut Call,
+        tool: Option<&LoopTool>,
+        prose: &dyn Prose,
+    ) -> Result<Option<Admission>, LoopError> {
         if let Some(tool) = tool {
             normalise(tool, &mut call.arguments);
         }
@@ -225,18 +238,25 @@ impl AgentLoop {
         pending.kind = tool.map(|tool| tool.annotations.kind.clone()).filter(|kind| kind != "other");
         self.events.push(AgentEvent::ToolCall(pending));
         if let Some(problem) = call.arguments.get("__parse_error").and_then(Json::as_str) {
-            let text = format!("ERROR: {problem}");
+            let text = if self.is_cut_off() {
+                // What is wrong with half a call would lead the model astray.
+                let of = bindings([("tool", json!(call.name))]);
+                prose.render(&agent_asset("call_cut_off"), &of)?.trim().to_owned()
+            } else {
+                problem.to_owned()
+            };
+            let text = format!("ERROR: {text}");
             self.refused(call, text, ToolStatus::Error, Some("schema_validation"), json!({}));
-            return Some(Admission::Answered);
+            return Ok(Some(Admission::Answered));
         }
         if let Some(tool) = tool
             && !self.in_scope(tool)
         {
             let reason = format!("tool '{}' is outside the tools of the active skills", call.name);
             self.denied(call, &reason, json!({}));
-            return Some(Admission::Answered);
+            return Ok(Some(Admission::Answered));
         }
-        None
+        Ok(None)
     }
 
     /// Keeps how a decision came about.
@@ -454,6 +474,27 @@ impl AgentLoop {
                 json!({"role": "tool", "tool_call_id": answered.id, "content": answered.shown()})
             });
         }
+    }
+}
+
+/// What is wrong with the values of arguments that a handler is to get: those of another type than the tool declares. What it
+/// does not declare, and nil in place of what may be left out, is the handler's business.
+fn misfits(tool: &LoopTool, arguments: &Json) -> Vec<String> {
+    let (Backend::Handler, false, Some(given)) = (tool.backend, tool.is_of_runtime, arguments.as_object())
+    else {
+        return Vec::new();
+    };
+    let Some(schema) = tool.schema() else { return Vec::new() };
+    let counts = |(name, value): &(&String, &Json)| {
+        schema["properties"].get(*name).is_some() && (!value.is_null() || tool.required.contains(name))
+    };
+    let given: Map<String, Json> =
+        given.iter().filter(counts).map(|(name, value)| (name.clone(), value.clone())).collect();
+    // Missing ones were told already, with those that annotations ask for.
+    let of_given = json!({"type": "object", "properties": schema["properties"]});
+    match harn_schema::compile_error(&of_given) {
+        None => harn_schema::errors(&of_given, &Json::Object(given)),
+        Some(_) => Vec::new(),
     }
 }
 

@@ -593,8 +593,10 @@ impl AgentLoop {
         let options = Json::Object(options);
         let input = TurnInput { options: &options, session_system, listing: &listing };
         let mut fragments = harn_prompt::turn_fragments(&input, prose)?;
-        let waiting: Vec<Json> = self.waiting_tools().map(|tool| tool.entry.clone()).collect();
-        fragments.extend(harn_prompt::tool_guidance(&waiting));
+        // Tools that are not there now: their guidance is left out, and the trace says so.
+        let absent = self.config.tools.iter().filter(|tool| self.waits(tool) || !self.in_scope(tool));
+        let absent: Vec<Json> = absent.map(|tool| tool.entry.clone()).collect();
+        fragments.extend(harn_prompt::tool_guidance(&absent));
         Ok(fragments)
     }
 

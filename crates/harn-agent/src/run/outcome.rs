@@ -49,6 +49,7 @@ impl AgentLoop {
         state.tools_used.iter().for_each(|name| add_once(&mut distinct, name));
         let mut out = json!({
             "status": status,
+            "stop_reason": state.stop_reason,
             "text": state.text,
             "visible_text": state.visible.join("\n\n"),
             "iterations": state.iterations,

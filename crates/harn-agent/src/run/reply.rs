@@ -35,6 +35,7 @@ impl AgentLoop {
         prose: &dyn Prose,
     ) -> Result<(), LoopError> {
         self.state.iterations += 1;
+        self.state.stop_reason = result["stop_reason"].as_str().map(str::to_owned);
         let reply = self.read(result);
         self.account(&reply, duration_ms);
         let finished = self.says_finished(&reply);
@@ -197,7 +198,7 @@ impl AgentLoop {
             return false;
         }
         let policy = &self.config.turn_policy;
-        let responds = policy.given && policy.allow_sentinel && reply.text.contains("<user_response>");
+        let responds = policy.allow_sentinel && reply.text.contains("<user_response>");
         responds || reply.text.contains(&self.config.sentinel) || self.leaves_phase(reply.text)
     }
 
@@ -225,13 +226,19 @@ impl AgentLoop {
         }
         let acted = !self.state.tools_used.is_empty();
         if self.config.turn_policy.require_action && !self.config.tools.is_empty() && !acted {
-            return Some(("sentinel_without_action", "action_required_feedback", self.action_bindings()));
+            return Some((
+                "sentinel_without_action",
+                "action_required_feedback",
+                self.action_bindings(false),
+            ));
         }
         None
     }
 
-    fn action_bindings(&self) -> Map<String, Json> {
+    /// What a reply without action is answered with; `dropped` says that it is not in the history.
+    fn action_bindings(&self, dropped: bool) -> Map<String, Json> {
         bindings([
+            ("dropped", json!(dropped)),
             ("tool_names", json!(self.tool_names())),
             ("max_prose_chars", json!(self.config.turn_policy.max_prose_chars)),
         ])
@@ -275,13 +282,13 @@ impl AgentLoop {
     fn text_only(&mut self, reply: &Reply<'_>, finished: bool, prose: &dyn Prose) -> Result<(), LoopError> {
         if finished {
             self.assistant(reply);
+            self.warn_of_rest();
             self.end(Status::Done);
             return Ok(());
         }
         if !reply.errors.is_empty() {
             self.assistant(reply);
-            let text =
-                prose.render(&agent_asset("parse_guidance"), &bindings([("errors", json!(reply.errors))]))?;
+            let text = self.parse_guidance(&reply.errors, prose)?;
             self.feedback("parse_error", &text);
             self.state.nudges = 0;
             return self.after_turn_without_tools();
@@ -289,7 +296,7 @@ impl AgentLoop {
         let policy = self.config.turn_policy.clone();
         let native = self.config.format == Format::Native && !self.config.tools.is_empty();
         if native && policy.require_action && self.state.tools_used.is_empty() {
-            let text = prose.render(&agent_asset("action_required_feedback"), &self.action_bindings())?;
+            let text = prose.render(&agent_asset("action_required_feedback"), &self.action_bindings(true))?;
             if self.count_nudge(reply) {
                 return Ok(());
             }
@@ -299,6 +306,7 @@ impl AgentLoop {
         self.assistant(reply);
         if !self.config.persistent {
             if self.config.daemon.is_none() {
+                self.warn_of_rest();
                 self.end(Status::Done);
                 return Ok(());
             }
@@ -373,12 +381,34 @@ impl AgentLoop {
         turn.parse_errors = reply.errors;
         turn.violations = reply.violations;
         if !self.state.turn.parse_errors.is_empty() {
-            let errors = json!(self.state.turn.parse_errors);
-            let text = prose.render(&agent_asset("parse_guidance"), &bindings([("errors", errors)]))?;
+            let text = self.parse_guidance(&self.state.turn.parse_errors, prose)?;
             self.feedback("parse_guidance", &text);
         }
         self.state.phase = Phase::Dispatch;
         Ok(())
+    }
+
+    /// What the model is told of calls that could not be read.
+    pub(super) fn parse_guidance(&self, errors: &[String], prose: &dyn Prose) -> Result<String, LoopError> {
+        let bindings = bindings([("errors", json!(errors)), ("cut_off", json!(self.is_cut_off()))]);
+        Ok(prose.render(&agent_asset("parse_guidance"), &bindings)?)
+    }
+
+    /// Whether the last reply reached the limit of a reply.
+    pub(super) fn is_cut_off(&self) -> bool {
+        matches!(self.state.stop_reason.as_deref(), Some("max_tokens" | "length"))
+    }
+
+    /// Tells whoever runs the program that the last reply, with which the loop ends, is not all that the model had to say.
+    fn warn_of_rest(&mut self) {
+        let what = match self.state.stop_reason.as_deref() {
+            _ if self.is_cut_off() => "was cut off at the limit of tokens for one reply",
+            Some("content_filter") => "was held back by the provider's filter",
+            _ => return,
+        };
+        let reason = self.state.stop_reason.as_deref().unwrap_or_default();
+        let text = format!("agent_loop: the last reply {what} (stop_reason {reason})"); // prose-ok: diagnostic
+        self.events.push(AgentEvent::Warning { text });
     }
 
     /// Tells the model about departures from the text protocol.

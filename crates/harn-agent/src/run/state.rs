@@ -347,6 +347,10 @@ pub(super) struct State {
     #[serde(default)]
     pub(super) out_of_turns: bool,
 
+    /// Why the last reply ended, in the provider's word.
+    #[serde(default)]
+    pub(super) stop_reason: Option<String>,
+
     /// Everything that was said.
     pub(super) messages: Conversation,
     /// What the model sees of it, when older messages have given way; saved by `saved.rs`.

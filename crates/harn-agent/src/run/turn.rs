@@ -2,10 +2,8 @@
 
 use harn_llm::options::shape::Shape;
 use harn_prompt::Prose;
-use harn_prompt::prose::agent_asset;
 use harn_value::{Data as Json, json};
 
-use super::reply::bindings;
 use super::state::{Phase, add_once};
 use super::{AgentLoop, Delivery, LoopError, Status, Step, ToolStatus};
 use crate::event::AgentEvent;
@@ -98,8 +96,7 @@ impl AgentLoop {
         self.violations(violations, true, prose)?;
         let errors = std::mem::take(&mut self.state.turn.parse_errors);
         if !errors.is_empty() {
-            let text =
-                prose.render(&agent_asset("parse_guidance"), &bindings([("errors", json!(errors))]))?;
+            let text = self.parse_guidance(&errors, prose)?;
             self.feedback("parse_error", &text);
         }
         let once = self.config.tools.is_empty() && !self.config.persistent && self.config.daemon.is_none();
