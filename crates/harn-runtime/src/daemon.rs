@@ -711,7 +711,10 @@ pub(crate) async fn job(cx: &Cx, id: &str, options: &Value) {
         }
         Err(error) if matches!(error.kind(), ErrorKind::Abort) => {}
         Err(error) => {
-            *daemon.error.borrow_mut() = Some(told(&error));
+            let why = told(&error);
+            // Nobody may be waiting for it.
+            cx.system().write_err(&format!("[harn] warning: the daemon {} failed: {why}\n", daemon.id()));
+            *daemon.error.borrow_mut() = Some(why);
             daemon.end(Life::Failed);
         }
     }

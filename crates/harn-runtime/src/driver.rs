@@ -43,9 +43,9 @@ use crate::skill_host;
 use crate::template_state::{LlmBinding, OpenContext};
 use crate::tool_options::{doubts, surface_of};
 use crate::witness::Witness;
-use setup::{check_surface, command_policies, context_window, handlers};
+use setup::{check_servers, check_surface, command_policies, context_window, handlers};
 
-pub(crate) use setup::loop_config;
+pub(crate) use setup::{loop_config, notice_strangers};
 
 pub(crate) use tools::{declared_parameters, report_bug};
 
@@ -170,6 +170,9 @@ async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Pl
     let llm = runtime(cx);
     let mut call_options = CallOptions::new(cx, given);
     llm.notice_slips(&call_options.json, harn_agent::config::OPTIONS);
+    if joins {
+        notice_strangers(cx, &llm, &call_options.json);
+    }
     // What its calls would refuse is refused before anything has begun; what is wrong with the loop itself comes first.
     let wrong_call = crate::option_check::wrong_call(&call_options.json);
     let route = llm.render_context(&call_options.json);
@@ -188,6 +191,7 @@ async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Pl
         return Err(thrown(wrong));
     }
     check_surface(cx, &sessions, &surface)?;
+    check_servers(cx, &sessions, &config.tools, &servers)?;
     let reminders = cx.state::<Reminders>();
     let providers;
     (providers, config.remind_at) =
@@ -276,7 +280,9 @@ async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Pl
             .restore(&read.snapshot, kept || rests)
             .map_err(|why| thrown(format!("agent_loop: resume_path: {why}")))?;
     }
-    agent.watch_from(rest::observe(cx, &watch)?);
+    let seen = rest::observe(cx, &watch)?;
+    setup::check_watched(cx, &watch, |path| seen.contains_key(path))?;
+    agent.watch_from(seen);
     Ok(Box::new(Begun {
         agent,
         _context: context,
@@ -650,6 +656,9 @@ impl Driver {
                         let call = harn_value::short(&from_json(&intent.arguments), 200);
                         let prompt = format!("Run the tool {} with {call}?", intent.name); // prose-ok: for people
                         let said = crate::hitl::permission(&self.cx, prompt, request).await?;
+                        if said.is_none() {
+                            self.nobody_approves(&intent.name);
+                        }
                         said.map_or(Reply::NoHost, Reply::Host)
                     }
                     Some(Ok(answer)) => Reply::Host(to_json(&answer)),
@@ -657,6 +666,17 @@ impl Driver {
                     Some(Err(error)) => return Err(error),
                 })
             }
+        }
+    }
+
+    /// Tells whoever runs the program that a tool was refused because nobody could be asked; once for each tool.
+    fn nobody_approves(&self, tool: &str) {
+        let text = format!(
+            "the tool {tool} was refused: it needs approval, and there is no host and no terminal to ask" // prose-ok: diagnostic
+        );
+        let told = ("no approval".to_owned(), text.clone());
+        if self.cx.state::<Sessions>().odd_tools.borrow_mut().insert(told) {
+            self.cx.system().write_err(&format!("[harn] warning: {text}\n"));
         }
     }
 

@@ -162,7 +162,7 @@ impl Drop for Asked {
 }
 
 /// Who said yes to what, and when.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Approved {
     pub(crate) reviewers: Vec<String>,
     pub(crate) approved_at: String,
@@ -358,18 +358,28 @@ impl Asked {
         Ok(response)
     }
 
+    /// Asks the person at the terminal alone; nothing when the terminal ends without an answer.
+    async fn approval_at_terminal(&self) -> Result<Option<Approved>> {
+        let mut yes = Approved::default();
+        Ok(self.ask_for_approval(&mut yes).await?.then_some(yes))
+    }
+
+    /// Asks the person at the terminal, and counts the answer; false without one.
+    async fn ask_for_approval(&self, yes: &mut Approved) -> Result<bool> {
+        let question = format!("{} [y/N] ", self.request.prompt);
+        let Some(line) = self.ask_terminal(&question).await? else { return Ok(false) };
+        let approved = matches!(line.trim().to_lowercase().as_str(), "y" | "yes");
+        let reviewer = self.request.reviewers.first().map_or(TERMINAL, String::as_str);
+        self.count(&json!({"approved": approved, "reviewer": reviewer}), yes)?;
+        Ok(true)
+    }
+
     /// Waits until enough people said yes.
     ///
     /// # Errors
     /// `ApprovalDeniedError` when one says no, `HumanTimeoutError` when the time is over.
     pub(crate) async fn approvals(&self) -> Result<Approved> {
-        let mut yes = Approved {
-            reviewers: Vec::new(),
-            approved_at: String::new(),
-            reason: None,
-            signatures: Vec::new(),
-            answer: Json::Null,
-        };
+        let mut yes = Approved::default();
         loop {
             let before = yes.reviewers.len();
             for answer in self.ask_host().await? {
@@ -384,12 +394,7 @@ impl Asked {
             }
         }
         if yes.reviewers.is_empty() && self.request.quorum == 1 {
-            let question = format!("{} [y/N] ", self.request.prompt);
-            if let Some(line) = self.ask_terminal(&question).await? {
-                let approved = matches!(line.trim().to_lowercase().as_str(), "y" | "yes");
-                let reviewer = self.request.reviewers.first().map_or(TERMINAL, String::as_str);
-                self.count(&json!({"approved": approved, "reviewer": reviewer}), &mut yes)?;
-            }
+            self.ask_for_approval(&mut yes).await?;
         }
         if yes.reviewers.len() < self.request.quorum {
             self.announce();
@@ -509,16 +514,26 @@ fn given(reply: harn_system::Reply) -> Json {
     answer
 }
 
-/// Asks people who are elsewhere whether something may be done: their answer in the form of a host, or nothing where there
-/// are none.
+/// Asks people whether something may be done, at the terminal or elsewhere: their answer in the form of a host, or nothing
+/// where there are none.
 pub(crate) async fn permission(cx: &Cx, prompt: String, details: Json) -> Result<Option<Json>> {
-    if !cx.system().has_people() {
+    let waits = cx.system().has_people();
+    if !waits && !harn_stdlib::has_terminal(cx) {
         return Ok(None);
     }
     let timeout = Duration::from_secs(24 * 60 * 60);
     let request =
         Request { kind: Kind::Approval, prompt, reviewers: Vec::new(), quorum: 1, timeout, details };
-    match Asked::new(cx, request)?.approvals().await {
+    let asked = Asked::new(cx, request)?;
+    let approved = match waits {
+        true => asked.approvals().await,
+        // A terminal that ends without an answer is nobody: there is no one else who might come.
+        false => match asked.approval_at_terminal().await.transpose() {
+            Some(approved) => approved,
+            None => return Ok(None),
+        },
+    };
+    match approved {
         Ok(yes) => Ok(Some(json!({
             "granted": true, "args": yes.answer["args"], "reviewers": yes.reviewers, "signatures": yes.signatures,
         }))),

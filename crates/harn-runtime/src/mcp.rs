@@ -344,6 +344,11 @@ impl LoopServers {
         Ok(LoopServers(clients))
     }
 
+    /// The names of the servers.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.0.iter().map(|client| client.name.borrow().to_string()).collect()
+    }
+
     /// Calls a tool by its entry; nothing when no server of the loop has it.
     pub(crate) async fn call(&self, cx: &Cx, entry: &Json, arguments: &Json) -> Option<Result<Json>> {
         let server = entry["mcp_server"].as_str()?;

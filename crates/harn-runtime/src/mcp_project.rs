@@ -246,6 +246,12 @@ impl ProjectServers {
         }
     }
 
+    /// The names of the servers that the manifest names.
+    pub(crate) fn names(&self, cx: &Cx) -> Result<Vec<String>> {
+        let named = self.named(cx.vm()).map_err(thrown)?;
+        Ok(named.into_iter().map(|known| known.server.name).collect())
+    }
+
     /// What the manifest names: `{name, active, references}`.
     pub(crate) fn status(&self, cx: &Cx) -> Result<Value> {
         let named = self.named(cx.vm()).map_err(thrown)?;

@@ -36,7 +36,7 @@ builtins! {
     /// let r = agent_loop("2 + 3?", nil, {provider: "mock", tools: tools})
     /// println("${r.status}: ${r.visible_text} ${r.tools_used}") // -> done: It is 5. [add]
     /// ```
-    Loop async fn agent_loop(cx, prompt: Value as "any?", system: Value as "!text?", options: Value as "loop_options?") -> "dict" {
+    Loop async fn agent_loop(cx, prompt: Value as "any", system: Value as "!text?", options: Value as "loop_options?") -> "dict" {
         if !super::llm::is_text(&prompt) {
             return Err(thrown(format!("agent_loop: prompt must be a string, got {}", prompt.type_name())));
         }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use harn_agent::LoopConfig;
 use harn_agent::config::{Format, Search};
 use harn_agent::surface::{Finding, Severity};
+use harn_agent::tool::{Backend, LoopTool};
 use harn_llm::config::Dialect;
 use harn_llm::options::{TOOL_FORMAT, ToolFormat};
 use harn_llm::tools::ToolShape;
@@ -19,6 +20,8 @@ use crate::builtins::failed;
 use crate::command_policy::{CommandPolicies, CommandPolicy, InForce};
 use crate::convert::{entry, text, thrown};
 use crate::llm_embedder::prompts_of;
+use crate::mcp::LoopServers;
+use crate::mcp_project::ProjectServers;
 use crate::session::Sessions;
 
 /// Tells what is odd about the tools of a loop, once each.
@@ -30,7 +33,8 @@ pub(super) fn check_surface(cx: &Cx, sessions: &Sessions, surface: &Map<String, 
     let limited = ["side_effect_level", "capabilities"]
         .iter()
         .any(|key| policy.get(*key).is_some_and(|p| !p.is_null()));
-    for finding in harn_agent::surface::validate(surface) {
+    let slips = harn_agent::surface::slips(surface).into_iter();
+    for finding in slips.chain(harn_agent::surface::validate(surface)) {
         let Finding { code, severity, message, .. } = finding;
         if severity == Severity::Error {
             return Err(thrown(format!("agent_loop tool surface validation failed: {code}: {message}")));
@@ -45,6 +49,78 @@ pub(super) fn check_surface(cx: &Cx, sessions: &Sessions, surface: &Map<String, 
         if sessions.odd_tools.borrow_mut().insert((code.clone(), message.clone())) {
             cx.system().write_err(&format!("[harn] warning: {code}: {message}\n"));
         }
+    }
+    Ok(())
+}
+
+/// Looks for the servers that tools name. Where there are servers, another name is a slip; where there are none, a host may
+/// still come that has it, so that is only told.
+///
+/// # Errors
+/// A tool names a server that is none of those there are.
+pub(super) fn check_servers(
+    cx: &Cx,
+    sessions: &Sessions,
+    tools: &[LoopTool],
+    own: &LoopServers,
+) -> Result<()> {
+    let named = |tool: &LoopTool| (tool.backend == Backend::Mcp).then(|| tool.entry["mcp_server"].printed());
+    let wanted: Vec<(&LoopTool, String)> = tools.iter().filter_map(|t| Some((t, named(t)?))).collect();
+    if wanted.is_empty() || harn_stdlib::has_host(cx) {
+        return Ok(());
+    }
+    let mut known = own.names();
+    known.extend(ProjectServers::of(cx).names(cx)?);
+    for (tool, server) in wanted.iter().filter(|(_, server)| !known.contains(server)) {
+        let text = format!("tool '{}' names MCP server '{server}', which there is not", tool.name);
+        if !known.is_empty() {
+            let near = harn_vm::suggest::nearest(server, known.iter().map(String::as_str));
+            let hint = near.map_or_else(
+                || format!("; there are {}", known.join(", ")),
+                |near| format!("; did you mean '{near}'?"),
+            );
+            return Err(thrown(format!("agent_loop: {text}{hint}")));
+        }
+        if sessions.odd_tools.borrow_mut().insert(("mcp_server".to_owned(), text.clone())) {
+            cx.system().write_err(&format!("[harn] warning: {text}\n"));
+        }
+    }
+    Ok(())
+}
+
+/// Tells of options that nothing knows, once each. A caller of one's own may be what they are for.
+pub(crate) fn notice_strangers(cx: &Cx, llm: &LlmRuntime, options: &Json) {
+    let Some(options) = options.as_object().filter(|options| !options.contains_key("llm_caller")) else {
+        return;
+    };
+    let names = || -> Vec<&'static str> {
+        let of_loops = harn_agent::config::OPTIONS.iter().map(|(name, _)| *name);
+        harn_llm::options::call_options().map(|(name, _)| name).chain(of_loops).collect()
+    };
+    let config = llm.config();
+    let known = |key: &str| names().contains(&key) || config.provider(key).is_some();
+    let sessions = cx.state::<Sessions>();
+    for text in harn_agent::neighbours::strangers(options, known, names) {
+        if sessions.odd_tools.borrow_mut().insert(("unknown option".to_owned(), text.clone())) {
+            cx.system().write_err(&format!("[harn] warning: {text}\n"));
+        }
+    }
+}
+
+/// Looks at the paths that a daemon watches. A pattern is the name of no file, and would never wake it; a file that is not there
+/// wakes it only when it changes after it came, which is told.
+///
+/// # Errors
+/// A path is a pattern.
+pub(super) fn check_watched(cx: &Cx, paths: &[String], is_there: impl Fn(&str) -> bool) -> Result<()> {
+    for path in paths.iter().filter(|path| !is_there(path)) {
+        if path.contains(['*', '?']) {
+            return Err(thrown(format!(
+                "agent_loop: watch_paths takes files and folders, not patterns, and '{path}' is neither" // prose-ok: diagnostic
+            )));
+        }
+        let text = format!("watch_paths: '{path}' is not there; that it comes does not wake the daemon"); // prose-ok: diagnostic
+        cx.system().write_err(&format!("[harn] warning: {text}\n"));
     }
     Ok(())
 }

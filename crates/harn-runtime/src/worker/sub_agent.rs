@@ -16,8 +16,8 @@ use harn_vm::{Cx, Result};
 use crate::audit;
 use crate::builtins::check_system;
 use crate::convert::{OrThrow, entry, from_json, text, thrown, to_json, told};
-use crate::driver::run_loop;
-use crate::llm_embedder::{new_id, notice_keys, prompts_of};
+use crate::driver::{notice_strangers, run_loop};
+use crate::llm_embedder::{new_id, notice_keys, prompts_of, runtime};
 use crate::option_check::{own, refuse_unknown, refuse_wrong};
 use crate::policy::over;
 use crate::reminders::Reminders;
@@ -71,6 +71,11 @@ impl SubAgent {
                 if names.iter().any(|name| name.trim().is_empty()) {
                     return Err(wrong());
                 }
+                for text in
+                    harn_agent::surface::misses("sub_agent_run: allowed_tools", &names, &to_json(&tools))
+                {
+                    cx.system().write_err(&format!("[harn] warning: {text}\n"));
+                }
                 let policy = json!({"policy": {"tools": names}});
                 let policy = Policy::from_options(policy.as_object().unwrap_or(&Map::new())).or_throw()?;
                 if let Some(ceiling) = over(cx) {
@@ -112,7 +117,10 @@ impl SubAgent {
                 None => return Err(thrown("sub_agent_run: session_id must be a string that is not empty")),
             },
         };
-        refuse_wrong(cx, "sub_agent_run", LOOP_OPTIONS, &options.clone().into())?;
+        let mut of_loop = options.clone();
+        // What it says is in `allowed` by now; a loop has no such option.
+        of_loop.remove("allowed_tools");
+        refuse_wrong(cx, "sub_agent_run", LOOP_OPTIONS, &of_loop.into())?;
         if parent.as_ref().is_some_and(|parent| parent.id == id) {
             return Err(thrown(format!("sub_agent_run: '{id}' is the session of the loop that starts it")));
         }
@@ -146,6 +154,7 @@ impl SubAgent {
         for key in own {
             options.remove(key);
         }
+        notice_strangers(cx, &runtime(cx), &to_json(&options.clone().into()));
         options.insert("session_id", id.as_str());
         Ok(SubAgent { name, session, parent, system, options, expected, allowed, audit })
     }

@@ -210,6 +210,11 @@ pub async fn ask_terminal(cx: &Cx, question: &str) -> Result<Option<String>> {
     next_line(cx, "ask_user").await
 }
 
+/// Whether there is a person at the terminal who could be asked.
+pub fn has_terminal(cx: &Cx) -> bool {
+    is_terminal(cx, 0)
+}
+
 /// The error of input that cannot be read, or is no text.
 fn unreadable(builtin: &str, error: &std::io::Error) -> Error {
     Error::thrown(format!("{builtin}: cannot read standard input: {error}"))
