@@ -358,12 +358,13 @@ impl<'s> Compiler<'s> {
     }
 
     fn open_section(&mut self, site: Site, range: (usize, usize)) -> Result<(), Fail> {
-        let SectionHead { spec, argument } = directive::section_head(self.source, range, &mut self.names)?;
+        let SectionHead { spec, argument, others } =
+            directive::section_head(self.source, range, &mut self.names)?;
         let index = self.program.sections.len() as u32;
         self.open(Block::Section { site, spec, index })?;
         let llm = self.names.resolve("llm");
         self.program.ops.push(Op::SectionStart(index));
-        self.program.sections.push(Section { spec, argument, llm, site });
+        self.program.sections.push(Section { spec, argument, others, llm, site });
         Ok(())
     }
 

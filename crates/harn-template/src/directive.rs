@@ -25,6 +25,8 @@ pub(crate) struct SectionHead {
     pub(crate) spec: &'static SectionSpec,
     /// The argument that the section reads.
     pub(crate) argument: Option<Expr>,
+    /// Where the names of other arguments stand; they mean nothing.
+    pub(crate) others: Vec<(u32, u32)>,
 }
 
 /// Reads what is behind `for`.
@@ -138,12 +140,12 @@ pub(crate) fn section_head<'s>(
     let spec = sections::find(&name)
         .ok_or_else(|| Box::new(ErrorKind::UnknownSection { name: name.into_owned() }))?;
     let mut at = start + length;
-    let mut argument = None;
+    let (mut argument, mut others) = (None, Vec::new());
     loop {
         at = end - source[at..end].trim_start_matches(|c: char| c == ',' || c.is_whitespace()).len();
         let rest = &source[at..end];
         if rest.is_empty() {
-            return Ok(SectionHead { spec, argument });
+            return Ok(SectionHead { spec, argument, others });
         }
         let name_length =
             rest.find(|c: char| c == '=' || c == ',' || c.is_whitespace()).unwrap_or(rest.len());
@@ -155,10 +157,12 @@ pub(crate) fn section_head<'s>(
         }
         let mut parser = Parser::new(source, end - value.len(), end, Within::SectionArguments, names)?;
         let expr = parser.expression()?;
-        at = end - parser.rest().len();
         if spec.argument == Some(name) {
             argument = Some(expr);
+        } else {
+            others.push((at as u32, (at + name_length) as u32));
         }
+        at = end - parser.rest().len();
     }
 }
 

@@ -48,7 +48,7 @@ pub use cache::TemplateCache;
 pub use error::{ERRORS, ErrorDoc, ErrorKind, TemplateError};
 pub use filters::{FILTERS, FilterSpec};
 pub use fs_loader::FsLoader;
-pub use lint::{Finding, LintSettings, RULES, RuleDoc, Severity, lint};
+pub use lint::{CAPABILITIES, Finding, LintSettings, RULES, RuleDoc, Severity, lint};
 pub use loader::{AssetLoader, Assets, Caller, Loaded, Loader, Origin};
 pub use paths::{absolute_folder, is_project_path, project_root};
 pub use program::MAX_TEMPLATE_BYTES;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::expr::{Comparison, Expr, FilterProblem, Name, Path, Step};
 use crate::loader::Origin;
-use crate::program::{Op, Site};
+use crate::program::{Op, Section, Site};
 use crate::template::Template;
 
 /// How bad a finding is.
@@ -50,8 +50,62 @@ const FILTER: RuleDoc = RuleDoc {
     doc: "A filter that does not exist: rendering fails when it is reached.",
 };
 
+const NAME: RuleDoc = RuleDoc {
+    name: "template-unknown-name",
+    severity: Severity::Warning,
+    doc: "A field of `llm`, `llm.capabilities` or `loop` that there is not, or an argument that a section does not read: it is \
+          nil, or means nothing, in every render.",
+};
+const LOST: RuleDoc = RuleDoc {
+    name: "template-lost-format",
+    severity: Severity::Warning,
+    doc: "A section `output_format` with a body of its own: models whose `structured_output_mode` is `native_json` are not shown \
+          it, for the request carries the schema. What every model must read belongs into another section.",
+};
+
 /// All rules.
-pub const RULES: &[RuleDoc] = &[PARSE, IDENTITY, EXPLOSION, FILTER];
+pub const RULES: &[RuleDoc] = &[PARSE, IDENTITY, EXPLOSION, FILTER, NAME, LOST];
+
+/// What `llm` holds.
+const LLM_FIELDS: &[&str] = &["provider", "model", "family", "capabilities"];
+
+/// What `loop` holds.
+const LOOP_FIELDS: &[&str] = &["first", "index", "index0", "last", "length"];
+
+/// The keys of `llm.capabilities`, those of `provider_capabilities`.
+pub const CAPABILITIES: &[&str] = &[
+    "provider",
+    "model",
+    "native_tools",
+    "defer_loading",
+    "tool_search",
+    "max_tools",
+    "prompt_caching",
+    "thinking_modes",
+    "thinking",
+    "interleaved_thinking_supported",
+    "anthropic_beta_features",
+    "vision_supported",
+    "audio",
+    "pdf",
+    "structured_output",
+    "preserve_thinking",
+    "server_parser",
+    "honors_chat_template_kwargs",
+    "requires_completion_tokens",
+    "reasoning_effort_supported",
+    "recommended_endpoint",
+    "text_tool_wire_format_supported",
+    "preferred_tool_format",
+    "prefers_xml_scaffolding",
+    "prefers_markdown_scaffolding",
+    "structured_output_mode",
+    "supports_assistant_prefill",
+    "prefers_role_developer",
+    "prefers_xml_tools",
+    "thinking_block_style",
+    "tools",
+];
 
 /// What a manifest can set.
 #[derive(Clone, Copy, Debug)]
@@ -105,6 +159,8 @@ pub fn lint(origin: Origin, text: &str, settings: &LintSettings) -> Vec<Finding>
     let mut findings = Vec::new();
     linter.conditions(settings, &mut findings);
     linter.filters(&mut findings);
+    linter.names(&mut findings);
+    linter.lost_formats(&mut findings);
     findings.sort_by_key(|finding| finding.span.start);
     findings
 }
@@ -185,9 +241,34 @@ impl Linter<'_> {
         pair(left, right).or_else(|| pair(right, left))
     }
 
-    fn filters(&self, findings: &mut Vec<Finding>) {
+    /// Shows every expression of the template, with the directive around it.
+    fn expressions(&self, look: &mut dyn FnMut(&Expr, Site)) {
         let program = &self.template.program;
-        let mut check = |expr: &Expr| {
+        for op in &program.ops {
+            match *op {
+                Op::Write(i) => look(&program.writes[i as usize].expr, program.writes[i as usize].site),
+                Op::Test { test, .. } => {
+                    look(&program.tests[test as usize].expr, program.tests[test as usize].site)
+                }
+                Op::For { info, .. } => {
+                    look(&program.loops[info as usize].iterable, program.loops[info as usize].site);
+                }
+                Op::SectionStart(i) => {
+                    let section = &program.sections[i as usize];
+                    section.argument.iter().for_each(|argument| look(argument, section.site));
+                }
+                Op::Include(i) => {
+                    let include = &program.includes[i as usize];
+                    look(&include.path, include.site);
+                    include.with.iter().for_each(|(_, value)| look(value, include.site));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn filters(&self, findings: &mut Vec<Finding>) {
+        self.expressions(&mut |expr, _| {
             expr.walk(&mut |expr| {
                 let Expr::Pipeline(parts) = expr else { return };
                 for call in parts.1.iter().filter(|call| matches!(call.filter, Err(FilterProblem::Unknown))) {
@@ -195,21 +276,83 @@ impl Linter<'_> {
                     findings.push(self.finding(&FILTER, call.name, format!("unknown filter `{name}`")));
                 }
             });
+        });
+    }
+
+    /// Names in sets that are closed: other names may be bound by whoever renders.
+    fn names(&self, findings: &mut Vec<Finding>) {
+        self.expressions(&mut |expr, site| {
+            expr.walk(&mut |expr| {
+                let Expr::Path(path) = expr else { return };
+                if let Some((holder, name, known)) = self.unknown_field(path) {
+                    let message = format!("`{holder}` has no `{name}`; {}", meant(name, known));
+                    findings.push(self.finding(&NAME, (site.start, site.end), message));
+                }
+            });
+        });
+        for section in &self.template.program.sections {
+            for place in &section.others {
+                let name = self.template.text(place.0, place.1);
+                let reads = match section.spec.argument {
+                    Some(argument) => format!("it reads `{argument}`"),
+                    None => "it reads none".to_owned(),
+                };
+                let message = format!("section `{}` has no argument `{name}`; {reads}", section.spec.name);
+                findings.push(self.finding(&NAME, *place, message));
+            }
+        }
+    }
+
+    /// The holder, the name and the names that there are, when a path asks for a field that does not exist.
+    fn unknown_field<'p>(&self, path: &'p Path) -> Option<(&'static str, &'p str, &'static [&'static str])> {
+        let (holder, name, known) = match (path.root, self.llm_field(path)) {
+            (Name::Loop(_), _) => match path.steps.first()? {
+                Step::Field(name) => ("loop", name.as_str(), LOOP_FIELDS),
+                Step::Index(_) => return None,
+            },
+            (_, Some(("capabilities", [Step::Field(name), ..]))) => {
+                ("llm.capabilities", name.as_str(), CAPABILITIES)
+            }
+            (_, Some((name, _))) => ("llm", name, LLM_FIELDS),
+            _ => return None,
         };
+        (!known.contains(&name)).then_some((holder, name, known))
+    }
+
+    /// Sections `output_format` with words of their own.
+    fn lost_formats(&self, findings: &mut Vec<Finding>) {
+        let program = &self.template.program;
+        let mut open: Vec<(&Section, bool)> = Vec::new();
         for op in &program.ops {
             match *op {
-                Op::Write(i) => check(&program.writes[i as usize].expr),
-                Op::Test { test, .. } => check(&program.tests[test as usize].expr),
-                Op::For { info, .. } => check(&program.loops[info as usize].iterable),
-                Op::SectionStart(i) => program.sections[i as usize].argument.iter().for_each(&mut check),
-                Op::Include(i) => {
-                    let include = &program.includes[i as usize];
-                    check(&include.path);
-                    include.with.iter().for_each(|(_, value)| check(value));
+                Op::SectionStart(i) => open.push((&program.sections[i as usize], false)),
+                Op::SectionEnd(_) => {
+                    if let Some((section, true)) = open.pop()
+                        && section.spec.name == "output_format"
+                    {
+                        let message = "models with `native_json` are not shown this text: the section `output_format` is left out \
+                                       for them"
+                            .to_owned();
+                        findings.push(self.finding(&LOST, (section.site.start, section.site.end), message));
+                    }
+                }
+                Op::Text { start, end } if self.template.text(start, end).trim().is_empty() => {}
+                Op::Text { .. } | Op::Write(_) | Op::WriteLocal { .. } | Op::Bare { .. } | Op::Include(_) => {
+                    open.iter_mut().for_each(|(_, has_body)| *has_body = true);
                 }
                 _ => {}
             }
         }
+    }
+}
+
+/// The name that was meant, or all that there are.
+fn meant(name: &str, known: &[&str]) -> String {
+    let near = known.iter().map(|known| (strsim::damerau_levenshtein(name, known), known)).min();
+    match near.filter(|(distance, _)| *distance <= 2) {
+        Some((_, near)) => format!("did you mean `{near}`?"),
+        None if known.len() > 8 => "its keys are those of `provider_capabilities`".to_owned(),
+        None => format!("it has {}", known.join(", ")),
     }
 }
 
@@ -297,12 +440,19 @@ mod tests {
 
     #[test]
     fn variant_explosion_counts_conditions() {
+        let found = |text: &str| -> Vec<(String, String)> {
+            let found = found(text).into_iter().filter(|(rule, _)| rule != "template-unknown-name");
+            found.map(|(rule, place)| (rule, place.to_owned())).collect()
+        };
         let branch = "{{ if not llm.capabilities.native_tools }}{{ end }}";
         assert_eq!(found(&branch.repeat(3)), []);
         let text = format!("x{}", branch.repeat(4));
         assert_eq!(
             found(&text),
-            [("template-variant-explosion".to_owned(), "{{ if not llm.capabilities.native_tools }}")]
+            [(
+                "template-variant-explosion".to_owned(),
+                "{{ if not llm.capabilities.native_tools }}".to_owned()
+            )]
         );
         let shown = message(&text);
         assert!(shown.contains("4 capability-aware branches") && shown.contains("threshold is 3"), "{shown}");
@@ -320,6 +470,60 @@ mod tests {
         let text = "{{ x | nope: (y | nada) }}{{ include p | huh with { a: b | hm } }}{{ section \"tools\" tools=t | oh }}{{ endsection }}";
         let names: Vec<&str> = found(text).into_iter().map(|(_, name)| name).collect();
         assert_eq!(names, ["nope", "nada", "huh", "hm", "oh"]);
+    }
+
+    #[test]
+    fn names_of_closed_sets_are_known() {
+        for (text, place, told) in [
+            (
+                "{{ if llm.capabilities.native_tool }}{{ end }}",
+                "{{ if llm.capabilities.native_tool }}",
+                "did you mean `native_tools`?",
+            ),
+            ("{{ llm.capabilities.zzz }}", "{{ llm.capabilities.zzz }}", "those of `provider_capabilities`"),
+            (
+                "{{ for x in xs }}{{ loop.idx }}{{ end }}",
+                "{{ loop.idx }}",
+                "`loop` has no `idx`; did you mean `index`?",
+            ),
+            (
+                "{{ for x in xs }}{{ loop.counter }}{{ end }}",
+                "{{ loop.counter }}",
+                "`loop` has no `counter`; it has first, index, ",
+            ),
+            ("{{ llm.modle }}", "{{ llm.modle }}", "did you mean `model`?"),
+            (
+                "{{ section \"task\" foo=1 }}x{{ endsection }}",
+                "foo",
+                "section `task` has no argument `foo`; it reads none",
+            ),
+            ("{{ section \"tools\" tols=t }}{{ endsection }}", "tols", "it reads `tools`"),
+        ] {
+            assert_eq!(found(text), [("template-unknown-name".to_owned(), place)]);
+            assert!(message(text).contains(told), "{}", message(text));
+        }
+        for fine in [
+            "{{ for x in xs }}{{ loop.index }}{{ loop.last }}{{ x.idx }}{{ end }}",
+            "{{ llm.family }}{{ llm.capabilities.tools }}{{ other.capabilities.zzz }}",
+            "{{ for llm in xs }}{{ llm.zzz }}{{ end }}",
+        ] {
+            assert_eq!(found(fine), [], "{fine}");
+        }
+    }
+
+    #[test]
+    fn a_body_that_some_models_are_not_shown_is_told() {
+        let text = "{{ section \"output_format\" schema=s }}Answer in JSON.{{ endsection }}";
+        let directive = "{{ section \"output_format\" schema=s }}".to_owned();
+        assert_eq!(found(text), [("template-lost-format".to_owned(), directive.as_str())]);
+        let written = "{{ section \"output_format\" }}{{ if a }}{{ x }}{{ end }}{{ endsection }}";
+        assert_eq!(found(written).len(), 1);
+        assert_eq!(
+            found(
+                "{{ section \"output_format\" schema=s }}\n{{ endsection }}{{ section \"task\" }}x{{ endsection }}"
+            ),
+            []
+        );
     }
 
     #[test]

@@ -129,6 +129,8 @@ pub(crate) struct Include {
 pub(crate) struct Section {
     pub(crate) spec: &'static SectionSpec,
     pub(crate) argument: Option<Expr>,
+    /// Where the names of arguments stand that the section does not read.
+    pub(crate) others: Vec<(u32, u32)>,
     /// Where `llm` is found.
     pub(crate) llm: Name,
     pub(crate) site: Site,

@@ -160,7 +160,7 @@ pub const SECTIONS: &[SectionSpec] = &[
     },
     SectionSpec {
         name: "output_format",
-        purpose: "The schema or format of the answer; left out when the provider request carries the schema. With `schema`, \
+        purpose: "The schema or format of the answer; left out, with its body, for models that take the schema in the request. With `schema`, \
                   BODY is followed by a blank line and `Return output matching this JSON Schema:` with the schema as pretty JSON.",
         argument: Some("schema"),
         defaults: &[],
