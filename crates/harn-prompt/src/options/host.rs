@@ -16,6 +16,10 @@ pub(crate) const HOST_OPTIONS: [(&str, Bucket); 6] = [
     ("system_suffix", Bucket::After),
 ];
 
+/// The fields of a part.
+const FIELDS: &[&str] =
+    &["content", "text", "prompt", "parts", "label", "title", "name", "position", "enabled"];
+
 /// Tells whether any host option is set to something (rows 1–6).
 #[must_use]
 pub fn any(options: &Map<String, Value>) -> bool {
@@ -67,6 +71,7 @@ fn expand_dict(
     dict: &Map<String, Value>,
     list: &mut Vec<Fragment>,
 ) -> Result<(), OptionError> {
+    super::only_known(path, dict, FIELDS)?;
     if matches!(dict.get("enabled"), Some(Value::Null | Value::Bool(false))) {
         return Ok(());
     }

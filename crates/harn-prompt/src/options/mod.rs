@@ -73,6 +73,16 @@ pub enum OptionError {
         /// What was found.
         got: String,
     },
+    /// A part or fragment has a field that there is not. It might be the gate that was to hold it back.
+    #[error("{place} has no field `{key}`; {}", meant(key, known))]
+    Field {
+        /// The option with the index.
+        place: String,
+        /// The field.
+        key: String,
+        /// The fields that there are.
+        known: &'static [&'static str],
+    },
     /// The options are no dict.
     #[error("{function}: options must be a dict, got {got}")]
     NotADict {
@@ -95,6 +105,27 @@ pub enum OptionError {
         /// The type found.
         got: String,
     },
+}
+
+/// The field that was meant, or all that there are.
+fn meant(key: &str, known: &[&str]) -> String {
+    let near = known.iter().map(|name| (strsim::damerau_levenshtein(key, name), name)).min();
+    match near.filter(|(distance, _)| *distance <= 2) {
+        Some((_, name)) => format!("did you mean `{name}`?"),
+        None => format!("it has {}", known.join(", ")),
+    }
+}
+
+/// Refuses a field that is none of `known`.
+fn only_known(
+    place: &str,
+    dict: &Map<String, Value>,
+    known: &'static [&'static str],
+) -> Result<(), OptionError> {
+    match dict.keys().find(|key| !known.contains(&key.as_str())) {
+        None => Ok(()),
+        Some(key) => Err(OptionError::Field { place: place.to_owned(), key: key.clone(), known }),
+    }
 }
 
 fn none_of(known: &[String]) -> String {

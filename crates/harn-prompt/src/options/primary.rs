@@ -16,10 +16,15 @@ pub(crate) fn decomposed(
     };
     for (index, entry) in entries.iter().enumerate() {
         let Some(dict) = entry.as_object() else { continue };
+        let place = format!("_system_fragments[{index}]");
+        super::only_known(
+            &place,
+            dict,
+            &["id", "source", "bucket", "body", "requires_tools", "requires_caps"],
+        )?;
         let Some(body) = present(dict, "body") else { continue };
         let id = text(dict, "id").map_or_else(|| format!("primary[{index}]"), str::to_owned);
         let bucket = bucket(index, dict.get("bucket"))?;
-        let place = format!("_system_fragments[{index}]");
         let source = text(dict, "source").unwrap_or("primary");
         list.push(gated(id, source, body.printed(), dict, &place)?.in_bucket(bucket));
     }
@@ -83,13 +88,15 @@ pub(crate) fn profile_fragments(
     let mut list = Vec::new();
     for (index, entry) in entries.into_iter().flatten().enumerate() {
         let Some(dict) = entry.as_object() else { continue };
+        let place = format!("context_profile.prompt_fragments[{index}]");
+        let known = &["id", "source", "title", "body", "content", "requires_tools", "requires_caps"];
+        super::only_known(&place, dict, known)?;
         let Some(body) = present(dict, "body").or_else(|| present(dict, "content")) else { continue };
         let default = || match ids {
             ProfileIds::Indexed => format!("profile[{index}]"),
             ProfileIds::Plain => "profile".to_owned(),
         };
         let id = text(dict, "id").map_or_else(default, str::to_owned);
-        let place = format!("context_profile.prompt_fragments[{index}]");
         list.push(gated(id, text(dict, "source").unwrap_or("profile"), body.printed(), dict, &place)?);
     }
     Ok(list)

@@ -36,6 +36,7 @@ builtins! {
         };
         check_names(&options)?;
         check_tools(&options["tools"])?;
+        check_values(&options)?;
         from_json(&harn_prompt::prompt_explain(&options).or_throw()?)
     }
 
@@ -154,6 +155,15 @@ fn check_names(options: &Json) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Refuses the values that a call would refuse. What it says of tools is looked at by [`check_tools`]: those that nobody can
+/// run have prompts, too.
+fn check_values(options: &Json) -> Result<()> {
+    let Json::Object(given) = options else { return Ok(()) };
+    let others = given.iter().filter(|(key, _)| !matches!(key.as_str(), "tools" | "tool_choice"));
+    let others = Json::Object(others.map(|(key, value)| (key.clone(), value.clone())).collect());
+    harn_llm::options::CallOptions::from_json(&others).map(drop).or_throw()
 }
 
 /// Refuses what a call or loop with these tools would refuse; an entry without a name is no tool and no error here.
