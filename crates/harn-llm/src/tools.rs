@@ -72,6 +72,7 @@ fn parse_tool(tool: &Value) -> Result<ToolDef, OptionError> {
         return Err(OptionError::new(format!("tools: {key} of `{name}` must be a dict, got {kind}")));
     }
     let parameters = given.map_or(&Value::Null, |(_, schema)| schema);
+    check_parameters(name, parameters)?;
     Ok(ToolDef {
         name: name.to_string(),
         description: str_at(inner, "description").unwrap_or_default().to_string(),
@@ -84,15 +85,38 @@ fn parse_tool(tool: &Value) -> Result<ToolDef, OptionError> {
     })
 }
 
+/// Whether `parameters` are the schema of the whole argument object, such as servers of tools give.
+fn is_complete(parameters: &Value) -> bool {
+    str_at(parameters, "type").is_some_and(|word| harn_schema::words::json_or_text(word) == "object")
+        && parameters.get("properties").is_some_and(Value::is_object)
+}
+
+/// Refuses slips in parameters that are written one by one: what is no type would be offered as text.
+fn check_parameters(tool: &str, parameters: &Value) -> Result<(), OptionError> {
+    if is_complete(parameters) {
+        return Ok(());
+    }
+    for (name, schema) in parameters.as_object().into_iter().flatten() {
+        let place = format!("tools: parameter `{name}` of `{tool}`");
+        let slip = match schema {
+            // Other words describe a text.
+            Value::String(word) => harn_schema::meant_type(word)
+                .map(|near| format!("{place}: unknown type \"{word}\"; did you mean \"{near}\"?")),
+            schema => harn_schema::slip(schema, &place),
+        };
+        if let Some(slip) = slip {
+            return Err(OptionError::new(slip));
+        }
+    }
+    Ok(())
+}
+
 /// Turns the `parameters` of a tool dict into the JSON Schema of its argument object.
 fn object_schema(parameters: &Value) -> Value {
     let Some(map) = parameters.as_object() else {
         return json!({"type": "object", "properties": {}, "required": [], "additionalProperties": false});
     };
-    let complete = str_at(parameters, "type")
-        .is_some_and(|word| harn_schema::words::json_or_text(word) == "object")
-        && map.get("properties").is_some_and(Value::is_object);
-    if complete {
+    if is_complete(parameters) {
         let is_json = str_at(parameters, "type") == Some("object");
         return if is_json { parameters.clone() } else { harn_schema::as_json_schema(parameters) };
     }

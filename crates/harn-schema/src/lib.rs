@@ -14,6 +14,7 @@
 //! | `complaint` | what is said about a value that does not fit |
 //! | `lead` | a shorter way to the groups of patterns that begin with a text |
 //! | `pattern` | compiled regular expressions |
+//! | `written` | slips in schemas that people write |
 //! | `search` | searches in large texts that can be stopped |
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
@@ -29,6 +30,7 @@ mod lead;
 mod pattern;
 pub mod search;
 pub mod words;
+mod written;
 
 pub use canonical::{SchemaError, canonical};
 pub use check::check;
@@ -37,5 +39,6 @@ pub use convert::{Dialect, to_json_schema};
 pub use fits::{compile_error, errors};
 pub use json::as_json_schema;
 pub use pattern::{Pattern, compiled};
+pub use written::{meant_type, slip, slip_of_type};
 
 use harn_value::with_stack;

@@ -72,7 +72,10 @@ impl OutputFormat {
 fn schema_field(value: Option<&Value>, field: &str) -> Result<Option<Value>, OptionError> {
     match value {
         None | Some(Value::Null) => Ok(None),
-        Some(schema @ Value::Object(_)) => Ok(Some(schema.clone())),
+        Some(schema @ Value::Object(_)) => match harn_schema::slip(schema, field) {
+            None => Ok(Some(schema.clone())),
+            Some(slip) => Err(OptionError::new(slip)),
+        },
         Some(_) => Err(OptionError::new(format!("{field}: expected a JSON Schema object"))),
     }
 }
