@@ -166,6 +166,36 @@ const KEYS: &[&str] = &[
     "thinking_block_style",
 ];
 
+/// The keys whose values are words, and which there are. Another word would be a capability that nothing looks for.
+const WORDS: &[(&str, &[&str])] = &[
+    ("tool_search", &["bm25", "regex", "hosted", "client"]),
+    ("thinking_modes", &["enabled", "adaptive", "effort"]),
+    ("structured_output", &["native", "tool_use", "format_kw", "none", "json_schema"]),
+    ("preferred_tool_format", &["native", "text"]),
+    ("structured_output_mode", &["native_json", "delimited", "xml_tagged", "none"]),
+    ("thinking_block_style", &["none", "thinking_blocks", "reasoning_summary", "inline"]),
+];
+
+/// Refuses a word that is none of those of its key, and a number of tools below 0.
+fn check_words(table: &toml::Table) -> Result<(), String> {
+    if let Some(most) = table.get("max_tools").and_then(toml::Value::as_integer).filter(|most| *most < 0) {
+        return Err(format!("`max_tools` must be at least 0, got `{most}`"));
+    }
+    for (key, words) in WORDS {
+        let given = match table.get(*key) {
+            Some(toml::Value::Array(list)) => list.iter().collect(),
+            one => Vec::from_iter(one),
+        };
+        let wrong = given.into_iter().filter_map(toml::Value::as_str).find(|word| !words.contains(word));
+        if let Some(word) = wrong {
+            let near = crate::options::nearest(word, words.iter().copied());
+            let hint = near.map(|near| format!(" (did you mean `{near}`?)")).unwrap_or_default();
+            return Err(format!("`{key}` must be one of {}, got `{word}`{hint}", words.join(", ")));
+        }
+    }
+    Ok(())
+}
+
 /// A rule: which ids it covers and what they can do.
 #[derive(Debug, Clone)]
 struct Rule {
@@ -214,6 +244,7 @@ impl Rule {
             None | Some(toml::Value::Boolean(_)) => {}
             Some(other) => return Err(format!("`thinking` must be a bool, got `{other}`")),
         }
+        check_words(&table)?;
         match table.get("structured_output").and_then(|v| v.as_str()) {
             Some("none") => drop(table.remove("structured_output")),
             Some("json_schema") => drop(table.insert("structured_output".into(), "native".into())),
@@ -319,6 +350,17 @@ fn inner_table<'t>(table: &'t toml::Table, name: &str) -> Result<Option<&'t toml
         value.as_table().ok_or_else(|| format!("{name}: expected a table, got {}", value.type_str()))
     };
     table.get(name).map(found).transpose()
+}
+
+/// Refuses a text that holds something else than rules: under another name they would have no effect.
+fn only_tables_of_rules(source: &str) -> Result<(), String> {
+    let table: toml::Table = source.parse().map_err(|e: toml::de::Error| e.to_string())?;
+    match table.keys().find(|key| !matches!(key.as_str(), "provider" | "provider_family")) {
+        None => Ok(()),
+        Some(key) => Err(format!(
+            "unknown table `{key}`; rules are `[[provider.NAME]]` and `[provider_family]`, without `capabilities.` in front" // prose-ok: diagnostic
+        )),
+    }
 }
 
 impl Rules {
@@ -435,8 +477,8 @@ impl CapabilityMatrix {
         if source.trim().is_empty() {
             return Err("provider_capabilities_install: TOML source string required".into());
         }
-        self.installed =
-            Rules::parse(source).map_err(|e| format!("provider_capabilities_install: parse error: {e}"))?;
+        let rules = only_tables_of_rules(source).and_then(|()| Rules::parse(source));
+        self.installed = rules.map_err(|e| format!("provider_capabilities_install: parse error: {e}"))?;
         Ok(())
     }
 
@@ -570,6 +612,15 @@ mod tests {
             "provider_capabilities_install: TOML source string required"
         );
         assert!(matrix.install("=").unwrap_err().starts_with("provider_capabilities_install: parse error: "));
+        matrix.install("[[provider.x]]\nmodel_match = \"*\"\naudio = true").unwrap();
+        for (text, table) in [
+            ("[[capabilities.provider.x]]\nmodel_match = \"*\"", "capabilities"),
+            ("[[providers.x]]\nmodel_match = \"*\"", "providers"),
+        ] {
+            let error = matrix.install(text).unwrap_err();
+            assert!(error.contains(&format!("parse error: unknown table `{table}`; rules are ")), "{error}");
+            assert!(matrix.lookup("x", "m").audio, "earlier rules stay");
+        }
     }
 
     #[test]
@@ -589,8 +640,23 @@ mod tests {
             ("native_tool = true", "unknown key `native_tool` (did you mean `native_tools`?)"),
             ("native_tools = 1", "native_tools"),
             ("thinking = \"on\"", "`thinking` must be a bool, got `\"on\"`"),
+            (
+                "tool_search = [\"bm24\"]",
+                "`tool_search` must be one of bm25, regex, hosted, client, got `bm24` (did you mean `bm25`?)",
+            ),
+            ("thinking_modes = [\"enabled\", \"enabld\"]", "got `enabld` (did you mean `enabled`?)"),
+            (
+                "thinking_block_style = \"foo\"",
+                "`thinking_block_style` must be one of none, thinking_blocks, ",
+            ),
+            (
+                "structured_output = \"zz\"",
+                "`structured_output` must be one of native, tool_use, format_kw, ",
+            ),
+            ("preferred_tool_format = \"txt\"", "(did you mean `text`?)"),
+            ("max_tools = -1", "`max_tools` must be at least 0, got `-1`"),
         ] {
-            let rule = format!("model_match = \"*\"\nmax_tools = 7\n{rule}");
+            let rule = format!("model_match = \"*\"\naudio = true\n{rule}");
             let mut matrix = CapabilityMatrix::shipped();
             let problems =
                 matrix.add_manifests(&[("harn.toml", &format!("\n[[capabilities.provider.p]]\n{rule}"))]);
