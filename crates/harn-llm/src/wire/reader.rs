@@ -217,12 +217,28 @@ impl StreamState {
                         }
                     }
                 }
-                // Stray lines in event streams are tolerated; a line protocol has none.
-                Err(_) if self.framing == Framing::Sse => {}
-                Err(e) => *read = Err(ollama::line_error(&self.provider, &e, &self.hide(text))),
+                // Words that servers keep a connection alive with. A line protocol has none.
+                Err(_) if self.framing == Framing::Sse && !text.contains(['{', '}', '[', ']', '"']) => {}
+                // A piece of the reply is lost. Without it the rest would pass for the whole.
+                Err(e) => {
+                    let error = line_error(&self.provider, self.framing, &e, &self.hide(text));
+                    *read = Err(error.with_usage(self.usage));
+                }
             }
         }
         self.over = self.decode.is_over();
+    }
+}
+
+/// The error of a message that is no JSON. It is the connection's: another attempt may bring a whole reply.
+fn line_error(provider: &str, framing: Framing, error: &serde_json::Error, text: &str) -> LlmError {
+    match framing {
+        Framing::Lines => ollama::line_error(provider, error, text),
+        Framing::Sse => {
+            let head = crate::json::clip(text, 200);
+            let message = format!("{provider} stream error (body): an event is no JSON, {error}: {head}");
+            LlmError::new(Category::TransientNetwork, message)
+        }
     }
 }
 
