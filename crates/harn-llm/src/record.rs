@@ -4,6 +4,8 @@
 //! authorisation headers are never part of it. A replayed request must equal a recorded one; if none is left that does, the error
 //! shows the nearest recorded request and where the two differ.
 
+use std::collections::BTreeMap;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use harn_system::Payload;
@@ -150,11 +152,14 @@ impl Tape {
             entry.used = true;
             return Ok(entry.reply.clone());
         }
+        let text = wanted.to_string();
+        let words = counted(&text);
         let nearest = self
             .entries
             .iter()
-            .map(|entry| (diff(&entry.request, &wanted), entry.used))
-            .min_by_key(|(lines, used)| (lines.len(), *used));
+            .map(|entry| (unlike(&words, &entry.request), diff(&entry.request, &wanted), entry.used))
+            .min_by_key(|(unlike, lines, used)| (*unlike, lines.len(), *used))
+            .map(|(_, lines, used)| (lines, used));
         let detail = match nearest {
             None => "the cassette is empty".to_string(),
             Some((lines, true)) if lines.is_empty() => {
@@ -179,6 +184,26 @@ impl Tape {
         (error.kind, error.reason) = (Kind::Terminal, "unknown");
         Err(error)
     }
+}
+
+/// How often each word of a text occurs.
+fn counted(text: &str) -> BTreeMap<&str, usize> {
+    let mut counts = BTreeMap::new();
+    for word in text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
+        *counts.entry(word).or_default() += 1;
+    }
+    counts
+}
+
+/// How many words a recorded request has more or fewer than the one that is made. Prompts are each one text, in one place of
+/// the body: only their words tell which is the one that was edited.
+fn unlike(made: &BTreeMap<&str, usize>, recorded: &Value) -> usize {
+    let text = recorded.to_string();
+    let recorded = counted(&text);
+    let more = |a: &BTreeMap<&str, usize>, b: &BTreeMap<&str, usize>| -> usize {
+        a.iter().map(|(word, count)| count.saturating_sub(b.get(word).copied().unwrap_or(0))).sum()
+    };
+    more(made, &recorded) + more(&recorded, made)
 }
 
 /// Lists where two values differ, one line per leaf and side.
@@ -296,5 +321,19 @@ mod tests {
         let text = format!("{}\n{}", line(json!({"far": [1, 2, 3]})), line(json!({"m": "a", "n": 1})));
         let error = tape(&text).find(&request(json!({"m": "b", "n": 1}))).unwrap_err();
         assert!(error.message.ends_with("- body.m: \"a\"\n+ body.m: \"b\""), "{error}");
+    }
+
+    #[test]
+    fn the_nearest_request_is_the_one_with_the_words_of_the_prompt() {
+        let line = |prompt: &str| json!({"request": {"method": "POST", "url": "http://h/x", "body": {"m": prompt}}, "response": {"status": 200}});
+        let text = ["count the apples", "write a poem on the sea", "name three rivers"]
+            .map(|p| line(p).to_string())
+            .join("\n");
+        for (made, nearest) in
+            [("write a poem on the river", "a poem on the sea"), ("name four rivers", "three rivers")]
+        {
+            let error = tape(&text).find(&request(json!({"m": made}))).unwrap_err();
+            assert!(error.message.contains(nearest), "{error}");
+        }
     }
 }
