@@ -46,7 +46,8 @@ use Shape::{
 };
 
 /// Who speaks in a message.
-const ROLES: &[&str] = &["user", "assistant", "system", "developer", "tool", "tool_result", "function"];
+pub(crate) const ROLES: &[&str] =
+    &["user", "assistant", "system", "developer", "tool", "tool_result", "function"];
 
 /// Levels of side effects, in ascending order.
 pub const SIDE_EFFECT_LEVELS: &[&str] = &["none", "read_only", "workspace_write", "process_exec", "network"];
@@ -186,7 +187,11 @@ fn message(place: &str, value: &Value) -> Option<Result<(), ShapeError>> {
         .filter(|fields| ["role", "content", "tool_calls"].iter().any(|name| fields.get(*name).is_some()))?;
     let role = fields.get("role").map_or(Ok(()), |role| Word(ROLES).check(&format!("{place}.role"), role));
     Some(role.and_then(|()| match fields.get("content") {
-        Some(content) => Either(&[Str, Map(&Any), List(&Any)]).check(&format!("{place}.content"), content),
+        Some(content) => {
+            let place = format!("{place}.content");
+            let fits = Either(&[Str, Map(&Any), List(&Any)]).check(&place, content);
+            fits.and_then(|()| blocks(&place, content))
+        }
         // An empty message is one that says so; a slip of the name would empty it, too.
         None => match fields.keys().find(|key| nearest(key, ["content"].into_iter()).is_some()) {
             Some(key) => {
@@ -196,6 +201,61 @@ fn message(place: &str, value: &Value) -> Option<Result<(), ShapeError>> {
             None => Ok(()),
         },
     }))
+}
+
+/// The types of blocks that there are; a provider may have others.
+const BLOCKS: &[&str] = &[
+    "text",
+    "output_text",
+    "input_text",
+    "image",
+    "image_url",
+    "input_image",
+    "tool_use",
+    "tool_call",
+    "tool_result",
+    "reasoning",
+    "thinking",
+    "redacted_thinking",
+    "reasoning_summary",
+    "tool_search_query",
+    "tool_search_result",
+    "file",
+    "document",
+    "audio",
+    "input_audio",
+    "video",
+];
+
+/// Checks the blocks of a message: a slip in the name of a type or of the text would send an empty one.
+fn blocks(place: &str, content: &Value) -> Result<(), ShapeError> {
+    let one = |place: &str, block: &Value| {
+        let Some(kind) = block.get("type").and_then(Value::as_str) else { return Ok(()) };
+        let near = nearest(kind, BLOCKS.iter().copied()).filter(|near| *near != kind);
+        if let Some(near) = near.filter(|_| !BLOCKS.contains(&kind)) {
+            let problem = format!("must be a type of block, got string `{kind}`; did you mean `{near}`?");
+            return Err(ShapeError { place: format!("{place}.type"), problem });
+        }
+        let is_text = matches!(kind, "text" | "output_text") && block.get("text").is_none();
+        let slip = block
+            .as_object()
+            .into_iter()
+            .flatten()
+            .find(|(key, _)| nearest(key, ["text"].into_iter()).is_some());
+        match slip.filter(|_| is_text) {
+            Some((key, _)) => {
+                let problem = format!("has no field `{key}`; did you mean `text`?");
+                Err(ShapeError { place: place.to_string(), problem })
+            }
+            None => Ok(()),
+        }
+    };
+    match content {
+        Value::Array(list) => {
+            list.iter().enumerate().try_for_each(|(at, block)| one(&format!("{place}[{at}]"), block))
+        }
+        block => one(place, block),
+    }
 }
 
 /// Refuses a field of `map` that is none of `fields`: under a wrong name it would have no effect, and nobody would notice.

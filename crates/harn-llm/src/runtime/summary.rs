@@ -3,12 +3,29 @@
 use harn_value::{Data as Value, json};
 
 use super::{Call, LlmRuntime};
-use crate::error::CallError;
+use crate::error::{CallError, OptionError};
 use crate::json::{Object, list_at, present};
+use crate::options::{Shape, call_options, nearest};
 use crate::transcript::{
     CompactOptions, Compacted, Strategy, compact, compact_plan, compact_text, conversation_lines,
     is_transcript, with_messages,
 };
+
+/// Refuses a wrong `keep_last`, under a slip of its name, too: other messages would be lost.
+fn check_summary_options(options: &Value) -> Result<(), OptionError> {
+    let wrong = |text: String| OptionError::new(format!("transcript_summarize: {text}"));
+    let given = options.get("keep_last").unwrap_or(&Value::Null);
+    Shape::Int(0).check("keep_last", given).map_err(|e| wrong(e.to_string()))?;
+    let own = ["keep_last"];
+    let is_known = |key: &str| own.contains(&key) || call_options().any(|(name, _)| name == key);
+    for key in options.as_object().into_iter().flat_map(|options| options.keys()).filter(|key| !is_known(key))
+    {
+        if let Some(name) = nearest(key, own.into_iter()) {
+            return Err(wrong(format!("unknown option `{key}` (did you mean `{name}`?)")));
+        }
+    }
+    Ok(())
+}
 
 impl LlmRuntime {
     /// `transcript_summarize`: one call writes the summary, the last messages stay.
@@ -23,6 +40,7 @@ impl LlmRuntime {
         if !is_transcript(transcript) {
             return Err(CallError::Option("transcript_summarize: argument must be a transcript".into()));
         }
+        check_summary_options(options)?;
         let messages = list_at(transcript, "messages");
         let keep = options.get("keep_last").and_then(Value::as_i64).unwrap_or(6);
         let keep = usize::try_from(keep).unwrap_or(0).min(messages.len());

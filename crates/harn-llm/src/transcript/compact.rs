@@ -11,6 +11,7 @@ use crate::estimate::estimate_tokens;
 use crate::frame::{RESULTS, quote};
 use crate::json::{display, list_at, present, str_at};
 use crate::message::Message;
+use crate::options::Shape;
 
 /// How the summary is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +74,10 @@ impl CompactOptions {
             );
         }
         let int = |key: &str| options.get(key).and_then(Value::as_i64);
+        for key in ["keep_last", "target_tokens"] {
+            let fits = Shape::Int(i64::MIN).check(key, options.get(key).unwrap_or(&Value::Null));
+            fits.map_err(|wrong| format!("transcript_compact: {wrong}"))?;
+        }
         let keep_last = usize::try_from(int("keep_last").unwrap_or(12))
             .map_err(|_| "transcript_compact: keep_last must be >= 0".to_string())?;
         let target_tokens = int("target_tokens");

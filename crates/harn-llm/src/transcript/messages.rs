@@ -7,6 +7,7 @@ use regex::Regex;
 
 use super::{Ids, empty, events::shown, is_transcript, with_messages};
 use crate::json::{list_at, str_at};
+use crate::options::{ROLES, Shape};
 
 /// Makes a transcript of a list of messages, or of those of another transcript.
 ///
@@ -14,7 +15,11 @@ use crate::json::{list_at, str_at};
 /// The value is neither.
 pub fn from_messages(value: &Value, ids: &Ids<'_>) -> Result<Value, String> {
     let messages = match value {
-        Value::Array(list) => list.clone(),
+        Value::Array(list) => {
+            let fits = Shape::List(&Shape::Message).check("transcript_from_messages: messages", value);
+            fits.map_err(|wrong| wrong.to_string())?;
+            list.clone()
+        }
         t if is_transcript(t) => list_at(t, "messages").to_vec(),
         _ => {
             return Err("transcript_from_messages: argument must be a message list or transcript".to_string());
@@ -65,7 +70,11 @@ pub fn add_message(
     content: Value,
     ids: &Ids<'_>,
 ) -> Result<Value, String> {
-    add(builtin, target, json!({"role": role, "content": content}), ids)
+    let fits = Shape::Word(ROLES).check("role", &role.into());
+    fits.map_err(|wrong| format!("{builtin}: {wrong}"))?;
+    let message = json!({"role": role, "content": content});
+    Shape::Message.check("message", &message).map_err(|wrong| format!("{builtin}: {wrong}"))?;
+    add(builtin, target, message, ids)
 }
 
 /// Appends the result of a tool.
