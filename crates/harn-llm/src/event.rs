@@ -6,6 +6,8 @@ use harn_value::Data as Value;
 /// One piece of a reply, in the order in which it arrived.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StreamEvent {
+    /// What came so far is void: the attempt has failed, and another one begins.
+    Restart,
     /// Visible text.
     Text(String),
     /// Private reasoning text.

@@ -21,12 +21,11 @@ impl RateLimits {
     }
 
     /// Returns the limit in force: the program's, else the environment's, else the configured one.
-    pub fn get(&self, provider: &str, env: Option<String>, configured: Option<i64>) -> Option<i64> {
+    pub fn get(&self, provider: &str, env: Option<i64>, configured: Option<i64>) -> Option<i64> {
         if let Some(limit) = self.set.borrow().get(provider) {
             return *limit;
         }
-        let from_env = env.and_then(|v| v.trim().parse::<i64>().ok());
-        from_env.or(configured).filter(|n| *n > 0)
+        env.or(configured).filter(|n| *n > 0)
     }
 
     /// Takes a permit now, or returns how long to wait before asking again.
@@ -68,10 +67,10 @@ mod tests {
     fn the_program_outranks_environment_and_configuration() {
         let limits = RateLimits::default();
         assert_eq!(limits.get("p", None, Some(3)), Some(3));
-        assert_eq!(limits.get("p", Some("0".into()), Some(3)), None);
+        assert_eq!(limits.get("p", Some(0), Some(3)), None);
         limits.set("p", 9);
-        assert_eq!(limits.get("p", Some("5".into()), Some(3)), Some(9));
+        assert_eq!(limits.get("p", Some(5), Some(3)), Some(9));
         limits.set("p", 0);
-        assert_eq!(limits.get("p", Some("5".into()), Some(3)), None);
+        assert_eq!(limits.get("p", Some(5), Some(3)), None);
     }
 }

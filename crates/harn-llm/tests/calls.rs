@@ -403,6 +403,73 @@ async fn fixtures_and_the_call_log_hold_what_happened() {
 }
 
 #[tokio::test]
+async fn values_of_the_environment_that_are_none_are_told() {
+    let (runtime, embedder) = runtime(&[
+        ("HARN_LLM_TIMEOUT", "abc"),
+        ("HARN_LLM_STREAM", "banana"),
+        ("HARN_LLM_CALLS_DISABLED", "maybe"),
+        ("HARN_RATE_LIMIT_LOCAL", "abc"),
+        ("HARN_OLLAMA_NUM_CTX", "big"),
+    ]);
+    let error = message(call(&runtime, "x", json!({"provider": "local", "model": "m"})).await);
+    assert!(error.contains("LLM calls are disabled by HARN_LLM_CALLS_DISABLED"), "{error}");
+    let mut told = embedder.warnings.borrow().clone();
+    told.sort();
+    assert_eq!(
+        told,
+        [
+            "HARN_LLM_CALLS_DISABLED must be 1 or 0, got `maybe`; it counts as 1",
+            "HARN_LLM_STREAM must be 1 or 0, got `banana`; it counts as 1",
+            "HARN_LLM_TIMEOUT must be a number of seconds above 0, got `abc`; it has no effect",
+            "HARN_OLLAMA_NUM_CTX must be a whole number of at least 1, got `big`; it has no effect",
+            "HARN_RATE_LIMIT_LOCAL must be a whole number of at least 0, got `abc`; it has no effect",
+        ]
+    );
+}
+
+/// Lines are written as replies come; each call gets its own again, also when some prompts have been edited since.
+#[tokio::test]
+async fn recorded_replies_go_to_the_calls_they_came_from() {
+    let (first, _) = runtime(&[]);
+    let lines = std::rc::Rc::new(std::cell::RefCell::new(Vec::<String>::new()));
+    let sink = lines.clone();
+    first.record_fixtures(move |line| sink.borrow_mut().push(line.to_string()));
+    let missing = message(call(&first, "zero", json!({"provider": "openai"})).await);
+    assert!(missing.starts_with("Missing API key: "), "{missing}");
+    for prompt in ["one", "two", "three"] {
+        call(&first, prompt, json!({"provider": "mock"})).await.unwrap();
+    }
+    let mut recorded = lines.borrow().clone();
+    assert!(recorded[0].contains("\"refused\""), "{}", recorded[0]);
+    recorded.reverse();
+    let replay = async |prompts: [&str; 4]| {
+        let (second, _) = runtime(&[]);
+        second.replay_fixtures(harn_llm::mock::parse_fixtures("f", &recorded.join("\n")).unwrap());
+        let mut got = Vec::new();
+        for prompt in prompts {
+            let result = call(&second, prompt, json!({"provider": "openai"})).await;
+            got.push(
+                result.map_or_else(|e| e.message().to_owned(), |r| r["text"].as_str().unwrap().to_owned()),
+            );
+        }
+        got
+    };
+    let said = |text: &str| format!("Mock response to 1-word prompt: {text}");
+    assert_eq!(
+        replay(["zero", "one", "two", "three"]).await,
+        [missing.clone(), said("one"), said("two"), said("three")]
+    );
+    assert_eq!(
+        replay(["zero", "three", "one", "two"]).await,
+        [missing.clone(), said("three"), said("one"), said("two")]
+    );
+    assert_eq!(
+        replay(["zero", "three", "uno", "two"]).await,
+        [missing, said("three"), said("one"), said("two")]
+    );
+}
+
+#[tokio::test]
 async fn system_messages_move_where_a_format_has_no_role_for_them() {
     let (runtime, _) = runtime(&[]);
     mocks(&runtime, &[json!({"text": "a", "match": "*"})]);

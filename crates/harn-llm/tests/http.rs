@@ -224,7 +224,7 @@ async fn a_stream_falls_back_only_before_its_first_text() {
             runtime(&[("OPENAI_API_KEY", "k-123456"), ("LOCAL_LLM_BASE_URL", &local_server.url)]);
         let layer = format!("[providers.openai]\nbase_url = \"{}\"", server.url);
         runtime.set_config_layers(vec![harn_llm::config::Layer { origin: "t".into(), toml: layer }]);
-        let options = json!({"provider": "openai", "fallback_chain": "local:tiny", "llm_retries": 3});
+        let options = json!({"provider": "openai", "fallback_chain": "local:tiny"});
         let mut seen = Vec::new();
         for _ in 0..2 {
             let call = Call::new("hi", None, options.clone());
@@ -238,6 +238,153 @@ async fn a_stream_falls_back_only_before_its_first_text() {
             runtime.llm_stream(&call, &mut deliver).await.unwrap();
         }
         assert_eq!(seen, ["from local", "half", "transient_network"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_route_is_tried_again_before_another_is_asked() {
+    local(async {
+        let good = ok_json(&json!({"choices": [{"message": {"content": "from local"}}]}));
+        let other = Server::start(vec![good]).await;
+        let busy = || reply("503 Service Unavailable", "", "busy");
+        let bad = Server::start(vec![busy(), busy(), busy(), reply("401 Unauthorized", "", "who?")]).await;
+        let (runtime, embedder) = runtime(&[("OPENAI_API_KEY", "k-123456"), ("LOCAL_LLM_BASE_URL", &other.url)]);
+        let options = json!({"provider": "openai", "base_url": bad.url, "fallback_chain": "local:tiny", "llm_retries": 2,
+                             "llm_backoff_ms": 1});
+        let result = runtime.llm_call(&Call::new("hi", None, options.clone())).await.unwrap();
+        assert_eq!((&result["text"], bad.count(), other.count()), (&json!("from local"), 3, 1));
+        let told = embedder.warnings.borrow().join("\n");
+        assert!(told.ends_with("llm_call: openai failed (server_error), local answers instead with tiny"), "{told}");
+        // A failure that does not pass is not tried again, and the other one, which is gone, cannot help.
+        let error = runtime.llm_call(&Call::new("hi", None, options)).await.unwrap_err();
+        assert_eq!((error.category(), bad.count()), (Category::Auth, 4));
+    })
+    .await;
+}
+
+/// The prompt must not go to whoever is the default because of a slip.
+#[tokio::test]
+async fn a_slip_in_the_name_of_a_provider_sends_nothing() {
+    local(async {
+        let server = Server::start(vec![]).await;
+        let (runtime, _) = runtime(&[("ANTHROPIC_API_KEY", "k-123456"), ("LOCAL_LLM_BASE_URL", &server.url)]);
+        let layer = format!(
+            "[providers.anthropic]\nbase_url = \"{0}\"\n[providers.acme]\nbase_url = \"{0}\"",
+            server.url
+        );
+        runtime.set_config_layers(vec![harn_llm::config::Layer { origin: "t".into(), toml: layer }]);
+        for (options, told) in [
+            (
+                json!({"provider": "local", "model": "m", "fallback_chain": ["opnai"]}),
+                "did you mean \"openai\"?",
+            ),
+            (
+                json!({"provider": "local", "model": "m", "fallback_chain": "acmee:good"}),
+                "did you mean \"acme\"?",
+            ),
+            (json!({"model": "acmee:good"}), "did you mean \"acme:good\"?"),
+            (json!({"provider": "auto", "model": "acmee:good"}), "did you mean \"acme:good\"?"),
+            (json!({"route_policy": "always(acmee:good)"}), "did you mean \"acme:good\"?"),
+            (json!({"provider": "antropic"}), "unknown provider \"antropic\"; did you mean \"anthropic\"?"),
+        ] {
+            let error = runtime.llm_call(&Call::new("secret", None, options.clone())).await.unwrap_err();
+            assert!(error.message().contains(told), "{options}: {}", error.message());
+        }
+        assert_eq!(server.count(), 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_key_of_a_call_is_sent_and_nowhere_else() {
+    local(async {
+        let good = |text: &str| ok_json(&json!({"choices": [{"message": {"content": text}}]}));
+        let server = Server::start(vec![good("ok sk-of-call-1"), reply("500 Oops", "", "oops")]).await;
+        let other = Server::start(vec![good("ok")]).await;
+        let (runtime, _) = runtime(&[("OPENAI_API_KEY", "sk-of-env"), ("LOCAL_LLM_BASE_URL", &other.url)]);
+        let said = std::rc::Rc::new(std::cell::RefCell::new(String::new()));
+        let (log, lines) = (said.clone(), said.clone());
+        runtime.log_calls(true, move |line| log.borrow_mut().push_str(&line.to_string()));
+        runtime.record_fixtures(move |line| lines.borrow_mut().push_str(line));
+        let options = json!({"provider": "openai", "base_url": server.url, "stream": false, "api_key": "sk-of-call-1",
+                             "fallback_chain": "local:tiny"});
+        for _ in 0..2 {
+            runtime.llm_call(&Call::new("hi", None, options.clone())).await.unwrap();
+        }
+        assert_eq!(server.request(0).header("authorization"), Some("Bearer sk-of-call-1"));
+        assert_eq!(other.request(0).header("authorization"), None, "the key is openai's");
+        assert!(!said.borrow().contains("sk-of"), "{}", said.borrow());
+        let blank = runtime.llm_call(&Call::new("hi", None, json!({"api_key": " "}))).await.unwrap_err();
+        assert_eq!(blank.message(), "api_key must be a string that is not blank, got string ` `");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_broken_event_in_a_stream_is_an_error() {
+    local(async {
+        let piece =
+            |text: &str| format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"{text}\"}}}}]}}\n\n");
+        let end = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+        let broken = format!(
+            "{}data: {{\"choices\":[{{\"delta\":{{\"content\":\"00 EUR\n\n{}{end}",
+            piece("pay 1"),
+            piece(" to Ada")
+        );
+        let whole = format!("{}{}{end}", piece("pay 100 EUR"), piece(" to Ada"));
+        let server = Server::start(vec![stream(&broken), stream(&broken), stream(&whole)]).await;
+        let error = ask(&server, "openai", json!({})).await.unwrap_err();
+        assert_eq!(error.category(), Category::TransientNetwork);
+        assert!(
+            error.message().starts_with("openai stream error (body): an event is no JSON, "),
+            "{}",
+            error.message()
+        );
+        let result = ask(&server, "openai", json!({"llm_retries": 1, "llm_backoff_ms": 1})).await.unwrap();
+        assert_eq!(result["text"], "pay 100 EUR to Ada");
+    })
+    .await;
+}
+
+/// Whoever can forget what it heard gets the whole reply of another attempt.
+#[tokio::test]
+async fn a_broken_stream_is_void_for_listeners_that_can_forget() {
+    use harn_llm::runtime::Live;
+    local(async {
+        let started = || stream("data: {\"choices\":[{\"delta\":{\"content\":\"Good mor\"}}]}\n\n");
+        let whole = || {
+            stream(
+                "data: {\"choices\":[{\"delta\":{\"content\":\"Good evening\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n",
+            )
+        };
+        let server = Server::start(vec![started(), whole(), started()]).await;
+        let (runtime, _) = runtime(&[("OPENAI_API_KEY", "k-123456")]);
+        let options = json!({"provider": "openai", "base_url": server.url, "llm_retries": 1, "llm_backoff_ms": 1});
+        let call = Call::new("hi", None, options);
+        let mut heard = Vec::new();
+        runtime.llm_turn_telling(&call, &mut |live| heard.push(live)).await.unwrap();
+        let text = |text: &str| Live::Text(text.to_string());
+        assert_eq!(heard, [text("Good mor"), Live::Void, text("Good evening")]);
+        let mut heard = String::new();
+        let error = runtime.call_live(&call, &mut |text| heard.push_str(&text)).await.unwrap_err();
+        assert_eq!((heard.as_str(), error.category(), server.count()), ("Good mor", Category::TransientNetwork, 3));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_empty_reply_names_its_server() {
+    local(async {
+        let body = json!({"type": "message", "role": "assistant", "content": [], "usage": {"input_tokens": 3, "output_tokens": 7}});
+        let server = Server::start(vec![ok_json(&body)]).await;
+        let (runtime, _) = runtime(&[]);
+        let toml = format!("[providers.acme]\nbase_url = \"{}\"\nchat_endpoint = \"/m\"\nwire = \"anthropic\"\nauth_style = \"none\"", server.url);
+        runtime.set_config_layers(vec![harn_llm::config::Layer { origin: "t".into(), toml }]);
+        let options = json!({"provider": "acme", "model": "m", "stream": false});
+        let error = runtime.llm_call(&Call::new("hi", None, options)).await.unwrap_err();
+        let told = "acme model m reported completion_tokens=7 but delivered no content";
+        assert!(error.message().starts_with(told), "{}", error.message());
     })
     .await;
 }

@@ -4,14 +4,14 @@ use super::{Config, Provider};
 use crate::embedder::Embedder;
 
 impl Config {
-    /// Splits `PROVIDER:MODEL`, when the first part is the name or the short name of a configured provider.
+    /// Splits `PROVIDER:MODEL`, when the first part is the name or the short name of a known provider.
     pub(crate) fn split_prefix<'a>(&'a self, id: &'a str) -> Option<(&'a str, &'a str)> {
         let (head, model) = id.split_once(':')?;
         let short = |provider: &Provider| provider.short_name.as_deref() == Some(head);
-        let providers = &self.file.providers;
-        let found =
-            providers.get_key_value(head).or_else(|| providers.iter().find(|(_, table)| short(table)));
-        found.filter(|_| !model.is_empty()).map(|(provider, _)| (provider.as_str(), model))
+        let named =
+            || self.file.providers.iter().find(|(_, table)| short(table)).map(|(name, _)| name.as_str());
+        let found = if self.knows(head) { Some(head) } else { named() };
+        found.filter(|_| !model.is_empty()).map(|provider| (provider, model))
     }
 
     /// Removes the leading `PROVIDER:` of an id that is no alias.
@@ -31,7 +31,18 @@ impl Config {
             return Some(provider.to_owned());
         }
         let rule = self.file.inference_rules.iter().find(|rule| rule.provider.is_some() && rule.matches(id));
-        rule?.provider.clone()
+        let ruled = rule.and_then(|rule| rule.provider.clone());
+        self.listed_provider(id, ruled.as_deref()).map(str::to_owned).or(ruled)
+    }
+
+    /// The provider at which a model id is catalogued or stands behind an alias. Where several have it, the one that its
+    /// name tells is meant.
+    fn listed_provider(&self, id: &str, told: Option<&str>) -> Option<&str> {
+        let catalogued = self.model(id).map(|model| model.provider.as_str()).filter(|name| !name.is_empty());
+        let behind =
+            self.file.aliases.values().filter(|alias| alias.id == id).map(|alias| alias.provider.as_str());
+        let listed: Vec<&str> = catalogued.into_iter().chain(behind).collect();
+        listed.iter().find(|name| Some(**name) == told).or(listed.first()).copied()
     }
 
     /// Returns the default provider: `HARN_DEFAULT_PROVIDER`, else the configured one.
@@ -76,6 +87,8 @@ mod tests {
         assert_eq!(infer("hf:x/y"), "huggingface");
         assert_eq!(infer("o3-mini"), "openai");
         assert_eq!(infer("meta.llama3-70b-instruct-v1:0"), "bedrock");
+        assert_eq!(infer("llama3.2"), "ollama", "catalogued there");
+        assert_eq!(infer("gemma-4-31b-it"), "local", "an alias stands for it");
         assert_eq!(config.strip_prefix("ollama:qwen3:30b"), "qwen3:30b");
     }
 

@@ -6,6 +6,7 @@
 
 mod catalog;
 mod infer;
+mod named;
 mod policy;
 mod route;
 mod tier;

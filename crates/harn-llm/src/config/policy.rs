@@ -20,6 +20,7 @@ pub(crate) fn decide(
     let Some(policy) = parse(&options.raw)? else { return Ok(None) };
     let (name, quality, by_price) = match &policy {
         Policy::Always(target) => {
+            config.check_model_name(target)?;
             let (provider, model) = config.selector(target, embedder);
             let decision = json!({"policy": "always", "requested_quality": null, "selected_provider": provider,
                                   "selected_model": model, "alternatives": []});

@@ -35,8 +35,16 @@ impl Config {
     /// The provider needs an explicit model and none is given.
     pub fn choose(&self, options: &CallOptions, embedder: &dyn Embedder) -> Result<Choice, OptionError> {
         self.check_tier_of(options)?;
+        if let Some(model) = options.model.as_deref().filter(|_| options.provider.is_none()) {
+            self.check_model_name(model)?;
+        }
         let mut warnings = Vec::new();
-        let provider = self.choose_provider(options, embedder, &mut warnings);
+        let provider = self.choose_provider(options, embedder, &mut warnings)?;
+        // A route that is named whole may be asked about, whoever serves it; it is refused when it is called.
+        let is_whole = options.provider.is_some() && options.model.is_some();
+        if !is_whole && !self.knows(&provider) {
+            return Err(self.unknown_choice(&provider, options, embedder));
+        }
         let (model, model_is_default) = self.choose_model(options, &provider, embedder, &mut warnings)?;
         Ok(Choice { provider, model, model_is_default, warnings })
     }
@@ -58,17 +66,18 @@ impl Config {
         selector: &str,
         embedder: &dyn Embedder,
         warnings: &mut Vec<String>,
-    ) -> String {
+    ) -> Result<String, OptionError> {
         if let Some(alias) = self.alias(selector) {
-            return alias.provider.clone();
+            return Ok(alias.provider.clone());
         }
-        self.infer_provider(selector).unwrap_or_else(|| {
+        self.check_model_name(selector)?;
+        Ok(self.infer_provider(selector).unwrap_or_else(|| {
             let fallback = self.default_provider(embedder);
             warnings.push(format!(
                 "could not infer provider from model id '{selector}'; falling back to default provider '{fallback}'"
             ));
             fallback
-        })
+        }))
     }
 
     /// Returns the provider named by the environment.
@@ -83,9 +92,9 @@ impl Config {
         options: &CallOptions,
         embedder: &dyn Embedder,
         warnings: &mut Vec<String>,
-    ) -> String {
+    ) -> Result<String, OptionError> {
         if let Some(provider) = &options.provider {
-            return provider.clone();
+            return Ok(provider.clone());
         }
         if let Some(model) = options.model.as_deref() {
             let names_it = self.alias(model).is_none() && self.split_prefix(model).is_some();
@@ -94,14 +103,14 @@ impl Config {
             }
         }
         if let Some(provider) = self.env_provider(embedder) {
-            return provider;
+            return Ok(provider);
         }
         let env_model = env(embedder, "HARN_LLM_MODEL");
         let local = Self::addressed_by("LOCAL_LLM_BASE_URL", embedder);
         if let Some(local) = &local
             && (options.model.is_some() || env_model.is_some() || env(embedder, "LOCAL_LLM_MODEL").is_some())
         {
-            return local.clone();
+            return Ok(local.clone());
         }
         if let Some(model) = &options.model {
             return self.provider_of_selector(model, embedder, warnings);
@@ -110,16 +119,17 @@ impl Config {
             options.model_tier.as_deref().and_then(|tier| self.resolve_tier(tier, None, embedder))
         {
             warnings.extend(choice.warning);
-            return choice.provider;
+            return Ok(choice.provider);
         }
         if let Some(model) = env_model {
             return self.provider_of_selector(&model, embedder, warnings);
         }
         let default = self.default_provider(embedder);
-        if self.is_available(&default, embedder) {
-            return default;
+        // One that does not exist is told, and nothing stands in for it.
+        if self.is_available(&default, embedder) || !self.knows(&default) {
+            return Ok(default);
         }
-        Self::addressed_by("OLLAMA_HOST", embedder).or(local).unwrap_or(default)
+        Ok(Self::addressed_by("OLLAMA_HOST", embedder).or(local).unwrap_or(default))
     }
 
     fn choose_model(
@@ -296,6 +306,24 @@ mod tests {
             choose(json!({"provider": "ollama", "model": "deepseek:7b"}), &[]),
             pair("ollama", "deepseek:7b")
         );
+    }
+
+    /// What `harn models` lists: aliases, the models behind them, and the catalogue.
+    #[test]
+    fn every_listed_name_leads_where_it_is_listed() {
+        let config = Config::builtin();
+        let behind = config
+            .aliases()
+            .map(|(_, alias)| (alias.id.as_str(), alias.provider.as_str(), alias.id.as_str()));
+        let aliases =
+            config.aliases().map(|(name, alias)| (name, alias.provider.as_str(), alias.id.as_str()));
+        let models =
+            config.file.models.iter().map(|(id, model)| (id.as_str(), model.provider.as_str(), id.as_str()));
+        for (name, provider, id) in aliases.chain(behind).chain(models) {
+            assert_eq!(choose(json!({"model": name}), &[]), pair(provider, id), "{name}");
+            let (found_id, found, _) = config.resolve(name, &StdEmbedder::with_env([("", "")]));
+            assert_eq!((found.as_str(), found_id.as_str()), (provider, id), "{name}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use harn_value::{Data as Value, json};
 
-use super::Mock;
+use super::{Asked, Mock};
 use crate::error::LlmError;
 use crate::json::{Object, parse_line};
 use crate::response::{Block, Response};
@@ -46,6 +46,11 @@ fn check(line: &Value) -> Result<(), String> {
                 return Err(format!("`{key}` must be an integer"));
             }
             "consume_match" if !value.is_boolean() => return Err("`consume_match` must be a bool".into()),
+            "call" if !value.is_i64() => return Err("`call` must be an integer".into()),
+            "refused" if !value.is_string() => return Err("`refused` must be a string".into()),
+            "asked" if Asked::from_json(value).is_none() => {
+                return Err("`asked` must be a list of two strings".into());
+            }
             "blocks" | "chunks" if !value.is_array() => return Err(format!("`{key}` must be an array")),
             "tool_calls" => check_calls(value)?,
             "error" => check_error(value)?,
@@ -72,8 +77,26 @@ fn check_error(error: &Value) -> Result<(), String> {
     }
 }
 
+/// Writes what came of a call as a fixture line that replay gives to the same call: `call` is its number in the order in
+/// which calls began.
+pub(crate) fn recorded_line(call: i64, asked: &Asked, result: Result<&Response, &LlmError>) -> String {
+    let mut out = fixture(result);
+    out.insert("call".into(), call.into());
+    out.insert("asked".into(), asked.to_json());
+    Value::Object(out).to_string()
+}
+
+/// Writes that a call was refused for something that replay does not look at.
+pub(crate) fn refused_line(call: i64, reason: &str) -> String {
+    json!({"refused": reason, "call": call}).to_string()
+}
+
 /// Writes a result as a fixture line (without the line end).
 pub(crate) fn fixture_line(result: Result<&Response, &LlmError>) -> String {
+    Value::Object(fixture(result)).to_string()
+}
+
+fn fixture(result: Result<&Response, &LlmError>) -> Object {
     let mut out = Object::new();
     match result {
         Err(error) => {
@@ -120,5 +143,5 @@ pub(crate) fn fixture_line(result: Result<&Response, &LlmError>) -> String {
             }
         }
     }
-    Value::Object(out).to_string()
+    out
 }

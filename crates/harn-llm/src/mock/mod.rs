@@ -3,8 +3,8 @@
 mod fixture;
 mod matching;
 
-pub(crate) use fixture::fixture_line;
 pub use fixture::parse_fixtures;
+pub(crate) use fixture::{fixture_line, recorded_line, refused_line};
 pub(crate) use matching::match_text;
 pub use matching::{glob_matches, prompt_text};
 
@@ -17,8 +17,9 @@ use harn_value::{Data as Value, json};
 use crate::conversation::Conversation;
 use crate::error::{Category, LlmError};
 use crate::event::Usage;
-use crate::json::{list_at, present, str_at};
+use crate::json::{Object, list_at, present, str_at};
 use crate::message::ToolCall;
+use crate::options::{Expected, Shape, ShapeError, check_values};
 use crate::response::{Block, Response};
 use crate::tools::NativeTools;
 
@@ -41,6 +42,41 @@ pub struct Mock {
     blocks: Option<Vec<Value>>,
     chunks: Option<Vec<String>>,
     error: Option<MockError>,
+    /// The call that a recorded reply belongs to, by the order in which calls began.
+    call: Option<i64>,
+    /// What that call asked; see [`Asked`].
+    asked: Option<Asked>,
+    /// Why a recorded call was refused before it asked anything.
+    refused: Option<String>,
+}
+
+/// Digests of what a call asks, by which replay finds its reply: of all of it, and of its messages alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Asked {
+    whole: String,
+    messages: String,
+}
+
+/// Digits of a digest: enough to tell the calls of a run apart.
+const DIGITS: usize = 16;
+
+impl Asked {
+    pub(crate) fn of(model: &str, messages: &Conversation, system: Option<&str>) -> Asked {
+        let messages = crate::json::hash(&messages.to_json().into())[..DIGITS].to_owned();
+        let whole = crate::json::hash(&json!([model, system, messages]))[..DIGITS].to_owned();
+        Asked { whole, messages }
+    }
+
+    fn from_json(value: &Value) -> Option<Asked> {
+        let [Value::String(whole), Value::String(messages)] = value.as_array()?.as_slice() else {
+            return None;
+        };
+        Some(Asked { whole: whole.clone(), messages: messages.clone() })
+    }
+
+    fn to_json(&self) -> Value {
+        json!([self.whole, self.messages])
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -50,11 +86,13 @@ struct MockError {
     retry_after_ms: Option<u64>,
 }
 
-const KEYS: [&str; 17] = [
+const KEYS: [&str; 20] = [
+    "asked",
     "blocks",
     "cache_creation_input_tokens",
     "cache_read_tokens",
     "cache_write_tokens",
+    "call",
     "chunks",
     "consume_match",
     "error",
@@ -63,6 +101,7 @@ const KEYS: [&str; 17] = [
     "model",
     "output_tokens",
     "provider",
+    "refused",
     "stop_reason",
     "text",
     "thinking",
@@ -71,6 +110,38 @@ const KEYS: [&str; 17] = [
 ];
 
 const CALL_KEYS: [&str; 4] = ["args", "arguments", "id", "name"];
+
+const COUNT: Expected = Expected::Only(Shape::Int(0));
+
+/// What the fields must be whose wrong value would make another answer of it; other fields are displayed.
+const FIELDS: &[(&str, Expected)] = &[
+    ("match", Expected::Only(Shape::Str)),
+    ("consume_match", Expected::Only(Shape::Bool)),
+    ("chunks", Expected::Only(Shape::List(&Shape::Str))),
+    ("blocks", Expected::Only(Shape::List(&Shape::Map(&Shape::Any)))),
+    ("tool_calls", Expected::Only(Shape::List(&Shape::Map(&Shape::Any)))),
+    ("input_tokens", COUNT),
+    ("output_tokens", COUNT),
+    ("cache_read_tokens", COUNT),
+    ("cache_write_tokens", COUNT),
+    ("cache_creation_input_tokens", COUNT),
+];
+
+/// Arguments that were no JSON stay text.
+const ARGUMENTS: Shape = Shape::Either(&[Shape::Map(&Shape::Any), Shape::Str]);
+
+fn check_fields(dict: &Value) -> Result<(), ShapeError> {
+    check_values(FIELDS.iter().copied(), dict.as_object().unwrap_or(&Object::new()))?;
+    for (at, call) in list_at(dict, "tool_calls").iter().enumerate() {
+        let fields =
+            [("name", Shape::Str), ("id", Shape::Str), ("args", ARGUMENTS), ("arguments", ARGUMENTS)];
+        for (key, shape) in fields {
+            let value = call.get(key).unwrap_or(&Value::Null);
+            shape.check(&format!("tool_calls[{at}].{key}"), value)?;
+        }
+    }
+    Ok(())
+}
 
 /// Refuses a key that is a slip of a known one: the answer would silently be another one. Other keys are notes.
 fn no_slips(place: &str, dict: &Value, known: &[&str]) -> Result<(), String> {
@@ -96,6 +167,7 @@ impl Mock {
         list_at(value, "tool_calls")
             .iter()
             .try_for_each(|call| no_slips("tool_calls: ", call, &CALL_KEYS))?;
+        check_fields(value).map_err(|wrong| format!("llm_mock: {wrong}"))?;
         let text = |key: &str| present(value, key).map(crate::json::display);
         let int = |key: &str| value.get(key).and_then(Value::as_i64);
         let chunks: Option<Vec<String>> = value
@@ -126,12 +198,18 @@ impl Mock {
             blocks: value.get("blocks").and_then(Value::as_array).cloned(),
             chunks,
             error: present(value, "error").map(MockError::from_json).transpose()?,
+            call: int("call"),
+            asked: value.get("asked").and_then(Asked::from_json),
+            refused: str_at(value, "refused").map(str::to_owned),
         })
     }
 
     pub(crate) fn answer(&self, input_bytes: usize) -> Result<Answer, LlmError> {
         if let Some(error) = &self.error {
             return Err(error.to_error());
+        }
+        if let Some(text) = &self.refused {
+            return Err(LlmError::new(crate::error::classify_message(text), text.as_str()));
         }
         let provider = self.provider.as_deref().unwrap_or(PROVIDER);
         let mut out = Response::new(provider, self.model.as_deref().unwrap_or(PROVIDER));
@@ -303,8 +381,17 @@ impl MockState {
     }
 
     /// Answers from fixtures from now on.
-    pub(crate) fn set_replay(&mut self, fixtures: Vec<Mock>) {
+    pub(crate) fn set_replay(&mut self, mut fixtures: Vec<Mock>) {
+        in_order_of_calls(&mut fixtures);
         self.replay = Some(fixtures.into());
+    }
+
+    /// Takes the refusal that was recorded of the call to come, if it was refused before it asked anything.
+    pub(crate) fn refused(&mut self) -> Option<String> {
+        let queue = self.replay.as_mut()?;
+        let next = queue.iter().position(|mock| mock.pattern.is_none())?;
+        queue[next].refused.as_ref()?;
+        queue.remove(next)?.refused
     }
 
     /// Returns whether calls of any provider are answered here.
@@ -358,7 +445,7 @@ impl MockState {
         let mut queues: Vec<&mut VecDeque<Mock>> = self.replay.iter_mut().collect();
         queues.push(&mut self.now.queue);
         for queue in queues {
-            let found = match queue.iter().position(|m| m.pattern.is_none()) {
+            let found = match next_of(queue, ask) {
                 Some(at) => queue.remove(at),
                 None => match queue.iter().position(fits) {
                     Some(at) if queue[at].consume_match => queue.remove(at),
@@ -428,6 +515,35 @@ impl MockState {
         }
         answer
     }
+}
+
+/// Puts recorded replies, which were written as they came, in the order in which their calls began. Lines without a number
+/// keep their places; numbers that come twice are of several recordings, and say nothing.
+fn in_order_of_calls(fixtures: &mut [Mock]) {
+    let places: Vec<usize> = (0..fixtures.len()).filter(|at| fixtures[*at].call.is_some()).collect();
+    let mut recorded: Vec<Mock> = places.iter().map(|at| fixtures[*at].clone()).collect();
+    recorded.sort_by_key(|mock| mock.call);
+    if recorded.windows(2).any(|pair| pair[0].call == pair[1].call) {
+        return;
+    }
+    for (at, mock) in places.into_iter().zip(recorded) {
+        fixtures[at] = mock;
+    }
+}
+
+/// The answer that is next among those without a pattern: the one that was recorded of the same call, else of the same
+/// messages, else the oldest.
+fn next_of(queue: &VecDeque<Mock>, ask: &Ask<'_>) -> Option<usize> {
+    let oldest = queue.iter().position(|mock| mock.pattern.is_none())?;
+    if queue.iter().all(|mock| mock.asked.is_none()) {
+        return Some(oldest);
+    }
+    let asked = Asked::of(ask.model, ask.messages, ask.system);
+    let find = |same: &dyn Fn(&Asked) -> bool| {
+        queue.iter().position(|mock| mock.pattern.is_none() && mock.asked.as_ref().is_some_and(same))
+    };
+    let whole = find(&|of: &Asked| of.whole == asked.whole);
+    Some(whole.or_else(|| find(&|of: &Asked| of.messages == asked.messages)).unwrap_or(oldest))
 }
 
 /// Name and schema of a native tool that a model can call (meta-tools of providers are not).

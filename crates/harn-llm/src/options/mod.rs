@@ -18,7 +18,8 @@ pub use near::nearest;
 pub use notices::{Expected, Notice, call_options, check_overrides, check_values, notices};
 pub use output::{Nudge, OutputFormat, OutputKind, Validation};
 pub use sampling::Sampling;
-pub use shape::Shape;
+pub(crate) use shape::ROLES;
+pub use shape::{Shape, ShapeError};
 pub use thinking::{Effort, Thinking};
 pub use tool_search::{SearchMode, SearchStrategy, SearchVariant, ToolSearch};
 
@@ -30,6 +31,7 @@ use harn_value::Data as Value;
 
 use crate::error::OptionError;
 use crate::json::{Object, display, list_at, present, str_at, truthy};
+use crate::secret::Secret;
 use crate::tools::{ToolChoice, ToolSet, parse_tools};
 
 /// Default of `max_tokens`.
@@ -135,6 +137,8 @@ pub struct CallOptions {
     pub responses_api: bool,
     /// `base_url`: replaces the provider's address for this call.
     pub base_url: Option<String>,
+    /// `api_key`: the key for this call; it is not in [`CallOptions::raw`], which logs and prompts are made from.
+    pub api_key: Option<Secret>,
     /// `user_visible`.
     pub user_visible: bool,
 }
@@ -160,7 +164,12 @@ impl CallOptions {
         let provider_auto = provider_text.as_deref().is_some_and(|p| p.eq_ignore_ascii_case("auto"));
         let transcript = match present(&o, "transcript") {
             None => None,
-            Some(t) if crate::transcript::is_transcript(t) => Some(t.clone()),
+            Some(t) if crate::transcript::is_transcript(t) => {
+                let messages = t.get("messages").unwrap_or(&Value::Null);
+                let fits = Shape::List(&Shape::Message).check("transcript.messages", messages);
+                fits.map_err(|e| OptionError::new(e.to_string()))?;
+                Some(t.clone())
+            }
             Some(_) => return Err(OptionError::new("llm_call: transcript must be a transcript dict")),
         };
         let (thinking, reasoning_effort_given) = thinking::parse(&o)?;
@@ -208,8 +217,9 @@ impl CallOptions {
             fallback_chain: fallback_chain(&o),
             responses_api: text("api_mode").as_deref() == Some("responses"),
             base_url: text("base_url"),
+            api_key: text("api_key").map(|key| Secret::new(key.trim())),
             user_visible: flag("user_visible"),
-            raw: o,
+            raw: without_key(o),
         })
     }
 
@@ -217,6 +227,16 @@ impl CallOptions {
     pub fn overrides(&self, provider: &str) -> Option<&Object> {
         self.raw.get(provider).and_then(Value::as_object)
     }
+}
+
+/// The dict without the key of the call: what is kept of the options may be written down.
+fn without_key(mut options: Rc<Value>) -> Rc<Value> {
+    if options.get("api_key").is_some()
+        && let Some(own) = Rc::make_mut(&mut options).as_object_mut()
+    {
+        own.shift_remove("api_key");
+    }
+    options
 }
 
 fn int(o: &Value, key: &str) -> Option<i64> {

@@ -43,7 +43,7 @@ const REPEATS: Shape = Shape::Int(i64::MIN);
 /// The options of a model call.
 const CALL: &[(&str, Expected)] = &[
     ("anthropic_beta_features", Any),
-    ("api_key", Displayed),
+    ("api_key", Only(Shape::Text)),
     ("api_mode", Only(Shape::Word(&["responses", "chat"]))),
     ("audio", Only(Shape::Bool)),
     ("base_url", Displayed),
@@ -147,10 +147,20 @@ pub fn check_overrides(options: &Object, is_provider: impl Fn(&str) -> bool) -> 
             return Ok(());
         }
         Shape::Map(&Shape::Any).check(key, value)?;
-        match value.get("num_ctx").filter(|_| key == "ollama") {
-            Some(size) => NUM_CTX.check("ollama.num_ctx", size),
-            None => Ok(()),
+        if key != "ollama" {
+            return Ok(());
         }
+        for (place, within) in [("ollama", Some(value)), ("ollama.options", value.get("options"))] {
+            let Some(size) = within.and_then(|within| within.get("num_ctx")) else { continue };
+            let place = format!("{place}.num_ctx");
+            NUM_CTX.check(&place, size)?;
+            let is_number = |text: &str| text.trim().parse::<i64>().is_ok_and(|n| n > 0);
+            if size.as_str().is_some_and(|text| !is_number(text)) {
+                let problem = format!("must be an int of at least 1, got {}", shape::shown(size));
+                return Err(ShapeError { place, problem });
+            }
+        }
+        Ok(())
     })
 }
 
@@ -276,10 +286,26 @@ mod tests {
                 json!({"messages": [{"role": "user", "content": 5}]}),
                 "messages[0].content must be a string or a dict or a list, got int `5`",
             ),
+            (
+                json!({"messages": [{"role": "user", "content": [{"type": "imge", "url": "x"}]}]}),
+                "messages[0].content[0].type must be a type of block, got string `imge`; did you mean `image`?",
+            ),
+            (
+                json!({"messages": [{"role": "user", "content": [{"type": "text", "txt": "x"}]}]}),
+                "messages[0].content[0] has no field `txt`; did you mean `text`?",
+            ),
             (json!({"ollama": 5}), "ollama must be a dict, got int `5`"),
             (
                 json!({"ollama": {"num_ctx": 0}}),
                 "ollama.num_ctx must be an int of at least 1 or a string, got int `0`",
+            ),
+            (
+                json!({"ollama": {"num_ctx": "x"}}),
+                "ollama.num_ctx must be an int of at least 1, got string `x`",
+            ),
+            (
+                json!({"ollama": {"options": {"num_ctx": "8k"}}}),
+                "ollama.options.num_ctx must be an int of at least 1, got string `8k`",
             ),
             (json!({"temperature": 2, "top_p": 0.0, "top_k": 0, "max_tokens": 0, "schema_retries": -2}), ""),
             (

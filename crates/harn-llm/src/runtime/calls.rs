@@ -19,6 +19,15 @@ use crate::response::Response;
 use crate::structured::rounds::{Rounds, Verdict, failure_message};
 use crate::transcript::{CallRecord, assistant_message, of_call, search_events};
 
+/// What a listener hears of a reply that is still coming.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Live {
+    /// More text for people.
+    Text(String),
+    /// The attempt broke off: the text so far is void, another attempt begins.
+    Void,
+}
+
 /// A call that came to an end with a reply.
 #[derive(Debug, Clone)]
 pub struct Finished {
@@ -45,7 +54,7 @@ impl LlmRuntime {
     }
 
     /// As [`LlmRuntime::call`]; `deliver` gets the text for people in pieces, as it arrives. Put together they are the
-    /// reply's `visible_text`.
+    /// reply's `visible_text`. What was delivered stands: from then on a failure is not tried again.
     ///
     /// # Errors
     /// As [`LlmRuntime::call`].
@@ -54,9 +63,23 @@ impl LlmRuntime {
         call: &Call,
         deliver: &mut dyn FnMut(String),
     ) -> Result<Finished, CallError> {
+        let mut pieces = |live| match live {
+            Live::Text(text) => deliver(text),
+            Live::Void => {}
+        };
+        self.call_telling(call, false, &mut pieces).await
+    }
+
+    /// A call whose text is told while it arrives; with `takes_back` a listener can be told that it was void.
+    async fn call_telling(
+        &self,
+        call: &Call,
+        takes_back: bool,
+        deliver: &mut dyn FnMut(Live),
+    ) -> Result<Finished, CallError> {
         let mut prepared = Box::new(self.prepare(call)?);
         let shown = Rc::new(Cell::new(false));
-        prepared.shown = Some(shown.clone());
+        prepared.shown = Some(shown.clone()).filter(|_| !takes_back);
         prepared.live = true;
         self.apply_experiment(&mut prepared).await?;
         // What fails the schema is asked for again: only the end of the rounds is worth showing.
@@ -64,17 +87,24 @@ impl LlmRuntime {
         let sentinel = str_at(&prepared.options.raw, "done_sentinel").map(str::to_owned);
         let mut live = LiveText::until(sentinel.as_deref());
         let finished = self
-            .run_rounds(call, prepared, &mut |event| {
-                if let (StreamEvent::Text(text), true) = (event, listens)
-                    && let Some(piece) = live.feed(text)
-                {
-                    shown.set(true);
-                    deliver(piece);
+            .run_rounds(call, prepared, &mut |event| match event {
+                StreamEvent::Restart => {
+                    live = LiveText::until(sentinel.as_deref());
+                    if shown.replace(false) {
+                        deliver(Live::Void);
+                    }
                 }
+                StreamEvent::Text(text) if listens => {
+                    if let Some(piece) = live.feed(text) {
+                        shown.set(true);
+                        deliver(Live::Text(piece));
+                    }
+                }
+                _ => {}
             })
             .await?;
         if let Some(rest) = live.finish(&finished.response.tagged.visible) {
-            deliver(rest);
+            deliver(Live::Text(rest));
         }
         self.validated(finished)
     }
@@ -204,6 +234,23 @@ impl LlmRuntime {
             Some(deliver) => self.call_live(call, deliver).await?,
             None => self.call(call, &mut |_| {}).await?,
         };
+        Ok(self.turn_json(&finished))
+    }
+
+    /// As [`LlmRuntime::llm_turn`], for listeners that can be told that what they heard was void.
+    ///
+    /// # Errors
+    /// As [`LlmRuntime::llm_call`].
+    pub async fn llm_turn_telling(
+        &self,
+        call: &Call,
+        deliver: &mut dyn FnMut(Live),
+    ) -> Result<Value, CallError> {
+        let finished = self.call_telling(call, true, deliver).await?;
+        Ok(self.turn_json(&finished))
+    }
+
+    fn turn_json(&self, finished: &Finished) -> Value {
         let mut out = finished.response.to_json();
         let request = &finished.prepared.request;
         out["structural_experiment"] = finished.prepared.experiment.clone();
@@ -212,7 +259,7 @@ impl LlmRuntime {
             "messages": [assistant_message(request.route.style, &finished.response)],
             "events": search_events(request, &finished.response, &|| self.embedder.new_id()),
         });
-        Ok(out)
+        out
     }
 
     /// `llm_call`, with the events of the stream shown to `sink`.
@@ -371,7 +418,10 @@ fn structured_call(
                 "{name}: missing required `schema` argument (expected (prompt, schema, options?))"
             )));
         }
-        Some(schema @ Value::Object(_)) => schema,
+        Some(schema @ Value::Object(_)) => match harn_schema::slip(schema, "schema") {
+            None => schema,
+            Some(slip) => return Err(CallError::Option(format!("{name}: {slip}"))),
+        },
         Some(other) => {
             return Err(CallError::Option(format!(
                 "{name}: `schema` must be a dict (JSON Schema), got {}",

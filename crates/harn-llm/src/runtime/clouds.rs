@@ -11,7 +11,7 @@ use crate::sigv4::{Credentials, profile, sign};
 
 impl LlmRuntime {
     /// Fills in what depends on the cloud: deployment, project, region.
-    pub(super) fn adapt_cloud_route(&self, route: &mut Route) {
+    pub(super) fn adapt_cloud_route(&self, route: &mut Route, key_of_call: bool) {
         let var = |name: &str| env(self.embedder(), name);
         match route.dialect {
             Dialect::Azure => {
@@ -20,7 +20,8 @@ impl LlmRuntime {
                 route.endpoint =
                     format!("/openai/deployments/{deployment}/chat/completions?api-version={version}");
                 // A token of the directory is a bearer; only the resource's own key has a header.
-                if var("AZURE_OPENAI_API_KEY").is_none()
+                if !key_of_call
+                    && var("AZURE_OPENAI_API_KEY").is_none()
                     && let Some(key) = &route.key
                 {
                     route.auth =

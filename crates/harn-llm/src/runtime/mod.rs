@@ -8,6 +8,7 @@ mod attempts;
 mod calls;
 mod clouds;
 mod completion;
+mod environment;
 mod health;
 mod layers;
 mod live;
@@ -28,6 +29,7 @@ use crate::config::{Config, Layer};
 use crate::conversation::Conversation;
 use crate::cost::Ledger;
 use crate::embedder::Embedder;
+use crate::error::OptionError;
 use crate::mock::{Mock, MockState};
 use crate::rate_limit::RateLimits;
 use crate::record::{Recorder, Tape};
@@ -36,7 +38,7 @@ use crate::transport::{Carrier, Network, Recording, Replaying};
 
 use attempts::Attempts;
 pub use attempts::AttemptsTotal;
-pub use calls::{Finished, category_of, safe_json};
+pub use calls::{Finished, Live, category_of, safe_json};
 pub use completion::Completion;
 pub use prepared::Prepared;
 pub use stream::StreamItem;
@@ -69,7 +71,11 @@ impl Call {
 }
 
 /// Receives each result or error of an attempt, as `--llm-mock-record` writes them.
-type FixtureSink = Box<dyn FnMut(&str)>;
+struct Fixtures {
+    /// How many calls have begun.
+    begun: i64,
+    sink: Box<dyn FnMut(&str)>,
+}
 
 /// Takes a reply: its key, and one line of JSON.
 type WriteReply = dyn Fn(&str, &str) -> Result<(), String>;
@@ -102,7 +108,7 @@ pub struct LlmRuntime {
     carrier: RefCell<Rc<dyn Carrier>>,
     replaying: RefCell<Option<Rc<Replaying>>>,
     warned: RefCell<BTreeSet<String>>,
-    fixtures: RefCell<Option<FixtureSink>>,
+    fixtures: RefCell<Option<Fixtures>>,
     kept: RefCell<Option<Rc<KeptReplies>>>,
     log: RefCell<Option<crate::call_log::CallLog>>,
     /// Lines of the log that have no time by themselves get one.
@@ -243,7 +249,26 @@ impl LlmRuntime {
 
     /// Hands every result to `sink` as a fixture line (`--llm-mock-record`).
     pub fn record_fixtures(&self, sink: impl FnMut(&str) + 'static) {
-        *self.fixtures.borrow_mut() = Some(Box::new(sink));
+        *self.fixtures.borrow_mut() = Some(Fixtures { begun: 0, sink: Box::new(sink) });
+    }
+
+    /// The number of a call that begins, when it is recorded.
+    fn number_fixture(&self) -> Option<i64> {
+        self.fixtures.borrow_mut().as_mut().map(|fixtures| {
+            fixtures.begun += 1;
+            fixtures.begun
+        })
+    }
+
+    /// Records that a call was refused for something that scripts need not have: replay refuses it, too, and the replies
+    /// of later calls stay theirs.
+    fn record_refusal(&self, reason: OptionError) -> OptionError {
+        if let Some(call) = self.number_fixture()
+            && let Some(fixtures) = &mut *self.fixtures.borrow_mut()
+        {
+            (fixtures.sink)(&crate::mock::refused_line(call, &reason.0));
+        }
+        reason
     }
 
     /// Finds the addresses of hosts by `resolver` instead of asking the system, and goes through no proxy:
@@ -358,7 +383,8 @@ impl LlmRuntime {
     pub fn rate_limit(&self, provider: &str) -> Option<i64> {
         // Names of variables cannot hold the dashes of provider names.
         let name = format!("HARN_RATE_LIMIT_{}", provider.to_uppercase().replace('-', "_"));
-        self.limits.get(provider, self.embedder.env(&name), self.config().rpm(provider))
+        let of_environment = self.env_int(&[&name], 0);
+        self.limits.get(provider, of_environment, self.config().rpm(provider))
     }
 
     /// Sets the requests per minute of a provider; zero or less removes the limit.

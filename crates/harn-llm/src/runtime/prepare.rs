@@ -43,8 +43,9 @@ impl LlmRuntime {
         options.provider = Some(provider.to_string());
         options.model = Some(model.to_string());
         options.stream = Some(false);
-        // The address given is that of the provider that failed.
+        // Address and key given are those of the provider that failed.
         options.base_url = options.base_url.filter(|_| provider == failed.provider);
+        options.api_key = options.api_key.filter(|_| provider == failed.provider);
         if let Some(raw) = Rc::make_mut(&mut options.raw).as_object_mut() {
             raw.shift_remove("route_policy");
         }
@@ -71,6 +72,7 @@ impl LlmRuntime {
             check_overrides(given, |key| self.config().provider(key).is_some())
                 .map_err(|e| OptionError::new(e.to_string()))?;
         }
+        self.config().check_fallbacks(&options.fallback_chain)?;
         let (choice, routing) = self.choose(&options)?;
         let scripted = self.mock_is_active();
         // A rehearsal forms requests as for their real models, whoever answers them.
@@ -82,6 +84,9 @@ impl LlmRuntime {
             Some(messages) => messages.clone(),
             None => Conversation::from_json(&request_messages(&options, &call.prompt)?)?,
         };
+        if let Some(reason) = self.mock.borrow_mut().refused() {
+            return Err(CallError::Option(reason));
+        }
         let mut route = self.route(&choice, caps, &options, mocked)?;
         // Found wrong before anything is sent, like every other option.
         crate::experiment::Experiment::parse(
@@ -90,7 +95,8 @@ impl LlmRuntime {
         let search = self.plan_tools(&route, &options)?;
         let native = self.tools_are_native(&route, &options, &search, mocked);
         if !scripted {
-            self.check_gates(&route, &options, &messages, native)?;
+            let gates = self.check_gates(&route, &options, &messages, native);
+            gates.map_err(|closed| self.record_refusal(closed))?;
         }
         search.warning.iter().for_each(|warning| self.warn_once(warning));
         self.notice_slips(&options.raw, &[]);
@@ -163,10 +169,6 @@ impl LlmRuntime {
         found.iter().flatten().for_each(|notice| self.warn_once(&notice.text));
     }
 
-    fn env_seconds(&self, name: &str) -> Option<Duration> {
-        env(self.embedder(), name).and_then(|v| v.parse().ok()).filter(|n| *n > 0).map(Duration::from_secs)
-    }
-
     #[expect(
         clippy::too_many_arguments,
         reason = "one call site; the parts were each settled by a step of their own"
@@ -183,7 +185,6 @@ impl LlmRuntime {
         messages: Conversation,
         ollama: OllamaSettings,
     ) -> Request {
-        let stream_env = !matches!(env(self.embedder(), "HARN_LLM_STREAM").as_deref(), Some("0" | "false"));
         let catalogued = self.config().model(&route.model).and_then(|m| m.stream_timeout);
         let timeout = o
             .timeout
@@ -205,7 +206,7 @@ impl LlmRuntime {
             cache: o.cache,
             prefill: o.prefill.clone(),
             output,
-            stream: o.stream.unwrap_or(stream_env),
+            stream: o.stream.unwrap_or_else(|| self.streams()),
             timeout,
             idle_timeout: None,
             max_response_bytes: o.max_response_bytes.unwrap_or(MAX_RESPONSE_BYTES),

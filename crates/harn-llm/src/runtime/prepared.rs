@@ -35,7 +35,7 @@ pub struct Prepared {
     pub(super) matched: Option<Conversation>,
     /// The messages without the reminders attached to them, when some were, and how many they became.
     pub(super) unreminded: Option<(Conversation, usize)>,
-    /// Set once a listener has seen text: from then on another attempt would repeat it.
+    /// Set once a listener has seen text that it cannot be asked to forget: another attempt would repeat it.
     pub(super) shown: Option<Rc<Cell<bool>>>,
     /// Text is shown to people as it arrives, cleaned: see [`crate::LlmRuntime::call_live`].
     pub(super) live: bool,

@@ -63,10 +63,7 @@ impl LlmRuntime {
             Some(table) => table.clone(),
             None if mocked || config.knows(provider) => crate::config::Provider::default(),
             None => {
-                return Err(CallError::Option(format!(
-                    "llm_call: unknown provider \"{provider}\"; known providers: {}",
-                    config.provider_names().join(", ")
-                )));
+                return Err(CallError::Option(format!("llm_call: {}", config.unknown_provider(provider))));
             }
         };
         let base = options
@@ -96,32 +93,36 @@ impl LlmRuntime {
         };
         drop(config);
         if !(mocked || self.calls_disabled() || self.transport_is_replaying()) {
-            self.authorise(&mut route)?;
+            let authorised = self.authorise(&mut route, options.api_key.as_ref());
+            authorised.map_err(|missing| self.record_refusal(missing))?;
         }
-        self.adapt_cloud_route(&mut route);
+        self.adapt_cloud_route(&mut route, options.api_key.is_some());
         Ok(route)
     }
 
-    /// Finds the key of a route and the header it travels in.
-    pub(super) fn authorise(&self, route: &mut Route) -> Result<(), OptionError> {
+    /// Finds the key of a route, `given` before that of the environment, and the header it travels in.
+    pub(super) fn authorise(&self, route: &mut Route, given: Option<&Secret>) -> Result<(), OptionError> {
         let config = self.config();
-        let Some(key) = config.key(&route.provider, self.embedder())? else { return Ok(()) };
+        if given.is_some() && route.dialect == Dialect::Bedrock {
+            let signs = "api_key: provider `bedrock` has no keys, it signs with the credentials of AWS"; // prose-ok: diagnostic
+            return Err(OptionError::new(signs));
+        }
+        let of_environment =
+            || config.key(&route.provider, self.embedder()).map(|key| key.map(|key| key.secret));
+        let Some(key) = given.cloned().map_or_else(of_environment, |given| Ok(Some(given)))? else {
+            return Ok(());
+        };
         let table = config.provider(&route.provider);
         let header = table.filter(|t| t.auth_style() == "header");
         route.auth = Some(match header {
             Some(table) => {
                 let name = table.auth_header.as_deref().unwrap_or("x-api-key");
-                (name.to_lowercase(), key.secret.clone())
+                (name.to_lowercase(), key.clone())
             }
-            None => ("authorization".to_string(), Secret::new(format!("Bearer {}", key.secret.reveal()))),
+            None => ("authorization".to_string(), Secret::new(format!("Bearer {}", key.reveal()))),
         });
-        route.key = Some(key.secret);
+        route.key = Some(key);
         Ok(())
-    }
-
-    pub(super) fn calls_disabled(&self) -> bool {
-        let value = env(self.embedder(), "HARN_LLM_CALLS_DISABLED").unwrap_or_default().to_lowercase();
-        matches!(value.as_str(), "1" | "true" | "yes" | "on")
     }
 
     /// Says that `HARN_LLM_CALLS_DISABLED` keeps a request from the network, when it does.
@@ -145,13 +146,11 @@ impl LlmRuntime {
         let positive = |v: &Value| {
             v.as_i64().or_else(|| v.as_str().and_then(|s| s.trim().parse().ok())).filter(|n: &i64| *n > 0)
         };
-        let ctx_env = from_env(&["HARN_OLLAMA_NUM_CTX", "OLLAMA_CONTEXT_LENGTH", "OLLAMA_NUM_CTX"]);
+        let ctx_env = self.env_int(&["HARN_OLLAMA_NUM_CTX", "OLLAMA_CONTEXT_LENGTH", "OLLAMA_NUM_CTX"], 1);
         let alive_env = from_env(&["HARN_OLLAMA_KEEP_ALIVE", "OLLAMA_KEEP_ALIVE"]);
-        let grace = from_env(&["HARN_OLLAMA_UNLOAD_GRACE_MS", "OLLAMA_UNLOAD_GRACE_MS"]);
-        let num_ctx = get("num_ctx").or_else(|| inner("num_ctx")).and_then(positive);
-        let num_ctx =
-            num_ctx.or_else(|| ctx_env.as_ref().and_then(|v| v.parse().ok()).filter(|n: &i64| *n > 0));
-        let grace = grace.and_then(|v| v.parse::<u64>().ok()).unwrap_or(10_000);
+        let grace = self.env_int(&["HARN_OLLAMA_UNLOAD_GRACE_MS", "OLLAMA_UNLOAD_GRACE_MS"], 0);
+        let num_ctx = get("num_ctx").or_else(|| inner("num_ctx")).and_then(positive).or(ctx_env);
+        let grace = grace.and_then(|ms| u64::try_from(ms).ok()).unwrap_or(10_000);
         OllamaSettings {
             num_ctx: num_ctx.unwrap_or(32768),
             keep_alive: crate::wire::ollama::keep_alive(

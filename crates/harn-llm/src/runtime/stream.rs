@@ -65,6 +65,9 @@ impl LlmRuntime {
         let mut splitter = ThinkSplitter::default();
         let result = self
             .ask(call, &prepared, &mut |event| {
+                if *event == StreamEvent::Restart {
+                    splitter = ThinkSplitter::default();
+                }
                 if let (StreamEvent::Text(text), None) = (event, &words) {
                     shown.set(true);
                     splitter.feed(text, &mut |piece| deliver_visible(piece, deliver));

@@ -123,7 +123,8 @@ impl Rounds {
 /// Returns the message of a call whose rounds are used up.
 pub(crate) fn failure_message(errors: &[String], retries: u32) -> String {
     let hint = if retries == 0 {
-        "set `schema_retries` to let the model correct itself".to_string()
+        "set `schema_retries`, or `retries` of `llm_call_structured`, to let the model correct itself"
+            .to_string()
     } else {
         format!("the budget of {retries} schema retries is exhausted")
     };

@@ -3,7 +3,7 @@
 use harn_value::Value;
 use harn_vm::{Error, builtins};
 
-use crate::convert::{from_json, to_json};
+use crate::convert::{entry, from_json, to_json};
 use crate::llm_embedder::runtime;
 
 builtins! {
@@ -20,7 +20,12 @@ builtins! {
     /// println(llm_call("Something unknown", nil, {provider: "mock"}).text) // -> I do not know.
     /// ```
     State fn llm_mock(cx, answer: Value as "string | mock_answer | list?") -> "nil" {
-        runtime(cx).mock_push(&to_json(&answer)).map_err(Error::runtime)?;
+        let mut given = to_json(&answer);
+        // A wait may be written as one.
+        if let Some(wait) = entry(&entry(&answer, "error"), "retry_after_ms").as_duration() {
+            given["error"]["retry_after_ms"] = wait.into();
+        }
+        runtime(cx).mock_push(&given).map_err(Error::runtime)?;
     }
 
     /// Returns what the mock was asked: `{messages, system, tools, thinking}` per call.

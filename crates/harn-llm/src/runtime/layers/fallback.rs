@@ -2,19 +2,23 @@
 
 use super::{Provider, Watch};
 use crate::error::{Category, LlmError};
+use crate::event::StreamEvent;
 use crate::response::Response;
 use crate::runtime::{Call, LlmRuntime, Prepared};
 
-/// Asks the routes of the fallback chain, then the provider's own fallback, when the first one fails.
-pub(super) struct FallingBack<'r, P> {
+/// Asks the routes of the fallback chain, then the provider's own fallback, when the first one has failed for good.
+pub(super) struct FallingBack<'r, F, P> {
     pub(super) runtime: &'r LlmRuntime,
     pub(super) call: &'r Call,
-    pub(super) inner: P,
+    /// Who is asked first, with its retries.
+    pub(super) first: F,
+    /// Who is asked instead, once.
+    pub(super) others: P,
 }
 
-impl<P: Provider> Provider for FallingBack<'_, P> {
+impl<F: Provider, P: Provider> Provider for FallingBack<'_, F, P> {
     async fn answer(&self, prepared: &Prepared, watch: &mut Watch<'_>) -> Result<Response, LlmError> {
-        let error = match self.inner.answer(prepared, watch).await {
+        let error = match self.first.answer(prepared, watch).await {
             Ok(response) => return Ok(response),
             Err(error) => error,
         };
@@ -25,10 +29,16 @@ impl<P: Provider> Provider for FallingBack<'_, P> {
         {
             return Err(error);
         }
+        watch(&StreamEvent::Restart)?;
         let (runtime, route) = (self.runtime, &prepared.request.route);
         let own = runtime.config().provider(&route.provider).and_then(|p| p.fallback.clone());
         for entry in prepared.options.fallback_chain.iter().chain(&own) {
-            let (provider, model) = self.route(entry, &route.model);
+            let Some((provider, model)) = runtime.config().fallback_route(entry, &route.model) else {
+                // Entries of the call were checked with its options: this one stands in a file.
+                let (name, wrong) = (&route.provider, runtime.config().unknown_provider(entry));
+                runtime.warn_once(&format!("[llm_config] providers.{name}.fallback: {wrong}"));
+                continue;
+            };
             if (provider.as_str(), model.as_str()) == (route.provider.as_str(), route.model.as_str()) {
                 continue;
             }
@@ -40,24 +50,15 @@ impl<P: Provider> Provider for FallingBack<'_, P> {
             let other = runtime.prepare_for(self.call, route, &provider, &model).map(Box::new);
             let Ok(mut other) = other else { continue };
             other.request.messages = prepared.request.messages.clone();
-            if let Ok(response) = self.inner.answer(&other, &mut |_| Ok(())).await {
+            if let Ok(response) = self.others.answer(&other, &mut |_| Ok(())).await {
+                // Another provider has the prompt now, at another price: nobody should have to guess.
+                runtime.embedder.warn(&format!(
+                    "llm_call: {} failed ({}), {provider} answers instead with {model}",
+                    route.provider, error.reason
+                ));
                 return Ok(response);
             }
         }
         Err(error)
-    }
-}
-
-impl<P> FallingBack<'_, P> {
-    /// Provider and model of an entry: a provider's name, `provider:model`, or a model.
-    fn route(&self, entry: &str, model: &str) -> (String, String) {
-        let config = self.runtime.config();
-        if config.knows(entry) {
-            return (entry.to_string(), model.to_string());
-        }
-        match entry.split_once(':') {
-            Some((provider, model)) if config.knows(provider) => (provider.to_string(), model.to_string()),
-            _ => config.selector(entry, self.runtime.embedder()),
-        }
     }
 }

@@ -5,6 +5,7 @@ use harn_value::json;
 use super::{Provider, Watch};
 use crate::cost::{cache_figures, call_pricing, cost};
 use crate::error::LlmError;
+use crate::mock::{Asked, recorded_line};
 use crate::response::Response;
 use crate::runtime::attempts::Attempt;
 use crate::runtime::{LlmRuntime, Prepared};
@@ -82,9 +83,16 @@ pub(super) struct Recorded<'r, P> {
 
 impl<P: Provider> Provider for Recorded<'_, P> {
     async fn answer(&self, prepared: &Prepared, watch: &mut Watch<'_>) -> Result<Response, LlmError> {
+        let Some(call) = self.runtime.number_fixture() else {
+            return self.inner.answer(prepared, watch).await;
+        };
+        let request = &prepared.request;
+        let messages = prepared.matched.as_ref().unwrap_or(&request.messages);
+        let asked = Asked::of(&request.route.model, messages, request.system.as_deref());
         let result = self.inner.answer(prepared, watch).await;
-        if let Some(sink) = &mut *self.runtime.fixtures.borrow_mut() {
-            sink(&prepared.request.route.hide(&crate::mock::fixture_line(result.as_ref())));
+        if let Some(fixtures) = &mut *self.runtime.fixtures.borrow_mut() {
+            let line = recorded_line(call, &asked, result.as_ref());
+            (fixtures.sink)(&request.route.hide(&line));
         }
         result
     }

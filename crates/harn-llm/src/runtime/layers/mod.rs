@@ -35,19 +35,20 @@ impl LlmRuntime {
     /// Everything between a call and the wire. A layer sees what the ones below it make of a request.
     fn provider<'r>(&'r self, call: &'r Call) -> impl Provider + 'r {
         // What goes out: one exchange, with the habits of local servers, authorised, unless nothing may go out.
-        let network = network::Exchange { runtime: self };
-        let network = network::OtherEndpoint { inner: network };
-        let network = network::Authorised { runtime: self, inner: network };
-        let network = network::Disabled { runtime: self, inner: network };
-        // Replies of earlier runs, by what was asked.
-        let network = kept::Kept { runtime: self, inner: network };
-        // Who answers instead: scripts, and in a rehearsal the mock in any case.
-        let answers = mocks::Mocked { runtime: self, inner: network };
-        let answers = mocks::Rehearsed { runtime: self, inner: answers };
-        let attempt = self.attempt(answers);
-        // What follows from a failure.
-        let routes = fallback::FallingBack { runtime: self, call, inner: attempt };
-        retry::Retrying { runtime: self, inner: routes }
+        let answers = || {
+            let network = network::Exchange { runtime: self };
+            let network = network::OtherEndpoint { inner: network };
+            let network = network::Authorised { runtime: self, inner: network };
+            let network = network::Disabled { runtime: self, inner: network };
+            // Replies of earlier runs, by what was asked.
+            let network = kept::Kept { runtime: self, inner: network };
+            // Who answers instead: scripts, and in a rehearsal the mock in any case.
+            let answers = mocks::Mocked { runtime: self, inner: network };
+            mocks::Rehearsed { runtime: self, inner: answers }
+        };
+        // What follows from a failure: the same route again, then others, each once.
+        let first = retry::Retrying { runtime: self, inner: self.attempt(answers()) };
+        fallback::FallingBack { runtime: self, call, first, others: self.attempt(answers()) }
     }
 
     /// What is done with every attempt, whoever answers it: it waits for its turn, is paid for, shown, recorded.

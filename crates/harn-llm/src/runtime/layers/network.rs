@@ -5,11 +5,11 @@ use harn_system::SystemExt;
 use super::{Provider, Watch};
 use crate::config::Dialect;
 use crate::error::{Category, LlmError};
-use crate::request::Request;
+use crate::request::{Request, Route};
 use crate::response::{Response, ResponseBuilder};
 use crate::runtime::{LlmRuntime, Prepared};
 use crate::transport;
-use crate::wire::encode;
+use crate::wire::{WireStyle, encode};
 
 /// Refuses every call where calls are disabled.
 pub(super) struct Disabled<'r, P> {
@@ -49,11 +49,12 @@ impl<P> Authorised<'_, P> {
             return Ok(None);
         }
         let mut own = route.clone();
-        self.runtime.authorise(&mut own).map_err(|e| LlmError::new(Category::Auth, e.0))?;
+        let given = prepared.options.api_key.as_ref();
+        self.runtime.authorise(&mut own, given).map_err(|e| LlmError::new(Category::Auth, e.0))?;
         if own.key.is_none() {
             return Ok(None);
         }
-        self.runtime.adapt_cloud_route(&mut own);
+        self.runtime.adapt_cloud_route(&mut own, given.is_some());
         let mut authorised = Box::new(prepared.clone());
         authorised.request.route = own;
         Ok(Some(authorised))
@@ -93,6 +94,16 @@ impl Provider for Exchange<'_> {
     }
 }
 
+/// The error of an empty reply speaks of the wire format that most servers have; another one is not to blame.
+fn named_by_wire(mut error: LlmError, route: &Route) -> LlmError {
+    let is_openai = matches!(route.style, WireStyle::OpenAiChat | WireStyle::OpenAiResponses)
+        || route.style.is_completion();
+    if let Some(rest) = error.message.strip_prefix("openai-compatible model ").filter(|_| !is_openai) {
+        error.message = format!("{} model {rest}", route.provider);
+    }
+    error
+}
+
 impl LlmRuntime {
     async fn exchange(&self, request: &Request, watch: &mut Watch<'_>) -> Result<Response, LlmError> {
         let route = &request.route;
@@ -124,7 +135,8 @@ impl LlmRuntime {
             error.message = secrets.iter().fold(error.message.clone(), |text, secret| secret.redact(&text));
             error
         });
-        let mut response = read?.finish(&route.provider, &route.model, route.dialect)?;
+        let finished = read?.finish(&route.provider, &route.model, route.dialect);
+        let mut response = finished.map_err(|error| named_by_wire(error, route))?;
         response.redact(&secrets);
         Ok(response)
     }

@@ -4,6 +4,7 @@ use harn_value::json;
 
 use super::{Provider, Watch};
 use crate::error::LlmError;
+use crate::event::StreamEvent;
 use crate::response::Response;
 use crate::runtime::{LlmRuntime, Prepared};
 
@@ -28,6 +29,7 @@ impl<P: Provider> Provider for Retrying<'_, P> {
             {
                 return Err(error);
             }
+            watch(&StreamEvent::Restart)?;
             retries += 1;
             let at_once = runtime.is_scripted(&prepared.request.route.provider);
             let wait = crate::retry::delay(&error, retries, options.llm_backoff_ms);
