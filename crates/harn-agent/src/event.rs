@@ -12,6 +12,8 @@ pub enum AgentEvent {
         /// The text.
         text: String,
     },
+    /// The reply broke off and is asked for again: the text of it that was told is void.
+    AgentMessageReset,
     /// The model's private reasoning.
     AgentThoughtChunk {
         /// The text.

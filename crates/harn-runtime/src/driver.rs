@@ -14,6 +14,7 @@ use harn_agent::{
     SkillHook, Step, ToolReply, ToolRun, ToolStatus,
 };
 use harn_llm::options::shape::Shape;
+use harn_llm::runtime::Live;
 use harn_llm::transcript::extra_events;
 use harn_llm::{Call, Category, Conversation, LlmRuntime};
 use harn_prompt::Prose;
@@ -776,11 +777,21 @@ impl Driver {
             return Ok(calling(&self.cx, &call.options, self.llm.llm_turn(call, None)).await);
         }
         let (give, take) = tokio::sync::mpsc::unbounded_channel();
+        // A closure that was called with text cannot be told that it was void, events can.
+        let takes_back = self.on_delta.is_none();
         let work = async move {
-            let mut deliver = move |text: String| drop(give.send(text));
-            self.llm.llm_turn(call, Some(&mut deliver)).await
+            let mut deliver = move |live: Live| drop(give.send(live));
+            if takes_back {
+                return self.llm.llm_turn_telling(call, &mut deliver).await;
+            }
+            self.llm.llm_turn(call, Some(&mut |text| deliver(Live::Text(text)))).await
         };
-        let tell = async |text: String| {
+        let tell = async |live: Live| {
+            let Live::Text(text) = live else {
+                self.told.take();
+                self.tell_subscribers(&AgentEvent::AgentMessageReset).await;
+                return Ok(());
+            };
             if let Some(listener) = &self.on_delta {
                 self.cx.call(listener, [Value::str(&text)]).await?;
             }

@@ -65,21 +65,21 @@ pub(crate) async fn llm_call(
 ///
 /// # Errors
 /// What `tell` fails with.
-pub(crate) async fn beside<T>(
+pub(crate) async fn beside<T, P>(
     work: impl Future<Output = T>,
-    mut pieces: UnboundedReceiver<String>,
-    mut tell: impl AsyncFnMut(String) -> Result<()>,
+    mut pieces: UnboundedReceiver<P>,
+    mut tell: impl AsyncFnMut(P) -> Result<()>,
 ) -> Result<T> {
     let mut work = std::pin::pin!(work);
     let out = loop {
         tokio::select! {
             biased;
-            Some(text) = pieces.recv() => tell(text).await?,
+            Some(piece) = pieces.recv() => tell(piece).await?,
             out = &mut work => break out,
         }
     };
-    while let Ok(text) = pieces.try_recv() {
-        tell(text).await?;
+    while let Ok(piece) = pieces.try_recv() {
+        tell(piece).await?;
     }
     Ok(out)
 }

@@ -172,6 +172,14 @@ builtins! {
     /// ```
     Llm fn default_llm_caller(cx, options: Value as "call_options?") -> "closure" {
         let mut defaults = dict(&options);
+        // Under a wrong name no handler would ever be asked.
+        let is_option = |key: &str| harn_llm::options::call_options().any(|(name, _)| name == key);
+        let slip = defaults.iter().map(|(key, _)| key.to_string()).find(|key| {
+            key != "handlers" && !is_option(key) && harn_llm::options::nearest(key, ["handlers"].into_iter()).is_some()
+        });
+        if let Some(key) = slip {
+            return Err(thrown(format!("default_llm_caller: unknown option `{key}` (did you mean `handlers`?)")));
+        }
         let handlers = match defaults.remove("handlers") {
             None => Value::list(Vec::new()),
             Some(nil) if nil.is_nil() => Value::list(Vec::new()),
@@ -210,7 +218,7 @@ builtins! {
     /// ```harn
     /// println(with_rate_limit("mock", { -> 7 })) // -> 7
     /// ```
-    Llm async fn with_rate_limit(cx, provider: Value as "!string", body: Value as "!closure", options: Value as "{max_retries?: int, backoff_ms?: int}?") -> "any" {
+    Llm async fn with_rate_limit(cx, provider: Value as "!string", body: Value as "!closure", options: Value as "{max_retries?: int, backoff_ms?: int | duration}?") -> "any" {
         let provider = match provider.as_str() {
             Some(name) if !name.trim().is_empty() => name.to_string(),
             _ => return Err(Error::runtime("with_rate_limit: provider name is required")),
@@ -218,7 +226,16 @@ builtins! {
         if !harn_vm::closure::is_callable(&body) {
             return Err(Error::runtime("with_rate_limit: second argument must be a closure"));
         }
-        let number = |key: &str, default: i64| entry(&options, key).as_int().unwrap_or(default);
+        let number = |key: &str, default: i64| {
+            let given = entry(&options, key);
+            given.as_duration().or_else(|| given.as_int()).unwrap_or(default)
+        };
+        for key in ["max_retries", "backoff_ms"] {
+            if number(key, 0) < 0 {
+                let text = format!("with_rate_limit: {key} must be at least 0, got {}", number(key, 0));
+                return Err(Error::runtime(text));
+            }
+        }
         let mut left = number("max_retries", 5);
         let mut pause = number("backoff_ms", 1000).max(1);
         let runtime = runtime(&cx);

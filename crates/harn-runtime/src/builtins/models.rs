@@ -16,10 +16,10 @@ builtins! {
     /// ```harn
     /// println(provider_capabilities("anthropic", "claude-opus-4-7").native_tools) // -> true
     /// ```
-    Llm fn provider_capabilities(cx, provider: Value as "text?", model: Value as "string?") -> "dict" {
+    Llm fn provider_capabilities(cx, provider: Value as "text?", model: Text) -> "dict" {
         let provider = text(&provider).filter(|name| !name.trim().is_empty());
         let provider = provider.ok_or_else(|| thrown("provider_capabilities: provider name is required"))?;
-        from_json(&runtime(cx).capabilities_json(&provider, &text(&model).unwrap_or_default()))
+        from_json(&runtime(cx).capabilities_json(&provider, &model))
     }
 
     /// Installs capability rules from TOML text, in front of the shipped ones, instead of those installed
@@ -239,8 +239,13 @@ builtins! {
     /// ```harn
     /// println(llm_cost("gpt-4o-mini", 1000, 500)) // -> 0.00045
     /// ```
-    Llm fn llm_cost(cx, model: Text, input_tokens: Value as "int?", output_tokens: Value as "int?") -> "float" {
-        runtime(cx).cost(&model, input_tokens.as_int().unwrap_or(0), output_tokens.as_int().unwrap_or(0))
+    Llm fn llm_cost(cx, model: Text, input_tokens: i64, output_tokens: i64) -> "float" {
+        for (name, count) in [("input_tokens", input_tokens), ("output_tokens", output_tokens)] {
+            if count < 0 {
+                return Err(Error::runtime(format!("llm_cost: {name} must be at least 0, got {count}")));
+            }
+        }
+        runtime(cx).cost(&model, input_tokens, output_tokens)
     }
 
     /// Returns tokens, calls and cost of the run.
@@ -272,6 +277,10 @@ builtins! {
         let Some(usd) = max_usd.as_number() else {
             return Err(thrown("llm_budget: requires a numeric argument"));
         };
+        // A limit that no sum passes, or that every sum passes, is a slip of whoever computed it.
+        if !usd.is_finite() || usd < 0.0 {
+            return Err(thrown(format!("llm_budget: expected a finite number of at least 0, got {usd}")));
+        }
         runtime(cx).ledger().set_budget(usd);
     }
 
@@ -287,4 +296,18 @@ builtins! {
 
 fn names(list: Vec<String>) -> Vec<Value> {
     list.iter().map(Value::from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    /// The linter of templates knows every capability.
+    #[test]
+    fn templates_know_all_capabilities() {
+        let all = harn_llm::capabilities::Capabilities::default().to_json("p", "m");
+        let mut keys: Vec<&str> = all.as_object().unwrap().keys().map(String::as_str).collect();
+        let mut known = harn_template::CAPABILITIES.to_vec();
+        keys.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(keys, known);
+    }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use harn_agent::registry;
 use harn_agent::surface::Severity;
 use harn_agent::synthesis;
+use harn_llm::frame::{quote, quote_name};
 use harn_llm::tools::SCHEMA_KEYS;
 use harn_prompt::Prose;
 use harn_value::{Data as Json, data::Map};
@@ -375,7 +376,8 @@ builtins! {
         let [name, result, ..] = &args.0[..] else {
             return Err(thrown("tool_format_result: requires name and result"));
         };
-        registry::format_result(&name.to_string(), &result.to_string())
+        // What a tool gives must not close the tag around it.
+        registry::format_result(&quote_name(&name.to_string()), &quote(&result.to_string()))
     }
 
     /// Makes a registry the current one for `tool_ref` and `tool_def`; nil unbinds. Returns it.
