@@ -346,6 +346,51 @@ fn the_names_in_every_dict_are_looked_at() {
     assert_eq!(silent, [""; 0], "say which names the dict may have, in the type of the parameter");
 }
 
+/// Names of times that are none of those a duration may stand for, and why.
+const NO_TIMES: &[(&str, &str)] = &[];
+
+/// Whether a parameter or option is a limit, a wait or an interval by its name.
+fn is_time(name: &str) -> bool {
+    name.ends_with("_ms")
+        || name.split('_').any(|word| {
+            ["timeout", "interval", "deadline", "delay", "backoff", "ttl", "pause", "lifetime"]
+                .contains(&word)
+        })
+}
+
+/// The names and types of everything that a type lets one write down, with the path to it.
+fn inside(path: &str, ty: &'static str, found: &mut Vec<(String, &'static str)>) {
+    let Some(shape) = signature::shape(ty) else { return };
+    for (name, ty) in signature::options(shape) {
+        let path = format!("{path}.{name}");
+        inside(&path, ty, found);
+        found.push((path, ty));
+    }
+}
+
+#[test]
+fn times_take_durations() {
+    let vm = machine();
+    let mut found = Vec::new();
+    for entry in vm.builtin_names().filter_map(|name| vm.builtin(name)) {
+        for parameter in entry.check_signature().parameters {
+            let path = format!("{}.{}", entry.full_name, parameter.name);
+            inside(&path, parameter.ty, &mut found);
+            found.push((path, parameter.ty));
+        }
+    }
+    let refused: Vec<String> = found
+        .into_iter()
+        .filter(|(path, _)| path.rsplit('.').next().is_some_and(is_time))
+        .filter(|(path, ty)| {
+            !Kinds::of(ty.trim_start_matches('!')).meets(Kinds::DURATION)
+                && !NO_TIMES.iter().any(|(known, _)| known == path)
+        })
+        .map(|(path, ty)| format!("{path}: {ty}"))
+        .collect();
+    assert_eq!(refused, [""; 0], "a time takes a duration, too: say so in the type, and read it");
+}
+
 fn leak(text: &str) -> &'static str {
     Box::leak(text.to_owned().into_boxed_str())
 }

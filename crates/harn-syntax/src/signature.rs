@@ -143,6 +143,12 @@ impl Kinds {
         self.0 & other.0 != 0
     }
 
+    /// Whether it is a limit, a wait or an interval: a duration or a number of milliseconds (or of what its name says), and
+    /// never less than nothing.
+    pub const fn is_time(self) -> bool {
+        self.meets(Kinds::DURATION) && self.meets(Kinds::INT) && !self.meets(Kinds::BOOL)
+    }
+
     /// The kinds of a type; an unknown word is none.
     pub const fn of(ty: &str) -> Kinds {
         let ty = ty.as_bytes();
@@ -265,6 +271,8 @@ pub struct Wants {
     pub gives: u8,
     /// Whether it may be a dict of options with known names.
     pub shape: bool,
+    /// Whether it is a time ([`Kinds::is_time`]).
+    pub time: bool,
     /// Whether the builtin says itself what is wrong with the argument.
     pub own: bool,
 }
@@ -280,7 +288,8 @@ impl Wants {
         let kinds = Kinds::of(ty);
         assert!(kinds.0 & !Kinds::NIL.0 != 0, "unknown type of a parameter");
         let bytes = ty.as_bytes();
-        Wants { ty, kinds, optional: optional(bytes), gives: gives(bytes), shape: has_shape(bytes), own }
+        let (optional, gives, shape) = (optional(bytes), gives(bytes), has_shape(bytes));
+        Wants { ty, kinds, optional, gives, shape, time: kinds.is_time() && !own, own }
     }
 }
 
@@ -451,6 +460,45 @@ pub enum WrongOption {
     Unknown(String),
     /// Its value is of a wrong type.
     Type(String),
+    /// Its value is of the right type, but it is none that the option can have.
+    Value(String),
+}
+
+impl WrongOption {
+    /// What is wrong, in words.
+    pub fn text(self) -> String {
+        let (WrongOption::Unknown(text) | WrongOption::Type(text) | WrongOption::Value(text)) = self;
+        text
+    }
+}
+
+/// What is wrong with a time, in words.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WrongTime {
+    /// It is less than nothing.
+    Negative,
+    /// It is infinite or no number at all.
+    Endless,
+}
+
+impl WrongTime {
+    /// What is wrong with a number.
+    pub fn of(number: f64) -> Option<WrongTime> {
+        if !number.is_finite() {
+            Some(WrongTime::Endless)
+        } else {
+            (number < 0.0).then_some(WrongTime::Negative)
+        }
+    }
+
+    /// `NAME: PARAM must not be negative`
+    pub fn text(self, name: &str, param: &str) -> String {
+        let must = match self {
+            WrongTime::Negative => "must not be negative",
+            WrongTime::Endless => "must be finite",
+        };
+        format!("{name}: {param} {must}")
+    }
 }
 
 /// What is held against a shape: a value, or an expression whose value may not be known yet.
@@ -463,6 +511,9 @@ pub trait Given {
 
     /// Where it stands.
     fn place(&self) -> Self::Place;
+
+    /// What is wrong with it as a limit, a wait or an interval, where that is known.
+    fn wrong_time(&self) -> Option<WrongTime>;
 
     /// Calls `look` for the entries of a dict: key, place of the key, value.
     fn entries(&self, look: &mut dyn FnMut(&str, Self::Place, &Self));
@@ -557,6 +608,11 @@ fn wrong_value<G: Given>(
     {
         return found(WrongOption::Type(wrong_type(name, path, ty, word)), value.place());
     }
+    if let Some(wrong) = value.wrong_time()
+        && Kinds::of(ty).is_time()
+    {
+        return found(WrongOption::Value(wrong.text(name, path)), value.place());
+    }
     wrong_inside(name, path, ty, value, found);
 }
 
@@ -595,6 +651,14 @@ impl Given for Literal {
 
     fn place(&self) {}
 
+    fn wrong_time(&self) -> Option<WrongTime> {
+        match self {
+            Literal::Int(n) | Literal::Duration(n) => WrongTime::of(*n as f64),
+            Literal::Float(n) => WrongTime::of(*n),
+            _ => None,
+        }
+    }
+
     fn entries(&self, look: &mut dyn FnMut(&str, (), &Self)) {
         if let Literal::Dict(entries) = self {
             entries.iter().for_each(|(key, value)| look(key, (), value));
@@ -621,6 +685,31 @@ mod tests {
         assert_eq!(Kinds::of("any"), Kinds::ANY);
         assert_eq!(Kinds::of("nonsense"), Kinds(0));
         assert_eq!(Wants::of("function(2)?").gives, 2);
+    }
+
+    #[test]
+    fn times_are_never_negative_or_endless() {
+        for (ty, is_time) in [
+            ("duration | int?", true),
+            ("duration | int | float", true),
+            ("text", false),
+            ("int", false),
+            ("any", false),
+        ] {
+            assert_eq!(Wants::of(ty).time, is_time, "{ty}");
+        }
+        let wrong = |value| {
+            let mut all = Vec::new();
+            let given = Literal::Dict(vec![("wait".to_owned(), value)]);
+            wrong_options("f", "{wait?: duration | int | float}", &given, &mut |wrong, ()| {
+                all.push(wrong.text())
+            });
+            all
+        };
+        assert_eq!(wrong(Literal::Int(-1)), ["f: wait must not be negative"]);
+        assert_eq!(wrong(Literal::Duration(-5)), ["f: wait must not be negative"]);
+        assert_eq!(wrong(Literal::Float(f64::NAN)), ["f: wait must be finite"]);
+        assert_eq!(wrong(Literal::Duration(5)), [""; 0]);
     }
 
     #[test]
@@ -654,9 +743,7 @@ mod tests {
         let ty = "string | {all?: dict<{n?: int}>, list?: list<{size?: int}>, free?: dict, open?: {a?: int, ...}}?";
         let wrong = |given: Literal| {
             let mut all = Vec::new();
-            wrong_options("f", ty, &given, &mut |wrong, ()| match wrong {
-                WrongOption::Type(text) | WrongOption::Unknown(text) => all.push(text),
-            });
+            wrong_options("f", ty, &given, &mut |wrong, ()| all.push(wrong.text()));
             all
         };
         let dict = |key: &str, value| Literal::Dict(vec![(key.to_owned(), value)]);

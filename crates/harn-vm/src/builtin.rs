@@ -5,8 +5,8 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use harn_syntax::signature::{self, Kinds, Parameter, Signature, Wants, WrongOption};
-use harn_value::{Dict, List, NativeHeader, Ref, Set, Str, Tag, Value};
+use harn_syntax::signature::{self, Given, Kinds, Parameter, Signature, Wants, WrongOption, WrongTime};
+use harn_value::{Dict, List, NativeHeader, Ref, Set, Str, Tag, Value, View};
 
 use crate::call_loop::CallLoop;
 use crate::cx::Cx;
@@ -284,7 +284,7 @@ impl ArgName {
         Error::type_error(signature::wrong_type(self.builtin, self.param, expected, got.type_name()))
     }
 
-    /// What goes beyond the kind: how many arguments a function takes, which options a dict has.
+    /// What goes beyond the kind: how many arguments a function takes, which options a dict has, that a time is not negative.
     #[cold]
     #[inline(never)]
     fn check_inside(&self, wants: &Wants, value: &Value) -> Result<()> {
@@ -294,6 +294,11 @@ impl ArgName {
                 let text = signature::wrong_function(self.builtin, takes, wants.gives as usize);
                 return Err(Error::type_error(text));
             }
+        }
+        if wants.time
+            && let Some(wrong) = Argument(value).wrong_time()
+        {
+            return Err(Error::runtime(wrong.text(self.builtin, self.param)));
         }
         if wants.shape { check_options(self.builtin, wants.ty, value) } else { Ok(()) }
     }
@@ -309,10 +314,27 @@ pub fn check_options(name: &str, ty: &str, value: &Value) -> Result<()> {
         first.get_or_insert(wrong);
     });
     match first {
-        Some(WrongOption::Unknown(text)) => Err(Error::runtime(text)),
+        Some(WrongOption::Unknown(text) | WrongOption::Value(text)) => Err(Error::runtime(text)),
         Some(WrongOption::Type(text)) => Err(Error::type_error(text)),
         None => Ok(()),
     }
+}
+
+/// Holds an argument of a function that is no builtin against a type in the notation of the tables of builtins.
+///
+/// # Errors
+/// A value of another type, a time that is negative or endless, and what [`check_options`] says.
+pub fn check_value(function: &str, param: &str, ty: &str, value: &Value) -> Result<()> {
+    let kinds = Kinds::of(ty);
+    if !kinds.meets(kind(value)) {
+        return Err(Error::type_error(signature::wrong_type(function, param, ty, value.type_name())));
+    }
+    if kinds.is_time()
+        && let Some(wrong) = Argument(value).wrong_time()
+    {
+        return Err(Error::runtime(wrong.text(function, param)));
+    }
+    check_options(function, ty, value)
 }
 
 /// Calls `look` for each dict of options that has a table of its own, wherever it stands inside of a value of a type: its path, which
@@ -325,7 +347,7 @@ pub fn option_sets(ty: &'static str, value: &Value, look: &mut dyn FnMut(&str, &
 #[derive(Clone, Copy)]
 struct Argument<'a>(&'a Value);
 
-impl signature::Given for Argument<'_> {
+impl Given for Argument<'_> {
     type Place = ();
 
     fn kind(&self) -> Option<(Kinds, &'static str)> {
@@ -333,6 +355,14 @@ impl signature::Given for Argument<'_> {
     }
 
     fn place(&self) {}
+
+    fn wrong_time(&self) -> Option<WrongTime> {
+        match self.0.view() {
+            View::Int(n) | View::Duration(n) => WrongTime::of(n as f64),
+            View::Float(n) => WrongTime::of(n),
+            _ => None,
+        }
+    }
 
     fn entries(&self, look: &mut dyn FnMut(&str, (), &Self)) {
         for (key, value) in self.0.as_dict().into_iter().flat_map(|dict| dict.iter()) {
@@ -472,7 +502,8 @@ pub fn take_arg<T: FromArg>(
     wants: Wants,
 ) -> Result<T> {
     // What is known when the builtin is compiled is folded away: a value of the right kind is all that is left.
-    let simple = !T::REST && !T::OWN_TYPE && !wants.own && !wants.shape && wants.gives == u8::MAX;
+    let simple =
+        !T::REST && !T::OWN_TYPE && !wants.own && !wants.shape && !wants.time && wants.gives == u8::MAX;
     if simple
         && let Some(value) = args.get_mut(what.index - 1)
         && !value.is_nil()
@@ -520,7 +551,7 @@ fn check_arg(value: &Value, what: &ArgName, wants: &Wants) -> Result<()> {
     if wants.kinds != Kinds::ANY && !wants.kinds.meets(kind(value)) {
         return Err(what.expected(wants.ty, value));
     }
-    if wants.shape || wants.gives != u8::MAX { what.check_inside(wants, value) } else { Ok(()) }
+    if wants.shape || wants.time || wants.gives != u8::MAX { what.check_inside(wants, value) } else { Ok(()) }
 }
 
 /// Methods of one type of value; the receiver is the first parameter.

@@ -17,6 +17,7 @@ use crate::cx::Cx;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fiber::Fiber;
 use crate::isolate::Isolation;
+use crate::signature::{self, WrongTime};
 use crate::task::{CANCELLED, Ends, GRACE, Task};
 
 /// The handle that `spawn` gives.
@@ -205,6 +206,18 @@ impl Default for DefaultLock {
 pub fn millis(value: &Value) -> Option<Duration> {
     let ms = value.as_duration().or_else(|| value.as_int())?;
     Some(Duration::from_millis(u64::try_from(ms).unwrap_or(0)))
+}
+
+/// Holds the limit of a statement against what a limit may be.
+fn check_limit(statement: &str, limit: &str, value: &Value) -> Result<()> {
+    match value.as_duration().or_else(|| value.as_int()) {
+        Some(ms) if ms < 0 => Err(Error::runtime(WrongTime::Negative.text(statement, limit))),
+        Some(_) => Ok(()),
+        None => {
+            let text = signature::wrong_type(statement, limit, "duration | int", value.type_name());
+            Err(Error::type_error(text))
+        }
+    }
 }
 
 fn channel_arg(value: &Maybe, builtin: &str) -> Result<Channel> {
@@ -568,9 +581,6 @@ builtins! {
         if handle.consumed.replace(true) {
             return Ok(Value::ok(Value::NIL));
         }
-        if timeout.as_duration().or_else(|| timeout.as_int()).is_some_and(|ms| ms < 0) {
-            return Err(Error::runtime("cancel_graceful: timeout must not be negative"));
-        }
         let limit = millis(&timeout).unwrap_or(Duration::from_millis(5000));
         if !handle.task.is_finished() {
             handle.task.cancel();
@@ -676,7 +686,7 @@ builtins! {
     /// send(c, 10)
     /// println(channel_select([channel("a"), c])) // -> {channel: c, index: 1, value: 10}
     /// ```
-    State async fn channel_select(cx, channels: Value as "!list", timeout: Value as "any?") -> "dict" {
+    State async fn channel_select(cx, channels: Value as "!list", timeout: Value as "duration | int | {timeout_ms?: duration | int, max_wait_ms?: duration | int}?") -> "dict" {
         let Some(list) = channels.as_list() else {
             return Err(Error::thrown("channel_select: first argument must be a list of channels"));
         };
@@ -717,6 +727,9 @@ builtins! {
         };
         let answer = |index: i64, value: Value| Value::list(vec![Value::int(index), value]);
         let no_timeout = timeout.is_absent();
+        if !no_timeout {
+            check_limit("select", "timeout", &timeout)?;
+        }
         match Channel::try_any(&channels) {
             Some(Some((index, value))) => return Ok(answer(index as i64, value)),
             Some(None) => {
@@ -730,7 +743,7 @@ builtins! {
         let found = if no_timeout {
             Channel::receive_any(&channels).await
         } else {
-            let limit = millis(&timeout).unwrap_or(Duration::from_secs(5));
+            let limit = millis(&timeout).unwrap_or_default();
             if limit.is_zero() {
                 // Other tasks get a turn, then the channels are looked at once more: a timer would take a millisecond.
                 crate::scheduler::take_turns().await;
@@ -760,14 +773,8 @@ builtins! {
 
     /// Starts a deadline; the number removes it.
     Clock fn deadline_push = "__deadline_push"(cx, limit: Value as "!duration | int") -> "int" {
-        let limit = match limit.as_duration().or_else(|| limit.as_int()) {
-            Some(ms) if ms < 0 => return Err(Error::runtime("deadline: limit must not be negative")),
-            Some(ms) => Duration::from_millis(ms as u64),
-            None => {
-                let text = crate::signature::wrong_type("deadline", "limit", "duration | int", limit.type_name());
-                return Err(Error::type_error(text));
-            }
-        };
+        check_limit("deadline", "limit", &limit)?;
+        let limit = millis(&limit).unwrap_or_default();
         if limit.is_zero() {
             return Err(Error::thrown("Deadline exceeded"));
         }

@@ -4,7 +4,9 @@
 use harn_syntax::ast::{Arg, DeclKind, DictItem, Expr, ExprKind, Ident, UnaryOp};
 use harn_syntax::habits::method_help;
 use harn_syntax::shapes;
-use harn_syntax::signature::{self, GivenOption, Kinds, Literal, OptionProblem, Parameter, Signature};
+use harn_syntax::signature::{
+    self, GivenOption, Kinds, Literal, OptionProblem, Parameter, Signature, WrongTime,
+};
 use harn_syntax::{Diagnostic, Span};
 
 use crate::codes::{BIG_NUMBER, LOGARITHM, OPTION_SLIP, UNKNOWN_METHOD, WRONG_ARGUMENT, WRONG_COUNT};
@@ -133,6 +135,11 @@ fn argument<'a>(pass: &mut Pass<'a>, name: &str, parameter: &Parameter, value: &
     if !nothing && !Kinds::of(parameter.ty).meets(got) {
         return vec![wrong(signature::wrong_type(name, parameter.name, parameter.ty, word), value.span)];
     }
+    if Kinds::of(parameter.ty).is_time()
+        && let Some(time) = number(value).and_then(WrongTime::of)
+    {
+        return vec![wrong(time.text(name, parameter.name), value.span)];
+    }
     match (&value.kind, signature::call_arguments(parameter.ty)) {
         (ExprKind::Closure { func, .. }, Some(gets)) => {
             let needed = func.params.iter().take_while(|p| p.default.is_none() && !p.rest).count();
@@ -155,8 +162,7 @@ fn argument<'a>(pass: &mut Pass<'a>, name: &str, parameter: &Parameter, value: &
 fn shaped(pass: &Pass<'_>, name: &str, ty: &'static str, value: &Expr) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     signature::wrong_options(name, ty, &Written(value), &mut |problem, span| {
-        let (signature::WrongOption::Unknown(text) | signature::WrongOption::Type(text)) = problem;
-        found.push(wrong(text, span));
+        found.push(wrong(problem.text(), span));
     });
     signature::option_sets(ty, &Written(value), &mut |path, set, given| {
         if let ExprKind::Dict(items) = &given.0.kind {
@@ -259,6 +265,10 @@ impl signature::Given for Written<'_> {
         self.0.span
     }
 
+    fn wrong_time(&self) -> Option<WrongTime> {
+        number(self.0).and_then(WrongTime::of)
+    }
+
     fn entries(&self, look: &mut dyn FnMut(&str, Span, &Self)) {
         match &self.0.kind {
             ExprKind::Dict(items) => {
@@ -286,6 +296,17 @@ impl signature::Given for Written<'_> {
 
 fn wrong(text: String, span: Span) -> Diagnostic {
     Diagnostic::warning(text).with_code(WRONG_ARGUMENT).at(span)
+}
+
+/// The number that is written, durations in milliseconds.
+fn number(e: &Expr) -> Option<f64> {
+    Some(match &e.kind {
+        ExprKind::Int(n) | ExprKind::Duration(n) => *n as f64,
+        ExprKind::Float(n) => *n,
+        ExprKind::Paren(inner) => return number(inner),
+        ExprKind::Unary { op: UnaryOp::Neg, operand, .. } => -number(operand)?,
+        _ => return None,
+    })
 }
 
 /// The kind of a literal, and the word for it.

@@ -202,6 +202,9 @@ builtins! {
         let Some(rpm) = rpm else {
             return Err(Error::runtime("llm_rate_limit: options must include 'rpm' (integer)"));
         };
+        if rpm < 0 {
+            return Err(Error::runtime("llm_rate_limit: rpm must not be negative"));
+        }
         runtime(cx).set_rate_limit(&provider, rpm);
         Value::bool(true)
     }

@@ -209,12 +209,17 @@ builtins! {
     /// ```harn
     /// println(stream.debounce([1, 2, 3], 0).to_list()) // -> [3]
     /// ```
-    Clock fn debounce = "stream.debounce"(cx, source: Given, window_ms: Given) -> "iter" {
+    Clock fn debounce = "stream.debounce"(cx, source: Given, window_ms: Given as "duration | int | float") -> "iter" {
         let items = over("stream.debounce", source)?;
-        let window = match present("stream.debounce", 2, window_ms)?.view() {
-            View::Int(ms) | View::Duration(ms) => ms.max(0).unsigned_abs(),
-            View::Float(ms) => ms.max(0.0) as u64,
-            _ => 0,
+        let window = present("stream.debounce", 2, window_ms)?;
+        let window = match window.view() {
+            View::Int(ms) | View::Duration(ms) if ms >= 0 => ms.unsigned_abs(),
+            View::Float(ms) if ms.is_finite() && ms >= 0.0 => ms as u64,
+            View::Int(_) | View::Duration(_) | View::Float(_) => {
+                let text = "stream.debounce: argument 2 must be finite and not negative";
+                return Err(Error::runtime(text));
+            }
+            _ => return Err(wrong("stream.debounce", 2, "be a duration or a number of milliseconds", &window)),
         };
         lazy(Debounce::new(items, Duration::from_millis(window)))
     }
