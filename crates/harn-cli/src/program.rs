@@ -610,7 +610,10 @@ impl Prepared {
             harn_runtime::install_manifest_hooks(&self.vm, &self.dir).await?;
             harn_runtime::start_servers(&self.vm).await;
         }
-        Ok(self.loaded.run(&self.vm, entry, &[("task", task), ("project", self.project.clone())]).await)
+        let first = self.loaded.first_parameter(entry).unwrap_or("task");
+        // Names that say what they are for go before the place.
+        let args = [("project", self.project.clone()), ("task", task.clone()), (first, task)];
+        Ok(self.loaded.run(&self.vm, entry, &args).await)
     }
 }
 

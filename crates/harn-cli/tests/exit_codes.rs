@@ -44,6 +44,21 @@ fn exit_flushes_and_runs_what_is_pending() {
 }
 
 #[test]
+fn exit_in_a_task_ends_the_program() {
+    for (text, code, out) in [
+        ("parallel settle [1] { x ->\n  println(\"in\")\n  exit(5)\n}\nprintln(\"after\")\n", 5, "in\n"),
+        ("spawn { exit(4) }\nsleep(5s)\nprintln(\"after\")\n", 4, ""),
+        ("spawn { parallel [1] { x -> exit(6) } }\nsleep(5s)\n", 6, ""),
+        ("let t = spawn { exit(0) }\ntry { await(t) } catch (e) { println(e) }\nprintln(\"after\")\n", 0, ""),
+        ("try {\n  parallel [1, 2] { x -> exit(x) }\n} finally { println(\"finally\") }\n", 1, "finally\n"),
+    ] {
+        let text = text.replace("parallel [", "parallel each [");
+        let ran = run_text(&text);
+        assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (code, out, ""), "{text}");
+    }
+}
+
+#[test]
 fn output_before_an_uncaught_error_is_not_lost() {
     let ran = run_text("print(\"no line end\")\nthrow \"boom\"\n");
     assert_eq!((ran.code, ran.out.as_str()), (1, "no line end"));
@@ -67,6 +82,11 @@ fn the_task_reaches_the_pipeline() {
     assert_eq!((ran.code, ran.out.as_str()), (0, "tidy up\n"));
     let ran = crate::common::harn_in(folder.path(), &["t.harn"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "nil\n"));
+    // The first parameter, whatever it is called.
+    let text = "pipeline main(text, more) {\n  println([text, more])\n}\n";
+    let folder = crate::common::folder(&[("t.harn", text)]);
+    let ran = crate::common::harn_in(folder.path(), &["run", "t.harn", "--task", "tidy up"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "[tidy up, nil]\n"));
 }
 
 #[test]

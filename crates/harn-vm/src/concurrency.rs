@@ -86,6 +86,11 @@ impl Cx {
         crate::scheduler::spawn(async move {
             // A task that was aborted before it ran never runs.
             let result = if running.is_aborted() { Err(Error::new(ErrorKind::Abort)) } else { fiber.await };
+            if let Err(error) = &result
+                && let ErrorKind::Exit(code) = error.kind()
+            {
+                running.end_program(*code);
+            }
             let cx = Cx::new(vm.clone(), running.clone());
             cx.end_children().await;
             vm.live_tasks.set(vm.live_tasks.get() - 1);

@@ -141,6 +141,7 @@ impl Instance {
         vm.live_tasks.set(vm.live_tasks.get() + 1);
         crate::scheduler::spawn(async move {
             let result = if running.is_aborted() { Err(Error::new(ErrorKind::Abort)) } else { fiber.await };
+            let result = running.ending(result);
             Cx::new(vm.clone(), running.clone()).end_children().await;
             vm.live_tasks.set(vm.live_tasks.get() - 1);
             running.forget();

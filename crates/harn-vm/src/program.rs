@@ -82,6 +82,7 @@ impl Program {
     pub async fn run(&self, vm: &Rc<Vm>, entry: Option<&str>, args: &[(&str, Value)]) -> Outcome {
         let task = root_task(vm);
         let result = self.run_in(vm, &task, entry, args).await;
+        let result = task.ending(result);
         let result = end(vm, &task, result).await;
         let flushed = vm.system.flush();
         Outcome {
@@ -97,6 +98,12 @@ impl Program {
                 (_, result) => result,
             },
         }
+    }
+
+    /// The name of the first parameter of the pipeline of a name, or of the one that runs when none is named.
+    pub fn first_parameter(&self, entry: Option<&str>) -> Option<&str> {
+        let (_, proto) = self.pipeline(entry).ok()??;
+        proto.param_names.first().map(String::as_str)
     }
 
     /// Name and code of the pipeline of a name, or the one that runs when none is named; nothing when there is none.
@@ -206,7 +213,7 @@ impl Session {
         }
         let result = call(&self.vm, &self.task, &compiled.main, Vec::new()).await;
         let _ = self.vm.system.flush();
-        result.map_err(EvalError::Run)
+        self.task.ending(result).map_err(EvalError::Run)
     }
 
     /// Ends the session: its tasks stop, and generators that are suspended run their cleanup.

@@ -92,6 +92,8 @@ pub struct Task {
     /// Checks left before a busy loop is interrupted: after a cancellation, and again when the task was told.
     grace: Cell<u32>,
     aborted: Cell<bool>,
+    /// The exit code with which a task below it has ended the program.
+    exit: Cell<Option<i32>>,
     told: Cell<Told>,
     deadlines: RefCell<Vec<Deadline>>,
     /// What it may do outside, innermost last.
@@ -136,6 +138,7 @@ impl Task {
             wait_until: Cell::new(None),
             grace: Cell::new(GRACE_CHECKS),
             aborted: Cell::new(false),
+            exit: Cell::new(None),
             told: Cell::new(Told::Nothing),
             deadlines: RefCell::default(),
             access: RefCell::default(),
@@ -307,6 +310,27 @@ impl Task {
         if !self.finished.get() {
             self.aborted.set(true);
             self.wake();
+        }
+    }
+
+    /// This task has ended the program: all tasks above it stop, up to the one that the program, or a call by the host, began
+    /// with, which ends with that code. The first such end counts.
+    pub(crate) fn end_program(self: &Rc<Task>, code: i32) {
+        let mut task = self.clone();
+        while let Some(above) = task.parent().filter(|_| task.output.borrow().is_some()) {
+            above.abort();
+            task = above;
+        }
+        if task.exit.get().is_none() {
+            task.exit.set(Some(code));
+        }
+    }
+
+    /// What the task ends with: its own result, unless a task below it has ended the program.
+    pub(crate) fn ending(&self, result: Result<Value>) -> Result<Value> {
+        match self.exit.get() {
+            Some(code) => Err(Error::exit(code)),
+            None => result,
         }
     }
 
