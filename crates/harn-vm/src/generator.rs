@@ -40,6 +40,15 @@ impl Generator {
         value
     }
 
+    /// Ends it where it is suspended; its cleanup blocks are to run. Nothing happens while it runs and after its end.
+    pub(crate) fn close(&self) {
+        if let Some(rest) = self.end()
+            && let Some(cleanups) = self.cleanups.upgrade()
+        {
+            cleanups.dropped(self.number, Some(rest));
+        }
+    }
+
     /// Ends it where it is suspended; its stack, unless it runs or has ended.
     pub(crate) fn end(&self) -> Option<Box<Coroutine>> {
         let rest = self.coroutine.borrow_mut().take();

@@ -26,6 +26,7 @@ use crate::closure::{Closure, Variable, is_callable};
 use crate::coroutine::{Coroutine, Frame, LOOP, Native, TO_NATIVE, bind_args, stack_overflow};
 use crate::error::{Error, Result};
 use crate::fiber::{Fiber, MAX_FRAMES, construct};
+use crate::generator::Generator;
 use crate::held::Held;
 use crate::iteration::{Next, Spread, prepare_iteration, spread_items};
 use crate::ops::{self, Arith};
@@ -613,6 +614,10 @@ impl Fiber {
                 }
 
                 Op::EndLoop => {
+                    // A loop that was left stops what it took its items from, whoever else may hold it.
+                    if let Some(generator) = reg!(ins.a()).downcast::<Generator>() {
+                        generator.close();
+                    }
                     for i in 0..3 {
                         reg!(ins.a() + i).put(Value::NIL);
                     }
