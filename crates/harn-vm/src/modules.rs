@@ -16,6 +16,7 @@ use rustc_hash::FxHashMap;
 
 use crate::bytecode::Proto;
 use crate::compile::{self, Binding, CompileError, CompiledModule, Mode, ModuleScope, Pipelines};
+use crate::schema::Aliases;
 use crate::vm::Vm;
 
 /// A source text and where it came from.
@@ -44,7 +45,7 @@ pub struct Program {
     /// What the entry file exports.
     pub(crate) exports: Vec<(Name, Binding)>,
     /// Type aliases and structs that the entry file sees.
-    pub(crate) aliases: FxHashMap<Name, TypeExpr>,
+    pub(crate) aliases: Aliases,
     /// The entry file's syntax tree.
     pub tree: Rc<Tree>,
 }

@@ -1,11 +1,58 @@
 //! Schemas of types: JSON Schema for tool parameters, and Harn's own schema dicts for type aliases.
 
+use std::borrow::Cow;
+
 use harn_schema::words;
-use harn_syntax::ast::{Name, TypeExpr, TypeKind};
+use harn_syntax::ast::{Name, TypeExpr, TypeKind, TypeParam};
 use harn_value::{Dict, Value};
 use rustc_hash::FxHashMap;
 
-type Aliases = FxHashMap<Name, TypeExpr>;
+/// The types that a program gives names, by these.
+pub(crate) type Aliases = FxHashMap<Name, Alias>;
+
+/// A type that has a name.
+#[derive(Clone, Debug)]
+pub(crate) struct Alias {
+    /// The names that stand for the arguments of a generic one.
+    pub(crate) params: Vec<Name>,
+    /// What the name stands for.
+    pub(crate) ty: TypeExpr,
+}
+
+impl Alias {
+    pub(crate) fn of(params: &[TypeParam], ty: TypeExpr) -> Alias {
+        Alias { params: params.iter().map(|param| param.name.name.clone()).collect(), ty }
+    }
+
+    /// The type for these arguments. A parameter without an argument stands for anything.
+    fn with(&self, args: &[TypeExpr]) -> Cow<'_, TypeExpr> {
+        if self.params.is_empty() || args.is_empty() {
+            return Cow::Borrowed(&self.ty);
+        }
+        let mut ty = self.ty.clone();
+        fill(&mut ty, &|name| self.params.iter().position(|param| param == name).and_then(|at| args.get(at)));
+        Cow::Owned(ty)
+    }
+}
+
+/// Puts arguments where the names of parameters stand.
+fn fill<'a>(ty: &mut TypeExpr, argument: &dyn Fn(&Name) -> Option<&'a TypeExpr>) {
+    match &mut ty.kind {
+        TypeKind::Named { name, args } if args.is_empty() => {
+            if let Some(given) = argument(&name.name) {
+                *ty = given.clone();
+            }
+        }
+        TypeKind::Named { args, .. } => args.iter_mut().for_each(|arg| fill(arg, argument)),
+        TypeKind::Union(members) => members.iter_mut().for_each(|member| fill(member, argument)),
+        TypeKind::Shape(fields) => fields.iter_mut().for_each(|field| fill(&mut field.ty, argument)),
+        TypeKind::Fn { params, ret } => {
+            params.iter_mut().for_each(|param| fill(param, argument));
+            fill(ret, argument);
+        }
+        TypeKind::Str(_) | TypeKind::Int(_) | TypeKind::Nil => {}
+    }
+}
 
 /// How deep an alias may refer to other aliases.
 const MAX_DEPTH: usize = 32;
@@ -55,8 +102,8 @@ fn lower(ty: &TypeExpr, aliases: &Aliases, json: bool, depth: usize) -> Option<V
                 let values = if json { "additionalProperties" } else { "additional_properties" };
                 Some(dict([("type", kind), (values, inner(value))]))
             }
-            (other, _) => match aliases.get(other) {
-                Some(alias) if depth < MAX_DEPTH => lower(alias, aliases, json, depth + 1),
+            (other, args) => match aliases.get(other) {
+                Some(alias) if depth < MAX_DEPTH => lower(&alias.with(args), aliases, json, depth + 1),
                 _ => None,
             },
         },

@@ -831,7 +831,7 @@ impl<'a> Compiler<'a> {
             None | Some(Binding::Type { interface: false } | Binding::Struct(_)) => {}
             Some(_) => return None,
         }
-        self.module.aliases.get(name).map(|ty| crate::schema::schema_of(ty, &self.module.aliases))
+        self.module.aliases.get(name).map(|alias| crate::schema::schema_of(&alias.ty, &self.module.aliases))
     }
 
     /// The builtin `namespace.name`, unless the program shadows the namespace.
@@ -845,6 +845,7 @@ impl<'a> Compiler<'a> {
         }
         self.vm.builtin(&format!("{namespace}.{name}"))
     }
+
 }
 
 /// The name that an operand consists of.

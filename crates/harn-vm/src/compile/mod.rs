@@ -29,6 +29,7 @@ use harn_value::EnumValue;
 use rustc_hash::FxHashMap;
 
 use crate::bytecode::{Capture, Op, Proto};
+use crate::schema::{Alias, Aliases};
 use crate::vm::Vm;
 use decl::Role;
 use facts::FactsTable;
@@ -52,7 +53,7 @@ pub(crate) struct ModuleScope {
     pub(crate) source: u32,
     pub(crate) file: Rc<str>,
     pub(crate) names: FxHashMap<Name, Binding>,
-    pub(crate) aliases: FxHashMap<Name, TypeExpr>,
+    pub(crate) aliases: Aliases,
     pub(crate) has_pipelines: bool,
 }
 
@@ -185,7 +186,7 @@ pub(crate) fn declare(vm: &Vm, program: &Program, module: &mut ModuleScope, inte
                         };
                         let kind = harn_syntax::ast::TypeKind::Shape(d.fields.iter().map(shape).collect());
                         let shape = harn_syntax::ast::TypeExpr { kind, span: d.name.span };
-                        module.aliases.insert(name.clone(), shape);
+                        module.aliases.insert(name.clone(), Alias::of(&d.type_params, shape));
                         let fields = d.fields.iter().map(|f| vm.intern(&f.name.name)).collect();
                         Binding::Struct(harn_value::Ref::new(harn_value::StructType::new(
                             vm.intern(&name),
@@ -197,7 +198,7 @@ pub(crate) fn declare(vm: &Vm, program: &Program, module: &mut ModuleScope, inte
                         variants: d.variants.iter().map(|v| vm.intern(&v.name.name)).collect(),
                     })),
                     DeclKind::Type(d) => {
-                        module.aliases.insert(name.clone(), d.ty.clone());
+                        module.aliases.insert(name.clone(), Alias::of(&d.type_params, d.ty.clone()));
                         Binding::Type { interface: false }
                     }
                     DeclKind::Interface(_) => Binding::Type { interface: true },
