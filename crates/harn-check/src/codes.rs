@@ -44,6 +44,8 @@ codes! {
         "Write a field that the struct declares, or add this one to its declaration.";
     UNKNOWN_MEMBER = "E0111", "A field is read that the struct does not have; it is nil.",
         "Write a field that the struct declares, or add this one to its declaration.";
+    REDECLARED = "E0112", "A `let` declares a name that the same scope declares before.",
+        "Give it another name, or declare the first one with `var` and assign to it.";
     DECLARED_TYPE = "E0200", "A variable is given a value that its annotation does not allow.",
         "Change the value or the annotation; `to_int`, `to_float` and `to_string` convert.";
     ARGUMENT_TYPE = "E0201", "An argument is of a type that the annotation of the parameter does not allow.",
@@ -228,6 +230,7 @@ pub fn is_certain(code: &str) -> bool {
         UNKNOWN_VARIABLE,
         UNKNOWN_VARIANT,
         UNKNOWN_MEMBER,
+        REDECLARED,
         ARGUMENT_TYPE,
     ]
     .contains(&code)

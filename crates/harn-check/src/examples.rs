@@ -82,6 +82,7 @@ pub const EXAMPLES: &[Example] = &[
         "struct Point { x: int }\n\nlet p = Point {x: 1}\nprintln(p.z)\n",
         "struct Point { x: int }\n\nlet p = Point {x: 1}\nprintln(p.x)\n",
     ),
+    program("E0112", "let n = 1\nlet n = 2\nprintln(n)\n", "var n = 1\nn = 2\nprintln(n)\n"),
     program("E0200", "let n: int = \"3\"\nprintln(n)\n", "let n: int = 3\nprintln(n)\n"),
     program(
         "E0201",

@@ -92,6 +92,8 @@ pub(crate) struct Pass<'a> {
     pub(crate) wrong_calls: Vec<(String, Diagnostic)>,
     /// Where types stand that do not exist, and are told with the value that does not fit them.
     pub(crate) misnamed: FxHashSet<u32>,
+    /// Expressions in the place of a schema: the name of a type stands for its schema there.
+    pub(crate) schemas: FxHashSet<*const Expr>,
     /// More than zero inside pipelines whose parent is not at hand: its names are visible there.
     pub(crate) opaque: u32,
     /// What editors are told of types, when they ask.
@@ -122,6 +124,7 @@ impl<'a> Pass<'a> {
             arguments: Vec::new(),
             wrong_calls: Vec::new(),
             misnamed: FxHashSet::default(),
+            schemas: FxHashSet::default(),
             opaque: 0,
             told: None,
             out: Vec::new(),

@@ -12,10 +12,14 @@ use rustc_hash::FxHashMap;
 pub(crate) enum Kind<'a> {
     /// A function, with its attributes.
     Fn(&'a FnDecl, &'a [Attribute]),
+    /// A tool.
+    Tool(&'a ToolDecl),
     /// A struct.
     Struct(&'a StructDecl),
     /// An enum.
     Enum(&'a EnumDecl),
+    /// A type alias or an interface, which is no value.
+    Type,
     /// A variable declared with `let`.
     Let,
     /// A variable that holds a closure.
@@ -29,7 +33,7 @@ pub(crate) enum Kind<'a> {
 impl Kind<'_> {
     /// Whether the name is worth suggesting where something is called.
     fn is_callable(self) -> bool {
-        matches!(self, Kind::Fn(..) | Kind::Struct(_) | Kind::Closure | Kind::Imported)
+        matches!(self, Kind::Fn(..) | Kind::Tool(_) | Kind::Struct(_) | Kind::Closure | Kind::Imported)
     }
 }
 
@@ -140,8 +144,10 @@ impl<'a> Scopes<'a> {
                 StmtKind::Decl(decl) => match &decl.kind {
                     DeclKind::Impl(_) => {}
                     DeclKind::Fn(d) => self.bind(&d.name, Kind::Fn(d, &decl.attrs)),
+                    DeclKind::Tool(d) => self.bind(&d.name, Kind::Tool(d)),
                     DeclKind::Struct(d) => self.bind(&d.name, Kind::Struct(d)),
                     DeclKind::Enum(d) => self.bind(&d.name, Kind::Enum(d)),
+                    DeclKind::Type(_) | DeclKind::Interface(_) => self.bind(decl.kind.name(), Kind::Type),
                     other => self.bind(other.name(), Kind::Other),
                 },
                 _ => {}

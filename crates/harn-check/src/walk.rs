@@ -7,9 +7,10 @@ use crate::checks::{
     annotation, argument, assign_to_let, attribute, call_target, coverage, deprecated, enum_variant,
 };
 use crate::checks::{
-    exhaustive, generic, hidden_division, not_executed, operator, stream_emit, stream_result, struct_field,
+    exhaustive, generic, hidden_division, not_executed, operator, redeclared, stream_emit, stream_result,
+    struct_field,
 };
-use crate::checks::{struct_literal, type_name, unreachable, wrong_call};
+use crate::checks::{overriding, struct_literal, tool_call, type_name, type_value, unreachable, wrong_call};
 use crate::imports::Imports;
 use crate::pass::Pass;
 use crate::scope::{Kind, Lookup};
@@ -43,6 +44,7 @@ impl<'a> Pass<'a> {
     fn finish(mut self) -> Vec<Diagnostic> {
         call_target::settle(&mut self);
         hidden_division::check(&mut self);
+        self.out.extend(redeclared::check(self.source.tree));
         let wrong = std::mem::take(&mut self.wrong_calls);
         if !wrong.is_empty() {
             // Without its imports nobody can tell what a name of this file stands for.
@@ -133,7 +135,10 @@ impl<'a> Pass<'a> {
     /// Walks an expression by its kind.
     fn expression(&mut self, expr: &'a Expr) {
         match &expr.kind {
-            ExprKind::Name(name) => return call_target::variable(self, name, expr.span),
+            ExprKind::Name(name) => {
+                type_value::check(self, name, expr);
+                return call_target::variable(self, name, expr.span);
+            }
             ExprKind::If { arms, else_body } => return self.if_chain(arms, else_body.as_ref()),
             ExprKind::Match { value, arms } => {
                 self.expr(value);
@@ -155,10 +160,12 @@ impl<'a> Pass<'a> {
             }
             ExprKind::Call { callee, args, type_args } => {
                 if let ExprKind::Name(name) = &callee.kind {
+                    type_value::arguments(self, name, args);
                     let found = call_target::check(self, name, callee.span);
                     args.iter().for_each(|arg| self.expr(&arg.value));
                     generic::type_arguments(self, name, expr, type_args, &found);
                     argument::check(self, name, expr, type_args, args, &found);
+                    tool_call::check(self, name, expr, args, &found);
                     coverage::check(self, name, expr, args, &found);
                     deprecated::check(self, expr, &found);
                     wrong_call::builtin(self, name, expr, args, &found);
@@ -177,9 +184,13 @@ impl<'a> Pass<'a> {
                         args.iter().for_each(|arg| self.expr(&arg.value));
                         return wrong_call::builtin(self, &full, expr, args, &Lookup::Missing);
                     }
+                    None if call_target::operation(self, object, name) => {
+                        args.iter().for_each(|arg| self.expr(&arg.value));
+                        return;
+                    }
                     None => {
                         visit::walk_expr(self, expr);
-                        argument::method(self, object, name, args);
+                        argument::method(self, object, name, expr, args);
                         generic::method(self, object, name);
                         return wrong_call::method(self, object, name, expr, args);
                     }
@@ -188,9 +199,15 @@ impl<'a> Pass<'a> {
             ExprKind::Member { object, name, optional }
                 if !enum_variant::check(self, object, name) && !optional =>
             {
+                let space =
+                    namespaced(object, name).filter(|(_, full)| self.world.signatures.is_builtin(full));
+                if space.is_none() && call_target::operation(self, object, name) {
+                    return;
+                }
                 visit::walk_expr(self, expr);
                 return struct_field::check(self, object, name);
             }
+            ExprKind::Dict(items) => type_value::entries(self, items),
             ExprKind::StructLit { name, items } => {
                 visit::walk_expr(self, expr);
                 return struct_literal::check(self, name, items);
@@ -274,6 +291,7 @@ impl<'a> Visitor<'a> for Pass<'a> {
             StmtKind::Guard { cond, body } => return self.guard(cond, body),
             StmtKind::Throw(_) => coverage::leaving(self, stmt.span, "throw"),
             StmtKind::Override { name, .. } => {
+                overriding::check(self, name);
                 self.declared.insert(&name.name);
                 self.overridden.insert(&name.name);
             }

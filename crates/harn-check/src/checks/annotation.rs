@@ -6,9 +6,9 @@ use harn_syntax::ast::{
     TypeExpr, TypeKind,
 };
 
-use crate::checks::type_name;
 use crate::checks::unreachable::block_exits;
-use crate::codes::{DECLARED_TYPE, RESULT_TYPE};
+use crate::checks::{operator, type_name};
+use crate::codes::{DECLARED_TYPE, OPERAND_TYPE, RESULT_TYPE};
 use crate::infer::binary;
 use crate::pass::{Known, Pass, Result};
 use crate::scope::{Kind, Lookup};
@@ -88,7 +88,12 @@ fn assigned<'a>(pass: &mut Pass<'a>, target: &'a Target, op: Option<BinaryOp>, v
     let Some(def) = pass.scopes.definition(&name.name) else { return };
     let Some(known) = pass.known.get(&def) else { return pass.assigned_type(name, None) };
     if let Some(op) = op {
+        let wrong = operator::unfit(op, &known.ty, &got);
         got = binary(op, &known.ty, &got);
+        if let Some(message) = wrong.filter(|_| !known.is_open) {
+            pass.report(Diagnostic::error(message).with_code(OPERAND_TYPE).at(value.span));
+            return pass.assigned_type(name, None);
+        }
     }
     if known.is_open {
         let ty = match &got {

@@ -2,7 +2,7 @@
 //! annotations of the parameters do not allow.
 
 use harn_syntax::Diagnostic;
-use harn_syntax::ast::{Arg, DeclKind, Expr, FnDecl, Function, Ident, TypeExpr};
+use harn_syntax::ast::{Arg, DeclKind, Expr, Function, Ident, Param, TypeExpr};
 
 use super::generic;
 use crate::codes::{ARGUMENT_COUNT, ARGUMENT_TYPE, INFERRED_TWICE};
@@ -12,10 +12,10 @@ use crate::scope::Lookup;
 use crate::types::{Ty, Typing, substitute};
 
 /// What stands at the declaration of the parameter that a wrong argument is meant for.
-const THE_PARAMETER: &str = "the parameter";
+pub(super) const THE_PARAMETER: &str = "the parameter";
 
 /// What stands at the argument.
-const THE_ARGUMENT: &str = "the argument";
+pub(super) const THE_ARGUMENT: &str = "the argument";
 
 /// Compares the arguments of a call with the parameters of what is called.
 pub(crate) fn check<'a>(
@@ -27,19 +27,30 @@ pub(crate) fn check<'a>(
     found: &Lookup<'a>,
 ) {
     let Some(called) = pass.called(name, found) else { return };
-    let count = count(called.decl, call, args);
+    let count = count("Function", &called.decl.name, &called.decl.func, call, args);
     let wrong = if count.is_empty() { types(pass, called, type_args, args) } else { count };
     pass.arguments.extend(wrong.into_iter().map(|diagnostic| (name, diagnostic)));
 }
 
 /// Compares the arguments of a method of a struct of this file with its parameters. The call fails when it is reached.
-pub(crate) fn method<'a>(pass: &mut Pass<'a>, object: &'a Expr, name: &'a Ident, args: &'a [Arg]) {
+pub(crate) fn method<'a>(
+    pass: &mut Pass<'a>,
+    object: &'a Expr,
+    name: &'a Ident,
+    call: &'a Expr,
+    args: &'a [Arg],
+) {
     if pass.enum_named(object).is_some() {
         return;
     }
     let Ty::Named(owner, _) = pass.infer(object) else { return };
     let Some(DeclKind::Struct(decl)) = pass.typing.declared.get(&owner) else { return };
     let Some(method) = pass.impl_method(&owner, &name.name) else { return };
+    let of_method = |param: &&Param| param.name.name != "self";
+    let wrong = count_of("Method", name, method.func.params.iter().filter(of_method), call, args);
+    if !wrong.is_empty() {
+        return pass.out.extend(wrong);
+    }
     let mut params: Vec<_> = decl.type_params.clone();
     params.extend(method.type_params.iter().cloned());
     let env = Typing::env(&params, &[]);
@@ -58,9 +69,21 @@ pub(crate) fn method<'a>(pass: &mut Pass<'a>, object: &'a Expr, name: &'a Ident,
     }
 }
 
-fn count(decl: &FnDecl, call: &Expr, args: &[Arg]) -> Vec<Diagnostic> {
-    let (least, most) = range(&decl.func);
-    let rest = decl.func.params.iter().any(|param| param.rest);
+/// What is wrong with the number of arguments; `what` is called, a `Function` or a `Tool`.
+pub(super) fn count(what: &str, name: &Ident, func: &Function, call: &Expr, args: &[Arg]) -> Vec<Diagnostic> {
+    count_of(what, name, func.params.iter(), call, args)
+}
+
+fn count_of<'a>(
+    what: &str,
+    name: &Ident,
+    params: impl Iterator<Item = &'a Param>,
+    call: &Expr,
+    args: &[Arg],
+) -> Vec<Diagnostic> {
+    let params: Vec<&Param> = params.collect();
+    let rest = params.iter().any(|param| param.rest);
+    let (least, most) = (params.iter().filter(|param| param.default.is_none()).count(), params.len());
     if rest || args.iter().any(|arg| arg.spread) || (least..=most).contains(&args.len()) {
         return Vec::new();
     }
@@ -68,14 +91,8 @@ fn count(decl: &FnDecl, call: &Expr, args: &[Arg]) -> Vec<Diagnostic> {
         (least, most) if least != most => format!("{least}-{most} arguments"),
         (_, count) => format!("{count} arguments"),
     };
-    let message = format!("Function '{}' expects {expected}, got {}", decl.name.name, args.len());
+    let message = format!("{what} '{}' expects {expected}, got {}", name.name, args.len());
     vec![Diagnostic::warning(message).with_code(ARGUMENT_COUNT).at(call.span)]
-}
-
-/// How many arguments a function takes at least and at most.
-fn range(func: &Function) -> (usize, usize) {
-    let least = func.params.iter().filter(|param| param.default.is_none() && !param.rest).count();
-    (least, func.params.len())
 }
 
 /// What is wrong with the types of the arguments. A wrong call of a function of this file keeps the program from

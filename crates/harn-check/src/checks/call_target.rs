@@ -3,6 +3,7 @@
 //! A name may come from an import. So what no scope knows is collected, and settled at the end of the walk: only then,
 //! and only if something is left, imported files are read. When one of them cannot be read, nothing is reported.
 
+use harn_syntax::ast::{Expr, ExprKind, Ident};
 use harn_syntax::habits::{instead_of, name_advice, of_a_shell, undefined};
 use harn_syntax::{Diagnostic, Span};
 
@@ -32,6 +33,37 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, name: &'a str, span: Span) -> Looku
         pass.unknown.push(Unknown { name, span, what });
     }
     found
+}
+
+/// Whether something is asked of a namespace of builtins that this does not have; it is told then.
+pub(crate) fn operation(pass: &mut Pass<'_>, object: &Expr, name: &Ident) -> bool {
+    let ExprKind::Name(space) = &object.kind else { return false };
+    let unknown = matches!(pass.scopes.look_up(space, object.span.start), Lookup::Missing)
+        && !pass.world.signatures.is_builtin(space)
+        && !pass.declared.contains(space.as_str())
+        && !pass.is_opaque();
+    if !unknown {
+        return false;
+    }
+    let start = format!("{space}.");
+    let names = pass.world.signatures.builtin_names();
+    let mut of_space: Vec<&str> = names.into_iter().filter(|known| known.starts_with(&start)).collect();
+    of_space.sort_unstable();
+    if of_space.is_empty()
+        || pass.imported_names().is_none_or(|imported| imported.contains_key(space.as_str()))
+    {
+        return false;
+    }
+    let full = format!("{start}{}", name.name);
+    let near = nearest(&full, of_space.iter().copied()).map(str::to_owned);
+    let span = Span { end: name.span.end, ..object.span };
+    let message = format!("call target `{full}` is not defined or imported");
+    let mut found = with_suggestion(CALL_TARGET, message, near, span);
+    if found.help.is_none() {
+        found.help = Some(format!("there are {}", of_space.join(", ")));
+    }
+    pass.report(found);
+    true
 }
 
 /// Looks up a name that is read or assigned.

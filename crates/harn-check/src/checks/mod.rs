@@ -13,11 +13,15 @@ pub(crate) mod generic;
 pub(crate) mod hidden_division;
 pub(crate) mod not_executed;
 pub(crate) mod operator;
+pub(crate) mod overriding;
+pub(crate) mod redeclared;
 pub(crate) mod stream_emit;
 pub(crate) mod stream_result;
 pub(crate) mod struct_field;
 pub(crate) mod struct_literal;
+pub(crate) mod tool_call;
 pub(crate) mod type_name;
+pub(crate) mod type_value;
 pub(crate) mod unreachable;
 pub(crate) mod wrong_call;
 

@@ -23,20 +23,8 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, expr: &'a Expr) {
         return;
     }
     let (left, right) = (pass.infer(lhs), pass.infer(rhs));
+    let Some(message) = unfit(*op, &left, &right) else { return };
     let (Some(a), Some(b)) = (left.plain(), right.plain()) else { return };
-    if !KNOWN.contains(&a) || !KNOWN.contains(&b) {
-        return;
-    }
-    let number = |word: &str| matches!(word, "int" | "float");
-    let numbers = number(a) && number(b);
-    let message = match op {
-        BinaryOp::Add if numbers || (a == b && matches!(a, "string" | "list" | "dict")) => return,
-        BinaryOp::Add => format!("can't add {a} and {b}"),
-        BinaryOp::Mul if numbers || matches!((a, b), ("string", "int") | ("int", "string")) => return,
-        BinaryOp::Mul => format!("can't multiply {a} and {b} (try string * int)"),
-        _ if numbers => return,
-        other => format!("can't use '{}' on {a} and {b} (needs numeric operands)", other.symbol()),
-    };
     let mut diagnostic = Diagnostic::error(message).with_code(OPERAND_TYPE).at(expr.span);
     if *op == BinaryOp::Add
         && let Some(text) = interpolated(pass.source.text, lhs, rhs)
@@ -50,6 +38,24 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, expr: &'a Expr) {
         diagnostic.help = Some("values stand in the text: \"... ${value}\"".to_owned());
     }
     pass.report(diagnostic);
+}
+
+/// Why an arithmetic operator does not work on two types, if it is sure that it does not.
+pub(super) fn unfit(op: BinaryOp, left: &Ty, right: &Ty) -> Option<String> {
+    let (a, b) = (left.plain()?, right.plain()?);
+    if !KNOWN.contains(&a) || !KNOWN.contains(&b) {
+        return None;
+    }
+    let number = |word: &str| matches!(word, "int" | "float");
+    let numbers = number(a) && number(b);
+    Some(match op {
+        BinaryOp::Add if numbers || (a == b && matches!(a, "string" | "list" | "dict")) => return None,
+        BinaryOp::Add => format!("can't add {a} and {b}"),
+        BinaryOp::Mul if numbers || matches!((a, b), ("string", "int") | ("int", "string")) => return None,
+        BinaryOp::Mul => format!("can't multiply {a} and {b} (try string * int)"),
+        _ if numbers => return None,
+        other => format!("can't use '{}' on {a} and {b} (needs numeric operands)", other.symbol()),
+    })
 }
 
 /// `"n=" + x` as one string.
@@ -111,7 +117,8 @@ fn compared<'a>(pass: &mut Pass<'a>, expr: &'a Expr, op: BinaryOp, lhs: &'a Expr
 pub(crate) fn max_concurrent<'a>(pass: &mut Pass<'a>, parallel: &'a Parallel) {
     let Some(limit) = &parallel.max_concurrent else { return };
     let got = pass.infer(limit);
-    if !pass.typing.fits(&Ty::named("int"), &got) {
+    // Without a limit, and with nil for it, all run at once.
+    if !pass.typing.fits(&Ty::union([Ty::Nil, Ty::named("int")]), &got) {
         let message = format!("`max_concurrent` on `parallel` must be int, got {got}");
         pass.report(Diagnostic::error(message).with_code(ARGUMENT_TYPE).at(limit.span));
     }

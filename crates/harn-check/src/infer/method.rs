@@ -97,6 +97,11 @@ fn of_container(kind: &str, items: &[Ty], name: &str, args: &[Ty]) -> Option<Ty>
             "iter" => Some(iter_of(pair_of(key.clone(), value.clone()))),
             _ => None,
         },
+        ("iter", []) => match name {
+            "map" | "flat_map" | "filter" | "take" | "skip" | "take_while" | "skip_while" | "chain"
+            | "zip" | "enumerate" | "chunks" | "windows" => Some(Ty::named("iter")),
+            _ => None,
+        },
         ("iter", [item]) => match name {
             "filter" | "take" | "skip" | "take_while" | "skip_while" | "chain" => same(),
             "map" | "flat_map" => Some(Ty::named("iter")),

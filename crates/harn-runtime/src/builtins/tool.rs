@@ -12,7 +12,7 @@ use harn_prompt::Prose;
 use harn_value::{Data as Json, data::Map};
 use harn_value::{Dict, Value};
 use harn_vm::builtin::{Rest, Text};
-use harn_vm::closure::{Partial, is_callable};
+use harn_vm::closure::{Closure, Partial, is_callable};
 use harn_vm::{Cx, Error, Result, builtins};
 
 use crate::convert::{OrThrow, entry, from_json, text, thrown, to_json};
@@ -20,41 +20,117 @@ use crate::driver::declared_parameters;
 use crate::llm_embedder::prompts_of;
 use crate::session::Sessions;
 
+/// The parameters of a tool that is called like a function.
+struct Signature<'a> {
+    tool: &'a str,
+    /// Each with its schema, in the order in which they were written.
+    declared: Vec<(String, Value)>,
+    /// It takes more behind them.
+    rest: bool,
+}
+
+impl Signature<'_> {
+    fn is_required(&self, at: usize) -> bool {
+        !self.declared.get(at).is_some_and(|(_, schema)| {
+            schema.field("default").is_some()
+                || schema.field("required").and_then(Value::as_bool) == Some(false)
+        })
+    }
+
+    fn knows(&self, name: &str) -> bool {
+        self.declared.iter().any(|(declared, _)| declared == name)
+    }
+
+    /// Whether a dict may be the first argument itself.
+    fn takes_dict(&self) -> bool {
+        let Some((_, schema)) = self.declared.first() else { return self.rest };
+        match schema.field("type").unwrap_or(schema).as_str() {
+            Some(word) => matches!(word.as_str(), "any" | "object" | "dict"),
+            None => true,
+        }
+    }
+
+    /// The only argument, when it is a dict of arguments by name.
+    fn by_name(&self, given: &[Value]) -> Result<Option<harn_value::Ref<Dict>>> {
+        let [one] = given else { return Ok(None) };
+        let Some(dict) = one.to_dict() else { return Ok(None) };
+        let unknown = dict.keys().find(|key| !self.knows(key.as_str()));
+        match unknown {
+            None if !dict.is_empty() => Ok(Some(dict)),
+            None => Ok((!self.takes_dict()).then_some(dict)),
+            Some(_) if self.takes_dict() => Ok(None),
+            Some(key) => {
+                let names = || self.declared.iter().map(|(name, _)| name.as_str());
+                let hint = match harn_syntax::suggest::nearest(key.as_str(), names()) {
+                    Some(near) => format!(" (did you mean `{near}`?)"),
+                    None if self.declared.is_empty() => "; it has none".to_owned(),
+                    None => format!("; it has {}", names().collect::<Vec<_>>().join(", ")),
+                };
+                Err(Error::type_error(format!("{}: unknown parameter `{key}`{hint}", self.tool)))
+            }
+        }
+    }
+
+    /// The arguments in order stand for these parameters.
+    fn check_count(&self, got: usize) -> Result<()> {
+        let most = self.declared.len();
+        if got > most && !self.rest {
+            return Err(Error::runtime(harn_syntax::signature::too_many(self.tool, most, got)));
+        }
+        let least = (0..most).rposition(|at| self.is_required(at)).map_or(0, |at| at + 1);
+        if got < least {
+            return Err(Error::runtime(harn_syntax::signature::too_few(self.tool, least, got)));
+        }
+        Ok(())
+    }
+
+    /// Every parameter without a default has a value.
+    fn check_names(&self, dict: &Dict) -> Result<()> {
+        let missing = self
+            .declared
+            .iter()
+            .enumerate()
+            .find(|(at, (name, _))| self.is_required(*at) && !dict.contains(name));
+        match missing {
+            Some((_, (name, _))) => {
+                Err(Error::runtime(format!("{}: missing required parameter `{name}`", self.tool)))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
 /// What the handler of a tool gets when the tool is called like a function.
-fn call_arguments(tool: &str, parameters: &Value, handler: &Value, given: &[Value]) -> Vec<Value> {
+fn call_arguments(tool: &str, parameters: &Value, handler: &Value, given: &[Value]) -> Result<Vec<Value>> {
     let declared: Vec<(String, Value)> = match parameters.to_dict() {
         Some(dict) => dict.written().map(|(key, value)| (key.to_string(), value.clone())).collect(),
         None => Vec::new(),
     };
-    let by_name = match given {
-        [one] => one.to_dict().filter(|dict| {
-            !dict.is_empty() && dict.keys().all(|key| declared.iter().any(|(name, _)| name == key.as_str()))
-        }),
-        _ => None,
-    };
+    let rest = Closure::of(handler).is_some_and(|closure| closure.proto.rest);
+    let signature = Signature { tool, declared, rest };
     let schema = to_json(parameters);
-    let Some(names) = declared_parameters(handler, tool, schema.as_object()) else {
-        // A handler that takes one dict.
-        return match (by_name, given) {
-            (None, [one]) if one.to_dict().is_none() || declared.is_empty() => {
-                let first = declared.first().map(|(name, _)| (name.as_str(), one.clone()));
-                vec![first.into_iter().collect::<Dict>().into()]
-            }
-            (None, given) if given.len() != 1 => {
-                let pairs =
-                    declared.iter().zip(given).map(|((name, _), value)| (name.as_str(), value.clone()));
-                vec![pairs.collect::<Dict>().into()]
-            }
-            _ => given.to_vec(),
-        };
+    let names = declared_parameters(handler, tool, schema.as_object());
+    // A handler that takes one dict may look for more in it than its tool declares.
+    if names.is_none() && given.len() == 1 && given[0].to_dict().is_some() {
+        return Ok(given.to_vec());
+    }
+    let by_name = signature.by_name(given)?;
+    match &by_name {
+        Some(dict) => signature.check_names(dict)?,
+        None => signature.check_count(given.len())?,
+    }
+    let declared = &signature.declared;
+    let Some(names) = names else {
+        let pairs = declared.iter().zip(given).map(|((name, _), value)| (name.as_str(), value.clone()));
+        return Ok(vec![pairs.collect::<Dict>().into()]);
     };
-    let Some(dict) = by_name else { return given.to_vec() };
+    let Some(dict) = by_name else { return Ok(given.to_vec()) };
     let value = |name: &String| {
         let default = || declared.iter().find(|(n, _)| n == name).map(|(_, schema)| entry(schema, "default"));
         dict.get_str(name).cloned().or_else(default).unwrap_or_default()
     };
     let last = names.iter().rposition(|name| dict.contains(name)).map_or(0, |at| at + 1);
-    names[..last].iter().map(value).collect()
+    Ok(names[..last].iter().map(value).collect())
 }
 
 /// The specifications of synthesized tools, by id.
@@ -150,7 +226,7 @@ builtins! {
         if !is_callable(&handler) {
             return Err(Error::type_error(format!("tool `{name}` has no handler to call")));
         }
-        let arguments = call_arguments(&name, &entry(tool, "parameters"), &handler, &args.0);
+        let arguments = call_arguments(&name, &entry(tool, "parameters"), &handler, &args.0)?;
         cx.call(&handler, arguments).await?
     }
 

@@ -272,14 +272,16 @@ pub(crate) fn declared_parameters(
 ) -> Option<Vec<String>> {
     let closure = Closure::of(handler)?;
     let names = &closure.proto.param_names;
-    if names.is_empty() && !closure.proto.rest {
+    if names.is_empty() {
         return Some(Vec::new());
     }
+    // What a rest parameter collects has no name that a call could give.
+    let named = &names[..names.len() - usize::from(closure.proto.rest)];
     let declared = declared?;
     let same = closure.proto.name == tool
-        && names.len() == declared.len()
-        && names.iter().all(|n| declared.contains_key(n));
-    same.then(|| names.clone())
+        && named.len() == declared.len()
+        && named.iter().all(|n| declared.contains_key(n));
+    same.then(|| named.to_vec())
 }
 
 /// What a ceiling says of a builtin that it forbids.

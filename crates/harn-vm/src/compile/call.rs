@@ -217,6 +217,9 @@ impl<'a> Compiler<'a> {
             self.deliver(base, dst);
             return;
         }
+        if self.fails_as_unknown(object, name) {
+            return;
+        }
         let receiver = self.f().temp();
         if let (false, "contains" | "has", [arg]) = (optional, name.name.as_str(), args)
             && !arg.spread

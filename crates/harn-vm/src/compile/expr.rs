@@ -609,6 +609,9 @@ impl<'a> Compiler<'a> {
             self.load_const(builtin.value(), dst);
             return;
         }
+        if self.fails_as_unknown(object, name) {
+            return;
+        }
         let (r, owned) = self.owned_operand(object);
         self.f().at(name.span);
         let k = self.text_constant(&name.name);
@@ -846,6 +849,27 @@ impl<'a> Compiler<'a> {
         self.vm.builtin(&format!("{namespace}.{name}"))
     }
 
+    /// Fails where a namespace of builtins is asked for something that it does not have; false for any other object.
+    pub(super) fn fails_as_unknown(&mut self, object: &Expr, name: &Ident) -> bool {
+        let Some(namespace) = object.as_name().filter(|_| !name.name.is_empty()).cloned() else {
+            return false;
+        };
+        let start = format!("{namespace}.");
+        let is_space = self.vm.builtin(&namespace).is_none()
+            && self.vm.global(&namespace).is_none()
+            && self.resolve(&namespace).is_none()
+            && self.vm.builtin_names().any(|known| known.starts_with(&start));
+        if is_space {
+            let full = format!("{start}{}", name.name);
+            self.f().at(name.span);
+            let hint = crate::suggest::hint(
+                &full,
+                self.vm.builtin_names().filter(|known| known.starts_with(&start)),
+            );
+            self.fail(FailKind::Plain, &format!("Undefined builtin: {full}{hint}"));
+        }
+        is_space
+    }
 }
 
 /// The name that an operand consists of.

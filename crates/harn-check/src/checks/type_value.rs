@@ -1,0 +1,53 @@
+//! Names of types where a value is asked for: they are values only in the place of a schema.
+
+use harn_syntax::Diagnostic;
+use harn_syntax::ast::{Arg, DictItem, Expr};
+
+use crate::codes::UNKNOWN_VARIABLE;
+use crate::pass::Pass;
+use crate::scope::{Kind, Lookup};
+
+/// Looks at a name that is read.
+pub(crate) fn check<'a>(pass: &mut Pass<'a>, name: &'a str, expr: &'a Expr) {
+    if matches!(pass.scopes.look_up(name, expr.span.start), Lookup::Is(Kind::Type))
+        && !pass.schemas.contains(&std::ptr::from_ref(expr))
+    {
+        let mut found = Diagnostic::warning(format!("Undefined variable: {name}"))
+            .with_code(UNKNOWN_VARIABLE)
+            .at(expr.span);
+        found.help = Some(format!("`{name}` is a type; `schema_of({name})` gives its schema"));
+        pass.report(found);
+    }
+}
+
+/// Notes the argument of a call that is a schema.
+pub(crate) fn arguments<'a>(pass: &mut Pass<'a>, function: &str, args: &'a [Arg]) {
+    let at = match function {
+        "schema_of" => 0,
+        "schema_is"
+        | "schema_expect"
+        | "schema_parse"
+        | "schema_check"
+        | "is_type"
+        | "json_validate"
+        | "llm_call_structured"
+        | "llm_call_structured_safe"
+        | "llm_call_structured_result" => 1,
+        _ => return,
+    };
+    pass.schemas.extend(args.get(at).map(|arg| &raw const arg.value));
+}
+
+/// Notes the entries of a dict that are schemas.
+pub(crate) fn entries<'a>(pass: &mut Pass<'a>, items: &'a [DictItem]) {
+    for item in items {
+        if let DictItem::Entry { key, value } = item
+            && matches!(
+                key.name.as_str(),
+                "output_schema" | "json_schema" | "schema" | "input_schema" | "parameters" | "returns"
+            )
+        {
+            pass.schemas.insert(&raw const *value);
+        }
+    }
+}
