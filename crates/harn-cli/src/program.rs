@@ -586,6 +586,16 @@ fn task(options: &RunOptions) -> Value {
     options.task.as_deref().map_or(Value::NIL, Value::str)
 }
 
+/// What the checker says of a text without a file, which is parsed without errors; `vm` has the names that it finds.
+pub(crate) fn check_text(
+    vm: &Vm,
+    text: &str,
+    tree: &harn_syntax::ast::Program,
+) -> Vec<harn_syntax::Diagnostic> {
+    let source = harn_check::Source { name: "<repl>", dir: Path::new(""), text, tree };
+    harn_check::check_program(&source, &world(&Names(vm), &**vm.system()))
+}
+
 /// A machine with a program in it that can be run again and again.
 pub(crate) struct Prepared {
     /// The machine.

@@ -35,6 +35,21 @@ fn a_division_that_is_a_comment_is_told() {
 }
 
 #[test]
+fn wrong_types_are_told_before_an_input_runs() {
+    let input = "struct P { x: int }\nlet y: int = \"a\"\nP { x: \"s\" }\nP { y: 1 }\nfn f(n: int) -> int { n }\nf(\"x\")\n\
+                 var v = nil\nv = 5\nlet z: int = v\nlet f = 3\nf + z\n";
+    let ran = harn_with(&["repl"], input);
+    assert_eq!((ran.code, ran.out.as_str()), (1, "8\n"), "{}", ran.err);
+    let told = [
+        "Error: 'y' declared as int, but assigned string\n",
+        "Error: Field 'x' in struct 'P' expects int, got string\n",
+        "warning: Missing field 'x' in struct 'P' construction\nError: Unknown field 'y' in struct 'P'\n",
+        "Error: Argument 1 ('n'): expected int, got string\n",
+    ];
+    assert_eq!(ran.err, told.concat());
+}
+
+#[test]
 fn habits_of_other_languages_are_answered() {
     let ran = harn_with(&["repl"], "print \"x\"\n");
     let expected = "Error: expected `;` or a new line, found `\"x\"` at 1:7\n  help: the arguments of a call stand in parentheses: `println(\"x\")`\n";

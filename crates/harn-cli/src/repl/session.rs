@@ -5,7 +5,8 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use harn_syntax::ast::StmtKind;
+use harn_syntax::Severity;
+use harn_syntax::ast::{DeclKind, Name, PatternKind, StmtKind};
 use harn_syntax::error::SyntaxError;
 use harn_syntax::source_map::line_column;
 use harn_system::{Real, System, SystemExt};
@@ -66,6 +67,8 @@ pub(crate) struct Session {
     talks: bool,
     /// The inputs that went well, for `:save`.
     history: Vec<String>,
+    /// Those that the types of the next one follow from.
+    context: Context,
 }
 
 impl Session {
@@ -73,7 +76,16 @@ impl Session {
     pub(crate) fn new(running: Running, talks: bool) -> Session {
         let vm = program::session_vm(std::rc::Rc::new(Real::new()));
         let session = harn_vm::Session::new(&vm);
-        Session { vm, session, count: 0, running, members: BTreeMap::new(), talks, history: Vec::new() }
+        Session {
+            vm,
+            session,
+            count: 0,
+            running,
+            members: BTreeMap::new(),
+            talks,
+            history: Vec::new(),
+            context: Context::default(),
+        }
     }
 
     /// Takes a complete input: a command or source text.
@@ -153,11 +165,15 @@ impl Session {
             return Reply::Text(String::new());
         }
         self.warn(input);
+        if let Err(text) = self.check(input) {
+            return Reply::Error(text);
+        }
         let value = match self.run(input).await {
             Ok(value) => value,
             Err(error) => return error_reply(&error, input),
         };
         self.history.push(input.to_owned());
+        self.context.add(input);
         let names = self.session.names();
         for name in words_of(input).filter(|word| names.iter().any(|name| name == word)) {
             if let Ok(value) = self.session.eval(name).await {
@@ -179,6 +195,30 @@ impl Session {
             return Reply::Text(format!("{text}\n"));
         }
         Reply::Text(format!("{text}\n(the beginning; `:all _{}` shows the rest)\n", self.count))
+    }
+
+    /// Looks for wrong types, by what earlier inputs declare.
+    ///
+    /// # Errors
+    /// What keeps the input from running.
+    fn check(&self, input: &str) -> Result<(), String> {
+        let (text, start) = self.context.before(input);
+        let parsed = harn_syntax::parse(&text);
+        if !parsed.errors.is_empty() {
+            return Ok(());
+        }
+        let found = program::check_text(&self.vm, &text, &parsed.program);
+        let own = found.into_iter().filter(|d| d.span.is_some_and(|span| span.start as usize >= start));
+        let (wrong, rest): (Vec<_>, Vec<_>) = own
+            .filter(|d| d.code.starts_with("E02") || matches!(d.code.as_ref(), "E0110" | "W0104"))
+            .partition(|d| d.severity == Severity::Error || harn_check::is_error(&d.code));
+        for warning in rest {
+            self.vm.system().write_err(&format!("warning: {}\n", warning.message));
+        }
+        if wrong.is_empty() {
+            return Ok(());
+        }
+        Err(wrong.into_iter().map(|d| d.message.to_string()).collect::<Vec<_>>().join("\nError: "))
     }
 
     /// Tells of a comment that was meant as a division. At a prompt nobody explains a number with another one.
@@ -302,6 +342,64 @@ fn ends_in_expression(text: &str) -> bool {
 }
 
 /// The text of an error, in one line per error.
+/// The inputs that the checker knows when it looks at the next one.
+#[derive(Default)]
+struct Context(Vec<(Vec<Name>, String)>);
+
+/// How much of them, in bytes: each input is checked with all of it.
+const MAX_CONTEXT: usize = 64 << 10;
+
+impl Context {
+    /// An input that went well. What declared its names before counts no more.
+    fn add(&mut self, input: &str) {
+        let names = declared(input);
+        self.0.retain(|(old, _)| !old.iter().any(|name| names.contains(name)));
+        self.0.push((names, input.to_owned()));
+        let mut size: usize = self.0.iter().map(|(_, text)| text.len()).sum();
+        while size > MAX_CONTEXT {
+            size -= self.0.remove(0).1.len();
+        }
+    }
+
+    /// The inputs with another one behind them, and where that begins.
+    fn before(&self, input: &str) -> (String, usize) {
+        let names = declared(input);
+        let mut text = String::new();
+        for (_, known) in self.0.iter().filter(|(old, _)| !old.iter().any(|name| names.contains(name))) {
+            text.push_str(known);
+            text.push('\n');
+        }
+        let start = text.len();
+        (text + input, start)
+    }
+}
+
+/// The names that an input declares for the session.
+fn declared(input: &str) -> Vec<Name> {
+    let mut names = Vec::new();
+    for stmt in harn_syntax::parse(input).program.items {
+        match stmt.kind {
+            StmtKind::Let { pattern, .. } => match pattern.kind {
+                PatternKind::Name(name) => names.push(name.name),
+                PatternKind::Pair(first, second) => names.extend([first.name, second.name]),
+                PatternKind::Dict { fields, rest } => {
+                    names.extend(fields.into_iter().map(|field| field.name.name));
+                    names.extend(rest.map(|name| name.name));
+                }
+                PatternKind::List { elems, rest } => {
+                    names.extend(elems.into_iter().map(|elem| elem.name.name));
+                    names.extend(rest.map(|name| name.name));
+                }
+            },
+            StmtKind::Decl(decl) if !matches!(decl.kind, DeclKind::Impl(_)) => {
+                names.push(decl.kind.name().name.clone());
+            }
+            _ => {}
+        }
+    }
+    names
+}
+
 fn error_reply(error: &EvalError, input: &str) -> Reply {
     match error {
         EvalError::Load(LoadError::Syntax(errors)) => {
