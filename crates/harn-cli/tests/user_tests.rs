@@ -79,12 +79,14 @@ fn every_test_starts_anew_in_the_folder_of_its_file() {
 
 #[test]
 fn what_does_not_end_is_stopped() {
-    let folder =
-        project(&[("a.harn", "pipeline test_loop() {\n  while true { }\n}\npipeline test_b() { }\n")]);
+    let folder = project(&[(
+        "a.harn",
+        "pipeline test_loop() {\n  println(\"so far\")\n  while true { }\n}\npipeline test_b() { }\n",
+    )]);
     let ran = run(folder.path(), &["test", "a.harn", "--timeout", "300"]);
     assert_eq!(ran.code, 1);
     assert!(
-        ran.out.contains("FAIL  test_loop [a.harn]\n        error: timed out after 300ms\n"),
+        ran.out.contains("FAIL  test_loop [a.harn]\n        error: timed out after 300ms\n        output:\n          so far\n"),
         "{}",
         ran.out
     );
@@ -117,7 +119,8 @@ fn filters_choose_by_name_or_path() {
         [2, 2, 3, 2, 4]
     );
     let none = run(folder.path(), &["test", "--filter", "blue"]);
-    assert_eq!((none.code, none.out.as_str()), (0, "No test pipelines found\n"));
+    let told = "error: --filter blue: no test fits\n";
+    assert_eq!((none.code, none.out.as_str(), none.err.as_str()), (1, "", told));
     assert_eq!(run(folder.path(), &["test", "--filter", "re:("]).code, 2);
 }
 

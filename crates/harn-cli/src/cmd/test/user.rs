@@ -67,12 +67,17 @@ fn once(args: &TestArgs, filter: &Filter, target: &Path) -> u8 {
         Err(text) => return failed(&text),
     };
     let files: Vec<PathBuf> = tests.iter().map(|test| test.path.clone()).collect();
+    let found = tests.len();
     let tests: Vec<Test> = tests
         .into_iter()
         .filter(|test| filter.takes(&test.name) || filter.takes(&test.path.display().to_string()))
         .collect();
     if let Err(text) = crate::cmd::packages::ready(tests.iter().filter_map(|test| test.path.parent())) {
         return failed(&text);
+    }
+    if tests.is_empty() && found > 0 {
+        let pattern = args.filter.as_deref().unwrap_or_default();
+        return failed(&format!("--filter {pattern}: no test fits"));
     }
     if tests.is_empty() && !args.json {
         crate::out::write("No test pipelines found\n");
@@ -95,7 +100,7 @@ fn once(args: &TestArgs, filter: &Filter, target: &Path) -> u8 {
                 Ok(run) => {
                     covered.add(run.covered);
                     match run.failure {
-                        _ if ended.timed_out => (Fate::TimedOut(args.timeout), String::new()),
+                        _ if ended.timed_out => (Fate::TimedOut(args.timeout), run.output),
                         None => (Fate::Passed, run.output),
                         Some(text) => (Fate::Failed(text), run.output),
                     }
