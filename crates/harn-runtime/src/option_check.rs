@@ -215,7 +215,7 @@ pub fn wrong_options(
     complete: bool,
 ) -> Vec<OptionProblem> {
     if set == WORKFLOW_OPTIONS {
-        return wrong_run(builtin, given);
+        return wrong_run(builtin, given, complete);
     }
     if !signature::is_option_set(set) {
         return wrong_dict(builtin, parameter, given, complete);
@@ -298,12 +298,33 @@ fn is_of_stages(name: &str) -> bool {
     MODEL_KEYS.contains(&name) && !is_dependent(name)
 }
 
+/// Options that ask for each other.
+const REPLAY: [&str; 3] = ["replay_mode", "replay_path", "replay_run"];
+
+/// Puts the options that one of [`REPLAY`] asks for beside it: those that are given, and where more may be given than the text
+/// says, something that fits.
+fn add_partners(options: &mut Map<String, Json>, given: &[GivenOption], complete: bool) {
+    let fits = |name: &str| if name == "replay_mode" { "deterministic" } else { "run.json" };
+    let has = |name: &str| given.iter().any(|option| option.name == name);
+    let from = if has("replay_run") && !has("replay_path") { "replay_run" } else { "replay_path" };
+    for name in ["replay_mode", from].into_iter().filter(|name| !complete || has(name)) {
+        // What the record itself holds is looked at on its own.
+        let name = if name == "replay_run" { "replay_path" } else { name };
+        if !options.contains_key(name) {
+            options.insert(name.to_owned(), fits(name).into());
+        }
+    }
+}
+
 /// What is wrong with the options of a run of a workflow. Values that the text does not say count as not given.
-fn wrong_run(builtin: &str, given: &[GivenOption]) -> Vec<OptionProblem> {
+fn wrong_run(builtin: &str, given: &[GivenOption], complete: bool) -> Vec<OptionProblem> {
     let wrong = |option: &GivenOption| {
         let value = option.value.as_ref().filter(|value| !has_closure(value));
         let value = value.and_then(|value| json(&option.name, value)).unwrap_or(Json::Null);
-        let options = Map::from_iter([(option.name.clone(), value)]);
+        let mut options = Map::from_iter([(option.name.clone(), value)]);
+        if REPLAY.contains(&option.name.as_str()) {
+            add_partners(&mut options, given, complete);
+        }
         let text = match RunOptions::read(&Json::Object(options.clone())) {
             Err(text) => format!("{builtin}: {text}"),
             Ok(_) if is_of_stages(&option.name) => refusal(builtin, true, options)?,
@@ -579,6 +600,35 @@ mod tests {
             let known = calls.contains(name) || OPTIONS.iter().any(|(known, _)| known == name);
             assert!(known, "{name} is no option of a model call or a loop");
         }
+    }
+
+    #[test]
+    fn options_that_ask_for_each_other_are_looked_at_together() {
+        let told = |names: &[&str], complete: bool| {
+            let value = |name: &str| match name {
+                "replay_mode" => Some(Literal::Str("deterministic".into())),
+                "replay_path" => Some(Literal::Str("run.json".into())),
+                _ => None,
+            };
+            let given: Vec<GivenOption> = names
+                .iter()
+                .map(|name| GivenOption { name: (*name).to_owned(), value: value(name) })
+                .collect();
+            let found = wrong_options("workflow_execute", "options", WORKFLOW_OPTIONS, &given, complete);
+            found.into_iter().map(|problem| problem.text).collect::<Vec<_>>()
+        };
+        for complete in [true, false] {
+            assert_eq!(told(&["replay_mode", "replay_path"], complete), [""; 0]);
+            assert_eq!(told(&["replay_run", "replay_mode"], complete), [""; 0]);
+        }
+        // Where more may be given than the text says, one of them may well stand alone.
+        for name in ["replay_mode", "replay_path", "replay_run"] {
+            assert_eq!(told(&[name], false), [""; 0], "{name}");
+        }
+        let alone = "workflow_execute: replay_mode requires replay_run or replay_path";
+        assert_eq!(told(&["replay_mode"], true), [alone]);
+        let alone = "workflow_execute: replay_run and replay_path require replay_mode: \"deterministic\"";
+        assert_eq!(told(&["replay_path"], true), [alone]);
     }
 
     /// An option whose wrong values nothing refuses would be one that is passed over in silence.

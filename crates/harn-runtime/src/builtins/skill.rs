@@ -130,7 +130,7 @@ builtins! {
     /// ```harn
     /// println(skill_render("Deploy $1 to $2.", ["api", "staging"])) // -> Deploy api to staging.
     /// ```
-    Env async fn skill_render(cx, skill: Value as "!dict", args: Value as "any?") -> "string" {
+    Env async fn skill_render(cx, skill: Value as "!string | dict", args: Value as "any?") -> "string" {
         let body = match skill.as_str() {
             Some(body) => body.to_string(),
             None if skill.to_dict().is_some() => {

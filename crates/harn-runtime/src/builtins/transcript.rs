@@ -40,7 +40,7 @@ builtins! {
     /// ```harn
     /// println(transcript_stats(transcript_from_messages([{role: "user", content: "Hi"}])).message_count) // -> 1
     /// ```
-    Random fn transcript_from_messages(cx, messages: Value as "!list") -> "dict" {
+    Random fn transcript_from_messages(cx, messages: Value as "!list | dict") -> "dict" {
         made(pure::from_messages(&data("transcript_from_messages: messages", &messages)?, &|| new_id(cx.vm())))?
     }
 
@@ -114,7 +114,7 @@ builtins! {
     /// let t = transcript_add_asset(transcript(), {id: "a", kind: "image"})
     /// println(transcript_assets(t)[0].kind) // -> image
     /// ```
-    Random fn transcript_add_asset(cx, transcript: Value as "!dict", asset: Value as "!dict") -> "dict" {
+    Random fn transcript_add_asset(cx, transcript: Value as "!dict", asset: Value as "!string | dict") -> "dict" {
         made(pure::add_asset(&to_json(&transcript), &data("transcript_add_asset: asset", &asset)?, &|| new_id(cx.vm())))?
     }
 
