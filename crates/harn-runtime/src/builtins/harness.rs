@@ -38,7 +38,8 @@ builtins! {
     /// println(p.text.contains("| find | Find. |  |")) // -> true
     /// ```
     Pure fn augment_prompt_tools(cx, prompt: Value as "any?", tools: Value as "any?") -> "LayeredPrompt" {
-        let rows = harn_prompt::layered::tool_rows(&shown(&tools)).or_throw()?;
+        let own = |text: String| text.replacen("layered_prompt:", "augment_prompt_tools:", 1);
+        let rows = harn_prompt::layered::tool_rows(&shown(&tools)).map_err(|error| own(error.to_string())).or_throw()?;
         let text = match prompt.as_struct() {
             Some(instance) if &*instance.ty.name == "LayeredPrompt" => entry(&prompt, "text"),
             _ => prompt.clone(),

@@ -21,7 +21,7 @@ builtins! {
     /// println(mcp_tools(tools)) // -> nil
     /// ```
     State fn mcp_tools(cx, registry: Maybe as "dict?") -> "nil" {
-        cx.state::<Offers>().add_tools(&registry.0.unwrap_or_default())?;
+        cx.state::<Offers>().add_tools("mcp_tools", &registry.0.unwrap_or_default())?;
     }
 
     /// The old name of `mcp_tools`.
@@ -30,7 +30,7 @@ builtins! {
     /// println(mcp_serve(tool_registry())) // -> nil
     /// ```
     State fn mcp_serve(cx, registry: Maybe as "dict?") -> "nil" {
-        cx.state::<Offers>().add_tools(&registry.0.unwrap_or_default())?;
+        cx.state::<Offers>().add_tools("mcp_serve", &registry.0.unwrap_or_default())?;
     }
 
     /// Offers a text to the clients of `harn serve mcp`: `{uri, name, text, title?, description?, mime_type?}`.

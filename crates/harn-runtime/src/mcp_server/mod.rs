@@ -79,7 +79,7 @@ impl McpServer {
                     dict.get_str("_type").is_some_and(|kind| kind.to_string() == "tool_registry")
                 });
                 if is_registry {
-                    offers.add_tools(&value)?;
+                    offers.add_tools("mcp_tools", &value)?;
                 }
             }
         }

@@ -61,24 +61,25 @@ fn put<T>(list: &RefCell<Vec<T>>, new: T, same: impl Fn(&T, &T) -> bool) {
 }
 
 impl Offers {
-    /// Offers the tools of a registry.
+    /// Offers the tools of a registry; `function` is what the program calls for it.
     ///
     /// # Errors
     /// It is none, or a tool has no handler.
-    pub(crate) fn add_tools(&self, given: &Value) -> Result<()> {
+    pub(crate) fn add_tools(&self, function: &str, given: &Value) -> Result<()> {
         let is_registry = text(&entry(given, "_type")).as_deref() == Some("tool_registry");
         if !is_registry {
-            return Err(thrown(match given.is_nil() {
-                true => "mcp_tools: requires a tool_registry argument",
-                false => "mcp_tools: argument must be a tool registry",
-            }));
+            let wrong = match given.is_nil() {
+                true => "requires a tool_registry argument",
+                false => "argument must be a tool registry",
+            };
+            return Err(thrown(format!("{function}: {wrong}")));
         }
-        let entries = registry::entries("mcp_tools", given).map_err(|error| thrown(error.to_string()))?;
+        let entries = registry::entries(function, given).map_err(|error| thrown(error.to_string()))?;
         let mut tools = Vec::with_capacity(entries.len());
         for tool in entries.iter() {
             if !is_callable(&entry(tool, "handler")) {
                 let name = text(&entry(tool, "name")).unwrap_or_default();
-                return Err(thrown(format!("mcp_tools: tool '{name}' has no handler closure")));
+                return Err(thrown(format!("{function}: tool '{name}' has no handler closure")));
             }
             tools.push(Tool::read(tool)?);
         }
