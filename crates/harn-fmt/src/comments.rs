@@ -80,12 +80,25 @@ impl<'s> Comments<'s> {
 
     /// Those before a place within a line: they go to its end, but for short ones that can stay.
     pub(crate) fn inline(&mut self, end: u32) -> Doc<'s> {
+        self.within(end, false)
+    }
+
+    /// As [`Comments::inline`], behind something: the blank stands in front.
+    pub(crate) fn inline_behind(&mut self, end: u32) -> Doc<'s> {
+        self.within(end, true)
+    }
+
+    fn within(&mut self, end: u32, behind: bool) -> Doc<'s> {
         let mut parts = Vec::new();
         while let Some(comment) = self.take_before(end) {
             let text = self.text(comment);
             if matches!(comment.kind, CommentKind::Block | CommentKind::DocBlock) && !text.contains('\n') {
-                parts.push(Doc::text(text));
-                parts.push(Doc::text(" "));
+                let pair = if behind {
+                    [Doc::text(" "), Doc::text(text)]
+                } else {
+                    [Doc::text(text), Doc::text(" ")]
+                };
+                parts.extend(pair);
             } else {
                 parts.push(Doc::suffix(text));
             }

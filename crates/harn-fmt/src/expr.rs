@@ -368,7 +368,7 @@ impl<'s> Fmt<'s> {
         let first = self.operand(rest, expr);
         let mut tail = Vec::with_capacity(operands.len() * 4);
         for (sign, op_start, rhs) in operands.into_iter().rev() {
-            tail.push(self.comments.inline(op_start));
+            tail.push(self.comments.inline_behind(op_start));
             if matches!(sign, "-" | "in" | "not in") {
                 tail.push(Doc::if_broken(" \\"));
             }

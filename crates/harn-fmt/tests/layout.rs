@@ -96,6 +96,7 @@ fn parentheses_help_readers() {
 #[test]
 fn comments_stay() {
     stays("// above\nlet a = 1 // behind\n\n// alone\n\nlet b = 2\n// below\n");
+    stays("let x = 1 /* one */ + 2 /* two */ - 3\n");
     stays("fn f() { // at the brace\n  // inside\n  1 // one\n  // at the end\n}\n");
     stays("let d = {\n  a: 1, // one\n  // two\n  b: 2,\n}\n");
     stays("let r = xs\n  // keep the large ones\n  .filter({ x -> x > 1 })\n");
