@@ -181,13 +181,18 @@ fn no_row() -> Error {
 }
 
 fn write_row(cells: impl Iterator<Item = Str>, options: &Options, out: &mut String) {
-    for (i, cell) in cells.enumerate() {
+    let mut cells = cells.enumerate().peekable();
+    while let Some((i, cell)) = cells.next() {
         if i > 0 {
             out.push(options.delimiter);
         }
         steps::bytes(cell.len());
         steps::reserve(out, cell.len() + 3);
-        if cell.contains([options.delimiter, '"', '\n', '\r']) {
+        // A line without anything would be no row.
+        let alone = i == 0 && cells.peek().is_none();
+        if cell.is_empty() && alone {
+            out.push_str("\"\"");
+        } else if cell.contains([options.delimiter, '"', '\n', '\r']) {
             out.push('"');
             out.push_str(&cell.replace('"', "\"\""));
             out.push('"');

@@ -293,6 +293,11 @@ fn parse(text: &str) -> std::result::Result<Timestamp, String> {
         None => format!("Cannot parse date: {text}"),
     };
     let trimmed = text.trim();
+    // Formats allow leap seconds, but Unix seconds have none.
+    let second = text.split(|c: char| !c.is_ascii_digit()).filter(|group| !group.is_empty()).nth(5);
+    if let Some("60") = second {
+        return Err("Invalid second: 60 (must be 0-59)".to_owned());
+    }
     if let Ok(time) = trimmed.parse::<Timestamp>() {
         return Ok(time);
     }

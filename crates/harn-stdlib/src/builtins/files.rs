@@ -324,6 +324,9 @@ builtins! {
         let Some(pattern) = pattern.0 else {
             return Err(Error::thrown("glob: pattern is required"));
         };
+        if pattern.is_empty() {
+            return Err(Error::thrown("glob: pattern is empty"));
+        }
         let base = base.or_nil();
         let base = match base.to_dict() {
             Some(options) => {
@@ -344,9 +347,9 @@ builtins! {
         // An absolute pattern says itself where to look: below its folders that are no patterns.
         let (base, pattern) = match absolute(&pattern) {
             Some((folder, rest)) => (PathBuf::from(folder), rest),
-            None => (resolve(cx, &base), &*pattern),
+            None => below(glob_base(cx, &base)?, &pattern),
         };
-        let matcher = glob_matcher(pattern)?;
+        let matcher = glob_matcher(&straight(pattern)?)?;
         let found = walk(cx, &base, usize::MAX, false)?;
         let mut paths: Vec<String> = found
             .into_iter()
@@ -356,6 +359,48 @@ builtins! {
         paths.sort();
         paths.into_iter().map(Value::from).collect::<Vec<_>>()
     }
+}
+
+/// The folder that a relative pattern starts from.
+fn glob_base(cx: &Cx, base: &str) -> Result<PathBuf> {
+    let folder = resolve(cx, base);
+    match cx.system().facts(&folder) {
+        Ok(facts) if facts.is_dir() => Ok(folder),
+        Ok(_) => Err(Error::thrown(format!("glob: base is no directory: {}", show(&folder)))),
+        Err(error) => Err(failed(cx, "glob: cannot read base", &folder, &error)),
+    }
+}
+
+/// Takes the `.` and `..` at the start of a pattern into the folder.
+fn below(mut folder: PathBuf, mut pattern: &str) -> (PathBuf, &str) {
+    loop {
+        if let Some(rest) = pattern.strip_prefix("./") {
+            pattern = rest;
+        } else if let Some(rest) = pattern.strip_prefix("../") {
+            folder.pop();
+            pattern = rest;
+        } else {
+            return (folder, pattern);
+        }
+    }
+}
+
+/// A pattern without the `.` and `..` among its folders: the paths that it is held against have none.
+fn straight(pattern: &str) -> Result<String> {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in pattern.split('/') {
+        match part {
+            "." if pattern.len() > 1 => {}
+            ".." => {
+                let special = |part: &&str| part.contains(['*', '?', '[', '{', '\\']);
+                if parts.pop().is_none_or(|above| special(&above)) {
+                    return Err(Error::thrown("glob: `..` stands behind a wildcard"));
+                }
+            }
+            part => parts.push(part),
+        }
+    }
+    Ok(parts.join("/"))
 }
 
 /// The folders at the start of an absolute pattern that are no patterns, and the rest.

@@ -91,17 +91,17 @@ builtins! {
         a.wrapping_mul(b)
     }
 
-    /// Writes a number with exactly `digits` digits behind the point, 0 to 100.
+    /// Writes a number with exactly `digits` digits behind the point, 0 to 100. Halves go away from zero, as with `round`.
     ///
     /// ```harn
-    /// println([fixed(3.14159, 2), fixed(2.5, 2), fixed(7, 0)]) // -> [3.14, 2.50, 7]
+    /// println([fixed(3.14159, 2), fixed(2.5, 2), fixed(2.5, 0), fixed(7, 0)]) // -> [3.14, 2.50, 3, 7]
     /// ```
     Pure fn fixed(cx, n: Value as "int | float", digits: i64) -> "string" {
         let digits = digit_count("fixed", digits)?;
         match n.as_int() {
             Some(i) if digits == 0 => i.to_string(),
             Some(i) => format!("{i}.{}", "0".repeat(digits)),
-            None => format!("{:.digits$}", n.as_number().unwrap_or_default()),
+            None => rounded(n.as_number().unwrap_or_default(), digits),
         }
     }
 
@@ -310,18 +310,36 @@ fn digit_count(name: &str, digits: i64) -> Result<usize> {
 
 /// Rounds to a number of digits behind the point, halves away from zero by the shortest decimal form.
 fn round_to(n: f64, digits: usize) -> f64 {
-    let shift = 10f64.powi(digits as i32);
-    let near = (n * shift).round() / shift;
-    // Where the shifted number is not exact the decimal form decides.
-    let text = format!("{n}");
-    let behind = text.split_once('.').map_or(0, |(_, behind)| behind.len());
-    if !n.is_finite() || behind <= digits {
-        n
-    } else if near.is_finite() {
-        near
-    } else {
-        format!("{n:.digits$}").parse().unwrap_or(n)
+    rounded(n, digits).parse().unwrap_or(n)
+}
+
+/// A number with so many digits behind the point; halves go away from zero, by the digits that the number is written with.
+fn rounded(n: f64, digits: usize) -> String {
+    if !n.is_finite() {
+        return format!("{n:.digits$}");
     }
+    let text = format!("{n}");
+    let (sign, text) = text.strip_prefix('-').map_or(("", text.as_str()), |rest| ("-", rest));
+    let (whole, behind) = text.split_once('.').unwrap_or((text, ""));
+    let mut kept: Vec<u8> =
+        whole.bytes().chain(behind.bytes().chain(std::iter::repeat(b'0')).take(digits)).collect();
+    if behind.as_bytes().get(digits).is_some_and(|digit| *digit >= b'5') {
+        match kept.iter().rposition(|digit| *digit != b'9') {
+            Some(at) => {
+                kept[at] += 1;
+                kept[at + 1..].fill(b'0');
+            }
+            None => {
+                kept.fill(b'0');
+                kept.insert(0, b'1');
+            }
+        }
+    }
+    let mut text: String = kept.into_iter().map(char::from).collect();
+    if digits > 0 {
+        text.insert(text.len() - digits, '.');
+    }
+    format!("{sign}{text}")
 }
 
 /// The second argument of `min` and `max`, which tells a missing one from nil.
