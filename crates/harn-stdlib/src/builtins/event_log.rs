@@ -58,7 +58,7 @@ builtins! {
     ///   break
     /// }
     /// ```
-    State fn subscribe = "event_log.subscribe"(cx, topic: Given as "string | dict", from_cursor: Given as "int?") -> "stream" {
+    State fn subscribe = "event_log.subscribe"(cx, topic: Given as "string | {topic?: any, from_cursor?: any, cursor?: any, from?: any}", from_cursor: Given as "int?") -> "stream" {
         let (topic, cursor) = match topic.or_nil() {
             given if given.to_dict().is_some() => {
                 let entry = |key: &str| given.to_dict().and_then(|dict| dict.get_str(key).cloned());

@@ -97,7 +97,13 @@ builtins! {
         let (Some(capability), Some(operation)) = (capability.0, operation.0) else {
             return Err(Error::thrown("host_mock: capability and operation are required"));
         };
+        if capability.trim().is_empty() || operation.trim().is_empty() {
+            return Err(Error::thrown("host_mock: capability and operation must not be blank"));
+        }
         let config = result.as_dict().filter(|d| ["result", "params", "error"].iter().any(|key| d.contains(key)));
+        if config.is_some() {
+            check_options("host_mock", "{result?: any, params?: dict, error?: any}", &result)?;
+        }
         let entry = |name: &str| config.and_then(|d| d.get_str(name)).cloned();
         let error = entry("error").map(|error| printed(&error).to_string()).filter(|error| !error.is_empty());
         let mock = Mock {

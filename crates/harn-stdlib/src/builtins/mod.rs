@@ -25,6 +25,7 @@ mod junit;
 mod lists;
 mod math;
 mod output;
+mod own_args;
 mod paths;
 mod process;
 mod random;
@@ -88,6 +89,7 @@ pub fn builtins() -> Vec<&'static [Builtin]> {
         env::ENVIRONMENT,
         process::PROCESS,
         assert::ERRORS,
+        own_args::OWN_ARGS,
         snapshot::SNAPSHOTS,
         junit::JUNIT,
         http::HTTP,

@@ -1,0 +1,30 @@
+//! How the modules of the standard library that are written in Harn look at their arguments: by the notation of the tables of
+//! builtins, so that a wrong call of theirs is told in the same words.
+
+use harn_value::Value;
+use harn_vm::builtin::{Text, check_value};
+use harn_vm::builtins;
+
+/// What a time may be: a duration, or a number of the unit that the function's row names.
+const TIME: &str = "duration | int | float";
+
+builtins! {
+    /// Arguments of the standard library.
+    pub(crate) static OWN_ARGS: "errors";
+
+    /// Gives the argument of a function back when it is of the type, and throws as a builtin would otherwise.
+    Pure fn takes = "__takes"(cx, function: Text, param: Text, ty: Text, value: Value as "any?") -> "any" {
+        check_value(&function, &param, &ty, &value)?;
+        value
+    }
+
+    /// Gives the number behind a time: a duration in units of `unit` milliseconds, a number as it is.
+    Pure fn time = "__time"(cx, function: Text, param: Text, unit: i64, value: Value as "any?") -> "int | float" {
+        check_value(&function, &param, TIME, &value)?;
+        match value.as_duration() {
+            Some(ms) if unit <= 1 => Value::int(ms),
+            Some(ms) => Value::float(ms as f64 / unit as f64),
+            None => value,
+        }
+    }
+}
