@@ -52,7 +52,7 @@ fn names_are_visible_where_the_language_says() {
     fine("Ok(1)\nErr(2)\n__internal()\nhostlib_x()\n5 |> split(_, \" \")");
     fine("fn f<T>(x: T) { T(x) }");
     fine(
-        "pipeline base() { let h = { -> 1 } }\npipeline child() extends base {\n  h()\n  override g() { 2 }\n  g()\n}",
+        "fn g() { 1 }\npipeline base() { let h = { -> 1 } }\npipeline child() extends base {\n  h()\n  override g() { 2 }\n  g()\n}",
     );
     fine("import \"std/text\"\npipeline child() extends imported { h() }");
     fine("tool t(q: string) { description \"d\"\n len(q) }\nskill s { on_activate fn() { t() } }\ns()");
