@@ -19,7 +19,7 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, name: &'a Ident) {
     }
     let mut functions = pass.scopes.local_functions();
     functions.extend(pass.scopes.file_functions());
-    let near = nearest(&name.name, functions.into_iter()).map(str::to_owned);
+    let near = nearest(&name.name, functions).map(str::to_owned);
     let message = format!("`override {}` replaces nothing: the parent has no such function", name.name);
     let mut found = Diagnostic::error(message).with_code(CALL_TARGET).at(name.span);
     if let Some(near) = near {
