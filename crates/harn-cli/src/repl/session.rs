@@ -210,8 +210,8 @@ impl Session {
         let found = program::check_text(&self.vm, &text, &parsed.program);
         let own = found.into_iter().filter(|d| d.span.is_some_and(|span| span.start as usize >= start));
         let (wrong, rest): (Vec<_>, Vec<_>) = own
-            .filter(|d| d.code.starts_with("E02") || matches!(d.code.as_ref(), "E0110" | "W0104"))
-            .partition(|d| d.severity == Severity::Error || harn_check::is_error(&d.code));
+            .filter(|d| d.code.starts_with("E02") || matches!(d.code, "E0110" | "W0104"))
+            .partition(|d| d.severity == Severity::Error || harn_check::is_error(d.code));
         for warning in rest {
             self.vm.system().write_err(&format!("warning: {}\n", warning.message));
         }
