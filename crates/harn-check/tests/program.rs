@@ -55,7 +55,7 @@ fn names_are_visible_where_the_language_says() {
         "fn g() { 1 }\npipeline base() { let h = { -> 1 } }\npipeline child() extends base {\n  h()\n  override g() { 2 }\n  g()\n}",
     );
     fine("import \"std/text\"\npipeline child() extends imported { h() }");
-    fine("tool t(q: string) { description \"d\"\n len(q) }\nskill s { on_activate fn() { t() } }\ns()");
+    fine("tool t(q: string) { description \"d\"\n len(q) }\nskill s { on_activate fn() { t(\"x\") } }\ns()");
     fine("eval_pack p { model: 1\n model()\n summarize { model() } }");
     fine("let g = { -> later() }\nlet later = { -> 1 }\ng()");
     fine("parallel each [1] { x -> x() }\nspawn { len([]) }");

@@ -275,7 +275,8 @@ fn the_new_mends_keep_the_meaning() {
 fn registries_that_are_too_large() {
     let folder = folder(&[(
         "harn.toml",
-        "[[capabilities.provider.small]]\nmodel_match = \"tiny\"\nmax_tools = 1\n\
+        "[llm.providers.small]\nbase_url = \"http://127.0.0.1:9\"\n\
+         [[capabilities.provider.small]]\nmodel_match = \"tiny\"\nmax_tools = 1\n\
          [[capabilities.provider.small]]\nmodel_match = \"*\"\nmax_tools = 2\n",
     )]);
     let found = |text: &str| -> Vec<(String, u64)> {

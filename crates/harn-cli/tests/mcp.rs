@@ -532,9 +532,7 @@ llm_mock({tool_calls: [{name: "add", arguments: {a: 4, b: 5}}]})
 llm_mock({text: "No."})
 println(agent_loop("x", nil, {provider: "mock", tools: tools, policy: {side_effect_level: "read_only"}}).tools.successful)
 let lost = tool_define(tool_registry(), "lost", "d", {parameters: {}, executor: "mcp_server", mcp_server: "nobody"})
-llm_mock({tool_calls: [{name: "lost", arguments: {}}]})
-llm_mock({text: "No."})
-println(agent_loop("x", nil, {provider: "mock", tools: lost}).tools.rejected)
+println(unwrap_err(try { agent_loop("x", nil, {provider: "mock", tools: lost}) }))
 println(read_file("asked.log").split("\n").filter({ l -> l == "initialize" }).count())
 "#,
         &[],
@@ -542,7 +540,7 @@ println(read_file("asked.log").split("\n").filter({ l -> l == "initialize" }).co
     let expected = "[skill_mcp_bound {server: demo, skill: adding}]\n[[add], true]\n0\n\
         [skill_mcp_unbound {server: demo, skill: adding}, skill_mcp_bind_failed \
         {error: mcp: no server named 'nobody' is registered (check harn.toml), server: nobody, skill: broken}]\n\
-        true\n[]\n[lost]\n3\n";
+        true\n[]\nagent_loop: tool 'lost' names MCP server 'nobody', which there is not; there are demo\n3\n";
     assert_eq!((ran.code, ran.out.as_str()), (0, expected), "{}", ran.shown());
     assert!(ran.err.contains("skill `broken`: server `nobody` is not bound: "), "{}", ran.shown());
 }

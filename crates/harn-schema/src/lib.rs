@@ -39,6 +39,6 @@ pub use convert::{Dialect, to_json_schema};
 pub use fits::{compile_error, errors};
 pub use json::as_json_schema;
 pub use pattern::{Pattern, compiled};
-pub use written::{meant_type, slip, slip_of_type};
+pub use written::{meant_type, slip};
 
 use harn_value::with_stack;

@@ -89,7 +89,7 @@ pub fn slip(schema: &Value, place: &str) -> Option<String> {
 
 /// Says that a word is no type, if it is none.
 #[must_use]
-pub fn slip_of_type(word: &str, place: &str) -> Option<String> {
+pub(crate) fn slip_of_type(word: &str, place: &str) -> Option<String> {
     if words::find(word).is_some() || OTHER_TYPES.contains(&word) {
         return None;
     }

@@ -16,7 +16,7 @@ builtins! {
     /// ```harn
     /// println(provider_capabilities("anthropic", "claude-opus-4-7").native_tools) // -> true
     /// ```
-    Llm fn provider_capabilities(cx, provider: Value as "text?", model: Text) -> "dict" {
+    Llm fn provider_capabilities(cx, provider: Value as "text", model: Text) -> "dict" {
         let provider = text(&provider).filter(|name| !name.trim().is_empty());
         let provider = provider.ok_or_else(|| thrown("provider_capabilities: provider name is required"))?;
         from_json(&runtime(cx).capabilities_json(&provider, &model))

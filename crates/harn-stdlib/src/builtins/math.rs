@@ -91,7 +91,7 @@ builtins! {
         a.wrapping_mul(b)
     }
 
-    /// Writes a number with exactly `digits` digits behind the point, 0 to 100. Halves go away from zero, as with `round`.
+    /// Writes a number with `digits` digits behind the point, 0 to 100; halves go away from zero, as with `round`.
     ///
     /// ```harn
     /// println([fixed(3.14159, 2), fixed(2.5, 2), fixed(2.5, 0), fixed(7, 0)]) // -> [3.14, 2.50, 3, 7]

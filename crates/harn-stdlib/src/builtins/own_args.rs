@@ -13,12 +13,20 @@ builtins! {
     pub(crate) static OWN_ARGS: "errors";
 
     /// Gives the argument of a function back when it is of the type, and throws as a builtin would otherwise.
+    ///
+    /// ```harn
+    /// println(__takes("f", "n", "int", 1)) // -> 1
+    /// ```
     Pure fn takes = "__takes"(cx, function: Text, param: Text, ty: Text, value: Value as "any?") -> "any" {
         check_value(&function, &param, &ty, &value)?;
         value
     }
 
     /// Gives the number behind a time: a duration in units of `unit` milliseconds, a number as it is.
+    ///
+    /// ```harn
+    /// println(__time("f", "wait", 1, 2s)) // -> 2000
+    /// ```
     Pure fn time = "__time"(cx, function: Text, param: Text, unit: i64, value: Value as "any?") -> "int | float" {
         check_value(&function, &param, TIME, &value)?;
         match value.as_duration() {
