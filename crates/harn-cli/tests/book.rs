@@ -261,6 +261,13 @@ fn the_reference_is_up_to_date() {
 }
 
 #[test]
+fn the_pages_about_agents_and_runs() {
+    let folders = ["agents", "runs"].map(|folder| pages_below(&repository().join("docs").join(folder)));
+    let count: usize = folders.iter().flatten().map(|page| check(page)).sum();
+    assert!(count >= 30, "only {count} programs found");
+}
+
+#[test]
 fn the_pages_about_models() {
     let mut count = 0;
     for page in ["README.md", "calls.md", "costs.md", "options.md", "providers.md", "recording.md"] {
