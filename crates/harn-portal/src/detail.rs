@@ -19,14 +19,14 @@ pub(crate) fn answer(records: &Records, opened: &Opened) -> Data {
         wanted.map(|event| (*event).clone()).collect()
     };
     let (story, story_note) = story(opened);
-    let renders = opened.log.renders();
+    let (renders, steps) = (opened.log.renders(), opened.log.steps());
     json!({
         "summary": opened.row.to_json(), "task": run["task"], "workflow_id": run["workflow_id"],
         "parent_run_id": run["parent_run_id"], "root_run_id": run["root_run_id"], "policy_summary": run["policy"],
         "execution": run["execution"], "metadata": run["metadata"], "replay_summary": replay(opened),
-        "insights": insights(opened), "stages": stages(run), "spans": timeline::spans(opened),
+        "insights": insights(opened, &steps), "stages": stages(run), "spans": timeline::spans(opened),
         "activities": activities(run), "transitions": run["transitions"], "checkpoints": run["checkpoints"],
-        "artifacts": run["artifacts"], "transcript_steps": opened.log.steps(), "template_renders": renders,
+        "artifacts": run["artifacts"], "transcript_steps": steps, "template_renders": renders,
         "story": story, "child_runs": child_runs(records, run), "observability": run["observability"],
         "skill_timeline": skill_timeline(&events), "skill_match_events": of_kind(&["skill_matched"]),
         "tool_load_events": of_kind(&["tool_search_query", "tool_search_result"]), "active_skills": active(&events),
@@ -61,7 +61,7 @@ fn stages(run: &Data) -> Vec<Data> {
 }
 
 /// What one would tell somebody about the run first.
-fn insights(opened: &Opened) -> Vec<Data> {
+fn insights(opened: &Opened, steps: &[Data]) -> Vec<Data> {
     let run = &opened.run;
     let mut out = Vec::new();
     let mut tell = |label: &str, value: String, detail: Option<String>| {
@@ -90,7 +90,6 @@ fn insights(opened: &Opened) -> Vec<Data> {
     if rejected > 0 {
         tell("Refused tool calls", rejected.to_string(), None);
     }
-    let steps = opened.log.steps();
     let costly = steps.iter().max_by_key(|step| step["input_tokens"].as_u64());
     if let Some(step) = costly.filter(|step| steps.len() > 1 && step["input_tokens"].as_u64().is_some()) {
         let text = format!("call {}", step["call_index"]);
