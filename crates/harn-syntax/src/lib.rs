@@ -23,6 +23,7 @@ pub mod habits;
 mod layout;
 pub mod lexer;
 mod parser;
+pub mod schema_place;
 pub mod shapes;
 pub mod signature;
 pub mod source_map;

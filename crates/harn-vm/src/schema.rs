@@ -152,20 +152,3 @@ fn lower(ty: &TypeExpr, aliases: &Aliases, json: bool, depth: usize) -> Option<V
 fn literals(members: &[TypeExpr], value: impl Fn(&TypeKind) -> Option<Value>) -> Option<Value> {
     members.iter().map(|m| value(&m.kind)).collect::<Option<Vec<_>>>().map(Value::list)
 }
-
-/// Which argument of a builtin may be the name of a type alias, which then stands for its schema.
-pub(crate) fn alias_argument(builtin: &str) -> Option<usize> {
-    match builtin {
-        "schema_of" => Some(0),
-        "schema_is"
-        | "schema_expect"
-        | "schema_parse"
-        | "schema_check"
-        | "is_type"
-        | "json_validate"
-        | "llm_call_structured"
-        | "llm_call_structured_safe"
-        | "llm_call_structured_result" => Some(1),
-        _ => None,
-    }
-}

@@ -2,6 +2,7 @@
 
 use harn_syntax::Diagnostic;
 use harn_syntax::ast::{Arg, DictItem, Expr};
+use harn_syntax::schema_place;
 
 use crate::codes::UNKNOWN_VARIABLE;
 use crate::pass::Pass;
@@ -22,19 +23,7 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, name: &'a str, expr: &'a Expr) {
 
 /// Notes the argument of a call that is a schema.
 pub(crate) fn arguments<'a>(pass: &mut Pass<'a>, function: &str, args: &'a [Arg]) {
-    let at = match function {
-        "schema_of" => 0,
-        "schema_is"
-        | "schema_expect"
-        | "schema_parse"
-        | "schema_check"
-        | "is_type"
-        | "json_validate"
-        | "llm_call_structured"
-        | "llm_call_structured_safe"
-        | "llm_call_structured_result" => 1,
-        _ => return,
-    };
+    let Some(at) = schema_place::argument(function) else { return };
     pass.schemas.extend(args.get(at).map(|arg| &raw const arg.value));
 }
 
@@ -42,10 +31,7 @@ pub(crate) fn arguments<'a>(pass: &mut Pass<'a>, function: &str, args: &'a [Arg]
 pub(crate) fn entries<'a>(pass: &mut Pass<'a>, items: &'a [DictItem]) {
     for item in items {
         if let DictItem::Entry { key, value } = item
-            && matches!(
-                key.name.as_str(),
-                "output_schema" | "json_schema" | "schema" | "input_schema" | "parameters" | "returns"
-            )
+            && schema_place::is_key(&key.name)
         {
             pass.schemas.insert(&raw const *value);
         }

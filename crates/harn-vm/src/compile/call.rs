@@ -151,7 +151,7 @@ impl<'a> Compiler<'a> {
             }
         } else {
             let alias = match &target {
-                Target::Builtin(builtin) => crate::schema::alias_argument(builtin.name()),
+                Target::Builtin(builtin) => harn_syntax::schema_place::argument(builtin.name()),
                 _ => None,
             };
             let count =

@@ -1,7 +1,7 @@
 //! Expressions.
 
-use harn_syntax::Span;
 use harn_syntax::ast::*;
+use harn_syntax::{Span, schema_place};
 use harn_value::Value;
 use rustc_hash::FxHashSet;
 
@@ -683,7 +683,7 @@ impl<'a> Compiler<'a> {
                     let t = self.f().temp();
                     match value
                         .as_name()
-                        .and_then(|n| takes_schema(&key.name).then(|| self.alias_schema(n)).flatten())
+                        .and_then(|n| schema_place::is_key(&key.name).then(|| self.alias_schema(n)).flatten())
                     {
                         Some(schema) => self.load_const(schema, t),
                         None => self.expr(value, t),
@@ -882,11 +882,6 @@ pub(super) fn variable_name(e: &Expr) -> Option<&Name> {
 
 fn is_comparison(op: BinaryOp) -> bool {
     matches!(op, BinaryOp::Eq | BinaryOp::Ne | BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge)
-}
-
-/// Keys of option dicts whose value is a schema: the name of a type stands for its schema there.
-fn takes_schema(key: &str) -> bool {
-    matches!(key, "output_schema" | "json_schema" | "schema" | "input_schema" | "parameters" | "returns")
 }
 
 /// Whether `i` fits operand `c` of an instruction.
