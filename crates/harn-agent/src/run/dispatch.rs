@@ -16,7 +16,7 @@ use crate::loop_skill::LOAD_SKILL;
 use crate::microcompact::microcompact;
 use crate::plan_artifact;
 use crate::policy::{self, Decision, PermissionEvent, Reply};
-use crate::tool::{Backend, LoopTool};
+use crate::tool::{Backend, LoopTool, declared_arguments};
 
 /// Arguments that models like to write as text although they are numbers.
 const INT_KEYS: [&str; 9] =
@@ -484,6 +484,15 @@ fn misfits(tool: &LoopTool, arguments: &Json) -> Vec<String> {
     else {
         return Vec::new();
     };
+    // As a rule each argument is of one type: no schema has to be compiled for that.
+    let plain = |(name, value): (&String, &Json)| {
+        declared_arguments(&tool.entry)
+            .and_then(|declared| declared.get(name))
+            .is_some_and(|declared| is_plainly(declared, value))
+    };
+    if given.iter().all(plain) {
+        return Vec::new();
+    }
     let Some(schema) = tool.schema() else { return Vec::new() };
     let counts = |(name, value): &(&String, &Json)| {
         schema["properties"].get(*name).is_some() && (!value.is_null() || tool.required.contains(name))
@@ -495,6 +504,30 @@ fn misfits(tool: &LoopTool, arguments: &Json) -> Vec<String> {
     match harn_schema::compile_error(&of_given) {
         None => harn_schema::errors(&of_given, &Json::Object(given)),
         Some(_) => Vec::new(),
+    }
+}
+
+/// Whether a value is of the type that a parameter is declared with, when that is all that is declared of its values.
+fn is_plainly(declared: &Json, value: &Json) -> bool {
+    let word = match declared {
+        Json::String(word) => Some(word.as_str()),
+        Json::Object(map)
+            if map
+                .keys()
+                .all(|key| matches!(key.as_str(), "type" | "description" | "default" | "required")) =>
+        {
+            map.get("type").and_then(Json::as_str)
+        }
+        _ => None,
+    };
+    match word.map(harn_schema::words::json_or_text) {
+        Some("string") => value.is_string(),
+        Some("integer") => value.is_i64(),
+        Some("number") => value.is_number(),
+        Some("boolean") => value.is_boolean(),
+        Some("array") => value.is_array(),
+        Some("object") => value.is_object(),
+        _ => false,
     }
 }
 
@@ -540,4 +573,33 @@ fn denial_text(tool: &str, reason: &str) -> String {
 /// Whether the output of a `run` tool says that the command succeeded.
 fn succeeded(text: &str) -> bool {
     ["exit_code=0", "Command succeeded", "success=true"].iter().any(|mark| text.contains(mark))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_plainly_of_a_type_fits_its_schema() {
+        let declared =
+            ["int", "integer", "float", "string", "bool", "list", "dict", "any", "date"].map(Json::from);
+        let dicts = [
+            json!({"type": "int", "description": "a", "required": false}),
+            json!({"type": "int", "minimum": 9}),
+        ];
+        let values =
+            [json!(1), json!(1.5), json!("x"), json!(true), json!([1]), json!({"a": 1}), json!(null)];
+        let mut plain = 0;
+        for declared in declared.iter().chain(&dicts) {
+            let entry = json!({"name": "t", "parameters": {"p": declared}});
+            let tool = LoopTool::from_entry(&entry, true, &Map::new()).unwrap();
+            let schema = tool.schema().unwrap();
+            for value in &values {
+                let fits = harn_schema::errors(&schema, &json!({"p": value})).is_empty();
+                assert!(fits || !is_plainly(declared, value), "{declared} {value}");
+                plain += usize::from(is_plainly(declared, value));
+            }
+        }
+        assert!(plain >= 9 && !is_plainly(&dicts[1], &values[0]), "{plain}");
+    }
 }
