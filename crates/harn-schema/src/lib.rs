@@ -14,6 +14,7 @@
 //! | `complaint` | what is said about a value that does not fit |
 //! | `lead` | a shorter way to the groups of patterns that begin with a text |
 //! | `pattern` | compiled regular expressions |
+//! | `near` | the name that was meant |
 //! | `written` | slips in schemas that people write |
 //! | `search` | searches in large texts that can be stopped |
 
@@ -27,6 +28,7 @@ mod convert;
 mod fits;
 mod json;
 mod lead;
+mod near;
 mod pattern;
 pub mod search;
 pub mod words;
@@ -38,6 +40,7 @@ pub use convert::{Dialect, to_json_schema};
 #[cfg(feature = "json")]
 pub use fits::{compile_error, errors};
 pub use json::as_json_schema;
+pub use near::nearest;
 pub use pattern::{Pattern, compiled};
 pub use written::{meant_type, slip};
 

@@ -3,7 +3,7 @@
 
 use harn_value::{Data as Value, data::Map};
 
-use crate::words;
+use crate::{near::nearest, words};
 
 /// Every keyword of a schema: Harn's spellings, those of JSON Schema and of OpenAPI. `x-` and `$` begin others.
 const KEYWORDS: &[&str] = &[
@@ -35,6 +35,7 @@ const KEYWORDS: &[&str] = &[
     "exclusiveMinimum",
     "externalDocs",
     "format",
+    "id",
     "if",
     "items",
     "max",
@@ -115,15 +116,6 @@ fn types() -> impl Iterator<Item = &'static str> {
         seen.push(*word);
         new
     })
-}
-
-fn nearest(word: &str, names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
-    let limit = if word.chars().count() < 5 { 1 } else { 2 };
-    names
-        .map(|name| (strsim::damerau_levenshtein(word, name), name))
-        .filter(|(distance, _)| *distance <= limit)
-        .min()
-        .map(|(_, name)| name)
 }
 
 fn slip_at(schema: &Value, place: &str, depth: usize) -> Option<String> {
@@ -253,6 +245,7 @@ mod tests {
     #[test]
     fn what_is_meant_passes() {
         for schema in [
+            json!({"id": "https://example.org/a", "type": "object"}),
             json!({}),
             json!({"type": "dict", "properties": {"requird": {"type": "any"}, "x": true}, "required": ["x"]}),
             json!({"$schema": "s", "$defs": {"a": {"type": "integer"}}, "$ref": "#/$defs/a", "x-note": 1, "comment": "own"}),

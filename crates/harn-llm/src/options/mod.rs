@@ -4,7 +4,6 @@
 //! assembly and provider overrides read more.
 
 mod budget;
-mod near;
 mod notices;
 mod output;
 pub(crate) mod route_policy;
@@ -14,7 +13,7 @@ mod thinking;
 mod tool_search;
 
 pub use budget::Budget;
-pub use near::nearest;
+pub use harn_schema::nearest;
 pub use notices::{Expected, Notice, call_options, check_overrides, check_values, notices};
 pub use output::{Nudge, OutputFormat, OutputKind, Validation};
 pub use sampling::Sampling;

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use crate::json::Object;
-use crate::options::near::nearest;
 use crate::options::shape::{self, Shape, ShapeError};
+use harn_schema::nearest;
 
 /// What a value must be.
 #[derive(Debug, Clone, Copy)]

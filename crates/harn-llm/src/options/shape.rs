@@ -2,9 +2,9 @@
 
 use harn_value::Data as Value;
 
-use super::near::nearest;
 use crate::error::OptionError;
 use crate::json::{Object, display};
+use harn_schema::nearest;
 
 /// What a value must look like. Nil fits everywhere: the option is then absent.
 #[derive(Debug, Clone, Copy)]
