@@ -20,12 +20,17 @@ struct Served {
 
 /// Serves a new folder; `host` is where it listens.
 fn serve_on(host: &'static str, program: PathBuf) -> Served {
+    serve_to(host, program, false)
+}
+
+/// As [`serve_on`]; `remote_launch` allows launches whoever reaches it.
+fn serve_to(host: &'static str, program: PathBuf, remote_launch: bool) -> Served {
     let folder = tempfile::tempdir().unwrap();
     let settings = Settings {
         dir: folder.path().join("runs"),
         workspace: folder.path().to_owned(),
         program,
-        remote_launch: false,
+        remote_launch,
         version: "0.0.0",
         models: json!({"providers": []}),
         words: json!({"keywords": ["let"], "builtins": ["println"]}),
@@ -308,6 +313,11 @@ fn a_portal_that_others_reach_launches_nothing() {
     assert_eq!((get("/api/launch/jobs").status, get("/api/launch/targets").status), (403, 403));
     assert_eq!(get("/api/meta").json()["launch"]["allowed"], false);
     assert_eq!(get("/api/runs").status, 200);
+    // Somebody who asks for it gets it.
+    let open = serve_to("0.0.0.0", PathBuf::from("/bin/sh"), true);
+    let local = open.address.replace("0.0.0.0", "127.0.0.1");
+    let jobs = request(&local, &format!("GET /api/launch/jobs HTTP/1.1\r\nHost: {local}\r\n"), "");
+    assert_eq!((jobs.status, jobs.json()), (200, json!({"jobs": []})));
 }
 
 /// A program that stands for `harn run FILE`: it tells what it was given, and waits when the file says so.
