@@ -17,6 +17,30 @@ pub(crate) fn read(root: &Path, folder: &str, extension: &str) -> Vec<Vec<u8>> {
     paths.iter().filter_map(|path| std::fs::read(path).ok()).collect()
 }
 
+/// Writes a corpus into one file, which [`read_copy`] reads. Files of the real one may change while a run goes on, and then the
+/// number of an input no longer says what it was.
+pub(crate) fn write_copy(corpus: &[Vec<u8>], path: &Path) -> std::io::Result<()> {
+    let mut bytes = Vec::new();
+    for text in corpus {
+        bytes.extend_from_slice(&(text.len() as u64).to_le_bytes());
+        bytes.extend_from_slice(text);
+    }
+    std::fs::write(path, bytes)
+}
+
+/// Reads a corpus that [`write_copy`] wrote.
+pub(crate) fn read_copy(path: &Path) -> std::io::Result<Vec<Vec<u8>>> {
+    let bytes = std::fs::read(path)?;
+    let (mut rest, mut corpus) = (&bytes[..], Vec::new());
+    while let Some((length, more)) = rest.split_first_chunk::<8>() {
+        let length = usize::try_from(u64::from_le_bytes(*length)).unwrap_or(usize::MAX);
+        let (text, more) = more.split_at_checked(length).ok_or(std::io::ErrorKind::UnexpectedEof)?;
+        corpus.push(text.to_vec());
+        rest = more;
+    }
+    Ok(corpus)
+}
+
 fn collect(folder: &Path, extension: &str, paths: &mut Vec<PathBuf>) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.flatten() {

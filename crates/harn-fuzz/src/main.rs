@@ -81,7 +81,7 @@ fn run(options: &Options) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if let (Some((counter, first)), [target]) = (&options.child, options.targets.as_slice()) {
-        return watch::run_child(target, &root, options.seed, *first, counter);
+        return watch::run_child(target, options.seed, *first, counter);
     }
     let mut clean = true;
     for target in &options.targets {

@@ -22,9 +22,16 @@ const STUCK: Duration = Duration::from_secs(300);
 const MAX_RESIDENT_BYTES: u64 = 3 << 30;
 
 /// Runs inputs from number `first` on until the parent ends the process. Before each, its number is written to the
-/// counter file.
-pub(crate) fn run_child(target: &Target, root: &Path, seed: u64, first: u64, counter: &Path) -> ExitCode {
-    let corpus = corpus::read(root, target.corpus, target.extension);
+/// counter file; the copy of the corpus stands beside that.
+pub(crate) fn run_child(target: &Target, seed: u64, first: u64, counter: &Path) -> ExitCode {
+    let copy = copy_beside(counter);
+    let corpus = match corpus::read_copy(&copy) {
+        Ok(corpus) => corpus,
+        Err(e) => {
+            eprintln!("error: cannot read {}: {e}", copy.display());
+            return ExitCode::FAILURE;
+        }
+    };
     let mut counter = match File::create(counter) {
         Ok(file) => file,
         Err(e) => {
@@ -63,24 +70,47 @@ fn input(target: &Target, corpus: &[Vec<u8>], seed: u64, index: u64) -> Vec<u8> 
     }
 }
 
+fn copy_beside(counter: &Path) -> PathBuf {
+    counter.with_extension("corpus")
+}
+
 /// Watches children that run the target for a time; false if one of them found something.
 pub(crate) fn run_parent(target: &Target, root: &Path, seed: u64, seconds: u64) -> bool {
     let counter = std::env::temp_dir().join(format!("harn-fuzz-{}-{}", target.name, std::process::id()));
+    let corpus = corpus::read(root, target.corpus, target.extension);
+    let copy = copy_beside(&counter);
+    if let Err(e) = corpus::write_copy(&corpus, &copy) {
+        println!("{:10} cannot write {}: {e}", target.name, copy.display());
+        return false;
+    }
+    let clean = run_children(target, root, &corpus, seed, seconds, &counter);
+    for file in [&counter, &copy] {
+        let _ = fs::remove_file(file);
+    }
+    clean
+}
+
+fn run_children(
+    target: &Target,
+    root: &Path,
+    corpus: &[Vec<u8>],
+    seed: u64,
+    seconds: u64,
+    counter: &Path,
+) -> bool {
     let end = Instant::now() + Duration::from_secs(seconds);
     let mut first = 0;
     let kept = loop {
-        let outcome = watch(target, seed, first, &counter, end);
-        let tried = read_counter(&counter);
+        let outcome = watch(target, seed, first, counter, end);
+        let tried = read_counter(counter);
         let what = match outcome {
             Ok(()) => {
-                let _ = fs::remove_file(&counter);
                 println!("{:10} {tried} inputs in {seconds} s, nothing found", target.name);
                 return true;
             }
             Err(what) => what,
         };
-        let corpus = corpus::read(root, target.corpus, target.extension);
-        let kept = keep(root, target, &input(target, &corpus, seed, tried));
+        let kept = keep(root, target, &input(target, corpus, seed, tried), &what);
         if let (Finding::Hang, Ok(path)) = (&what, &kept)
             && ends_alone(target, path)
         {
@@ -95,22 +125,30 @@ pub(crate) fn run_parent(target: &Target, root: &Path, seed: u64, seconds: u64) 
         Ok(path) => println!("{:10} the input is kept in {}", "", path.display()),
         Err(e) => println!("{:10} the input could not be kept: {e}", ""),
     }
-    let _ = fs::remove_file(&counter);
     false
 }
 
 /// What went wrong in a child.
 enum Finding {
-    /// It died, or took too much memory.
-    Fault(String),
+    /// It died, and said this, or took too much memory.
+    Fault { what: String, said: String },
     /// It did not get on.
     Hang,
+}
+
+impl Finding {
+    fn fault(what: String) -> Finding {
+        Finding::Fault { what, said: String::new() }
+    }
 }
 
 impl std::fmt::Display for Finding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Finding::Fault(what) => f.write_str(what),
+            Finding::Fault { what, said } => {
+                let lines: Vec<&str> = said.lines().filter(|line| !line.is_empty()).collect();
+                write!(f, "{what}{}", lines[lines.len().saturating_sub(4)..].join(" | "))
+            }
             Finding::Hang => write!(f, "one input takes longer than {} s", HANG.as_secs()),
         }
     }
@@ -119,21 +157,21 @@ impl std::fmt::Display for Finding {
 /// Waits for a child that begins with input number `first`.
 fn watch(target: &Target, seed: u64, first: u64, counter: &Path, end: Instant) -> Result<(), Finding> {
     let mut child = start(target, seed, first, counter)
-        .map_err(|e| Finding::Fault(format!("cannot start a child: {e}")))?;
+        .map_err(|e| Finding::fault(format!("cannot start a child: {e}")))?;
     let words = listen(&mut child);
     let mut last = (u64::MAX, Watch::start(child.id()));
     let finding = loop {
         std::thread::sleep(Duration::from_millis(50));
         if let Ok(Some(status)) = child.try_wait() {
-            let words = last_words(words);
-            return Err(Finding::Fault(format!("the process ended ({status}): {words}")));
+            let said = String::from_utf8_lossy(&words.join().unwrap_or_default()).into_owned();
+            return Err(Finding::Fault { what: format!("the process ended ({status}): "), said });
         }
         let tried = read_counter(counter);
         if tried != last.0 {
             last = (tried, Watch::start(child.id()));
         }
         if resident_bytes(child.id()) > MAX_RESIDENT_BYTES {
-            break Err(Finding::Fault("memory grows without bound".to_owned()));
+            break Err(Finding::fault("memory grows without bound".to_owned()));
         }
         if last.1.hangs() {
             break Err(Finding::Hang);
@@ -174,6 +212,7 @@ fn start(target: &Target, seed: u64, first: u64, counter: &Path) -> std::io::Res
         .args([target.name, "--seed", &seed.to_string(), "--child"])
         .arg(counter)
         .arg(first.to_string())
+        .env("RUST_BACKTRACE", "0")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -196,14 +235,6 @@ fn listen(child: &mut Child) -> JoinHandle<Vec<u8>> {
         }
         text
     })
-}
-
-/// The end of what the child wrote to standard error: the message of its panic.
-fn last_words(said: JoinHandle<Vec<u8>>) -> String {
-    let text = said.join().unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    let lines: Vec<&str> = text.lines().filter(|line| !line.is_empty()).collect();
-    lines[lines.len().saturating_sub(4)..].join(" | ")
 }
 
 fn read_counter(path: &Path) -> u64 {
@@ -254,8 +285,8 @@ fn resident_bytes(pid: u32) -> u64 {
     text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096
 }
 
-/// Writes a finding down.
-fn keep(root: &Path, target: &Target, bytes: &[u8]) -> std::io::Result<PathBuf> {
+/// Writes an input down, and beside it what the child said of it: it may have had other causes than the input.
+fn keep(root: &Path, target: &Target, bytes: &[u8], what: &Finding) -> std::io::Result<PathBuf> {
     let folder = root.join("artifacts");
     fs::create_dir_all(&folder)?;
     let hash = bytes
@@ -263,12 +294,26 @@ fn keep(root: &Path, target: &Target, bytes: &[u8]) -> std::io::Result<PathBuf> 
         .fold(0xcbf2_9ce4_8422_2325_u64, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
     let path = folder.join(format!("{}-{hash:016x}", target.name));
     fs::write(&path, bytes)?;
+    if let Finding::Fault { said, .. } = what {
+        fs::write(path.with_extension("txt"), said)?;
+    }
     Ok(path)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_copy_is_the_corpus() {
+        let path = std::env::temp_dir().join(format!("harn-fuzz-copy-{}", std::process::id()));
+        let texts = vec![b"a".to_vec(), Vec::new(), [0, 255, b'\n'].repeat(400)];
+        corpus::write_copy(&texts, &path).expect("a copy");
+        assert_eq!(corpus::read_copy(&path).expect("it"), texts);
+        fs::write(&path, [9, 0, 0, 0, 0, 0, 0, 0, 1]).expect("a torn one");
+        assert!(corpus::read_copy(&path).is_err());
+        fs::remove_file(&path).expect("gone");
+    }
 
     #[test]
     fn a_child_that_says_much_does_not_wait() {
@@ -279,6 +324,9 @@ mod tests {
             .expect("a shell");
         let words = listen(&mut child);
         assert!(child.wait().expect("its end").success());
-        assert!(last_words(words).ends_with("| last"));
+        let said = String::from_utf8_lossy(&words.join().expect("its words")).into_owned();
+        assert!(said.len() <= SAID && said.ends_with("\nlast\n"));
+        let finding = Finding::Fault { what: "it ended: ".to_owned(), said };
+        assert!(finding.to_string().ends_with("| last"));
     }
 }
