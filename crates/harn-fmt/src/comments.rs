@@ -44,6 +44,19 @@ impl<'s> Comments<'s> {
         words
     }
 
+    /// Where a sign stands behind a place, outside of comments.
+    pub(crate) fn find(&self, from: u32, sign: &str) -> Option<u32> {
+        let first = self.all.partition_point(|comment| comment.span.start < from);
+        let mut at = from;
+        for comment in &self.all[first..] {
+            match self.source.get(at as usize..comment.span.start as usize)?.find(sign) {
+                Some(found) => return Some(at + found as u32),
+                None => at = comment.span.end,
+            }
+        }
+        self.source.get(at as usize..)?.find(sign).map(|found| at + found as u32)
+    }
+
     /// The next one if it stands before `end`.
     pub(crate) fn take_before(&mut self, end: u32) -> Option<Comment> {
         let comment = *self.all.get(self.next)?;
@@ -56,8 +69,7 @@ impl<'s> Comments<'s> {
 
     /// Those that belong to one on a line of its own: lines of `///` are one comment.
     pub(crate) fn run(&mut self, mut first: Comment) -> Comment {
-        let line = self.source[..first.span.start as usize].rsplit('\n').next().unwrap_or("");
-        if first.kind != CommentKind::DocLine || !line.trim().is_empty() {
+        if first.kind != CommentKind::DocLine || !self.has_own_line(first) {
             return first;
         }
         while let Some(next) = self.all.get(self.next) {
@@ -88,11 +100,51 @@ impl<'s> Comments<'s> {
         self.within(end, true)
     }
 
+    /// As [`Comments::inline_behind`], up to the first one on a line of its own.
+    pub(crate) fn on_line(&mut self, end: u32) -> Doc<'s> {
+        let own = |comment: &&Comment| comment.span.start < end && self.has_own_line(**comment);
+        let end = self.all[self.next..].iter().find(own).map_or(end, |comment| comment.span.start);
+        self.within(end, true)
+    }
+
+    /// Those that stand behind something and before more of its line: they speak of what they stand behind. One that
+    /// ends the line is left for [`Comments::trailing`].
+    pub(crate) fn behind(&mut self, end: u32) -> Doc<'s> {
+        let mut parts = Vec::new();
+        let mut from = end;
+        while let Some(&comment) = self.all.get(self.next) {
+            let gap = self.source.get(from as usize..comment.span.start as usize);
+            let rest = self.source[comment.span.end as usize..].split('\n').next().unwrap_or("");
+            if !gap.is_some_and(|gap| gap.bytes().all(|byte| matches!(byte, b' ' | b'\t')))
+                || !self.fits_in_line(comment)
+                || rest.trim().is_empty()
+            {
+                break;
+            }
+            self.next += 1;
+            from = comment.span.end;
+            parts.extend([Doc::text(" "), Doc::text(self.text(comment))]);
+        }
+        if parts.is_empty() { Doc::nil() } else { Doc::concat(parts) }
+    }
+
+    /// Whether more may stand behind it on its line.
+    pub(crate) fn fits_in_line(&self, comment: Comment) -> bool {
+        matches!(comment.kind, CommentKind::Block | CommentKind::DocBlock)
+            && !self.text(comment).contains('\n')
+    }
+
+    /// Whether nothing stands before it on its line.
+    pub(crate) fn has_own_line(&self, comment: Comment) -> bool {
+        let before = &self.source[..comment.span.start as usize];
+        before.rsplit('\n').next().is_none_or(|line| line.trim().is_empty())
+    }
+
     fn within(&mut self, end: u32, behind: bool) -> Doc<'s> {
         let mut parts = Vec::new();
         while let Some(comment) = self.take_before(end) {
             let text = self.text(comment);
-            if matches!(comment.kind, CommentKind::Block | CommentKind::DocBlock) && !text.contains('\n') {
+            if self.fits_in_line(comment) {
                 let pair = if behind {
                     [Doc::text(" "), Doc::text(text)]
                 } else {
@@ -109,7 +161,8 @@ impl<'s> Comments<'s> {
     /// Those behind `end` that end its line.
     pub(crate) fn trailing(&mut self, end: u32) -> Doc<'s> {
         let mut parts = Vec::new();
-        let mut from = end;
+        // Those in between that did not end the line have been printed: see `behind`.
+        let mut from = end.max(self.last_end());
         while let Some(&comment) = self.all.get(self.next) {
             let gap = self.source.get(from as usize..comment.span.start as usize).unwrap_or("\n");
             let rest = self.source[comment.span.end as usize..].split('\n').next().unwrap_or("");
@@ -125,15 +178,13 @@ impl<'s> Comments<'s> {
         if parts.is_empty() { Doc::nil() } else { Doc::concat(parts) }
     }
 
-    /// Those before a place that end the line of an opening bracket.
+    /// Those before a place that end the line of an opening bracket, or of an operator.
     pub(crate) fn behind_bracket(&mut self, end: u32) -> Doc<'s> {
         let mut parts = Vec::new();
         while let Some(&comment) = self.all.get(self.next) {
-            let before = &self.source[..comment.span.start as usize];
-            let line = before.rsplit('\n').next().unwrap_or("");
             let rest = self.source[comment.span.end as usize..].split('\n').next().unwrap_or("");
             let ends_line = rest.trim().is_empty() || rest.trim_start().starts_with("//");
-            if comment.span.start >= end || line.trim().is_empty() || !ends_line {
+            if comment.span.start >= end || self.has_own_line(comment) || !ends_line {
                 break;
             }
             self.next += 1;

@@ -2,16 +2,16 @@
 
 use harn_syntax::ast::*;
 
-use crate::doc::{Doc, List};
+use crate::doc::Doc;
 use crate::{Fmt, Item};
 
 impl<'s> Fmt<'s> {
     pub(crate) fn decl(&mut self, decl: &Decl) -> Doc<'s> {
         let mut parts = Vec::new();
         for attr in &decl.attrs {
-            parts.push(self.comments.inline(attr.span.start));
+            parts.push(self.above(attr.span.start).0);
             parts.push(Doc::text("@"));
-            parts.push(Doc::text(self.slice(attr.name.span)));
+            parts.push(self.word(attr.name.span));
             if !attr.args.is_empty() {
                 parts.push(Doc::text("("));
                 for (at, arg) in attr.args.iter().enumerate() {
@@ -21,12 +21,17 @@ impl<'s> Fmt<'s> {
                     parts.push(self.comments.inline(arg.span.start));
                     parts.push(Doc::text(self.slice(arg.span)));
                     self.comments.skip_to(arg.span.end);
+                    parts.push(self.comments.behind(arg.span.end));
                 }
                 parts.push(self.comments.inline(attr.span.end));
                 parts.push(Doc::text(")"));
             }
+            parts.push(self.comments.behind(attr.span.end));
             parts.push(self.comments.trailing(attr.span.end));
             parts.push(Doc::hard());
+        }
+        if !decl.attrs.is_empty() {
+            parts.push(self.above(decl.kind.name().span.start).0);
         }
         if decl.is_pub {
             parts.push(Doc::text("pub "));
@@ -38,16 +43,16 @@ impl<'s> Fmt<'s> {
     fn decl_kind(&mut self, decl: &Decl) -> Doc<'s> {
         let end = decl.span.end;
         let name = decl.kind.name();
-        let head = |fmt: &Self, word: &'static str| vec![Doc::text(word), Doc::text(fmt.slice(name.span))];
+        let head = |fmt: &mut Self, word: &'static str| vec![Doc::text(word), fmt.word(name.span)];
         match &decl.kind {
             DeclKind::Fn(d) => self.fn_decl(d),
             DeclKind::Pipeline(d) => {
                 let mut parts = head(self, "pipeline ");
-                parts.push(self.params(&d.func.params, d.func.body.span.start));
+                parts.push(self.params(&d.func.params, name.span.end));
                 parts.push(self.result(d.func.ret.as_ref()));
                 if let Some(base) = &d.extends {
                     parts.push(Doc::text(" extends "));
-                    parts.push(Doc::text(self.slice(base.span)));
+                    parts.push(self.word(base.span));
                 }
                 parts.push(Doc::text(" "));
                 parts.push(self.block(&d.func.body));
@@ -55,7 +60,7 @@ impl<'s> Fmt<'s> {
             }
             DeclKind::Tool(d) => {
                 let mut parts = head(self, "tool ");
-                parts.push(self.params(&d.func.params, d.func.body.span.start));
+                parts.push(self.params(&d.func.params, name.span.end));
                 parts.push(self.result(d.func.ret.as_ref()));
                 parts.push(Doc::text(" "));
                 let mut items: Vec<Item<'_>> = Vec::new();
@@ -144,15 +149,15 @@ impl<'s> Fmt<'s> {
 
     pub(crate) fn fn_decl(&mut self, d: &FnDecl) -> Doc<'s> {
         let mut parts = vec![Doc::text(if d.func.is_gen { "gen fn " } else { "fn " })];
-        parts.push(Doc::text(self.slice(d.name.span)));
+        parts.push(self.word(d.name.span));
         parts.push(self.type_params(&d.type_params));
-        parts.push(self.params(&d.func.params, d.func.body.span.start));
+        parts.push(self.params(&d.func.params, d.name.span.end));
         parts.push(self.result(d.func.ret.as_ref()));
         for (at, bound) in d.bounds.iter().enumerate() {
             parts.push(Doc::text(if at == 0 { " where " } else { ", " }));
-            parts.push(Doc::text(self.slice(bound.param.span)));
+            parts.push(self.word(bound.param.span));
             parts.push(Doc::text(": "));
-            parts.push(Doc::text(self.slice(bound.bound.span)));
+            parts.push(self.word(bound.bound.span));
         }
         parts.push(Doc::text(" "));
         parts.push(self.block(&d.func.body));
@@ -160,62 +165,54 @@ impl<'s> Fmt<'s> {
     }
 
     pub(crate) fn signature(&mut self, sig: &MethodSig) -> Doc<'s> {
-        let mut parts = vec![Doc::text("fn "), Doc::text(self.slice(sig.name.span))];
+        let mut parts = vec![Doc::text("fn "), self.word(sig.name.span)];
         parts.push(self.type_params(&sig.type_params));
-        parts.push(self.params(&sig.params, sig.span.end));
+        parts.push(self.params(&sig.params, sig.name.span.end));
         parts.push(self.result(sig.ret.as_ref()));
         Doc::concat(parts)
     }
 
     pub(crate) fn variant(&mut self, variant: &Variant) -> Doc<'s> {
-        let name = Doc::text(self.slice(variant.name.span));
+        let name = self.word(variant.name.span);
         if variant.fields.is_empty() {
             return name;
         }
-        let items = variant
-            .fields
-            .iter()
-            .map(|field| {
-                let mut parts = Vec::new();
-                if let Some(name) = &field.name {
-                    parts.push(Doc::text(self.slice(name.span)));
-                }
-                if let Some(ty) = &field.ty {
-                    parts.push(Doc::text(if field.name.is_some() { ": " } else { "" }));
-                    parts.push(self.ty(ty));
-                }
-                Doc::concat(parts)
-            })
-            .collect();
-        let fields = List { open: "(", items, close: ")", hugs: false, broken: false };
-        Doc::concat(vec![name, Doc::list(fields)])
+        let start = |field: &VariantField| match (&field.name, &field.ty) {
+            (Some(name), _) => name.span.start,
+            (None, ty) => ty.as_ref().map_or(0, |ty| ty.span.start),
+        };
+        let each = |fmt: &mut Self, field: &VariantField| {
+            let mut parts = Vec::new();
+            let mut end = 0;
+            if let Some(name) = &field.name {
+                parts.push(fmt.word(name.span));
+                end = name.span.end;
+            }
+            if let Some(ty) = &field.ty {
+                parts.push(Doc::text(if field.name.is_some() { ": " } else { "" }));
+                parts.push(fmt.ty(ty));
+                end = ty.span.end;
+            }
+            (end, Doc::concat(parts))
+        };
+        let fields = self.items(("(", ")"), &variant.fields, variant.span.end, false, each, start);
+        Doc::concat(vec![name, fields])
     }
 
-    /// Parameters in parentheses; `end` is where the text behind them begins.
-    pub(crate) fn params(&mut self, params: &[Param], end: u32) -> Doc<'s> {
-        let mut broken = false;
-        let mut items = Vec::with_capacity(params.len());
-        for (at, param) in params.iter().enumerate() {
-            let next = params.get(at + 1).map_or(end, |next| next.span.start);
-            let mut parts = Vec::new();
-            while let Some(comment) = self.comments.take_before(param.span.start) {
-                broken = true;
-                let comment = self.comments.run(comment);
-                parts.push(self.comments.block(comment));
-                let same = self.comments.lines_between(comment.span.end, param.span.start) == 0;
-                parts.push(if same { Doc::text(" ") } else { Doc::hard() });
-            }
-            parts.push(self.param(param));
-            if self.comments.any_between(param.span.end, next)
-                && self.comments.lines_between(param.span.end, next) > 0
-            {
-                let trailing = self.comments.trailing(param.span.end);
-                broken |= !trailing.is_nil();
-                parts.push(trailing);
-            }
-            items.push(Doc::concat(parts));
-        }
-        Doc::list(List { open: "(", items, close: ")", hugs: false, broken })
+    /// Parameters in parentheses, which stand behind `from`.
+    pub(crate) fn params(&mut self, params: &[Param], from: u32) -> Doc<'s> {
+        let close = match params.last() {
+            Some(last) => self.comments.find(last.span.end, ")"),
+            // A pipeline needs no parentheses.
+            None => self
+                .comments
+                .find(from, "(")
+                .filter(|open| self.comments.find(from, "{").is_none_or(|brace| *open < brace))
+                .and_then(|open| self.comments.find(open, ")")),
+        };
+        let each = |fmt: &mut Self, param: &Param| (param.span.end, fmt.param(param));
+        let end = close.map_or(0, |close| close + 1);
+        self.items(("(", ")"), params, end, false, each, |param| param.span.start)
     }
 
     pub(crate) fn param(&mut self, param: &Param) -> Doc<'s> {
@@ -223,7 +220,7 @@ impl<'s> Fmt<'s> {
         if param.rest {
             parts.push(Doc::text("..."));
         }
-        parts.push(Doc::text(self.slice(param.name.span)));
+        parts.push(self.word(param.name.span));
         if let Some(ty) = &param.ty {
             parts.push(Doc::text(": "));
             parts.push(self.ty(ty));
@@ -245,24 +242,18 @@ impl<'s> Fmt<'s> {
     pub(crate) fn import(&mut self, import: &Import) -> Doc<'s> {
         let mut parts = vec![Doc::text(if import.is_pub { "pub import " } else { "import " })];
         if let Some(names) = &import.names {
-            let brace = self.source[..import.path_span.start as usize].rfind('}').map_or(0, |at| at as u32);
-            let commented = self.comments.any_between(import.span.start, brace);
+            let last = names.last().map_or(import.span.start, |name| name.span.end);
+            let end = self.comments.find(last, "}").map_or(last, |brace| brace + 1);
             let mut sorted: Vec<&Ident> = names.iter().collect();
-            if !commented {
+            if !self.comments.any_between(import.span.start, end) {
                 sorted.sort_by(|a, b| a.name.cmp(&b.name));
             }
-            let mut items = Vec::with_capacity(sorted.len());
-            for name in sorted {
-                let before = self.comments.inline(name.span.start);
-                let inside = self.comments.any_between(name.span.end, brace);
-                let trailing = if inside { self.comments.trailing(name.span.end) } else { Doc::nil() };
-                items.push(Doc::concat(vec![before, Doc::text(self.slice(name.span)), trailing]));
-            }
-            let spaced = !items.is_empty();
-            parts.push(if spaced && !commented {
-                spaced_list(items)
+            let each = |fmt: &mut Self, name: &&Ident| (name.span.end, fmt.word(name.span));
+            let inside = self.inside(&sorted, end, each, |name| name.span.start);
+            parts.push(if inside.items.is_empty() || inside.broken {
+                inside.list(("{", "}"), false)
             } else {
-                Doc::list(List { open: "{", items, close: "}", hugs: false, broken: commented })
+                spaced_list(inside.items)
             });
             parts.push(Doc::text(" from "));
         }
@@ -285,7 +276,7 @@ impl<'s> Fmt<'s> {
                 Some(Variance::Out) => "out ",
                 None => "",
             }));
-            parts.push(Doc::text(self.slice(param.name.span)));
+            parts.push(self.word(param.name.span));
         }
         parts.push(Doc::text(">"));
         Doc::concat(parts)
@@ -326,27 +317,12 @@ impl<'s> Fmt<'s> {
                 Doc::group(Doc::concat(vec![first, Doc::indent(Doc::concat(tail))]), false)
             }
             TypeKind::Shape(fields) => {
-                let mut items = Vec::with_capacity(fields.len());
-                let first = fields.first().map_or(ty.span.end, |field| field.name.span.start);
-                let head = self.comments.behind_bracket(first);
-                let mut broken = !head.is_nil();
-                for field in fields {
-                    let mut parts = Vec::new();
-                    while let Some(comment) = self.comments.take_before(field.name.span.start) {
-                        broken = true;
-                        let comment = self.comments.run(comment);
-                        parts.push(self.comments.block(comment));
-                        parts.push(Doc::hard());
-                    }
-                    parts.push(Doc::text(self.slice(field.name.span)));
-                    parts.push(Doc::text(if field.optional { "?: " } else { ": " }));
-                    parts.push(self.ty(&field.ty));
-                    let trailing = self.comments.trailing(field.ty.span.end);
-                    broken |= !trailing.is_nil();
-                    parts.push(trailing);
-                    items.push(Doc::concat(parts));
-                }
-                Doc::concat(vec![head, Doc::list(List { open: "{", items, close: "}", hugs: false, broken })])
+                let each = |fmt: &mut Self, field: &ShapeField| {
+                    let name = fmt.word(field.name.span);
+                    let sign = Doc::text(if field.optional { "?: " } else { ": " });
+                    (field.ty.span.end, Doc::concat(vec![name, sign, fmt.ty(&field.ty)]))
+                };
+                self.items(("{", "}"), fields, ty.span.end, false, each, |field| field.name.span.start)
             }
             TypeKind::Fn { params, ret } => {
                 let params = self.types(params);
@@ -354,7 +330,7 @@ impl<'s> Fmt<'s> {
             }
             TypeKind::Str(_) | TypeKind::Int(_) | TypeKind::Nil => Doc::text(self.slice(ty.span)),
         };
-        Doc::concat(vec![before, doc])
+        Doc::concat(vec![before, doc, self.comments.behind(ty.span.end)])
     }
 }
 

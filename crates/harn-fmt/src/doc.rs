@@ -45,9 +45,11 @@ pub(crate) struct List<'s> {
     pub(crate) open: &'static str,
     pub(crate) items: Vec<Doc<'s>>,
     pub(crate) close: &'static str,
+    /// Comments on lines of their own behind the last item.
+    pub(crate) tail: Vec<Doc<'s>>,
     /// The last item may begin on the line of the bracket and end on the line of its partner.
     pub(crate) hugs: bool,
-    /// A comment stands between the items.
+    /// A comment stands between the items, or behind the last one.
     pub(crate) broken: bool,
 }
 
@@ -81,7 +83,7 @@ impl<'s> Doc<'s> {
     }
 
     pub(crate) fn list(list: List<'s>) -> Self {
-        let hard = list.broken || list.items.iter().any(|item| item.hard);
+        let hard = list.broken || !list.tail.is_empty() || list.items.iter().any(|item| item.hard);
         Doc { kind: Kind::List(Box::new(list)), hard }
     }
 
@@ -305,9 +307,8 @@ impl Printer {
         mode: Mode,
         stack: &mut Vec<Command<'d, 's>>,
     ) {
-        let Some((last, heads)) = list.items.split_last() else {
-            self.text(list.open);
-            stack.push((indent, mode, Piece::Text(list.close)));
+        let Some((last, heads)) = list.items.split_last().filter(|_| list.tail.is_empty()) else {
+            self.rows(list, indent, mode, stack);
             return;
         };
         let row = |last_mode: Mode| {
@@ -333,8 +334,25 @@ impl Printer {
             stack.extend(row(Mode::Broken));
             return;
         }
+        self.rows(list, indent, mode, stack);
+    }
+
+    /// A list with each item on a line of its own.
+    fn rows<'d, 's>(
+        &mut self,
+        list: &'d List<'s>,
+        indent: usize,
+        mode: Mode,
+        stack: &mut Vec<Command<'d, 's>>,
+    ) {
         stack.push((indent, Mode::Flat, Piece::Text(list.close)));
-        stack.push((indent, mode, Piece::Close));
+        if !list.items.is_empty() || !list.tail.is_empty() {
+            stack.push((indent, mode, Piece::Close));
+        }
+        for comment in list.tail.iter().rev() {
+            stack.push((indent + STEP, Mode::Broken, Piece::Doc(comment)));
+            stack.push((indent + STEP, Mode::Broken, Piece::Newline));
+        }
         for item in list.items.iter().rev() {
             stack.push((indent + STEP, Mode::Flat, Piece::Text(",")));
             stack.push((indent + STEP, Mode::Broken, Piece::Doc(item)));

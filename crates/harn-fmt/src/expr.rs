@@ -11,7 +11,8 @@ impl<'s> Fmt<'s> {
     pub(crate) fn expr(&mut self, expr: &Expr) -> Doc<'s> {
         let before = self.comments.inline(expr.span.start);
         let doc = self.bare(expr);
-        if before.is_nil() { doc } else { Doc::concat(vec![before, doc]) }
+        let behind = self.comments.behind(expr.span.end);
+        if before.is_nil() && behind.is_nil() { doc } else { Doc::concat(vec![before, doc, behind]) }
     }
 
     fn bare(&mut self, expr: &Expr) -> Doc<'s> {
@@ -35,7 +36,7 @@ impl<'s> Fmt<'s> {
             ExprKind::List(items) => self.args("[", items, "]", expr.span.end, false),
             ExprKind::Dict(items) => self.dict("{", items, expr.span.end),
             ExprKind::StructLit { name, items } => {
-                let name = Doc::text(self.slice(name.span));
+                let name = self.word(name.span);
                 Doc::concat(vec![name, Doc::text(" "), self.dict("{", items, expr.span.end)])
             }
             ExprKind::Closure { func, is_fn } => self.closure(func, *is_fn),
@@ -90,62 +91,72 @@ impl<'s> Fmt<'s> {
         Doc::group(Doc::concat(vec![Doc::text("("), body, Doc::text(")")]), false)
     }
 
-    /// Items between brackets, with the comments around them. `end` is behind the closing bracket.
-    fn items<T>(
+    /// Items between brackets, with the comments around them. `end` is behind the closing bracket. `each` gives the end of an item, too.
+    pub(crate) fn items<T>(
         &mut self,
         brackets: (&'static str, &'static str),
         items: &[T],
         end: u32,
         hugs: bool,
-        mut each: impl FnMut(&mut Self, &T) -> ((u32, u32), Doc<'s>),
+        each: impl FnMut(&mut Self, &T) -> (u32, Doc<'s>),
         start_of: impl Fn(&T) -> u32,
     ) -> Doc<'s> {
+        let list = self.inside(items, end, each, start_of).list(brackets, hugs);
+        let behind = self.comments.behind(end);
+        if behind.is_nil() { list } else { Doc::concat(vec![list, behind]) }
+    }
+
+    /// What stands between brackets: see [`Fmt::items`].
+    pub(crate) fn inside<T>(
+        &mut self,
+        items: &[T],
+        end: u32,
+        mut each: impl FnMut(&mut Self, &T) -> (u32, Doc<'s>),
+        start_of: impl Fn(&T) -> u32,
+    ) -> Inside<'s> {
         let mut docs = Vec::with_capacity(items.len());
         let head = items.first().map_or_else(Doc::nil, |first| self.comments.behind_bracket(start_of(first)));
         let mut broken = !head.is_nil();
         for item in items {
             let (leading, any) = self.above(start_of(item));
             broken |= any;
-            let ((_, item_end), doc) = each(self, item);
+            let (item_end, doc) = each(self, item);
+            let behind = self.comments.behind(item_end);
             let trailing = self.comments.trailing(item_end);
             broken |= !trailing.is_nil();
-            docs.push(match (any, trailing.is_nil()) {
-                (false, true) => doc,
-                _ => Doc::concat(vec![leading, doc, trailing]),
+            docs.push(match any || !behind.is_nil() || !trailing.is_nil() {
+                false => doc,
+                true => Doc::concat(vec![leading, doc, behind, trailing]),
             });
         }
-        // Comments before the closing bracket stay inside, behind the last item.
+        // Comments before the closing bracket stay inside: on lines of their own, or behind the last item.
+        let (mut only, mut tail) = (Vec::new(), Vec::new());
         while let Some(comment) = self.comments.take_before(end.saturating_sub(1)) {
+            let alone = items.is_empty() && tail.is_empty();
+            if alone && self.comments.lines_between(comment.span.start, end) == 0 {
+                only.extend([
+                    Doc::text(if only.is_empty() { "" } else { " " }),
+                    Doc::text(self.comments.text(comment)),
+                ]);
+                continue;
+            }
             broken = true;
-            let text = self.comments.text(comment);
             match docs.pop() {
-                Some(last) => docs.push(Doc::concat(vec![last, Doc::suffix(text)])),
-                None => return self.only_comments(brackets, comment, end),
+                Some(last) if tail.is_empty() && !self.comments.has_own_line(comment) => {
+                    docs.push(Doc::concat(vec![last, Doc::suffix(self.comments.text(comment))]));
+                }
+                last => {
+                    docs.extend(last);
+                    let comment = self.comments.run(comment);
+                    tail.push(self.comments.block(comment));
+                }
             }
         }
-        let list = Doc::list(List { open: brackets.0, items: docs, close: brackets.1, hugs, broken });
-        if head.is_nil() { list } else { Doc::concat(vec![head, list]) }
-    }
-
-    /// Brackets with nothing but comments between them.
-    fn only_comments(
-        &mut self,
-        (open, close): (&'static str, &'static str),
-        first: harn_syntax::token::Comment,
-        end: u32,
-    ) -> Doc<'s> {
-        let first = self.comments.run(first);
-        let mut inner = vec![Doc::hard(), self.comments.block(first)];
-        while let Some(comment) = self.comments.take_before(end.saturating_sub(1)) {
-            let comment = self.comments.run(comment);
-            inner.push(Doc::hard());
-            inner.push(self.comments.block(comment));
-        }
-        Doc::concat(vec![Doc::text(open), Doc::indent(Doc::concat(inner)), Doc::close(), Doc::text(close)])
+        Inside { head, only, items: docs, tail, broken }
     }
 
     /// The comments above an item of a list, each on its line; and whether there are any.
-    fn above(&mut self, start: u32) -> (Doc<'s>, bool) {
+    pub(crate) fn above(&mut self, start: u32) -> (Doc<'s>, bool) {
         let mut parts = Vec::new();
         while let Some(comment) = self.comments.take_before(start) {
             let comment = self.comments.run(comment);
@@ -170,7 +181,7 @@ impl<'s> Fmt<'s> {
         let each = |fmt: &mut Self, arg: &Arg| {
             let doc = fmt.expr(&arg.value);
             let doc = if arg.spread { Doc::concat(vec![Doc::text("..."), doc]) } else { doc };
-            ((arg.value.span.start, arg.value.span.end), doc)
+            (arg.value.span.end, doc)
         };
         self.items((open, close), args, end, hugs, each, |arg| arg.value.span.start)
     }
@@ -185,7 +196,7 @@ impl<'s> Fmt<'s> {
             DictItem::Entry { key, value } => {
                 let text = fmt.key(key);
                 let value = fmt.expr(value);
-                ((key.span.start, item_end(item)), Doc::concat(vec![text, Doc::text(": "), value]))
+                (item_end(item), Doc::concat(vec![text, Doc::text(": "), value]))
             }
             DictItem::Computed { key, value } => {
                 let bracketed = fmt.source[..key.span.start as usize].trim_end().ends_with('[')
@@ -193,32 +204,34 @@ impl<'s> Fmt<'s> {
                 let (name, value) = (fmt.expr(key), fmt.expr(value));
                 let (open, close) = if bracketed { ("[", "]: ") } else { ("", ": ") };
                 let parts = vec![Doc::text(open), name, Doc::text(close), value];
-                ((key.span.start, item_end(item)), Doc::concat(parts))
+                (item_end(item), Doc::concat(parts))
             }
             DictItem::Spread(value) => {
                 let doc = fmt.expr(value);
-                ((value.span.start, value.span.end), Doc::concat(vec![Doc::text("..."), doc]))
+                (value.span.end, Doc::concat(vec![Doc::text("..."), doc]))
             }
         };
         self.items((open, "}"), items, end, false, each, start)
     }
 
     /// A key of a dict; one that can be a name needs no quotes.
-    pub(crate) fn key(&self, key: &Ident) -> Doc<'s> {
+    pub(crate) fn key(&mut self, key: &Ident) -> Doc<'s> {
         let text = self.slice(key.span);
         let inner = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
         let is_name = |text: &str| {
             text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
                 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
         };
-        Doc::text(inner.filter(|inner| is_name(inner)).unwrap_or(text))
+        let before = self.comments.inline(key.span.start);
+        let name = Doc::text(inner.filter(|inner| is_name(inner)).unwrap_or(text));
+        Doc::concat(vec![before, name, self.comments.behind(key.span.end)])
     }
 
     /// A function that is an expression.
     fn closure(&mut self, func: &Function, is_fn: bool) -> Doc<'s> {
         let commented = self.comments.any_between(func.span.start, func.span.end);
         let head = if is_fn {
-            let params = self.params(&func.params, func.body.span.start);
+            let params = self.params(&func.params, func.span.start);
             Doc::concat(vec![Doc::text("fn"), params, Doc::text(" {")])
         } else {
             let mut parts = vec![Doc::text("{ ")];
@@ -241,7 +254,7 @@ impl<'s> Fmt<'s> {
     /// The place behind the arrow of a closure.
     fn behind_arrow(&self, func: &Function) -> u32 {
         let from = func.params.last().map_or(func.body.span.start + 1, |param| param.span.end);
-        self.source[from as usize..].find("->").map_or(from, |at| from + at as u32 + 2)
+        self.comments.find(from, "->").map_or(from, |at| at + 2)
     }
 
     /// A head and a body in braces, on one line if the body is one simple statement.
@@ -266,12 +279,16 @@ impl<'s> Fmt<'s> {
     fn if_chain(&mut self, arms: &[IfArm], last: Option<&Block>) -> Doc<'s> {
         let mut parts = Vec::new();
         for (at, arm) in arms.iter().enumerate() {
+            if at > 0 {
+                parts.push(self.behind_block(&arms[at - 1].body, "else"));
+            }
             parts.push(Doc::text(if at == 0 { "if " } else { " else if " }));
             parts.push(self.expr(&arm.cond));
             parts.push(Doc::text(" "));
             parts.push(self.block(&arm.body));
         }
         if let Some(last) = last {
+            parts.extend(arms.last().map(|arm| self.behind_block(&arm.body, "else")));
             parts.push(Doc::text(" else "));
             parts.push(self.block(last));
         }
@@ -281,10 +298,11 @@ impl<'s> Fmt<'s> {
     fn try_expr(&mut self, body: &Block, catch: Option<&Catch>, finally: Option<&Block>) -> Doc<'s> {
         let mut parts = vec![Doc::text("try "), self.block(body)];
         if let Some(catch) = catch {
+            parts.push(self.behind_block(body, "catch"));
             parts.push(Doc::text(" catch "));
             if let Some(name) = &catch.name {
                 parts.push(Doc::text("("));
-                parts.push(Doc::text(self.slice(name.span)));
+                parts.push(self.word(name.span));
                 if let Some(ty) = &catch.ty {
                     parts.push(Doc::text(": "));
                     parts.push(self.ty(ty));
@@ -294,10 +312,19 @@ impl<'s> Fmt<'s> {
             parts.push(self.block(&catch.body));
         }
         if let Some(finally) = finally {
+            parts.push(self.behind_block(catch.map_or(body, |catch| &catch.body), "finally"));
             parts.push(Doc::text(" finally "));
             parts.push(self.block(finally));
         }
         Doc::concat(parts)
+    }
+
+    /// The comments behind a block and before the word that goes on.
+    fn behind_block(&mut self, block: &Block, word: &str) -> Doc<'s> {
+        match self.comments.find(block.span.end, word) {
+            Some(at) => self.comments.inline_behind(at),
+            None => Doc::nil(),
+        }
     }
 
     fn headed(&mut self, word: &'static str, head: &Expr, body: &Block) -> Doc<'s> {
@@ -367,12 +394,24 @@ impl<'s> Fmt<'s> {
         };
         let first = self.operand(rest, expr);
         let mut tail = Vec::with_capacity(operands.len() * 4);
+        let mut before = rest.span.end;
         for (sign, op_start, rhs) in operands.into_iter().rev() {
-            tail.push(self.comments.inline_behind(op_start));
-            if matches!(sign, "-" | "in" | "not in") {
+            let joined = matches!(sign, "-" | "in" | "not in");
+            // Behind a backslash no comment may stand, and none below it.
+            let on_line =
+                if joined { self.comments.inline_behind(op_start) } else { self.comments.on_line(op_start) };
+            tail.push(on_line);
+            let above = self.above(op_start).0;
+            // Behind a sign at the end of a line: it speaks of what the line holds.
+            if self.comments.lines_between(before, op_start) == 0 {
+                tail.push(self.comments.behind_bracket(rhs.span.start));
+            }
+            before = rhs.span.end;
+            if joined {
                 tail.push(Doc::if_broken(" \\"));
             }
             tail.push(Doc::line());
+            tail.push(above);
             tail.push(Doc::text(sign));
             tail.push(Doc::text(" "));
             tail.push(self.operand(rhs, expr));
@@ -420,7 +459,7 @@ impl<'s> Fmt<'s> {
                         link_parts.push(Doc::hard());
                         link_parts.push(self.above(name.span.start).0);
                     } else {
-                        link_parts.push(self.comments.inline(name.span.start));
+                        link_parts.push(self.comments.inline_behind(name.span.start));
                         if matches!(link.kind, ExprKind::MethodCall { .. }) && methods > 2 {
                             link_parts.push(Doc::soft());
                         }
@@ -429,10 +468,11 @@ impl<'s> Fmt<'s> {
                         link_parts.push(Doc::text(apart));
                     }
                     link_parts.push(Doc::text(if *optional { "?." } else { "." }));
-                    link_parts.push(Doc::text(self.slice(name.span)));
+                    link_parts.push(self.word(name.span));
                     if let ExprKind::MethodCall { args, .. } = &link.kind {
                         link_parts.push(self.args("(", args, ")", link.span.end, true));
                     }
+                    link_parts.push(self.comments.behind(link.span.end));
                     parts.push((breaks, Doc::concat(link_parts)));
                 }
                 ExprKind::Call { type_args, args, .. } => {
@@ -443,6 +483,7 @@ impl<'s> Fmt<'s> {
                         call.push(Doc::text(">"));
                     }
                     call.push(self.args("(", args, ")", link.span.end, true));
+                    call.push(self.comments.behind(link.span.end));
                     parts.push((false, Doc::concat(call)));
                 }
                 ExprKind::Index { index, optional, .. } => {
@@ -452,6 +493,7 @@ impl<'s> Fmt<'s> {
                         vec![Doc::text("[")]
                     };
                     subscript.extend([self.expr(index), Doc::text("]")]);
+                    subscript.push(self.comments.behind(link.span.end));
                     parts.push((false, Doc::concat(subscript)));
                 }
                 ExprKind::Slice { start, end, .. } => {
@@ -460,6 +502,7 @@ impl<'s> Fmt<'s> {
                     slice.push(Doc::text(":"));
                     slice.extend(end.iter().map(|end| self.expr(end)));
                     slice.push(Doc::text("]"));
+                    slice.push(self.comments.behind(link.span.end));
                     parts.push((false, Doc::concat(slice)));
                 }
                 _ => {
@@ -481,6 +524,46 @@ impl<'s> Fmt<'s> {
         let tail: Vec<Doc<'s>> = parts.into_iter().map(|(_, doc)| doc).collect();
         before = Doc::concat(vec![before, Doc::indent(Doc::concat(tail))]);
         Doc::group(before, false)
+    }
+}
+
+/// What stands between brackets, laid out.
+pub(crate) struct Inside<'s> {
+    /// Comments at the opening bracket.
+    head: Doc<'s>,
+    /// Comments on the line of both brackets, where there is nothing else.
+    only: Vec<Doc<'s>>,
+    pub(crate) items: Vec<Doc<'s>>,
+    /// Comments on lines of their own before the closing bracket.
+    tail: Vec<Doc<'s>>,
+    /// A comment gives each item a line of its own.
+    pub(crate) broken: bool,
+}
+
+impl<'s> Inside<'s> {
+    pub(crate) fn list(self, (open, close): (&'static str, &'static str), hugs: bool) -> Doc<'s> {
+        let Inside { head, only, items, tail, broken } = self;
+        if !only.is_empty() {
+            return Doc::concat(vec![Doc::text(open), Doc::concat(only), Doc::text(close)]);
+        }
+        let list = Doc::list(List { open, items, close, tail, hugs, broken });
+        if head.is_nil() { list } else { Doc::concat(vec![head, list]) }
+    }
+
+    /// On one line, also where it is too long; but for comments that need lines.
+    pub(crate) fn row(self, (open, close): (&'static str, &'static str)) -> Doc<'s> {
+        if self.broken || self.items.is_empty() {
+            return self.list((open, close), false);
+        }
+        let mut parts = vec![Doc::text(open)];
+        for (at, item) in self.items.into_iter().enumerate() {
+            if at > 0 {
+                parts.push(Doc::text(", "));
+            }
+            parts.push(item);
+        }
+        parts.push(Doc::text(close));
+        Doc::concat(parts)
     }
 }
 

@@ -33,7 +33,7 @@ use harn_syntax::ast::{Program, Stmt, StmtKind};
 use harn_syntax::token::{Comment, Token};
 
 use comments::Comments;
-use doc::Printer;
+use doc::{Doc, Printer};
 use same::Words;
 use stmt::Item;
 
@@ -203,6 +203,13 @@ pub(crate) struct Fmt<'s> {
 impl<'s> Fmt<'s> {
     fn slice(&self, span: Span) -> &'s str {
         span.slice(self.source)
+    }
+
+    /// A name or another word, with the comments at it.
+    fn word(&mut self, span: Span) -> Doc<'s> {
+        let (before, text) = (self.comments.inline(span.start), Doc::text(self.slice(span)));
+        let behind = self.comments.behind(span.end);
+        if before.is_nil() && behind.is_nil() { text } else { Doc::concat(vec![before, text, behind]) }
     }
 
     /// The two characters of the first token behind a place, comments left out.

@@ -52,6 +52,10 @@ pub(crate) fn documentation(text: &str) -> Option<Vec<&str>> {
     }
     let empty = lines.iter().take_while(|line| line.is_empty()).count();
     lines.drain(..empty);
+    // It may stand between the signs, where blanks of no kind count.
+    if let [one] = &mut lines[..] {
+        *one = one.trim();
+    }
     Some(lines)
 }
 

@@ -66,10 +66,31 @@ impl Item<'_> {
     }
 }
 
+/// A part of a pattern that has brackets.
+enum Part<'a> {
+    Inner(&'a MatchPattern),
+    Entry(&'a Ident, &'a MatchPattern),
+    Field(&'a DictField),
+    Elem(&'a ListElem),
+    /// The name behind `...`.
+    Rest(&'a Ident),
+}
+
+impl Part<'_> {
+    const fn start(&self) -> u32 {
+        match self {
+            Part::Inner(pattern) => pattern.span.start,
+            Part::Entry(name, _) | Part::Rest(name) => name.span.start,
+            Part::Field(field) => field.key.span.start,
+            Part::Elem(elem) => elem.name.span.start,
+        }
+    }
+}
+
 impl<'s> Fmt<'s> {
     /// `{`, items on lines of their own, `}`. The opening brace stands behind `from`, the closing one before `end`.
     pub(crate) fn braces(&mut self, items: &[Item<'_>], from: u32, end: u32) -> Doc<'s> {
-        let open = self.source[from as usize..].find('{').map_or(from, |at| from + at as u32 + 1);
+        let open = self.comments.find(from, "{").map_or(from, |at| at + 1);
         let head = self.comments.inline(open.saturating_sub(1));
         let apart = items.iter().any(|item| matches!(item, Item::Method(_)));
         let inner = self.lines(items, open, end.saturating_sub(1), apart);
@@ -81,7 +102,9 @@ impl<'s> Fmt<'s> {
         let head = self.comments.inline(block.span.start);
         let items: Vec<Item<'_>> = block.stmts.iter().map(Item::Stmt).collect();
         let inner = self.lines(&items, block.span.start + 1, block.span.end.saturating_sub(1), false);
-        Doc::concat(vec![head, Doc::text("{"), Doc::indent(inner), Doc::close(), Doc::text("}")])
+        let mut parts = vec![head, Doc::text("{"), Doc::indent(inner), Doc::close(), Doc::text("}")];
+        parts.push(self.comments.behind(block.span.end));
+        Doc::concat(parts)
     }
 
     /// Items with their comments, each behind a line break. `start` is where the text before them ends.
@@ -152,6 +175,7 @@ impl<'s> Fmt<'s> {
             });
             first = false;
             give(self.item(item));
+            give(self.comments.behind(span.end));
             give(self.comments.trailing(span.end));
             before = span.end.max(self.comments.last_end());
         }
@@ -176,7 +200,7 @@ impl<'s> Fmt<'s> {
             Item::Stmt(stmt) => self.stmt(stmt),
             Item::Arm(arm) => self.arm(arm),
             Item::Case(case) => {
-                let head = vec![Doc::text(self.slice(case.name.span)), Doc::text(" from ")];
+                let head = vec![self.word(case.name.span), Doc::text(" from ")];
                 let (channel, body) = (self.expr(&case.channel), self.block(&case.body));
                 Doc::concat(head.into_iter().chain([channel, Doc::text(" "), body]).collect())
             }
@@ -185,7 +209,7 @@ impl<'s> Fmt<'s> {
             }
             Item::Worded(word, body) => Doc::concat(vec![Doc::text(word), self.block(body)]),
             Item::Entry(key, sign, value) => {
-                Doc::concat(vec![Doc::text(self.slice(key.span)), Doc::text(sign), self.expr(value)])
+                Doc::concat(vec![self.word(key.span), Doc::text(sign), self.expr(value)])
             }
             Item::Text(span) => {
                 self.comments.skip_to(span.end);
@@ -193,7 +217,7 @@ impl<'s> Fmt<'s> {
             }
             Item::Variant(variant) => self.variant(variant),
             Item::Field(field) => {
-                let mut parts = vec![Doc::text(self.slice(field.name.span))];
+                let mut parts = vec![self.word(field.name.span)];
                 if field.optional {
                     parts.push(Doc::text("?"));
                 }
@@ -204,7 +228,7 @@ impl<'s> Fmt<'s> {
                 Doc::concat(parts)
             }
             Item::Assoc(assoc) => {
-                let mut parts = vec![Doc::text("type "), Doc::text(self.slice(assoc.name.span))];
+                let mut parts = vec![Doc::text("type "), self.word(assoc.name.span)];
                 if let Some(ty) = &assoc.default {
                     parts.push(Doc::text(" = "));
                     parts.push(self.ty(ty));
@@ -261,8 +285,8 @@ impl<'s> Fmt<'s> {
             StmtKind::Defer(block) => Doc::concat(vec![Doc::text("defer "), self.block(block)]),
             StmtKind::Mutex(block) => Doc::concat(vec![Doc::text("mutex "), self.block(block)]),
             StmtKind::Override { name, func } => {
-                let head = vec![Doc::text("override "), Doc::text(self.slice(name.span))];
-                let params = self.params(&func.params, func.body.span.start);
+                let head = vec![Doc::text("override "), self.word(name.span)];
+                let params = self.params(&func.params, name.span.end);
                 let body = self.block(&func.body);
                 Doc::concat(head.into_iter().chain([params, Doc::text(" "), body]).collect())
             }
@@ -290,12 +314,12 @@ impl<'s> Fmt<'s> {
     }
 
     fn target(&mut self, target: &Target) -> Doc<'s> {
-        let mut parts = vec![Doc::text(self.slice(target.root.span))];
+        let mut parts = vec![self.word(target.root.span)];
         for step in &target.path {
             match step {
                 TargetStep::Member(name) => {
                     parts.push(Doc::text("."));
-                    parts.push(Doc::text(self.slice(name.span)));
+                    parts.push(self.word(name.span));
                 }
                 TargetStep::Index { index, .. } => {
                     parts.push(Doc::text("["));
@@ -322,6 +346,7 @@ impl<'s> Fmt<'s> {
         parts.push(Doc::text(" -> "));
         let body = &arm.body;
         let from = arm.patterns.last().map_or(body.span.start, |pattern| pattern.span.end);
+        let from = from.max(self.comments.last_end());
         let commented = self.comments.any_between(from, body.span.end);
         let simple = matches!(body.stmts.as_slice(), [only] if is_simple(only));
         if simple && !commented {
@@ -338,16 +363,12 @@ impl<'s> Fmt<'s> {
             MatchPatternKind::Wildcard | MatchPatternKind::Bind(_) => Doc::text(self.slice(pattern.span)),
             MatchPatternKind::Value(value) => self.expr(value),
             MatchPatternKind::Dict { entries, rest } => {
-                let mut parts = Vec::new();
-                for (key, inner) in entries {
-                    let key = self.key(key);
-                    parts.push(Doc::concat(vec![key, Doc::text(": "), self.match_pattern(inner)]));
-                }
-                self.with_rest("{", parts, rest.as_ref(), "}")
+                let parts = entries.iter().map(|(key, inner)| Part::Entry(key, inner));
+                self.parts(("{", "}"), parts.collect(), rest.as_ref(), pattern.span.end)
             }
             MatchPatternKind::List { items, rest } => {
-                let parts = items.iter().map(|item| self.match_pattern(item)).collect();
-                self.with_rest("[", parts, rest.as_ref(), "]")
+                let parts = items.iter().map(Part::Inner).collect();
+                self.parts(("[", "]"), parts, rest.as_ref(), pattern.span.end)
             }
             MatchPatternKind::Variant { enum_name, variant, fields } => {
                 let mut parts = Vec::new();
@@ -358,66 +379,68 @@ impl<'s> Fmt<'s> {
                 }
                 parts.push(Doc::text(self.slice(variant.span)));
                 if let Some(fields) = fields {
-                    let fields = fields.iter().map(|field| self.match_pattern(field)).collect();
-                    parts.push(self.with_rest("(", fields, None, ")"));
+                    let fields = fields.iter().map(Part::Inner).collect();
+                    parts.push(self.parts(("(", ")"), fields, None, pattern.span.end));
                 }
                 Doc::concat(parts)
             }
         };
-        Doc::concat(vec![before, doc])
+        Doc::concat(vec![before, doc, self.comments.behind(pattern.span.end)])
     }
 
-    fn with_rest(
+    /// The parts of a pattern; `end` is behind the closing bracket.
+    fn parts<'a>(
         &mut self,
-        open: &'static str,
-        items: Vec<Doc<'s>>,
-        rest: Option<&Ident>,
-        close: &'static str,
+        brackets: (&'static str, &'static str),
+        mut parts: Vec<Part<'a>>,
+        rest: Option<&'a Ident>,
+        end: u32,
     ) -> Doc<'s> {
-        let rest = rest.map(|name| Doc::concat(vec![Doc::text("..."), Doc::text(self.slice(name.span))]));
-        let mut parts = vec![Doc::text(open)];
-        for (at, item) in items.into_iter().chain(rest).enumerate() {
-            if at > 0 {
-                parts.push(Doc::text(", "));
+        parts.extend(rest.map(Part::Rest));
+        let row = self.inside(&parts, end, Self::part, Part::start).row(brackets);
+        Doc::concat(vec![row, self.comments.behind(end)])
+    }
+
+    /// A part of a pattern, and its end.
+    fn part(&mut self, part: &Part<'_>) -> (u32, Doc<'s>) {
+        match part {
+            Part::Inner(pattern) => (pattern.span.end, self.match_pattern(pattern)),
+            Part::Entry(key, pattern) => {
+                let parts = vec![self.key(key), Doc::text(": "), self.match_pattern(pattern)];
+                (pattern.span.end, Doc::concat(parts))
             }
-            parts.push(item);
+            Part::Field(field) => {
+                let mut parts = vec![self.word(field.key.span)];
+                if field.key.span != field.name.span {
+                    parts.extend([Doc::text(": "), self.word(field.name.span)]);
+                }
+                parts.push(self.default(field.default.as_ref()));
+                let end = field.default.as_ref().map_or(field.name.span.end, |value| value.span.end);
+                (end, Doc::concat(parts))
+            }
+            Part::Elem(elem) => {
+                let parts = vec![self.word(elem.name.span), self.default(elem.default.as_ref())];
+                let end = elem.default.as_ref().map_or(elem.name.span.end, |value| value.span.end);
+                (end, Doc::concat(parts))
+            }
+            Part::Rest(name) => (name.span.end, Doc::concat(vec![Doc::text("..."), self.word(name.span)])),
         }
-        parts.push(Doc::text(close));
-        Doc::concat(parts)
     }
 
     fn pattern(&mut self, pattern: &Pattern) -> Doc<'s> {
         match &pattern.kind {
-            PatternKind::Name(name) => Doc::text(self.slice(name.span)),
+            PatternKind::Name(name) => self.word(name.span),
             PatternKind::Pair(first, second) => {
-                let (first, second) = (self.slice(first.span), self.slice(second.span));
-                let parts = [first, ", ", second, ")"].map(Doc::text);
-                Doc::concat([Doc::text("(")].into_iter().chain(parts).collect())
+                let (first, second) = (self.word(first.span), self.word(second.span));
+                Doc::concat(vec![Doc::text("("), first, Doc::text(", "), second, Doc::text(")")])
             }
             PatternKind::Dict { fields, rest } => {
-                let parts = fields
-                    .iter()
-                    .map(|field| {
-                        let mut parts = vec![Doc::text(self.slice(field.key.span))];
-                        if field.key.span != field.name.span {
-                            parts.push(Doc::text(": "));
-                            parts.push(Doc::text(self.slice(field.name.span)));
-                        }
-                        parts.push(self.default(field.default.as_ref()));
-                        Doc::concat(parts)
-                    })
-                    .collect();
-                self.with_rest("{", parts, rest.as_ref(), "}")
+                let parts = fields.iter().map(Part::Field).collect();
+                self.parts(("{", "}"), parts, rest.as_ref(), pattern.span.end)
             }
             PatternKind::List { elems, rest } => {
-                let parts = elems
-                    .iter()
-                    .map(|elem| {
-                        let name = Doc::text(self.slice(elem.name.span));
-                        Doc::concat(vec![name, self.default(elem.default.as_ref())])
-                    })
-                    .collect();
-                self.with_rest("[", parts, rest.as_ref(), "]")
+                let parts = elems.iter().map(Part::Elem).collect();
+                self.parts(("[", "]"), parts, rest.as_ref(), pattern.span.end)
             }
         }
     }

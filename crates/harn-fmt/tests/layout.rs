@@ -100,9 +100,65 @@ fn comments_stay() {
     stays("fn f() { // at the brace\n  // inside\n  1 // one\n  // at the end\n}\n");
     stays("let d = {\n  a: 1, // one\n  // two\n  b: 2,\n}\n");
     stays("let r = xs\n  // keep the large ones\n  .filter({ x -> x > 1 })\n");
-    check("let x = 1 + // why\n  2", "let x = 1\n  + 2 // why\n");
-    check("f(a /* first */, b)", "f(\n  a,\n  /* first */ b,\n)\n");
     check("// ------\nlet a = 1", &format!("// {}\nlet a = 1\n", "-".repeat(77)));
+}
+
+#[test]
+fn comments_stay_behind_what_they_speak_of() {
+    stays("f(a /* first */, b /* second */)\n");
+    stays("f(\n  a,\n  /* first */ b,\n)\n");
+    stays("let d = {a: 1 /* one */, b /* key */: 2 /* two */}\nlet l = [1 /* one */, 2 /* two */]\n");
+    stays("fn f(w /* metres */, h: int /* feet */ = 1 /* one */) -> int /* area */ {\n  w * h\n}\n");
+    check("fn f(/* none */) { g(/* none */) }", "fn f(/* none */) {\n  g(/* none */)\n}\n");
+    check("struct P { x: int /* px */, y /* pt */ }", "struct P {\n  x: int /* px */\n  y /* pt */\n}\n");
+    check(
+        "enum E { A /* one */, B(x: int /* n */) /* two */ }",
+        "enum E {\n  A /* one */\n  B(x: int /* n */) /* two */\n}\n",
+    );
+    stays("type T = {n: int /* count */, s: list<string /* name */> /* names */}\n\nfn f() {\n  1\n}\n");
+    stays("fn f(a) /* one */ -> int {\n  a\n}\n\nlet [x] /* first */ = l\n");
+    stays("let {a /* the a */, b: c /* the b */, ...r /* others */} = d\nlet [x /* one */] = l\n");
+    stays(
+        "match a {\n  1 /* one */ -> { 1 }\n  2 /* two */ | 3 /* three */ -> { 2 }\n  {k: v /* it */} -> { v }\n}\n",
+    );
+    stays("import { a /* one */, b } from \"x\"\n");
+    stays("for (k /* key */, v /* value */) in d /* all */ {\n  1\n} /* end */\n");
+    stays("let x = xs /* all */.filter({ x -> x }) /* some */.map(f) /* others */[0]\n");
+    check("g() /* one */; h() /* two */", "g() /* one */\nh() /* two */\n");
+    stays("f(a /* one */, b) // both\n");
+    let long = "a".repeat(50);
+    stays(&format!("f(\n  {long} /* first */, // and\n  {long} /* second */,\n)\n"));
+}
+
+#[test]
+fn comments_at_operators_stay_with_their_operands() {
+    check("let x = 1 + // why\n  2", "let x = 1 // why\n  + 2\n");
+    check(
+        "let x = a + // first\n  b + // second\n  c // third",
+        "let x = a // first\n  + b // second\n  + c // third\n",
+    );
+    check("let x = a && // first\n  b // second", "let x = a // first\n  && b // second\n");
+    stays("let x = a // first\n  + b // second\n  + c // third\n");
+    stays("let x = a\n  // why b\n  && b\n  // why\n  // c\n  && c\n");
+    // Behind a backslash no comment may stand.
+    check("let x = a - // first\n  b", "let x = a \\\n  - b // first\n");
+}
+
+#[test]
+fn comments_at_brackets_stay_inside() {
+    stays("let d = {\n  a: 1, // one\n  // b: 2,\n  // c: 3,\n}\n");
+    stays("f(\n  1,\n  /* 2 */\n)\n");
+    stays("fn f(\n  a, // one\n  // b,\n) {\n  a\n}\n");
+    stays("type T = { // all\n  a: int, // one\n  // b: int,\n}\n\nlet x = 1\n");
+    stays("let {\n  a, // one\n  // two\n  b,\n} = d\n");
+    stays("match x {\n  [\n    a, // one\n    ...b, // others\n  ] -> { a }\n}\n");
+    stays("import {\n  a, // one\n  // b,\n} from \"x\"\n");
+    stays("let x = [\n  // nothing\n]\n");
+    stays("if a {\n  1\n} /* other */ else {\n  2\n}\n");
+    check("try {\n  1\n} /* all */\ncatch (e) {\n  2\n}", "try {\n  1\n} /* all */ catch (e) {\n  2\n}\n");
+    check("f(x. /* one */ y. /* two */ z())", "f(x /* one */.y /* two */.z())\n");
+    stays("match x /* { */ {\n  1 -> { a }\n}\n");
+    stays("@test\n// why\nfn f() {\n  1\n}\n");
 }
 
 #[test]
