@@ -46,6 +46,8 @@ codes! {
         "Write a field that the struct declares, or add this one to its declaration.";
     REDECLARED = "E0112", "A `let` declares a name that the same scope declares before.",
         "Give it another name, or declare the first one with `var` and assign to it.";
+    PAYLOAD = "E0113", "A variant of an enum is made with another number of values than it declares, or with one of another type.",
+        "Pass the values that the variant declares, or change its declaration.";
     DECLARED_TYPE = "E0200", "A variable is given a value that its annotation does not allow.",
         "Change the value or the annotation; `to_int`, `to_float` and `to_string` convert.";
     ARGUMENT_TYPE = "E0201", "An argument is of a type that the annotation of the parameter does not allow.",
@@ -100,7 +102,9 @@ codes! {
         "Write `json_parse(text, {big_numbers: \"string\"})` to keep its digits, or `\"error\"` to refuse it.";
     HIDDEN_DIVISION = "W0116", "A number behind `//` where a value ends: in other languages that divides, here a comment begins.",
         "Write `/`, which divides ints without rest; a comment of words is no division.";
-    UNRESOLVED_IMPORT = "P0100", "An import names a file, package or `std/` module that does not exist.",
+    NO_RESULT = "W0117", "A function with a result that is never nil may reach its end without a value: it gives nil then.",
+        "End each way with a value, `return` or `throw`, or write `| nil` behind the type.";
+    UNRESOLVED_IMPORT = "P0100", "An import names a file, package or `std/` module that does not exist or does not parse.",
         "Write the path from the folder of the file, without or with `.harn`; `std/NAME` for an embedded module.";
     TEMPLATE_PATH = "P0101", "A template path is malformed, or its `@` alias is not defined.",
         "Write the path from the folder of the file, `@/path` from the project, or an alias of `[asset_roots]`.";
@@ -231,15 +235,16 @@ pub fn is_certain(code: &str) -> bool {
         UNKNOWN_VARIANT,
         UNKNOWN_MEMBER,
         REDECLARED,
+        PAYLOAD,
         ARGUMENT_TYPE,
     ]
     .contains(&code)
 }
 
-/// Whether a run leaves a finding with this code out: an option without effect, of which the call itself tells, or a number that
-/// the program may well want as a float.
+/// Whether a run leaves a finding with this code out: an option without effect, of which the call itself tells; a number that
+/// the program may well want as a float; a way without a value, which the program may never go.
 pub fn is_slip(code: &str) -> bool {
-    [OPTION_SLIP, BIG_NUMBER].contains(&code)
+    [OPTION_SLIP, BIG_NUMBER, NO_RESULT].contains(&code)
 }
 
 /// Whether a finding with this code is an error for `harn check`, also where running a program goes on.

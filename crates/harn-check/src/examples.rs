@@ -83,6 +83,11 @@ pub const EXAMPLES: &[Example] = &[
         "struct Point { x: int }\n\nlet p = Point {x: 1}\nprintln(p.x)\n",
     ),
     program("E0112", "let n = 1\nlet n = 2\nprintln(n)\n", "var n = 1\nn = 2\nprintln(n)\n"),
+    program(
+        "E0113",
+        "enum Size { Small, Sized(n: int) }\n\nprintln(Size.Sized(\"3\"))\n",
+        "enum Size { Small, Sized(n: int) }\n\nprintln(Size.Sized(3))\n",
+    ),
     program("E0200", "let n: int = \"3\"\nprintln(n)\n", "let n: int = 3\nprintln(n)\n"),
     program(
         "E0201",
@@ -201,6 +206,11 @@ pub const EXAMPLES: &[Example] = &[
         "W0116",
         "let n = 9\nlet half = n // 2\nprintln(half)\n",
         "let n = 9\nlet half = n / 2\nprintln(half)\n",
+    ),
+    program(
+        "W0117",
+        "fn size(n: int) -> string {\n  if n > 9 {\n    return \"large\"\n  }\n}\n\nprintln(size(12))\n",
+        "fn size(n: int) -> string {\n  if n > 9 {\n    return \"large\"\n  }\n  \"small\"\n}\n\nprintln(size(12))\n",
     ),
     with(
         "P0100",

@@ -23,6 +23,9 @@ pub(crate) struct Fact {
 pub(crate) const KINDS: [&str; 9] =
     ["int", "string", "float", "bool", "nil", "list", "dict", "closure", "bytes"];
 
+/// What is known where one of several ways ends, as far as it differs from where they part.
+pub(crate) struct End(pub(crate) FxHashMap<Place, Option<Fact>>);
+
 /// All that is known beyond declarations.
 #[derive(Default)]
 pub(crate) struct Flow {
@@ -56,6 +59,13 @@ impl Flow {
 
     /// Forgets what was learned since a moment, and everything about variables that were assigned since.
     pub(crate) fn rewind(&mut self, mark: Mark) {
+        self.go_back(mark);
+        let touched: FxHashSet<u32> = self.touched[mark.touched..].iter().copied().collect();
+        self.forget(|place| touched.contains(&place.def));
+    }
+
+    /// Goes back to what was known at a moment: on the way that is followed next, nothing since then has happened.
+    pub(crate) fn go_back(&mut self, mark: Mark) {
         while self.undo.len() > mark.undo {
             let Some((place, before)) = self.undo.pop() else { break };
             match before {
@@ -63,8 +73,15 @@ impl Flow {
                 None => self.facts.remove(&place),
             };
         }
-        let touched: FxHashSet<u32> = self.touched[mark.touched..].iter().copied().collect();
-        self.forget(|place| touched.contains(&place.def));
+    }
+
+    /// What has changed since a moment.
+    pub(crate) fn end_since(&self, mark: Mark) -> End {
+        let changed = self.undo[mark.undo..].iter().map(|(place, _)| place.clone());
+        End(changed
+            .map(|place| (self.facts.get(&place).cloned(), place))
+            .map(|(fact, place)| (place, fact))
+            .collect())
     }
 
     pub(crate) fn forget(&mut self, about: impl Fn(&Place) -> bool) {

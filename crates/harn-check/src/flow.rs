@@ -3,10 +3,11 @@
 
 use harn_syntax::ast::*;
 use harn_syntax::visit::{self, Visitor};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
 use crate::checks::unreachable::block_exits;
-use crate::facts::{Fact, KINDS, Mark, Place};
+use crate::checks::{annotation, exhaustive};
+use crate::facts::{End, Fact, KINDS, Mark, Place};
 use crate::pass::Pass;
 use crate::scope::{Kind, Lookup};
 use crate::types::{Field, Ty, members, only, union_tag, without};
@@ -248,98 +249,166 @@ impl<'a> Pass<'a> {
         mark
     }
 
-    /// Walks an `if` chain: each branch under its conditions, and what follows under those of the only branch that
-    /// leads there.
+    /// Walks an `if` chain: each branch under its conditions.
     pub(crate) fn if_chain(&mut self, arms: &'a [IfArm], else_body: Option<&'a Block>) {
         let start = self.flow.mark();
-        let mut ends: Vec<(Option<usize>, FxHashMap<u32, Ty>)> = Vec::new();
-        let mut touched: Vec<u32> = Vec::new();
-        for (at, arm) in arms.iter().enumerate() {
+        let mut ends = Vec::new();
+        for arm in arms {
             self.expr(&arm.cond);
             let mark = self.flow.mark();
             self.assume(&arm.cond, true);
-            self.branch(&arm.body);
-            let changed = self.flow.touched_since(mark);
-            if !self.leaves(&arm.body) {
-                ends.push((Some(at), self.types_of(&changed)));
-            }
-            touched.extend(changed);
-            self.flow.rewind(mark);
+            self.way(start, &arm.body, &mut ends);
+            self.flow.go_back(mark);
             self.assume(&arm.cond, false);
         }
-        let mark = self.flow.mark();
-        let mut changed = Vec::new();
-        if let Some(body) = else_body {
-            self.branch(body);
-            changed = self.flow.touched_since(mark);
+        match else_body {
+            Some(body) => self.way(start, body, &mut ends),
+            None => ends.push(self.flow.end_since(start)),
         }
-        if else_body.is_none_or(|body| !self.leaves(body)) {
-            ends.push((None, self.types_of(&changed)));
-        }
-        touched.extend(changed);
-        self.flow.rewind(start);
-        if let [(only, types)] = ends.as_slice() {
-            for (at, arm) in arms.iter().enumerate() {
-                match only {
-                    Some(branch) if at == *branch => {
-                        self.assume(&arm.cond, true);
-                        break;
-                    }
-                    _ => self.assume(&arm.cond, false),
-                }
-            }
-            for (def, ty) in types {
-                self.flow.forget(|place| place.def == *def);
-                let place = Place { def: *def, path: String::new() };
-                self.flow.set(place, Some(Fact { ty: ty.clone(), ruled_out: 0 }));
-            }
-            return;
-        }
-        self.join(arms, &ends, &touched);
+        self.join(start, &ends);
     }
 
-    /// What is known of variables that some branches assigned: one of the types that the branches leave.
-    fn join(&mut self, arms: &'a [IfArm], ends: &[(Option<usize>, FxHashMap<u32, Ty>)], touched: &[u32]) {
-        let mut joined: Vec<(u32, Ty)> = Vec::new();
-        let mut seen: FxHashSet<u32> = FxHashSet::default();
-        for &def in touched.iter().filter(|def| seen.insert(**def)) {
-            let mut types = Vec::new();
-            for (branch, known) in ends {
-                if let Some(ty) = known.get(&def) {
-                    types.push(ty.clone());
-                    continue;
+    /// Walks the arms of a `match`. A value that no arm takes ends it, so one of them was taken.
+    pub(crate) fn match_arms(&mut self, value: &'a Expr, arms: &'a [MatchArm]) {
+        let start = self.flow.mark();
+        let mut ends = Vec::new();
+        for arm in arms {
+            let mark = self.flow.mark();
+            self.scoped(|pass| {
+                arm.patterns.iter().for_each(|pattern| pass.scopes.bind_match_pattern(pattern));
+                arm.patterns.iter().for_each(|pattern| pass.match_pattern(pattern));
+                exhaustive::payload(pass, value, &arm.patterns);
+                pass.assume_arm(value, &arm.patterns);
+                if let Some(guard) = &arm.guard {
+                    pass.expr(guard);
+                    pass.assume(guard, true);
                 }
-                let mark = self.flow.mark();
-                for (at, arm) in arms.iter().enumerate() {
-                    self.assume(&arm.cond, *branch == Some(at));
-                    if *branch == Some(at) {
-                        break;
-                    }
-                }
-                types.push(self.type_of_variable(def));
-                self.flow.rewind(mark);
+                pass.way(start, &arm.body, &mut ends);
+            });
+            self.flow.go_back(mark);
+            if arm.guard.is_none() {
+                self.assume_not_arm(value, &arm.patterns);
             }
-            joined.push((def, Ty::union(types)));
         }
-        for (def, ty) in joined.into_iter().filter(|(_, ty)| *ty != Ty::Any) {
-            self.flow.set(Place { def, path: String::new() }, Some(Fact { ty, ruled_out: 0 }));
+        self.join(start, &ends);
+    }
+
+    /// Walks a loop that goes on while a condition holds. Behind it, the condition does not hold, or a `break` has led there.
+    pub(crate) fn while_loop(&mut self, cond: &'a Expr, body: &'a Block) {
+        self.forget_assigned_in(body);
+        let start = self.flow.mark();
+        self.expr(cond);
+        let mark = self.flow.mark();
+        self.assume(cond, true);
+        self.loops.push((start, Vec::new()));
+        self.branch(body);
+        let mut ends = self.loops.pop().map_or_else(Vec::new, |(_, ends)| ends);
+        self.flow.go_back(mark);
+        if !matches!(cond.kind, ExprKind::Bool(true)) {
+            self.assume(cond, false);
+            ends.push(self.flow.end_since(start));
+        }
+        self.join(start, &ends);
+    }
+
+    /// Takes note of a `break`.
+    pub(crate) fn breaks(&mut self) {
+        if let Some((start, ends)) = self.loops.last_mut() {
+            ends.push(self.flow.end_since(*start));
+        }
+    }
+
+    /// Walks `try`: its handler may begin anywhere in the body, and what stands in `finally` comes behind both.
+    pub(crate) fn attempt(&mut self, body: &'a Block, catch: Option<&'a Catch>, finally: Option<&'a Block>) {
+        let start = self.flow.mark();
+        let mut ends = Vec::new();
+        self.way(start, body, &mut ends);
+        self.flow.rewind(start);
+        match catch {
+            Some(catch) => self.scoped(|pass| {
+                catch.name.iter().for_each(|name| pass.scopes.bind(name, Kind::Other));
+                annotation::caught(pass, catch);
+                pass.way(start, &catch.body, &mut ends);
+            }),
+            None => ends.push(self.flow.end_since(start)),
+        }
+        let Some(finally) = finally else { return self.join(start, &ends) };
+        self.flow.rewind(start);
+        let mark = self.flow.mark();
+        self.branch(finally);
+        let (last, touched) = (self.flow.end_since(mark), self.flow.touched_since(mark));
+        self.join(start, &ends);
+        for (place, fact) in last.0.into_iter().filter(|(place, _)| touched.contains(&place.def)) {
+            self.flow.set(place, fact);
+        }
+    }
+
+    /// Walks a `select`: one of its cases is carried out.
+    pub(crate) fn select(&mut self, select: &'a Select) {
+        let start = self.flow.mark();
+        let mut ends = Vec::new();
+        for case in &select.cases {
+            self.expr(&case.channel);
+            self.scoped(|pass| {
+                pass.scopes.bind(&case.name, Kind::Other);
+                pass.way(start, &case.body, &mut ends);
+            });
+            self.flow.go_back(start);
+        }
+        if let Some((limit, body)) = &select.timeout {
+            self.expr(limit);
+            self.way(start, body, &mut ends);
+            self.flow.go_back(start);
+        }
+        if let Some(body) = &select.default {
+            self.way(start, body, &mut ends);
+        }
+        self.join(start, &ends);
+    }
+
+    /// Walks one of the ways that part at a moment; its end counts if it leads behind them.
+    fn way(&mut self, start: Mark, body: &'a Block, ends: &mut Vec<End>) {
+        self.branch(body);
+        if !self.leaves(body) {
+            ends.push(self.flow.end_since(start));
+        }
+    }
+
+    /// What is known where ways that parted at a moment meet again: of each place, one of the types that the ways leave.
+    fn join(&mut self, start: Mark, ends: &[End]) {
+        self.flow.go_back(start);
+        let touched: FxHashSet<u32> = self.flow.touched_since(start).into_iter().collect();
+        let assigned = touched.iter().map(|&def| Place { def, path: String::new() });
+        let changed = ends.iter().flat_map(|end| end.0.keys().cloned());
+        let places: FxHashSet<Place> = assigned.chain(changed).collect();
+        for place in places {
+            let mut joined: Option<Fact> = None;
+            for end in ends {
+                let known =
+                    end.0.get(&place).cloned().unwrap_or_else(|| self.flow.facts.get(&place).cloned());
+                let is_assigned = place.path.is_empty() && touched.contains(&place.def);
+                let declared =
+                    || self.known.get(&place.def).map(|known| Fact { ty: known.ty.clone(), ruled_out: 0 });
+                let known = known.or_else(|| if is_assigned { declared() } else { None });
+                joined = match (known, joined) {
+                    (Some(known), None) => Some(known),
+                    (Some(known), Some(before)) => Some(Fact {
+                        ty: Ty::union(vec![before.ty, known.ty]),
+                        ruled_out: before.ruled_out & known.ruled_out,
+                    }),
+                    (None, _) => Some(Fact { ty: Ty::Any, ruled_out: 0 }),
+                };
+                if joined.as_ref().is_some_and(|fact| fact.ty == Ty::Any) {
+                    break;
+                }
+            }
+            self.flow.set(place, joined.filter(|fact| fact.ty != Ty::Any));
         }
     }
 
     /// Whether control never passes the end of a block that was walked.
     fn leaves(&self, block: &Block) -> bool {
         block_exits(block) || self.block_type(block) == Ty::Never
-    }
-
-    fn types_of(&self, defs: &[u32]) -> FxHashMap<u32, Ty> {
-        defs.iter().map(|&def| (def, self.type_of_variable(def))).collect()
-    }
-
-    fn type_of_variable(&self, def: u32) -> Ty {
-        match self.flow.facts.get(&Place { def, path: String::new() }) {
-            Some(fact) => fact.ty.clone(),
-            None => self.known.get(&def).map_or(Ty::Any, |known| known.ty.clone()),
-        }
     }
 
     /// What an arm of a `match` tells of the value.
@@ -383,6 +452,35 @@ impl<'a> Pass<'a> {
         let kept = only(&now, |member| literals.iter().any(|literal| takes(member, literal)));
         if kept != Ty::Never {
             self.learn(value, kept);
+        }
+    }
+
+    /// What the arms behind an arm of a `match` know of the value: it is none of its literals.
+    fn assume_not_arm(&mut self, value: &'a Expr, patterns: &'a [MatchPattern]) {
+        let literals = patterns.iter().filter_map(|pattern| match &pattern.kind {
+            MatchPatternKind::Value(literal) if is_literal(literal) => Some(literal),
+            _ => None,
+        });
+        for literal in literals {
+            match (&value.kind, &literal.kind) {
+                (_, ExprKind::Nil) => self.assume_nil(value, false),
+                (ExprKind::Member { object, name, .. }, ExprKind::Str(_) | ExprKind::Int(_)) => {
+                    self.assume_tag(object, name, literal, false);
+                }
+                (_, ExprKind::Str(_) | ExprKind::Int(_)) if self.place(value).is_some() => {
+                    let is_literal = |member: &Ty| match (member, &literal.kind) {
+                        (Ty::Str(a), ExprKind::Str(b)) => a == b,
+                        (Ty::Int(a), ExprKind::Int(b)) => a == b,
+                        _ => false,
+                    };
+                    let now = self.now(value);
+                    let left = without(&now, is_literal);
+                    if members(&now).len() > 1 && left != now {
+                        self.learn(value, left);
+                    }
+                }
+                _ => {}
+            }
         }
     }
 }

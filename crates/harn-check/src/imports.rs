@@ -1,11 +1,12 @@
 //! The names that the imports of a program give it, and what they stand for.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use harn_front::{Sources, Target, Unit};
-use harn_syntax::ast::{Decl, Import, Name, Program, StmtKind};
+use harn_syntax::ast::{Decl, DeclKind, Import, Name, Program, StmtKind};
+use harn_syntax::visit::{self, Visitor};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::world::{Source, World};
@@ -40,12 +41,40 @@ impl Imported {
 
 /// The imports of one file, read when somebody asks.
 #[derive(Default)]
-pub(crate) struct Imports(OnceCell<Option<FxHashMap<Name, Imported>>>);
+pub(crate) struct Imports {
+    names: OnceCell<Option<FxHashMap<Name, Imported>>>,
+    /// What other files import, by the name of the file.
+    of_others: RefCell<FxHashMap<String, Rc<FxHashMap<Name, Imported>>>>,
+}
 
 impl Imports {
     /// All names that the imports of the file bring; `None` when one of them cannot be followed to its end.
     pub(crate) fn get(&self, source: &Source<'_>, world: &World<'_>) -> Option<&FxHashMap<Name, Imported>> {
-        self.0.get_or_init(|| names(source, world)).as_ref()
+        self.names.get_or_init(|| names(source, world)).as_ref()
+    }
+
+    /// The file that declares a type which another file names, and its place there.
+    pub(crate) fn type_in(
+        &self,
+        world: &World<'_>,
+        unit: &Rc<Unit>,
+        name: &str,
+    ) -> Option<(Rc<Unit>, usize)> {
+        let is_it = |kind: &StmtKind| {
+            use DeclKind::{Enum, Interface, Struct, Type};
+            matches!(kind, StmtKind::Decl(decl) if decl.kind.name().name == name
+                && matches!(decl.kind, Struct(_) | Enum(_) | Type(_) | Interface(_)))
+        };
+        if let Some(at) = unit.tree.items.iter().position(|item| is_it(&item.kind)) {
+            return Some((unit.clone(), at));
+        }
+        let known = self.of_others.borrow().get(unit.file.name()).cloned();
+        let imported = known.unwrap_or_else(|| {
+            let found = Rc::new(names_of(&sources(world), &unit.tree, &unit.dir));
+            self.of_others.borrow_mut().insert(unit.file.name().to_owned(), found.clone());
+            found
+        });
+        imported.get(name)?.declared.clone()
     }
 }
 
@@ -56,6 +85,45 @@ fn names(source: &Source<'_>, world: &World<'_>) -> Option<FxHashMap<Name, Impor
         brought(&sources, import, source.dir, &mut Vec::new(), &mut found)?;
     }
     Some(found)
+}
+
+/// Whether the file or one that it leads to gives a type a method; also when one of them cannot be read.
+pub(crate) fn gives_method(source: &Source<'_>, world: &World<'_>, owner: &str, method: &str) -> bool {
+    struct Gives<'n>(&'n str, &'n str, bool);
+    impl<'a> Visitor<'a> for Gives<'_> {
+        fn decl(&mut self, decl: &'a Decl) {
+            if let DeclKind::Impl(found) = &decl.kind
+                && found.name.name == self.0
+            {
+                self.2 |= found.methods.iter().any(|known| known.decl.name.name == self.1);
+            }
+            visit::walk_decl(self, decl);
+        }
+    }
+    let gives = |tree: &Program| {
+        let mut gives = Gives(owner, method, false);
+        gives.stmts(&tree.items);
+        gives.2
+    };
+    let sources = sources(world);
+    let targets = |tree: &Program, dir: &Path| -> Option<Vec<Target>> {
+        tree.imports().map(|import| sources.resolve(&import.path, dir).ok()).collect()
+    };
+    let Some(mut waiting) = targets(source.tree, source.dir) else { return true };
+    let mut seen = FxHashSet::default();
+    let mut found = gives(source.tree);
+    while let Some(target) = waiting.pop().filter(|_| !found) {
+        if !seen.insert(target.key(sources.files())) {
+            continue;
+        }
+        let Some(unit) = sources.load(&target).ok().filter(|unit| unit.errors.is_empty()) else {
+            return true;
+        };
+        let Some(more) = targets(&unit.tree, &unit.dir) else { return true };
+        waiting.extend(more);
+        found = gives(&unit.tree);
+    }
+    found
 }
 
 /// The names that the imports of a file bring, of those that can be followed.

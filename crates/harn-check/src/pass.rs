@@ -4,7 +4,7 @@ use harn_syntax::ast::*;
 use harn_syntax::{Diagnostic, Span};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::facts::Flow;
+use crate::facts::{End, Flow, Mark};
 use crate::imports::Imported;
 use crate::scope::{Kind, Lookup, Scopes};
 use crate::told::Told;
@@ -66,6 +66,8 @@ pub(crate) struct Pass<'a> {
     pub(crate) known: FxHashMap<u32, Known>,
     /// What tests tell beyond that.
     pub(crate) flow: Flow,
+    /// For each loop around the node, innermost last: its start, and what is known at each `break`.
+    pub(crate) loops: Vec<(Mark, Vec<End>)>,
     /// The values of the blocks that were walked, where they are known.
     pub(crate) block_types: FxHashMap<*const Block, Ty>,
     /// The types that were asked for, by the address of the expression.
@@ -111,6 +113,7 @@ impl<'a> Pass<'a> {
             typing,
             known: FxHashMap::default(),
             flow: Flow::default(),
+            loops: Vec::new(),
             block_types: FxHashMap::default(),
             inferred: FxHashMap::default(),
             results: Vec::new(),

@@ -83,16 +83,9 @@ impl<'a> Pass<'a> {
         annotation::loop_variable(self, pattern, iter);
         self.forget_assigned_in(body);
         let mark = self.flow.mark();
+        self.loops.push((mark, Vec::new()));
         self.for_body(pattern, body);
-        self.flow.rewind(mark);
-    }
-
-    fn while_loop(&mut self, cond: &'a Expr, body: &'a Block) {
-        self.forget_assigned_in(body);
-        let mark = self.flow.mark();
-        self.expr(cond);
-        self.assume(cond, true);
-        self.block(body);
+        self.loops.pop();
         self.flow.rewind(mark);
     }
 
@@ -114,24 +107,6 @@ impl<'a> Pass<'a> {
         self.flow.rewind(mark);
     }
 
-    fn match_arms(&mut self, value: &'a Expr, arms: &'a [MatchArm]) {
-        for arm in arms {
-            let mark = self.flow.mark();
-            self.scoped(|pass| {
-                arm.patterns.iter().for_each(|pattern| pass.scopes.bind_match_pattern(pattern));
-                arm.patterns.iter().for_each(|pattern| pass.match_pattern(pattern));
-                exhaustive::payload(pass, value, &arm.patterns);
-                pass.assume_arm(value, &arm.patterns);
-                if let Some(guard) = &arm.guard {
-                    pass.expr(guard);
-                    pass.assume(guard, true);
-                }
-                pass.block(&arm.body);
-            });
-            self.flow.rewind(mark);
-        }
-    }
-
     /// Walks an expression by its kind.
     fn expression(&mut self, expr: &'a Expr) {
         match &expr.kind {
@@ -145,6 +120,20 @@ impl<'a> Pass<'a> {
                 exhaustive::check(self, expr, value, arms);
                 return self.match_arms(value, arms);
             }
+            ExprKind::Try { body, catch, finally } => {
+                return self.attempt(body, catch.as_deref(), finally.as_ref());
+            }
+            ExprKind::Retry { count, body } => {
+                self.expr(count);
+                // What an attempt that failed has assigned is there in the next one.
+                self.forget_assigned_in(body);
+                return self.branch(body);
+            }
+            ExprKind::Deadline { limit, body } => {
+                self.expr(limit);
+                return self.branch(body);
+            }
+            ExprKind::Select(select) => return self.select(select),
             ExprKind::Ternary { cond, then, other } => {
                 self.expr(cond);
                 self.under(cond, true, then);
@@ -179,7 +168,10 @@ impl<'a> Pass<'a> {
                         && self.world.signatures.is_builtin(full)
                 });
                 match space {
-                    _ if is_enum => {}
+                    _ if is_enum => {
+                        visit::walk_expr(self, expr);
+                        return enum_variant::payload(self, object, name, expr, args);
+                    }
                     Some((_, full)) => {
                         args.iter().for_each(|arg| self.expr(&arg.value));
                         return wrong_call::builtin(self, &full, expr, args, &Lookup::Missing);
@@ -219,7 +211,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Runs `body` in a scope of its own.
-    fn scoped(&mut self, body: impl FnOnce(&mut Self)) {
+    pub(crate) fn scoped(&mut self, body: impl FnOnce(&mut Self)) {
         self.scopes.enter();
         body(self);
         self.scopes.leave();
@@ -289,6 +281,7 @@ impl<'a> Visitor<'a> for Pass<'a> {
             StmtKind::For { pattern, iter, body } => return self.for_loop(pattern, iter, body),
             StmtKind::While { cond, body } => return self.while_loop(cond, body),
             StmtKind::Guard { cond, body } => return self.guard(cond, body),
+            StmtKind::Break => self.breaks(),
             StmtKind::Throw(_) => coverage::leaving(self, stmt.span, "throw"),
             StmtKind::Override { name, .. } => {
                 overriding::check(self, name);
@@ -297,7 +290,11 @@ impl<'a> Visitor<'a> for Pass<'a> {
             }
             _ => {}
         }
-        visit::walk_stmt(self, stmt);
+        match &stmt.kind {
+            // It runs once, so what it tells holds behind it.
+            StmtKind::Mutex(body) => self.branch(body),
+            _ => visit::walk_stmt(self, stmt),
+        }
         tell::statement(self, stmt);
         annotation::statement(self, stmt);
         if let StmtKind::Require { cond, .. } = &stmt.kind {
@@ -339,6 +336,7 @@ impl<'a> Visitor<'a> for Pass<'a> {
         self.results.push(annotation::result_of(self, func));
         let bounds = std::mem::take(&mut self.next_bounds);
         self.bounds.push(bounds);
+        let loops = std::mem::take(&mut self.loops);
         let mark = self.enter_function();
         self.scoped(|pass| {
             type_params.iter().for_each(|param| pass.scopes.bind(&param.name, Kind::Other));
@@ -347,6 +345,7 @@ impl<'a> Visitor<'a> for Pass<'a> {
             visit::walk_function(pass, func);
         });
         self.flow.rewind(mark);
+        self.loops = loops;
         self.bounds.pop();
         self.results.pop();
         self.streams.pop();
@@ -357,21 +356,6 @@ impl<'a> Visitor<'a> for Pass<'a> {
             pass.scopes.bind_pattern(pattern);
             pass.pattern(pattern);
             pass.block(body);
-        });
-    }
-
-    fn catch(&mut self, catch: &'a Catch) {
-        self.scoped(|pass| {
-            catch.name.iter().for_each(|name| pass.scopes.bind(name, Kind::Other));
-            annotation::caught(pass, catch);
-            pass.block(&catch.body);
-        });
-    }
-
-    fn select_case(&mut self, case: &'a SelectCase) {
-        self.scoped(|pass| {
-            pass.scopes.bind(&case.name, Kind::Other);
-            pass.block(&case.body);
         });
     }
 

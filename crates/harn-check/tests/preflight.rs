@@ -194,6 +194,13 @@ fn imports_must_resolve_in_every_file() {
 }
 
 #[test]
+fn imports_must_parse() {
+    let project =
+        Project::new(&[("bad.harn", "fn b( { 2 }\n"), ("facade.harn", "pub import { b } from \"bad\"\n")]);
+    assert_snapshot!(project.drawn("import { b } from \"bad\"\nimport \"facade\"\nprintln(b())\n"));
+}
+
+#[test]
 fn the_bundle_root_is_tried_first() {
     let project = Project::new(&[
         ("harn.toml", "[check]\nbundle_root = \"out\"\n"),

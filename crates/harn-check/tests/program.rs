@@ -3,6 +3,8 @@
 use crate::common::{Project, diagnostics, drawn, messages};
 use insta::assert_snapshot;
 
+const NONE: [&str; 0] = [];
+
 /// Asserts that nothing is said about a program.
 fn fine(text: &str) {
     assert_eq!(messages(text), [] as [&str; 0], "in {text}");
@@ -207,4 +209,54 @@ fn very_many_unknown_names_take_no_time() {
     let found = messages(&text);
     assert_eq!(found.len(), 5000);
     assert_eq!(found[4999], "call target `unknown_4999` is not defined or imported");
+}
+
+#[test]
+fn imported_functions_have_parameters_of_their_own_types() {
+    let project = Project::new(&[
+        (
+            "kinds.harn",
+            "pub struct Line { n: int }\npub enum Size { Small, Sized(n: int) }\npub interface Priced { fn price(self) -> int }\nimpl Line { fn count(self) { 1 } }\npub type Order = {id: int, lines: list<Line>}\n",
+        ),
+        (
+            "shop.harn",
+            "import { Line, Size, Priced, Order } from \"kinds\"\npub fn one(l: Line) { l.n }\npub fn all(ls: list<Line>) { len(ls) }\npub fn size(s: Size | nil) { s }\npub fn order(o: Order) { o.id }\npub fn total<T>(x: T) -> int where T: Priced { return x.price() }\npub fn show(p: Priced) { p.price() }\npub fn other(u: Unknown) { u }\npub tool send(l: Line) { l.n }\n",
+        ),
+    ]);
+    let head = "import { Line, Size } from \"kinds\"\nimport { one, all, size, order, total, show, other, send } from \"shop\"\n";
+    let found = |text: &str| -> Vec<String> {
+        let found = diagnostics(&format!("{head}{text}"), &project.dir);
+        assert!(found.iter().all(|d| d.severity == harn_syntax::Severity::Warning), "a run goes on");
+        found.into_iter().map(|diagnostic| diagnostic.message).collect()
+    };
+    let fine = "let l = Line {n: 1}\none(l)\nall([l])\nall([])\nsize(Size.Small)\nsize(nil)\norder({id: 1, lines: [l]})\nshow(l)\nother(5)\nsend(l)\nsend({l: l})\n";
+    assert_eq!(found(fine), NONE);
+    assert_eq!(found("one(5)"), ["Argument 1 ('l'): expected Line, got int"]);
+    assert_eq!(found("all([1, 2])"), ["Argument 1 ('ls'): expected list<Line>, got list<int>"]);
+    assert_eq!(found("size(\"10%\")"), ["Argument 1 ('s'): expected Size | nil, got string"]);
+    assert_eq!(
+        found("order({id: \"a\", lines: []})"),
+        ["Argument 1 ('o'): expected Order, got {id: string, lines: list}"]
+    );
+    assert_eq!(found("show(5)"), ["Argument 1 ('p'): expected Priced, got int"]);
+    assert_eq!(
+        found("total(Line {n: 1})"),
+        [
+            "Type 'Line' does not satisfy interface 'Priced': missing method 'price' (required by constraint `where T: Priced`)"
+        ]
+    );
+    // Each file may give a struct methods.
+    assert_eq!(found("impl Line { fn price(self) -> int { return self.n } }\ntotal(Line {n: 1})"), NONE);
+    project.write(
+        "more.harn",
+        "import { Line } from \"kinds\"\nimpl Line { fn price(self) -> int { return 1 } }\n",
+    );
+    assert_eq!(found("import \"more\"\ntotal(Line {n: 1})"), NONE);
+}
+
+#[test]
+fn a_type_of_the_same_name_is_another_one() {
+    let project = Project::new(&[("shop.harn", "struct Line { n: int }\npub fn one(l: Line) { l.n }\n")]);
+    let text = "import { one } from \"shop\"\ntype Line = {n: int}\nlet l: Line = {n: 1}\none(l)\n";
+    assert_eq!(diagnostics(text, &project.dir).len(), 0);
 }

@@ -708,6 +708,72 @@ const ROWS: &[Row] = &[
         "@deprecated\nfn f() { 1 }\nf()\n",
         "`f` is deprecated",
     ),
+    (
+        "an if without else at the end",
+        "fn g(n: int) -> string {\n  if n == 0 { return \"a\" }\n  \"b\"\n}\n",
+        "fn g(n: int) -> string {\n  if n == 0 { return \"a\" }\n}\n",
+        "not every way ends with a value: expected string, got nil",
+    ),
+    (
+        "a branch without a value",
+        "fn g(n: int) -> string {\n  if n == 0 { \"a\" } else { throw \"b\" }\n}\n",
+        "fn g(n: int) -> string {\n  if n == 0 { \"a\" } else { let m = n }\n}\n",
+        "not every way ends with a value",
+    ),
+    (
+        "a branch that gives nil",
+        "fn g(n: int) -> string {\n  match n {\n    1 -> { \"a\" }\n    _ -> { to_string(n) }\n  }\n}\n",
+        "fn g(n: int) -> string {\n  match n {\n    1 -> { \"a\" }\n    _ -> { println(n) }\n  }\n}\n",
+        "not every way ends with a value",
+    ),
+    (
+        "a loop at the end",
+        "fn g(n: int) -> int {\n  while true {\n    for i in 0 to n { if i > 3 { break } }\n    if n > 2 { return n }\n  }\n}\n",
+        "fn g(n: int) -> int {\n  while true {\n    if n > 2 { break }\n  }\n}\n",
+        "not every way ends with a value",
+    ),
+    (
+        "a loop that may end",
+        "fn g(n: int) -> int | nil {\n  for i in 0 to n { if i > 3 { return i } }\n}\n",
+        "fn g(n: int) -> int {\n  for i in 0 to n { if i > 3 { return i } }\n}\n",
+        "not every way ends with a value",
+    ),
+    (
+        "an arm without a value",
+        "fn g(n: int) -> int {\n  match n {\n    1 -> { return 1 }\n    2 -> { exit(1) }\n    _ -> { throw \"no\" }\n  }\n}\n",
+        "fn g(n: int) -> int {\n  match n {\n    1 -> { return 1 }\n    _ -> { }\n  }\n}\n",
+        "not every way ends with a value",
+    ),
+    (
+        "a handler without a value",
+        "fn g(n: int) -> int {\n  try { return n } catch (e) { throw_error(\"no\") }\n}\n",
+        "fn g(n: int) -> int {\n  try { return n } catch (e) { let m = e }\n}\n",
+        "not every way ends with a value",
+    ),
+    (
+        "statements at the end",
+        "fn g(n) -> any {\n  var m = n\n  m = 2\n}\nfn h<T>(n: T) -> T { var m = n }\nfn i() -> int { }\nfn j() -> nil { let a = 1 }\n",
+        "fn g(n: int) -> int {\n  var m = n\n  m = 2\n}\n",
+        "not every way ends with a value",
+    ),
+    (
+        "the values of a variant",
+        "enum E { A(x: int), B, C(float, y) }\nprintln(E.A(1), E.B, E.C(1, \"s\"), E.A, E.A(...[1, 2]))\n",
+        "enum E { A(x: int), B }\nprintln(E.A(\"s\"))\n",
+        "E.A expects x: int, got string",
+    ),
+    (
+        "how many values a variant has",
+        "enum E<T> { A(x: T), B }\nprintln(E.A(1), E.A(\"s\"), E.B)\n",
+        "enum E { A(x: int), B }\nprintln(E.B(3))\n",
+        "E.B expects 0 argument(s), got 1",
+    ),
+    (
+        "bare types of a variant",
+        "enum E { A(float, name), B }\nprintln(E.A(1, 2))\n",
+        "enum E { A(float, name), B }\nprintln(E.A(\"s\", 2))\n",
+        "E.A expects float, got string",
+    ),
 ];
 
 #[test]

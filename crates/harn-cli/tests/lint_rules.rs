@@ -92,6 +92,7 @@ fn values_that_get_lost() {
     fires("unused-result", "var xs = [1]\nxs.push(2)\nxs = xs.push(3)\nprintln(xs)\n", 2);
     fires("unused-result", "var x = 1\nx == 2\nx = 3\nprintln(x)\n", 2);
     fires("parallel-assignment", "var n = 0\nparallel 2 { _i ->\n  n = n + 1\n}\nprintln(n)\n", 3);
+    fires("parallel-assignment", "var n = 0\nlet t = spawn {\n  n = n + 1\n}\nawait(t)\nprintln(n)\n", 3);
     fires("unused-result", "yield 1\n", 1);
     fires("unused-result", "pipeline p() {\n  yield 1\n}\n", 2);
     silent("fn g() {\n  yield 1\n}\nprintln(g().to_list())\n");

@@ -1,14 +1,14 @@
 //! Values that the annotation of a variable, a parameter or a result does not allow.
 
-use harn_syntax::Diagnostic;
 use harn_syntax::ast::{
     BinaryOp, Block, Catch, Expr, ExprKind, Function, Ident, Pattern, PatternKind, Stmt, StmtKind, Target,
     TypeExpr, TypeKind,
 };
+use harn_syntax::{Diagnostic, Span};
 
 use crate::checks::unreachable::block_exits;
 use crate::checks::{operator, type_name};
-use crate::codes::{DECLARED_TYPE, OPERAND_TYPE, RESULT_TYPE};
+use crate::codes::{DECLARED_TYPE, NO_RESULT, OPERAND_TYPE, RESULT_TYPE};
 use crate::infer::binary;
 use crate::pass::{Known, Pass, Result};
 use crate::scope::{Kind, Lookup};
@@ -223,7 +223,19 @@ pub(crate) fn last_value<'a>(pass: &mut Pass<'a>, block: &'a Block) {
     let Some(Some(result)) = pass.results.last() else { return };
     // Nobody asks for the value of a function whose result is nil, nor for one that is never reached.
     if std::ptr::eq(result.body, block) && result.ty != Ty::Nil && !block_exits(block) {
+        let nil_fits = result.emits || pass.typing.fits(&result.ty, &Ty::Nil);
+        let written = result.written;
         last_of(pass, block);
+        // A body that holds nothing is yet to be written.
+        if !nil_fits && let Some(end) = pass.end_without_value(block).filter(|_| !block.stmts.is_empty()) {
+            let message =
+                format!("not every way ends with a value: expected {}, got nil", type_text(written));
+            let found = Diagnostic::warning(message).with_code(NO_RESULT);
+            // Of a block over several lines, the first one shows.
+            let line = end.slice(pass.source.text).lines().next().unwrap_or_default().trim_end();
+            let end = Span::new(end.start, end.start + line.len() as u32);
+            pass.report(found.with_label(end, "without a value").with_label(written.span, "the result"));
+        }
     }
 }
 

@@ -117,7 +117,7 @@ fn types<'a>(
         let params = &called.decl.func.params;
         let Some(param) = params.get(at).or_else(|| params.last().filter(|param| param.rest)) else { break };
         let Some(written) = &param.ty else { continue };
-        let mut wanted = substitute(&pass.signature_type(called, written), &bound);
+        let mut wanted = substitute(&pass.parameter_type(called, written), &bound);
         if param.rest {
             // A rest parameter collects what is left.
             wanted = match wanted {
@@ -139,13 +139,16 @@ fn types<'a>(
         let message = format!("Argument {} ('{}'): expected {shown}, got {got}", at + 1, param.name.name);
         let wrong = severity(message).with_code(ARGUMENT_TYPE);
         let wrong = wrong.with_label(arg.value.span, THE_ARGUMENT);
-        found.push(match called.file {
+        found.push(match called.unit {
             None => wrong.with_label(param.span, THE_PARAMETER),
-            Some(file) => wrong.with_label_in(file.clone(), param.span, THE_PARAMETER),
+            Some(unit) => wrong.with_label_in(unit.file.clone(), param.span, THE_PARAMETER),
         });
     }
-    if found.is_empty() && called.is_own {
-        found.extend(generic::constraints(pass, called.decl, &bound, args));
+    if found.is_empty() {
+        found.extend(match called.unit {
+            None => generic::constraints(pass, called.decl, &bound, args),
+            Some(unit) => generic::constraints_of(pass, unit, called.decl, &bound, args),
+        });
     }
     found
 }

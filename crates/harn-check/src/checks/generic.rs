@@ -1,10 +1,14 @@
 //! Type parameters: how many a call gives, what `where` asks of them, and where `in` and `out` let them stand.
 
+use std::rc::Rc;
+
+use harn_front::Unit;
 use harn_syntax::Diagnostic;
 use harn_syntax::ast::*;
 use harn_syntax::visit::Visitor;
 
-use crate::codes::{CONSTRAINT_METHOD, NOT_SATISFIED, TYPE_ARGUMENTS, VARIANCE};
+use crate::codes::{ARGUMENT_TYPE, CONSTRAINT_METHOD, NOT_SATISFIED, TYPE_ARGUMENTS, VARIANCE};
+use crate::imports;
 use crate::pass::{Bounded, Pass};
 use crate::scope::Lookup;
 use crate::types::{Bindings, Ty, TypeName, misplaced};
@@ -57,6 +61,39 @@ pub(crate) fn constraints<'a>(
              {interface}`)"
         );
         Some(Diagnostic::error(message).with_code(NOT_SATISFIED).at(span))
+    })
+}
+
+/// What the `where` clause of a function of another file does not accept. The interface is known by its methods only, and
+/// each file may give a struct more of them.
+pub(crate) fn constraints_of(
+    pass: &Pass<'_>,
+    unit: &Rc<Unit>,
+    decl: &FnDecl,
+    bound: &Bindings,
+    args: &[Arg],
+) -> Option<Diagnostic> {
+    let span = args.first()?.value.span;
+    decl.bounds.iter().find_map(|bounds| {
+        let (param, interface) = (&bounds.param.name, &bounds.bound.name);
+        let (_, ty) = bound.iter().find(|(name, _)| name == param)?;
+        let Ty::Named(owner, _) = ty else { return None };
+        let is_struct = matches!(
+            pass.typing.name(owner),
+            TypeName::Own(DeclKind::Struct(_)) | TypeName::Imported(DeclKind::Struct(_))
+        );
+        let (file, at) = pass.typing.imports.type_in(pass.world, unit, interface).filter(|_| is_struct)?;
+        let StmtKind::Decl(found) = &file.tree.items.get(at)?.kind else { return None };
+        let DeclKind::Interface(asked) = &found.kind else { return None };
+        let lacks = |method: &&MethodSig| {
+            !imports::gives_method(pass.source, pass.world, owner, &method.name.name)
+        };
+        let method = &asked.methods.iter().find(lacks)?.name.name;
+        let message = format!(
+            "Type '{ty}' does not satisfy interface '{interface}': missing method '{method}' (required by constraint \
+             `where {param}: {interface}`)"
+        );
+        Some(Diagnostic::warning(message).with_code(ARGUMENT_TYPE).at(span))
     })
 }
 

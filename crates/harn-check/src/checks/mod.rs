@@ -11,6 +11,7 @@ pub(crate) mod enum_variant;
 pub(crate) mod exhaustive;
 pub(crate) mod generic;
 pub(crate) mod hidden_division;
+pub(crate) mod no_result;
 pub(crate) mod not_executed;
 pub(crate) mod operator;
 pub(crate) mod overriding;

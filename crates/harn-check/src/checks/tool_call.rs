@@ -1,16 +1,17 @@
 //! Calls of tools of the program like functions: with the arguments in order, or with one dict of them by name.
 
-use std::sync::Arc;
+use std::rc::Rc;
 
+use harn_front::Unit;
+use harn_syntax::Diagnostic;
 use harn_syntax::ast::{Arg, DeclKind, DictItem, Expr, ExprKind, Ident, Param, ToolDecl};
-use harn_syntax::{Diagnostic, SourceFile};
 
 use super::argument::{self, THE_ARGUMENT, THE_PARAMETER};
 use crate::codes::{ARGUMENT_COUNT, ARGUMENT_TYPE};
 use crate::pass::Pass;
 use crate::scope::{Kind, Lookup};
 use crate::suggest::nearest;
-use crate::types::{Ty, Typing, type_text};
+use crate::types::{Ty, type_text};
 
 /// A tool that is called.
 #[derive(Clone, Copy)]
@@ -18,7 +19,7 @@ struct Called<'a> {
     decl: &'a ToolDecl,
     is_own: bool,
     /// The other file that it stands in.
-    file: Option<&'a Arc<SourceFile>>,
+    unit: Option<&'a Rc<Unit>>,
 }
 
 /// Compares the arguments of a call with the parameters of the tool that is called.
@@ -43,13 +44,13 @@ pub(crate) fn check<'a>(
 
 fn called<'a>(pass: &Pass<'a>, name: &'a str, found: &Lookup<'a>) -> Option<Called<'a>> {
     match found {
-        Lookup::Is(Kind::Tool(decl)) => Some(Called { decl, is_own: true, file: None }),
+        Lookup::Is(Kind::Tool(decl)) => Some(Called { decl, is_own: true, unit: None }),
         Lookup::Is(Kind::Imported) | Lookup::Missing
             if !pass.is_opaque() && !pass.declared.contains(name) =>
         {
             let imported = pass.imported(name)?;
             let DeclKind::Tool(decl) = &imported.decl()?.kind else { return None };
-            Some(Called { decl, is_own: false, file: imported.place().map(|(unit, _)| &unit.file) })
+            Some(Called { decl, is_own: false, unit: imported.place().map(|(unit, _)| unit) })
         }
         _ => None,
     }
@@ -99,8 +100,10 @@ fn by_name<'a>(pass: &mut Pass<'a>, called: Called<'a>, args: &'a [Arg]) -> Give
 fn wanted<'a>(pass: &Pass<'a>, called: Called<'a>, param: &'a Param) -> Ty {
     match &param.ty {
         None => Ty::Any,
-        Some(ty) if called.is_own => pass.typing.resolve(ty),
-        Some(ty) => pass.typing.resolve_foreign(ty, &Typing::vars(&[])),
+        Some(ty) => match called.unit {
+            Some(unit) => pass.typing.resolve_in(ty, &[], unit),
+            None => pass.typing.resolve(ty),
+        },
     }
 }
 
@@ -162,8 +165,8 @@ fn one<'a>(
     let message = format!("{place}: expected {}, got {got}", type_text(written));
     let wrong = if called.is_own { Diagnostic::error(message) } else { Diagnostic::warning(message) };
     let wrong = wrong.with_code(ARGUMENT_TYPE).with_label(value.span, THE_ARGUMENT);
-    Some(match called.file {
+    Some(match called.unit {
         None => wrong.with_label(param.span, THE_PARAMETER),
-        Some(file) => wrong.with_label_in(file.clone(), param.span, THE_PARAMETER),
+        Some(unit) => wrong.with_label_in(unit.file.clone(), param.span, THE_PARAMETER),
     })
 }

@@ -1,8 +1,8 @@
 //! The types of calls, and what a call binds the type parameters of a function to.
 
-use std::sync::Arc;
+use std::rc::Rc;
 
-use harn_syntax::SourceFile;
+use harn_front::Unit;
 use harn_syntax::ast::*;
 
 use super::{enum_type, result};
@@ -17,7 +17,7 @@ pub(crate) struct Called<'a> {
     /// It stands in this file.
     pub(crate) is_own: bool,
     /// The other file that it stands in.
-    pub(crate) file: Option<&'a Arc<SourceFile>>,
+    pub(crate) unit: Option<&'a Rc<Unit>>,
 }
 
 /// Type parameters that a call binds to two types.
@@ -31,15 +31,15 @@ impl<'a> Pass<'a> {
     /// The function that a name means at a place.
     pub(crate) fn called(&self, name: &'a str, found: &Lookup<'a>) -> Option<Called<'a>> {
         match found {
-            Lookup::Is(Kind::Fn(decl, _)) => Some(Called { decl, is_own: true, file: None }),
+            Lookup::Is(Kind::Fn(decl, _)) => Some(Called { decl, is_own: true, unit: None }),
             Lookup::Is(Kind::Imported) | Lookup::Missing
                 if !self.is_opaque() && !self.declared.contains(name) =>
             {
                 let imported = self.imported(name)?;
                 match &imported.decl()?.kind {
                     DeclKind::Fn(decl) => {
-                        let file = imported.place().map(|(unit, _)| &unit.file);
-                        Some(Called { decl, is_own: false, file })
+                        let unit = imported.place().map(|(unit, _)| unit);
+                        Some(Called { decl, is_own: false, unit })
                     }
                     _ => None,
                 }
@@ -48,12 +48,21 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The type of an annotation of a function, in which its type parameters stand for themselves.
+    /// The type of an annotation of a function, in which its type parameters stand for themselves. What another file declares
+    /// is not followed: of the values of such a type, this file may not know what they can do.
     pub(crate) fn signature_type(&self, called: Called<'a>, ty: &'a TypeExpr) -> Ty {
         match (called.is_own, called.decl.type_params.is_empty()) {
             (true, true) => self.typing.resolve(ty),
             (true, false) => self.typing.resolve_with(ty, &Typing::vars(&called.decl.type_params)),
             (false, _) => self.typing.resolve_foreign(ty, &Typing::vars(&called.decl.type_params)),
+        }
+    }
+
+    /// The type of a parameter of a function, in which its type parameters stand for themselves.
+    pub(crate) fn parameter_type(&self, called: Called<'a>, ty: &'a TypeExpr) -> Ty {
+        match called.unit {
+            Some(unit) => self.typing.resolve_in(ty, &Typing::vars(&called.decl.type_params), unit),
+            None => self.signature_type(called, ty),
         }
     }
 
@@ -77,7 +86,7 @@ impl<'a> Pass<'a> {
         let mut conflict = None;
         for (at, (arg, param)) in args.iter().zip(&called.decl.func.params).enumerate() {
             let Some(written) = param.ty.as_ref().filter(|_| !param.rest && !arg.spread) else { break };
-            let pattern = self.signature_type(called, written);
+            let pattern = self.parameter_type(called, written);
             let actual = match &pattern {
                 Ty::Named(name, _) if name == "Schema" => match self.schema_type(&arg.value) {
                     Some(ty) => Ty::Named(name.clone(), vec![ty]),

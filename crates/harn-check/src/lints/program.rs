@@ -355,15 +355,14 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Assignments in the body of a `parallel` to variables around it: each run has a copy.
-    fn copies(&mut self, func: &'a Function) {
+    /// Assignments in the body of a task to variables around it: the task has copies. `help` says how its value gets out.
+    fn copies(&mut self, func: &'a Function, help: &str) {
         let mut inside = Inside::default();
         inside.function(func, &[]);
         for (name, span) in inside.assigned {
             if !inside.bound.contains(name) {
                 let message = format!("`{name}` is a copy in here: the variable outside keeps its value");
-                self.report(PARALLEL_ASSIGNMENT, span, message).help =
-                    Some("let the body give the value; `parallel` collects them in a list".to_owned());
+                self.report(PARALLEL_ASSIGNMENT, span, message).help = Some(help.to_owned());
             }
         }
     }
@@ -472,7 +471,13 @@ impl<'a> Visitor<'a> for Rules<'a> {
                         Some("handle the error, or say in a comment why it does not matter".to_owned());
                 }
             }
-            ExprKind::Parallel(parallel) => self.copies(&parallel.func),
+            ExprKind::Parallel(parallel) => {
+                self.copies(
+                    &parallel.func,
+                    "let the body give the value; `parallel` collects them in a list",
+                );
+            }
+            ExprKind::Spawn(func) => self.copies(func, "let the task give the value, which `await` gets"),
             _ => {}
         }
         visit::walk_expr(self, expr);

@@ -145,6 +145,7 @@ impl File<'_> {
             match sources.resolve(&import.path, self.dir) {
                 Ok(target) => {
                     match sources.load(&target) {
+                        Ok(unit) if !unit.errors.is_empty() => self.broken(import, &unit, templates),
                         Ok(unit) => self.check_names(sources, import, &unit, templates),
                         Err(why) => self.unresolved(import, Some(why), templates),
                     }
@@ -177,6 +178,20 @@ impl File<'_> {
             }
             None => diagnostic.help = self.import_help(&import.path, templates.system),
         }
+        templates.report(self.shown.clone(), diagnostic);
+    }
+
+    /// Reports an import whose file does not parse: it fails with the first of the errors.
+    fn broken(&self, import: &Import, unit: &Unit, templates: &mut Templates<'_>) {
+        let Some(first) = unit.errors.first() else { return };
+        let (name, text) = (unit.file.name(), unit.file.text());
+        let what = first.canonical(text);
+        let message = format!("preflight: import '{}' has a syntax error: {name}: {what}", import.path);
+        let told = first.diagnostic(text);
+        let diagnostic = Diagnostic::error(message)
+            .with_code(UNRESOLVED_IMPORT)
+            .with_label(import.path_span, "preflight")
+            .with_label_in(unit.file.clone(), first.span, told.message);
         templates.report(self.shown.clone(), diagnostic);
     }
 

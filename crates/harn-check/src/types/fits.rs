@@ -2,6 +2,7 @@
 
 use harn_syntax::ast::Variance;
 
+use super::resolve::{ANY_STRUCT, BUILTIN};
 use super::{Field, Ty, Typing, canonical};
 
 impl Typing<'_> {
@@ -34,7 +35,8 @@ impl Fits<'_> {
                 members.iter().any(|member| self.fits(member, actual))
             }
             (Ty::Interface(name, structs), Ty::Named(actual, _)) => {
-                actual == name || structs.contains(actual)
+                let any = structs.iter().any(|known| known == ANY_STRUCT);
+                actual == name || structs.contains(actual) || (any && !BUILTIN.contains(&actual.as_str()))
             }
             (Ty::Interface(a, _), Ty::Interface(b, _)) => a == b,
             (Ty::Str(a), Ty::Str(b)) => a == b,

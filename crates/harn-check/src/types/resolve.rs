@@ -2,6 +2,9 @@
 
 use std::cell::{Cell, RefCell};
 
+use std::rc::Rc;
+
+use harn_front::Unit;
 use harn_syntax::ast::*;
 use harn_syntax::visit::{self, Visitor};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -23,8 +26,11 @@ const MAX_COMBINATIONS: usize = 64;
 /// Names that stand for types where a type is read.
 pub(crate) type Env<'e> = &'e [(Name, Ty)];
 
+/// Stands among the structs that satisfy an interface for all: of one of another file, nobody knows.
+pub(super) const ANY_STRUCT: &str = "*";
+
 /// Types of the language that have no declaration.
-const BUILTIN: [&str; 21] = [
+pub(super) const BUILTIN: [&str; 21] = [
     "Generator",
     "Iter",
     "Pair",
@@ -244,42 +250,52 @@ impl<'a> Typing<'a> {
     /// The type of an annotation in which some names stand for types.
     pub(crate) fn resolve_with(&self, ty: &TypeExpr, env: Env<'_>) -> Ty {
         self.declared.left.set(MAX_NODES);
-        self.at_depth(ty, env, 0)
+        self.at_depth(ty, env, 0, None)
+    }
+
+    /// The type of an annotation of a file: names stand for what that file declares or imports.
+    pub(crate) fn resolve_in(&self, ty: &TypeExpr, env: Env<'_>, unit: &Rc<Unit>) -> Ty {
+        self.declared.left.set(MAX_NODES);
+        self.at_depth(ty, env, 0, Some(unit))
     }
 
     /// The type of an annotation of an imported file: what that file names itself is not followed.
     pub(crate) fn resolve_foreign(&self, ty: &TypeExpr, env: Env<'_>) -> Ty {
         self.declared.left.set(MAX_NODES);
-        self.at_depth(ty, env, MAX_DEPTH)
+        self.at_depth(ty, env, MAX_DEPTH, None)
     }
 
-    fn at_depth(&self, ty: &TypeExpr, env: Env<'_>, depth: u32) -> Ty {
+    /// `within` is the other file that the type stands in.
+    fn at_depth(&self, ty: &TypeExpr, env: Env<'_>, depth: u32, within: Option<&Rc<Unit>>) -> Ty {
         let left = self.declared.left.get();
         if left == 0 {
             return Ty::Any;
         }
         self.declared.left.set(left - 1);
-        let all =
-            |types: &[TypeExpr]| types.iter().map(|ty| self.at_depth(ty, env, depth)).collect::<Vec<_>>();
+        let all = |types: &[TypeExpr]| {
+            types.iter().map(|ty| self.at_depth(ty, env, depth, within)).collect::<Vec<_>>()
+        };
         match &ty.kind {
             TypeKind::Nil => Ty::Nil,
             TypeKind::Str(text) => Ty::Str(text.clone()),
             TypeKind::Int(value) => Ty::Int(*value),
             TypeKind::Union(members) => Ty::union(all(members)),
-            TypeKind::Fn { params, ret } => Ty::Fn(all(params), Box::new(self.at_depth(ret, env, depth))),
+            TypeKind::Fn { params, ret } => {
+                Ty::Fn(all(params), Box::new(self.at_depth(ret, env, depth, within)))
+            }
             TypeKind::Shape(fields) => {
                 let field = |field: &ShapeField| Field {
                     name: field.name.name.clone(),
                     optional: field.optional,
-                    ty: self.at_depth(&field.ty, env, depth),
+                    ty: self.at_depth(&field.ty, env, depth, within),
                 };
                 Ty::Shape(fields.iter().map(field).collect())
             }
-            TypeKind::Named { name, args } => self.named(&name.name, all(args), env, depth),
+            TypeKind::Named { name, args } => self.named(&name.name, all(args), env, depth, within),
         }
     }
 
-    fn named(&self, name: &Name, args: Vec<Ty>, env: Env<'_>, depth: u32) -> Ty {
+    fn named(&self, name: &Name, args: Vec<Ty>, env: Env<'_>, depth: u32, within: Option<&Rc<Unit>>) -> Ty {
         match name.as_str() {
             "any" | "_" => return Ty::Any,
             "unknown" => return Ty::Unknown,
@@ -293,12 +309,15 @@ impl<'a> Typing<'a> {
         if depth >= MAX_DEPTH && !BUILTIN.contains(&name.as_str()) {
             return Ty::Any;
         }
+        if let Some(unit) = within {
+            return self.named_in(unit, name, args, depth);
+        }
         match self.name(name) {
             TypeName::Unknown => Ty::Any,
             TypeName::Builtin if name == "nil" => Ty::Nil,
             TypeName::Builtin | TypeName::Opaque => Ty::Named(name.clone(), args),
-            TypeName::Own(DeclKind::Type(alias)) => self.alias(alias, args, depth + 1),
-            TypeName::Imported(DeclKind::Type(alias)) => self.alias(alias, args, MAX_DEPTH),
+            TypeName::Own(DeclKind::Type(alias)) => self.alias(alias, args, depth + 1, None),
+            TypeName::Imported(DeclKind::Type(alias)) => self.alias(alias, args, MAX_DEPTH, None),
             TypeName::Own(DeclKind::Interface(interface)) => {
                 Ty::Interface(name.clone(), self.satisfying(interface))
             }
@@ -309,8 +328,33 @@ impl<'a> Typing<'a> {
         }
     }
 
+    /// What a name stands for in another file.
+    fn named_in(&self, unit: &Rc<Unit>, name: &Name, args: Vec<Ty>, depth: u32) -> Ty {
+        let Some((unit, at)) = self.imports.type_in(self.world, unit, name) else {
+            return match BUILTIN.contains(&name.as_str()) {
+                true if name == "nil" => Ty::Nil,
+                true => Ty::Named(name.clone(), args),
+                false => Ty::Any,
+            };
+        };
+        let Some(StmtKind::Decl(decl)) = unit.tree.items.get(at).map(|item| &item.kind) else {
+            return Ty::Any;
+        };
+        match &decl.kind {
+            DeclKind::Type(alias) => self.alias(alias, args, depth + 1, Some(&unit)),
+            // A type of the same name that is declared here is another one.
+            DeclKind::Struct(_) | DeclKind::Enum(_)
+                if matches!(self.name(name), TypeName::Imported(_) | TypeName::Opaque) =>
+            {
+                Ty::Named(name.clone(), args)
+            }
+            DeclKind::Interface(_) => Ty::Interface(name.clone(), vec![Name::new_static(ANY_STRUCT)]),
+            _ => Ty::Any,
+        }
+    }
+
     /// What an alias stands for. One that is applied to a union is applied to each of its members.
-    fn alias(&self, alias: &TypeDecl, args: Vec<Ty>, depth: u32) -> Ty {
+    fn alias(&self, alias: &TypeDecl, args: Vec<Ty>, depth: u32, within: Option<&Rc<Unit>>) -> Ty {
         let name = &alias.name.name;
         if args.len() != alias.type_params.len() {
             return if args.is_empty() { Ty::Any } else { Ty::Named(name.clone(), args) };
@@ -337,7 +381,8 @@ impl<'a> Typing<'a> {
                 })
                 .collect();
         }
-        let types: Vec<Ty> = combinations.iter().map(|env| self.at_depth(&alias.ty, env, depth)).collect();
+        let types: Vec<Ty> =
+            combinations.iter().map(|env| self.at_depth(&alias.ty, env, depth, within)).collect();
         self.declared.expanding.borrow_mut().pop();
         Ty::union(types)
     }
