@@ -3,23 +3,45 @@
 use harn_value::{Dict, Str, Value};
 
 use crate::with_stack;
-use crate::words;
+use crate::{words, written};
 
 /// Why a dict is no schema.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SchemaError {
     /// A schema, or a part that must be one, is something else.
     NotADict,
     /// `union` or `all_of` is no list.
     NotAList,
+    /// A keyword, as it was written, has a value that it cannot have.
+    Keyword {
+        /// The keyword.
+        name: String,
+        /// What its value must be.
+        expected: &'static str,
+        /// The type of the value that it has.
+        got: &'static str,
+    },
+    /// A keyword that does not exist, near one that does.
+    Unknown {
+        /// The key.
+        name: String,
+        /// The keyword that was meant.
+        near: &'static str,
+    },
 }
 
 impl std::fmt::Display for SchemaError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            SchemaError::NotADict => "schema must be a dict",
-            SchemaError::NotAList => "schema union/all_of must be a list",
-        })
+        match self {
+            SchemaError::NotADict => f.write_str("schema must be a dict"),
+            SchemaError::NotAList => f.write_str("schema union/all_of must be a list"),
+            SchemaError::Keyword { name, expected, got } => {
+                write!(f, "schema {name} must be {expected}, got {got}")
+            }
+            SchemaError::Unknown { name, near } => {
+                write!(f, "schema: unknown keyword `{name}`; did you mean `{near}`?")
+            }
+        }
     }
 }
 
@@ -56,6 +78,7 @@ fn key_name(key: &str) -> Option<&str> {
         | "nullable"
         | "default"
         | "$ref"
+        | "$defs"
         | "title"
         | "description"
         | "format"
@@ -72,7 +95,8 @@ fn key_name(key: &str) -> Option<&str> {
 /// The canonical form of a schema.
 ///
 /// # Errors
-/// When the schema, or a part of it that must be one, is no dict, or a list of branches no list.
+/// When the schema, or a part of it that must be one, is no dict, a list of branches no list, or a keyword has a value that
+/// it cannot have, or is a slip of another.
 pub fn canonical(schema: &Value) -> Result<Dict, SchemaError> {
     let Some(schema) = schema.as_dict() else { return Err(SchemaError::NotADict) };
     with_stack(|| canonical_dict(schema))
@@ -81,7 +105,19 @@ pub fn canonical(schema: &Value) -> Result<Dict, SchemaError> {
 fn canonical_dict(schema: &Dict) -> Result<Dict, SchemaError> {
     let mut out = Dict::new();
     for (key, value) in schema.iter() {
-        let Some(name) = key_name(key) else { continue };
+        let Some(name) = key_name(key) else {
+            if let Some(near) = written::meant_keyword(key) {
+                return Err(SchemaError::Unknown { name: key.as_str().to_owned(), near });
+            }
+            continue;
+        };
+        if let Some(expected) = unfit(name, value) {
+            return Err(SchemaError::Keyword {
+                name: key.as_str().to_owned(),
+                expected,
+                got: value.type_name(),
+            });
+        }
         // When both spellings are given the canonical one wins.
         if name != key.as_str() && schema.contains(name) {
             continue;
@@ -91,13 +127,13 @@ fn canonical_dict(schema: &Dict) -> Result<Dict, SchemaError> {
                 Some(types) => drop(out.insert("union", types.iter().map(type_schema).collect::<Vec<_>>())),
                 None => drop(out.insert("type", canonical_type(value))),
             },
-            "properties" => {
+            "properties" | "$defs" => {
                 let Some(properties) = value.as_dict() else { return Err(SchemaError::NotADict) };
                 let mut parts = Dict::with_capacity(properties.len());
                 for (key, part) in properties.iter() {
                     parts.insert(key.clone(), canonical(part)?);
                 }
-                out.insert("properties", parts);
+                out.insert(name, parts);
             }
             "items" => drop(out.insert("items", canonical(value)?)),
             "additional_properties" => match value.as_dict() {
@@ -119,6 +155,31 @@ fn canonical_dict(schema: &Dict) -> Result<Dict, SchemaError> {
         out.insert("type", "set");
     }
     Ok(out)
+}
+
+/// What the value of a keyword must be, when this one is something else. Nil is like a keyword that is not there.
+fn unfit(name: &str, value: &Value) -> Option<&'static str> {
+    let is_text = |value: &Value| value.as_str().is_some();
+    let all = |fits: &dyn Fn(&Value) -> bool| value.as_list().is_some_and(|list| list.iter().all(fits));
+    let is_count = || value.as_number().is_some_and(|count| count >= 0.0 && count.fract() == 0.0);
+    let (fits, expected) = match name {
+        _ if value.is_nil() => return None,
+        "type" => (is_text(value) || all(&is_text), "a type or a list of types"),
+        // In a property, true or false: the older spelling of OpenAPI.
+        "required" => (value.as_bool().is_some() || all(&is_text), "a list of names"),
+        "enum" => (value.as_list().is_some(), "a list of values"),
+        "additional_properties" => {
+            (value.as_bool().is_some() || value.as_dict().is_some(), "a bool or a schema")
+        }
+        "nullable" => (value.as_bool().is_some(), "a bool"),
+        "min_items" | "max_items" | "min_length" | "max_length" => {
+            (is_count(), "a whole number of 0 or more")
+        }
+        "min" | "max" => (value.as_number().is_some(), "a number"),
+        "pattern" | "$ref" => (is_text(value), "a string"),
+        _ => return None,
+    };
+    (!fits).then_some(expected)
 }
 
 fn canonical_type(value: &Value) -> Value {

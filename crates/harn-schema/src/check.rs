@@ -19,7 +19,7 @@ pub fn check(
     schema: &Value,
     defaults: bool,
 ) -> Result<Result<Value, Vec<String>>, SchemaError> {
-    let mut checker = Checker { root: schema, defaults, errors: Vec::new(), hops: 0 };
+    let mut checker = Checker { root: schema, named: Vec::new(), defaults, errors: Vec::new(), hops: 0 };
     let checked = checker.check(value, &canonical(schema)?, &Path::Root)?;
     Ok(if checker.errors.is_empty() { Ok(checked) } else { Err(checker.errors) })
 }
@@ -58,6 +58,8 @@ impl std::fmt::Display for Path<'_> {
 struct Checker<'a> {
     /// The schema as given: references lead into it.
     root: &'a Value,
+    /// The `$defs` of the schemas around the value, innermost last: a schema may be part of another one, with its own.
+    named: Vec<Ref<Dict>>,
     defaults: bool,
     errors: Vec<String>,
     /// References and branches followed since the last step into the value: a circle never ends.
@@ -98,7 +100,33 @@ impl Checker<'_> {
     }
 
     fn check_here(&mut self, value: &Value, schema: &Dict, path: &Path<'_>) -> Checked {
+        let Some(named) = schema.get_str("$defs").and_then(Value::as_dict) else {
+            return self.check_all(value, schema, path);
+        };
+        self.named.push(named.clone());
+        let checked = self.check_all(value, schema, path);
+        self.named.pop();
+        checked
+    }
+
+    /// Checks against a schema that is one of the named ones, if a reference leads to one.
+    fn check_named(&mut self, value: &Value, reference: &str, path: &Path<'_>) -> Option<Checked> {
+        let name = reference.strip_prefix("#/$defs/")?.replace("~1", "/").replace("~0", "~");
+        let of = |named: &Ref<Dict>| named.get_str(&name)?.as_dict().cloned();
+        let at = self.named.iter().rposition(|named| of(named).is_some())?;
+        let schema = of(&self.named[at])?;
+        // What it refers to is what is named around it.
+        let inner = self.named.split_off(at + 1);
+        let checked = self.check_same(value, &schema, path, reference);
+        self.named.extend(inner);
+        Some(checked)
+    }
+
+    fn check_all(&mut self, value: &Value, schema: &Dict, path: &Path<'_>) -> Checked {
         if let Some(reference) = text(schema.get_str("$ref")) {
+            if let Some(checked) = self.check_named(value, reference, path) {
+                return checked;
+            }
             return match self.resolve(reference) {
                 Some(target) => self.check_same(value, &canonical(&target)?, path, reference),
                 None => {

@@ -34,11 +34,11 @@ fn convert(schema: &Dict, dialect: Dialect) -> Dict {
         for (key, value) in schema.iter() {
             let (name, value) = match key.as_str() {
                 "type" | "nullable" => continue,
-                "properties" => {
+                named @ ("properties" | "$defs") => {
                     let properties = value
                         .as_dict()
                         .map(|d| d.iter().map(|(k, v)| (k.clone(), part(v))).collect::<Dict>());
-                    ("properties", properties.map_or_else(|| value.clone(), Value::from))
+                    (named, properties.map_or_else(|| value.clone(), Value::from))
                 }
                 "items" => ("items", part(value)),
                 "additional_properties" => ("additionalProperties", part(value)),

@@ -10,11 +10,92 @@ use crate::complaint::Complaint;
 use crate::json::as_json_schema;
 use crate::{check, words};
 
+/// JSON has one kind of number, so a whole one such as 1.0 fits where an int is wanted. Makes ints of those, for a function that is
+/// given an int gets one, and says whether there were any. What is too large stays a float, and [`errors`] says so.
+pub fn with_ints(schema: &Value, data: &mut Value) -> bool {
+    let schema = as_json_schema(schema);
+    let mut changed = false;
+    at_ints(&schema, &schema, data, "", 0, &mut |_, number| {
+        if let Some(int) = number.as_f64().filter(|float| is_whole_int(*float)) {
+            *number = Value::from(int as i64);
+            changed = true;
+        }
+    });
+    changed
+}
+
+/// Whether a float is an int that 64 bits hold.
+fn is_whole_int(float: f64) -> bool {
+    float.fract() == 0.0 && (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&float)
+}
+
+/// Follows references and parts at most this deep.
+const MAX_STEPS: usize = 256;
+
+/// Calls `found` with the path and value of each number that is no int, where the schema takes ints and no other numbers.
+fn at_ints(
+    root: &Value,
+    schema: &Value,
+    data: &mut Value,
+    path: &str,
+    steps: usize,
+    found: &mut dyn FnMut(&str, &mut Value),
+) {
+    let Some(map) = schema.as_object().filter(|_| steps < MAX_STEPS) else { return };
+    if let Some(reference) = map.get("$ref").and_then(Value::as_str) {
+        if let Some(target) = reference.strip_prefix('#').and_then(|pointer| root.pointer(pointer)) {
+            at_ints(root, target, data, path, steps + 1, found);
+        }
+        return;
+    }
+    if data.is_number() {
+        if data.as_i64().is_none() && wants(root, schema, "integer", 0) && !wants(root, schema, "number", 0) {
+            found(path, data);
+        }
+        return;
+    }
+    let branches = ["anyOf", "oneOf", "allOf"].into_iter().filter_map(|key| map.get(key)?.as_array());
+    for branch in branches.flatten() {
+        at_ints(root, branch, data, path, steps + 1, found);
+    }
+    match data {
+        Value::Array(items) => {
+            let Some(schema) = map.get("items") else { return };
+            for (at, item) in items.iter_mut().enumerate() {
+                at_ints(root, schema, item, &format!("{path}[{at}]"), steps + 1, found);
+            }
+        }
+        Value::Object(fields) => {
+            for (name, value) in fields.iter_mut() {
+                let own = map.get("properties").and_then(|properties| properties.get(name));
+                let Some(schema) = own.or_else(|| map.get("additionalProperties")) else { continue };
+                let dot = if path.is_empty() { "" } else { "." };
+                at_ints(root, schema, value, &format!("{path}{dot}{name}"), steps + 1, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether a schema takes values of a type, as far as its types and branches say.
+fn wants(root: &Value, schema: &Value, word: &str, steps: usize) -> bool {
+    let Some(map) = schema.as_object().filter(|_| steps < MAX_STEPS) else { return false };
+    let of_type = match map.get("type") {
+        Some(Value::String(one)) => one == word,
+        Some(Value::Array(several)) => several.iter().any(|one| *one == word),
+        _ => false,
+    };
+    let target = map.get("$ref").and_then(Value::as_str).and_then(|to| root.pointer(to.strip_prefix('#')?));
+    let branches =
+        ["anyOf", "oneOf", "allOf"].into_iter().filter_map(|key| map.get(key)?.as_array()).flatten();
+    of_type || branches.chain(target).any(|inner| wants(root, inner, word, steps + 1))
+}
+
 /// Returns the errors of `data`, each `at <path>: <text>`; empty when it fits. A schema that makes no sense is an error itself.
 pub fn errors(schema: &Value, data: &Value) -> Vec<String> {
     let errors = by_json_schema(schema, data);
     if errors.is_empty() {
-        return errors;
+        return too_large(schema, data);
     }
     match check(&from_data(data), &from_data(schema), false) {
         Ok(Err(mut own)) => {
@@ -29,6 +110,20 @@ pub fn errors(schema: &Value, data: &Value) -> Vec<String> {
 /// Returns why a schema makes no sense; `None` when it does.
 pub fn compile_error(schema: &Value) -> Option<String> {
     jsonschema::validator_for(&Tree::from(as_json_schema(schema))).err().map(|error| error.to_string())
+}
+
+/// Numbers that JSON Schema takes for ints, and that are none here.
+fn too_large(schema: &Value, data: &Value) -> Vec<String> {
+    let schema = as_json_schema(schema);
+    let mut errors = Vec::new();
+    at_ints(&schema, &schema, &mut data.clone(), "", 0, &mut |path, number| {
+        if !number.as_f64().is_some_and(is_whole_int) {
+            let path = if path.is_empty() { "root" } else { path };
+            errors.push(format!("at {path}: {}", Complaint::Type { expected: "int", got: "float" }));
+        }
+    });
+    errors.dedup();
+    errors
 }
 
 fn by_json_schema(schema: &Value, data: &Value) -> Vec<String> {
@@ -175,6 +270,21 @@ mod tests {
         let schema = json!({"type": "dict", "properties": {"a": {"type": "float"}, "b": {"type": "int"}}});
         assert!(errors(&schema, &json!({"a": 1, "b": 1})).is_empty());
         assert_eq!(errors(&schema, &json!({"a": 1, "b": "x"})), ["at b: expected type 'int', got 'string'"]);
+    }
+
+    #[test]
+    fn whole_numbers_become_ints_where_ints_are_wanted() {
+        let schema = json!({"type": "dict", "properties": {"n": {"type": "int"}, "f": {"type": "float"}, "l": {"type": "list",
+            "items": {"union": [{"type": "int"}, {"type": "nil"}]}}, "e": {"union": [{"type": "int"}, {"type": "float"}]}}});
+        let mut data = json!({"n": 1.0, "f": 1.0, "l": [2.0, null], "e": 3.0});
+        assert!(errors(&schema, &data).is_empty());
+        with_ints(&schema, &mut data);
+        assert_eq!(data.to_string(), r#"{"n":1,"f":1.0,"l":[2,null],"e":3.0}"#);
+        let large = json!({"n": 9_223_372_036_854_775_808.0, "l": [1, -1e300]});
+        assert_eq!(
+            errors(&schema, &large),
+            ["at n: expected type 'int', got 'float'", "at l[1]: expected type 'int', got 'float'"]
+        );
     }
 
     #[test]

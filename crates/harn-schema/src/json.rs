@@ -9,6 +9,89 @@ type Object = Map<String, Value>;
 
 /// Writes a schema (JSON Schema, OpenAPI or a Harn schema dict) as JSON Schema.
 pub fn as_json_schema(schema: &Value) -> Value {
+    hoisted(plain(schema))
+}
+
+/// Brings the `$defs` of parts of a schema to its root, where references are looked up. A name that stands there for another
+/// schema already gets a number.
+pub fn hoisted(mut schema: Value) -> Value {
+    let Some(root) = schema.as_object_mut() else { return schema };
+    let mut named = match root.shift_remove("$defs") {
+        Some(Value::Object(named)) => named,
+        Some(other) => Object::from_iter([("$defs".to_owned(), other)]),
+        None => Object::new(),
+    };
+    root.values_mut().for_each(|part| gather(part, &mut named));
+    let own: Vec<String> = named.keys().cloned().collect();
+    for name in own {
+        if let Some(mut part) = named.get(&name).cloned() {
+            gather(&mut part, &mut named);
+            named.insert(name, part);
+        }
+    }
+    if !named.is_empty() {
+        root.insert("$defs".to_owned(), named.into());
+    }
+    schema
+}
+
+/// Takes the `$defs` out of a part of a schema.
+fn gather(part: &mut Value, named: &mut Object) {
+    match part {
+        Value::Array(items) => items.iter_mut().for_each(|item| gather(item, named)),
+        Value::Object(map) => {
+            map.values_mut().for_each(|inner| gather(inner, named));
+            let Some(own) = map.shift_remove("$defs") else { return };
+            let Value::Object(own) = own else {
+                map.insert("$defs".to_owned(), own);
+                return;
+            };
+            let mut other_names: Vec<(String, String)> = Vec::new();
+            for (name, schema) in &own {
+                if named.get(name).is_some_and(|there| there != schema) {
+                    let free = (2..)
+                        .map(|n| format!("{name}_{n}"))
+                        .find(|free| !named.contains_key(free) && !own.contains_key(free));
+                    other_names.extend(free.map(|free| (name.clone(), free)));
+                }
+            }
+            let renamed = |name: &str| {
+                other_names.iter().find(|(from, _)| from == name).map_or(name, |(_, to)| to).to_owned()
+            };
+            map.values_mut().for_each(|inner| refer(inner, &renamed));
+            if let Some(Value::String(reference)) = map.get_mut("$ref") {
+                change_reference(reference, &renamed);
+            }
+            for (name, mut schema) in own {
+                refer(&mut schema, &renamed);
+                named.insert(renamed(&name), schema);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Gives references to named schemas their new names.
+fn refer(part: &mut Value, renamed: &impl Fn(&str) -> String) {
+    match part {
+        Value::Array(items) => items.iter_mut().for_each(|item| refer(item, renamed)),
+        Value::Object(map) => {
+            if let Some(Value::String(reference)) = map.get_mut("$ref") {
+                change_reference(reference, renamed);
+            }
+            map.values_mut().for_each(|inner| refer(inner, renamed));
+        }
+        _ => {}
+    }
+}
+
+fn change_reference(reference: &mut String, renamed: &impl Fn(&str) -> String) {
+    if let Some(name) = reference.strip_prefix("#/$defs/") {
+        *reference = format!("#/$defs/{}", renamed(name));
+    }
+}
+
+fn plain(schema: &Value) -> Value {
     let Some(map) = schema.as_object() else { return schema.clone() };
     let mut out = Object::new();
     let mut nullable = false;
@@ -24,10 +107,8 @@ pub fn as_json_schema(schema: &Value) -> Value {
             }
             "properties" | "definitions" | "$defs" => (key.as_str(), map_values(value)),
             "components" => (key.as_str(), map_of(value, map_values)),
-            "additional_properties" | "additionalProperties" => {
-                ("additionalProperties", as_json_schema(value))
-            }
-            "items" => ("items", as_json_schema(value)),
+            "additional_properties" | "additionalProperties" => ("additionalProperties", plain(value)),
+            "items" => ("items", plain(value)),
             // The first branch that fits wins, so several may; and strict hosts know no `oneOf`.
             "union" => ("anyOf", each(value)),
             "oneOf" | "anyOf" => (key.as_str(), each(value)),
@@ -49,7 +130,7 @@ pub fn as_json_schema(schema: &Value) -> Value {
 }
 
 fn map_values(value: &Value) -> Value {
-    map_of(value, as_json_schema)
+    map_of(value, plain)
 }
 
 fn map_of(value: &Value, change: impl Fn(&Value) -> Value) -> Value {
@@ -61,7 +142,7 @@ fn map_of(value: &Value, change: impl Fn(&Value) -> Value) -> Value {
 
 fn each(value: &Value) -> Value {
     match value.as_array() {
-        Some(items) => items.iter().map(as_json_schema).collect(),
+        Some(items) => items.iter().map(plain).collect(),
         None => value.clone(),
     }
 }
@@ -108,6 +189,35 @@ fn add_null(out: &mut Object) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn named_schemas_of_parts_stand_at_the_root() {
+        let tree = |leaf: &str| {
+            json!({"type": "dict", "properties": {"v": {"type": leaf}, "kids": {"type": "list",
+            "items": {"$ref": "#/$defs/T"}}}})
+        };
+        let part = |leaf: &str| {
+            let mut part = tree(leaf);
+            part["$defs"] = json!({"T": tree(leaf)});
+            part
+        };
+        let whole = as_json_schema(
+            &json!({"type": "dict", "properties": {"a": part("int"), "b": part("int"), "c": part("string")}}),
+        );
+        let at = |pointer: &str| whole.pointer(pointer).cloned().unwrap_or_default();
+        assert_eq!(at("/properties/a/properties/kids/items/$ref"), json!("#/$defs/T"));
+        assert_eq!(at("/properties/b/properties/kids/items/$ref"), json!("#/$defs/T"));
+        assert_eq!(at("/properties/c/properties/kids/items/$ref"), json!("#/$defs/T_2"));
+        assert_eq!(at("/$defs/T/properties/v/type"), json!("integer"));
+        assert_eq!(at("/$defs/T_2/properties/v/type"), json!("string"));
+        assert_eq!(at("/$defs/T_2/properties/kids/items/$ref"), json!("#/$defs/T_2"));
+        assert_eq!(at("/properties/c/$defs"), Value::Null);
+        let deep = json!({"a": {"v": 1, "kids": []}, "c": {"v": "x", "kids": [{"v": "y", "kids": [{"v": 5, "kids": []}]}]}});
+        assert_eq!(
+            crate::errors(&whole, &deep),
+            ["at c.kids[0].kids[0].v: expected type 'string', got 'int'"]
+        );
+    }
 
     #[test]
     fn harn_words_become_json_schema() {

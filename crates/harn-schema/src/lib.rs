@@ -38,8 +38,8 @@ pub use canonical::{SchemaError, canonical};
 pub use check::check;
 pub use convert::{Dialect, to_json_schema};
 #[cfg(feature = "json")]
-pub use fits::{compile_error, errors};
-pub use json::as_json_schema;
+pub use fits::{compile_error, errors, with_ints};
+pub use json::{as_json_schema, hoisted};
 pub use near::nearest;
 pub use pattern::{Pattern, compiled};
 pub use written::{meant_type, slip};

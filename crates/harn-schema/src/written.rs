@@ -107,6 +107,30 @@ pub fn meant_type(word: &str) -> Option<&'static str> {
     if words::find(word).is_some() || OTHER_TYPES.contains(&word) { None } else { nearest(word, types()) }
 }
 
+fn is_known(key: &str) -> bool {
+    KEYWORDS.contains(&key) || key.starts_with("x-") || key.starts_with('$')
+}
+
+/// The keyword that a key is a slip of, if it is none itself and near one. Schemas may have keys of their own, such as `note`
+/// or `units`, so a short keyword is meant only by a key that differs in little.
+#[must_use]
+pub(crate) fn meant_keyword(key: &str) -> Option<&'static str> {
+    if is_known(key) {
+        return None;
+    }
+    // `any_of` is `anyOf`, and not `all_of`.
+    let letters = |word: &str| word.replace('_', "").to_ascii_lowercase();
+    if let Some(same) = KEYWORDS.iter().find(|keyword| letters(keyword) == letters(key)) {
+        return Some(same);
+    }
+    let near = |keyword: &&'static str| match keyword.len() {
+        0..4 => key.len() == keyword.len(),
+        4..6 => strsim::damerau_levenshtein(key, keyword) == 1,
+        _ => true,
+    };
+    nearest(key, KEYWORDS.iter().copied().filter(near))
+}
+
 fn types() -> impl Iterator<Item = &'static str> {
     let own = words::WORDS.iter().map(|word| word.harn);
     let json = words::WORDS.iter().map(|word| word.json).filter(|json| words::harn(json) != *json);
@@ -140,9 +164,8 @@ fn slip_at(schema: &Value, place: &str, depth: usize) -> Option<String> {
 
 /// A key that is no keyword but near one, or one of a dict that holds no keyword at all: it lists fields, not what they must be.
 fn slip_of_key(map: &Map<String, Value>, place: &str) -> Option<String> {
-    let is_known = |key: &str| KEYWORDS.contains(&key) || key.starts_with("x-") || key.starts_with('$');
     let unknown = || map.keys().filter(|key| !is_known(key));
-    let near = unknown().find_map(|key| Some((key, nearest(key, KEYWORDS.iter().copied())?)));
+    let near = unknown().find_map(|key| Some((key, meant_keyword(key)?)));
     if let Some((key, near)) = near {
         return Some(format!("{place}: unknown keyword `{key}`; did you mean `{near}`?"));
     }
@@ -249,6 +272,7 @@ mod tests {
             json!({}),
             json!({"type": "dict", "properties": {"requird": {"type": "any"}, "x": true}, "required": ["x"]}),
             json!({"$schema": "s", "$defs": {"a": {"type": "integer"}}, "$ref": "#/$defs/a", "x-note": 1, "comment": "own"}),
+            json!({"type": "int", "note": "n", "notes": "n", "unit": "s", "units": "s", "label": "l", "name": "n", "hint": "h"}),
             json!({"type": ["string", "null"], "enum": [1], "default": {"tpye": 1}, "const": {"a": 1}, "examples": [{"b": 2}]}),
             json!({"additionalProperties": false, "items": [{"type": "bytes"}], "not": {}, "nullable": true, "min": 1}),
         ] {
