@@ -11,29 +11,50 @@ use crate::cx::Cx;
 
 impl Cx {
     /// Whether a call of a function may assign a variable that is there without the call: one that the function captured,
-    /// or one of the entry file. Functions that it names and closures in its variables count as its own code; what it is
-    /// given as an argument does not.
+    /// or one of the entry file. Functions that it names and those in its variables, also in lists and dicts there, count as its own
+    /// code; what it is given as an argument does not.
     pub fn assigns_outside(&self, function: &Value) -> bool {
-        Walk { cx: self, seen: FxHashSet::default() }.value(function)
+        let mut walk =
+            Walk { cx: self, seen: FxHashSet::default(), code: FxHashSet::default(), todo: Vec::new() };
+        walk.todo.push(function.clone());
+        walk.finds()
     }
 }
 
-/// Goes through the code of functions, each once.
+/// Goes through the values that a function reaches, and through the code of each function once.
 struct Walk<'a> {
     cx: &'a Cx,
-    seen: FxHashSet<*const Proto>,
+    /// Addresses of the objects that were looked into; `todo` or their owners keep them alive.
+    seen: FxHashSet<usize>,
+    code: FxHashSet<*const Proto>,
+    todo: Vec<Value>,
 }
 
 impl Walk<'_> {
-    fn value(&mut self, value: &Value) -> bool {
-        if let Some(variable) = Variable::of(value) {
-            return self.value(&variable.get());
+    fn finds(&mut self) -> bool {
+        while let Some(value) = self.todo.pop() {
+            if let Some(variable) = Variable::of(&value) {
+                self.todo.push(variable.get());
+                continue;
+            }
+            let Some((address, _)) = value.holder() else { continue };
+            if !self.seen.insert(address) {
+                continue;
+            }
+            if let Some(closure) = Closure::of(&value) {
+                if self.code.insert(Rc::as_ptr(&closure.proto)) && self.code(&closure.proto, closure, &Some) {
+                    return true;
+                }
+                self.todo.extend(closure.upvalues.iter().cloned());
+            } else {
+                value.children(&mut |part| {
+                    if part.holder().is_some() {
+                        self.todo.push(part.clone());
+                    }
+                });
+            }
         }
-        let Some(closure) = Closure::of(value) else { return false };
-        if !self.seen.insert(Rc::as_ptr(&closure.proto)) {
-            return false;
-        }
-        self.code(&closure.proto, closure, &Some) || closure.upvalues.iter().any(|value| self.value(value))
+        false
     }
 
     /// Looks at the code of a closure, or of a function inside of it. `outer` gives the number that a captured variable of
@@ -50,11 +71,13 @@ impl Walk<'_> {
                 Op::GetGlobal | Op::GetGlobalVar if ins.b() == ENTRY => {
                     let global = self.global(ins.c());
                     let assigns = ins.op() == Op::GetGlobal && Variable::of(&global).is_some();
-                    assigns || self.value(&global)
+                    self.todo.push(global);
+                    assigns
                 }
                 Op::GetFunction | Op::CallFunction => {
                     let function = self.cx.vm().function(u32::try_from(ins.c()).unwrap_or(u32::MAX));
-                    self.value(&function)
+                    self.todo.push(function);
+                    false
                 }
                 _ => false,
             };

@@ -252,7 +252,9 @@ impl Task {
     pub(crate) fn push_deadline(&self, limit: Duration) -> u64 {
         let token = self.next_token.get();
         self.next_token.set(token + 1);
-        self.deadlines.borrow_mut().push(Deadline { token, at: self.now().saturating_add(limit) });
+        // What a look at the clock does is the system's business: nothing is held meanwhile.
+        let at = self.now().saturating_add(limit);
+        self.deadlines.borrow_mut().push(Deadline { token, at });
         token
     }
 
@@ -267,11 +269,11 @@ impl Task {
 
     /// The error of an expired deadline; that deadline is spent.
     fn expired(&self) -> Option<Error> {
-        let mut deadlines = self.deadlines.borrow_mut();
-        if deadlines.is_empty() {
+        if self.deadlines.borrow().is_empty() {
             return None;
         }
         let now = self.now();
+        let mut deadlines = self.deadlines.borrow_mut();
         let at = deadlines.iter().position(|d| d.at <= now)?;
         deadlines.remove(at);
         Some(Error::thrown("Deadline exceeded").interrupting())

@@ -379,6 +379,10 @@ impl<'a> Compiler<'a> {
             }
             _ => None,
         };
+        if let (None, Some((method, arg, is_new))) = (op, pushed_to(target, value)) {
+            self.push_to_path(target, place, method, arg, is_new);
+            return;
+        }
         let Some((operand, op)) = added else {
             let v = self.operand(value);
             let indices = || {
@@ -420,6 +424,50 @@ impl<'a> Compiler<'a> {
         if let Some((_, done)) = done {
             self.f().land(done);
         }
+    }
+
+    /// `p = p.push(e)`, or `p = (p ?? []).push(e)` when `or_new`, for a place behind a path. The list leaves the place while it is
+    /// appended to: with two holders it would be copied each time. For anything else the method is called.
+    fn push_to_path(
+        &mut self,
+        target: &'a harn_syntax::ast::Target,
+        place: Reg,
+        method: &'a Ident,
+        arg: &'a Expr,
+        or_new: bool,
+    ) {
+        let steps = self.path_steps(target);
+        let path = self.path(steps);
+        // In this order: the list, and beside it what is appended to it.
+        let (old, right) = (self.f().temp(), self.f().temp());
+        self.f().at(target.span);
+        self.f().emit(Op::GetPath, old, place, path);
+        if or_new {
+            let there = self.f().jump(Op::JumpIfNotNil, old, 0);
+            self.f().emit(Op::NewList, old, 0, 0);
+            self.f().land(there);
+        }
+        let item = self.f().temp();
+        self.expr(arg, item);
+        self.f().at(method.span);
+        let other = self.f().jump(Op::JumpNotList, old, 0);
+        self.f().emit(Op::NewList, right, item, 1);
+        self.f().emit(Op::ReleasePath, place, old, path);
+        self.f().emit(Op::Add, old, old, u32::from(right));
+        let done = self.f().jump(Op::Jump, 0, 0);
+        self.f().land(other);
+        let base = self.f().temp();
+        let (receiver, given) = (self.f().temp(), self.f().temp());
+        self.f().emit(Op::Take, receiver, old, 0);
+        self.f().emit(Op::Take, given, item, 0);
+        let site = self.method_site(&method.name, false);
+        self.f().emit(Op::CallMethod, base, 2, site);
+        self.f().emit(Op::Take, old, base, 0);
+        self.f().land(done);
+        self.f().at(target.path.last().map_or(target.span, TargetStep::span));
+        self.f().emit(Op::SetPath, place, old, path | TAKE);
+        self.f().emit(Op::Clear, right, 0, 0);
+        self.f().emit(Op::Clear, item, 0, 0);
     }
 
     /// `place.path += e` in one step, for an operand that can neither fail nor change anything: then nobody can tell that it
@@ -582,6 +630,22 @@ impl<'a> Compiler<'a> {
         self.f().paths.push(steps.into());
         self.f().paths.len() as u32 - 1
     }
+}
+
+/// The method and argument of `p.push(e)` or `(p ?? []).push(e)` for the place that `target` assigns; whether it is the second.
+fn pushed_to<'e>(target: &harn_syntax::ast::Target, value: &'e Expr) -> Option<(&'e Ident, &'e Expr, bool)> {
+    let ExprKind::MethodCall { object, name, args, optional: false } = &value.kind else { return None };
+    let [Arg { value: arg, spread: false, .. }] = &args[..] else { return None };
+    if name.name != "push" {
+        return None;
+    }
+    if same_place(target, object) {
+        return Some((name, arg, false));
+    }
+    let ExprKind::Paren(inner) = &object.kind else { return None };
+    let ExprKind::Logic { op: LogicOp::Coalesce, lhs, rhs, .. } = &inner.kind else { return None };
+    let is_new = matches!(&rhs.kind, ExprKind::List(items) if items.is_empty()) && same_place(target, lhs);
+    is_new.then_some((name, arg, true))
 }
 
 /// Whether `e` reads exactly the place that `target` assigns, with steps that have no effects.

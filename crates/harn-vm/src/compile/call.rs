@@ -3,6 +3,7 @@
 
 use harn_syntax::Span;
 use harn_syntax::ast::*;
+use harn_syntax::visit::{self, Visitor};
 use harn_value::Value;
 
 use super::Compiler;
@@ -524,51 +525,22 @@ impl<'a> Compiler<'a> {
     }
 }
 
-/// Whether `_` occurs in the right side of a pipe, outside nested closures and pipes.
+/// Whether `_` occurs in the right side of a pipe, outside nested closures, tasks and pipes.
 fn uses_placeholder(e: &Expr) -> bool {
-    let any = |args: &[Arg]| args.iter().any(|a| uses_placeholder(&a.value));
-    match &e.kind {
-        ExprKind::Name(name) => name == "_",
-        ExprKind::Interp(parts) => parts.iter().any(|p| matches!(p, StrPart::Expr(e) if uses_placeholder(e))),
-        ExprKind::Paren(e) | ExprKind::TryStar(e) => uses_placeholder(e),
-        ExprKind::List(args) => any(args),
-        ExprKind::Dict(items) | ExprKind::StructLit { items, .. } => items.iter().any(|item| match item {
-            DictItem::Entry { value, .. } | DictItem::Spread(value) => uses_placeholder(value),
-            DictItem::Computed { key, value } => uses_placeholder(key) || uses_placeholder(value),
-        }),
-        ExprKind::Unary { operand, .. } | ExprKind::Propagate { operand, .. } => uses_placeholder(operand),
-        ExprKind::Binary { lhs, rhs, .. } | ExprKind::Logic { lhs, rhs, .. } => {
-            uses_placeholder(lhs) || uses_placeholder(rhs)
+    struct Placeholder(bool);
+    impl<'e> Visitor<'e> for Placeholder {
+        fn expr(&mut self, e: &'e Expr) {
+            match &e.kind {
+                ExprKind::Name(name) => self.0 |= name == "_",
+                ExprKind::Pipe { value, .. } => self.expr(value),
+                _ if !self.0 => visit::walk_expr(self, e),
+                _ => {}
+            }
         }
-        ExprKind::Ternary { cond, then, other } => {
-            uses_placeholder(cond) || uses_placeholder(then) || uses_placeholder(other)
-        }
-        ExprKind::Range { start, end, .. } => uses_placeholder(start) || uses_placeholder(end),
-        ExprKind::Pipe { value, .. } => uses_placeholder(value),
-        ExprKind::Call { callee, args, .. } => uses_placeholder(callee) || any(args),
-        ExprKind::MethodCall { object, args, .. } => uses_placeholder(object) || any(args),
-        ExprKind::Member { object, .. } => uses_placeholder(object),
-        ExprKind::Index { object, index, .. } => uses_placeholder(object) || uses_placeholder(index),
-        ExprKind::Slice { object, start, end, .. } => {
-            uses_placeholder(object) || start.iter().chain(end).any(|e| uses_placeholder(e))
-        }
-        ExprKind::If { arms, else_body } => {
-            arms.iter().any(|a| uses_placeholder(&a.cond) || block_uses(&a.body))
-                || else_body.as_ref().is_some_and(block_uses)
-        }
-        ExprKind::Match { value, arms } => {
-            uses_placeholder(value)
-                || arms.iter().any(|a| a.guard.as_ref().is_some_and(uses_placeholder) || block_uses(&a.body))
-        }
-        ExprKind::Try { body, .. } => block_uses(body),
-        _ => false,
-    }
-}
 
-fn block_uses(block: &Block) -> bool {
-    block.stmts.iter().any(|stmt| match &stmt.kind {
-        StmtKind::Expr(e) | StmtKind::Throw(e) | StmtKind::Return(Some(e)) => uses_placeholder(e),
-        StmtKind::Let { value, .. } | StmtKind::Assign { value, .. } => uses_placeholder(value),
-        _ => false,
-    })
+        fn function(&mut self, _: &'e Function, _: &'e [TypeParam]) {}
+    }
+    let mut found = Placeholder(false);
+    found.expr(e);
+    found.0
 }
