@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use harn_value::{Tag, Value, compare, steps};
+use harn_value::{Tag, Value, View, compare, steps, with_stack};
 use harn_vm::call_loop::{Slots, Steps, Turn};
 use harn_vm::{Error, Result};
 
@@ -28,9 +28,7 @@ pub(crate) fn sort_keyed<T>(items: &mut [T], key: impl Fn(&T) -> &Value) -> Resu
         // The usual lists are of one simple type: a total order, which the standard sort is fast on.
         Tag::Int if uniform => items.sort_by_key(|item| key(item).int_bits()),
         Tag::Str if uniform => sort_texts(items, key)?,
-        Tag::Float if uniform && items.iter().all(|item| !key(item).float_bits().is_nan()) => {
-            items.sort_by(|a, b| order(key(a), key(b)));
-        }
+        Tag::Float if uniform => items.sort_by(|a, b| order(key(a), key(b))),
         _ => {
             let mut failed = None;
             merge_sort(items, &mut |a, b| {
@@ -176,7 +174,19 @@ impl Steps for Comparing {
 
 fn order(a: &Value, b: &Value) -> Ordering {
     steps::step();
-    compare(a, b).unwrap_or(Ordering::Equal)
+    placed(a, b)
+}
+
+/// The language's ordering with a place for NaN, which it has none for: behind all numbers. Without one, what is sorted beside it
+/// would come out of order.
+fn placed(a: &Value, b: &Value) -> Ordering {
+    let is_nan = |value: &Value| value.as_float().is_some_and(f64::is_nan);
+    compare(a, b).unwrap_or_else(|| match (a.view(), b.view()) {
+        (View::Pair(a), View::Pair(b)) => {
+            with_stack(|| placed(&a.first, &b.first).then_with(|| placed(&a.second, &b.second)))
+        }
+        _ => is_nan(a).cmp(&is_nan(b)),
+    })
 }
 
 /// A stable merge sort that gives a permutation for any comparison, also one that is not transitive
@@ -229,9 +239,9 @@ fn permute<T>(items: &mut [T], mut places: Vec<usize>) {
 /// # Errors
 /// As [`sort`].
 pub(crate) fn take_better(best: &mut Value, item: Value, wanted: Ordering) -> Result<()> {
-    match compare(&item, best) {
-        Some(order) if order == wanted => *best = item,
-        Some(Ordering::Equal) | None if harn_value::order(best, &item).is_err() => {
+    match placed(&item, best) {
+        order if order == wanted => *best = item,
+        Ordering::Equal if harn_value::order(best, &item).is_err() => {
             return Err(no_order(best, &item));
         }
         _ => {}
@@ -251,9 +261,9 @@ pub(crate) fn extreme<'a, T>(
     let mut items = items.into_iter();
     let Some(mut best) = items.next() else { return Ok(None) };
     for item in items {
-        match compare(key(item), key(best)) {
-            Some(order) if order == wanted => best = item,
-            Some(Ordering::Equal) | None if harn_value::order(key(best), key(item)).is_err() => {
+        match placed(key(item), key(best)) {
+            order if order == wanted => best = item,
+            Ordering::Equal if harn_value::order(key(best), key(item)).is_err() => {
                 return Err(no_order(key(best), key(item)));
             }
             _ => {}

@@ -262,6 +262,8 @@ fn inline(value: &Value) -> Cow<'_, str> {
 fn quoted(text: &str) -> Cow<'_, str> {
     let special = text.starts_with(|c: char| c.is_whitespace() || "-?:,[]{}#&*!|>'\"%@`".contains(c))
         || text.ends_with(|c: char| c.is_whitespace() || c == ':')
+        // `...` ends a document.
+        || text.strip_prefix("...").is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace))
         || text.contains(": ")
         || text.contains(" #")
         || text.contains(|c: char| {
@@ -296,7 +298,7 @@ mod tests {
     fn what_is_written_reads_back() {
         for text in [
             "a", "", " a", "a: b", "- x", "null", "1", "1.0", "#", "a #b", "é\n", "true", "{", "a:", "'",
-            "\t", "0x1F", "~",
+            "\t", "0x1F", "~", "...", "... x", "...x", "....", "---", "--- x",
         ] {
             let value: Dict = [(text, Value::list(vec![Value::str(text), Value::float(1e20), Value::NIL]))]
                 .into_iter()

@@ -8,6 +8,7 @@ use harn_vm::{Cx, Error, builtins};
 use rustc_hash::{FxHashMap, FxHasher};
 
 use crate::args::{Given, printed, with_stack};
+use crate::methods::length;
 
 builtins! {
     /// Types and conversion.
@@ -91,7 +92,7 @@ builtins! {
             View::List(l) => l.len() as i64,
             View::Dict(d) => d.len() as i64,
             View::Set(s) => s.len() as i64,
-            View::Range(r) => i64::try_from(r.len()).unwrap_or(i64::MAX),
+            View::Range(r) => length(r)?,
             View::Struct(_) => value.to_dict().map_or(0, |fields| fields.len() as i64),
             _ => 0,
         }

@@ -3,7 +3,7 @@
 use harn_value::{Dict, Str, Value, steps};
 use harn_vm::builtin::Text;
 use harn_vm::{Error, Result, builtins};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::args::{printed, room_for};
 
@@ -13,7 +13,8 @@ builtins! {
 
     /// Reads CSV: rows of strings, or dicts by column name with `{headers: true}`.
     ///
-    /// `delimiter` is `,` by default. Missing cells of a dict are `""`, surplus ones are dropped.
+    /// `delimiter` is `,` by default. Missing cells of a dict are `""`, surplus ones are dropped. Two columns of one name are an
+    /// error, as a dict has room for one.
     ///
     /// ```harn
     /// println(csv_parse("a,\"b, c\"\n1,2\n")) // -> [[a, b, c], [1, 2]]
@@ -21,11 +22,14 @@ builtins! {
     /// ```
     Pure fn csv_parse(cx, s: Text as "string", options: Value as "{headers?: bool, delimiter?: string}?") -> "list" {
         let options = Options::of("csv_parse", &options)?;
-        let rows = parse(&s, options.delimiter).map_err(|reason| Error::thrown(format!("csv_parse: {reason}")))?;
+        // A file may begin with a byte order mark, which is no part of the first cell.
+        let text = s.strip_prefix('\u{feff}').unwrap_or(&s);
+        let rows = parse(text, options.delimiter).map_err(|reason| Error::thrown(format!("csv_parse: {reason}")))?;
         room_for(rows.len())?;
         let mut rows = rows.into_iter();
         if options.headers {
             let names: Vec<Str> = rows.next().unwrap_or_default().iter().map(|name| Str::new(name)).collect();
+            all_different(&names)?;
             rows.map(|row| with_names(&names, &row)).collect::<Vec<_>>()
         } else {
             rows.map(|row| Value::list(row.iter().map(Value::from).collect())).collect()
@@ -126,6 +130,21 @@ fn parse(text: &str, delimiter: char) -> std::result::Result<Vec<Vec<String>>, S
         rows.push(row);
     }
     Ok(rows)
+}
+
+/// A dict would keep the last one of the columns with one name, and lose the others.
+fn all_different(names: &[Str]) -> Result<()> {
+    let mut seen = FxHashMap::default();
+    for (at, name) in names.iter().enumerate() {
+        if let Some(before) = seen.insert(name, at) {
+            return Err(Error::thrown(format!(
+                "csv_parse: columns {} and {} are both called '{name}'; name them apart, or read rows as lists, without `headers`",
+                before + 1,
+                at + 1
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn with_names(names: &[Str], row: &[String]) -> Value {

@@ -3,7 +3,8 @@
 use harn_value::{Dict, Value, View};
 use harn_vm::{Error, Result, builtins};
 use jiff::civil::{Date, DateTime};
-use jiff::tz::{AmbiguousOffset, TimeZone};
+use jiff::fmt::strtime::BrokenDownTime;
+use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
 use jiff::{SignedDuration, Timestamp, Zoned};
 
 use crate::args::{Given, MaybeText, printed};
@@ -25,7 +26,7 @@ builtins! {
     /// ```
     Clock fn date_now(cx) -> "dict" {
         let ms = now_ms(cx);
-        let mut dict = fields(&zoned("date_now", &Value::float(ms as f64 / 1000.0), TimeZone::UTC)?);
+        let mut dict = fields(&local("date_now", &Value::float(ms as f64 / 1000.0), TimeZone::UTC)?);
         dict.insert("iso8601", iso_millis(ms));
         dict
     }
@@ -52,8 +53,8 @@ builtins! {
 
     /// Reads a date as Unix seconds.
     ///
-    /// It takes RFC 3339 with an offset, dates with and without a time (as UTC), and any text in which
-    /// at least three groups of digits are year, month, day and so on.
+    /// It takes RFC 3339 with an offset, or with a zone in brackets, as `2024-01-15T10:30[Europe/Berlin]`, dates with and without a
+    /// time (as UTC), and any text in which at least three groups of digits are year, month, day and so on.
     ///
     /// ```harn
     /// println([date_parse("2024-01-15"), date_parse("2024-01-15T10:30:00.5+01:00")]) // -> [1705276800, 1705311000.5]
@@ -66,19 +67,20 @@ builtins! {
 
     /// Formats a time with strftime codes, in UTC unless a time zone is given.
     ///
+    /// A time is, here and in the other functions, a number of Unix seconds, or a dict that has them as its `timestamp`, such as
+    /// `date_now` gives; the calendar ends with the year 9999. `%s` is the whole seconds, `%f` the rest with nine digits and `%3f`
+    /// with three; the rest is counted forward, before 1970 as well.
+    ///
     /// ```harn
     /// println(date_format(0)) // -> 1970-01-01 00:00:00
     /// println(date_format(1705276800, "%a %d %b %Y %H:%M %Z", "Europe/Berlin")) // -> Mon 15 Jan 2024 01:00 CET
     /// ```
     Pure fn date_format(cx, time: Given, format: MaybeText as "string?", zone: Value as "string?") -> "string" {
         let zone = if zone.is_nil() { TimeZone::UTC } else { time_zone("date_format", &zone)? };
-        let time = zoned("date_format", &given("date_format", time)?, zone)?;
+        let time = local("date_format", &given("date_format", time)?, zone)?;
         let format = format.0.filter(|f| f.as_str() != "nil");
         let format = format.as_deref().unwrap_or("%Y-%m-%d %H:%M:%S");
-        match jiff::fmt::strtime::format(nine_digits(format), &time) {
-            Ok(text) => text,
-            Err(_) => return Err(Error::thrown(format!("date_format: invalid format '{format}'"))),
-        }
+        time.format(format).ok_or_else(|| Error::thrown(format!("date_format: invalid format '{format}'")))?
     }
 
     /// Gives a time in a time zone: the fields of `date_now`, `offset_seconds` and `zone`.
@@ -90,9 +92,9 @@ builtins! {
     Pure fn date_in_zone(cx, time: Given, zone: Given as "string") -> "dict" {
         let zone = zone.0.ok_or_else(|| Error::thrown("date_in_zone: missing timezone argument"))?;
         let tz = time_zone("date_in_zone", &zone)?;
-        let time = zoned("date_in_zone", &given("date_in_zone", time)?, tz)?;
+        let time = local("date_in_zone", &given("date_in_zone", time)?, tz)?;
         let mut dict = fields(&time);
-        dict.insert("offset_seconds", i64::from(time.offset().seconds()));
+        dict.insert("offset_seconds", i64::from(time.offset.seconds()));
         dict.insert("zone", printed(&zone));
         dict
     }
@@ -105,7 +107,7 @@ builtins! {
     Pure fn date_to_zone(cx, time: Given, zone: Given as "string") -> "string" {
         let zone = zone.0.ok_or_else(|| Error::thrown("date_to_zone: missing timezone argument"))?;
         let tz = time_zone("date_to_zone", &zone)?;
-        rfc3339(&zoned("date_to_zone", &given("date_to_zone", time)?, tz)?)
+        rfc3339(&local("date_to_zone", &given("date_to_zone", time)?, tz)?)
     }
 
     /// Makes a time of `{year, month, day, hour?, minute?, second?}`, in UTC unless a zone is given.
@@ -122,20 +124,26 @@ builtins! {
         };
         let tz = if zone.is_nil() { TimeZone::UTC } else { time_zone("date_from_components", &zone)? };
         let local = from_parts(&parts).map_err(|text| Error::thrown(format!("date_from_components: {text}")))?;
-        let ambiguous = tz.to_ambiguous_timestamp(local);
-        if let AmbiguousOffset::Gap { .. } = ambiguous.offset() {
-            return Err(Error::thrown("date_from_components: local time does not exist in that timezone"));
-        }
-        seconds(ambiguous.earlier().map_err(|_| out_of_range("date_from_components"))?)
+        let offset = match tz.to_ambiguous_timestamp(local).offset() {
+            AmbiguousOffset::Unambiguous { offset } => offset,
+            AmbiguousOffset::Fold { before, .. } => before,
+            AmbiguousOffset::Gap { .. } => {
+                return Err(Error::thrown("date_from_components: local time does not exist in that timezone"));
+            }
+        };
+        seconds(moment_of(local, offset).ok_or_else(|| out_of_range("date_from_components"))?)
     }
 
     /// Adds a duration to a time.
+    ///
+    /// The time is a number of Unix seconds, or a dict that has them as its `timestamp`; of year, month and day
+    /// `date_from_components` makes one.
     ///
     /// ```harn
     /// println(date_add(0, 1m)) // -> 60
     /// ```
     Pure fn date_add(cx, time: Given, duration: Given as "duration") -> "any" {
-        let time = timestamp("date_add", &given("date_add", time)?)?;
+        let time = moment("date_add", &given("date_add", time)?)?;
         let Some(duration) = duration.0 else {
             return Err(Error::thrown("date_add: missing duration argument"));
         };
@@ -143,7 +151,8 @@ builtins! {
             let text = format!("date_add: expected duration, got {}", duration.type_name());
             return Err(Error::thrown(text));
         };
-        seconds(time.checked_add(SignedDuration::from_millis(ms)).map_err(|_| out_of_range("date_add"))?)
+        let sum = time.checked_add(SignedDuration::from_millis(ms)).filter(is_dated);
+        seconds(sum.ok_or_else(|| out_of_range("date_add"))?)
     }
 
     /// Gives the duration from time `b` to time `a`.
@@ -152,9 +161,10 @@ builtins! {
     /// println([date_diff(90, 30), date_diff(0, 1.5)]) // -> [1m, -1500ms]
     /// ```
     Pure fn date_diff(cx, a: Given, b: Given) -> "duration" {
-        let a = timestamp("date_diff", &given("date_diff", a)?)?;
-        let b = timestamp("date_diff", &given("date_diff", b)?)?;
-        Value::duration(a.as_millisecond() - b.as_millisecond())
+        let a = moment("date_diff", &given("date_diff", a)?)?;
+        let b = moment("date_diff", &given("date_diff", b)?)?;
+        // Both lie in the calendar, which has far fewer than 2^63 milliseconds.
+        Value::duration((a.as_millis() - b.as_millis()) as i64)
     }
 
     /// Names the day of the week.
@@ -178,10 +188,10 @@ builtins! {
 
 /// `2026-04-01T10:00:00.123Z` for milliseconds since the epoch.
 pub fn iso_millis(ms: i64) -> String {
-    match Timestamp::from_millisecond(ms) {
-        Ok(time) => format!("{time:.3}"),
+    match civil_at(SignedDuration::from_millis(ms), Offset::UTC) {
+        Some(time) => format!("{time:.3}Z"),
         // Outside of the calendar only a mocked clock can be.
-        Err(_) => format!("{ms}ms"),
+        None => format!("{ms}ms"),
     }
 }
 
@@ -198,20 +208,48 @@ fn out_of_range(name: &str) -> Error {
     Error::thrown(format!("{name}: timestamp out of range"))
 }
 
-fn timestamp(name: &str, time: &Value) -> Result<Timestamp> {
-    if let Some(dict) = time.as_dict()
-        && let Some(inner) = dict.get_str("timestamp").filter(|inner| inner.as_number().is_some())
-    {
-        return timestamp(name, inner);
+/// Where moments are counted from. A moment is the time since then: the library's own type for it ends 26 hours before the
+/// calendar does, which would leave out the last day of the year 9999.
+const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+
+/// The date and time that a clock with this offset shows; nothing outside of the calendar.
+fn civil_at(moment: SignedDuration, offset: Offset) -> Option<DateTime> {
+    let shown = moment.checked_add(SignedDuration::from_secs(i64::from(offset.seconds())))?;
+    EPOCH.checked_add(shown).ok()
+}
+
+/// Whether the calendar has the moment, in UTC.
+fn is_dated(moment: &SignedDuration) -> bool {
+    civil_at(*moment, Offset::UTC).is_some()
+}
+
+/// The moment at which a clock with this offset shows a date and time.
+fn moment_of(shown: DateTime, offset: Offset) -> Option<SignedDuration> {
+    let shown = shown.duration_since(EPOCH);
+    shown.checked_sub(SignedDuration::from_secs(i64::from(offset.seconds()))).filter(is_dated)
+}
+
+/// The moment that a value stands for.
+fn moment(name: &str, time: &Value) -> Result<SignedDuration> {
+    if let Some(dict) = time.as_dict() {
+        let error = match dict.get_str("timestamp") {
+            Some(inner) if inner.as_number().is_some() => return moment(name, inner),
+            Some(inner) => format!("the date dict's 'timestamp' must be a number, got {}", inner.type_name()),
+            None => {
+                "the date dict has no 'timestamp' (date_from_components makes one of year, month and day)"
+                    .to_owned()
+            }
+        };
+        return Err(Error::thrown(format!("{name}: {error}")));
     }
-    let parsed = match time.view() {
-        View::Int(seconds) => Timestamp::from_second(seconds),
+    let moment = match time.view() {
+        View::Int(seconds) => SignedDuration::from_secs(seconds),
         View::Float(seconds) if !seconds.is_finite() => {
             return Err(Error::thrown(format!("{name}: timestamp must be finite")));
         }
         // A float has no more than microseconds at today's dates.
         View::Float(seconds) if seconds.abs() < 1e12 => {
-            Timestamp::from_microsecond((seconds * 1e6).round() as i64)
+            SignedDuration::from_micros((seconds * 1e6).round() as i64)
         }
         View::Float(_) => return Err(out_of_range(name)),
         _ => {
@@ -219,7 +257,7 @@ fn timestamp(name: &str, time: &Value) -> Result<Timestamp> {
             return Err(Error::thrown(format!("{name}: expected timestamp number or date dict, got {got}")));
         }
     };
-    parsed.map_err(|_| out_of_range(name))
+    Some(moment).filter(is_dated).ok_or_else(|| out_of_range(name))
 }
 
 fn time_zone(name: &str, zone: &Value) -> Result<TimeZone> {
@@ -227,19 +265,105 @@ fn time_zone(name: &str, zone: &Value) -> Result<TimeZone> {
     TimeZone::get(&zone).map_err(|_| Error::thrown(format!("{name}: unknown timezone '{zone}'")))
 }
 
-fn zoned(name: &str, time: &Value, zone: TimeZone) -> Result<Zoned> {
-    Ok(timestamp(name, time)?.to_zoned(zone))
+/// A moment in a time zone.
+struct Local {
+    moment: SignedDuration,
+    zone: TimeZone,
+    offset: Offset,
+    /// What a clock shows there.
+    time: DateTime,
 }
 
-/// Whole seconds as int, others as float.
-fn seconds(time: Timestamp) -> Value {
-    match time.subsec_nanosecond() {
-        0 => Value::int(time.as_second()),
-        _ => Value::float(time.as_microsecond() as f64 / 1e6),
+fn local(name: &str, time: &Value, zone: TimeZone) -> Result<Local> {
+    let moment = moment(name, time)?;
+    let offset = zone.to_offset(near(moment));
+    let time = civil_at(moment, offset).ok_or_else(|| out_of_range(name))?;
+    Ok(Local { moment, zone, offset, time })
+}
+
+/// The nearest moment that the library can ask a zone about. No zone changes its clocks in the last days of the calendar.
+fn near(moment: SignedDuration) -> Timestamp {
+    let inside = moment.clamp(Timestamp::MIN.as_duration(), Timestamp::MAX.as_duration());
+    Timestamp::from_duration(inside).unwrap_or(Timestamp::MAX)
+}
+
+impl Local {
+    /// The text for a format of strftime; nothing when it has an unknown code.
+    fn format(&self, format: &str) -> Option<String> {
+        let mut parts = BrokenDownTime::from(self.time);
+        parts.set_offset(Some(self.offset));
+        parts.set_iana_time_zone(self.zone.iana_name().map(str::to_owned));
+        parts.to_string(self.with_own_codes(format)).ok()
+    }
+
+    /// A format in which `%f` means all nine digits, and `%s` and `%Z` are filled in: the library has no timestamp for the last
+    /// day, and rounds seconds before 1970 towards it, although the fraction is counted forward.
+    fn with_own_codes(&self, format: &str) -> String {
+        let mut out = String::with_capacity(format.len() + 1);
+        let mut rest = format;
+        while let Some(at) = rest.find('%') {
+            out.push_str(&rest[..at]);
+            let behind = &rest[at + 1..];
+            let code = behind.trim_start_matches(|c: char| c.is_ascii_digit() || "-_^#:.".contains(c));
+            let layout = &behind[..behind.len() - code.len()];
+            let mut letters = code.chars();
+            match letters.next() {
+                Some('f') if layout.is_empty() => out.push_str("%9f"),
+                Some('s') if layout.bytes().all(|byte| byte.is_ascii_digit() || b"-_".contains(&byte)) => {
+                    let fraction = self.moment.subsec_nanos() < 0;
+                    padded(&(self.moment.as_secs() - i64::from(fraction)).to_string(), layout, &mut out);
+                }
+                Some('Z') if !layout.contains([':', '.']) => {
+                    let info = self.zone.to_offset_info(near(self.moment));
+                    let name = match layout.chars().next() {
+                        Some('^') => info.abbreviation().to_uppercase(),
+                        Some('#') => info.abbreviation().to_lowercase(),
+                        _ => info.abbreviation().to_owned(),
+                    };
+                    padded(&name, layout.trim_start_matches(['^', '#']), &mut out);
+                }
+                Some(letter) => {
+                    out.push('%');
+                    out.push_str(layout);
+                    out.push(letter);
+                }
+                None => out.push_str(&rest[at..]),
+            }
+            rest = letters.as_str();
+        }
+        out.push_str(rest);
+        out
     }
 }
 
-fn fields(time: &Zoned) -> Dict {
+/// A number or name that is at least as wide as `layout`, as `05`, `_5` or `-`, says.
+fn padded(text: &str, layout: &str, out: &mut String) {
+    let width = layout.trim_start_matches(['-', '_', '0']).parse::<usize>().unwrap_or(0).min(255);
+    let fill = width.saturating_sub(text.len());
+    match text.strip_prefix('-') {
+        _ if layout.starts_with('-') => out.push_str(text),
+        Some(digits) if layout.starts_with('0') => {
+            out.push('-');
+            out.extend(std::iter::repeat_n('0', fill));
+            out.push_str(digits);
+        }
+        _ => {
+            out.extend(std::iter::repeat_n(if layout.starts_with('0') { '0' } else { ' ' }, fill));
+            out.push_str(text);
+        }
+    }
+}
+
+/// Whole seconds as int, others as float.
+fn seconds(moment: SignedDuration) -> Value {
+    match moment.subsec_nanos() {
+        0 => Value::int(moment.as_secs()),
+        _ => Value::float(moment.as_micros() as f64 / 1e6),
+    }
+}
+
+fn fields(local: &Local) -> Dict {
+    let time = local.time;
     let mut dict = Dict::new();
     dict.insert("year", i64::from(time.year()));
     dict.insert("month", i64::from(time.month()));
@@ -248,46 +372,29 @@ fn fields(time: &Zoned) -> Dict {
     dict.insert("minute", i64::from(time.minute()));
     dict.insert("second", i64::from(time.second()));
     dict.insert("weekday", i64::from(time.weekday().to_sunday_zero_offset()));
-    dict.insert("timestamp", time.timestamp().as_microsecond() as f64 / 1e6);
-    dict.insert("iso8601", rfc3339(time));
+    dict.insert("timestamp", local.moment.as_micros() as f64 / 1e6);
+    dict.insert("iso8601", rfc3339(local));
     dict
 }
 
 /// RFC 3339 with offset, and a fraction of 3, 6 or 9 digits where there is one.
-fn rfc3339(time: &Zoned) -> String {
-    let nanos = time.subsec_nanosecond();
+fn rfc3339(local: &Local) -> String {
+    let nanos = local.time.subsec_nanosecond();
     let fraction = match nanos {
         0 => String::new(),
         _ if nanos % 1_000_000 == 0 => format!(".{:03}", nanos / 1_000_000),
         _ if nanos % 1000 == 0 => format!(".{:06}", nanos / 1000),
         _ => format!(".{nanos:09}"),
     };
-    format!("{}{fraction}{}", time.strftime("%Y-%m-%dT%H:%M:%S"), time.strftime("%:z"))
-}
-
-/// `%f` means all nine digits.
-fn nine_digits(format: &str) -> String {
-    let mut out = String::with_capacity(format.len() + 1);
-    let mut chars = format.chars();
-    while let Some(c) = chars.next() {
-        out.push(c);
-        if c == '%' {
-            match chars.next() {
-                Some('f') => out.push_str("9f"),
-                Some(code) => out.push(code),
-                None => {}
-            }
-        }
-    }
-    out
+    local.format(&format!("%Y-%m-%dT%H:%M:%S{fraction}%:z")).unwrap_or_default()
 }
 
 fn name_of(name: &str, format: &str, time: Given, zone: &Value) -> Result<String> {
     let zone = if zone.is_nil() { TimeZone::UTC } else { time_zone(name, zone)? };
-    Ok(zoned(name, &given(name, time)?, zone)?.strftime(format).to_string())
+    Ok(local(name, &given(name, time)?, zone)?.format(format).unwrap_or_default())
 }
 
-fn parse(text: &str) -> std::result::Result<Timestamp, String> {
+fn parse(text: &str) -> std::result::Result<SignedDuration, String> {
     let cannot = || match text.char_indices().nth(200) {
         Some((end, _)) => format!("Cannot parse date: {}...", &text[..end]),
         None => format!("Cannot parse date: {text}"),
@@ -299,19 +406,81 @@ fn parse(text: &str) -> std::result::Result<Timestamp, String> {
         return Err("Invalid second: 60 (must be 0-59)".to_owned());
     }
     if let Ok(time) = trimmed.parse::<Timestamp>() {
-        return Ok(time);
+        return Ok(time.as_duration());
     }
-    if !trimmed.ends_with(['Z', 'z'])
-        && let Ok(time) = trimmed.parse::<DateTime>()
-    {
-        return time.to_zoned(TimeZone::UTC).map(|time| time.timestamp()).map_err(|_| cannot());
+    // `2024-01-15T10:30[Europe/Berlin]`, as RFC 9557 has it.
+    if let Ok(time) = trimmed.parse::<Zoned>() {
+        return Ok(time.timestamp().as_duration());
     }
-    let groups = text.split(|c: char| !c.is_ascii_digit()).filter(|group| !group.is_empty());
-    let numbers: Option<Vec<i64>> = groups.map(|group| group.parse().ok()).collect();
-    let numbers = numbers.filter(|numbers| numbers.len() >= 3).ok_or_else(cannot)?;
-    let part = |at: usize| numbers.get(at).copied().unwrap_or(0);
-    let time = civil([part(0), part(1), part(2), part(3), part(4), part(5)])?;
-    time.to_zoned(TimeZone::UTC).map(|time| time.timestamp()).map_err(|_| cannot())
+    let (body, offset) = zone_behind(trimmed).unwrap_or((trimmed, Offset::UTC));
+    // The library reads a time of the day with an offset or a zone as well, and forgets these.
+    let clock = body.split_once(['T', 't', ' ']).map_or("", |(_, clock)| clock);
+    let time = match body.parse::<DateTime>() {
+        Ok(time) if !clock.contains(['+', '-', '[']) => time,
+        _ => of_groups(body).unwrap_or_else(|| Err(cannot()))?,
+    };
+    moment_of(time, offset).ok_or_else(|| "date_parse: timestamp out of range".to_owned())
+}
+
+/// A time without its zone, and the zone: `Z`, `UTC`, `GMT` or an offset behind a time of the day, blanks before it or not.
+fn zone_behind(text: &str) -> Option<(&str, Offset)> {
+    let is_time = |body: &str| body.contains(':') && body.ends_with(|c: char| c.is_ascii_digit());
+    for word in ["Z", "UTC", "GMT"] {
+        let at = text.len().checked_sub(word.len()).filter(|at| text.is_char_boundary(*at));
+        if let Some((body, end)) = at.map(|at| text.split_at(at))
+            && end.eq_ignore_ascii_case(word)
+            && is_time(body.trim_end())
+        {
+            return Some((body.trim_end(), Offset::UTC));
+        }
+    }
+    let at = text.rfind(['+', '-'])?;
+    let (body, offset) = (text[..at].trim_end(), &text[at + 1..]);
+    let digits: String = offset.split(':').collect();
+    let (hours, minutes) = match (digits.len(), offset.len()) {
+        (2, 2) => (&digits[..], "0"),
+        (4, 4 | 5) => digits.split_at(2),
+        _ => return None,
+    };
+    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+    let (hours, minutes): (i32, i32) = (hours.parse().ok()?, minutes.parse().ok()?);
+    let seconds = (hours * 60 + minutes) * 60;
+    let signed = if text[at..].starts_with('-') { -seconds } else { seconds };
+    let offset = Offset::from_seconds(signed).ok()?;
+    (is_number && minutes < 60 && is_time(body)).then_some((body, offset))
+}
+
+/// The digits of a text as year, month, day, hour, minute and second, and a fraction. `None` if they are no date, or something
+/// stands there that would change what they mean: half of the day, a zone, the number of a week.
+fn of_groups(text: &str) -> Option<std::result::Result<DateTime, String>> {
+    let is_digit = |c: char| c.is_ascii_digit();
+    let groups: Vec<&str> = text.split(|c| !is_digit(c)).filter(|group| !group.is_empty()).collect();
+    let fraction = match groups.len() {
+        3..=6 => "",
+        7 if text.ends_with(&format!("{}.{}", groups[5], groups[6])) => groups[6],
+        _ => return None,
+    };
+    let is_week = text.char_indices().any(|(at, c)| {
+        matches!(c, 'W' | 'w')
+            && text[at + 1..].starts_with(is_digit)
+            && !text[..at].ends_with(char::is_alphabetic)
+    });
+    let end = text.rfind(is_digit).map_or(0, |at| at + 1);
+    let word =
+        text[end..].trim_start().split(|c: char| !c.is_alphabetic() && c != '.').next().unwrap_or_default();
+    let half = word.replace('.', "");
+    let is_half = half.eq_ignore_ascii_case("am") || half.eq_ignore_ascii_case("pm");
+    let is_zone = (1..=5).contains(&word.len()) && word.bytes().all(|byte| byte.is_ascii_uppercase());
+    let is_zone = is_zone || text[end..].starts_with('[');
+    if is_week || groups.len() > 3 && (is_half || is_zone) {
+        return None;
+    }
+    let part = |at: usize| groups.get(at).map_or(Some(0), |group| group.parse::<i64>().ok());
+    let parts = [part(0)?, part(1)?, part(2)?, part(3)?, part(4)?, part(5)?];
+    let nanos = format!("{fraction:0<9.9}").parse().unwrap_or(0);
+    let time = civil(parts).map(|time| time.with().subsec_nanosecond(nanos).build().unwrap_or(time));
+    // The day or the month comes first: which of them nobody can tell.
+    if time.is_err() && groups[0].len() < 3 { None } else { Some(time) }
 }
 
 /// A date and time of year, month, day, hour, minute, second.

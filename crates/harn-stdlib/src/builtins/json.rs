@@ -26,7 +26,9 @@ builtins! {
     /// `"error"`.
     Pure fn json_parse(cx, s: Text as "string", options: Given as "{big_numbers?: string}?") -> "any" {
         let big_numbers = big_numbers(options.0.as_ref())?;
-        json::parse_with(&s, big_numbers).map_err(|error| Error::thrown(format!("JSON parse error: {error}")))?
+        // RFC 8259, 8.1: a byte order mark may be passed over.
+        let text = s.strip_prefix('\u{feff}').unwrap_or(&s);
+        json::parse_with(text, big_numbers).map_err(|error| Error::thrown(format!("JSON parse error: {error}")))?
     }
 
     /// Writes a value as compact JSON, dict keys in byte order.

@@ -382,6 +382,10 @@ fn pick_two(name: &str, a: &Value, b: &Value, wanted: Ordering) -> Result<Value>
         return Ok(if y.cmp(x) == wanted { b.clone() } else { a.clone() });
     }
     match (a.as_number(), b.as_number()) {
+        // As in a sorted list: NaN is behind all numbers.
+        (Some(x), Some(y)) if wanted == Ordering::Greater && (x.is_nan() || y.is_nan()) => {
+            Ok(Value::float(f64::NAN))
+        }
         (Some(x), Some(y)) => Ok(Value::float(if wanted == Ordering::Less { x.min(y) } else { x.max(y) })),
         _ => {
             let text = if a.type_name() == b.type_name() {
@@ -489,7 +493,8 @@ fn some_numbers(name: &str, items: &Value) -> Result<Vec<f64>> {
 }
 
 fn sorted(mut items: Vec<f64>) -> Vec<f64> {
-    items.sort_by(f64::total_cmp);
+    // NaN behind all numbers, whatever its sign: that differs from machine to machine.
+    items.sort_by(|a, b| a.partial_cmp(b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan())));
     items
 }
 

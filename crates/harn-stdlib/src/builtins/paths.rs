@@ -154,6 +154,9 @@ builtins! {
 
     /// Gives the way from `base` to a path, nil when one is absolute and the other not.
     ///
+    /// It is nil as well where `base` leads further out than the path does: the folder that one then has to go into has a name that
+    /// the paths do not tell. `path_join(cwd(), path)` makes a path absolute.
+    ///
     /// ```harn
     /// println([path_relative_to("/a/b/c", "/a/d"), path_relative_to("a", "a"), path_relative_to("/a", "b")]) // -> [../b/c, ., nil]
     /// ```
@@ -275,6 +278,7 @@ fn is_absolute(path: &str) -> bool {
     path.starts_with('/') || (path.get(..2).is_some_and(is_drive) && path[2..].starts_with('/'))
 }
 
+/// The way from one normalized path to another.
 fn relative_to(path: &str, base: &str) -> Option<String> {
     if is_absolute(path) != is_absolute(base) {
         return None;
@@ -282,6 +286,10 @@ fn relative_to(path: &str, base: &str) -> Option<String> {
     let parts = |path| segments(path).filter(|part| *part != ".").collect::<Vec<_>>();
     let (path, base) = (parts(path), parts(base));
     let common = path.iter().zip(&base).take_while(|(a, b)| a == b).count();
+    // What lies below the folder that such a step leaves has a name that only the file system knows.
+    if base[common..].contains(&"..") {
+        return None;
+    }
     let mut steps = vec![".."; base.len() - common];
     steps.extend_from_slice(&path[common..]);
     Some(if steps.is_empty() { ".".to_owned() } else { steps.join("/") })

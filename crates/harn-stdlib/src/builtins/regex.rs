@@ -1,5 +1,6 @@
 //! Regular expressions: linear time, no look-around and no back-references.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::rc::Rc;
 
@@ -32,11 +33,12 @@ builtins! {
 
     /// Replaces every match of a pattern.
     ///
-    /// In the replacement `$1`, `${1}`, `$name` and `${name}` stand for groups and `$$` for a dollar. In
-    /// a Harn string `${..}` interpolates: write `$1` or a raw string.
+    /// In the replacement `$1`, `${1}`, `$name` and `${name}` stand for groups and `$$` for a dollar; one that the pattern does
+    /// not have is empty. In a Harn string `${..}` interpolates: write `$1` or a raw string.
     ///
     /// ```harn
     /// println(regex_replace("(\\w+)@(\\w+)", "$2 at $1", "me@home")) // -> home at me
+    /// println(regex_replace("(\\d+) pixels", "$1px", "12 pixels")) // -> 12px
     /// ```
     Pure fn regex_replace(cx, pattern: Text as "string", replacement: Text as "string", s: Text) -> "string" {
         replace_all(&pattern, &replacement, &s)?
@@ -85,17 +87,44 @@ struct Keys(OnceCell<[Str; 2]>);
 
 fn replace_all(pattern: &str, replacement: &str, s: &str) -> Result<String> {
     let regex = compile(pattern, "")?;
+    let replacement = with_ends(replacement);
     let mut out = String::new();
     let mut end = 0;
     for found in search::captures(&regex, s) {
         let Some(whole) = found.get(0) else { continue };
         out.push_str(&s[end..whole.start()]);
-        found.expand(replacement, &mut out);
+        found.expand(&replacement, &mut out);
         end = whole.end();
         room_for_bytes(out.len())?;
     }
     out.push_str(&s[end..]);
     Ok(out)
+}
+
+/// A replacement in which the number of a group ends where its digits end: `$1px` is group 1 and `px`. The library would look for
+/// a group named `1px`, which none can be.
+fn with_ends(replacement: &str) -> Cow<'_, str> {
+    let mut out = String::new();
+    let mut done = 0;
+    let mut at = 0;
+    while let Some(dollar) = replacement[at..].find('$').map(|found| at + found) {
+        let rest = &replacement[dollar + 1..];
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let goes_on = rest[digits..].starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        at = dollar + 1 + digits;
+        if rest.starts_with('$') {
+            at = dollar + 2;
+        } else if digits > 0 && goes_on {
+            out.push_str(&replacement[done..dollar]);
+            out.push_str(&format!("${{{}}}", &rest[..digits]));
+            done = at;
+        }
+    }
+    if done == 0 {
+        return Cow::Borrowed(replacement);
+    }
+    out.push_str(&replacement[done..]);
+    Cow::Owned(out)
 }
 
 fn capture(pattern: &Pattern, text: &str, found: &search::Groups<'_>, [whole, parts]: &[Str; 2]) -> Value {

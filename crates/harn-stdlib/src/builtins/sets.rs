@@ -119,8 +119,6 @@ builtins! {
 
     /// Says whether no element is in both sets.
     ///
-    /// It is true when one of them is no set.
-    ///
     /// ```harn
     /// println([set_is_disjoint(set(1), set(2)), set_is_disjoint(set(1), set(1))]) // -> [true, false]
     /// ```

@@ -221,7 +221,7 @@ builtins! {
     /// println(iter("héy").count()) // -> 3
     /// ```
     Pure loop fn count(cx, this: Items) -> "int" {
-        count_items(this.0)
+        count_items(this.0)?
     }
 
     /// Counts the remaining items: another name of `count`.
@@ -230,7 +230,7 @@ builtins! {
     /// println(iter([1, 2]).len()) // -> 2
     /// ```
     Pure loop fn len(cx, this: Items) -> "int" {
-        count_items(this.0)
+        count_items(this.0)?
     }
 
     /// Pulls one item, nil when there is none.
@@ -359,15 +359,18 @@ fn step(item: Option<Value>) -> Value {
     Value::dict(entries.into_iter().collect())
 }
 
-fn count_items(items: Iter) -> CallLoop {
+fn count_items(items: Iter) -> Result<CallLoop> {
     if let Some(count) = items.count_at_once() {
-        return CallLoop::done(Value::int(i64::try_from(count).unwrap_or(i64::MAX)));
+        let count = i64::try_from(count);
+        let count =
+            count.map_err(|_| Error::runtime("Integer overflow: the items are more than an int can say"))?;
+        return Ok(CallLoop::done(Value::int(count)));
     }
     let step = |count: &mut i64, _| {
         *count += 1;
         Ok(())
     };
-    CallLoop::fold(items, 0, step, Value::int)
+    Ok(CallLoop::fold(items, 0, step, Value::int))
 }
 
 /// The sum of a range, as adding up its ints one by one gives it.

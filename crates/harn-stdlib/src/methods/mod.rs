@@ -11,6 +11,7 @@ mod set;
 mod string;
 
 pub(crate) use iter::Reduce;
+pub(crate) use range::length;
 
 /// All methods. A type may have several tables: the earlier one wins. `"any"` is the last resort.
 pub fn methods() -> Vec<MethodTable> {

@@ -2,7 +2,7 @@
 
 use harn_value::{Range, Ref, Value};
 use harn_vm::builtin::{ArgName, FromArg};
-use harn_vm::{Result, builtins};
+use harn_vm::{Error, Result, builtins};
 
 /// The receiver.
 struct This(Ref<Range>);
@@ -25,7 +25,7 @@ builtins! {
     /// println((1 to 1000000000).count()) // -> 1000000000
     /// ```
     Pure fn count(cx, this: This) -> "int" {
-        length(&this.0)
+        length(&this.0)?
     }
 
     /// Counts the ints: another name of `count`.
@@ -34,7 +34,7 @@ builtins! {
     /// println([range(5).len(), range(5, 5).len()]) // -> [5, 0]
     /// ```
     Pure fn len(cx, this: This) -> "int" {
-        length(&this.0)
+        length(&this.0)?
     }
 
     /// Says whether there are no ints.
@@ -74,6 +74,11 @@ builtins! {
     }
 }
 
-fn length(range: &Range) -> i64 {
-    i64::try_from(range.len()).unwrap_or(i64::MAX)
+/// How many ints a range has.
+///
+/// # Errors
+/// `Runtime error: Integer overflow: len(A to B)`, when they are more than an int can say.
+pub(crate) fn length(range: &Ref<Range>) -> Result<i64> {
+    i64::try_from(range.len())
+        .map_err(|_| Error::runtime(format!("Integer overflow: len({})", Value::from(range.clone()))))
 }
