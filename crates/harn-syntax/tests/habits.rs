@@ -22,6 +22,26 @@ fn a_missing_comma_is_named() {
     }
 }
 
+#[test]
+fn a_line_is_read_with_the_beginning_of_its_block() {
+    for (text, expected) in [
+        (
+            "fn f(x) {\n  let y = match x {\n    1 => \"one\",\n    _ => \"other\"\n  }\n}",
+            "an arm is written `pattern -> { ... }`; the arms of `match` stand without commas: `match x { 1 -> { \"one\" }`",
+        ),
+        (
+            "pub struct P {\n  a: int\n  x: int = 0\n}",
+            "a field has no default: one behind whose name a `?` stands may be missing, and a function can make the struct with \
+             others: `struct P { x?: int`",
+        ),
+    ] {
+        assert_eq!(help(text).first().map(String::as_str), Some(expected), "{text}");
+    }
+    // Elsewhere the same lines are what they are there.
+    assert!(help("fn f() {\n  x: int = 0\n}")[0].contains("`let x: int = 0`"));
+    assert!(help("xs.map(\n  x => x + 1\n)")[0].contains("`{ x -> x + 1 }`"));
+}
+
 /// Lines that people bring along, each with what they are told: read the snapshot as a newcomer would.
 #[test]
 fn foreign_lines_and_their_answers() {

@@ -217,6 +217,7 @@ pub(super) const FORMS: Table = &[
         By("_ -> "),
         "the last arm of `match` is `_ -> { ... }`",
     ),
+    (r"(->\s*\{[^{}]*\})\s*,(\s*)$", By("$1$2"), "the arms of `match` stand without commas"),
     (r"->\s*([^{},\s][^{},]*?)\s*,", By("-> { $1 }"), "what an arm does stands in braces"),
     (r"->\s*([^{},\s][^{},]*?)\s*(\}|$)", By("-> { $1 } $2"), "what an arm does stands in braces"),
     (r"(\w+)\s*(&&|\|\||\?\?|\*\*)=\s*(.+)", By("$1 = $1 $2 $3"), "this assignment is written out"),
@@ -300,7 +301,7 @@ pub(super) const FORMS: Table = &[
     (r"\s+or\s+", By(" || "), "write `||` for or"),
     (r"(\w+)\s*\+\+|\+\+(\w+)", By("$1$2 += 1"), "add one with `+= 1`"),
     (r"(\w+)\s*--", By("$1 -= 1"), "take one away with `-= 1`"),
-    (r"\b(if|while)\s+(.+?[^=!<>])=([^=>].*)", By("$1 $2==$3"), "`=` assigns, `==` compares"),
+    (r"\b(if|while)\s+([^{]*?[^=!<>{])=([^=>{][^{]*)", By("$1 $2==$3"), "`=` assigns, `==` compares"),
     (r"\?:", By("??"), "a value for nil is written with `??`"),
     (r"\?\.\[", By("?["), "an element that may be missing is `xs?[0]`"),
     (
@@ -579,6 +580,26 @@ pub(super) const FORMS: Table = &[
     (r"([,\[(]\s*),", By("$1"), "there is nothing between the two commas"),
     (r";;+", By(";"), "one `;` is enough"),
     (r"^(\s*)\$(\w+)\s*=", By("${1}let $2 ="), "names stand without `$`"),
+    (
+        r"([{,]\s*)(-?\d+(?:\.\d+)?)\s*:",
+        By("$1\"$2\":"),
+        "keys of a dict are text; an entry is then found by `d[to_string(n)]`",
+    ),
+    (
+        r"^(\s*)(-?\d+(?:\.\d+)?)\s*:(\s*[^\s].*,\s*)$",
+        By("$1\"$2\":$3"),
+        "keys of a dict are text; an entry is then found by `d[to_string(n)]`",
+    ),
+    (
+        r"\}\s*while\b.*",
+        Mend::None,
+        "there is no `do`: write `while true { ... }` with `if !condition { break }` at its end",
+    ),
+    (
+        r"\}\s+([A-Za-z_][\w.]*\s*(?:\(|[-+*/]?=[^=>]))",
+        By("}; $1"),
+        "a statement begins on a new line, or behind a `;`",
+    ),
     (r"'((?:[^'\\\x22]|\\.)*)'", By("\"$1\""), "text stands in double quotes"),
     (r"`((?:[^`\\\x22]|\\.)*)`", By("\"$1\""), "text stands in double quotes, and `${...}` works in it"),
 ];

@@ -3,9 +3,12 @@
 //! A form is a pattern of a line and its replacement. It speaks only when the parser failed inside of what the pattern
 //! found, so a pattern may be generous. The first one that fits is taken: special forms stand before general ones.
 
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use regex::Regex;
+
+use crate::token::TokenKind;
 
 use super::form::{Mend, Table};
 use super::{forms, libraries, shell, special, statements};
@@ -69,23 +72,105 @@ fn with_library(mut said: String, line: &str) -> String {
 
 /// The first form that fits at `at`: why, and the line with it replaced, if that is how it is mended.
 fn mend(line: &str, at: usize) -> Option<(&'static str, Option<String>)> {
+    let texts = texts(line);
+    let bare = Bare::of(line, &texts, at);
     COMPILED.iter().find_map(|form| {
-        let found = form
-            .pattern
-            .captures_iter(line)
-            .find(|found| found.get(0).is_some_and(|all| all.start() <= at && at <= all.end()))?;
-        let mended = match form.mend {
+        form.mend(line, at, &texts).or_else(|| {
+            let bare = bare.as_ref()?;
+            let (why, mended) = form.mend(&bare.line, bare.at, &[])?;
+            Some((why, mended.map(|mended| bare.filled(&mended))))
+        })
+    })
+}
+
+impl Form {
+    /// Why, and the line with what fits at `at` replaced. What begins or ends inside of one of the `texts` is no code.
+    fn mend(&self, line: &str, at: usize, texts: &[Range<usize>]) -> Option<(&'static str, Option<String>)> {
+        let found = self.pattern.captures_iter(line).find(|found| {
+            found.get(0).is_some_and(|all| {
+                let cut = |text: &Range<usize>| {
+                    text.contains(&all.start()) || text.start < all.end() && all.end() <= text.end
+                };
+                all.start() <= at && at <= all.end() && !texts.iter().any(cut)
+            })
+        })?;
+        let mended = match self.mend {
             Mend::By(template) => {
                 let mut text = String::new();
                 found.expand(template, &mut text);
                 text.replace("{  ->", "{ ->")
             }
             Mend::With(function) => function(&found),
-            Mend::None => return Some((form.why, None)),
+            Mend::None => return Some((self.why, None)),
         };
         let all = found.get(0)?;
-        Some((form.why, Some(format!("{}{mended}{}", &line[..all.start()], &line[all.end()..]))))
-    })
+        Some((self.why, Some(format!("{}{mended}{}", &line[..all.start()], &line[all.end()..]))))
+    }
+}
+
+/// Where in a line literal text stands, without its quotes.
+fn texts(line: &str) -> Vec<Range<usize>> {
+    let inside = |kind: TokenKind, text: &str| match kind {
+        TokenKind::Str if text.starts_with("\"\"\"") => Some((3, 3)),
+        TokenKind::Str => Some((1, 1)),
+        TokenKind::RawStr => Some((2, 1)),
+        TokenKind::StrText => Some((0, 0)),
+        _ => None,
+    };
+    let tokens = crate::lexer::lex(line).tokens;
+    let texts = tokens.iter().filter_map(|token| {
+        let (begin, end) = inside(token.kind, token.span.slice(line))?;
+        let (start, stop) = (token.span.start as usize + begin, (token.span.end as usize).checked_sub(end)?);
+        (start < stop).then_some(start..stop)
+    });
+    texts.collect()
+}
+
+/// A line in which one letter stands for each text, so that nothing in the text is taken for code.
+struct Bare {
+    line: String,
+    /// Where the parser failed.
+    at: usize,
+    /// The letters, and the text that each of them stands for.
+    texts: Vec<(char, String)>,
+}
+
+impl Bare {
+    /// The line without what is in its texts; nothing where it has none, or the parser failed in one.
+    fn of(line: &str, texts: &[Range<usize>], at: usize) -> Option<Bare> {
+        let letters = || ('\u{ac00}'..='\u{d7a3}').take(texts.len());
+        if texts.is_empty() || line.contains(|c| letters().any(|letter| letter == c)) {
+            return None;
+        }
+        let mut bare = Bare { line: String::new(), at, texts: Vec::new() };
+        let mut done = 0;
+        for (letter, text) in letters().zip(texts) {
+            if text.contains(&at) {
+                return None;
+            }
+            bare.line.push_str(line.get(done..text.start)?);
+            bare.line.push(letter);
+            bare.texts.push((letter, line.get(text.clone())?.to_owned()));
+            done = text.end;
+            if done <= at {
+                bare.at = bare.line.len() + (at - done);
+            }
+        }
+        bare.line.push_str(line.get(done..)?);
+        Some(bare)
+    }
+
+    /// A line with the texts in their places again.
+    fn filled(&self, line: &str) -> String {
+        let mut out = String::with_capacity(line.len());
+        for c in line.chars() {
+            match self.texts.iter().find(|(letter, _)| *letter == c) {
+                Some((_, text)) => out.push_str(text),
+                None => out.push(c),
+            }
+        }
+        out
+    }
 }
 
 /// Where a line cannot be read; nothing when it can, or only goes on in the next one. A line may stand in a block.
@@ -126,10 +211,26 @@ pub(super) fn hidden_closer(line: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{COMPILED, TABLES};
+    use super::{COMPILED, TABLES, advice};
 
     #[test]
     fn every_pattern_compiles() {
         assert_eq!(COMPILED.len(), TABLES.into_iter().map(<[_]>::len).sum::<usize>());
+    }
+
+    #[test]
+    fn what_stands_in_a_text_is_no_code() {
+        let told = |line: &str, sign: &str| advice(line, line.find(sign).unwrap());
+        // The end of one text and the beginning of the next are no `b"..."`.
+        assert!(!told(r#"f({"a b": [x], 1: 2}["1"])"#, "1:").unwrap().contains("prefix"));
+        assert!(told(r#"f(b"a b")"#, "\"a").unwrap().contains("prefix"));
+        // What a text holds is kept, and does not stand in the way of a form around it.
+        assert!(
+            told(r#"match x { 1 => "a: b, c", _ => "d" }"#, "=>")
+                .unwrap()
+                .ends_with(r#"1 -> { "a: b, c" } _ -> { "d" } }`"#)
+        );
+        let line = r#"if "a b, ${c.d("e f")} g" is not "h => i" { }"#;
+        assert!(told(line, "is not").unwrap().ends_with(r#"`if "a b, ${c.d("e f")} g" != "h => i" { }`"#));
     }
 }

@@ -37,11 +37,35 @@ pub(crate) fn advice(source: &str, span: Span) -> Option<String> {
     let start = source[..at].rfind('\n').map_or(0, |end| end + 1);
     let end = source[at..].find('\n').map_or(source.len(), |end| at + end);
     let line = source[start..end].trim_end_matches('\r');
-    let by_line = (line.len() <= MAX_LINE).then(|| lines::advice(line, at - start)).flatten();
-    by_line
+    let by_line = || {
+        let in_block = || in_block(source, start, line, at - start);
+        (line.len() <= MAX_LINE).then(|| in_block().or_else(|| lines::advice(line, at - start))).flatten()
+    };
+    let (before, behind) = line.split_at(line.len().min(at - start));
+    words::for_a_name(before, behind)
+        .or_else(|| words::raw_text(line, at - start).map(str::to_owned))
+        .or_else(by_line)
         .or_else(|| words::advice(source, span).map(str::to_owned))
         .or_else(|| words::misspelt(line.get(..at - start)?, at - start < line.len()))
         .or_else(|| words::command(line))
+}
+
+/// Blocks whose lines mean what their beginning says, and a sign of a line that is not what it should be.
+const BLOCKS: [(&str, &str); 2] = [("match ", "=>"), ("struct ", "=")];
+
+/// The advice for a line in a `match` or `struct` that began earlier: read with the beginning of that block in front.
+fn in_block(source: &str, start: usize, line: &str, at: usize) -> Option<String> {
+    let blocks = || BLOCKS.into_iter().filter(|(_, sign)| line.contains(sign));
+    blocks().next()?;
+    let opener = crate::brackets::opener(&source[..start], u32::try_from(start).ok()?)?;
+    let head = &source[..opener.end as usize];
+    let head = &head[head.rfind('\n').map_or(0, |end| end + 1)..];
+    let head = blocks().find_map(|(word, _)| head.rfind(word).map(|begin| &head[begin..]))?;
+    let trimmed = line.trim_start();
+    let at = at.checked_sub(line.len() - trimmed.len())?;
+    (head.ends_with('{') && head.len() <= MAX_LINE)
+        .then(|| lines::advice(&format!("{head} {trimmed}"), head.len() + 1 + at))
+        .flatten()
 }
 
 /// Returns advice for the line around `span`, where a name is not defined, when only a shell would take such a line.
@@ -105,9 +129,15 @@ pub fn method_help(name: &str, type_name: &str, names: &[&str]) -> Option<String
     (!names.is_empty()).then(|| format!("{meant}{type_name} has {}", names.join(", ")))
 }
 
-/// Returns advice for a text whose `"` at `quote` is never closed, when a `${` in it is what is open.
+/// Returns advice for a text whose `"` at `quote` is never closed, when a `${` in it is what is open, or a raw text before it
+/// has ended too early.
 pub(crate) fn open_interpolation(source: &str, quote: Span) -> Option<String> {
-    let rest = &source[quote.start as usize..];
+    let at = quote.start as usize;
+    let start = source[..at].rfind('\n').map_or(0, |end| end + 1);
+    if let Some(advice) = source[start..].lines().next().and_then(|line| words::raw_text(line, at - start)) {
+        return Some(advice.to_owned());
+    }
+    let rest = &source[at..];
     let line = rest.lines().next()?;
     let open = line.rfind("${")?;
     (!line[open..].contains('}')).then(|| {

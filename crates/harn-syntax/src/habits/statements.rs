@@ -14,7 +14,45 @@ pub(super) const FORMS: Table = &[
         By("$1$2$3 / $4"),
         "`//` begins a comment, and what it hides is missing; ints divide without rest by `/`",
     ),
+    // Calls and closures.
+    (
+        r"(^\s*|[=(,:{;!&|+*/<>?\[-]\s*|\b(?:return|in|if|while|match|throw|emit|yield|await)\s+)([\w.]+\((?:(?:[^()\[\]{}]|\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\})*,\s*)?)([A-Za-z_]\w*)\s*:\s*",
+        By("$1$2"),
+        "arguments have no names: they stand in the order of the parameters, and options in a dict",
+    ),
+    (
+        r"((?:\w\((?:[^()\[\]{}]|\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\})*,|\()\s*|=\s+)([A-Za-z_]\w*)\s*->\s*((?:[^(){},]|\([^()]*\))+)",
+        By("$1{ $2 -> $3 }"),
+        "a closure is written in braces",
+    ),
+    (
+        r"((?:\w\((?:[^()\[\]{}]|\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\})*,|\()\s*|=\s+)\(\s*([\w\s,]*?)\s*\)\s*->\s*((?:[^(){},]|\([^()]*\))+)",
+        By("$1{ $2 -> $3 }"),
+        "a closure is written in braces",
+    ),
+    (
+        r"(\bfn\b[^{}]*\))\s*->\s*\{\s*((?:\w+\s+[^\s:?}]|\w+[(.]|\w+\s*[-+*/]?=[^=]).*)$",
+        By("$1 { $2"),
+        "behind `->` stands the type of the result; without one there is no `->`",
+    ),
+    (
+        r"\breturn\s+((?:[^,()\[\]{};]|\([^()]*\)|\[[^\[\]]*\])+(?:,(?:[^,()\[\]{};]|\([^()]*\)|\[[^\[\]]*\])+?)+?)(\s*(?:[};]|$))",
+        By("return [$1]$2"),
+        "several values are returned as a list",
+    ),
     // Variables.
+    (r"(\w[\w.\[\]]*)\s*=([+%])\s*([\w(\x22])", By("$1 $2= $3"), "the operator stands before the `=`"),
+    (r#"(["\w)\]])\s*\+\+\s*(["\w(\[])"#, By("$1 + $2"), "texts and lists are put together with `+`"),
+    (
+        r"\bguard\s+(?:let|var)\s+(\w+)\s*=\s*(.+?)\s*,?\s*else\s*\{",
+        By("let $1 = $2; guard $1 != nil else {"),
+        "what may be missing is nil, and a name is made by a statement of its own",
+    ),
+    (
+        r"(\bstruct\s+\w+[^{}]*\{[^{}]*?\w)\??\s*(:\s*[^=,{}]+?)\s*=\s*[^,{}]+?(\s*(?:[,}]|$))",
+        By("$1?$2$3"),
+        "a field has no default: one behind whose name a `?` stands may be missing, and a function can make the struct with others",
+    ),
     (
         r"^(\s*)(?:let|var|const)\s+(\w+)!?\s*(?::[^=;]*)?;?\s*$",
         By("${1}var $2 = nil"),
@@ -27,7 +65,7 @@ pub(super) const FORMS: Table = &[
     ),
     (r"\b(\d+)n\b", By("$1"), "ints have 64 bits, and no letter behind them"),
     (
-        r"((?:[=(:,]|\breturn)\s*)\{\s*(\w+(?:\s*,\s*\w+)+)\s*,?\s*\}",
+        r"((?:[=(:,]|\breturn)\s*)\{\s*((?:\w+(?:\s*:\s*[^{},:]+)?\s*,\s*)+\w+(?:\s*,\s*\w+(?:\s*:\s*[^{},:]+)?)*|\w+(?:\s*,\s*\w+(?:\s*:\s*[^{},:]+)?)+)\s*,?\s*\}",
         With(entries),
         "an entry of a dict is written `key: value`",
     ),
@@ -457,10 +495,11 @@ fn whole_file_written(found: &Captures<'_>) -> String {
     format!("{}write_file({}, {text})", part(found, 1), part(found, 2))
 }
 
-/// `{a, b}` with the names of the entries.
+/// `{a, b, c: 1}` with the names of all entries.
 fn entries(found: &Captures<'_>) -> String {
-    let entries: Vec<String> =
-        part(found, 2).split(',').map(str::trim).map(|name| format!("{name}: {name}")).collect();
+    let whole =
+        |entry: &str| if entry.contains(':') { entry.to_owned() } else { format!("{entry}: {entry}") };
+    let entries: Vec<String> = part(found, 2).split(',').map(str::trim).map(whole).collect();
     format!("{}{{{}}}", part(found, 1), entries.join(", "))
 }
 

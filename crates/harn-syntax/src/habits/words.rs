@@ -1,5 +1,9 @@
 //! Single words and signs.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
+
 use crate::Span;
 use crate::token::TokenKind;
 
@@ -49,12 +53,47 @@ pub(crate) fn advice(source: &str, span: Span) -> Option<&'static str> {
     let word_at = at.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or("");
     let trimmed = before.trim_end();
     let word_before = trimmed.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or("");
-    let word = |word: &str| WORDS.iter().find(|(known, _)| *known == word).map(|(_, advice)| *advice);
+    // `from` stands in other places as well.
+    let fits = |word: &str| word != "from" || before.contains("import") || at.contains("import");
+    let word =
+        |word: &str| WORDS.iter().find(|(known, _)| *known == word && fits(word)).map(|(_, advice)| *advice);
     let sign = || {
         let fits = |(end, start, _): &&(&str, &str, &str)| before.ends_with(end) && at.starts_with(start);
         SIGNS.iter().find(fits).map(|(_, _, advice)| *advice)
     };
     word(word_at).or_else(|| word(word_before)).or_else(sign)
+}
+
+/// Returns advice where a word of the language stands in the place of a name: behind `let`, or as a parameter.
+pub(crate) fn for_a_name(before: &str, at: &str) -> Option<String> {
+    static DECLARED: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        Regex::new(concat!(
+            r"(?:^|[^\w.])(?:(?:let|var|fn|tool|pipeline|struct|enum|interface|type)\s+",
+            r"|(fn|tool|pipeline)\b[^()]*\((?:(?:[^()]|\([^()]*\))*,)?\s*)$"
+        ))
+        .ok()
+    });
+    let word = at.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or("");
+    if !TokenKind::is_keyword_text(word) {
+        return None;
+    }
+    let found = (*DECLARED).as_ref()?.captures(before)?;
+    let tool = match found.get(1).map(|kind| kind.as_str()) {
+        Some("tool") => "; `tool_define` makes a tool whose parameters may have such names",
+        _ => "",
+    };
+    Some(format!("a word of the language is no name: take another one, such as `{word}_`{tool}"))
+}
+
+/// Returns advice where the parser failed behind a raw text that has ended earlier than its writer meant.
+pub(crate) fn raw_text(line: &str, at: usize) -> Option<&'static str> {
+    static RAW: LazyLock<Option<Regex>> =
+        LazyLock::new(|| Regex::new(r####"(?:^|[^\w])r(?:"""|#+"[^"]*"[^#]|"[^"]*\\"[^\s,;)\]}])"####).ok());
+    let found = (*RAW).as_ref()?.find(line)?;
+    (found.start() <= at).then_some(
+        "the raw form is `r\"...\"`, and ends at its first `\"`: a pattern says `\\x22` for it; other text with quotes stands \
+         between two `\"\"\"`, or has `\\\"` for each",
+    )
 }
 
 /// The words that statements begin with.
