@@ -239,6 +239,8 @@ pub struct Meter {
     max_tokens: i64,
     bytes: usize,
     reported: Usage,
+    /// Nothing more is being written, so there is nothing to stop.
+    whole: bool,
     stopped: bool,
 }
 
@@ -246,11 +248,11 @@ impl Meter {
     /// Makes a meter for a reply to a prompt of about `input_tokens`.
     pub fn new(budget: Budget, pricing: Option<Pricing>, input_tokens: i64, max_tokens: i64) -> Meter {
         let reported = Usage::default();
-        Meter { budget, pricing, input_tokens, max_tokens, bytes: 0, reported, stopped: false }
+        Meter { budget, pricing, input_tokens, max_tokens, bytes: 0, reported, whole: false, stopped: false }
     }
 
-    /// Takes the next event. Limits are looked at while text is coming, so a reply that is there is never
-    /// thrown away for what it cost.
+    /// Takes the next event. Limits are looked at while text is coming, so a reply that is there, also one that came in
+    /// one piece, is never thrown away for what it cost.
     ///
     /// # Errors
     /// The reply has passed a limit.
@@ -260,11 +262,18 @@ impl Meter {
                 self.reported.merge(*usage);
                 return Ok(());
             }
+            StreamEvent::Whole => {
+                self.whole = true;
+                return Ok(());
+            }
             StreamEvent::Text(text) | StreamEvent::Reasoning(text) => text,
             StreamEvent::ToolCallDelta { arguments, .. } => arguments,
             _ => return Ok(()),
         };
         self.bytes += text.len();
+        if self.whole {
+            return Ok(());
+        }
         let (usage, cost) = self.used();
         let (input_tokens, output_tokens) = (usage.input.unwrap_or(0), usage.output.unwrap_or(0));
         let so_far = Projection { input_tokens, output_tokens, cost };
@@ -365,6 +374,10 @@ mod tests {
         let reported = Usage { input: Some(3), output: Some(12), ..Usage::default() };
         assert!(meter.take(&ledger, &StreamEvent::Usage(reported)).is_ok());
         assert!(meter.take(&ledger, &text(1)).is_err());
+        // What is there as a whole is only counted.
+        let mut meter = Meter::new(budget, None, 7, 0);
+        assert!([StreamEvent::Whole, text(400)].iter().all(|event| meter.take(&ledger, event).is_ok()));
+        assert_eq!((meter.used().0.output, meter.has_stopped()), (Some(100), false));
     }
 
     #[test]

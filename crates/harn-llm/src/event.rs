@@ -8,6 +8,8 @@ use harn_value::Data as Value;
 pub enum StreamEvent {
     /// What came so far is void: the attempt has failed, and another one begins.
     Restart,
+    /// The reply is there as a whole: what follows are its parts, and nothing more is being written.
+    Whole,
     /// Visible text.
     Text(String),
     /// Private reasoning text.

@@ -41,6 +41,7 @@ pub mod runtime;
 mod sample;
 pub mod secret;
 pub mod sigv4;
+mod spread;
 pub mod sse;
 pub mod structured;
 pub mod tool_text;

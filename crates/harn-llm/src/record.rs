@@ -12,9 +12,22 @@ use harn_system::Payload;
 use harn_value::{Data as Value, json};
 
 use crate::error::{Category, Kind, LlmError};
-use crate::json::{Object, canonical, int_at, str_at};
-use crate::secret::redact_url;
+use crate::json::{Object, canonical, present, str_at};
+use crate::options::shape::shown;
+use crate::options::{Expected, Shape, check_values};
+use crate::secret::{Secret, redact_url};
+use crate::spread::without_spread;
 use crate::transport::{HttpRequest, ReplyHead};
+
+/// What the fields of a reply must be whose wrong value would make another reply of it.
+const RESPONSE: &[(&str, Expected)] = &[
+    ("body", Expected::Only(Shape::Str)),
+    ("body_base64", Expected::Only(Shape::Str)),
+    ("content_type", Expected::Only(Shape::Str)),
+    ("failure", Expected::Only(Shape::Map(&Shape::Any))),
+    ("phrase", Expected::Only(Shape::Str)),
+    ("retry_after", Expected::Only(Shape::Str)),
+];
 
 /// Lines of a difference that an error shows.
 const MAX_DIFF: usize = 12;
@@ -31,23 +44,71 @@ impl Recorder {
     }
 
     pub(crate) fn add(&mut self, request: &HttpRequest<'_>, reply: &Recorded) {
+        let secrets: Vec<&Secret> = request.auth.iter().map(|(_, secret)| secret).collect();
         let mut response = Object::new();
+        let mut bytes = None;
         if let Some(head) = &reply.head {
             response.insert("status".into(), head.status.into());
             response.insert("phrase".into(), head.phrase.as_str().into());
             response.insert("content_type".into(), head.content_type.as_str().into());
             response.insert("retry_after".into(), head.retry_after.as_deref().into());
-            match std::str::from_utf8(&reply.body) {
-                Ok(text) => response.insert("body".into(), text.into()),
-                Err(_) => response.insert("body_base64".into(), BASE64.encode(&reply.body).into()),
-            };
+            match hidden_body(&secrets, reply) {
+                Ok(text) => {
+                    response.insert("body".into(), text.into());
+                }
+                Err(other) => bytes = Some(other),
+            }
         }
         if let Some(error) = &reply.failure {
             response.insert("failure".into(), error.to_json());
         }
-        let line = json!({"request": request_json(request), "response": response}).to_string();
-        (self.sink)(&request.auth.iter().fold(line, |line, (_, secret)| secret.redact(&line)));
+        let mut line = json!({"request": request_json(request), "response": response});
+        hide(&secrets, &mut line);
+        if let Some(bytes) = bytes {
+            line["response"]["body_base64"] = BASE64.encode(bytes).into();
+        }
+        (self.sink)(&line.to_string());
     }
+}
+
+fn hidden(secrets: &[&Secret], text: &str) -> String {
+    secrets.iter().fold(text.to_owned(), |text, secret| secret.redact_whole(&text))
+}
+
+/// Hides secrets in every text and name of a value. What is recorded and what is compared with it go through here: a request
+/// with a key in it is the same on both sides.
+fn hide(secrets: &[&Secret], value: &mut Value) {
+    match value {
+        Value::String(text) => *text = hidden(secrets, text),
+        Value::Array(items) => items.iter_mut().for_each(|item| hide(secrets, item)),
+        Value::Object(map) => {
+            map.values_mut().for_each(|item| hide(secrets, item));
+            if map.keys().any(|name| hidden(secrets, name) != *name) {
+                *map = map.iter().map(|(name, item)| (hidden(secrets, name), item.clone())).collect();
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The body of a reply without secrets: its text, or the bytes of one that is no text.
+fn hidden_body(secrets: &[&Secret], reply: &Recorded) -> Result<String, Vec<u8>> {
+    let of_text = |text: &str| {
+        // The end of what was not read to its end may be half a secret.
+        let of_end = |text: String, secret: &&Secret| {
+            if reply.is_cut { secret.redact(&text) } else { secret.redact_whole(&text) }
+        };
+        secrets.iter().fold(text.to_owned(), of_end)
+    };
+    let text = of_text(&String::from_utf8_lossy(&reply.body));
+    if let Some(text) = without_spread(secrets, &text, reply.is_cut) {
+        return Ok(text);
+    }
+    if std::str::from_utf8(&reply.body).is_ok() {
+        return Ok(text);
+    }
+    let chunks = reply.body.utf8_chunks();
+    Err(chunks.flat_map(|chunk| [of_text(chunk.valid()).as_bytes(), chunk.invalid()].concat()).collect())
 }
 
 /// A body as a value.
@@ -82,12 +143,23 @@ pub(crate) struct Recorded {
     pub(crate) body: Vec<u8>,
     /// What broke the exchange off.
     pub(crate) failure: Option<LlmError>,
+    /// The body was not read to its end.
+    pub(crate) is_cut: bool,
 }
 
 impl Recorded {
     fn read(response: &Value) -> Result<Recorded, String> {
+        let fields = response.as_object().ok_or("`response` must be a dict")?;
+        check_values(RESPONSE.iter().copied(), fields).map_err(|wrong| format!("`response`: {wrong}"))?;
         let text = |key: &str| str_at(response, key).unwrap_or_default().to_string();
-        let status = int_at(response, "status").and_then(|n| u16::try_from(n).ok());
+        let status = present(response, "status")
+            .map(|given| {
+                let status = given.as_i64().and_then(|n| u16::try_from(n).ok());
+                status.filter(|n| (100..1000).contains(n)).ok_or_else(|| {
+                    format!("`response`: status must be an HTTP status from 100 to 999, got {}", shown(given))
+                })
+            })
+            .transpose()?;
         let head = status.map(|status| ReplyHead {
             status,
             phrase: text("phrase"),
@@ -98,14 +170,19 @@ impl Recorded {
             Some(encoded) => BASE64.decode(encoded).map_err(|e| format!("`body_base64`: {e}"))?,
             None => text("body").into_bytes(),
         };
-        let failure = response.get("failure").map(|error| {
-            let category = str_at(error, "category").and_then(Category::from_word);
-            LlmError::new(category.unwrap_or(Category::Generic), str_at(error, "message").unwrap_or_default())
-        });
+        let failure = present(response, "failure")
+            .map(|error| {
+                let word = str_at(error, "category").unwrap_or(Category::Generic.as_str());
+                let category = Category::from_word(word).ok_or_else(|| {
+                    format!("`response`: failure.category `{word}` is no category of errors")
+                })?;
+                Ok::<_, String>(LlmError::new(category, str_at(error, "message").unwrap_or_default()))
+            })
+            .transpose()?;
         if head.is_none() && failure.is_none() {
             return Err("`response` has neither `status` nor `failure`".to_string());
         }
-        Ok(Recorded { head, body, failure })
+        Ok(Recorded { head, body, failure, is_cut: false })
     }
 }
 
@@ -147,7 +224,10 @@ impl Tape {
     }
 
     pub(crate) fn find(&mut self, request: &HttpRequest<'_>) -> Result<Recorded, LlmError> {
-        let wanted = canonical(&request_json(request));
+        let secrets: Vec<&Secret> = request.auth.iter().map(|(_, secret)| secret).collect();
+        let mut wanted = request_json(request);
+        hide(&secrets, &mut wanted);
+        let wanted = canonical(&wanted);
         if let Some(entry) = self.entries.iter_mut().find(|e| !e.used && e.request == wanted) {
             entry.used = true;
             return Ok(entry.reply.clone());
@@ -281,7 +361,7 @@ mod tests {
             content_type: "text/plain".into(),
             retry_after: None,
         });
-        Recorded { head, body: body.to_vec(), failure }
+        Recorded { head, body: body.to_vec(), failure, is_cut: false }
     }
 
     #[test]
@@ -299,7 +379,7 @@ mod tests {
         let text = lines.borrow().clone();
         assert!(!text.contains("sk-") && text.contains("key *** ok"), "{text}");
         let mut tape = tape(&text);
-        made.body = request(json!({"note": "***", "a": [2], "b": 1})).body;
+        made.body = request(json!({"note": "sk-123456", "a": [2], "b": 1})).body;
         assert_eq!(tape.find(&made).unwrap().body, b"key *** ok");
         assert_eq!(tape.find(&made).unwrap().body, b"bytes \xff");
         let half = tape.find(&made).unwrap();
@@ -313,6 +393,51 @@ mod tests {
         assert_eq!(tape.unused(), 0);
         let again = tape.find(&made).unwrap_err();
         assert!(again.message.contains("fewer times"), "{again}");
+    }
+
+    #[test]
+    fn a_key_in_a_request_is_in_no_error() {
+        let line = json!({"request": {"method": "POST", "url": "http://h/x", "body": {"user": "***", "n": 1}},
+                          "response": {"status": 200}});
+        let error = tape(&line.to_string()).find(&request(json!({"user": "sk-123456", "n": 2}))).unwrap_err();
+        assert!(error.message.ends_with("\n- body.n: 1\n+ body.n: 2"), "{error}");
+    }
+
+    #[test]
+    fn a_body_that_is_no_text_is_recorded_without_the_key() {
+        let lines = Rc::new(RefCell::new(String::new()));
+        let sink = lines.clone();
+        let mut recorder = Recorder::new(move |line| sink.borrow_mut().push_str(line));
+        let made = request(json!({}));
+        recorder.add(&made, &recorded(200, b"key sk-123456 \xff", None));
+        assert_eq!(tape(&lines.borrow()).find(&made).unwrap().body, b"key *** \xff");
+    }
+
+    #[test]
+    fn wrong_values_of_a_reply_are_named() {
+        let told = |response: Value| {
+            Tape::parse(&json!({"request": {}, "response": response}).to_string()).unwrap_err()
+        };
+        for (response, wrong) in [
+            (
+                json!({"status": 99999}),
+                "`response`: status must be an HTTP status from 100 to 999, got int `99999`",
+            ),
+            (
+                json!({"status": "x"}),
+                "`response`: status must be an HTTP status from 100 to 999, got string `x`",
+            ),
+            (json!({"status": 200, "body": 5}), "`response`: body must be a string, got int `5`"),
+            (json!({"failure": "late"}), "`response`: failure must be a dict, got string `late`"),
+            (
+                json!({"failure": {"category": "lat"}}),
+                "`response`: failure.category `lat` is no category of errors",
+            ),
+            (json!({}), "`response` has neither `status` nor `failure`"),
+            (json!(5), "`response` must be a dict"),
+        ] {
+            assert_eq!(told(response), format!("cassette line 1: {wrong}"));
+        }
     }
 
     #[test]

@@ -25,11 +25,69 @@ impl Secret {
     /// Replaces every occurrence of the secret in `text` by `***`, also of one that a header holds behind
     /// `Bearer `, of one in other case (as addresses have it), and of its beginning where the text was cut.
     pub fn redact(&self, text: &str) -> String {
-        let bare = self.0.strip_prefix("Bearer ").unwrap_or(&self.0);
-        // A very short "key" would turn harmless text into stars.
-        if bare.len() < MIN_SECRET {
-            return text.to_string();
+        let mut out = self.redact_whole(text);
+        if let Some(cut) = self.beginning_at_end(&out) {
+            out.truncate(out.len() - cut);
+            out.push_str("***");
         }
+        out
+    }
+
+    /// As [`Secret::redact`], but only what is whole: the end of a text that was not cut means itself.
+    pub(crate) fn redact_whole(&self, text: &str) -> String {
+        if self.is_short() { text.to_string() } else { self.without_whole(text) }
+    }
+
+    /// Hides the secret in a text that is in pieces, wherever the cuts are; of a text that `is_cut` itself also its
+    /// beginning at the end. Says whether there was something to hide.
+    pub(crate) fn redact_pieces(&self, pieces: &mut [&mut String], is_cut: bool) -> bool {
+        if self.is_short() {
+            return false;
+        }
+        let text: String = pieces.iter().map(|piece| piece.as_str()).collect();
+        let (wanted, lower) = (self.bare().to_ascii_lowercase(), text.to_ascii_lowercase());
+        let mut found: Vec<_> = lower.match_indices(&wanted).map(|(at, _)| at..at + wanted.len()).collect();
+        let rest = &text[found.last().map_or(0, |last| last.end)..];
+        let half = self.beginning_at_end(rest).filter(|_| is_cut);
+        found.extend(half.map(|cut| text.len() - cut..text.len()));
+        let mut start = 0;
+        for piece in pieces.iter_mut().filter(|_| !found.is_empty()) {
+            let end = start + piece.len();
+            let (mut out, mut at) = (String::new(), start);
+            let first = found.partition_point(|range| range.end <= start);
+            for range in found[first..].iter().take_while(|range| range.start < end) {
+                // The stars stand where the secret begins; its other pieces are left out.
+                if range.start >= start {
+                    out.push_str(&text[at..range.start]);
+                    out.push_str("***");
+                }
+                at = range.end.min(end);
+            }
+            out.push_str(&text[at..end]);
+            **piece = out;
+            start = end;
+        }
+        !found.is_empty()
+    }
+
+    /// A very short "key" would turn harmless text into stars.
+    fn is_short(&self) -> bool {
+        self.bare().len() < MIN_SECRET
+    }
+
+    /// Bytes at the end of a text that are the beginning of the secret.
+    fn beginning_at_end(&self, text: &str) -> Option<usize> {
+        let bare = self.bare();
+        (MIN_SECRET..bare.len()).rev().find(|n| bare.is_char_boundary(*n) && text.ends_with(&bare[..*n]))
+    }
+
+    fn bare(&self) -> &str {
+        self.0.strip_prefix("Bearer ").unwrap_or(&self.0)
+    }
+
+    /// Replaces every whole occurrence, whatever its case.
+    fn without_whole(&self, text: &str) -> String {
+        let bare = self.bare();
         let (wanted, lower) = (bare.to_ascii_lowercase(), text.to_ascii_lowercase());
         let mut out = String::with_capacity(text.len());
         let mut at = 0;
@@ -40,13 +98,30 @@ impl Secret {
             at += found + wanted.len();
         }
         out.push_str(&text[at..]);
-        let cut =
-            (MIN_SECRET..bare.len()).rev().find(|n| bare.is_char_boundary(*n) && out.ends_with(&bare[..*n]));
-        if let Some(cut) = cut {
-            out.truncate(out.len() - cut);
-            out.push_str("***");
-        }
         out
+    }
+
+    /// Hides the secret in every text of an answer, and says whether it was there. Answers are data that a program works with:
+    /// what is shorter than a key is left, and so is the end of a text that looks like the beginning of one.
+    pub fn redact_answer(&self, answer: &mut harn_value::Data) -> bool {
+        if self.bare().len() < MIN_IN_ANSWERS {
+            return false;
+        }
+        match answer {
+            harn_value::Data::String(text) => {
+                let plain = self.without_whole(text);
+                let found = plain != *text;
+                *text = plain;
+                found
+            }
+            harn_value::Data::Array(items) => {
+                items.iter_mut().fold(false, |found, item| self.redact_answer(item) | found)
+            }
+            harn_value::Data::Object(map) => {
+                map.values_mut().fold(false, |found, item| self.redact_answer(item) | found)
+            }
+            _ => false,
+        }
     }
 
     /// Hides the secret in every text of a value.
@@ -62,6 +137,9 @@ impl Secret {
 
 /// Shorter texts are no secrets, and would be found everywhere.
 const MIN_SECRET: usize = 4;
+
+/// Shorter ones are looked for in errors only.
+const MIN_IN_ANSWERS: usize = 8;
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -114,6 +192,16 @@ pub fn redact_url(url: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_keeps_what_is_no_key() {
+        let key = Secret::new("github_pat_12345");
+        let mut answer = harn_value::json!({"a": ["x GITHUB_PAT_12345.", "made on github"], "n": 1});
+        assert!(key.redact_answer(&mut answer));
+        assert_eq!(answer, harn_value::json!({"a": ["x ***.", "made on github"], "n": 1}));
+        assert!(!key.redact_answer(&mut answer));
+        assert!(!Secret::new("demo").redact_answer(&mut harn_value::json!("demo")));
+    }
 
     #[test]
     fn a_secret_is_never_shown() {

@@ -129,7 +129,9 @@ fn object_schema(parameters: &Value) -> Value {
         }
         properties.insert(name.clone(), property_schema(schema));
     }
-    json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
+    harn_schema::hoisted(
+        json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false}),
+    )
 }
 
 fn property_schema(schema: &Value) -> Value {

@@ -111,6 +111,56 @@ async fn a_reply_that_is_there_is_not_thrown_away() {
 }
 
 #[tokio::test]
+async fn a_reply_in_one_piece_is_not_thrown_away() {
+    local(async {
+        let body = json!({"choices": [{"message": {"content": "many words ".repeat(40)}, "finish_reason": "stop"}],
+                          "usage": {"prompt_tokens": 3, "completion_tokens": 2}});
+        let server = Server::start(vec![ok_json(&body), ok_json(&body)]).await;
+        let (runtime, _) = runtime(KEYS);
+        // Whether it was asked for in one piece or a stream was.
+        for stream in [false, true] {
+            let options = json!({"stream": stream, "max_tokens": 0, "budget": {"max_output_tokens": 10}});
+            ask_with(&runtime, &server, "openai", options).await.unwrap();
+        }
+        let totals = runtime.ledger().totals();
+        assert_eq!((totals.input_tokens, totals.output_tokens), (6, 4));
+    })
+    .await;
+}
+
+/// Whatever raises the limit of a reply is sent as budgets count it.
+#[tokio::test]
+async fn the_limit_that_is_sent_is_the_one_that_counts() {
+    local(async {
+        for (provider, options, place, most) in [
+            ("anthropic", json!({"thinking": {"budget_tokens": 20000}, "max_tokens": 10}), "/max_tokens", 21024),
+            ("anthropic", json!({"thinking": true}), "/max_tokens", 16384),
+            ("anthropic", json!({"max_tokens": 0}), "/max_tokens", 8192),
+            ("anthropic", json!({"max_tokens": 9, "anthropic": {"max_tokens": 700}}), "/max_tokens", 700),
+            ("openai", json!({"max_tokens": 9}), "/max_tokens", 9),
+            ("openai", json!({"max_tokens": 9, "openai": {"max_tokens": 700}}), "/max_tokens", 700),
+            ("gemini", json!({"max_tokens": 9, "model": "gemini-2.5-pro", "gemini": {"generationConfig": {"maxOutputTokens": 700}}}), "/generationConfig/maxOutputTokens", 700),
+            ("ollama", json!({"max_tokens": 9, "ollama": {"options": {"num_predict": 700}}}), "/options/num_predict", 700),
+        ] {
+            let server = Server::start(vec![vec![]]).await;
+            let (runtime, _) = runtime(&[KEYS, &[("GEMINI_API_KEY", "k-1234")]].concat());
+            let with = |limit: i64| {
+                let mut options = options.clone();
+                options["budget"] = json!({"max_output_tokens": limit});
+                options
+            };
+            let refused = llm_error(ask_with(&runtime, &server, provider, with(most - 1)).await);
+            assert_eq!(refused.to_json()["projected_output_tokens"].as_i64(), Some(most), "{options}");
+            assert_eq!(server.count(), 0, "{options}");
+            llm_error(ask_with(&runtime, &server, provider, with(most)).await);
+            let sent = serde_json::to_value(&server.request(0).body).unwrap();
+            assert_eq!(sent.pointer(place).and_then(serde_json::Value::as_i64), Some(most), "{options} {sent}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn mocks_keep_to_limits_as_well() {
     local(async {
         let (runtime, _) = runtime(&[]);

@@ -1,6 +1,6 @@
 //! Model calls over a real socket: wire formats, retries, fallbacks, recording.
 use crate::support::*;
-use harn_llm::{Call, Category};
+use harn_llm::{Call, CallError, Category};
 use harn_value::{Data as Value, json};
 
 #[tokio::test]
@@ -209,6 +209,82 @@ async fn a_failed_route_falls_back() {
             ("POST /v1/chat/completions HTTP/1.1", &json!("tiny"))
         );
         assert_eq!(seen.body.get("stream"), None);
+    })
+    .await;
+}
+
+/// A route without its key is one that fails, where another can be asked; else it is a wrong call.
+#[tokio::test]
+async fn a_missing_key_falls_back() {
+    local(async {
+        let good = || ok_json(&json!({"choices": [{"message": {"content": "from local"}}]}));
+        let server = Server::start(vec![good(), good(), good()]).await;
+        let (runtime, embedder) = runtime(&[("LOCAL_LLM_BASE_URL", &server.url)]);
+        let call = |options: Value| Call::new("hi", None, options);
+        let options = json!({"provider": "anthropic", "fallback_chain": ["openai", "local:tiny"]});
+        let result = runtime.llm_call(&call(options.clone())).await.unwrap();
+        assert_eq!((&result["text"], &result["provider"]), (&json!("from local"), &json!("local")));
+        let told = embedder.warnings.borrow().join("\n");
+        assert!(
+            told.ends_with("llm_call: anthropic failed (auth_failure), local answers instead with tiny"),
+            "{told}"
+        );
+        let mut chunks = Vec::new();
+        runtime.llm_stream(&call(options), &mut |item| chunks.push(item)).await.unwrap();
+        assert_eq!(chunks[0], harn_llm::runtime::StreamItem::Chunk("from local".into()));
+        // Nobody else has a key either: the call is wrong as it stands.
+        for chain in [json!(["openai"]), json!([])] {
+            let options = json!({"provider": "anthropic", "fallback_chain": chain});
+            let error = runtime.llm_call(&call(options)).await.unwrap_err();
+            let CallError::Option(text) = error else { panic!("{error:?}") };
+            assert!(text.starts_with("Missing API key: set ANTHROPIC_API_KEY"), "{text}");
+        }
+        let layer = "[providers.groq]\nfallback = \"local\"".to_owned();
+        runtime.set_config_layers(vec![harn_llm::config::Layer { origin: "t".into(), toml: layer }]);
+        let result = runtime.llm_call(&call(json!({"provider": "groq", "model": "m"}))).await.unwrap();
+        assert_eq!((&result["provider"], &server.request(2).body["model"]), (&json!("local"), &json!("m")));
+    })
+    .await;
+}
+
+/// An option that is right and has nothing to do in a call is told.
+#[tokio::test]
+async fn options_without_an_effect_are_told() {
+    local(async {
+        let told = async |options: Value| {
+            let server = Server::start(vec![vec![]]).await;
+            let (runtime, embedder) = runtime(KEYS);
+            let mut all = json!({"base_url": server.url, "stream": false});
+            all.as_object_mut().unwrap().extend(options.as_object().unwrap().clone());
+            let _ = runtime.llm_call(&Call::new("hi", None, all)).await;
+            embedder.warnings.borrow().join("|")
+        };
+        for (options, text) in [
+            (json!({"provider": "openai", "idle_timeout": 3}), "option `idle_timeout` has no effect here: it is one of llm_stream; `timeout` limits the whole call"),
+            (json!({"provider": "openai", "retries": 4, "repair": false}), "option `retries` has no effect here: it is one of llm_call_structured and its relatives; `schema_retries` asks again here"),
+            (json!({"provider": "openai", "repair": true}), "option `repair` has no effect here: it is one of llm_call_structured_result"),
+            (json!({"provider": "openai", "tool_choice": "required"}), "option `tool_choice` has no effect: the call has no tools"),
+            (json!({"provider": "openai", "tool_choice": "auto"}), ""),
+            (json!({"provider": "anthropic", "api_mode": "responses"}), "\"api_mode\" is not supported by provider \"anthropic\", ignoring"),
+            (json!({"provider": "openai", "api_mode": "responses"}), ""),
+            (json!({"provider": "local", "model": "qwen3-8b", "thinking": {"budget_tokens": 9}}), "\"thinking.budget_tokens\" is not supported by \"qwen3-8b\" (provider \"local\"), ignoring the number"),
+            (json!({"provider": "local", "model": "qwen3-8b", "thinking": true}), ""),
+            (json!({"provider": "anthropic", "thinking": {"budget_tokens": 2000}}), ""),
+            (json!({"provider": "anthropic", "model": "claude-opus-4-7", "thinking": {"budget_tokens": 2000}}), "\"thinking.budget_tokens\" is not supported by \"claude-opus-4-7\" (provider \"anthropic\"), ignoring the number"),
+        ] {
+            assert_eq!(told(options.clone()).await, text, "{options}");
+        }
+        // Relatives of a call use what it does not.
+        let (runtime, embedder) = runtime(&[]);
+        runtime.mock_push(&json!({"text": "{}"})).unwrap();
+        runtime.mock_push(&json!({"text": "a"})).unwrap();
+        let schema = json!({"type": "object"});
+        let options = json!({"provider": "mock", "retries": 1, "repair": true});
+        let envelope = runtime.llm_call_structured_result(&"x".into(), Some(&schema), &options).await;
+        assert_eq!(envelope["ok"], json!(true));
+        let call = Call::new("hi", None, json!({"provider": "mock", "idle_timeout": 3}));
+        runtime.llm_stream(&call, &mut |_| {}).await.unwrap();
+        assert_eq!(embedder.warnings.borrow().join("|"), "");
     })
     .await;
 }

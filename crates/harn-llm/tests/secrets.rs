@@ -160,6 +160,62 @@ async fn good_replies_that_repeat_the_key_are_recorded_without_it() {
     .await;
 }
 
+#[tokio::test]
+async fn keys_that_a_stream_cuts_are_recorded_without_them() {
+    local(async {
+        let (runtime, _, said) = listening();
+        let (head, tail) = CANARY.split_at(9);
+        let event = |text: &str| format!("data: {}\n\n", json!({"choices": [{"delta": {"content": text}}]}));
+        let end = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+        let body = [&event(&format!("The key is Bearer {head}")), &event(&format!("{tail}. ")), end].concat();
+        let tape: Rc<RefCell<String>> = Rc::default();
+        let sink = tape.clone();
+        runtime.record_exchanges(move |line| sink.borrow_mut().push_str(&format!("{line}\n")));
+        let server = Server::start(vec![stream(&body)]).await;
+        let options = json!({"provider": "openai", "base_url": server.url});
+        runtime.llm_call(&Call::new("hi", None, options.clone())).await.unwrap();
+        assert_clean(&tape.borrow(), "cassette");
+        assert!(!tape.borrow().contains(tail), "{}", tape.borrow());
+        assert_clean(&said.borrow(), "sinks");
+        let (replaying, _) = crate::support::runtime(&[]);
+        replaying.replay_exchanges(&tape.borrow()).unwrap();
+        let result = replaying.llm_call(&Call::new("hi", None, options)).await.unwrap();
+        assert_eq!(result["text"], "The key is Bearer ***. ");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_request_that_holds_the_key_replays_and_is_not_shown() {
+    local(async {
+        let (runtime, ..) = listening();
+        let tape: Rc<RefCell<String>> = Rc::default();
+        let sink = tape.clone();
+        runtime.record_exchanges(move |line| sink.borrow_mut().push_str(&format!("{line}\n")));
+        let server = Server::start(vec![stream(OPENAI_STREAM), stream(OPENAI_STREAM)]).await;
+        let of_call = "canary-of-the-call";
+        let options = |temperature: f64, key: &str| {
+            json!({"provider": "openai", "base_url": server.url, "temperature": temperature, "openai": {"user": key}})
+        };
+        let mut given = options(0.1, of_call);
+        given["api_key"] = of_call.into();
+        for options in [options(0.1, CANARY), given.clone()] {
+            runtime.llm_call(&Call::new("hi", None, options)).await.unwrap();
+        }
+        assert_clean(&tape.borrow(), "cassette");
+        assert!(!tape.borrow().contains(of_call), "{}", tape.borrow());
+        let (replaying, _) = crate::support::runtime(ENV);
+        replaying.replay_exchanges(&tape.borrow()).unwrap();
+        for options in [options(0.1, CANARY), given] {
+            replaying.llm_call(&Call::new("hi", None, options)).await.unwrap();
+        }
+        let error = replaying.llm_call(&Call::new("hi", None, options(0.2, CANARY))).await.unwrap_err();
+        assert!(error.message().contains("body.temperature"), "{}", error.message());
+        assert_clean(&format!("{error:?}"), "replay");
+    })
+    .await;
+}
+
 #[test]
 fn debug_output_hides_keys() {
     let (runtime, ..) = listening();

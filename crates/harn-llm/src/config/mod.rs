@@ -300,35 +300,53 @@ impl Config {
     /// Merges layers over the built-in one, later ones winning. A layer that does not parse is reported
     /// through the embedder and skipped.
     pub fn load(layers: &[Layer], embedder: &dyn Embedder) -> Config {
+        Config::load_telling(layers, &|text| embedder.warn(text))
+    }
+
+    /// As [`Config::load`], and says nothing of what is wrong: for a look at what is known.
+    pub fn load_quietly(layers: &[Layer]) -> Config {
+        Config::load_telling(layers, &|_| ())
+    }
+
+    fn load_telling(layers: &[Layer], warn: &dyn Fn(&str)) -> Config {
         let mut config = Config::builtin();
         for layer in layers {
             match toml::from_str::<File>(&layer.toml) {
                 Ok(file) => {
                     for text in slips(&layer.toml) {
-                        embedder.warn(&format!("[llm_config] {}: {text}", layer.origin));
+                        warn(&format!("[llm_config] {}: {text}", layer.origin));
                     }
-                    config.merge(file, &layer.origin);
+                    let said = toml::from_str::<toml::Table>(&layer.toml).unwrap_or_default();
+                    config.merge(file, &said, &layer.origin);
                 }
-                Err(e) => embedder.warn(&format!("[llm_config] TOML parse error in {}: {e}", layer.origin)),
+                Err(e) => warn(&format!("[llm_config] TOML parse error in {}: {e}", layer.origin)),
             }
         }
         config
     }
 
-    fn merge(&mut self, over: File, origin: &str) {
+    /// Puts a layer over what is there. `said` is the layer as it was written: what it does not say stays as it was.
+    fn merge(&mut self, over: File, said: &toml::Table, origin: &str) {
         let base = &mut self.file;
         if over.default_provider.is_some() {
             base.default_provider = over.default_provider;
         }
         for (name, provider) in over.providers {
-            let merged = match BUILTIN.providers.get(&name) {
-                Some(original) => provider.inherit(original),
+            let merged = match base.providers.get(&name) {
+                Some(before) => provider.inherit(before),
                 None => provider,
             };
             base.providers.insert(name, merged);
         }
         base.aliases.extend(over.aliases);
-        base.models.extend(over.models);
+        for (id, model) in over.models {
+            let keys = said.get("models").and_then(|models| models.get(&id)).and_then(toml::Value::as_table);
+            let merged = match (base.models.get(&id), keys) {
+                (Some(before), Some(keys)) => model.inherit(before, keys),
+                _ => model,
+            };
+            base.models.insert(id, merged);
+        }
         base.qc_defaults.extend(over.qc_defaults);
         base.inference_rules.splice(0..0, over.inference_rules);
         base.family_rules.splice(0..0, over.family_rules);
@@ -351,6 +369,11 @@ impl Config {
     /// Returns a provider's table.
     pub fn provider(&self, name: &str) -> Option<&Provider> {
         self.file.providers.get(name)
+    }
+
+    /// Returns the variables of the environment that may hold a key of a provider.
+    pub fn key_variables(&self) -> std::collections::BTreeSet<&str> {
+        self.file.providers.values().flat_map(Provider::auth_envs).collect()
     }
 
     /// Returns whose habits the server of a provider has.
@@ -393,6 +416,22 @@ impl Config {
         let all = tables.fold(Sampling::default(), |all, table| Sampling::from_json(&table).or(all));
         // Where a reply ends and how it repeats is for the call to say.
         Sampling { stop: Vec::new(), seed: None, ..all }
+    }
+}
+
+impl Model {
+    /// Takes from `base` what the table that this was read from does not say.
+    fn inherit(self, base: &Model, said: &toml::Table) -> Model {
+        let b = base.clone();
+        let says = |key: &str| said.contains_key(key);
+        Model {
+            name: if says("name") { self.name } else { b.name },
+            provider: if says("provider") { self.provider } else { b.provider },
+            context_window: if says("context_window") { self.context_window } else { b.context_window },
+            stream_timeout: self.stream_timeout.or(b.stream_timeout),
+            capabilities: if says("capabilities") { self.capabilities } else { b.capabilities },
+            pricing: self.pricing.or(b.pricing),
+        }
     }
 }
 
@@ -505,6 +544,23 @@ mod tests {
             &[Layer { origin: "test.toml".into(), toml: toml.into() }],
             &StdEmbedder::with_env([("", "")]),
         )
+    }
+
+    #[test]
+    fn a_layer_keeps_what_the_one_below_says() {
+        let user = "[providers.openai]\nbase_url = \"http://corp/v1\"\nauth_env = \"CORP_KEY\"\n[providers.up]\nbase_url = \"http://up/v1\"\n\
+                    [models.um]\nprovider = \"up\"\npricing = {input_per_mtok = 3.0, output_per_mtok = 4.0}\n";
+        let project =
+            "[providers.openai]\nrpm = 7\n[providers.up]\nrpm = 8\n[models.um]\ncontext_window = 222\n";
+        let layers = [user, project].map(|toml| Layer { origin: "t".into(), toml: toml.into() });
+        let config = Config::load_quietly(&layers);
+        let openai = config.provider("openai").unwrap();
+        assert_eq!((openai.base_url.as_deref(), openai.rpm), (Some("http://corp/v1"), Some(7)));
+        assert!(config.key_variables().contains("CORP_KEY"));
+        assert_eq!(config.provider("up").unwrap().base_url.as_deref(), Some("http://up/v1"));
+        let model = config.model("um").unwrap();
+        assert_eq!((model.provider.as_str(), model.context_window), ("up", 222));
+        assert_eq!(model.pricing.map(|pricing| pricing.input_per_mtok), Some(3.0));
     }
 
     #[test]

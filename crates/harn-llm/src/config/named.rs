@@ -2,6 +2,7 @@
 //! somebody whom nobody named.
 
 use super::{Config, env};
+use crate::dialect::Dialect;
 use crate::embedder::Embedder;
 use crate::error::OptionError;
 use crate::options::{CallOptions, nearest};
@@ -95,6 +96,27 @@ impl Config {
                     taken.unwrap_or_default()
                 )))
             }
+        }
+    }
+
+    /// Refuses a model that names another provider than the one that is asked: whoever is meant, the other one would get
+    /// an id that it does not know.
+    ///
+    /// # Errors
+    /// What is wrong, with both.
+    pub(super) fn check_one_provider(&self, model: &str, provider: &str) -> Result<(), String> {
+        // Ids of Ollama have a tag behind a colon, and whatever is in front of it may be a model's name; the mock answers
+        // for every provider.
+        let takes_all = matches!(self.dialect(provider), Dialect::Ollama | Dialect::Mock);
+        if takes_all || !self.knows(provider) || self.alias(model).is_some() || self.model(model).is_some() {
+            return Ok(());
+        }
+        match self.split_prefix(model) {
+            Some((named, _)) if named != provider => Err(format!(
+                // prose-ok: diagnostic
+                "provider \"{provider}\" and model \"{model}\" name two providers; leave one of them out. A model of \"{provider}\" that is called so is \"{provider}:{model}\""
+            )),
+            _ => Ok(()),
         }
     }
 

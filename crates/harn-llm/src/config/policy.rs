@@ -29,6 +29,7 @@ pub(crate) fn decide(
         Policy::Cheapest(t) => ("cheapest_over_quality", t, true),
         Policy::Fastest(t) => ("fastest_over_quality", t, false),
     };
+    config.check_quality(quality)?;
     let floor = tier_rank(quality);
     let mut candidates: Vec<(f64, bool, String, String)> = Vec::new();
     for (_, alias) in config.aliases() {
@@ -129,6 +130,15 @@ mod tests {
             choose(json!("best"), &[]).unwrap_err(),
             "route_policy: expected manual, always(id), cheapest_over_quality(t), or fastest_over_quality(t), got \"best\""
         );
+        assert_eq!(
+            choose(json!("cheapest_over_quality(frontir)"), &[]).unwrap_err(),
+            "route_policy: unknown tier `frontir`; did you mean `frontier`?"
+        );
+        assert_eq!(
+            choose(json!({"mode": "fastest_over_quality", "quality": "gpt-4o"}), &[]).unwrap_err(),
+            "route_policy: unknown tier `gpt-4o`; tiers are small, mid, frontier"
+        );
+        assert!(choose(json!("fastest_over_quality(HIGH)"), &[]).is_ok());
         assert_eq!(choose(json!("always()"), &[]).unwrap_err(), "route_policy: target must not be empty");
         assert_eq!(
             choose(json!({"mode": "x"}), &[]).unwrap_err(),

@@ -38,6 +38,10 @@ impl Config {
         if let Some(model) = options.model.as_deref().filter(|_| options.provider.is_none()) {
             self.check_model_name(model)?;
         }
+        if let (Some(model), Some(provider)) = (&options.model, &options.provider) {
+            let one = self.check_one_provider(model, provider);
+            one.map_err(|wrong| OptionError::new(format!("llm_call: {wrong}")))?;
+        }
         let mut warnings = Vec::new();
         let provider = self.choose_provider(options, embedder, &mut warnings)?;
         // A route that is named whole may be asked about, whoever serves it; it is refused when it is called.
@@ -185,6 +189,8 @@ impl Config {
                 && self.alias(&selector).is_none()
                 && self.infer_or_default(&selector, embedder) == provider;
             if of_alias || inferred || self.env_provider(embedder).as_deref() == Some(provider) {
+                let one = self.check_one_provider(&selector, provider);
+                one.map_err(|wrong| OptionError::new(format!("llm_call: HARN_LLM_MODEL: {wrong}")))?;
                 return Ok((resolve(&selector), false));
             }
         }
@@ -306,6 +312,27 @@ mod tests {
             choose(json!({"provider": "ollama", "model": "deepseek:7b"}), &[]),
             pair("ollama", "deepseek:7b")
         );
+    }
+
+    #[test]
+    fn a_call_has_one_provider() {
+        let told = "provider \"anthropic\" and model \"openai:gpt-4o\" name two providers; leave one of them out. A model of \"anthropic\" that is called so is \"anthropic:openai:gpt-4o\"";
+        assert_eq!(
+            choose(json!({"provider": "anthropic", "model": "openai:gpt-4o"}), &[]),
+            Err(format!("llm_call: {told}"))
+        );
+        let env = [("HARN_LLM_PROVIDER", "anthropic"), ("HARN_LLM_MODEL", "openai:gpt-4o")];
+        assert_eq!(choose(json!({}), &env), Err(format!("llm_call: HARN_LLM_MODEL: {told}")));
+        for (provider, model, id) in [
+            ("anthropic", "anthropic:openai:gpt-4o", "openai:gpt-4o"),
+            ("huggingface", "hf:a/b", "a/b"),
+            ("openrouter", "deepseek/deepseek-r1:free", "deepseek/deepseek-r1:free"),
+            ("mock", "openai:gpt-4o", "openai:gpt-4o"),
+        ] {
+            assert_eq!(choose(json!({"provider": provider, "model": model}), &[]), pair(provider, id));
+        }
+        // The call has a provider of its own, and takes nothing from the variables.
+        assert_eq!(choose(json!({"provider": "groq", "model": "x"}), &env), pair("groq", "x"));
     }
 
     /// What `harn models` lists: aliases, the models behind them, and the catalogue.

@@ -13,6 +13,9 @@ pub(crate) fn tier_rank(tier: &str) -> u8 {
     }
 }
 
+/// The words of [`tier_rank`].
+const RANKED: [&str; 7] = ["small", "low", "mid", "medium", "frontier", "large", "high"];
+
 /// The tiers that are known without configuration.
 const TIERS: [&str; 3] = ["small", "mid", "frontier"];
 
@@ -71,6 +74,25 @@ impl Config {
             None => format!("tiers are {}, and every alias of `harn models` is one", TIERS.join(", ")),
         };
         Err(OptionError::new(format!("model_tier: unknown tier `{tier}`; {hint}")))
+    }
+
+    /// Refuses a quality that is the word of no tier: it would count as one that nobody asked for.
+    ///
+    /// # Errors
+    /// The word, with what it may be.
+    pub(super) fn check_quality(&self, word: &str) -> Result<(), OptionError> {
+        let of_rules = self.file.tier_rules.iter().filter_map(|rule| rule.tier.as_deref());
+        let of_default = self.file.tier_defaults.get("default").map(String::as_str);
+        let words = || RANKED.into_iter().chain(of_rules.clone()).chain(of_default);
+        let lower = word.to_lowercase();
+        if RANKED.contains(&lower.as_str()) || words().any(|known| known == word) {
+            return Ok(());
+        }
+        let hint = match crate::options::nearest(&lower, words()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("tiers are {}", TIERS.join(", ")),
+        };
+        Err(OptionError::new(format!("route_policy: unknown tier `{word}`; {hint}")))
     }
 
     /// Returns whether calls to the provider can be authorised.

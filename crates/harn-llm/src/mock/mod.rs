@@ -125,6 +125,7 @@ const FIELDS: &[(&str, Expected)] = &[
     ("cache_read_tokens", COUNT),
     ("cache_write_tokens", COUNT),
     ("cache_creation_input_tokens", COUNT),
+    ("call", Expected::Only(Shape::Int(1))),
 ];
 
 /// Arguments that were no JSON stay text.

@@ -183,6 +183,8 @@ fn wrong_fields_of_fixtures_are_named() {
         ("[]", "fixture line must be a JSON object"),
         (r#"{"text": 5}"#, "`text` must be a string"),
         (r#"{"input_tokens": "5"}"#, "`input_tokens` must be an integer"),
+        (r#"{"call": "1"}"#, "`call` must be an integer"),
+        (r#"{"call": -1}"#, "call must be an int of at least 1, got int `-1`"),
         (r#"{"tool_calls": {}}"#, "tool_calls must be an array"),
         (r#"{"tool_calls": [{"args": {}}]}"#, "tool_calls[0] is missing string field `name`"),
         (r#"{"error": {}}"#, "error.category is required"),

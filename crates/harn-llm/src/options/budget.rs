@@ -31,23 +31,27 @@ pub(super) fn parse(o: &Value) -> Result<Budget, OptionError> {
     if let Some(key) = dict.and_then(|dict| dict.keys().find(|key| !KEYS.contains(&key.as_str()))) {
         return Err(OptionError::new(format!("{shape}; got the key `{key}`")));
     }
-    let find = |key: &str| dict.and_then(|d| d.get(key)).or_else(|| o.get(key)).filter(|v| !v.is_null());
-    let wrong = |key: &str, what: &str| OptionError::new(format!("budget.{key}: expected a {what}"));
-    let money = |key: &str| match find(key) {
-        None => Ok(None),
-        Some(value) => match value.as_f64() {
-            Some(n) if !n.is_finite() => Err(wrong(key, "finite number")),
-            Some(n) if n >= 0.0 => Ok(Some(n)),
-            _ => Err(wrong(key, "non-negative number")),
-        },
+    // A limit may stand in both places, as a default at the top and one of the call: both hold.
+    let given = |key: &str| {
+        [dict.and_then(|dict| dict.get(key)), o.get(key)]
+            .into_iter()
+            .flatten()
+            .filter(|value| !value.is_null())
     };
-    let count = |key: &str| match find(key) {
-        None => Ok(None),
-        Some(value) => match (value.as_i64(), value.as_f64()) {
-            (Some(n), _) if n >= 0 => Ok(Some(n)),
+    let wrong = |key: &str, what: &str| OptionError::new(format!("budget.{key}: expected a {what}"));
+    let money = |key: &str| {
+        given(key).try_fold(None, |least: Option<f64>, value| match value.as_f64() {
+            Some(n) if !n.is_finite() => Err(wrong(key, "finite number")),
+            Some(n) if n >= 0.0 => Ok(Some(least.map_or(n, |least| least.min(n)))),
+            _ => Err(wrong(key, "non-negative number")),
+        })
+    };
+    let count = |key: &str| {
+        given(key).try_fold(None, |least: Option<i64>, value| match (value.as_i64(), value.as_f64()) {
+            (Some(n), _) if n >= 0 => Ok(Some(least.map_or(n, |least| least.min(n)))),
             (None, Some(n)) if n >= 0.0 => Err(wrong(key, "non-negative integer")),
             _ => Err(wrong(key, "non-negative number")),
-        },
+        })
     };
     Ok(Budget {
         max_cost_usd: money("max_cost_usd")?,
@@ -66,6 +70,12 @@ mod tests {
     fn limits_are_read_from_the_dict_and_from_the_top() {
         let b = parse(&json!({"budget": {"max_cost_usd": 1}, "max_input_tokens": 7})).unwrap();
         assert_eq!((b.max_cost_usd, b.max_input_tokens), (Some(1.0), Some(7)));
+        for (dict, top) in [(1, 0), (0, 1)] {
+            let b = parse(&json!({"budget": {"max_cost_usd": dict, "max_input_tokens": dict},
+                                  "max_cost_usd": top, "max_input_tokens": top}));
+            let b = b.unwrap();
+            assert_eq!((b.max_cost_usd, b.max_input_tokens), (Some(0.0), Some(0)), "the lower one decides");
+        }
     }
 
     #[test]

@@ -315,6 +315,9 @@ fn beta_features(o: &Value) -> Result<Vec<String>, OptionError> {
 /// # Errors
 /// The prompt is a list of dicts, and one of them is no message.
 pub fn request_messages(options: &CallOptions, prompt: &Value) -> Result<Vec<Value>, OptionError> {
+    // Callers that have only options have their prompt there.
+    let prompt = Some(prompt).filter(|prompt| !prompt.is_null()).or_else(|| options.raw.get("prompt"));
+    let prompt = prompt.unwrap_or(&Value::Null);
     let mut out: Vec<Value> = match &options.transcript {
         Some(transcript) => list_at(transcript, "messages").to_vec(),
         None => Vec::new(),
@@ -390,6 +393,10 @@ mod tests {
         let user = |t: &str| json!({"role": "user", "content": t});
         assert_eq!(read(json!({}), json!("hi")), [user("hi")]);
         assert_eq!(read(json!({"messages": [{"content": "a"}]}), json!("hi")), [user("a")]);
+        let only = json!({"prompt": "of the options"});
+        assert_eq!(read(only.clone(), Value::Null), [user("of the options")]);
+        assert_eq!(read(only.clone(), json!("hi")), [user("hi")]);
+        assert_eq!(read(only, json!("")), [user("")]);
         let t = json!({"_type": "transcript", "messages": [user("old")]});
         assert_eq!(read(json!({"transcript": t}), json!("new")), [user("old"), user("new")]);
         assert_eq!(read(json!({"transcript": t}), json!("")), [user("old")]);

@@ -405,9 +405,15 @@ impl LlmRuntime {
         }
     }
 
-    /// Returns the cost of tokens of a model in USD (`llm_cost`).
+    /// Returns the cost of tokens of a model in USD (`llm_cost`): of an id, an alias, or `PROVIDER:MODEL`.
     pub fn cost(&self, model: &str, input: i64, output: i64) -> f64 {
-        crate::cost::cost(crate::cost::model_pricing(&self.config(), model), input, output)
+        let config = self.config();
+        let pricing = match config.fallback_route(model, "") {
+            // What a call of this name is booked at.
+            Some((provider, id)) if !id.is_empty() => crate::cost::call_pricing(&config, &provider, &id),
+            _ => crate::cost::model_pricing(&config, model),
+        };
+        crate::cost::cost(pricing, input, output)
     }
 
     fn warn_once(&self, text: &str) {

@@ -19,7 +19,7 @@ use crate::options::{
 use crate::request::{MAX_RESPONSE_BYTES, OllamaSettings, OutputChannel, OutputPlan, Request, Route};
 use crate::structured::schema::is_strict;
 use crate::tool_vault::{SearchPlan, Situation, plan};
-use crate::tools::{NativeTools, ToolShape};
+use crate::tools::{NativeTools, ToolChoice, ToolShape};
 use crate::wire::WireStyle;
 
 impl LlmRuntime {
@@ -41,7 +41,9 @@ impl LlmRuntime {
     ) -> Result<Prepared, CallError> {
         let mut options = options_of(call)?;
         options.provider = Some(provider.to_string());
-        options.model = Some(model.to_string());
+        // An id that begins like another provider's name stays what it is.
+        let is_prefixed = self.config().split_prefix(model).is_some();
+        options.model = Some(if is_prefixed { format!("{provider}:{model}") } else { model.to_string() });
         options.stream = Some(false);
         // Address and key given are those of the provider that failed.
         options.base_url = options.base_url.filter(|_| provider == failed.provider);
@@ -102,6 +104,7 @@ impl LlmRuntime {
         self.notice_slips(&options.raw, &[]);
         let ollama = self.ollama_settings(&options);
         self.choose_endpoint(&mut route, &options, &search, native, &messages, &ollama);
+        self.notice_idle_options(&options, &route);
         let (output, instruction) = self.plan_output(&route, &options, mocked);
         let text_tools = (!native && !options.tools.is_empty()).then(|| {
             let names = search.search_tool.iter().chain(&search.visible).map(|t| t.name.clone());
@@ -167,6 +170,28 @@ impl LlmRuntime {
         let is_provider = |key: &str| self.config().provider(key).is_some();
         let found = options.as_object().map(|options| notices(options, more, is_provider));
         found.iter().flatten().for_each(|notice| self.warn_once(&notice.text));
+    }
+
+    /// Warns of options that are right and have nothing to do in this call. They are no errors: callers hand dicts of
+    /// options on to calls of several kinds.
+    fn notice_idle_options(&self, options: &CallOptions, route: &Route) {
+        let mut idle = Vec::new();
+        for (name, whose, way_out) in [
+            ("retries", "llm_call_structured and its relatives", "; `schema_retries` asks again here"),
+            ("repair", "llm_call_structured_result", ""),
+        ] {
+            if options.raw.get(name).is_some_and(|value| !matches!(value, Value::Null | Value::Bool(false))) {
+                idle.push(format!("option `{name}` has no effect here: it is one of {whose}{way_out}"));
+            }
+        }
+        if options.tool_choice == Some(ToolChoice::Required) && options.tools.is_empty() {
+            idle.push("option `tool_choice` has no effect: the call has no tools".to_owned());
+        }
+        let (is_mock, provider) = (route.dialect == Dialect::Mock, &route.provider);
+        if options.responses_api && route.style != WireStyle::OpenAiResponses && !is_mock {
+            idle.push(format!("\"api_mode\" is not supported by provider \"{provider}\", ignoring"));
+        }
+        idle.iter().for_each(|text| self.warn_once(text));
     }
 
     #[expect(
@@ -372,8 +397,7 @@ impl LlmRuntime {
                     crate::tool_text::declarations(search.search_tool.iter().chain(&search.visible));
                 bindings["mode"] = "text".into();
                 bindings["tool_examples"] = o.raw.get("tool_examples").cloned().unwrap_or(Value::Null);
-                bindings["require_action"] =
-                    (o.tool_choice == Some(crate::tools::ToolChoice::Required)).into();
+                bindings["require_action"] = (o.tool_choice == Some(ToolChoice::Required)).into();
                 let mut body = self.embedder.prose("agent/prompts/tool_contract_text", &bindings);
                 if let Some(bindings) = stub_bindings(o, search) {
                     body.push_str("\n\n");

@@ -30,6 +30,7 @@ impl LlmRuntime {
                 Err(_)
                     if self.mock_is_active()
                         && options.provider.is_some()
+                        && options.model.is_none()
                         && config.tier_is_known(options) =>
                 {
                     let choice = crate::config::Choice {
@@ -92,12 +93,40 @@ impl LlmRuntime {
                 .collect(),
         };
         drop(config);
-        if !(mocked || self.calls_disabled() || self.transport_is_replaying()) {
-            let authorised = self.authorise(&mut route, options.api_key.as_ref());
-            authorised.map_err(|missing| self.record_refusal(missing))?;
+        if !mocked && (self.transport_is_replaying() || !self.calls_disabled()) {
+            match self.authorise(&mut route, options.api_key.as_ref()) {
+                Ok(()) => {}
+                // A recording needs no key. One that is there is hidden as it was when the recording was made.
+                Err(_) if self.transport_is_replaying() => {}
+                // Where others can be asked it is the attempt that fails, not the call.
+                Err(_) if options.api_key.is_none() && !self.fallbacks(options, &route).is_empty() => {}
+                Err(missing) => return Err(self.record_refusal(missing).into()),
+            }
         }
         self.adapt_cloud_route(&mut route, options.api_key.is_some());
         Ok(route)
+    }
+
+    /// The routes that can be asked when one has failed: those of the chain, then the provider's own fallback.
+    pub(super) fn fallbacks(&self, options: &CallOptions, failed: &Route) -> Vec<(String, String)> {
+        let config = self.config();
+        let own = config.provider(&failed.provider).and_then(|table| table.fallback.clone());
+        let mut out = Vec::new();
+        for entry in options.fallback_chain.iter().chain(&own) {
+            let Some(route) = config.fallback_route(entry, &failed.model) else {
+                // Entries of the call were checked with its options: this one stands in a file.
+                let (name, wrong) = (&failed.provider, config.unknown_provider(entry));
+                self.warn_once(&format!("[llm_config] providers.{name}.fallback: {wrong}"));
+                continue;
+            };
+            let (provider, model) = &route;
+            let is_open = || !self.calls_disabled() && config.is_available(provider, self.embedder());
+            let needs_no_key = self.is_scripted(provider) || self.transport_is_replaying();
+            if (provider, model) != (&failed.provider, &failed.model) && (needs_no_key || is_open()) {
+                out.push(route);
+            }
+        }
+        out
     }
 
     /// Finds the key of a route, `given` before that of the environment, and the header it travels in.

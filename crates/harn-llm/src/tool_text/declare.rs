@@ -53,7 +53,7 @@ fn signature(tool: &ToolDef) -> String {
         .into_iter()
         .map(|(name, schema, required)| {
             let mark = if required { "" } else { "?" };
-            format!("{name}{mark}: {}", type_text(schema))
+            format!("{}{mark}: {}", key_text(name), type_text(schema))
         })
         .collect();
     format!("{}({{ {} }})", tool.name, keys.join(", "))
@@ -64,6 +64,13 @@ fn ordered<'a>(schema: &Value, properties: &'a crate::json::Object) -> Vec<(&'a 
     let required: Vec<&str> = list_at(schema, "required").iter().filter_map(Value::as_str).collect();
     let all = || properties.iter().map(|(k, v)| (k.as_str(), v, required.contains(&k.as_str())));
     all().filter(|p| p.2).chain(all().filter(|p| !p.2)).collect()
+}
+
+/// The name of a property; one that is no word stands in quotes.
+fn key_text(name: &str) -> std::borrow::Cow<'_, str> {
+    let is_word =
+        !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-' || c == '$');
+    if is_word { name.into() } else { literal(&name.into()).into() }
 }
 
 fn literal(value: &Value) -> String {
@@ -152,10 +159,11 @@ fn object_type(schema: &Value) -> String {
             let mark = if required { "" } else { "?" };
             let mut notes = vec![if required { "required" } else { "optional" }.to_string()];
             notes.extend(str_at(field, "description").map(|d| d.replace("*/", "* /").replace('\n', " ")));
-            notes.extend(field.get("default").map(|d| format!("default {}", display(d))));
+            let shown = |value: &Value| display(value).replace("*/", "* /").replace('\n', " ");
+            notes.extend(field.get("default").map(|d| format!("default {}", shown(d))));
             let example = field.get("example").or_else(|| list_at(field, "examples").first());
-            notes.extend(example.map(|e| format!("example {}", display(e))));
-            format!("{name}{mark}: {} /* {} */", type_text(field), notes.join(" — "))
+            notes.extend(example.map(|e| format!("example {}", shown(e))));
+            format!("{}{mark}: {} /* {} */", key_text(name), type_text(field), notes.join(" — "))
         })
         .collect();
     format!("{{ {} }}", fields.join("; "))

@@ -23,7 +23,10 @@ impl Carrier for Recording {
         Box::pin(async move {
             let reply = self.inner.send(request).await;
             match &reply {
-                Ok(reply) => exchange.recorded.head = Some(reply.head.clone()),
+                Ok(reply) => {
+                    exchange.recorded.head = Some(reply.head.clone());
+                    exchange.recorded.is_cut = true;
+                }
                 Err(error) => exchange.recorded.failure = Some(error.clone()),
             }
             let HttpReply { head, body } = reply?;
@@ -60,17 +63,18 @@ impl ReplyBody for RecordedBody<'_> {
             let read = self.body.chunk(idle).await;
             match &read {
                 Ok(Some(chunk)) => self.exchange.recorded.body.extend_from_slice(chunk),
-                Ok(None) => {}
+                Ok(None) => self.exchange.recorded.is_cut = false,
                 Err(error) => self.exchange.recorded.failure = Some(error.clone()),
             }
             read
         })
     }
 
-    fn release<'a>(self: Box<Self>) -> LocalFuture<'a, ()>
+    fn release<'a>(mut self: Box<Self>) -> LocalFuture<'a, ()>
     where
         Self: 'a,
     {
+        self.exchange.recorded.is_cut = false;
         self.body.release()
     }
 }

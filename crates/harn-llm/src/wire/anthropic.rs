@@ -26,12 +26,58 @@ use crate::tools::{ToolShape, strip_for_wire};
 /// Name of the tool through which structured output is forced.
 pub(crate) const JSON_TOOL: &str = "json_response";
 
+/// What is asked for where the call names no limit: the API wants one.
+const DEFAULT_MAX_TOKENS: i64 = 8192;
+
+/// Tokens of thinking where the call names no budget.
+const DEFAULT_BUDGET: i64 = 10_000;
+
+/// The least that is left for the answer behind a budget of thinking.
+const ROOM_TO_ANSWER: i64 = 1024;
+
+/// From these versions on the model decides how much it thinks.
+const ADAPTIVE: (u32, u32) = (4, 7);
+
+/// From these versions on no reply can be begun for the model.
+const NO_PREFILL: (u32, u32) = (4, 6);
+
 const INTERLEAVED: &str = "interleaved-thinking-2025-05-14";
+
+/// Whether a model takes a number of tokens to think.
+pub(super) fn takes_budget(model: &str) -> bool {
+    model_version(model).is_none_or(|version| version < ADAPTIVE)
+}
+
+fn takes_prefill(model: &str) -> bool {
+    model_version(model).is_none_or(|version| version < NO_PREFILL)
+}
+
+/// What becomes of the thinking that a request asks for.
+fn thinking_of(request: &Request) -> Thinking {
+    let model = &request.route.model;
+    let has_prefill = || request.prefill.is_some() && takes_prefill(model);
+    match request.thinking {
+        Thinking::Enabled { .. } if !takes_budget(model) => Thinking::Adaptive,
+        Thinking::Enabled { .. } if !has_prefill() && !may_think(&request.messages) => Thinking::Disabled,
+        other => other,
+    }
+}
+
+/// The most tokens of the reply: the API counts thinking as a part of it, so a budget of thinking may raise the limit.
+pub(super) fn max_tokens(request: &Request) -> i64 {
+    let asked = if request.max_tokens > 0 { request.max_tokens } else { DEFAULT_MAX_TOKENS };
+    let Thinking::Enabled { budget_tokens } = request.thinking else { return asked };
+    let budget = budget_tokens.unwrap_or(DEFAULT_BUDGET);
+    // Looking at the conversation takes time, and mostly the limit is above the budget.
+    if asked <= budget && matches!(thinking_of(request), Thinking::Enabled { .. }) {
+        return budget.saturating_add(ROOM_TO_ANSWER);
+    }
+    asked
+}
 
 pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
     let model = &request.route.model;
-    let version = model_version(model);
-    let newest = version.is_some_and(|v| v >= (4, 7));
+    let newest = !takes_budget(model);
     let mut warnings = Vec::new();
     let mut body = Object::new();
     body.insert("model".into(), model.as_str().into());
@@ -39,41 +85,33 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
         body.insert("system".into(), system.into());
     }
     let mut prefill = request.prefill.as_ref();
-    if prefill.is_some() && version.is_some_and(|v| v >= (4, 6)) {
+    if prefill.is_some() && !takes_prefill(model) {
         let text = format!("prefill is not supported by \"{model}\", ignoring");
         warnings.push(Warning { text, once: true });
         prefill = None;
     }
     let messages = write_messages(&request.messages, request.thinking.is_on(), prefill)?;
-    let thinking = match request.thinking {
-        Thinking::Enabled { .. } if newest => Thinking::Adaptive,
-        Thinking::Enabled { .. } if prefill.is_none() && !may_think(&request.messages) => {
-            // prose-ok: diagnostic
-            let text = "thinking is left out: the turn that the tool results continue was begun without it";
-            warnings.push(Warning { text: text.into(), once: false });
-            Thinking::Disabled
-        }
-        other => other,
-    };
+    let thinking = thinking_of(request);
+    if request.thinking.is_on() && !thinking.is_on() {
+        // prose-ok: diagnostic
+        let text = "thinking is left out: the turn that the tool results continue was begun without it";
+        warnings.push(Warning { text: text.into(), once: false });
+    }
     body.insert("messages".into(), Value::Null);
 
-    let mut max_tokens = if request.max_tokens > 0 { request.max_tokens } else { 8192 };
     let mut enabled = false;
     match thinking {
         Thinking::Disabled => {}
         Thinking::Enabled { budget_tokens } => {
             enabled = true;
-            let budget = budget_tokens.unwrap_or(10_000);
-            if max_tokens <= budget {
-                max_tokens = budget + 1024;
-            }
+            let budget = budget_tokens.unwrap_or(DEFAULT_BUDGET);
             body.insert("thinking".into(), json!({"type": "enabled", "budget_tokens": budget}));
         }
         Thinking::Adaptive | Thinking::Effort(_) => {
             body.insert("thinking".into(), json!({"type": "adaptive"}));
         }
     }
-    body.insert("max_tokens".into(), max_tokens.into());
+    body.insert("max_tokens".into(), max_tokens(request).into());
     write_sampling(request, newest, enabled, &mut body, &mut warnings);
     write_tools(request, thinking.is_on(), &mut body);
     if request.cache {

@@ -8,7 +8,9 @@ use harn_value::{Data as Value, json};
 use super::items::{Units, items, turn_blocks, turn_role};
 use super::node::Node;
 use super::out::{Items, object};
-use super::{Body, WireRequest, error_member, key, refused, sent_overrides, system_parts, wrong_shape};
+use super::{
+    Body, WireRequest, asked_output, error_member, key, refused, sent_overrides, system_parts, wrong_shape,
+};
 use crate::error::{CallError, LlmError};
 use crate::event::{StopReason, StreamEvent, Usage};
 use crate::json::{Object, str_at};
@@ -56,8 +58,8 @@ pub(crate) fn percent_encode(text: &str) -> String {
 
 fn inference_config(request: &Request) -> Value {
     let mut out = Object::new();
-    if request.max_tokens > 0 {
-        out.insert("maxTokens".into(), request.max_tokens.into());
+    if let Some(most) = asked_output(request) {
+        out.insert("maxTokens".into(), most.into());
     }
     for (key, value) in [("temperature", request.sampling.temperature), ("topP", request.sampling.top_p)] {
         if let Some(value) = value {

@@ -5,7 +5,7 @@
 use harn_value::Data as Value;
 
 use super::node::Node;
-use super::{Body, WireRequest, error_member, merge_overrides, usage_of, wrong_shape};
+use super::{Body, WireRequest, asked_output, error_member, merge_overrides, usage_of, wrong_shape};
 use crate::error::LlmError;
 use crate::event::{StopReason, StreamEvent, Usage};
 use crate::json::Object;
@@ -35,8 +35,8 @@ fn finish(request: &Request, body: Object) -> WireRequest {
 
 pub(super) fn encode(request: &Request) -> WireRequest {
     let (mut body, _) = start(request);
-    if request.max_tokens > 0 {
-        body.insert("max_tokens".into(), request.max_tokens.into());
+    if let Some(most) = asked_output(request) {
+        body.insert("max_tokens".into(), most.into());
     }
     for (key, value) in [("temperature", request.sampling.temperature), ("top_p", request.sampling.top_p)] {
         if let Some(value) = value {
@@ -64,8 +64,8 @@ pub(super) fn encode_ollama(request: &Request) -> WireRequest {
         body.insert("raw".into(), true.into());
     }
     let mut options = super::ollama::sampling(request);
-    if request.max_tokens > 0 {
-        options.insert("num_predict".into(), request.max_tokens.into());
+    if let Some(most) = asked_output(request) {
+        options.insert("num_predict".into(), most.into());
     }
     body.insert("options".into(), Value::Object(options));
     body.insert("keep_alive".into(), request.ollama.keep_alive.clone());

@@ -9,7 +9,8 @@ use super::items::{Units, items, turn_blocks, turn_role};
 use super::node::Node;
 use super::out::{Items, object};
 use super::{
-    Body, Decode, WireRequest, error_member, key, merge_overrides, refused, system_parts, wrong_shape,
+    Body, Decode, WireRequest, asked_output, error_member, key, merge_overrides, refused, system_parts,
+    wrong_shape,
 };
 use crate::error::{CallError, LlmError};
 use crate::event::{StopReason, StreamEvent, Usage};
@@ -47,8 +48,8 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
 
 fn generation_config(request: &Request) -> Value {
     let mut out = Object::new();
-    if request.max_tokens > 0 {
-        out.insert("maxOutputTokens".into(), request.max_tokens.into());
+    if let Some(most) = asked_output(request) {
+        out.insert("maxOutputTokens".into(), most.into());
     }
     for (key, value) in [("temperature", request.sampling.temperature), ("topP", request.sampling.top_p)] {
         if let Some(value) = value {

@@ -21,10 +21,12 @@ use harn_value::Data as Value;
 
 pub use self::body::Body;
 use self::node::Node;
+use crate::dialect::Dialect;
 use crate::error::{CallError, Category, LlmError};
 use crate::event::{StreamEvent, Usage};
 use crate::json::Object;
 use crate::message::Role;
+use crate::options::Thinking;
 use crate::request::Request;
 pub use reader::ReplyReader;
 pub use style::WireStyle;
@@ -72,7 +74,62 @@ pub fn encode(request: &Request) -> Result<WireRequest, CallError> {
     if !request.beta_features.is_empty() && request.route.style != WireStyle::Anthropic {
         written.warnings.push(ignored("anthropic_beta_features", request));
     }
+    written.warnings.extend(budget_is_left_out(request));
     Ok(written)
+}
+
+/// The most tokens of the reply that a request asks for, as its format writes them; `None` leaves it to the provider.
+fn asked_output(request: &Request) -> Option<i64> {
+    match request.route.style {
+        WireStyle::Anthropic => Some(anthropic::max_tokens(request)),
+        _ => Some(request.max_tokens).filter(|most| *most > 0),
+    }
+}
+
+/// The most tokens of the reply that goes out with a request: what its format writes, or what stands under the provider's
+/// own name instead. Budgets are compared with this number; another one would be no limit.
+pub(crate) fn most_output(request: &Request) -> Option<i64> {
+    let own = |place: &[&str]| {
+        let (last, outer) = place.split_last()?;
+        let outer = outer.first().map(|key| request.overrides.get(*key).and_then(Value::as_object));
+        let found = outer.map_or(Some(&request.overrides), |outer| outer)?.get(*last)?;
+        Some(found.as_i64().filter(|most| *most > 0))
+    };
+    let own = match request.route.style {
+        // A `generationConfig` replaces the whole one.
+        WireStyle::Gemini => {
+            let config = request.overrides.get("generationConfig");
+            config.map(|_| own(&["generationConfig", "maxOutputTokens"]).flatten())
+        }
+        WireStyle::OpenAiResponses => own(&["max_output_tokens"]),
+        WireStyle::OllamaChat | WireStyle::OllamaRaw | WireStyle::OllamaCompletion => {
+            own(&["options", "num_predict"])
+        }
+        WireStyle::OpenAiChat if request.route.dialect == Dialect::Ollama => {
+            own(&["options", "num_predict"]).or_else(|| own(&["max_tokens"]))
+        }
+        WireStyle::OpenAiChat => own(&["max_completion_tokens"]).or_else(|| own(&["max_tokens"])),
+        WireStyle::Anthropic | WireStyle::Completion => own(&["max_tokens"]),
+        WireStyle::Bedrock => None,
+    };
+    own.unwrap_or_else(|| asked_output(request))
+}
+
+/// Says that a budget of thinking is not sent, where the format has no number for it.
+fn budget_is_left_out(request: &Request) -> Option<Warning> {
+    let Thinking::Enabled { budget_tokens: Some(_) } = request.thinking else { return None };
+    let route = &request.route;
+    let takes_it = match route.style {
+        WireStyle::Anthropic => anthropic::takes_budget(&route.model),
+        WireStyle::OpenAiChat => route.dialect == Dialect::Openrouter,
+        _ => false,
+    };
+    let (model, provider) = (&route.model, &route.provider);
+    (!takes_it).then(|| Warning {
+        // prose-ok: diagnostic
+        text: format!("\"thinking.budget_tokens\" is not supported by \"{model}\" (provider \"{provider}\"), ignoring the number"),
+        once: true,
+    })
 }
 
 /// The system text of a format without a system role, and the system messages of the list behind it unless they are part

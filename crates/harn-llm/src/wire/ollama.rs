@@ -8,7 +8,7 @@ use super::items::{Units, items};
 use super::node::Node;
 use super::out::{Items, said};
 use super::think::ThinkSplitter;
-use super::{Body, Decode, Warning, WireRequest, WireStyle, key, refused, sent_overrides};
+use super::{Body, Decode, Warning, WireRequest, WireStyle, asked_output, key, refused, sent_overrides};
 use crate::error::{CallError, Category, LlmError};
 use crate::event::{StopReason, StreamEvent, Usage};
 use crate::json::Object;
@@ -51,8 +51,8 @@ pub(super) fn sampling(request: &Request) -> Object {
 pub(super) fn options(request: &Request) -> Value {
     let mut out = Object::new();
     out.insert("num_ctx".into(), request.ollama.num_ctx.into());
-    if request.max_tokens > 0 {
-        out.insert("num_predict".into(), request.max_tokens.into());
+    if let Some(most) = asked_output(request) {
+        out.insert("num_predict".into(), most.into());
     }
     out.insert("min_p".into(), 0.05.into());
     out.insert("repeat_penalty".into(), 1.05.into());

@@ -11,7 +11,8 @@ use super::node::Node;
 use super::out::{Items, said};
 use super::think::{ThinkSplitter, split};
 use super::{
-    Body, Decode, Warning, WireRequest, error_member, key, merge_overrides, refused, usage_of, wrong_shape,
+    Body, Decode, Warning, WireRequest, asked_output, error_member, key, merge_overrides, refused, usage_of,
+    wrong_shape,
 };
 use crate::config::Dialect;
 use crate::error::{CallError, LlmError};
@@ -32,9 +33,9 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
         body.insert("model".into(), route.model.as_str().into());
     }
     body.insert("messages".into(), Value::Null);
-    if request.max_tokens > 0 {
+    if let Some(most) = asked_output(request) {
         let key = if caps.requires_completion_tokens { "max_completion_tokens" } else { "max_tokens" };
-        body.insert(key.into(), request.max_tokens.into());
+        body.insert(key.into(), most.into());
     }
     write_sampling(request, &mut body, &mut warnings);
     if !request.tools.is_empty() {

@@ -8,7 +8,10 @@ use super::items::{Units, items};
 use super::node::Node;
 use super::openai_chat::reference_names;
 use super::out::{Items, object};
-use super::{Body, Decode, WireRequest, error_member, key, merge_overrides, refused, usage_of, wrong_shape};
+use super::{
+    Body, Decode, WireRequest, asked_output, error_member, key, merge_overrides, refused, usage_of,
+    wrong_shape,
+};
 use crate::error::{CallError, LlmError};
 use crate::event::{StopReason, StreamEvent};
 use crate::json::Object;
@@ -40,8 +43,8 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
     let key = key(route.style, &[request.system_hoisted]);
     let input = items(&request.messages, key, Units::Messages, prefill, &write)?;
     body.insert("input".into(), Value::Null);
-    if request.max_tokens > 0 {
-        body.insert("max_output_tokens".into(), request.max_tokens.into());
+    if let Some(most) = asked_output(request) {
+        body.insert("max_output_tokens".into(), most.into());
     }
     for (key, value) in [("temperature", request.sampling.temperature), ("top_p", request.sampling.top_p)] {
         if let Some(value) = value {

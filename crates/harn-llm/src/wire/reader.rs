@@ -154,12 +154,14 @@ impl ReplyReader {
                     )
                 }
             })?;
-            out.extend(read_reply(request, &value).map_err(|error| {
+            let events = read_reply(request, &value).map_err(|error| {
                 // What an error shows of the reply is cut: it is made again of a reply without keys.
                 let hidden = request.route.hide(&text);
                 let again = Node::parse(&hidden).ok().and_then(|value| read_reply(request, &value).err());
                 again.unwrap_or(error)
-            })?);
+            })?;
+            out.push(StreamEvent::Whole);
+            out.extend(events);
             return Ok(());
         }
         let mut read = Ok(());

@@ -6,6 +6,7 @@ use crate::error::LlmError;
 use crate::event::StreamEvent;
 use crate::response::Response;
 use crate::runtime::{LlmRuntime, Prepared};
+use crate::wire::most_output;
 
 /// Waits until the provider's window has room.
 pub(super) struct RateLimited<'r, P> {
@@ -34,11 +35,11 @@ impl<P: Provider> Provider for Budgeted<'_, P> {
         let budget = prepared.options.budget;
         let pricing = call_pricing(&runtime.config(), &route.provider, &route.model);
         let input_tokens = estimate_call(request.system.as_deref(), &request.messages, &request.tools);
-        let output_tokens = request.max_tokens.max(0);
+        let output_tokens = most_output(request).unwrap_or(0);
         let expected =
             Projection { input_tokens, output_tokens, cost: cost(pricing, input_tokens, output_tokens) };
         ledger.preflight(&budget, expected).map_err(placed)?;
-        let mut meter = Meter::new(budget, pricing, input_tokens, request.max_tokens);
+        let mut meter = Meter::new(budget, pricing, input_tokens, output_tokens);
         let begun_ms = runtime.embedder.now_ms();
         let result = {
             let mut metered = |event: &StreamEvent| {

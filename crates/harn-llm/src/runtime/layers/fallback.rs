@@ -31,22 +31,7 @@ impl<F: Provider, P: Provider> Provider for FallingBack<'_, F, P> {
         }
         watch(&StreamEvent::Restart)?;
         let (runtime, route) = (self.runtime, &prepared.request.route);
-        let own = runtime.config().provider(&route.provider).and_then(|p| p.fallback.clone());
-        for entry in prepared.options.fallback_chain.iter().chain(&own) {
-            let Some((provider, model)) = runtime.config().fallback_route(entry, &route.model) else {
-                // Entries of the call were checked with its options: this one stands in a file.
-                let (name, wrong) = (&route.provider, runtime.config().unknown_provider(entry));
-                runtime.warn_once(&format!("[llm_config] providers.{name}.fallback: {wrong}"));
-                continue;
-            };
-            if (provider.as_str(), model.as_str()) == (route.provider.as_str(), route.model.as_str()) {
-                continue;
-            }
-            let closed =
-                || runtime.calls_disabled() || !runtime.config().is_available(&provider, runtime.embedder());
-            if !runtime.is_scripted(&provider) && closed() {
-                continue;
-            }
+        for (provider, model) in runtime.fallbacks(&prepared.options, route) {
             let other = runtime.prepare_for(self.call, route, &provider, &model).map(Box::new);
             let Ok(mut other) = other else { continue };
             other.request.messages = prepared.request.messages.clone();

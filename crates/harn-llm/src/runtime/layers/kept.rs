@@ -71,6 +71,7 @@ fn recorded(
     // To the program it is the model that answers.
     response.mocked = false;
     if !response.text.is_empty() {
+        watch(&StreamEvent::Whole)?;
         watch(&StreamEvent::Text(response.text.clone()))?;
     }
     Ok(response)

@@ -87,6 +87,10 @@ impl LlmRuntime {
         // Words are a show for `llm_stream`: nobody else sees a scripted reply in more pieces than it was given.
         let chunks =
             if prepared.live && answer.cut { vec![answer.response.text.clone()] } else { answer.chunks };
+        // Only a script that says how its reply streams has one that can be stopped on its way.
+        if answer.cut || !request.stream {
+            watch(&StreamEvent::Whole)?;
+        }
         let mut chunks = chunks.into_iter().filter(|c| !c.is_empty());
         chunks.try_for_each(|chunk| watch(&StreamEvent::Text(chunk)))?;
         Ok(answer.response)

@@ -70,6 +70,10 @@ impl LlmRuntime {
         prepared: &Prepared,
         sink: &mut Sink<'_>,
     ) -> Result<Response, LlmError> {
+        if prepared.options.idle_timeout.is_some() && prepared.request.idle_timeout.is_none() {
+            // prose-ok: diagnostic
+            self.warn_once("option `idle_timeout` has no effect here: it is one of llm_stream; `timeout` limits the whole call");
+        }
         let mut watch = |event: &StreamEvent| {
             sink(event);
             Ok(())
