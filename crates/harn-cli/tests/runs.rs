@@ -224,6 +224,32 @@ fn keys_are_taken_from_the_environment_again() {
 }
 
 #[test]
+fn keys_stay_out_of_what_is_done_with_them() {
+    let program = "let key = env(\"MY_API_KEY\")\nprintln(exec(\"echo\", \"Bearer ${key}\").stdout.len() > 9)\nmkdir(\"d_${key}\")\n\
+                   write_file(\"d_${key}/f\", key)\nprintln(list_dir(\".\").filter({ name -> name.starts_with(\"d_\") }).len())\n\
+                   println(read_file(\"d_${key}/f\") == key)\n";
+    let dir = folder(&[("main.harn", program)]);
+    let path = dir.path();
+    let mut run = command(&["run", "--durable", "--run-id", "r", "main.harn"]);
+    run.current_dir(path).env("MY_API_KEY", "key-very-secret-0123456789");
+    let ran = finish(run, b"");
+    assert_eq!(ran.out, "true\n1\ntrue\n", "{}", ran.shown());
+    for entry in std::fs::read_dir(path.join(".harn")).unwrap() {
+        let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+        assert!(!String::from_utf8_lossy(&bytes).contains("very-secret"));
+    }
+    // With a key that was renewed, and without any, it is the same run.
+    for key in [Some("another-key-9876543210"), None] {
+        let mut again = command(&["replay", "r"]);
+        again.current_dir(path).env_remove("MY_API_KEY").envs(key.map(|key| ("MY_API_KEY", key)));
+        let again = finish(again, b"");
+        assert_eq!(again.out, "true\n1\ntrue\n", "{key:?}: {}", again.shown());
+    }
+    let shown = harn_in(path, &["runs", "show", "r"]);
+    assert!(shown.out.contains("$MY_API_KEY") || !shown.out.contains("Bearer"), "{}", shown.shown());
+}
+
+#[test]
 fn a_run_that_only_waits_holds_no_process() {
     let program =
         "println(\"before\")\nlet n = parallel each [1500, 1600] { ms -> sleep(ms); ms }\nprintln(n)\n";

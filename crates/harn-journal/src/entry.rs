@@ -5,6 +5,8 @@ use std::sync::Arc;
 use harn_store::{EntryKind, JournalEntry};
 use serde::{Deserialize, Serialize};
 
+use crate::secrets::Secrets;
+
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum What {
@@ -120,6 +122,16 @@ impl What {
             What::Begin { note, .. } | What::Call { note, .. } | What::Finish { note, .. } => note,
             What::Clock { .. } | What::Printed { .. } | What::Printing { .. } | What::Program => "",
         }
+    }
+
+    /// The same with a note in which keys have their names.
+    pub(crate) fn without_keys(mut self, secrets: &Secrets) -> What {
+        if let What::Begin { note, .. } | What::Call { note, .. } | What::Finish { note, .. } = &mut self
+            && !secrets.is_empty()
+        {
+            *note = secrets.named(note);
+        }
+        self
     }
 
     fn kind(&self) -> EntryKind {

@@ -1,4 +1,4 @@
-//! What follows a journal and records it: the next entry, the clock, the end.
+//! What follows a journal and records it: the next entry, what is kept, the end.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -15,129 +15,14 @@ use crate::keeper::{Keeper, Kept};
 use crate::op::{Op, Pending, Wakes};
 use crate::output::Output;
 use crate::secrets::{Secrets, UNKNOWN, marked};
+use crate::setup::{Difference, Reins, Setup, Stop};
 use crate::wire::{Answer, nanos};
-
-/// Clocks stand still for less than this.
-const GRAIN: Duration = Duration::from_millis(1);
-
-/// What a look at the clock takes when the run was stopped.
-const LEAP: Duration = Duration::from_secs(1);
 
 /// The look at the clock that is none: the clock was set back while nobody worked on the run.
 const SET_BACK: u32 = 0;
 
 /// Entries wait for each other at most this long while the program is busy.
 const PATIENCE: Duration = Duration::from_millis(100);
-
-/// What holds the program that a journal belongs to.
-pub struct Reins {
-    /// Says where the program is.
-    pub place: Box<dyn Fn() -> Option<Place>>,
-    /// Makes it stop.
-    pub stop: Box<dyn Fn()>,
-    /// Whether somebody else made it stop.
-    pub is_stopped: Box<dyn Fn() -> bool>,
-}
-
-/// A journal and a program that do not agree.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Difference {
-    /// The number of the entry.
-    pub seq: u64,
-    /// What the journal has there.
-    pub was: String,
-    /// Where that was in the sources.
-    pub was_at: String,
-    /// What the program does now.
-    pub now: String,
-    /// Where it is.
-    pub now_at: String,
-}
-
-/// Why a run was stopped from here.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Stop {
-    /// The program does something else than the journal says.
-    #[error("the program does something else than its journal says: entry {} was {} at {}, now it is {} at {}", .0.seq, .0.was, .0.was_at, .0.now, .0.now_at)]
-    Difference(Box<Difference>),
-    /// The journal cannot be written.
-    #[error("the journal cannot be written: {0}")]
-    Unkept(String),
-    /// The journal cannot be read.
-    #[error(
-        "entry {0} of the journal cannot be read: it was written by another version of Harn, or it is damaged"
-    )]
-    Unreadable(u64),
-    /// A replay has come to the end of a journal that has no end.
-    #[error("the journal ends here: the run was interrupted, or is still going on")]
-    End,
-    /// A replay has come to where it was to stop.
-    #[error("stopped before entry {0}")]
-    Until(u64),
-    /// The program does nothing but wait.
-    #[error("it does nothing but wait")]
-    Suspended {
-        /// Until then at the longest, in milliseconds since 1970.
-        due_ms: Option<i64>,
-        /// What it asks of people.
-        pending: Vec<Pending>,
-    },
-    /// Somebody stopped the program: the run can be resumed.
-    #[error("interrupted")]
-    Interrupted,
-    /// A key that the run had is not set.
-    #[error("the environment variable {0} is not set; the run had it when it began")]
-    MissingKey(String),
-}
-
-/// What a journal begins with.
-pub struct Setup {
-    /// The system that is asked where there is no entry.
-    pub inner: Rc<dyn System>,
-    /// Where new entries go.
-    pub keeper: Box<dyn Keeper>,
-    /// The entries that are there.
-    pub entries: Vec<Entry>,
-    /// Nothing happens outside, and output is written from the beginning.
-    pub replay: bool,
-    /// Stops before this entry, whether it would be followed or written.
-    pub until: Option<u64>,
-    /// What was asked before the program was loaded is asked again: the sources of today.
-    pub reload: bool,
-    /// Effects in doubt are done again.
-    pub retry_in_doubt: bool,
-    /// What is followed is written down again: the journal of a fork.
-    pub copies: bool,
-    /// A program that does nothing but wait for longer than this is stopped; [`Duration::MAX`]: never. Without it, one that
-    /// waits for a person is stopped at once, and another one after [`LONG`].
-    pub suspend_after: Option<Duration>,
-    /// Whether there are people who can be asked.
-    pub people: bool,
-}
-
-/// A wait that is worth a new process.
-pub const LONG: Duration = Duration::from_secs(5 * 60);
-
-/// A wait that is not, while a person is asked, too.
-const SHORT: Duration = Duration::from_secs(10);
-
-impl Setup {
-    /// A journal that begins.
-    pub fn new(inner: Rc<dyn System>, keeper: Box<dyn Keeper>) -> Setup {
-        Setup {
-            inner,
-            keeper,
-            entries: Vec::new(),
-            replay: false,
-            until: None,
-            reload: false,
-            retry_in_doubt: false,
-            copies: false,
-            suspend_after: None,
-            people: true,
-        }
-    }
-}
 
 /// A system that records what another one answers, and answers what was recorded. Clones are one journal.
 #[derive(Clone)]
@@ -150,7 +35,7 @@ pub(crate) struct Core {
     pub(crate) replay: bool,
     pub(crate) retry_in_doubt: bool,
     pub(crate) copies: bool,
-    suspend_after: Option<Duration>,
+    pub(crate) suspend_after: Option<Duration>,
     pub(crate) people: bool,
     /// How many answers of people there are, and when that was looked at.
     pub(crate) answered: Cell<(u64, u64)>,
@@ -164,7 +49,7 @@ pub(crate) struct Core {
     pub(crate) environment: RefCell<HashMap<String, Known>>,
     pub(crate) wakes: Arc<Wakes>,
     /// Whether the program was loaded by sources of today: what the loader asks is neither followed nor recorded.
-    loading: Cell<bool>,
+    pub(crate) loading: Cell<bool>,
 }
 
 /// A variable of the environment that was asked for.
@@ -178,7 +63,7 @@ pub(crate) struct Known {
 
 pub(crate) struct State {
     /// What is to be followed.
-    recorded: VecDeque<Entry>,
+    pub(crate) recorded: VecDeque<Entry>,
     /// Whether what is done happens outside.
     pub(crate) live: bool,
     /// New entries that nobody keeps yet.
@@ -186,7 +71,7 @@ pub(crate) struct State {
     /// The number of the next entry.
     next: u64,
     counts: HashMap<Arc<str>, u64>,
-    clock: Clock,
+    pub(crate) clock: Clock,
     /// Looks at what is outside while the program was busy, since the last thing was handed over.
     pub(crate) looks: u32,
     pub(crate) ops: BTreeMap<u64, Op>,
@@ -225,16 +110,17 @@ pub(crate) struct State {
     flushed_at: u64,
 }
 
+/// The clocks as the program sees them.
 #[derive(Default)]
-struct Clock {
+pub(crate) struct Clock {
     /// Milliseconds since 1970.
-    wall: i64,
+    pub(crate) wall: i64,
     /// Nanoseconds that never go back.
-    mono: u64,
+    pub(crate) mono: u64,
     /// Looks since the last entry that shows it.
-    looks: u32,
+    pub(crate) looks: u32,
     /// What is added to the clock of the system: a run that goes on has been going on all the time.
-    ahead: u64,
+    pub(crate) ahead: u64,
 }
 
 /// What to do about an effect.
@@ -416,7 +302,10 @@ impl Journal {
                     self.0.secrets.borrow_mut().know(name, &value);
                     out += &value;
                 }
-                None if self.0.replay => out += UNKNOWN,
+                None if self.0.replay => {
+                    self.0.secrets.borrow_mut().know(name, UNKNOWN);
+                    out += UNKNOWN;
+                }
                 None => self.0.stop(Stop::MissingKey(name.to_owned())),
             }
             rest = after;
@@ -464,7 +353,7 @@ impl State {
 
     /// When the first of the waits for time is over, and the first of all waits; nothing when the program waits for
     /// something else, too.
-    fn waits_until(&self) -> Option<(Option<u64>, Option<u64>)> {
+    pub(crate) fn waits_until(&self) -> Option<(Option<u64>, Option<u64>)> {
         let (mut timer, mut any) = (None, None);
         let first = |one: Option<u64>, two: Option<u64>| one.into_iter().chain(two).min();
         for op in self.ops.values() {
@@ -502,7 +391,7 @@ impl State {
     }
 
     /// Whether the last entry was followed, and nothing has happened since.
-    fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         !self.live && self.recorded.is_empty()
     }
 
@@ -592,7 +481,7 @@ impl Core {
     }
 
     /// Passes over the note that the clock was set back, which is no look of the program.
-    fn follow_set_back(&self) {
+    pub(crate) fn follow_set_back(&self) {
         let clock = match self.state.borrow().recorded.front() {
             Some(Entry { what: What::Clock { look: SET_BACK, clock }, .. }) => *clock,
             _ => return,
@@ -628,7 +517,7 @@ impl Core {
 
     /// All entries were followed.
     #[cold]
-    fn end_of_record(&self) -> Status {
+    pub(crate) fn end_of_record(&self) -> Status {
         if self.replay {
             self.stop(Stop::End);
             return Status::Stopped;
@@ -657,9 +546,15 @@ impl Core {
         Status::Live
     }
 
+    /// A text for people, with `$NAME` in the place of keys.
+    pub(crate) fn named(&self, text: &str) -> String {
+        self.secrets.borrow().named(text)
+    }
+
     /// Stops because the program does something else than the journal says.
     #[cold]
     pub(crate) fn differs(&self, now: String) -> Option<()> {
+        let now = self.named(&now);
         let place = self.place();
         let difference = {
             let state = self.state.borrow();
@@ -693,6 +588,7 @@ impl Core {
             self.stop(Stop::Until(seq));
             return;
         }
+        let what = what.without_keys(&self.secrets.borrow());
         state.next += 1;
         let count = state.counts.entry(place.task.clone()).or_default();
         let own = *count;
@@ -807,113 +703,6 @@ impl Core {
                 }
             }
         }
-    }
-
-    // ---- time ----
-
-    /// The clocks: milliseconds since 1970 and nanoseconds that never go back. They move only between entries.
-    pub(crate) fn clocks(&self) -> (i64, u64) {
-        self.look_at_clocks(false)
-    }
-
-    /// The clocks; the look is an entry in any case. What is told to others must not depend on a look that leaves no trace:
-    /// whoever goes on would look again.
-    pub(crate) fn noted_clocks(&self) -> (i64, u64) {
-        self.look_at_clocks(true)
-    }
-
-    fn look_at_clocks(&self, noted: bool) -> (i64, u64) {
-        if self.loading.get() {
-            return (self.inner.now_ms(), nanos(self.inner.monotonic()));
-        }
-        if self.is_stopped() {
-            // Waits are over at once now, so whoever compares them with a clock must find that time has passed.
-            let mut state = self.state.borrow_mut();
-            state.clock.mono = state.clock.mono.saturating_add(nanos(LEAP));
-            return (state.clock.wall, state.clock.mono);
-        }
-        self.follow_set_back();
-        if !self.replay && self.state.borrow().is_over() {
-            // Before the look is counted: whoever follows this journal later counts it as well.
-            self.end_of_record();
-        }
-        let mut state = self.state.borrow_mut();
-        state.clock.looks += 1;
-        let look = state.clock.looks;
-        if !state.live {
-            let clock = match state.recorded.front() {
-                Some(Entry { what: What::Clock { look: own, clock }, .. }) if *own == look => *clock,
-                _ => return (state.clock.wall, state.clock.mono),
-            };
-            (state.clock.wall, state.clock.mono) = clock;
-            drop(state);
-            self.take();
-            return clock;
-        }
-        let (wall, mono) = self.real(&state.clock);
-        let moved = mono.saturating_sub(state.clock.mono) >= nanos(GRAIN);
-        if noted || moved || (wall - state.clock.wall).abs() >= 1 {
-            (state.clock.wall, state.clock.mono) = (wall, mono);
-            drop(state);
-            self.push(What::Clock { look, clock: (wall, mono) });
-            return (wall, mono);
-        }
-        (state.clock.wall, state.clock.mono)
-    }
-
-    /// Writes down what the clocks showed when a look has left no trace: whoever goes on would look again.
-    pub(crate) fn pin_clocks(&self) {
-        let state = self.state.borrow();
-        let (look, clock) = (state.clock.looks, (state.clock.wall, state.clock.mono));
-        let is_pinned = self.replay || !state.live || look == 0;
-        drop(state);
-        if !is_pinned && !self.loading.get() {
-            self.push(What::Clock { look, clock });
-        }
-    }
-
-    fn real(&self, clock: &Clock) -> (i64, u64) {
-        let mono = nanos(self.inner.monotonic()).saturating_add(clock.ahead);
-        (self.inner.now_ms(), mono.max(clock.mono))
-    }
-
-    /// Moves the clocks because something has ended.
-    pub(crate) fn move_clocks(&self) -> (i64, u64) {
-        let mut state = self.state.borrow_mut();
-        (state.clock.wall, state.clock.mono) = self.real(&state.clock);
-        (state.clock.wall, state.clock.mono)
-    }
-
-    /// Puts the clocks where the journal has them.
-    pub(crate) fn set_clocks(&self, (wall, mono): (i64, u64)) {
-        let mut state = self.state.borrow_mut();
-        (state.clock.wall, state.clock.mono, state.clock.looks) = (wall, mono, 0);
-    }
-
-    /// What is left of a time on the clock that never goes back.
-    pub(crate) fn left(&self, until: u64) -> Duration {
-        let state = self.state.borrow();
-        let (_, mono) = self.real(&state.clock);
-        Duration::from_nanos(until.saturating_sub(mono))
-    }
-
-    /// Stops a program that does nothing but wait, if that takes long.
-    pub(crate) fn suspend(&self) {
-        let given = self.suspend_after;
-        if given == Some(Duration::MAX) {
-            return;
-        }
-        let Some((timer, any)) = self.state.borrow().waits_until() else { return };
-        let pending = self.state.borrow().pending();
-        let longest = given.unwrap_or(if pending.is_empty() { LONG } else { SHORT });
-        if timer.is_some_and(|timer| self.left(timer) <= longest) {
-            return;
-        }
-        let at = |until: u64| {
-            let left = i64::try_from(self.left(until).as_millis()).unwrap_or(i64::MAX);
-            self.inner.now_ms().saturating_add(left)
-        };
-        self.stop(Stop::Suspended { due_ms: any.map(at), pending });
     }
 
     // ---- keeping ----

@@ -12,18 +12,11 @@ use harn_system::{
     Layer, Lock, MoveError, PeerRequest, Stream, System, Waiting,
 };
 
-use crate::entry::{What, digest};
-use crate::journal::{Core, Journal, Known, Status, Stop};
+use crate::entry::{Digester, What, digest};
+use crate::journal::{Core, Journal, Known, Status};
 use crate::secrets::{Secrets, UNKNOWN};
+use crate::setup::Stop;
 use crate::wire::{Answer, path_bytes};
-
-fn of_path(path: &Path) -> u64 {
-    digest([path_bytes(path).as_slice()])
-}
-
-fn of_paths(from: &Path, to: &Path) -> u64 {
-    digest([path_bytes(from).as_slice(), path_bytes(to).as_slice()])
-}
 
 fn shown(path: &Path) -> String {
     path.display().to_string()
@@ -37,6 +30,23 @@ fn in_doubt(what: &str, path: &Path) -> io::Error {
 }
 
 impl Core {
+    /// The digest of the arguments of an effect. Keys do not count: with another one it is the same effect.
+    pub(crate) fn digest<'a>(&self, pieces: impl IntoIterator<Item = &'a [u8]>) -> u64 {
+        let secrets = self.secrets.borrow();
+        pieces
+            .into_iter()
+            .fold(Digester::new(), |digester, piece| digester.add(&secrets.without(piece)))
+            .end()
+    }
+
+    fn of_path(&self, path: &Path) -> u64 {
+        self.digest([path_bytes(path).as_slice()])
+    }
+
+    fn of_paths(&self, from: &Path, to: &Path) -> u64 {
+        self.digest([path_bytes(from).as_slice(), path_bytes(to).as_slice()])
+    }
+
     /// A change that does no harm when it is made twice.
     fn change_again<T: Answer>(
         &self,
@@ -49,32 +59,60 @@ impl Core {
     }
 }
 
+/// A path with other bytes; one that is no text stays as it is.
+fn changed(path: PathBuf, change: impl FnOnce(Vec<u8>) -> Vec<u8>) -> PathBuf {
+    match path.into_os_string().into_string() {
+        Ok(text) => String::from_utf8_lossy(&change(text.into_bytes())).into_owned().into(),
+        Err(other) => other.into(),
+    }
+}
+
 impl Layer for Journal {
     fn inner(&self) -> &dyn System {
         &*self.0.inner
     }
 
     fn facts(&self, path: &Path) -> io::Result<Facts> {
-        self.0.ask("facts", of_path(path), || shown(path), |system| system.facts(path))
+        self.0.ask("facts", self.0.of_path(path), || shown(path), |system| system.facts(path))
     }
 
     fn link_facts(&self, path: &Path) -> io::Result<Facts> {
-        self.0.ask("link_facts", of_path(path), || shown(path), |system| system.link_facts(path))
+        self.0.ask("link_facts", self.0.of_path(path), || shown(path), |system| system.link_facts(path))
     }
 
     fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
-        self.0.ask("canonical", of_path(path), || shown(path), |system| system.canonical(path))
+        let core = &self.0;
+        let found = core.ask(
+            "canonical",
+            self.0.of_path(path),
+            || shown(path),
+            |system| {
+                system.canonical(path).map(|found| changed(found, |bytes| core.secrets.borrow().hide(bytes)))
+            },
+        );
+        found.map(|found| changed(found, |bytes| core.secrets.borrow().show(bytes)))
     }
 
     fn names(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
-        self.0.ask("names", of_path(path), || shown(path), |system| system.names(path))
+        let core = &self.0;
+        let found: io::Result<Vec<PathBuf>> = core.ask(
+            "names",
+            self.0.of_path(path),
+            || shown(path),
+            |system| {
+                let hide = |name| changed(name, |bytes| core.secrets.borrow().hide(bytes));
+                Ok(system.names(path)?.into_iter().map(hide).collect())
+            },
+        );
+        let show = |name| changed(name, |bytes| core.secrets.borrow().show(bytes));
+        Ok(found?.into_iter().map(show).collect())
     }
 
     fn read(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
         let core = &self.0;
         let hidden = core.ask(
             "read",
-            of_path(path),
+            self.0.of_path(path),
             || shown(path),
             |system| system.read(path, limit).map(|bytes| core.secrets.borrow().hide(bytes)),
         );
@@ -82,17 +120,17 @@ impl Layer for Journal {
     }
 
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        let digest = digest([path_bytes(path).as_slice(), bytes]);
+        let digest = self.0.digest([path_bytes(path).as_slice(), bytes]);
         self.0.change_again("replace", digest, || shown(path), |system| system.replace(path, bytes))
     }
 
     fn draft(&self, path: &Path) -> io::Result<Box<dyn Draft>> {
-        self.0.ask("draft", of_path(path), || shown(path), |system| system.draft(path).map(drop))?;
+        self.0.ask("draft", self.0.of_path(path), || shown(path), |system| system.draft(path).map(drop))?;
         Ok(Box::new(JournalDraft { journal: self.clone(), path: path.to_owned(), bytes: Vec::new() }))
     }
 
     fn append(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        let digest = digest([path_bytes(path).as_slice(), bytes]);
+        let digest = self.0.digest([path_bytes(path).as_slice(), bytes]);
         let length = |system: &dyn System| system.facts(path).map_or(0, |facts| facts.size);
         self.0.change(
             "append",
@@ -110,14 +148,19 @@ impl Layer for Journal {
     }
 
     fn make_dirs(&self, path: &Path) -> io::Result<()> {
-        self.0.change_again("make_dirs", of_path(path), || shown(path), |system| system.make_dirs(path))
+        self.0.change_again(
+            "make_dirs",
+            self.0.of_path(path),
+            || shown(path),
+            |system| system.make_dirs(path),
+        )
     }
 
     fn make_dir(&self, path: &Path) -> io::Result<()> {
         let there = |system: &dyn System| system.link_facts(path).is_ok();
         self.0.change(
             "make_dir",
-            of_path(path),
+            self.0.of_path(path),
             || shown(path),
             |system| Some(u64::from(there(system))),
             |system| system.make_dir(path),
@@ -130,14 +173,14 @@ impl Layer for Journal {
 
     fn copy(&self, from: &Path, to: &Path) -> io::Result<()> {
         let note = || format!("{} to {}", from.display(), to.display());
-        self.0.change_again("copy", of_paths(from, to), note, |system| system.copy(from, to))
+        self.0.change_again("copy", self.0.of_paths(from, to), note, |system| system.copy(from, to))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<(), MoveError> {
         let there = |system: &dyn System, path: &Path| system.link_facts(path).is_ok();
         self.0.change(
             "rename",
-            of_paths(from, to),
+            self.0.of_paths(from, to),
             || format!("{} to {}", from.display(), to.display()),
             |system| Some(u64::from(there(system, from))),
             |system| system.rename(from, to),
@@ -152,7 +195,7 @@ impl Layer for Journal {
         let there = |system: &dyn System| system.link_facts(path).is_ok();
         self.0.change(
             "remove",
-            of_path(path),
+            self.0.of_path(path),
             || shown(path),
             |system| Some(u64::from(there(system))),
             |system| system.remove(path),
@@ -167,7 +210,7 @@ impl Layer for Journal {
         let mut held = None;
         let got: io::Result<bool> = self.0.ask(
             "try_lock",
-            of_path(path),
+            self.0.of_path(path),
             || shown(path),
             |system| {
                 held = system.try_lock(path)?;
@@ -270,7 +313,10 @@ impl Layer for Journal {
                 core.secrets.borrow_mut().know(name, &value);
                 Some(value)
             }
-            None if core.replay => Some(UNKNOWN.to_owned()),
+            None if core.replay => {
+                core.secrets.borrow_mut().know(name, UNKNOWN);
+                Some(UNKNOWN.to_owned())
+            }
             None => {
                 core.stop(Stop::MissingKey(name.to_owned()));
                 None

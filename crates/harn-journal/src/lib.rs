@@ -13,7 +13,9 @@
 //! | File | What it holds |
 //! | --- | --- |
 //! | `entry` | what a journal consists of, and its form in a store |
-//! | `journal` | what follows and records: the next entry, the clock, the end |
+//! | `setup` | what a journal begins with, and why it ends a run |
+//! | `journal` | what follows and records: the next entry, what is kept, the end |
+//! | `clock` | the clocks of a run |
 //! | `output` | output that is held |
 //! | `printing` | what is printed, and when it leaves |
 //! | `layer` | the system that a program sees: what is answered at once |
@@ -33,6 +35,7 @@
 
 mod body;
 mod chance;
+mod clock;
 mod draw;
 mod entry;
 mod journal;
@@ -44,12 +47,14 @@ mod outside;
 mod people;
 mod printing;
 mod secrets;
+mod setup;
 mod wire;
 
 pub use entry::{Entry, Place, What};
 pub use harn_store::wait;
-pub use journal::{Difference, Journal, LONG, Reins, Setup, Stop};
+pub use journal::Journal;
 pub use keeper::{
     Answers, Count, Keeper, Kept, LEASE_MS, MemoryKeeper, Nowhere, StoreKeeper, owner, take_lease,
 };
 pub use op::Pending;
+pub use setup::{Difference, LONG, Reins, Setup, Stop};

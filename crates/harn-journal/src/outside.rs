@@ -23,6 +23,7 @@ use crate::entry::{Digester, Entry, What};
 use crate::journal::{Begun, Core, Journal, Status};
 use crate::keeper::Kept;
 use crate::op::{Inquired, Op, OpWake, Running};
+use crate::secrets::Secrets;
 use crate::wire::{Answer, Came, STOPPED, nanos, path_bytes};
 
 /// Who wants entries to be kept waits so long for others who want the same, while there is something else to do.
@@ -187,13 +188,10 @@ impl Core {
 
     pub(crate) fn begin_run(&self, command: Command) -> Waiting<'_, io::Result<Finished>> {
         let note = std::iter::once(&command.program).chain(&command.arguments);
-        let note: Rc<str> = note.map(String::as_str).collect::<Vec<_>>().join(" ").into();
-        let mut digester = Digester::new().add(command.program.as_bytes());
-        for argument in &command.arguments {
-            digester = digester.add(argument.as_bytes());
-        }
+        let note: Rc<str> = self.named(&note.map(String::as_str).collect::<Vec<_>>().join(" ")).into();
         let dir = command.dir.as_deref().map(path_bytes).unwrap_or_default();
-        let digest = digester.add(&dir).add(&command.input).end();
+        let words = std::iter::once(&command.program).chain(&command.arguments).map(|word| word.as_bytes());
+        let digest = self.digest(words.chain([dir.as_slice(), &command.input]));
         let again = command.uncertain == Uncertain::Retry || self.retry_in_doubt;
         let begun = self.begin_change("run", digest, &note);
         let asks = begun && !again && command.uncertain == Uncertain::Ask;
@@ -229,12 +227,10 @@ impl Core {
 
     /// A peer is started anew by a run that goes on; what it was asked before is not asked again.
     pub(crate) fn begin_peer(&self, request: PeerRequest) -> Waiting<'_, io::Result<Vec<u8>>> {
-        let note: Rc<str> = format!("{} of {}", request.method, request.peer.command.program).into();
-        let digest = Digester::new()
-            .add(request.peer.id.as_bytes())
-            .add(request.method.as_bytes())
-            .add(request.params.as_bytes())
-            .end();
+        let note = format!("{} of {}", request.method, request.peer.command.program);
+        let note: Rc<str> = self.named(&note).into();
+        let words = [&*request.peer.id, &*request.method, &*request.params];
+        let digest = self.digest(words.map(str::as_bytes));
         let again = request.uncertain == Uncertain::Retry || self.retry_in_doubt;
         let begun = request.uncertain != Uncertain::Retry && self.begin_change("peer", digest, &note);
         let asks = begun && !again && request.uncertain == Uncertain::Ask;
@@ -303,8 +299,9 @@ impl Core {
     }
 
     pub(crate) fn begin_http(&self, request: HttpRequest) -> Waiting<'_, Result<HttpReply, HttpError>> {
-        let note: Rc<str> = format!("{} {}", request.method, without_query(&request.url)).into();
-        let digest = digest_of(&request);
+        let note = format!("{} {}", request.method, without_query(&request.url));
+        let note: Rc<str> = self.named(&note).into();
+        let digest = digest_of(&request, &self.secrets.borrow());
         let again = is_repeatable(&request) || self.retry_in_doubt;
         let begun = !is_reading(&request) && self.begin_change("http", digest, &note);
         let asks = begun && !again && request.uncertain == Uncertain::Ask;
@@ -622,7 +619,7 @@ impl Journal {
                 if let Err(text) = kept.await
                     && let Some(core) = own.upgrade()
                 {
-                    core.stop(crate::journal::Stop::Unkept(text));
+                    core.stop(crate::setup::Stop::Unkept(text));
                     return;
                 }
             }
@@ -648,17 +645,17 @@ fn without_query(url: &str) -> &str {
 }
 
 /// What a request is, without its keys.
-fn digest_of(request: &HttpRequest) -> u64 {
-    let mut digester =
-        Digester::new().add(request.method.as_bytes()).add(without_query(&request.url).as_bytes());
+fn digest_of(request: &HttpRequest, secrets: &Secrets) -> u64 {
+    let url = without_query(&request.url);
+    let mut digester = Digester::new().add(request.method.as_bytes()).add(&secrets.without(url.as_bytes()));
     for (name, value) in &request.headers {
         digester = digester.add(name.as_bytes());
         if !is_secret_header(name) {
-            digester = digester.add(value.as_bytes());
+            digester = digester.add(&secrets.without(value.as_bytes()));
         }
     }
     for piece in request.body.iter().flat_map(|body| &body.0) {
-        digester = digester.add(piece);
+        digester = digester.add(&secrets.without(piece));
     }
     digester.end()
 }

@@ -7,9 +7,9 @@ use std::time::Duration;
 use harn_store::{Answer as Given, NewWaitpoint};
 use harn_system::{Asked, Inquiry, Reply, Waiting};
 
-use crate::entry::digest;
-use crate::journal::{Core, Journal, Status, Stop};
+use crate::journal::{Core, Journal, Status};
 use crate::op::{Inquired, Pending, Running};
+use crate::setup::Stop;
 use crate::wire::{Answer, nanos};
 
 /// How often a process that goes on looks for answers that others have recorded.
@@ -41,8 +41,8 @@ impl Core {
             limit.map(|time| wall.saturating_add(i64::try_from(time.as_millis()).unwrap_or(i64::MAX)));
         let Inquiry { id, kind, prompt, details, quorum, had, .. } = inquiry;
         self.state.borrow_mut().inquired.insert(id.clone());
-        let inquired = Inquired::new(&id, &kind, &prompt, had);
-        let digest = digest([
+        let inquired = Inquired::new(&id, &kind, &self.named(&prompt), had);
+        let digest = self.digest([
             id.as_bytes(),
             kind.as_bytes(),
             prompt.as_bytes(),
@@ -50,6 +50,8 @@ impl Core {
             &quorum.to_le_bytes(),
             &had.to_le_bytes(),
         ]);
+        // Questions are kept where people look for them.
+        let (prompt, details) = (self.named(&prompt), self.named(&details));
         let note = format!("{kind} {id}: {prompt}");
         let request = NewWaitpoint {
             request_id: id,
@@ -142,6 +144,7 @@ impl Core {
     /// The request to decide about an effect of which nobody knows whether it happened.
     pub(crate) fn doubt(&self, name: &str, note: &str) -> Rc<Inquired> {
         let id = format!("doubt_{}", self.state.borrow().next_op);
+        let note = self.named(note);
         let prompt = format!(
             "the run was interrupted during {name} {note}, and nobody knows whether it happened: do it again?"
         );

@@ -1,6 +1,8 @@
 //! Keys, which never enter a journal. Variables that are named like keys are read again from the environment when a run
 //! goes on; where their values turn up in an answer, their name is written instead.
 
+use std::borrow::Cow;
+
 use memchr::memmem;
 
 /// Shorter values are too common to be looked for.
@@ -9,7 +11,11 @@ const SHORTEST: usize = 8;
 /// What a replay without the environment takes for a key.
 pub(crate) const UNKNOWN: &str = "(a key that the journal does not hold)";
 
-/// Names and values that were read.
+/// What stands in the place of any key where arguments are compared: a run can be followed with a key that was renewed, and
+/// without any.
+const SOME_KEY: &[u8] = b"\x01harn:key\x01";
+
+/// Names and values that were read; [`UNKNOWN`] is the value of a key that is not there.
 #[derive(Default)]
 pub(crate) struct Secrets(Vec<(String, String)>);
 
@@ -55,9 +61,16 @@ impl Secrets {
     /// Notes a key that was read.
     pub(crate) fn know(&mut self, name: &str, value: &str) {
         let known = self.0.iter().any(|(own, _)| own == name);
-        if !known && value.len() >= SHORTEST && value != UNKNOWN {
+        if !known && value.len() >= SHORTEST {
             self.0.push((name.to_owned(), value.to_owned()));
         }
+    }
+
+    /// The bytes for a comparison: with the same in the place of every key.
+    pub(crate) fn without<'b>(&self, bytes: &'b [u8]) -> Cow<'b, [u8]> {
+        self.0.iter().fold(Cow::Borrowed(bytes), |bytes, (_, value)| {
+            replaced(&bytes, value.as_bytes(), SOME_KEY).map_or(bytes, Cow::Owned)
+        })
     }
 
     /// The bytes with names in the place of keys.
@@ -65,6 +78,15 @@ impl Secrets {
         self.0.iter().fold(bytes, |bytes, (name, value)| {
             replaced(&bytes, value.as_bytes(), mark(name).as_bytes()).unwrap_or(bytes)
         })
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// A text for people, with `$NAME` in the place of keys. It cannot be turned back.
+    pub(crate) fn named(&self, text: &str) -> String {
+        self.0.iter().fold(text.to_owned(), |text, (name, value)| text.replace(value, &format!("${name}")))
     }
 
     /// The bytes with keys in the place of names.
@@ -88,6 +110,13 @@ mod tests {
         let text = String::from_utf8_lossy(&hidden).into_owned();
         assert!(!text.contains("0123456789") && text.contains("abc"), "{text}");
         assert_eq!(secrets.show(hidden), b"a sk-0123456789 b abc sk-0123456789");
+        let mut others = Secrets::default();
+        others.know("API_KEY", "sk-renewed-now");
+        assert_eq!(secrets.without(b"a sk-0123456789 b"), others.without(b"a sk-renewed-now b"));
+        let mut none = Secrets::default();
+        none.know("API_KEY", UNKNOWN);
+        assert_eq!(secrets.without(b"sk-0123456789"), none.without(UNKNOWN.as_bytes()));
+        assert_eq!(secrets.named("/sk-0123456789/abc"), "/$API_KEY/abc");
     }
 
     #[test]
