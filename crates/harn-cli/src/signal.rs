@@ -83,6 +83,11 @@ pub(crate) fn interrupt_on_signal(current: impl Fn() -> Option<Interrupt> + Send
     });
 }
 
+/// Calls a function for each signal: what runs is no program, and ends by itself when it is told.
+pub(crate) fn tell(told: impl Fn() + Send + 'static) {
+    watch(move |_, _| told());
+}
+
 /// Calls a function for each signal, with its count from 1 and its number. If signals cannot be watched the system's default stays.
 fn watch(on_signal: impl Fn(usize, i32) + Send + 'static) {
     #[cfg(unix)]

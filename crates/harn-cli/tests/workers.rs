@@ -278,3 +278,44 @@ fn stop(manifest: &str) {
     assert_eq!(std::fs::read_to_string(path.join("log.txt")).unwrap(), "end\n", "no effect happens twice");
     assert_eq!(pids().lines().count(), 1);
 }
+
+#[test]
+#[cfg(unix)]
+fn what_a_run_prints_is_shown_when_it_comes_whoever_ends_its_worker() {
+    use std::io::{BufRead, BufReader, Read};
+    let dir = folder(&[(
+        "main.harn",
+        "println(\"first\")\nlet r = shell(\"sleep 300\", {timeout: 2s, on_uncertain: \"retry\"})\nprintln(\"second\")\n",
+    )]);
+    let path = dir.path();
+    submit(path, &["--run-id", "r", "main.harn"]);
+    let mut first = command(&["worker"])
+        .current_dir(path)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut shown = BufReader::new(first.stdout.take().unwrap());
+    let mut line = String::new();
+    shown.read_line(&mut line).unwrap();
+    assert_eq!(line, "first\n");
+    signal(&first.id().to_string(), "TERM");
+    let mut rest = String::new();
+    shown.read_to_string(&mut rest).unwrap();
+    assert_eq!((first.wait().unwrap().code(), rest.as_str()), (Some(143), ""));
+    let second = drain(path);
+    assert_eq!(second.out, "second\n", "{}", second.shown());
+    assert_eq!(shown_of(path, "r")["status"], "completed");
+}
+
+#[test]
+fn a_run_may_print_much() {
+    let dir =
+        folder(&[("main.harn", "let line = \"x\".repeat(1000000)\nfor _ in 1 to 70 { println(line) }\n")]);
+    let path = dir.path();
+    submit(path, &["--run-id", "r", "main.harn"]);
+    let ran = drain(path);
+    assert_eq!(ran.out.len(), 70 * 1_000_001, "{}", ran.err);
+    assert_eq!(shown_of(path, "r")["status"], "completed");
+}

@@ -63,14 +63,17 @@ impl CallLog {
         if !system.exists(path) {
             let note = "No call log lies beside this record: set HARN_LLM_TRANSCRIPT_DIR to this folder when you run the program.";
             let dir = path.parent().unwrap_or(path).display();
-            return CallLog { note: Some(format!("{note} ({dir})")), ..CallLog::default() };
+            return CallLog::unread(format!("{note} ({dir})"));
         }
         match system.read(path, MAX_LOG) {
             Ok(bytes) => CallLog::parse(&String::from_utf8_lossy(&bytes)),
-            Err(e) => {
-                CallLog { note: Some(format!("The call log cannot be read: {e}.")), ..CallLog::default() }
-            }
+            Err(e) => CallLog::unread(format!("The call log cannot be read: {e}.")),
         }
+    }
+
+    /// A log without entries; `why` is the sentence that says so.
+    pub(crate) fn unread(why: String) -> CallLog {
+        CallLog { note: Some(why), ..CallLog::default() }
     }
 
     fn parse(text: &str) -> CallLog {

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::http::StatusCode;
@@ -103,15 +104,17 @@ impl Job {
 
     /// Runs the program to its end and writes the record.
     async fn run(self: Arc<Job>, command: Command) {
-        let ran = tokio::select! {
-            ran = process::run_told(command, |bytes| self.tell(bytes)) => Some(ran),
-            () = self.stop.notified() => None,
+        let stopped = AtomicBool::new(false);
+        let stop = async {
+            self.stop.notified().await;
+            stopped.store(true, Ordering::Relaxed);
         };
+        let ran = process::run_told(command, stop, |_, bytes| self.tell(bytes)).await;
         let (status, exit_code) = match ran {
-            None => ("stopped", None),
-            Some(Ok(end)) if end.code == Some(0) => ("completed", end.code),
-            Some(Ok(end)) => ("failed", end.code),
-            Some(Err(error)) => {
+            Ok(_) if stopped.load(Ordering::Relaxed) => ("stopped", None),
+            Ok(end) if end.code == Some(0) => ("completed", end.code),
+            Ok(end) => ("failed", end.code),
+            Err(error) => {
                 self.tell(format!("\n[portal] {error}\n").as_bytes());
                 ("failed", None)
             }

@@ -163,11 +163,29 @@ impl Records {
     fn row(&self, system: &Real, file: &Path, facts: &Facts) -> Option<Row> {
         // Other JSON lies beside records; a look at its head spares reading it whole.
         let bytes = system.read(file, MAX_RECORD).ok()?;
-        serde_json::from_slice::<Head>(&bytes).ok().filter(Head::is_of_a_record)?;
+        match serde_json::from_slice::<Head>(&bytes) {
+            Ok(head) if head.is_of_a_record() => {}
+            // A record may be nested deeper than the quick reader goes.
+            Err(error) if error.to_string().contains("recursion limit") => {}
+            _ => return None,
+        }
         drop(bytes);
         let record = RunRecord::read(system, &file.display().to_string()).ok()?;
-        let log = CallLog::read(system, &log_path(file));
+        let log = self.log(system, file);
         Some(row(&self.relative(file), facts, &record.run, &log))
+    }
+
+    /// The call log of a record, unless a link there leads out of the folder, as one of an archive may.
+    fn log(&self, system: &Real, file: &Path) -> CallLog {
+        let path = log_path(file);
+        let root = system.canonical(&self.dir);
+        match (system.canonical(&path), root) {
+            (Ok(whole), Ok(root)) if !whole.starts_with(&root) => CallLog::unread(format!(
+                "The call log is not read: {} leads out of the folder of the records.",
+                path.display()
+            )),
+            _ => CallLog::read(system, &path),
+        }
     }
 
     fn relative(&self, file: &Path) -> String {
@@ -219,7 +237,7 @@ impl Records {
         let system = Real::new();
         let facts = system.facts(&file).map_err(|e| Refused::Broken(format!("cannot read {path}: {e}")))?;
         let record = RunRecord::read(&system, &file.display().to_string()).map_err(Refused::Broken)?;
-        let log = CallLog::read(&system, &log_path(&file));
+        let log = self.log(&system, &file);
         let row = row(&self.relative(&file), &facts, &record.run, &log);
         Ok(Opened { file, run: record.run, row, log })
     }

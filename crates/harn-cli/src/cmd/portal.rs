@@ -1,18 +1,20 @@
 //! `harn portal`: recorded runs in the browser.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use harn_portal::Settings;
 use harn_system::{Command, Real, System, SystemExt, real::process};
 use harn_value::{Data as Value, json};
+use tokio::sync::Notify;
 
 use super::providers::{text, texts};
 use crate::args::PortalArgs;
 use crate::keywords::KEYWORDS;
 use crate::out;
-use crate::program;
+use crate::{program, signal};
 
-/// Serves the page until Ctrl-C; gives the exit code.
+/// Serves the page until Ctrl-C or another signal that asks it to end; gives the exit code.
 pub(crate) fn portal(args: &PortalArgs) -> u8 {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -41,17 +43,15 @@ async fn serve(args: &PortalArgs) -> Result<(), String> {
         }
         std::future::pending().await
     };
+    // Programs that were launched end with the portal: they are dropped with it.
+    let told = Arc::new(Notify::new());
+    let teller = told.clone();
+    signal::tell(move || teller.notify_one());
     tokio::select! {
         ended = portal.serve() => ended,
         () = opened => Ok(()),
-        stopped = interrupted() => stopped,
+        () = told.notified() => Ok(()),
     }
-}
-
-/// Waits for Ctrl-C. Programs that were launched end with the portal.
-#[expect(clippy::disallowed_methods, reason = "no program runs here that the signal would be for")]
-async fn interrupted() -> Result<(), String> {
-    tokio::signal::ctrl_c().await.map_err(|e| format!("cannot wait for Ctrl-C: {e}"))
 }
 
 #[expect(clippy::disallowed_methods, reason = "the binary that runs, for programs that are launched")]

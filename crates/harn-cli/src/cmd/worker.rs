@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use harn_journal::owner;
 use harn_store::{Lease, NewStatus, Place, Run, RunStatus, Store, Write};
+use harn_system::real::process::{self, Source};
 use harn_system::{Command, Real, System, SystemExt};
 use harn_value::Data as Value;
 use harn_vm::Interrupt;
@@ -57,6 +58,8 @@ pub(crate) fn worker(args: &WorkerArgs) -> u8 {
         deaths: RefCell::default(),
         held: RefCell::default(),
         ended: Notify::new(),
+        stopping: Cell::new(false),
+        stop: Notify::new(),
     });
     let end = harn_vm::block_on(work(worker.clone(), args, interrupt));
     // The processes are gone by now: others may go on with their runs at once.
@@ -85,11 +88,21 @@ struct Worker {
     held: RefCell<BTreeMap<String, Lease>>,
     /// Rings when there is room for another run.
     ended: Notify,
+    /// Whether it was told to end.
+    stopping: Cell<bool>,
+    /// Rings when the processes of its runs are to end.
+    stop: Notify,
 }
 
 async fn work(worker: Rc<Worker>, args: &WorkerArgs, interrupt: Interrupt) -> Result<u8, String> {
     loop {
         if interrupt.is_set() {
+            worker.stopping.set(true);
+            worker.stop.notify_waiters();
+            // They end at once; what they have written by then is shown.
+            while worker.busy.get() > 0 {
+                worker.system.within(LOOK, worker.ended.notified()).await;
+            }
             return Ok(signal::exit_code());
         }
         if worker.busy.get() < args.concurrency {
@@ -132,23 +145,33 @@ async fn one(worker: Rc<Worker>, run: Run, lease: Lease) {
         env: worker.own_store(),
         ..Command::new(worker.binary.display().to_string())
     };
-    let running = worker.system.run(command);
-    let ran = match select(running, Box::pin(worker.hold(&lease))).await {
-        Either::Left((ran, _)) => ran,
-        Either::Right(((), running)) => running.await,
-    };
-    let how = match ran {
-        Ok(ran) => {
-            let _ = worker.system.write_out(&String::from_utf8_lossy(&ran.stdout));
-            let _ = worker.system.flush();
-            worker.system.write_err(&String::from_utf8_lossy(&ran.stderr));
-            match (ran.code, ran.signal) {
-                (Some(code), _) => format!("exit code {code}"),
-                (None, signal) => format!("signal {}", signal.unwrap_or_default()),
-            }
+    let (mut out, mut err) = (Lines::default(), Lines::default());
+    let ran = {
+        let told = |source, piece: &[u8]| match source {
+            Source::Out => worker.show_out(&out.add(piece)),
+            Source::Err => worker.system.write_err(&err.add(piece)),
+        };
+        let running = Box::pin(process::run_told(command, worker.stopped(), told));
+        match select(running, Box::pin(worker.hold(&lease))).await {
+            Either::Left((ran, _)) => ran,
+            Either::Right(((), running)) => running.await,
         }
+    };
+    worker.show_out(&out.rest());
+    worker.system.write_err(&err.rest());
+    let how = match ran {
+        Ok(ran) => match (ran.code, ran.signal) {
+            (Some(code), _) => format!("exit code {code}"),
+            (None, signal) => format!("signal {}", signal.unwrap_or_default()),
+        },
         Err(error) => format!("its process cannot be started in {}: {error}", info["dir"]),
     };
+    if worker.stopping.get() {
+        // It is given back with the others, once all have ended.
+        worker.busy.set(worker.busy.get() - 1);
+        worker.ended.notify_one();
+        return;
+    }
     worker.held.borrow_mut().remove(&id);
     if let Err(text) = worker.look_after(&id, &lease, &how).await {
         worker.tell(&format!("run {id}: {text}"));
@@ -157,7 +180,51 @@ async fn one(worker: Rc<Worker>, run: Run, lease: Lease) {
     worker.ended.notify_one();
 }
 
+/// What a process writes, in whole lines: several processes write at the same time.
+#[derive(Default)]
+struct Lines(Vec<u8>);
+
+/// A line that is longer is shown in parts.
+const LONGEST_LINE: usize = 64 << 10;
+
+impl Lines {
+    /// Takes what has come, and gives what is to be shown now.
+    fn add(&mut self, piece: &[u8]) -> String {
+        self.0.extend_from_slice(piece);
+        let whole = match self.0.iter().rposition(|byte| *byte == b'\n') {
+            Some(at) => at + 1,
+            // Up to where the last letter begins: it may not have come whole.
+            None if self.0.len() > LONGEST_LINE => {
+                let last = self.0.len() - 4;
+                self.0[last..].iter().rposition(|byte| byte & 0xc0 != 0x80).map_or(last, |at| last + at)
+            }
+            None => 0,
+        };
+        let rest = self.0.split_off(whole);
+        String::from_utf8_lossy(&std::mem::replace(&mut self.0, rest)).into_owned()
+    }
+
+    /// What is left at the end.
+    fn rest(&mut self) -> String {
+        String::from_utf8_lossy(&std::mem::take(&mut self.0)).into_owned()
+    }
+}
+
 impl Worker {
+    /// Ready when the worker was told to end.
+    async fn stopped(&self) {
+        let told = self.stop.notified();
+        if !self.stopping.get() {
+            told.await;
+        }
+    }
+
+    /// Writes to standard output, where somebody may be waiting for it.
+    fn show_out(&self, text: &str) {
+        let _ = self.system.write_out(text);
+        let _ = self.system.flush();
+    }
+
     /// What makes a process use the store of the worker, whatever project it works in.
     fn own_store(&self) -> Vec<(String, Option<String>)> {
         let (file, url) = match &self.place {
@@ -216,5 +283,24 @@ impl Worker {
             self.tell(&format!("run {id}: its process has ended before the run did ({how}); it goes on"));
         }
         self.store.write(&lease.fence(), writes).await.map(drop).map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_shown_whole() {
+        let mut lines = Lines::default();
+        assert_eq!(lines.add(b"a\nb"), "a\n");
+        assert_eq!(lines.add(b"c"), "");
+        assert_eq!(lines.add("\nd\nä".as_bytes()), "bc\nd\n");
+        assert_eq!(lines.rest(), "ä");
+        let long = "ä".repeat(LONGEST_LINE);
+        let (first, last) = long.as_bytes().split_at(LONGEST_LINE + 1);
+        let shown = lines.add(first);
+        assert!(!shown.contains('\u{fffd}') && shown.len() >= LONGEST_LINE);
+        assert_eq!(shown + &lines.add(last) + &lines.rest(), long);
     }
 }

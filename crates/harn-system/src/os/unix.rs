@@ -148,11 +148,45 @@ impl Group {
     }
 
     pub(crate) fn end(&self) {
-        if let Some(group) = self.0 {
-            // An error means that none is left.
+        let Some(leader) = self.0 else { return };
+        let mut groups = vec![leader];
+        // An error means that none is left.
+        let _ = kill_process_group(leader, Signal::STOP);
+        // A program that starts others in groups of their own, as Harn does, has no chance to end them. Each group that is found is
+        // stopped, so that it makes no more; then there is an end to looking.
+        while let Some(group) = another_group(leader, &groups) {
+            let _ = kill_process_group(group, Signal::STOP);
+            groups.push(group);
+        }
+        for group in groups {
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
+}
+
+/// A process group besides the known ones that a process below this one belongs to. Only Linux tells.
+fn another_group(leader: Pid, known: &[Pid]) -> Option<Pid> {
+    let own = rustix::process::getpgrp();
+    let mut todo = vec![leader];
+    while let Some(process) = todo.pop() {
+        let group = rustix::process::getpgid(Some(process)).ok();
+        if let Some(group) = group.filter(|group| *group != own && !known.contains(group)) {
+            return Some(group);
+        }
+        todo.extend(children(process));
+    }
+    None
+}
+
+/// The processes that a process has started and not waited for.
+fn children(process: Pid) -> Vec<Pid> {
+    let mut found = Vec::new();
+    let threads = std::fs::read_dir(format!("/proc/{}/task", process.as_raw_nonzero())).into_iter().flatten();
+    for thread in threads.flatten() {
+        let list = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+        found.extend(list.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)));
+    }
+    found
 }
 
 impl Drop for Group {

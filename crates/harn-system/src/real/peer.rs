@@ -1,7 +1,7 @@
 //! Programs that answer requests in JSON-RPC 2.0, one message a line.
 //!
 //! Nothing that a peer writes is trusted: a message has a limit, what is no message is passed over, an answer that nobody waits
-//! for is dropped, and every wait has an end. A peer that has ended stays so: another process would not know what it knew.
+//! for is dropped, an answer that cannot be read is told to who waits for it, and every wait has an end. A peer that has ended stays so: another process would not know what it knew.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -61,7 +61,7 @@ impl Peers {
 #[derive(Default)]
 struct State {
     /// Who waits for which answer.
-    asked: HashMap<u64, oneshot::Sender<Vec<u8>>>,
+    asked: HashMap<u64, oneshot::Sender<io::Result<Vec<u8>>>>,
     last_id: u64,
     /// Why there will be no more answers.
     ended: Option<String>,
@@ -129,7 +129,7 @@ impl Connection {
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await?;
         let answer = answer.await.map_err(|_| self.ended());
         asked.id = None;
-        answer
+        answer?
     }
 
     fn ended(&self) -> io::Error {
@@ -237,9 +237,69 @@ async fn read(
     state.asked.clear();
 }
 
+/// Has those end who wait for an answer that cannot be read: there will be no other one. Where the message is too broken to tell
+/// whose it is, though it was meant as one, nobody who waits can know that it was not theirs.
+fn refuse(shared: &Shared, message: &[u8], why: &serde_json::Error) {
+    let mut state = state(shared);
+    let waiting: Vec<_> = match receiver(message) {
+        Some(id) => id.and_then(|id| state.asked.remove(&id)).into_iter().collect(),
+        None if is_meant_as_message(message) => state.asked.drain().map(|(_, tell)| tell).collect(),
+        None => Vec::new(),
+    };
+    for tell in waiting {
+        let text = format!("it has sent an answer that is no JSON: {why}");
+        // As of one that has ended: of this kind are errors of a peer that was started. Who does not wait any more need not hear it.
+        let _ = tell.send(Err(io::Error::new(io::ErrorKind::BrokenPipe, text)));
+    }
+}
+
+/// The number of the request that an object answers, `Some(None)` for one that is no answer, `None` for what is no whole object. Only
+/// the outermost names are looked at: how deep the rest is and what its texts are made of does not matter.
+fn receiver(message: &[u8]) -> Option<Option<u64>> {
+    let (mut at, mut depth, mut id, mut is_answer) = (0, 0_usize, None, true);
+    while let Some(byte) = message.get(at) {
+        at += 1;
+        match byte {
+            b'"' => {
+                let begin = at;
+                while *message.get(at)? != b'"' {
+                    at += if message[at] == b'\\' { 2 } else { 1 };
+                }
+                let name = &message[begin..at];
+                at += 1;
+                let rest = message.get(at..)?.trim_ascii_start();
+                if let Some(value) = rest.strip_prefix(b":").filter(|_| depth == 1) {
+                    let value = value.trim_ascii_start();
+                    let digits = value.iter().take_while(|byte| byte.is_ascii_digit()).count();
+                    match name {
+                        b"id" => id = String::from_utf8_lossy(&value[..digits]).parse().ok(),
+                        b"method" => is_answer = false,
+                        _ => {}
+                    }
+                }
+            }
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.checked_sub(1)?,
+            _ => {}
+        }
+    }
+    let is_object = message.trim_ascii_start().starts_with(b"{") && depth == 0;
+    is_object.then_some(id.filter(|_| is_answer))
+}
+
+/// Whether a line that is no JSON was meant as a message; others are what programs print beside them.
+fn is_meant_as_message(line: &[u8]) -> bool {
+    let name = b"\"jsonrpc\"";
+    line.trim_ascii_start().starts_with(b"{") && line.windows(name.len()).any(|part| part == name)
+}
+
 /// Does with a message what is to be done with it.
 fn take(shared: &Shared, out: &mpsc::WeakSender<Vec<u8>>, message: Vec<u8>) {
-    let Ok(Json::Object(fields)) = serde_json::from_slice::<Json>(&message) else { return };
+    let fields = match serde_json::from_slice::<Json>(&message) {
+        Ok(Json::Object(fields)) => fields,
+        Ok(_) => return,
+        Err(why) => return refuse(shared, &message, &why),
+    };
     let id = fields.get("id").filter(|id| !id.is_null());
     match (fields.get("method").and_then(Json::as_str), id) {
         (Some(method), Some(id)) => {
@@ -257,7 +317,7 @@ fn take(shared: &Shared, out: &mpsc::WeakSender<Vec<u8>>, message: Vec<u8>) {
         (None, Some(id)) => {
             let asked = id.as_u64().and_then(|id| state(shared).asked.remove(&id));
             if let Some(asked) = asked {
-                let _ = asked.send(message);
+                let _ = asked.send(Ok(message));
             }
         }
         (_, None) => {}
@@ -342,6 +402,29 @@ mod tests {
         let answer: Json = serde_json::from_str(&ask(&line, "x").expect("answers")).expect("JSON");
         assert_eq!(answer["result"][0]["result"], json!({}));
         assert_eq!(answer["result"][1]["error"]["code"], -32601);
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_read_is_told_at_once() {
+        let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+        let answers = [
+            (format!(r#"echo '{{"jsonrpc":"2.0","id":2,"result":{deep}}}'"#), "recursion limit exceeded"),
+            (r#"printf '{"id":2,"result":"\377"}\n'"#.to_owned(), "invalid unicode code point"),
+            (r#"echo '{"jsonrpc":"2.0","id":2,"result":'"#.to_owned(), "EOF while parsing"),
+        ];
+        for (answer, why) in answers {
+            let error =
+                ask(&format!("{HELLO} read l; {answer}; read l; sleep 60"), "x").expect_err("no answer");
+            let said = error.to_string();
+            assert!(
+                said.starts_with("it has sent an answer that is no JSON: ") && said.contains(why),
+                "{said}"
+            );
+        }
+        // What is printed beside answers is no answer, and neither is one for somebody else.
+        let noise = format!(r#"echo "{{'id': 2}}"; echo '{{"id":7,"result":{deep}}}';"#);
+        let line = format!(r#"{HELLO} read l; {noise} echo '{{"id":2,"result":7}}'; read l"#);
+        assert_eq!(ask(&line, "x").expect("answers"), r#"{"id":2,"result":7}"#);
     }
 
     #[test]

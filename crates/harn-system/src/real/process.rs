@@ -1,5 +1,5 @@
 //! Running programs. Each gets a process group of its own, so that it ends with everything it has started:
-//! when its time is over, when it writes too much, and when the future that runs it is dropped.
+//! when its time is over, when it writes too much, when it is told to, and when the future that runs it is dropped.
 
 use std::collections::VecDeque;
 use std::io;
@@ -38,19 +38,42 @@ pub(super) fn prepared(command: &Command) -> tokio::process::Command {
     prepared
 }
 
-/// Runs a program to its end.
+/// Runs a program to its end, and keeps what it writes.
 ///
 /// # Errors
 /// The system's error when it cannot be started; `the output is larger than N bytes`.
 pub async fn run(command: Command) -> io::Result<Finished> {
-    run_told(command, |_| ()).await
+    supervise(command, std::future::pending(), None::<fn(Source, &[u8])>).await
 }
 
-/// Runs a program to its end, and hands on what it writes, to either stream, when it comes.
+/// Where a program wrote something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// Standard output.
+    Out,
+    /// Standard error.
+    Err,
+}
+
+/// Runs a program to its end, or until `stop` is ready: then it is ended with everything it has started. What it writes is handed
+/// on when it comes, all that came before its end, and not kept: the streams of [`Finished`] are empty, and `max_output` does
+/// not count.
 ///
 /// # Errors
-/// As [`run`].
-pub async fn run_told(command: Command, mut told: impl FnMut(&[u8])) -> io::Result<Finished> {
+/// The system's error when it cannot be started.
+pub async fn run_told(
+    command: Command,
+    stop: impl Future<Output = ()>,
+    told: impl FnMut(Source, &[u8]),
+) -> io::Result<Finished> {
+    supervise(command, stop, Some(told)).await
+}
+
+async fn supervise(
+    command: Command,
+    stop: impl Future<Output = ()>,
+    mut told: Option<impl FnMut(Source, &[u8])>,
+) -> io::Result<Finished> {
     let mut prepared = prepared(&command);
     prepared.stdin(if command.input.is_empty() { Stdio::null() } else { Stdio::piped() });
     let (mut child, mut group) = Group::start(&mut prepared)?;
@@ -68,13 +91,21 @@ pub async fn run_told(command: Command, mut told: impl FnMut(&[u8])) -> io::Resu
     let mut fed = command.input.is_empty();
     let mut timer = std::pin::pin!(tokio::time::sleep(command.timeout.unwrap_or_default()));
     let mut timed = command.timeout.is_some();
+    let mut stop = std::pin::pin!(stop);
+    let mut stopped = false;
     let mut finished = Finished { pid, ..Finished::default() };
     let mut ended = false;
     while !ended || out.is_open() || err.is_open() {
         tokio::select! {
             biased;
-            read = out.next(), if out.is_open() => told(read?),
-            read = err.next(), if err.is_open() => told(read?),
+            read = out.next(), if out.is_open() => {
+                read?;
+                out.tell(told.as_mut().map(|told| |piece: &[u8]| told(Source::Out, piece)));
+            }
+            read = err.next(), if err.is_open() => {
+                read?;
+                err.tell(told.as_mut().map(|told| |piece: &[u8]| told(Source::Err, piece)));
+            }
             status = child.wait(), if !ended => {
                 let status = status?;
                 (finished.code, finished.signal) = (status.code(), os::signal(status));
@@ -85,6 +116,10 @@ pub async fn run_told(command: Command, mut told: impl FnMut(&[u8])) -> io::Resu
             () = &mut timer, if timed && !ended => {
                 timed = false;
                 finished.timed_out = true;
+                group.end();
+            }
+            () = &mut stop, if !stopped && !ended => {
+                stopped = true;
                 group.end();
             }
             () = tokio::time::sleep(QUIET), if ended => break,
@@ -116,18 +151,27 @@ impl<R: AsyncRead + Unpin> Stream<R> {
     }
 
     /// Reads what has come. Nothing is lost when the future is dropped before it is ready.
-    async fn next(&mut self) -> io::Result<&[u8]> {
-        let Some(from) = &mut self.from else { return Ok(&[]) };
+    async fn next(&mut self) -> io::Result<()> {
+        let Some(from) = &mut self.from else { return Ok(()) };
         if self.pieces.back().is_none_or(|piece| piece.len() == piece.capacity()) {
-            self.pieces.push_back(Vec::with_capacity(CHUNK.min(self.len.max(4096))));
+            self.pieces.push_back(Vec::with_capacity(CHUNK.min(self.len.max(8192))));
         }
-        let Some(piece) = self.pieces.back_mut() else { return Ok(&[]) };
+        let Some(piece) = self.pieces.back_mut() else { return Ok(()) };
         let read = from.read_buf(piece).await?;
         self.len += read;
         if read == 0 {
             self.from = None;
         }
-        Ok(&piece[piece.len() - read..])
+        Ok(())
+    }
+
+    /// Hands on what was read, if somebody is told, and forgets it.
+    fn tell(&mut self, told: Option<impl FnMut(&[u8])>) {
+        if let (Some(mut told), Some(piece)) = (told, self.pieces.back_mut()) {
+            told(piece);
+            piece.clear();
+            self.len = 0;
+        }
     }
 
     /// All that was read.
@@ -210,6 +254,37 @@ mod tests {
             }
         });
         assert!(gone(std::fs::read_to_string(&note).expect("a number").trim()));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn what_is_in_a_group_of_its_own_ends_too() {
+        // As a shell with job control does: each job is a group.
+        let mut command = shell("set -m; sh -c 'set -m; sleep 1000 & echo $!; wait' & wait");
+        command.timeout = Some(Duration::from_millis(500));
+        let ran = block_on(run(command)).expect("runs");
+        assert!(ran.timed_out);
+        assert!(gone(String::from_utf8_lossy(&ran.stdout).trim()));
+    }
+
+    #[test]
+    fn one_that_is_stopped_has_told_all() {
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let mut command = shell("echo out; echo err >&2; head -c 200000 /dev/zero; sleep 1000");
+        command.max_output = 10;
+        let stop = tokio::sync::Notify::new();
+        let ran = block_on(run_told(command, stop.notified(), |source, piece| {
+            match source {
+                Source::Out => out.extend_from_slice(piece),
+                Source::Err => err.extend_from_slice(piece),
+            }
+            if out.len() == 4 + 200_000 && !err.is_empty() {
+                stop.notify_one();
+            }
+        }));
+        let ran = ran.expect("runs");
+        assert_eq!((ran.signal, ran.stdout.len(), ran.timed_out), (Some(9), 0, false));
+        assert_eq!((&out[..4], err.as_slice()), (b"out\n".as_slice(), b"err\n".as_slice()));
     }
 
     #[test]
