@@ -279,7 +279,7 @@ fn one_name_for_two_things() {
     ]);
     let said = scene.bad(&["install"]);
     assert!(said.contains("package a and package b want different things under the name c"), "{said}");
-    assert!(!scene.path("app/harn.lock").exists() && !scene.path("app/.harn").exists());
+    assert!(!scene.path("app/harn.lock").exists() && !scene.path("app/.harn/packages").exists());
 }
 
 #[cfg(unix)]
@@ -295,6 +295,241 @@ fn links_and_hooks_of_a_package() {
     // Beside the project, a link is an error that names it.
     let said = scene.bad(&["add", "../tools", "--alias", "near"]);
     assert!(said.contains("secret.harn is a link"), "{said}");
+}
+
+/// A repository of somebody else, whose dependency `docs` has the name of a folder of the user.
+#[cfg(unix)]
+fn of_a_stranger() -> Scene {
+    let scene = Scene::new(&[
+        ("app/harn.toml", "[dependencies]\ndocs = { path = \"dep\" }\n"),
+        ("app/harn.lock", "version = 1\n\n[[package]]\nname = \"docs\"\nsource = \"path+file://dep\"\n"),
+        ("app/main.harn", "import { f } from \"docs\"\n\nprintln(f())\n"),
+        ("app/dep/lib.harn", "pub fn f() {\n  return 1\n}\n"),
+        ("other/lib.harn", ""),
+        ("victim/docs/thesis.txt", "years"),
+        ("victim/docs.harn", "mine"),
+        ("victim/packages/docs/thesis.txt", "years"),
+    ]);
+    scene.write("app/.harn/x", "");
+    scene
+}
+
+#[cfg(unix)]
+impl Scene {
+    fn link(&self, to: &str, name: &str) {
+        std::os::unix::fs::symlink(to, self.path(name)).unwrap();
+    }
+
+    /// All that lies in the user's folder.
+    fn victim(&self) -> Vec<(std::path::PathBuf, Option<String>)> {
+        let (mut found, mut folders) = (Vec::new(), vec![self.path("victim")]);
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path.clone());
+                }
+                let text = fs::read_to_string(&path).ok();
+                found.push((path, text));
+            }
+        }
+        found.sort();
+        found
+    }
+}
+
+/// All commands that put packages where programs find them.
+#[cfg(unix)]
+const WAYS: [&[&str]; 10] = [
+    &["check", "main.harn"],
+    &["lint", "main.harn"],
+    &["run", "main.harn"],
+    &["run", "--sandbox=none", "main.harn"],
+    &["run", "--explain-cost", "main.harn"],
+    &["install"],
+    &["install", "--offline"],
+    &["update"],
+    &["add", "../other"],
+    &["remove", "docs"],
+];
+
+#[cfg(unix)]
+#[test]
+fn folders_of_others_are_not_touched_through_links() {
+    for (name, to) in [(".harn", "../victim"), (".harn/packages", "../../victim")] {
+        let scene = of_a_stranger();
+        fs::remove_dir_all(scene.path("app/.harn")).unwrap();
+        if name != ".harn" {
+            fs::create_dir(scene.path("app/.harn")).unwrap();
+        }
+        scene.link(to, &format!("app/{name}"));
+        let before = (scene.victim(), scene.read("app/harn.toml"), scene.read("app/harn.lock"));
+        for way in WAYS {
+            let said = scene.bad(way);
+            assert!(
+                said.contains(&format!("{name} is a link, and what it leads to is not touched")),
+                "{said}"
+            );
+            let now = (scene.victim(), scene.read("app/harn.toml"), scene.read("app/harn.lock"));
+            assert_eq!(now, before, "{way:?}");
+        }
+        fs::remove_file(scene.path(&format!("app/{name}"))).unwrap();
+        assert_eq!(scene.good(&["run", "main.harn"]), "1\n");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_in_the_place_of_a_package_stays() {
+    for (name, to) in [("docs", "../../../victim/docs"), ("docs.harn", "../../../victim/docs.harn")] {
+        let scene = of_a_stranger();
+        fs::create_dir(scene.path("app/.harn/packages")).unwrap();
+        scene.link(to, &format!("app/.harn/packages/{name}"));
+        let before = scene.victim();
+        for way in &WAYS[..9] {
+            let said = scene.bad(way);
+            assert!(
+                said.contains(&format!("{name} is a link, which Harn has not put there; remove it")),
+                "{said}"
+            );
+            assert_eq!(scene.victim(), before, "{way:?}");
+        }
+        // Who takes the package out means the link, not what it leads to.
+        scene.good(&["remove", "docs"]);
+        assert!(scene.path(&format!("app/.harn/packages/{name}")).symlink_metadata().is_err());
+        assert_eq!(scene.victim(), before);
+    }
+    // A link to the package itself is what imports read anyway.
+    let scene = of_a_stranger();
+    fs::create_dir(scene.path("app/.harn/packages")).unwrap();
+    scene.link("../../dep", "app/.harn/packages/docs");
+    assert_eq!(scene.good(&["run", "main.harn"]), "1\n");
+}
+
+#[cfg(unix)]
+#[test]
+fn files_of_the_project_that_lead_out_of_it_are_not_written() {
+    let scene = of_a_stranger();
+    let lock = "# of another project\nversion = 1\n";
+    scene.write("victim/harn.lock", lock);
+    fs::remove_file(scene.path("app/harn.lock")).unwrap();
+    scene.link("../victim/harn.lock", "app/harn.lock");
+    for way in [&["install"][..], &["lock"], &["update"], &["add", "../other"]] {
+        let said = scene.bad(way);
+        assert!(said.contains("harn.lock is a link that leads out of the project"), "{said}");
+        assert_eq!(scene.read("victim/harn.lock"), lock);
+        assert!(!scene.read("app/harn.toml").contains("other"));
+    }
+    let scene = of_a_stranger();
+    let manifest = "[dependencies]\n";
+    scene.write("victim/harn.toml", manifest);
+    fs::remove_file(scene.path("app/harn.toml")).unwrap();
+    scene.link("../victim/harn.toml", "app/harn.toml");
+    let said = scene.bad(&["add", "../other"]);
+    assert!(said.contains("harn.toml is a link that leads out of the project"), "{said}");
+    assert_eq!(scene.read("victim/harn.toml"), manifest);
+}
+
+#[test]
+fn what_harn_has_not_put_there_stays() {
+    let scene = Scene::new(&[
+        ("app/harn.toml", APP),
+        ("app/main.harn", MAIN),
+        ("app/.harn/packages/tools/mine.txt", "work"),
+        ("tools/lib.harn", TOOLS),
+    ]);
+    let said = scene.bad(&["add", "../tools"]);
+    assert!(said.contains("tools is there already, and Harn has not put it there; move it away"), "{said}");
+    assert_eq!(scene.read("app/.harn/packages/tools/mine.txt"), "work");
+    assert_eq!(scene.read("app/harn.toml"), APP);
+    assert!(!scene.path("app/harn.lock").exists());
+    fs::rename(scene.path("app/.harn/packages/tools"), scene.path("mine")).unwrap();
+    scene.good(&["add", "../tools"]);
+    // What Harn has put there it knows without the lock file, too.
+    fs::remove_file(scene.path("app/harn.lock")).unwrap();
+    scene.write("tools/lib.harn", "pub fn double(n) {\n  return n + n + 1\n}\n");
+    scene.good(&["install"]);
+    assert_eq!(scene.good(&["run", "main.harn"]), "9\n");
+    // So it is with a file where a folder is wanted.
+    scene.write("one.harn", "");
+    scene.write("app/.harn/packages/one/mine.txt", "work");
+    let said = scene.bad(&["add", "../one.harn"]);
+    assert!(said.contains("one is there already, and Harn has not put it there"), "{said}");
+    assert_eq!(scene.read("app/.harn/packages/one/mine.txt"), "work");
+}
+
+#[test]
+fn names_that_would_share_a_place() {
+    let scene = Scene::new(&[
+        ("app/harn.toml", "[dependencies]\none = \"../one.harn\"\n\"one.harn\" = \"../two\"\n"),
+        ("one.harn", ""),
+        ("two/lib.harn", ""),
+    ]);
+    let said = scene.bad(&["install"]);
+    assert!(
+        said.contains("dependencies one and one.harn would both be ") && said.contains("another name"),
+        "{said}"
+    );
+    // Two folders are beside each other.
+    scene.write("one/lib.harn", "");
+    scene.write("app/harn.toml", "[dependencies]\none = \"../one\"\n\"one.harn\" = \"../two\"\n");
+    let first = scene.good(&["install"]);
+    assert_eq!(first, "  installed one\n  installed one.harn\n2 packages, harn.lock is written\n");
+    assert_eq!(scene.good(&["install"]), "2 packages\n");
+    scene.good(&["remove", "one"]);
+    assert!(scene.path("app/.harn/packages/one.harn/lib.harn").exists());
+}
+
+#[test]
+fn several_that_add_at_once_lose_nothing() {
+    let names: Vec<String> = (0..6).map(|n| format!("d{n}")).collect();
+    let scene = Scene::new(&[("app/harn.toml", APP), ("app/main.harn", "println(1)\n")]);
+    for name in &names {
+        scene.write(&format!("{name}/lib.harn"), "pub fn f() {\n  return 1\n}\n");
+    }
+    std::thread::scope(|scope| {
+        for name in &names {
+            let scene = &scene;
+            scope.spawn(move || {
+                let said = scene.good(&["add", &format!("../{name}")]);
+                assert!(said.starts_with(&format!("  installed {name}\n")), "{said}");
+            });
+        }
+    });
+    for name in &names {
+        assert!(
+            scene.read("app/harn.toml").contains(&format!("{name} = ")),
+            "{}",
+            scene.read("app/harn.toml")
+        );
+        assert!(scene.path(&format!("app/.harn/packages/{name}/lib.harn")).exists(), "{name}");
+    }
+    assert_eq!(scene.good(&["install", "--locked"]), "6 packages\n");
+    std::thread::scope(|scope| {
+        for name in &names {
+            let scene = &scene;
+            scope.spawn(move || {
+                let said = scene.good(&["remove", name]);
+                assert!(said.starts_with(&format!("  removed {name}\n")), "{said}");
+            });
+        }
+    });
+    assert_eq!(scene.good(&["install", "--locked"]), "0 packages\n");
+}
+
+#[test]
+fn several_that_run_at_once_bring_the_packages() {
+    let scene = Scene::new(&[
+        ("app/harn.toml", "[dependencies]\ntools = \"../tools\"\n"),
+        ("app/main.harn", MAIN),
+        ("tools/lib.harn", TOOLS),
+    ]);
+    scene.good(&["lock"]);
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| assert_eq!(scene.good(&["run", "main.harn"]), "8\n"));
+        }
+    });
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! From the manifest to the lock file to the files that imports find.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
 
 use harn_front::Through;
 use harn_system::{System, SystemExt};
@@ -12,6 +14,19 @@ use crate::{Result, Trouble, git, tree, trouble};
 
 /// Most bytes of a manifest or lock file.
 const MAX_TEXT: u64 = 16 << 20;
+
+/// Where packages lie, below the project's folder.
+const PACKAGES: &str = ".harn/packages";
+
+/// The file whose lock has whoever changes the dependencies of the project.
+const TURN: &str = ".harn/packages.lock";
+
+/// The names of the packages that Harn has put there, a line each: nothing else there is replaced.
+const OWN: &str = ".harn/packages.installed";
+
+/// How often it is asked whether another process is done, and how many times: as long as a repository may take.
+const PAUSE: Duration = Duration::from_millis(50);
+const PAUSES: u32 = 12_000;
 
 /// How an installation may go about it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -60,6 +75,17 @@ struct Found {
     sources: BTreeMap<String, PathBuf>,
 }
 
+/// A package that is not where it should be, or not what it should be.
+struct Step<'f> {
+    name: &'f str,
+    source: &'f Path,
+    target: PathBuf,
+    /// The files are others, or are missing.
+    is_stale: bool,
+    /// A file in the place of a folder that is now wanted, or the other way round.
+    other: Option<PathBuf>,
+}
+
 /// A dependency that is still to be looked at.
 struct Wanted {
     dependency: Dependency,
@@ -97,28 +123,82 @@ impl<'a> Project<'a> {
     ///
     /// # Errors
     /// A file that cannot be read.
-    pub fn manifest_text(&self) -> Result<String> {
+    fn manifest_text(&self) -> Result<String> {
         self.text(&self.manifest())
     }
 
     /// Looks up what the manifest asks for, writes the lock file, and puts the packages where imports find them.
     ///
     /// # Errors
-    /// What is wrong with the manifest, the lock file or a package; what git says.
+    /// What is wrong with the manifest, the lock file or a package; what git says; a place that is not Harn's to write.
     pub async fn install(&self, mode: Mode, renew: Renew<'_>) -> Result<Done> {
+        let _turn = self.turn().await?;
+        self.install_in_turn(mode, renew).await
+    }
+
+    /// Changes the text of the manifest, and installs. When that does not work, the manifest is as it was.
+    ///
+    /// # Errors
+    /// As [`Project::install`], and those of the change.
+    pub async fn edit(&self, change: impl FnOnce(&str) -> Result<String>) -> Result<Done> {
+        // From reading to writing: whoever adds something at the same time must see what this one has added.
+        let _turn = self.turn().await?;
+        let path = self.manifest();
+        self.stays_inside(&path)?;
+        let before = self.manifest_text()?;
+        let after = change(&before)?;
+        self.write(&path, &after)?;
+        match self.install_in_turn(Mode::default(), Renew::Nothing).await {
+            Ok(done) => Ok(done),
+            Err(error) => {
+                self.write(&path, &before)?;
+                Err(error)
+            }
+        }
+    }
+
+    async fn install_in_turn(&self, mode: Mode, renew: Renew<'_>) -> Result<Done> {
         let old = self.lock()?;
         let found = self.resolve(old.as_ref(), mode, renew, false).await?;
+        // What cannot be done is told before anything is written.
+        let steps = self.steps(&found, old.as_ref())?;
+        let gone: Vec<&str> = old
+            .iter()
+            .flat_map(|lock| &lock.packages)
+            .map(|package| package.name.as_str())
+            .filter(|name| found.lock.get(name).is_none())
+            .collect();
+        if !gone.is_empty() {
+            self.no_links()?;
+        }
         let written = self.write_lock(old.as_ref(), &found.lock, mode)?;
-        let copied = self.materialise(&found)?;
-        let gone = old.iter().flat_map(|lock| &lock.packages).map(|package| package.name.as_str());
+        let copied = match self.carry_out(&steps) {
+            Ok(copied) => copied,
+            Err(error) => {
+                // Why it did not work is what matters, not whether this did.
+                if written {
+                    let _ = match &old {
+                        Some(old) => self.write(&self.lock_path(), &old.text()),
+                        None => self.remove(&self.lock_path()),
+                    };
+                }
+                return Err(error);
+            }
+        };
+        let wanted: Vec<PathBuf> =
+            found.sources.iter().map(|(name, source)| self.place_of(name, source)).collect();
         let mut removed = Vec::new();
-        for name in gone.filter(|name| found.lock.get(name).is_none()) {
+        for name in &gone {
             for place in [self.folder_of(name), self.file_of(name)] {
-                if self.system.link_facts(&place).is_ok() {
+                if !wanted.contains(&place) && self.system.link_facts(&place).is_ok() {
                     self.remove(&place)?;
-                    removed.push(name.to_owned());
+                    removed.push((*name).to_owned());
                 }
             }
+        }
+        let mut own = self.own();
+        if gone.iter().filter(|name| own.remove(**name)).count() > 0 {
+            self.write_own(&own)?;
         }
         Ok(Done { lock: found.lock, written, copied, removed })
     }
@@ -128,6 +208,7 @@ impl<'a> Project<'a> {
     /// # Errors
     /// As [`Project::install`].
     pub async fn write_lock_only(&self, mode: Mode, renew: Renew<'_>) -> Result<bool> {
+        let _turn = self.turn().await?;
         let old = self.lock()?;
         let found = self.resolve(old.as_ref(), mode, renew, false).await?;
         self.write_lock(old.as_ref(), &found.lock, mode)
@@ -145,6 +226,21 @@ impl<'a> Project<'a> {
         if text.parse::<toml::Table>().is_err() || dependencies(&text, &self.manifest())?.is_empty() {
             return Ok(());
         }
+        // Where all is as it should be nothing is written, and nobody waited for.
+        match self.as_locked().await {
+            Ok((lock, found)) if self.steps(&found, Some(&lock))?.is_empty() => return Ok(()),
+            Ok(_) => {}
+            Err(error) if self.system.link_facts(&self.root.join(TURN)).is_err() => return Err(error),
+            // Another process may be between the manifest and the lock file.
+            Err(_) => {}
+        }
+        let _turn = self.turn().await?;
+        let (lock, found) = self.as_locked().await?;
+        self.carry_out(&self.steps(&found, Some(&lock))?).map(drop)
+    }
+
+    /// What the lock file says, which must be what the manifest asks for.
+    async fn as_locked(&self) -> Result<(Lock, Found)> {
         let place = self.lock_path();
         let Some(lock) = self.lock()? else {
             return trouble(format!("{} is missing; run `harn install`", place.display()));
@@ -153,7 +249,7 @@ impl<'a> Project<'a> {
         if let Some(name) = first_difference(&lock, &found.lock) {
             return trouble(format!("{} is out of date for {name}; run `harn install`", place.display()));
         }
-        self.materialise(&found).map(drop)
+        Ok((lock, found))
     }
 
     /// Walks from the manifest through everything that is needed. With `installed`, the copies of the project are taken
@@ -358,26 +454,153 @@ impl<'a> Project<'a> {
         Ok(())
     }
 
-    /// Copies packages that are not what they should be; their names.
-    fn materialise(&self, found: &Found) -> Result<Vec<String>> {
-        let mut copied = Vec::new();
+    /// What is to be done so that the packages are what was found.
+    ///
+    /// # Errors
+    /// A place that is not Harn's: a link, or what is there already though Harn has not put it there.
+    fn steps<'f>(&self, found: &'f Found, old: Option<&Lock>) -> Result<Vec<Step<'f>>> {
+        if found.sources.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.no_links()?;
+        let mut places: BTreeMap<PathBuf, &str> = BTreeMap::new();
         for (name, source) in &found.sources {
-            let is_file = self.system.is_file(source);
-            let (target, other) = match is_file {
-                true => (self.file_of(name), self.folder_of(name)),
-                false => (self.folder_of(name), self.file_of(name)),
+            let place = self.place_of(name, source);
+            let shown = place.display().to_string();
+            if let Some(other) = places.insert(place, name) {
+                return trouble(format!(
+                    "dependencies {other} and {name} would both be {shown}; one of them needs another name"
+                ));
+            }
+        }
+        let own = self.own();
+        let mut steps = Vec::new();
+        for (name, source) in &found.sources {
+            let target = self.place_of(name, source);
+            let folder = self.folder_of(name);
+            let other = if target == folder { self.file_of(name) } else { folder };
+            let other = Some(other)
+                .filter(|other| !places.contains_key(other) && self.system.link_facts(other).is_ok());
+            let is_stale = if self.is_link(&target) {
+                // What a link leads to is never written, and read only where it is the package itself.
+                self.system.canonical(&target).ok().as_ref() != Some(source)
+            } else {
+                target != *source && !tree::same(self.system, source, &target)
             };
-            if self.system.link_facts(&other).is_ok() {
-                self.remove(&other)?;
+            let is_own = own.contains(name) || old.is_some_and(|lock| lock.get(name).is_some());
+            for place in other.iter().chain(is_stale.then_some(&target)) {
+                if self.is_link(place) {
+                    return trouble(format!(
+                        "dependency {name}: {} is a link, which Harn has not put there; remove it",
+                        place.display()
+                    ));
+                }
+                if !is_own && self.system.link_facts(place).is_ok() {
+                    return trouble(format!(
+                        "dependency {name}: {} is there already, and Harn has not put it there; move it away, or give \
+                         the dependency another name",
+                        place.display()
+                    ));
+                }
             }
-            if target == *source || tree::same(self.system, source, &target) {
-                continue;
+            if is_stale || other.is_some() {
+                steps.push(Step { name, source, target, is_stale, other });
             }
-            tree::copy(self.system, source, &target)
-                .map_err(|Trouble(why)| Trouble(format!("dependency {name}: {why}")))?;
-            copied.push(name.clone());
+        }
+        Ok(steps)
+    }
+
+    /// Copies packages that are not what they should be; their names.
+    fn carry_out(&self, steps: &[Step<'_>]) -> Result<Vec<String>> {
+        // Before they are there: a process that ends between the two leaves nothing that nobody has put there.
+        let mut own = self.own();
+        if steps.iter().filter(|step| own.insert(step.name.to_owned())).count() > 0 {
+            self.write_own(&own)?;
+        }
+        let mut copied = Vec::new();
+        for step in steps {
+            if let Some(other) = &step.other {
+                self.remove(other)?;
+            }
+            if step.is_stale {
+                tree::copy(self.system, step.source, &step.target)
+                    .map_err(|Trouble(why)| Trouble(format!("dependency {}: {why}", step.name)))?;
+                copied.push(step.name.to_owned());
+            }
         }
         Ok(copied)
+    }
+
+    /// Waits until no other process changes the dependencies of the project, and keeps others from it.
+    async fn turn(&self) -> Result<Option<harn_system::Lock>> {
+        self.no_links()?;
+        let place = self.root.join(TURN);
+        let cannot = |e: &std::io::Error| format!("cannot lock {}: {e}", place.display());
+        for _ in 0..PAUSES {
+            let folder = self.root.join(".harn");
+            match self.system.make_dirs(&folder).and_then(|()| self.system.try_lock(&place)) {
+                Ok(Some(held)) => return Ok(Some(held)),
+                Ok(None) => self.system.sleep(PAUSE).await,
+                // Nobody writes there. What needs nothing to be written works all the same.
+                Err(e) if matches!(e.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) => {
+                    return Ok(None);
+                }
+                Err(e) => return trouble(cannot(&e)),
+            }
+        }
+        trouble(format!(
+            "another process changes the dependencies of this project and does not end: it holds {}",
+            place.display()
+        ))
+    }
+
+    /// Refuses links where packages are kept: what is written and removed there would be that of others. A repository or an
+    /// archive of somebody else can hold such a link.
+    fn no_links(&self) -> Result<()> {
+        for name in [".harn", PACKAGES, TURN, OWN] {
+            let place = self.root.join(name);
+            if self.is_link(&place) {
+                let way = match name {
+                    ".harn" => "remove it (HARN_STATE_DIR names another folder for the state of runs)",
+                    _ => "remove it",
+                };
+                return trouble(format!(
+                    "{} is a link, and what it leads to is not touched for the dependencies; {way}",
+                    place.display()
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses to write a file of the project that is a link out of it.
+    fn stays_inside(&self, path: &Path) -> Result<()> {
+        if !self.is_link(path) {
+            return Ok(());
+        }
+        let root = self.system.canonical(&self.root).unwrap_or_else(|_| self.root.clone());
+        match self.system.canonical(path) {
+            Ok(real) if real.starts_with(root) => Ok(()),
+            _ => trouble(format!(
+                "{} is a link that leads out of the project, and is not written; put a file in its place",
+                path.display()
+            )),
+        }
+    }
+
+    fn is_link(&self, path: &Path) -> bool {
+        self.system.link_facts(path).is_ok_and(|facts| facts.is_link())
+    }
+
+    /// The names of the packages that Harn has put there. Where that is not known there are none.
+    fn own(&self) -> BTreeSet<String> {
+        let text = self.system.read_text(&self.root.join(OWN), MAX_TEXT).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    fn write_own(&self, names: &BTreeSet<String>) -> Result<()> {
+        let text: String = names.iter().map(|name| format!("{name}\n")).collect();
+        self.write(&self.root.join(OWN), &text)
     }
 
     fn write_lock(&self, old: Option<&Lock>, new: &Lock, mode: Mode) -> Result<bool> {
@@ -388,8 +611,8 @@ impl<'a> Project<'a> {
         if mode.locked {
             return trouble(format!("{} would need to change, and `--locked` was given", place.display()));
         }
-        let written = self.system.replace(&place, new.text().as_bytes());
-        written.map_err(|e| Trouble(format!("cannot write {}: {e}", place.display())))?;
+        self.stays_inside(&place)?;
+        self.write(&place, &new.text())?;
         Ok(true)
     }
 
@@ -407,17 +630,27 @@ impl<'a> Project<'a> {
     }
 
     fn folder_of(&self, name: &str) -> PathBuf {
-        self.root.join(".harn/packages").join(name)
+        self.root.join(PACKAGES).join(name)
     }
 
     fn file_of(&self, name: &str) -> PathBuf {
-        self.root.join(".harn/packages").join(format!("{name}.harn"))
+        self.root.join(PACKAGES).join(format!("{name}.harn"))
+    }
+
+    /// Where the package with these files belongs.
+    fn place_of(&self, name: &str, source: &Path) -> PathBuf {
+        if self.system.is_file(source) { self.file_of(name) } else { self.folder_of(name) }
     }
 
     fn text(&self, path: &Path) -> Result<String> {
         self.system
             .read_text(path, MAX_TEXT)
             .map_err(|e| Trouble(format!("cannot read {}: {e}", path.display())))
+    }
+
+    fn write(&self, path: &Path, text: &str) -> Result<()> {
+        let written = self.system.replace(path, text.as_bytes());
+        written.map_err(|e| Trouble(format!("cannot write {}: {e}", path.display())))
     }
 
     fn remove(&self, path: &Path) -> Result<()> {

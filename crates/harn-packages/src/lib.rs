@@ -30,7 +30,7 @@ pub use edit::{add, remove};
 pub use git::{default_branch, fetch_wanted};
 pub use install::{Done, Mode, Project, Renew};
 pub use lock::{Lock, Locked};
-pub use manifest::{Dependency, Origin, Want, alias_for, dependencies};
+pub use manifest::{Dependency, Origin, Want, alias_for, dependencies, eager_servers};
 pub use tree::copy;
 
 /// Why something about dependencies did not work, in one sentence or a few.

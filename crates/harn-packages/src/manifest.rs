@@ -75,6 +75,15 @@ pub fn dependencies(text: &str, manifest: &Path) -> Result<Vec<Dependency>> {
     Ok(found)
 }
 
+/// The servers of tools that start with each program, by their names: `[[mcp]]` with `lazy = false`.
+#[must_use]
+pub fn eager_servers(text: &str) -> Vec<String> {
+    let table: Table = text.parse().unwrap_or_default();
+    let servers = table.get("mcp").and_then(Value::as_array).into_iter().flatten();
+    let eager = servers.filter(|server| server.get("lazy").and_then(Value::as_bool) == Some(false));
+    eager.filter_map(|server| server.get("name")?.as_str().map(str::to_owned)).collect()
+}
+
 /// Whether a name can stand in an import and be a folder.
 ///
 /// # Errors
