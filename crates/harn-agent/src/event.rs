@@ -47,6 +47,9 @@ pub enum AgentEvent {
         /// The limit on iterations, when it was that one.
         #[serde(skip_serializing_if = "Option::is_none")]
         max_iterations: Option<u32>,
+        /// What the budget said of the call that it did not let pass.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
     },
     /// Too many turns without action ended the loop.
     LoopStuck {

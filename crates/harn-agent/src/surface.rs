@@ -235,6 +235,9 @@ const PATTERNS: [(&str, &str, bool); 6] = [
     ("permissions", "deny", true),
 ];
 
+/// The options that name tools which are to be seen at work.
+pub const NAMES: [&str; 3] = ["stop_after_successful_tools", "require_successful_tools", "progress_tool"];
+
 /// Looks for names in the approval lists that are those of no tool.
 fn check_approval(tools: &[Tool<'_>], approval: &Json, found: &mut Vec<Finding>) {
     for key in ["auto_approve", "auto_deny", "require_approval"] {
@@ -278,6 +281,17 @@ pub fn slips(surface: &Map<String, Json>) -> Vec<Finding> {
                 tell(code, Severity::Error, message, pattern, field);
             } else if !of_approval || pattern.contains('*') {
                 tell(code, Severity::Warning, message, pattern, field);
+            }
+        }
+    }
+    for key in NAMES {
+        let given = surface
+            .get(key)
+            .map(|given| given.as_str().map_or_else(|| texts(given), |one| vec![one.to_owned()]));
+        for name in given.unwrap_or_default().iter().filter(|_| !tools.is_empty()) {
+            if !tools.iter().any(|tool| tool.name == *name) {
+                let message = miss(key, name, near(name, names(&tools)));
+                tell("TOOL_NAME_NO_MATCH", Severity::Warning, message, name, key.to_owned());
             }
         }
     }

@@ -703,6 +703,8 @@ impl Remote {
         let known: Vec<String> =
             known.iter().filter_map(|name| Some(format!("{name}={}", header(name)?))).collect();
         log.lock().unwrap().push(format!("{path} {method} {}", known.join(" ")));
+        let count =
+            |beginning: &str| log.lock().unwrap().iter().filter(|line| line.starts_with(beginning)).count();
         let id = message["id"].clone();
         let answer =
             |result: serde_json::Value| serde_json::json!({"jsonrpc": "2.0", "id": id, "result": result});
@@ -731,7 +733,7 @@ impl Remote {
         let events = |body: &str| plain("200 OK", "text/event-stream", "", body);
         let (asked, said) = (method == "tools/call", said.to_string());
         let reply = match path.as_str() {
-            _ if id.is_null() || method == "answer" => {
+            _ if id.is_null() || method == "answer" && path != "/pings" => {
                 "HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n".to_owned()
             }
             "/session" => json("mcp-session-id: s-1\r\n", &said),
@@ -742,6 +744,32 @@ impl Remote {
                 "data: {{\"id\":\"p\",\"method\":\"ping\"}}\n\ndata: {{\"id\":7,\"method\":\"roots/list\"}}\n\ndata: [1]\n\ndata: nonsense\n\n\
                  data: {{\"id\":99,\"result\":{{}}}}\n\ndata: {said}\n\n"
             )),
+            "/renewed" if asked && count("/renewed tools/call") == 1 => {
+                plain("404 Not Found", "text/plain", "", "who?")
+            }
+            "/renewed" => json(&format!("mcp-session-id: s-{}\r\n", count("/renewed initialize")), &said),
+            "/pings" if asked => {
+                let mut output = socket;
+                let _ = write!(
+                    output,
+                    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+                );
+                let event = "data: {\"id\":\"p\",\"method\":\"ping\"}\n\n".repeat(50);
+                while write!(output, "{:x}\r\n{event}\r\n", event.len()).and_then(|()| output.flush()).is_ok()
+                {
+                }
+                return None;
+            }
+            "/pings" if method == "answer" => {
+                std::thread::sleep(std::time::Duration::from_millis(100));
+                "HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n".to_owned()
+            }
+            "/repeats" if asked => json(
+                "",
+                &format!(
+                    "{{\"id\":{id},\"result\":{{\"content\":[{{\"type\":\"text\",\"text\":\"you are Bearer secret-token-1\"}}]}}}}"
+                ),
+            ),
             "/lasting" if asked => {
                 // It answers and keeps the stream open.
                 let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
@@ -828,7 +856,7 @@ try {{
 #[test]
 fn servers_over_http_are_asked_as_others_are() {
     let remote = Remote::start();
-    for path in ["/plain", "/session", "/events", "/asks", "/lasting"] {
+    for path in ["/plain", "/session", "/events", "/asks", "/lasting", "/renewed"] {
         let ran = call_over_http(&remote, path, ", auth_token: \"t-1\"");
         assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "5\n", ""), "{path}: {}", ran.shown());
     }
@@ -845,6 +873,9 @@ fn servers_over_http_are_asked_as_others_are() {
             "tools/call mcp-session-id=s-1 mcp-protocol-version=2025-06-18 authorization=Bearer t-1",
         ]
     );
+    assert_eq!(of("/renewed").last().map(|line| line.contains("s-2")), Some(true), "{heard:?}");
+    let ran = call_over_http(&remote, "/repeats", ", auth_token: \"secret-token-1\"");
+    assert_eq!(ran.out, "you are Bearer ***\n", "{}", ran.shown());
     assert_eq!(of("/asks").iter().filter(|line| line.starts_with("answer")).count(), 2, "{heard:?}");
 }
 
@@ -855,6 +886,7 @@ fn servers_over_http_that_fail_are_errors() {
     for (path, told) in [
         ("/silent", "MCP server 'far' at http://127.0.0.1:PORT/silent: "),
         ("/dripping", "MCP server 'far' at http://127.0.0.1:PORT/dripping: "),
+        ("/pings", "MCP server 'far' at http://127.0.0.1:PORT/pings: "),
         ("/huge", "MCP server 'far'"),
         ("/breaks", "MCP server 'far' at http://127.0.0.1:PORT/breaks: "),
         ("/ends", "MCP server 'far' ended its reply without an answer to tools/call"),
@@ -865,10 +897,14 @@ fn servers_over_http_that_fail_are_errors() {
             "MCP server 'far' answered with status 307 (it sends elsewhere; name the address that it leads to)",
         ),
         ("/down", "MCP server 'far' answered with status 503"),
-        ("/forgets", "MCP server 'far' answered with status 404 (it has forgotten this connection)"),
+        (
+            "/forgets",
+            "MCP server 'far' at http://127.0.0.1:PORT/forgets forgets each connection at once: it answers with status 404",
+        ),
         ("/refuses", "MCP error (-5): no way"),
     ] {
-        let timeout = if ["/silent", "/dripping"].contains(&path) { ", timeout: 400ms" } else { "" };
+        let timeout =
+            if ["/silent", "/dripping", "/pings"].contains(&path) { ", timeout: 400ms" } else { "" };
         let ran = call_over_http(&remote, path, timeout);
         let told = told.replace("PORT", &port.to_string());
         assert!(ran.out.contains(&told), "{path}: {}", ran.shown());

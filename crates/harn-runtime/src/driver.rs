@@ -802,6 +802,17 @@ impl Driver {
         live::beside(calling_aside(&self.cx, &call.options, work), take, tell).await
     }
 
+    /// A budget did not let a call pass. Where it was the first one, somebody will look for the reason: that is told.
+    fn over_budget(&self, agent: &AgentLoop, message: String) -> Answer {
+        if !agent.has_called() {
+            let text = format!(
+                "[harn] warning: the loop ends before its first call: {message}; the reply is counted at max_tokens, so a smaller one costs less\n" // prose-ok: diagnostic
+            );
+            self.cx.system().write_err(&text);
+        }
+        Answer::OverBudget(message)
+    }
+
     async fn call_model(&self, agent: &AgentLoop, call: ModelCall) -> Result<Answer> {
         // A model that answers at once leaves no other moment.
         self.cx.give_way().await?;
@@ -810,7 +821,7 @@ impl Driver {
             match self.cx.call(&self.caller, [call_dict(agent.call_options(&call))]).await {
                 Ok(value) => answered(&value)?,
                 Err(error) if error.is_catchable() && over_budget(&to_json(&error.caught())) => {
-                    return Ok(Answer::OverBudget);
+                    return Ok(self.over_budget(agent, to_json(&error.caught())["message"].printed()));
                 }
                 Err(error) => return Err(error),
             }
@@ -818,7 +829,9 @@ impl Driver {
             let call = agent.call(&call);
             match self.ask(&call).await? {
                 Ok(result) => result,
-                Err(error) if error.category() == Category::BudgetExceeded => return Ok(Answer::OverBudget),
+                Err(error) if error.category() == Category::BudgetExceeded => {
+                    return Ok(self.over_budget(agent, error.to_string()));
+                }
                 Err(error) => return Err(failed(&error)),
             }
         };
@@ -860,7 +873,7 @@ impl Driver {
         match writer.write(&self.cx, archive, ask).await {
             Ok(text) => Ok(Answer::Summary(text)),
             Err(error) if error.is_catchable() && over_budget(&to_json(&error.caught())) => {
-                Ok(Answer::OverBudget)
+                Ok(Answer::OverBudget(to_json(&error.caught())["message"].printed()))
             }
             // What a callback throws, or a template that is not there, is the program's business.
             Err(error) => Err(error),

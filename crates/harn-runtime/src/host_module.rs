@@ -47,12 +47,20 @@ impl HostModule {
             )));
         };
         let arguments = if arguments.is_nil() { from_json(&json!({})) } else { arguments };
-        let wrong = harn_schema::errors(&tool.shown["inputSchema"], &to_json(&arguments));
+        let plain = to_json(&arguments);
+        let wrong = harn_schema::errors(&tool.shown["inputSchema"], &plain);
         if !wrong.is_empty() {
             return Err(thrown(format!("{asked}: {function} of {}: {}", self.name, wrong.join("; "))));
         }
         let Some(call) = self.instance.vm().builtin(CALL) else {
             return Err(Error::runtime("functions of the host cannot be called"));
+        };
+        let mut whole = plain;
+        // What JSON has no word for is handed on as it is.
+        let arguments = if harn_schema::with_ints(&tool.shown["inputSchema"], &mut whole) {
+            from_json(&whole)
+        } else {
+            arguments
         };
         exported::call(&self.instance, &call.value(), vec![tool.call.clone(), arguments]).await
     }

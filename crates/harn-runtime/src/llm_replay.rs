@@ -1,5 +1,7 @@
 //! Model traffic in files: replies that are replayed or recorded (fixtures), and whole HTTP exchanges (cassettes).
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -77,15 +79,26 @@ impl ModelTraffic {
 
     /// Says, after the program ran, what of a cassette it did not ask for: usually a sign that the program
     /// has changed since it was recorded.
+    /// Likewise which recording is still that of an earlier run, since no model was called.
     pub fn leftovers(&self, vm: &Rc<Vm>) -> Option<String> {
-        let path = self.cassette.as_ref()?;
-        match llm_runtime(vm).unused_exchanges() {
+        let unused = self.cassette.as_ref().and_then(|path| match llm_runtime(vm).unused_exchanges() {
             0 => None,
             1 => Some(format!("1 exchange of {} was not asked for", path.display())),
             n => Some(format!("{n} exchanges of {} were not asked for", path.display())),
-        }
+        });
+        let earlier = vm.extension::<Earlier>();
+        let earlier = earlier.0.borrow();
+        let stale = earlier
+            .iter()
+            .map(|name| format!("nothing was recorded, so {name} still holds what an earlier run recorded"));
+        let told: Vec<String> = unused.into_iter().chain(stale).collect();
+        (!told.is_empty()).then(|| told.join("; "))
     }
 }
+
+/// Files of recordings that an earlier run wrote and this one has not replaced yet.
+#[derive(Default)]
+struct Earlier(RefCell<BTreeSet<String>>);
 
 /// The largest recorded reply that is read: 64 MiB.
 const MAX_REPLY: u64 = 64 << 20;
@@ -103,7 +116,8 @@ fn read(vm: &Rc<Vm>, path: &Path) -> Result<(String, String), String> {
 }
 
 /// Writes lines to a file, each at once, so that it is there also when the program fails. What was in the file is
-/// replaced by the first line: a run that fails before it has something to record leaves an earlier recording.
+/// replaced by the first line: a run that fails before it has something to record leaves an earlier recording. Where there
+/// was no file there is an empty one from the beginning, a recording of a run without calls.
 fn writer(vm: &Rc<Vm>, path: &Path) -> Result<impl FnMut(&str) + 'static, String> {
     let name = path.display().to_string();
     let system = vm.system().clone();
@@ -113,13 +127,23 @@ fn writer(vm: &Rc<Vm>, path: &Path) -> Result<impl FnMut(&str) + 'static, String
     }
     // Begun and dropped: says whether it can be written.
     drop(system.draft(&path).map_err(|e| format!("cannot write {name}: {e}"))?);
+    if system.is_file(&path) {
+        vm.extension::<Earlier>().0.borrow_mut().insert(name.clone());
+    } else {
+        system.replace(&path, b"").map_err(|e| format!("cannot write {name}: {e}"))?;
+    }
     let mut begun = false;
     let program = Rc::downgrade(vm);
     Ok(move |line: &str| {
         let line = format!("{line}\n");
         let write = if begun { System::append } else { System::replace };
         match write(&*system, &path, line.as_bytes()) {
-            Ok(()) => begun = true,
+            Ok(()) => {
+                if let Some(vm) = program.upgrade().filter(|_| !begun) {
+                    vm.extension::<Earlier>().0.borrow_mut().remove(&name);
+                }
+                begun = true;
+            }
             // The program goes on, and the run is told of it when it ends.
             Err(e) => {
                 if let Some(vm) = program.upgrade() {

@@ -19,6 +19,13 @@ pub(crate) fn surface_of(
     let keys = ["tools", "policy", "approval_policy", "permissions", "tool_search"];
     let given = keys.iter().filter_map(|key| Some(((*key).to_owned(), options.get(*key)?.clone())));
     let mut surface: Map<String, Json> = given.collect();
+    // The tools of servers and skills come later.
+    let more =
+        ["mcp_servers", "skills"].iter().any(|key| options.get(*key).is_some_and(|given| !given.is_null()));
+    if !more {
+        let named = harn_agent::surface::NAMES.iter();
+        surface.extend(named.filter_map(|key| Some(((*key).to_owned(), options.get(*key)?.clone()))));
+    }
     surface.insert("prompt".to_owned(), prompt.into());
     surface.insert("system".to_owned(), system.into());
     surface

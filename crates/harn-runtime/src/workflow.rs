@@ -510,12 +510,21 @@ pub(crate) fn write_record(system: &dyn System, path: &Path, record: &Json) -> s
     Ok(text.len())
 }
 
+/// Reads JSON. Artifacts may be nested deeper than the quick reader goes.
+fn parsed(bytes: &[u8]) -> std::result::Result<Json, String> {
+    serde_json::from_slice(bytes).or_else(|quick| {
+        let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
+        let read = harn_value::json::parse(text).map_err(|_| quick.to_string())?;
+        harn_value::json::to_data(&read).map_err(|_| quick.to_string())
+    })
+}
+
 /// Reads a record of a run.
 pub(crate) fn load(system: &dyn System, path: &str) -> std::result::Result<Json, String> {
     let file = system.work_dir().join(path);
     let bytes =
         system.read(&file, MAX_RECORD).map_err(|e| format!("cannot read the run record {path}: {e}"))?;
-    let mut run: Json = serde_json::from_slice(&bytes).map_err(|e| format!("{path} is no JSON: {e}"))?;
+    let mut run = parsed(&bytes).map_err(|e| format!("{path} is no JSON: {e}"))?;
     if run["_type"] != "run_record" {
         return Err(format!("{path} is no run record"));
     }
@@ -528,7 +537,7 @@ pub(crate) fn load(system: &dyn System, path: &str) -> std::result::Result<Json,
             }
         };
         // A last line that was not written to its end was not acknowledged.
-        let lines = later.split(|byte| *byte == b'\n').map(serde_json::from_slice::<Json>);
+        let lines = later.split(|byte| *byte == b'\n').map(parsed);
         let _ = lines.map_while(std::result::Result::ok).all(|changes| apply(&mut run, &changes));
     }
     unpack(&mut run);

@@ -117,7 +117,15 @@ fn input_schema(parameters: Option<&Value>, components: Option<&Value>) -> Value
     if !required.is_empty() {
         out.insert("required", required);
     }
-    out.into()
+    // References of a recursive type are looked up at the root.
+    let out = Value::from(out);
+    match json::to_data(&out) {
+        Ok(data) => {
+            let whole = harn_schema::hoisted(data.clone());
+            if whole == data { out } else { json::from_data(&whole) }
+        }
+        Err(_) => out,
+    }
 }
 
 fn property(declared: &Value, components: Option<&Value>) -> Value {

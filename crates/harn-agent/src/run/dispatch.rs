@@ -184,7 +184,7 @@ impl AgentLoop {
                 }
             }
         }
-        let call = admitting.call;
+        let mut call = admitting.call;
         if let Some(tool) = &tool {
             let missing = missing(tool, &call.arguments);
             if !missing.is_empty() {
@@ -195,7 +195,7 @@ impl AgentLoop {
                 return Ok(Admission::Answered);
             }
             // A handler that got them would look like one with a bug.
-            let problems = misfits(tool, &call.arguments);
+            let problems = misfits(tool, &mut call.arguments);
             if !problems.is_empty() {
                 let of = bindings([("tool", json!(call.name)), ("problems", json!(problems))]);
                 let text = format!("ERROR: {}", prose.render(&agent_asset("wrong_arguments"), &of)?.trim());
@@ -478,8 +478,9 @@ impl AgentLoop {
 }
 
 /// What is wrong with the values of arguments that a handler is to get: those of another type than the tool declares. What it
-/// does not declare, and nil in place of what may be left out, is the handler's business.
-fn misfits(tool: &LoopTool, arguments: &Json) -> Vec<String> {
+/// does not declare, and nil in place of what may be left out, is the handler's business. Whole numbers become ints where ints
+/// are declared.
+fn misfits(tool: &LoopTool, arguments: &mut Json) -> Vec<String> {
     let (Backend::Handler, false, Some(given)) = (tool.backend, tool.is_of_runtime, arguments.as_object())
     else {
         return Vec::new();
@@ -502,7 +503,13 @@ fn misfits(tool: &LoopTool, arguments: &Json) -> Vec<String> {
     // Missing ones were told already, with those that annotations ask for.
     let of_given = json!({"type": "object", "properties": schema["properties"]});
     match harn_schema::compile_error(&of_given) {
-        None => harn_schema::errors(&of_given, &Json::Object(given)),
+        None => {
+            let wrong = harn_schema::errors(&of_given, &Json::Object(given));
+            if wrong.is_empty() {
+                harn_schema::with_ints(&of_given, arguments);
+            }
+            wrong
+        }
         Some(_) => Vec::new(),
     }
 }

@@ -246,8 +246,8 @@ pub enum Answer {
         /// Milliseconds the call took.
         duration_ms: i64,
     },
-    /// To [`Step::CallModel`] or [`Step::Compact`]: a budget refused the call.
-    OverBudget,
+    /// To [`Step::CallModel`] or [`Step::Compact`]: a budget refused the call, and said this.
+    OverBudget(String),
     /// To [`Step::BeforeTool`].
     BeforeTool(HookVerdict),
     /// To [`Step::Permit`].
@@ -478,8 +478,9 @@ impl AgentLoop {
                 self.reply(&result, duration_ms, prose)?;
             }
             (Step::Compact(_), Answer::Summary(written)) => self.compacted(written),
-            (Step::CallModel(_) | Step::Compact(_), Answer::OverBudget) => {
-                self.events.push(AgentEvent::BudgetExhausted { max_iterations: None });
+            (Step::CallModel(_) | Step::Compact(_), Answer::OverBudget(message)) => {
+                self.events
+                    .push(AgentEvent::BudgetExhausted { max_iterations: None, message: Some(message) });
                 self.end(Status::BudgetExhausted);
             }
             (Step::RunTools(runs), Answer::Tools(replies)) if runs.len() == replies.len() => {

@@ -29,6 +29,11 @@ impl AgentLoop {
         !matches!(self.state.status, None | Some(Status::BudgetExhausted))
     }
 
+    /// Whether a model has answered.
+    pub fn has_called(&self) -> bool {
+        self.state.counts.llm_calls > 0
+    }
+
     /// Whether `max_iterations` ended the loop, and no other limit.
     pub fn is_out_of_turns(&self) -> bool {
         self.state.out_of_turns

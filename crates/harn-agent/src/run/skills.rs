@@ -181,7 +181,7 @@ impl AgentLoop {
     /// `max_iterations` is used up.
     pub(super) fn end_out_of_turns(&mut self) {
         let max_iterations = Some(self.config.max_iterations);
-        self.events.push(AgentEvent::BudgetExhausted { max_iterations });
+        self.events.push(AgentEvent::BudgetExhausted { max_iterations, message: None });
         self.state.out_of_turns = true;
         self.end(Status::BudgetExhausted);
     }

@@ -111,7 +111,11 @@ impl AgentLoop {
     pub(super) fn after_turn_without_tools(&mut self) -> Result<(), LoopError> {
         let used = self.state.counts.input_tokens + self.state.counts.output_tokens;
         if self.config.token_budget.is_some_and(|budget| used >= budget) {
-            self.events.push(AgentEvent::BudgetExhausted { max_iterations: None });
+            let message = Some(format!(
+                "token_budget: {used} tokens are used of {}",
+                self.config.token_budget.unwrap_or_default()
+            ));
+            self.events.push(AgentEvent::BudgetExhausted { max_iterations: None, message });
             self.end(Status::BudgetExhausted);
         } else {
             self.state.phase = Phase::Start;

@@ -182,7 +182,7 @@ impl McpServer {
             ));
         };
         let failed = |text: String| Ok(json!({"content": [{"type": "text", "text": text}], "isError": true}));
-        let arguments = match &params["arguments"] {
+        let mut arguments = match &params["arguments"] {
             Json::Null => json!({}),
             given @ Json::Object(_) => given.clone(),
             _ => return Err(McpProblem::new(INVALID_PARAMS, "tools/call: `arguments` must be an object")),
@@ -192,6 +192,7 @@ impl McpServer {
         if !wrong.is_empty() {
             return failed(format!("wrong arguments for {name}: {}", wrong.join("; ")));
         }
+        harn_schema::with_ints(&tool.shown["inputSchema"], &mut arguments);
         let Some(call) = self.instance.vm().builtin(CALL) else {
             return Err(McpProblem::new(INTERNAL_ERROR, "tools cannot be called"));
         };
