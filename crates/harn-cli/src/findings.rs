@@ -249,6 +249,20 @@ impl Manifests {
     }
 }
 
+/// What is wrong with one table of a manifest, for the command that the table is for: what it would leave out must not be left out in
+/// silence. Errors and warnings, in the order of the file.
+pub(crate) fn about_table(located: Vec<Located>, table: &str) -> Vec<Problem> {
+    let (value, itself) = (format!("[{table}] "), format!("`{table}` must be "));
+    let key = format!(" in [{table}]: it has no effect");
+    let is_meant = |found: &Located| {
+        let message = &found.diagnostic.message;
+        message.starts_with(&value) || message.starts_with(&itself) || message.ends_with(&key)
+    };
+    let mut problems: Vec<Problem> = located.into_iter().filter(is_meant).map(Problem::located).collect();
+    problems.sort_by_key(Problem::start);
+    problems
+}
+
 /// Looks at files, each by itself; gives the findings in the order of the files, with what is wrong with their manifests in front.
 /// Threads share the files, each with a state of its own. With `alone` there is one thread, for what writes files that others import.
 pub(crate) fn look_at<S>(

@@ -8,7 +8,8 @@ use std::path::Path;
 use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 
-use harn_system::{Real, Stream, SystemExt};
+use harn_syntax::printable;
+use harn_system::{Real, Stream, System, SystemExt};
 use harn_vm::suggest;
 
 use crate::args::Cli;
@@ -100,6 +101,9 @@ fn tip(error: &Error, args: &[OsString]) -> Option<String> {
             (!surplus.starts_with('-'))
                 .then(|| format!("arguments of the program stand behind `--`: harn run {file} -- {surplus}"))
         }
+        ErrorKind::InvalidValue | ErrorKind::ValueValidation => {
+            variable(given(ContextKind::InvalidArg)?, args)
+        }
         // `harn --trace FILE.harn`: an option of `run` before the file.
         ErrorKind::UnknownArgument
             if args.get(1).is_some_and(|first| first.to_string_lossy().starts_with('-')) =>
@@ -110,4 +114,24 @@ fn tip(error: &Error, args: &[OsString]) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// Where the value of an option comes from that nobody has typed: it stands in the option's environment variable.
+fn variable(option: &str, args: &[OsString]) -> Option<String> {
+    let mut cli = Cli::command();
+    // Only then do options know how they are shown.
+    cli.build();
+    let command = cli.find_subcommand(args.get(1)?)?;
+    let option = command.get_arguments().find(|known| known.to_string() == option)?;
+    let (long, short) = (option.get_long()?, option.get_short());
+    let is_typed = args.iter().skip(2).map(|arg| arg.to_string_lossy()).any(|arg| {
+        let is_long = arg.strip_prefix("--").is_some_and(|name| name.split('=').next() == Some(long));
+        is_long
+            || short.is_some_and(|short| arg.strip_prefix('-').is_some_and(|name| name.starts_with(short)))
+    });
+    let name = option.get_env()?.to_string_lossy().into_owned();
+    let set = Real::new().env(&name)?;
+    (!is_typed).then(|| {
+        format!("the environment variable {name} is set to '{}', and stands for --{long}", printable(&set))
+    })
 }

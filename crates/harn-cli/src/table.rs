@@ -3,17 +3,37 @@
 /// The width that no line exceeds.
 const WIDTH: usize = 80;
 
+/// What stays of a column that is cut.
+const LEAST: usize = 12;
+
 /// Draws rows below their headings: columns are as wide as their widest cell, two blanks apart, or one where two
 /// would pass the width. What passes it all the same is cut, with `…` for what is missing.
 pub(crate) fn draw(headings: &[&str], rows: &[Vec<String>]) -> String {
-    let head: Vec<String> = headings.iter().map(|h| (*h).to_owned()).collect();
-    let widths: Vec<usize> = (0..headings.len())
-        .map(|n| {
-            std::iter::once(&head).chain(rows).map(|row| cell(row, n).chars().count()).max().unwrap_or(0)
+    lines(headings, rows, |line| cut(line, WIDTH))
+}
+
+/// As [`draw`], but what is too wide is cut in one column, and the others are whole: for tables whose end is what they are for.
+/// Some of that column stays, even where a line passes the width.
+pub(crate) fn draw_all_but(headings: &[&str], rows: &[Vec<String>], column: usize) -> String {
+    let (_, widths, gap) = measured(headings, rows);
+    let all = widths.iter().sum::<usize>() + gap.len() * widths.len().saturating_sub(1);
+    let own = widths.get(column).copied().unwrap_or(0);
+    let fits = own.saturating_sub(all.saturating_sub(WIDTH)).max(LEAST.min(own));
+    let rows: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| {
+            let mut row = row.clone();
+            if let Some(cell) = row.get_mut(column) {
+                *cell = cut(cell, fits);
+            }
+            row
         })
         .collect();
-    let wide = widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1) > WIDTH;
-    let gap = if wide { " " } else { "  " };
+    lines(headings, &rows, |line| line.to_owned())
+}
+
+fn lines(headings: &[&str], rows: &[Vec<String>], fit: impl Fn(&str) -> String) -> String {
+    let (head, widths, gap) = measured(headings, rows);
     let mut out = String::new();
     for row in std::iter::once(&head).chain(rows) {
         let cells: Vec<String> = widths
@@ -21,10 +41,22 @@ pub(crate) fn draw(headings: &[&str], rows: &[Vec<String>]) -> String {
             .enumerate()
             .map(|(n, width)| format!("{:<width$}", cell(row, n), width = *width))
             .collect();
-        out.push_str(&cut(cells.join(gap).trim_end(), WIDTH));
+        out.push_str(&fit(cells.join(gap).trim_end()));
         out.push('\n');
     }
     out
+}
+
+/// The first row, the widths of the columns, and what stands between them.
+fn measured(headings: &[&str], rows: &[Vec<String>]) -> (Vec<String>, Vec<usize>, &'static str) {
+    let head: Vec<String> = headings.iter().map(|h| (*h).to_owned()).collect();
+    let widths: Vec<usize> = (0..headings.len())
+        .map(|n| {
+            std::iter::once(&head).chain(rows).map(|row| cell(row, n).chars().count()).max().unwrap_or(0)
+        })
+        .collect();
+    let is_wide = widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1) > WIDTH;
+    (head, widths, if is_wide { " " } else { "  " })
 }
 
 fn cell(row: &[String], n: usize) -> &str {
@@ -53,6 +85,14 @@ mod tests {
         assert_eq!(lines[1].chars().count(), 80);
         assert!(lines[1].starts_with("a   xx") && lines[1].ends_with('…'));
         assert_eq!(lines[2], "bbb y");
+        assert_eq!(draw_all_but(&["N", "VALUE"], &rows, 1), table);
+        let last = [vec!["z".repeat(90), "0.0123".to_owned()], vec!["y".to_owned(), "1.5000".to_owned()]];
+        let table = draw_all_but(&["NAME", "USD"], &last, 0);
+        let lines: Vec<&str> = table.lines().collect();
+        assert_eq!(lines[1], format!("{}… 0.0123", "z".repeat(72)));
+        assert_eq!(lines[2], format!("y{} 1.5000", " ".repeat(72)));
+        let wide = draw_all_but(&["NAME", "A"], &[vec!["z".repeat(90), "a".repeat(90)]], 0);
+        assert_eq!(wide.lines().last().unwrap(), format!("{}… {}", "z".repeat(11), "a".repeat(90)));
         assert_eq!(draw(&["N", "VALUE"], &rows[1..]), "N    VALUE\nbbb  y\n");
     }
 }

@@ -64,6 +64,34 @@ fn the_width_comes_from_the_command_line_or_the_manifest() {
 }
 
 #[test]
+fn a_wrong_manifest_stops_it() {
+    let text = "let a=1\n";
+    for (manifest, told) in [
+        ("[fmt]\nline_width = \"40\"\n", "[fmt] line_width must be a number of columns from 20 to 1000"),
+        ("[fmt]\nline_width = 5\n", "[fmt] line_width must be a number of columns from 20 to 1000"),
+        ("fmt = 1\n", "`fmt` must be a table"),
+        ("[fmt\n", "failed to parse"),
+    ] {
+        let folder = folder(&[("harn.toml", manifest), ("a.harn", text), ("sub/b.harn", text)]);
+        let ran = harn_in(folder.path(), &["fmt", "."]);
+        assert_eq!((ran.code, ran.out.as_str()), (1, ""), "{}", ran.shown());
+        assert_eq!(ran.err.matches(told).count(), 1, "{}", ran.shown());
+        assert!(ran.err.contains("harn.toml"), "{}", ran.shown());
+        assert_eq!(std::fs::read_to_string(folder.path().join("a.harn")).unwrap(), text);
+        let ran = harn_in(folder.path(), &["fmt", "--json", "."]);
+        let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+        assert_eq!(report["error"]["code"], "manifest", "{}", ran.shown());
+        assert!(report["error"]["message"].as_str().unwrap().contains(told), "{}", ran.shown());
+    }
+    // A slip is told, and what is wrong elsewhere is the business of others.
+    let folder = folder(&[("harn.toml", "[fmt]\nline_widht = 40\n[run]\ndurable = 1\n"), ("a.harn", text)]);
+    let ran = harn_in(folder.path(), &["fmt", "a.harn"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "formatted a.harn\n"), "{}", ran.shown());
+    assert!(ran.err.contains("unknown key `line_widht` in [fmt]: it has no effect"), "{}", ran.shown());
+    assert!(ran.err.contains("did you mean `line_width`?") && !ran.err.contains("[run]"), "{}", ran.shown());
+}
+
+#[test]
 fn the_report_for_tools() {
     let folder = folder(&[("a.harn", "let a=1"), ("b.harn", "let b = 1\n"), ("c.harn", ")")]);
     let ran = harn_in(folder.path(), &["fmt", "--json", "--check", "."]);

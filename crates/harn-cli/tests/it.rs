@@ -36,6 +36,7 @@ mod limits;
 mod lint;
 mod lint_rules;
 mod llm_scope;
+mod lsp;
 mod mcp;
 mod models;
 mod packages;

@@ -318,6 +318,31 @@ fn replies_are_recorded_also_when_the_program_fails() {
 }
 
 #[test]
+fn a_run_without_calls_says_what_is_in_its_recording() {
+    let home = folder(&[
+        ("one.harn", "println(1)\n"),
+        ("ask.harn", PROGRAM),
+        ("old.jsonl", "{\"text\": \"old\"}\n"),
+    ]);
+    let run = |args: &[&str]| harn_in(home.path(), args);
+    for record in ["--llm-mock-record", "--llm-cassette-record"] {
+        let ran = run(&["run", "one.harn", record, "old.jsonl"]);
+        let told = "warning: nothing was recorded, so old.jsonl still holds what an earlier run recorded\n";
+        assert_eq!((ran.code, ran.err.as_str()), (0, told), "{}", ran.shown());
+        assert_eq!(std::fs::read_to_string(home.path().join("old.jsonl")).unwrap(), "{\"text\": \"old\"}\n");
+        let new = format!("new{record}.jsonl");
+        let ran = run(&["run", "one.harn", record, &new]);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.shown());
+        let replay = record.trim_end_matches("-record");
+        let again = run(&["run", "one.harn", replay, &new]);
+        assert_eq!((again.code, again.out.as_str()), (0, "1\n"), "{}", again.shown());
+    }
+    let ran = run(&["run", "ask.harn", "--llm-mock-record", "old.jsonl", "--", "Harn"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.shown());
+    assert!(!std::fs::read_to_string(home.path().join("old.jsonl")).unwrap().contains("old"));
+}
+
+#[test]
 fn wrong_fixtures_and_options_are_named() {
     let home =
         folder(&[("ask.harn", PROGRAM), ("bad.jsonl", "{}\n{\"text\": 5}\n"), ("worse.jsonl", "nope\n")]);

@@ -29,3 +29,50 @@ fn the_task_is_that_of_the_command_line() {
     let path = folder.path().join("main.harn");
     assert_eq!(harn(&["run", "--task", "tidy up", path.to_str().unwrap()]).out, "tidy up tidy up\n");
 }
+
+#[test]
+fn what_a_run_would_leave_out_of_the_manifest_stops_it() {
+    for (manifest, told) in [
+        ("[run]\ndurable = \"yes\"\n", "[run] durable must be true or false, got a string"),
+        ("run = true\n", "`run` must be a table, got a boolean"),
+    ] {
+        let folder = folder(&[("harn.toml", manifest), ("main.harn", "println(1)\n")]);
+        for args in [
+            &["run", "main.harn"][..],
+            &["main.harn"],
+            &["run", "-e", "println(1)"],
+            &["run", "--durable", "main.harn"],
+        ] {
+            let ran = harn_in(folder.path(), args);
+            assert_eq!((ran.code, ran.out.as_str()), (1, ""), "{args:?}: {}", ran.shown());
+            assert!(ran.err.contains(told) && ran.err.contains("harn.toml"), "{}", ran.shown());
+        }
+        let ran = harn_in(folder.path(), &["run", "--json", "main.harn"]);
+        assert!(ran.code == 1 && ran.out.contains("must be"), "{}", ran.shown());
+    }
+    // A slip is told, and what is wrong elsewhere is the business of others.
+    let manifest = "[run]\ndurabl = true\n[fmt]\nline_width = 5\n";
+    let folder = folder(&[("harn.toml", manifest), ("main.harn", "println(1)\n")]);
+    let ran = harn_in(folder.path(), &["run", "main.harn"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "1\n"), "{}", ran.shown());
+    assert!(ran.err.contains("unknown key `durabl` in [run]: it has no effect"), "{}", ran.shown());
+    assert!(ran.err.contains("did you mean `durable`?") && !ran.err.contains("[fmt]"), "{}", ran.shown());
+}
+
+#[test]
+fn the_doctor_says_when_servers_start() {
+    let server = |name: &str, more: &str| format!("[[mcp]]\nname = \"{name}\"\ncommand = \"true\"\n{more}");
+    let of = |manifest: &str| {
+        let folder = folder(&[("harn.toml", manifest)]);
+        let ran = harn_in(folder.path(), &["doctor", "--no-network"]);
+        let line = ran.out.lines().find(|line| line.contains(" mcp ")).map(str::to_owned);
+        line.unwrap_or_else(|| panic!("{}", ran.shown()))
+    };
+    let eager = server("a", "lazy = false\n");
+    assert_eq!(of(&eager), "  OK    mcp           a: started with each program");
+    let all = eager + &server("b", "lazy = true\n") + &server("c", "");
+    assert_eq!(
+        of(&all),
+        "  OK    mcp           a: started with each program; b, c: each is started when it is needed"
+    );
+}

@@ -1,6 +1,6 @@
 //! Wrong usage: exit code 2, and a text that says what to do.
 
-use crate::common::{finish, folder, harn, harn_in};
+use crate::common::{command, finish, folder, harn, harn_in};
 
 #[test]
 fn no_arguments_show_first_steps_on_standard_error() {
@@ -79,6 +79,63 @@ fn unknown_commands_and_options() {
     assert_eq!(ran.code, 2);
     assert!(ran.err.starts_with("error: unexpected argument '--frobnicate' found\n"), "{}", ran.err);
     assert!(ran.err.contains("\n\nUsage: "), "{}", ran.err);
+}
+
+#[test]
+fn a_wrong_value_of_a_variable_names_the_variable() {
+    let with = |args: &[&str]| {
+        let mut command = command(args);
+        command.env("HARN_TEST_JOBS", "abc");
+        finish(command, b"")
+    };
+    let ran = with(&["test", "x.harn"]);
+    assert_eq!(ran.code, 2);
+    let tip = "tip: the environment variable HARN_TEST_JOBS is set to 'abc', and stands for --jobs";
+    assert!(ran.err.contains("invalid value 'abc' for '--jobs <N>'") && ran.err.contains(tip), "{}", ran.err);
+    let typed = with(&["test", "--jobs", "0", "x.harn"]);
+    assert!(
+        typed.err.contains("invalid value '0'") && !typed.err.contains("HARN_TEST_JOBS"),
+        "{}",
+        typed.err
+    );
+}
+
+#[test]
+fn slips_are_told_when_a_program_is_submitted() {
+    let folder = folder(&[("a.harn", "println(1)\n")]);
+    for (option, told) in [
+        (&["--llm-mock", "no.jsonl"][..], "--llm-mock: there is no file no.jsonl"),
+        (&["--llm-cassette", "no.jsonl"], "--llm-cassette: there is no file no.jsonl"),
+        (&["--skill-dir", "no"], "--skill-dir: there is no folder no"),
+        (&["--explain-cost"], "--explain-cost runs nothing"),
+        (&["--durable"], "--durable is not needed"),
+    ] {
+        let ran = harn_in(folder.path(), &[&["submit"], option, &["a.harn"]].concat());
+        assert_eq!(ran.code, 2, "{}", ran.shown());
+        assert!(ran.err.contains(told), "{}", ran.shown());
+        assert!(!folder.path().join(".harn").exists(), "{option:?}");
+    }
+}
+
+#[test]
+fn an_estimate_shows_its_costs_beside_long_names() {
+    let name = "anthropic:claude-sonnet-4-20250514";
+    let call = format!("llm_call_structured_result(\"Hi\", {{}}, {{model: \"{name}\", max_tokens: 10}})\n");
+    let folder = folder(&[(
+        "a.harn",
+        &(call + "llm_call(\"Hi\", nil, {model: \"openai:gpt-4o\", max_tokens: 10})\n"),
+    )]);
+    let ran = harn_in(folder.path(), &["run", "--explain-cost", "a.harn"]);
+    assert_eq!(ran.code, 0, "{}", ran.shown());
+    let rows: Vec<&str> = ran.out.lines().take_while(|line| !line.is_empty()).collect();
+    for row in &rows {
+        assert!(row.chars().count() <= 80, "{row}");
+    }
+    for row in &rows[1..] {
+        let cost = row.rsplit(' ').next().unwrap();
+        assert!(cost.len() == 6 && cost.parse::<f64>().is_ok(), "{}", ran.out);
+    }
+    assert!(rows[1].contains("anthropic:claude-son"), "{}", ran.out);
 }
 
 #[test]

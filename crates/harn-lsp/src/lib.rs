@@ -6,6 +6,7 @@
 //!
 //! | File | What it holds |
 //! | --- | --- |
+//! | `frame` | how messages are cut out of a stream |
 //! | `server` | the loop: which message is answered by whom |
 //! | `host` | what the server is told about the machine |
 //! | `text` | places in a text, as bytes and as the protocol counts them |
@@ -31,6 +32,7 @@ mod complete;
 mod document;
 mod edits;
 mod findings;
+mod frame;
 mod host;
 mod hover;
 mod meaning;
@@ -44,6 +46,7 @@ mod workspace;
 use std::path::Path;
 use std::rc::Rc;
 
+pub use frame::read_frame;
 pub use host::{Host, Word};
 pub use server::{Ended, serve};
 

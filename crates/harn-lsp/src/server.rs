@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use harn_syntax::Diagnostic;
-use lsp_server::{Connection, ErrorCode, Message, Notification, RequestId, Response};
+use lsp_server::{Connection, ErrorCode, Message, Notification, ProtocolError, RequestId, Response};
 use lsp_types::notification::{
     DidChangeTextDocument, DidChangeWatchedFiles, DidCloseTextDocument, DidOpenTextDocument,
     DidSaveTextDocument, Exit, Notification as _, PublishDiagnostics,
@@ -41,7 +41,11 @@ pub enum Ended {
 /// # Errors
 /// A sentence, when the editor does not keep to the protocol.
 pub fn serve(connection: &Connection, host: &dyn Host) -> Result<Ended, String> {
-    let (id, params) = connection.initialize_start().map_err(|error| error.to_string())?;
+    let unbegun = |error: ProtocolError| match error.channel_is_disconnected() {
+        true => "the editor went away before the session had begun".to_owned(),
+        false => error.to_string(),
+    };
+    let (id, params) = connection.initialize_start().map_err(unbegun)?;
     let params: InitializeParams = serde_json::from_value(params).map_err(|error| error.to_string())?;
     let result = InitializeResult {
         capabilities: capabilities(),
@@ -51,7 +55,7 @@ pub fn serve(connection: &Connection, host: &dyn Host) -> Result<Ended, String> 
         }),
     };
     let result = serde_json::to_value(result).map_err(|error| error.to_string())?;
-    connection.initialize_finish(id, result).map_err(|error| error.to_string())?;
+    connection.initialize_finish(id, result).map_err(unbegun)?;
     let workspace = Workspace::new(host, roots(&params));
     Server { connection, workspace, stale: BTreeSet::new(), found: BTreeMap::new(), down: false }.run()
 }

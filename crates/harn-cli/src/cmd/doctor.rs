@@ -166,7 +166,10 @@ impl Doctor {
             Err(trouble) => return self.add(Status::Failed, "dependencies", trouble.0),
         };
         let packages = root.join(".harn").join("packages");
-        let is_there = |alias: &str| locked.get(alias).is_some() && self.system.exists(&packages.join(alias));
+        let is_there = |alias: &str| {
+            let file = packages.join(format!("{alias}.harn"));
+            locked.get(alias).is_some() && [packages.join(alias), file].iter().any(|p| self.system.exists(p))
+        };
         let missing: Vec<&str> =
             wanted.iter().map(|d| d.alias.as_str()).filter(|alias| !is_there(alias)).collect();
         match missing.is_empty() {
@@ -237,11 +240,20 @@ impl Doctor {
             Ok(names) if names.is_empty() => {
                 self.add(Status::Skipped, "mcp", "the manifest names no servers")
             }
-            Ok(names) => self.add(
-                Status::Fine,
-                "mcp",
-                format!("{}: each is started when it is needed", names.join(", ")),
-            ),
+            Ok(names) => {
+                let eager = self.text().map(harn_packages::eager_servers).unwrap_or_default();
+                let (first, later): (Vec<String>, Vec<String>) =
+                    names.into_iter().partition(|name| eager.contains(name));
+                let told = [(first, "started with each program"), (later, "started when it is needed")]
+                    .into_iter()
+                    .filter(|(names, _)| !names.is_empty())
+                    .map(|(names, when)| {
+                        let each = if names.len() == 1 { "" } else { "each is " };
+                        format!("{}: {each}{when}", names.join(", "))
+                    });
+                let told: Vec<String> = told.collect();
+                self.add(Status::Fine, "mcp", told.join("; "));
+            }
         }
     }
 

@@ -64,7 +64,8 @@ pub(crate) fn explain_cost(program: &Program) -> Result<u8, End> {
         };
         rows.push(row);
     }
-    let table = table::draw(&["PLACE", "CALL", "MODEL", "IN", "OUT", "CALLS", "USD"], &rows);
+    // The figures are what it is for.
+    let table = table::draw_all_but(&["PLACE", "CALL", "MODEL", "IN", "OUT", "CALLS", "USD"], &rows, 2);
     let total = match total {
         Some(usd) => {
             format!("At most ${usd:.4}, if each stands for one call or loop and the texts are all there is.")

@@ -1,16 +1,19 @@
 //! `harn fmt FILE...`: gives programs the one layout.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use harn_check::Settings;
 use harn_fmt::{LINE_WIDTH, Options, SEPARATOR_WIDTH};
-use harn_syntax::printable;
-use harn_system::{Real, System};
+use harn_syntax::{Severity, printable};
+use harn_system::{Real, Stream, System};
 use harn_value::json;
 
 use crate::args::FmtArgs;
 use crate::findings;
+use crate::report::Problem;
+use crate::style::Colour;
 
 /// What became of one file.
 enum Fate {
@@ -46,10 +49,24 @@ pub(crate) fn fmt(args: &FmtArgs) -> u8 {
             return 1;
         }
     };
+    let (settings, told) = settings(&paths);
+    for problem in told.iter().filter(|_| !args.json) {
+        eprint!("{}", problem.draw(Colour::of(Stream::Error).on()));
+    }
+    let (errors, warnings): (Vec<Problem>, Vec<Problem>) =
+        told.into_iter().partition(|problem| problem.diagnostic.severity == Severity::Error);
+    if let Some(first) = errors.first() {
+        // In the wrong width every line would change.
+        if args.json {
+            let error = json!({"code": "manifest", "message": first.plain.as_str(), "details": null});
+            let _ = writeln!(crate::out::Out, "{}", document(&[], error, &warnings));
+        }
+        return 1;
+    }
     let fates: Vec<(PathBuf, Fate)> = paths
         .into_iter()
         .map(|path| {
-            let fate = format_file(&path, args);
+            let fate = format_file(&path, args, &settings);
             if !args.json {
                 tell(&path, &fate);
             }
@@ -58,18 +75,45 @@ pub(crate) fn fmt(args: &FmtArgs) -> u8 {
         .collect();
     let failed = fates.iter().any(|(_, fate)| matches!(fate, Fate::Failed(_) | Fate::WouldChange));
     if args.json {
-        let _ = writeln!(crate::out::Out, "{}", document(&fates, failed));
+        let count = |word: &str| fates.iter().filter(|(_, fate)| fate.word() == word).count();
+        let message = format!("{} files would change, {} failed", count("would_format"), count("error"));
+        let error = failed.then(|| json!({"code": "fmt_failed", "message": message, "details": null}));
+        let _ = writeln!(crate::out::Out, "{}", document(&fates, error.into(), &warnings));
     }
     u8::from(failed)
 }
 
-fn format_file(path: &Path, args: &FmtArgs) -> Fate {
+/// What the manifests of files say, by the folders of the files.
+type OfFolders = BTreeMap<PathBuf, Settings>;
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new(""))
+}
+
+/// Reads the manifests of all files, and tells what is wrong with them, once each.
+fn settings(paths: &[PathBuf]) -> (OfFolders, Vec<Problem>) {
+    let (mut read, mut seen, mut told) = (OfFolders::new(), BTreeSet::new(), Vec::new());
+    for folder in paths.iter().map(|path| folder_of(path)) {
+        if read.contains_key(folder) {
+            continue;
+        }
+        let (settings, located) = Settings::find(&Real::new(), folder);
+        if seen.insert(settings.root.clone()) {
+            told.extend(Settings::unparsable(&Real::new(), folder).map(Problem::located));
+            told.extend(findings::about_table(located, "fmt"));
+        }
+        read.insert(folder.to_owned(), settings);
+    }
+    (read, told)
+}
+
+fn format_file(path: &Path, args: &FmtArgs, settings: &OfFolders) -> Fate {
     let is_input = path.as_os_str() == "-";
     let text = match findings::read_text(path) {
         Ok(text) => text,
         Err(text) => return Fate::Failed(text),
     };
-    let formatted = match harn_fmt::format(&text, &options(path, args)) {
+    let formatted = match harn_fmt::format(&text, &options(settings.get(folder_of(path)), args)) {
         Ok(formatted) => formatted,
         Err(refusal) => return Fate::Failed(refusal.to_string()),
     };
@@ -89,14 +133,17 @@ fn format_file(path: &Path, args: &FmtArgs) -> Fate {
 }
 
 /// What the command line, or else the nearest manifest asks for.
-fn options(path: &Path, args: &FmtArgs) -> Options {
-    let (settings, _) = Settings::find(&Real::new(), path.parent().unwrap_or(Path::new("")));
+fn options(settings: Option<&Settings>, args: &FmtArgs) -> Options {
     let given = |flag: Option<u16>, setting: Option<usize>, default: usize| {
         flag.map(usize::from).or(setting).unwrap_or(default)
     };
     Options {
-        line_width: given(args.line_width, settings.line_width, LINE_WIDTH),
-        separator_width: given(args.separator_width, settings.separator_width, SEPARATOR_WIDTH),
+        line_width: given(args.line_width, settings.and_then(|s| s.line_width), LINE_WIDTH),
+        separator_width: given(
+            args.separator_width,
+            settings.and_then(|s| s.separator_width),
+            SEPARATOR_WIDTH,
+        ),
     }
 }
 
@@ -110,7 +157,7 @@ fn tell(path: &Path, fate: &Fate) {
     }
 }
 
-fn document(fates: &[(PathBuf, Fate)], failed: bool) -> harn_value::Data {
+fn document(fates: &[(PathBuf, Fate)], error: harn_value::Data, warnings: &[Problem]) -> harn_value::Data {
     let rows: Vec<_> = fates
         .iter()
         .map(|(path, fate)| {
@@ -129,13 +176,15 @@ fn document(fates: &[(PathBuf, Fate)], failed: bool) -> harn_value::Data {
         "would_format": count("would_format"),
         "errors": count("error"),
     });
-    let message = format!("{} files would change, {} failed", count("would_format"), count("error"));
-    let error = failed.then(|| json!({"code": "fmt_failed", "message": message, "details": null}));
+    let warnings: Vec<_> = warnings
+        .iter()
+        .map(|problem| json!({"code": problem.diagnostic.code, "message": problem.plain.as_str()}))
+        .collect();
     json!({
         "schemaVersion": 1,
-        "ok": !failed,
+        "ok": error.is_null(),
         "data": {"files": rows, "summary": summary},
         "error": error,
-        "warnings": [],
+        "warnings": warnings,
     })
 }

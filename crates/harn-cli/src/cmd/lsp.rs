@@ -1,28 +1,83 @@
 //! `harn lsp`: the language server, on standard input and output.
 
+use std::io::{self, BufRead};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
 use harn_lsp::Ended;
-use lsp_server::Connection;
+use harn_syntax::printable;
+use lsp_server::{Connection, Message};
 
 use crate::editor_host::MachineHost;
 
+/// Messages that may wait for the server; behind them the editor waits.
+const WAITING: usize = 256;
+
+/// How long is waited for an editor to take what was said before the session broke.
+const GRACE: Duration = Duration::from_secs(1);
+
 /// Serves an editor; 0 when it said goodbye.
+#[expect(clippy::disallowed_methods, reason = "messages are no output of a program")]
 pub(crate) fn lsp() -> u8 {
-    let (connection, threads) = Connection::stdio();
-    let ended = harn_lsp::serve(&connection, &MachineHost::new());
-    drop(connection);
-    // A thread that still reads has nobody who would end it.
-    if ended == Ok(Ended::Well)
-        && let Err(error) = threads.join()
-    {
-        eprintln!("error: {error}");
-        return 1;
-    }
+    let (server, editor) = Connection::memory();
+    let Connection { sender: heard, receiver: said } = editor;
+    let broken: Arc<Mutex<Option<String>>> = Arc::default();
+    let why = broken.clone();
+    // It is not waited for: one that reads has nobody who would end it.
+    std::thread::spawn(move || {
+        let listened = listen(&mut io::stdin().lock(), |message| {
+            while heard.len() > WAITING {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            heard.send(message).is_ok()
+        });
+        // Known before `heard` goes, which ends the session.
+        *why.lock().unwrap_or_else(PoisonError::into_inner) = listened.err().map(|error| error.to_string());
+        drop(heard);
+    });
+    let writer =
+        std::thread::spawn(move || said.into_iter().try_for_each(|message| message.write(&mut io::stdout())));
+    let ended = harn_lsp::serve(&server, &MachineHost::new());
+    drop(server);
+    let mut problem = broken.lock().unwrap_or_else(PoisonError::into_inner).take();
     match ended {
-        Ok(Ended::Well) => 0,
-        Ok(Ended::Lost) => 1,
-        Err(error) => {
-            eprintln!("error: {error}");
+        Ok(Ended::Well) => {
+            let written = writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            problem = problem.or(written.err().map(|error| error.to_string()));
+        }
+        ended => {
+            let tries = 100;
+            for _ in 0..tries {
+                if writer.is_finished() {
+                    break;
+                }
+                std::thread::sleep(GRACE / tries);
+            }
+            problem = problem.or(ended.err());
+            if problem.is_none() {
+                return 1;
+            }
+        }
+    }
+    match problem {
+        None => 0,
+        Some(problem) => {
+            eprintln!("error: {}", printable(&problem));
             1
         }
     }
+}
+
+/// Reads messages until the input ends or nobody takes them any more.
+fn listen(input: &mut impl BufRead, mut tell: impl FnMut(Message) -> bool) -> io::Result<()> {
+    while let Some(body) = harn_lsp::read_frame(input)? {
+        let message = serde_json::from_slice(&body).map_err(|why| {
+            let text = format!("a message is neither request nor notification nor answer: {why}");
+            io::Error::new(io::ErrorKind::InvalidData, text)
+        })?;
+        if !tell(message) {
+            break;
+        }
+    }
+    Ok(())
 }

@@ -35,14 +35,16 @@ pub(crate) fn update(args: &UpdateArgs) -> u8 {
 pub(crate) fn add(args: &AddArgs) -> u8 {
     with_project(|project| {
         let dependency = wanted(args, project)?;
-        edit(project, |text| harn_packages::add(text, &project.manifest(), &dependency))
+        let change = |text: &str| harn_packages::add(text, &project.manifest(), &dependency);
+        Ok(told(&wait(project.edit(change))?))
     })
 }
 
 /// Takes a dependency out of the manifest and of the project; the exit code.
 pub(crate) fn remove(args: &RemoveArgs) -> u8 {
     with_project(|project| {
-        edit(project, |text| harn_packages::remove(text, &project.manifest(), &args.alias))
+        let change = |text: &str| harn_packages::remove(text, &project.manifest(), &args.alias);
+        Ok(told(&wait(project.edit(change))?))
     })
 }
 
@@ -84,29 +86,6 @@ fn with_project(work: impl FnOnce(&Project<'_>) -> Result<String, Trouble>) -> u
         Err(error) => {
             eprintln!("error: {}", harn_syntax::printable(&error.0));
             1
-        }
-    }
-}
-
-/// Changes the manifest and installs. When that does not work, the manifest is as it was.
-fn edit(
-    project: &Project<'_>,
-    change: impl FnOnce(&str) -> Result<String, Trouble>,
-) -> Result<String, Trouble> {
-    let system = Real::new();
-    let path = project.manifest();
-    let before = project.manifest_text()?;
-    let after = change(&before)?;
-    let write = |text: &str| {
-        let written = system.replace(&path, text.as_bytes());
-        written.map_err(|e| Trouble(format!("cannot write {}: {e}", path.display())))
-    };
-    write(&after)?;
-    match wait(project.install(Mode::default(), Renew::Nothing)) {
-        Ok(done) => Ok(told(&done)),
-        Err(error) => {
-            write(&before)?;
-            Err(error)
         }
     }
 }

@@ -4,8 +4,10 @@ use std::io::Write;
 use std::path::Path;
 use std::rc::Rc;
 
+use harn_check::Settings;
 use harn_journal::Pending;
 use harn_runtime::Generation;
+use harn_syntax::Severity;
 use harn_system::{Level, Real, Stream, System, SystemExt, real};
 use harn_value::{Data as Value, json};
 use harn_vm::Names;
@@ -13,6 +15,7 @@ use rustc_hash::FxHashSet;
 
 use crate::args::{RunArgs, need_folders, usage_error};
 use crate::events::{EventSystem, Events};
+use crate::findings;
 use crate::profile::Profile;
 use crate::program::{self, End, Failure, Program, RunOptions, Witness};
 use crate::report::Problem;
@@ -73,6 +76,15 @@ pub(super) fn text(args: &RunArgs, sink: &Sink) -> Result<String, u8> {
         }
     }
     let text = program.map_err(|text| sink.unreadable(&text))?;
+    let folder = args.file.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+    let (_, located) = Settings::find(&Real::new(), folder);
+    let told = findings::about_table(located, "run");
+    let (errors, warnings): (Vec<Problem>, Vec<Problem>) =
+        told.into_iter().partition(|problem| problem.diagnostic.severity == Severity::Error);
+    if !errors.is_empty() {
+        return Err(sink.finish(End::Refused(errors)));
+    }
+    warnings.iter().for_each(|problem| sink.warn(problem));
     if let Some(folder) = args.file.as_deref().and_then(Path::parent) {
         super::packages::ready([folder].into_iter()).map_err(|text| sink.unready(&text))?;
     }

@@ -2,20 +2,31 @@
 
 use harn_journal::{take_lease, wait};
 use harn_store::{Error as StoreError, NewRun, NewStatus, Store, Write};
-use harn_system::{Real, System};
+use harn_system::{Real, System, SystemExt};
 use harn_value::{Data as Value, json};
 
 use super::cron::Schedule;
 use super::durable::{Failed, checked, drawn, explained, facts, failed, source_name, store};
 use super::providers::{envelope, print};
 use super::run::{Sink, text};
-use crate::args::{SubmitArgs, given_command, usage_error};
+use crate::args::{SubmitArgs, given_command, need_folders, usage_error};
 
 /// Submits a program; gives the exit code.
 pub(crate) fn submit(args: &SubmitArgs) -> u8 {
     if args.run.durable {
         usage_error("submit", "--durable is not needed: a run that is submitted always keeps a journal");
     }
+    if args.run.explain_cost {
+        usage_error("submit", "--explain-cost runs nothing: it belongs to `harn run`");
+    }
+    // A slip is told to who makes it, not to the worker that runs the program some night.
+    let models = &args.run.models;
+    for (option, file) in [("--llm-mock", &models.llm_mock), ("--llm-cassette", &models.llm_cassette)] {
+        if let Some(file) = file.as_deref().filter(|file| !Real::new().is_file(file)) {
+            usage_error("submit", &format!("{option}: there is no file {}", file.display()));
+        }
+    }
+    need_folders("submit", "--skill-dir", &args.run.skill_dirs);
     let text = match text(&args.run, &Sink::of(false, false)) {
         Ok(text) => text,
         Err(code) => return code,

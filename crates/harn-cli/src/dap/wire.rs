@@ -9,9 +9,6 @@ use std::sync::{Mutex, PoisonError};
 
 use harn_value::{Data as Json, json};
 
-/// The largest message that is read: 64 MiB.
-const MAX_MESSAGE: u64 = 64 << 20;
-
 /// What a client says.
 #[derive(Debug, Clone)]
 pub(super) enum Message {
@@ -50,31 +47,11 @@ pub(super) fn input() -> io::StdinLock<'static> {
 /// # Errors
 /// The input cannot be read, or is no message.
 pub(super) fn read(input: &mut impl BufRead) -> io::Result<Option<Message>> {
-    let invalid = |text: &str| io::Error::new(io::ErrorKind::InvalidData, text.to_owned());
     loop {
-        let mut length = None;
-        loop {
-            let mut line = String::new();
-            if input.read_line(&mut line)? == 0 {
-                return Ok(None);
-            }
-            let line = line.trim_end();
-            if line.is_empty() {
-                break;
-            }
-            if let Some((name, value)) = line.split_once(':')
-                && name.eq_ignore_ascii_case("content-length")
-            {
-                length = value.trim().parse::<u64>().ok();
-            }
-        }
-        let length = length.ok_or_else(|| invalid("a message has no Content-Length"))?;
-        if length > MAX_MESSAGE {
-            return Err(invalid("a message is longer than 64 MiB"));
-        }
-        let mut body = vec![0; length as usize];
-        input.read_exact(&mut body)?;
-        let message: Json = serde_json::from_slice(&body).map_err(|e| invalid(&e.to_string()))?;
+        let Some(body) = harn_lsp::read_frame(input)? else { return Ok(None) };
+        let message: Json = serde_json::from_slice(&body).map_err(|why| {
+            io::Error::new(io::ErrorKind::InvalidData, format!("a message is no JSON: {why}"))
+        })?;
         if message["type"] == "response" {
             let answer = if message["success"] == true {
                 Ok(message["body"].clone())

@@ -1,0 +1,121 @@
+//! Messages behind a head that says how long they are, as editors send them to language servers and debuggers.
+
+use std::io::{self, BufRead, Read};
+
+/// The largest message that is read: 64 MiB.
+const MAX_MESSAGE: u64 = 64 << 20;
+
+/// The longest line of a head.
+const MAX_LINE: u64 = 8 << 10;
+
+/// Reads the text of the next message; nothing at the end of the input. Memory is taken as the text comes, not as its head says.
+///
+/// # Errors
+/// The input cannot be read, ends in a message, or is none: the error says what is wrong with it.
+pub fn read_frame(input: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
+    let mut length = None;
+    let mut is_first = true;
+    loop {
+        let mut line = Vec::new();
+        input.by_ref().take(MAX_LINE).read_until(b'\n', &mut line)?;
+        if line.is_empty() && is_first {
+            return Ok(None);
+        }
+        is_first = false;
+        let text = String::from_utf8_lossy(&line);
+        let text = text.trim_end();
+        if !line.ends_with(b"\n") {
+            return Err(invalid(if line.len() as u64 == MAX_LINE {
+                format!(
+                    "no message begins with {}: a line of its head has at most {MAX_LINE} bytes",
+                    shown(text)
+                )
+            } else {
+                "the input ends in the head of a message".to_owned()
+            }));
+        }
+        if text.is_empty() {
+            break;
+        }
+        let Some((name, value)) = text.split_once(':') else {
+            return Err(invalid(format!(
+                "no line of the head of a message is {}: expected one such as `Content-Length: 120`",
+                shown(text)
+            )));
+        };
+        if name.trim().eq_ignore_ascii_case("content-length") {
+            let bytes = value.trim().parse::<u64>().map_err(|_| {
+                invalid(format!(
+                    "the Content-Length of a message is {}: expected a number of bytes",
+                    shown(value.trim())
+                ))
+            })?;
+            length = Some(bytes);
+        }
+    }
+    let length = length.ok_or_else(|| invalid("a message has no Content-Length".to_owned()))?;
+    if length > MAX_MESSAGE {
+        return Err(invalid(format!(
+            "the Content-Length of a message is {length}: at most {MAX_MESSAGE} bytes (64 MiB) are read"
+        )));
+    }
+    let mut body = Vec::new();
+    input.by_ref().take(length).read_to_end(&mut body)?;
+    if (body.len() as u64) < length {
+        return Err(invalid(format!(
+            "the input ends in a message: {} of its {length} bytes are there",
+            body.len()
+        )));
+    }
+    Ok(Some(body))
+}
+
+fn invalid(text: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, text)
+}
+
+/// The beginning of what stands there.
+fn shown(text: &str) -> String {
+    let head: String = text.chars().take(40).collect();
+    format!("{head:?}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Option<String>, String> {
+        let read = read_frame(&mut io::Cursor::new(text)).map_err(|error| error.to_string())?;
+        Ok(read.map(|body| String::from_utf8(body).expect("text")))
+    }
+
+    #[test]
+    fn messages_stand_behind_their_heads() {
+        assert_eq!(read("Content-Length: 2\r\n\r\n{}"), Ok(Some("{}".to_owned())));
+        assert_eq!(read("content-type: x\r\ncontent-length:2\n\n{}{}"), Ok(Some("{}".to_owned())));
+        assert_eq!(read(""), Ok(None));
+    }
+
+    #[test]
+    fn broken_heads_are_told() {
+        let long = "x".repeat(3 << 20);
+        for (text, told) in [
+            (
+                "Content-Length: 99999999999999\r\n\r\n",
+                "is 99999999999999: at most 67108864 bytes (64 MiB) are read",
+            ),
+            ("Content-Length: -1\r\n\r\n", "is \"-1\": expected a number of bytes"),
+            ("Content-Length: 99999999999999999999999\r\n\r\n", "expected a number of bytes"),
+            ("A: b\r\n\r\n{}", "a message has no Content-Length"),
+            ("\r\n", "a message has no Content-Length"),
+            ("{\"id\"\r\n", "no line of the head of a message is \"{\\\"id\\\"\""),
+            ("Content-Length: 5", "the input ends in the head of a message"),
+            ("Content-Length: 5\r\n", "the input ends in the head of a message"),
+            ("Content-Length: 5\r\n\r\n{}", "the input ends in a message: 2 of its 5 bytes are there"),
+            (&long, "a line of its head has at most 8192 bytes"),
+        ] {
+            let error = read(text).expect_err(told);
+            assert!(error.contains(told), "{error}");
+        }
+    }
+}
