@@ -247,6 +247,19 @@ fn paths_that_lead_elsewhere_are_refused() {
 }
 
 #[test]
+#[cfg(unix)]
+fn a_call_log_that_lies_elsewhere_is_not_read() {
+    let served = serve();
+    served.record("a.json", json!({}));
+    served.write("elsewhere/llm_transcript.jsonl", "{\"type\":\"message\",\"content\":\"TOPSECRET\"}\n");
+    let link = served.folder.path().join("runs/a-llm");
+    std::os::unix::fs::symlink(served.folder.path().join("elsewhere"), link).unwrap();
+    let reply = served.get("/api/run?path=a.json");
+    assert!(!reply.body.contains("TOPSECRET"), "{}", reply.body);
+    assert!(reply.body.contains("leads out of the folder of the records"), "{}", reply.body);
+}
+
+#[test]
 fn pages_and_their_files() {
     let served = serve();
     for path in ["/", "/run/a/run.json", "/costs", "/launch"] {
