@@ -122,7 +122,10 @@ builtins! {
             let text = format!("date_from_components: expected dict, got {}", parts.type_name());
             return Err(Error::thrown(text));
         };
-        let tz = if zone.is_nil() { TimeZone::UTC } else { time_zone("date_from_components", &zone)? };
+        let tz = match zone.is_nil() {
+            false => time_zone("date_from_components", &zone)?,
+            true => own_zone(&parts)?,
+        };
         let local = from_parts(&parts).map_err(|text| Error::thrown(format!("date_from_components: {text}")))?;
         let offset = match tz.to_ambiguous_timestamp(local).offset() {
             AmbiguousOffset::Unambiguous { offset } => offset,
@@ -498,6 +501,30 @@ fn civil(parts: [i64; 6]) -> std::result::Result<DateTime, String> {
     let year_ = year_.ok_or_else(|| format!("Invalid year: {year}"))?;
     let date = Date::new(year_, month_, day_);
     Ok(date.map_err(|_| format!("Invalid date: {year:04}-{month:02}-{day:02}"))?.at(hour, minute, second, 0))
+}
+
+/// The zone that a dict such as `date_in_zone` gives names itself: by name, else by its offset; UTC without one.
+fn own_zone(parts: &Dict) -> Result<TimeZone> {
+    let named = parts.get_str("zone").filter(|zone| !zone.is_nil());
+    let offset = parts.get_str("offset_seconds").filter(|offset| !offset.is_nil());
+    match (named, offset) {
+        (None, None) => Ok(TimeZone::UTC),
+        (Some(zone), None) => time_zone("date_from_components", zone),
+        (named, Some(offset)) => {
+            if let Some(zone) = named.and_then(|zone| TimeZone::get(&printed(zone)).ok()) {
+                return Ok(zone);
+            }
+            let seconds = offset.as_int().and_then(|seconds| i32::try_from(seconds).ok());
+            let fixed = seconds.and_then(|seconds| Offset::from_seconds(seconds).ok());
+            let wrong = || {
+                format!(
+                    "date_from_components: offset_seconds must be a number of seconds within a day, got {}",
+                    printed(offset)
+                )
+            };
+            Ok(TimeZone::fixed(fixed.ok_or_else(|| Error::thrown(wrong()))?))
+        }
+    }
 }
 
 fn from_parts(parts: &Dict) -> std::result::Result<DateTime, String> {
