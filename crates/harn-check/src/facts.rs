@@ -77,11 +77,8 @@ impl Flow {
 
     /// What has changed since a moment.
     pub(crate) fn end_since(&self, mark: Mark) -> End {
-        let changed = self.undo[mark.undo..].iter().map(|(place, _)| place.clone());
-        End(changed
-            .map(|place| (self.facts.get(&place).cloned(), place))
-            .map(|(fact, place)| (place, fact))
-            .collect())
+        let changed = self.undo[mark.undo..].iter().map(|(place, _)| place);
+        End(changed.map(|place| (place.clone(), self.facts.get(place).cloned())).collect())
     }
 
     pub(crate) fn forget(&mut self, about: impl Fn(&Place) -> bool) {

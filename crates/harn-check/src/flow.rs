@@ -382,11 +382,11 @@ impl<'a> Pass<'a> {
         let changed = ends.iter().flat_map(|end| end.0.keys().cloned());
         let places: FxHashSet<Place> = assigned.chain(changed).collect();
         for place in places {
+            let is_assigned = place.path.is_empty() && touched.contains(&place.def);
             let mut joined: Option<Fact> = None;
             for end in ends {
                 let known =
                     end.0.get(&place).cloned().unwrap_or_else(|| self.flow.facts.get(&place).cloned());
-                let is_assigned = place.path.is_empty() && touched.contains(&place.def);
                 let declared =
                     || self.known.get(&place.def).map(|known| Fact { ty: known.ty.clone(), ruled_out: 0 });
                 let known = known.or_else(|| if is_assigned { declared() } else { None });
