@@ -445,7 +445,7 @@ impl<'s> Fmt<'s> {
         let methods = links.iter().filter(|link| matches!(link.kind, ExprKind::MethodCall { .. })).count();
         let mut before = self.expr(base);
         let mut parts: Vec<(bool, Doc<'s>)> = Vec::with_capacity(links.len());
-        // Marks that touch would be read as the operator `??`.
+        // What touches a mark of propagation would be read as `??`, `?.` or `?[`.
         let mut after_mark = false;
         for link in links.into_iter().rev() {
             let object_end = object_of(link).map_or(link.span.start, |object| object.span.end);
@@ -464,7 +464,7 @@ impl<'s> Fmt<'s> {
                             link_parts.push(Doc::soft());
                         }
                     }
-                    if *optional && !breaks {
+                    if !breaks {
                         link_parts.push(Doc::text(apart));
                     }
                     link_parts.push(Doc::text(if *optional { "?." } else { "." }));
@@ -487,17 +487,14 @@ impl<'s> Fmt<'s> {
                     parts.push((false, Doc::concat(call)));
                 }
                 ExprKind::Index { index, optional, .. } => {
-                    let mut subscript = if *optional {
-                        vec![Doc::text(apart), Doc::text("?[")]
-                    } else {
-                        vec![Doc::text("[")]
-                    };
+                    let open = if *optional { "?[" } else { "[" };
+                    let mut subscript = vec![Doc::text(apart), Doc::text(open)];
                     subscript.extend([self.expr(index), Doc::text("]")]);
                     subscript.push(self.comments.behind(link.span.end));
                     parts.push((false, Doc::concat(subscript)));
                 }
                 ExprKind::Slice { start, end, .. } => {
-                    let mut slice = vec![Doc::text("[")];
+                    let mut slice = vec![Doc::text(apart), Doc::text("[")];
                     slice.extend(start.iter().map(|start| self.expr(start)));
                     slice.push(Doc::text(":"));
                     slice.extend(end.iter().map(|end| self.expr(end)));

@@ -87,8 +87,8 @@ fn parentheses_help_readers() {
     check("a || b && c", "a || (b && c)\n");
     check("x ?? 0 > 5", "(x ?? 0) > 5\n");
     check(
-        "let a = r? ?\nlet b = r?  ?.c\nlet d = r? ?[0]",
-        "let a = r? ?\nlet b = r? ?.c\nlet d = r? ?[0]\n",
+        "let a = r? ?\nlet b = r?  ?.c\nlet d = r? ?[0]\nlet e = r?  .x\nlet f = r?  .x()",
+        "let a = r? ?\nlet b = r? ?.c\nlet d = r? ?[0]\nlet e = r? .x\nlet f = r? .x()\n",
     );
     stays("(a + b) * c\n");
 }
