@@ -85,8 +85,13 @@ pub(crate) fn check(bytes: &[u8]) {
     if !harmless(&text) {
         return;
     }
-    harn_value::memory::set_limit(MEMORY);
+    limit_memory();
     let _ = run(&text);
+}
+
+/// Limits what the next program may use. What is counted already is what other threads free: a little of every watcher.
+fn limit_memory() {
+    harn_value::memory::set_limit(harn_value::memory::used() + MEMORY);
 }
 
 /// Whether a program imports nothing and mentions nothing that reaches outside.
@@ -115,7 +120,7 @@ fn difference(text: &str, round: u64) -> Option<String> {
     if blocks == text {
         return None;
     }
-    harn_value::memory::set_limit(MEMORY);
+    limit_memory();
     let (before, after) = (run(text)?, run(&blocks)?);
     (before != after)
         .then(|| format!("blocks change the meaning:\n{blocks}\n--- before\n{before}\n--- after\n{after}"))
@@ -129,7 +134,7 @@ pub(crate) fn run(text: &str) -> Option<String> {
 /// As [`run`], beside something that lives as long as the program runs.
 fn run_with<T>(text: &str, beside: impl FnOnce(&Vm) -> T) -> Option<String> {
     let out = Rc::<RefCell<String>>::default();
-    let vm = harn_runtime::vm_builder(Rc::new(Nowhere::new(out.clone()))).verify().build();
+    let vm = harn_runtime::vm_builder(Rc::new(Nowhere::new(out.clone()))).verify().tell_deadlocks().build();
     let source = Source { name: "fuzz.harn".to_owned(), text: text.to_owned(), dir: PathBuf::new() };
     let program = match load(&vm, &source) {
         Ok(program) => program,
