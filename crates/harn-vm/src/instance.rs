@@ -50,7 +50,7 @@ fn value_of(vm: &Vm, binding: &Binding) -> Option<Value> {
             let value = Variable::of(&value).map_or(value.clone(), Variable::get);
             (!value.is_absent()).then_some(value)
         }
-        Binding::Struct(ty) => Some(Value::foreign(Constructor(ty.clone()))),
+        Binding::Struct(ty, _) => Some(Value::foreign(Constructor(ty.clone()))),
         _ => None,
     }
 }

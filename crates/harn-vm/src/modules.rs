@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 
 use crate::bytecode::Proto;
 use crate::compile::{self, Binding, CompileError, CompiledModule, Mode, ModuleScope, Pipelines};
-use crate::schema::Aliases;
+use crate::types::Types;
 use crate::vm::Vm;
 
 /// A source text and where it came from.
@@ -44,8 +44,10 @@ pub struct Program {
     pub(crate) pipelines: Vec<(Name, Rc<Proto>)>,
     /// What the entry file exports.
     pub(crate) exports: Vec<(Name, Binding)>,
-    /// Type aliases and structs that the entry file sees.
-    pub(crate) aliases: Aliases,
+    /// What the names of types stand for.
+    pub(crate) types: Rc<Types>,
+    /// The entry file.
+    pub(crate) file: u32,
     /// The entry file's syntax tree.
     pub tree: Rc<Tree>,
 }
@@ -86,7 +88,7 @@ impl Program {
             StmtKind::Decl(decl) if decl.is_pub => Some(decl),
             _ => None,
         });
-        let schema = |ty: &TypeExpr| crate::schema::json_schema(ty, &self.aliases);
+        let schema = |ty: &TypeExpr| crate::schema::json_schema(ty, &self.types.of(self.file));
         declared
             .filter_map(|decl| {
                 let DeclKind::Fn(function) = &decl.kind else { return None };
@@ -202,8 +204,8 @@ pub fn load_tree(vm: &Vm, source: &Source, tree: Rc<Tree>) -> Result<Program, Lo
     // What is wrong with a re-export is told by the step that imports.
     let exports = loader.exports(0, &mut Vec::new()).unwrap_or_default();
     let pipelines = entry.map(|c| c.pipelines).unwrap_or_default();
-    let aliases = std::mem::take(&mut loader.files[0].scope.aliases);
-    Ok(Program { steps, pipelines, exports, aliases, tree })
+    let file = loader.files[0].scope.id;
+    Ok(Program { steps, pipelines, exports, types: vm.types.clone(), file, tree })
 }
 
 impl<'a> Loader<'a> {
@@ -224,7 +226,6 @@ impl<'a> Loader<'a> {
             source: id,
             file: name.into(),
             names: FxHashMap::default(),
-            aliases: FxHashMap::default(),
             has_pipelines: false,
         };
         self.files.push(Loaded { scope, tree, imports: Vec::new(), broken: None });
@@ -285,23 +286,8 @@ impl<'a> Loader<'a> {
                 self.files[index].scope.names.entry(name).or_insert(binding);
             }
         }
-        self.link_aliases();
+        self.files.iter().for_each(|file| file.scope.know_types(self.vm));
         failures
-    }
-
-    /// Type aliases and interfaces of imported files.
-    fn link_aliases(&mut self) {
-        for index in 0..self.files.len() {
-            let targets: Vec<usize> =
-                self.files[index].imports.iter().filter_map(|(_, t)| t.as_ref().ok().copied()).collect();
-            for target in targets {
-                let aliases: Vec<_> =
-                    self.files[target].scope.aliases.iter().map(|(n, t)| (n.clone(), t.clone())).collect();
-                for (name, ty) in aliases {
-                    self.files[index].scope.aliases.entry(name).or_insert(ty);
-                }
-            }
-        }
     }
 
     fn bring(
@@ -357,7 +343,7 @@ impl<'a> Loader<'a> {
                         "Re-export collision: '{name}' is defined here and also re-exported from '{path}'"
                     ));
                 }
-                if matches!(binding, Binding::Type { .. } | Binding::Pipeline) {
+                if matches!(binding, Binding::Alias(_) | Binding::Interface | Binding::Pipeline) {
                     continue;
                 }
                 return Err(format!(
@@ -522,9 +508,10 @@ fn same_binding(a: &Binding, b: &Binding) -> bool {
         (Binding::Global { module: m, index: x, .. }, Binding::Global { module: n, index: y, .. }) => {
             (m, x) == (n, y)
         }
-        (Binding::Struct(x), Binding::Struct(y)) => harn_value::Ref::same(x, y),
+        (Binding::Struct(x, _), Binding::Struct(y, _)) => harn_value::Ref::same(x, y),
         (Binding::Enum(x), Binding::Enum(y)) => harn_value::Ref::same(x, y),
-        (Binding::Type { .. }, Binding::Type { .. }) | (Binding::Pipeline, Binding::Pipeline) => true,
+        (Binding::Alias(_) | Binding::Interface, Binding::Alias(_) | Binding::Interface)
+        | (Binding::Pipeline, Binding::Pipeline) => true,
         _ => false,
     }
 }
@@ -548,6 +535,6 @@ pub(crate) fn load_imports(vm: &Vm, text: &str, scope: &mut ModuleScope) -> Resu
     loader.order(0, &mut done, &failures, &compiled, &mut steps);
     let file = loader.files.swap_remove(0);
     scope.names.extend(file.scope.names);
-    scope.aliases.extend(file.scope.aliases);
+    scope.know_types(vm);
     Ok(steps)
 }

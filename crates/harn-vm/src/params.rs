@@ -1,9 +1,10 @@
 //! Checks of annotated parameters at run time.
 
 use harn_syntax::ast::{ShapeField, TypeExpr, TypeKind};
-use harn_value::{Dict, Ref, Value};
+use harn_value::{Dict, Ref, Str, Value};
 
 use crate::error::{Error, Result};
+use crate::types::{Alias, Named, Scope};
 
 /// A type that can be checked at run time; `None` from [`Check::of`] means "not checked".
 #[derive(Clone, Debug)]
@@ -22,6 +23,10 @@ pub enum Check {
     Union(Vec<Check>),
     /// A named interface.
     Interface(String),
+    /// An instance of the struct, or a dict with the shape of its fields: what comes from outside is a dict.
+    Struct(Str, Option<Box<Check>>),
+    /// A value of the enum.
+    Enum(Str),
 }
 
 /// A literal type.
@@ -60,36 +65,52 @@ pub struct ParamCheck {
 
 const KINDS: &[&str] = &["int", "float", "string", "bytes", "bool", "list", "dict", "set", "nil", "closure"];
 
+/// Parts of a type that are looked through. Types of types may multiply; what is beyond is not checked.
+const MAX_PARTS: usize = 1000;
+
+/// The making of a check.
+struct Making {
+    /// The named types that lead here. Where one leads back to itself, what stands there is checked no more: a function that
+    /// goes down such a value checks it bit by bit, not all of it at each call.
+    inside: Vec<*const Alias>,
+    parts: usize,
+    enums: bool,
+}
+
 impl Check {
-    /// The check for a type, if it can be checked. `is_interface` tells names of interfaces.
-    pub fn of(ty: &TypeExpr, is_interface: &dyn Fn(&str) -> bool) -> Option<Check> {
+    /// The check for a type that is written with the names of `scope`, if it can be checked. A model has no enums to write, so those
+    /// of a tool are not.
+    pub(crate) fn of(ty: &TypeExpr, scope: &Scope<'_>, of_tool: bool) -> Option<Check> {
+        Making { inside: Vec::new(), parts: 0, enums: !of_tool }.check(ty, scope)
+    }
+}
+
+impl Making {
+    fn check(&mut self, ty: &TypeExpr, scope: &Scope<'_>) -> Option<Check> {
+        self.parts += 1;
+        if self.parts > MAX_PARTS {
+            return None;
+        }
+        let mut boxed = |ty: &TypeExpr| self.check(ty, scope).map(Box::new);
         match &ty.kind {
-            TypeKind::Named { name, args } => {
-                let name = name.name.as_str();
-                match (name, &args[..]) {
-                    ("list", [item]) => Some(Check::List(Check::of(item, is_interface).map(Box::new))),
-                    ("dict", [_, value]) => Some(Check::Dict(Check::of(value, is_interface).map(Box::new))),
-                    (_, []) => KINDS
-                        .iter()
-                        .find(|k| **k == name)
-                        .map(|k| Check::Kind(k))
-                        .or_else(|| is_interface(name).then(|| Check::Interface(name.to_owned()))),
-                    _ => None,
-                }
+            TypeKind::Named { name, args } => match (name.name.as_str(), &args[..]) {
+                ("list", [item]) => Some(Check::List(boxed(item))),
+                ("dict", [_, value]) => Some(Check::Dict(boxed(value))),
+                (name, args) => match KINDS.iter().find(|kind| **kind == name) {
+                    Some(kind) if args.is_empty() => Some(Check::Kind(kind)),
+                    Some(_) => None,
+                    None => self.named(name, args, scope),
+                },
+            },
+            TypeKind::Union(members) => {
+                members.iter().map(|m| self.check(m, scope)).collect::<Option<Vec<_>>>().map(Check::Union)
             }
-            TypeKind::Union(members) => members
-                .iter()
-                .map(|m| Check::of(m, is_interface))
-                .collect::<Option<Vec<_>>>()
-                .map(Check::Union),
-            TypeKind::Shape(fields) => Some(Check::Shape(
-                fields
-                    .iter()
-                    .map(|ShapeField { name, optional, ty }| {
-                        (name.name.to_string(), *optional, Check::of(ty, is_interface), type_text(ty))
-                    })
-                    .collect(),
-            )),
+            TypeKind::Shape(fields) => {
+                let field = |ShapeField { name, optional, ty }: &ShapeField| {
+                    (name.name.to_string(), *optional, self.check(ty, scope), type_text(given(ty, scope)))
+                };
+                Some(Check::Shape(fields.iter().map(field).collect()))
+            }
             TypeKind::Fn { .. } => Some(Check::Kind("closure")),
             TypeKind::Str(text) => Some(Check::Literal(Literal::Str(text.to_string()))),
             TypeKind::Int(i) => Some(Check::Literal(Literal::Int(*i))),
@@ -97,6 +118,42 @@ impl Check {
         }
     }
 
+    fn named(&mut self, name: &str, args: &[TypeExpr], scope: &Scope<'_>) -> Option<Check> {
+        match scope.find(name)? {
+            Named::Argument(ty, scope) => self.check(ty, scope),
+            Named::Interface => Some(Check::Interface(name.to_owned())),
+            Named::Enum(ty) => self.enums.then(|| Check::Enum(ty.name.clone())),
+            Named::Alias(alias) => self.inside(&alias, args, scope),
+            Named::Struct(ty, alias) => {
+                let shape = alias.and_then(|alias| self.inside(&alias, args, scope));
+                Some(Check::Struct(ty.name.clone(), shape.map(Box::new)))
+            }
+        }
+    }
+
+    fn inside(&mut self, alias: &Alias, args: &[TypeExpr], scope: &Scope<'_>) -> Option<Check> {
+        if self.inside.contains(&std::ptr::from_ref(alias)) {
+            return None;
+        }
+        self.inside.push(alias);
+        let check = self.check(&alias.ty, &scope.of(alias, args, scope));
+        self.inside.pop();
+        check
+    }
+}
+
+/// What stands for the parameter of a generic type.
+fn given<'a>(ty: &'a TypeExpr, scope: &'a Scope<'_>) -> &'a TypeExpr {
+    match &ty.kind {
+        TypeKind::Named { name, .. } => match scope.find(&name.name) {
+            Some(Named::Argument(argument, _)) => argument,
+            _ => ty,
+        },
+        _ => ty,
+    }
+}
+
+impl Check {
     /// Whether `value` passes; the quick answer before a message is made.
     pub fn accepts(&self, value: &Value) -> bool {
         match self {
@@ -120,6 +177,11 @@ impl Check {
             }),
             Check::Union(members) => members.iter().any(|m| m.accepts(value)),
             Check::Interface(_) => value.as_struct().is_some(),
+            Check::Struct(name, shape) => match value.as_struct() {
+                Some(instance) => instance.ty.name == *name,
+                None => value.as_dict().is_some() && shape.as_ref().is_none_or(|shape| shape.accepts(value)),
+            },
+            Check::Enum(name) => value.as_enum().is_some_and(|value| value.ty.name == *name),
         }
     }
 
@@ -132,6 +194,7 @@ impl Check {
             Check::Dict(_) | Check::Shape(_) => "dict".to_owned(),
             Check::Union(members) => members.iter().map(Check::kind).collect::<Vec<_>>().join("|"),
             Check::Interface(name) => name.clone(),
+            Check::Struct(name, _) | Check::Enum(name) => name.to_string(),
         }
     }
 
@@ -180,6 +243,7 @@ impl ParamCheck {
                 )
             }
             Check::Shape(_) | Check::Dict(Some(_)) => shape_problem(&self.check, name, value),
+            Check::Struct(_, Some(shape)) if value.as_dict().is_some() => shape_problem(shape, name, value),
             other => value_problem(other, name, value),
         }
     }
@@ -224,7 +288,10 @@ fn element_problems(check: &Check, path: &str, value: &Value, out: &mut Vec<Stri
             }
         }
         _ if check.accepts(value) => {}
-        _ => out.push(format!("at {path}: expected type '{}', got '{}'", check.kind(), value.type_name())),
+        _ => out.push(match check.literals() {
+            Some(literals) => format!("at {path}: value must be one of {}", Value::list(literals)),
+            None => format!("at {path}: expected type '{}', got '{}'", check.kind(), value.type_name()),
+        }),
     }
 }
 
@@ -269,7 +336,12 @@ fn field_problem(check: &Check, path: &str, key: &str, value: &Value, ty: &str) 
         Check::Shape(_) => {
             format!("'{path}': field '{key}' expected dict or struct, got {}", value.type_name())
         }
-        Check::Kind(_) => format!("'{path}': field '{key}' expected {ty}, got {}", value.type_name()),
+        Check::Struct(_, Some(shape)) if value.as_dict().is_some() => {
+            shape_problem(shape, &format!("{path}.{key}"), value)
+        }
+        Check::Kind(_) | Check::Struct(..) | Check::Enum(_) => {
+            format!("'{path}': field '{key}' expected {ty}, got {}", value.type_name())
+        }
         check => value_problem(check, &format!("{path}.{key}"), value),
     }
 }

@@ -1,58 +1,12 @@
 //! Schemas of types: JSON Schema for tool parameters, and Harn's own schema dicts for type aliases.
 
-use std::borrow::Cow;
+use std::rc::Rc;
 
 use harn_schema::words;
-use harn_syntax::ast::{Name, TypeExpr, TypeKind, TypeParam};
+use harn_syntax::ast::{TypeExpr, TypeKind};
 use harn_value::{Dict, Value};
-use rustc_hash::{FxHashMap, FxHashSet};
 
-/// The types that a program gives names, by these.
-pub(crate) type Aliases = FxHashMap<Name, Alias>;
-
-/// A type that has a name.
-#[derive(Clone, Debug)]
-pub(crate) struct Alias {
-    /// The names that stand for the arguments of a generic one.
-    pub(crate) params: Vec<Name>,
-    /// What the name stands for.
-    pub(crate) ty: TypeExpr,
-}
-
-impl Alias {
-    pub(crate) fn of(params: &[TypeParam], ty: TypeExpr) -> Alias {
-        Alias { params: params.iter().map(|param| param.name.name.clone()).collect(), ty }
-    }
-
-    /// The type for these arguments. A parameter without an argument stands for anything.
-    fn with(&self, args: &[TypeExpr]) -> Cow<'_, TypeExpr> {
-        if self.params.is_empty() || args.is_empty() {
-            return Cow::Borrowed(&self.ty);
-        }
-        let mut ty = self.ty.clone();
-        fill(&mut ty, &|name| self.params.iter().position(|param| param == name).and_then(|at| args.get(at)));
-        Cow::Owned(ty)
-    }
-}
-
-/// Puts arguments where the names of parameters stand.
-fn fill<'a>(ty: &mut TypeExpr, argument: &dyn Fn(&Name) -> Option<&'a TypeExpr>) {
-    match &mut ty.kind {
-        TypeKind::Named { name, args } if args.is_empty() => {
-            if let Some(given) = argument(&name.name) {
-                *ty = given.clone();
-            }
-        }
-        TypeKind::Named { args, .. } => args.iter_mut().for_each(|arg| fill(arg, argument)),
-        TypeKind::Union(members) => members.iter_mut().for_each(|member| fill(member, argument)),
-        TypeKind::Shape(fields) => fields.iter_mut().for_each(|field| fill(&mut field.ty, argument)),
-        TypeKind::Fn { params, ret } => {
-            params.iter_mut().for_each(|param| fill(param, argument));
-            fill(ret, argument);
-        }
-        TypeKind::Str(_) | TypeKind::Int(_) | TypeKind::Nil => {}
-    }
-}
+use crate::types::{Alias, Named, Scope};
 
 /// Types that are not recursive by themselves are unfolded this deep; a generic one may refer to ever larger ones.
 const MAX_DEPTH: usize = 32;
@@ -62,27 +16,25 @@ fn dict<const N: usize>(entries: [(&str, Value); N]) -> Value {
 }
 
 /// The JSON Schema of a type.
-pub(crate) fn json_schema(ty: &TypeExpr, aliases: &Aliases) -> Value {
-    schema(ty, aliases, true)
+pub(crate) fn json_schema(ty: &TypeExpr, scope: &Scope<'_>) -> Value {
+    schema(scope, true, |lowering| lowering.build(ty, scope, 0))
 }
 
-/// The schema dict of a type alias.
-pub(crate) fn schema_of(ty: &TypeExpr, aliases: &Aliases) -> Value {
-    schema(ty, aliases, false)
+/// The schema dict of a type that has a name.
+pub(crate) fn schema_of(alias: &Rc<Alias>, scope: &Scope<'_>) -> Value {
+    schema(scope, false, |lowering| lowering.build(&alias.ty, &scope.of(alias, &[], scope), 0))
 }
 
 /// The schema of a type. Types that refer to themselves stand under their names in `$defs`, and are referred to.
-fn schema(ty: &TypeExpr, aliases: &Aliases, json: bool) -> Value {
-    let mut lowering = Lowering { aliases, json, named: Vec::new() };
-    let mut whole = lowering.build(ty, 0);
+fn schema(scope: &Scope<'_>, json: bool, lower: impl FnOnce(&mut Lowering) -> Value) -> Value {
+    let mut lowering = Lowering { json, named: Vec::new() };
+    let mut whole = lower(&mut lowering);
     // The list grows while it is gone through.
     let mut done = 0;
     let mut named = Dict::new();
-    while let Some(name) = lowering.named.get(done).cloned() {
+    while let Some((alias, name)) = lowering.named.get(done).cloned() {
         done += 1;
-        if let Some(alias) = aliases.get(&name) {
-            named.insert(name.as_str(), lowering.build(&alias.ty, 0));
-        }
+        named.insert(name.as_str(), lowering.build(&alias.ty, &scope.of(&alias, &[], scope), 0));
     }
     // What a recursive type is itself is wanted, not a reference to it.
     if let Some(name) = whole.as_dict().and_then(|dict| referred(dict)) {
@@ -102,44 +54,35 @@ fn referred(schema: &Dict) -> Option<String> {
 }
 
 /// The making of one schema.
-struct Lowering<'a> {
-    aliases: &'a Aliases,
+struct Lowering {
     json: bool,
-    /// The types that were referred to by name, in order.
-    named: Vec<Name>,
+    /// The types that were referred to by name, in order, and those names: two files may use one name for different types.
+    named: Vec<(Rc<Alias>, String)>,
 }
 
-impl Lowering<'_> {
-    /// Whether the type with this name leads back to itself.
-    fn is_recursive(&self, name: &Name) -> bool {
-        let mut seen: FxHashSet<&str> = FxHashSet::default();
-        let mut todo: Vec<&str> = Vec::new();
-        if let Some(alias) = self.aliases.get(name) {
-            mentioned(&alias.ty, self.aliases, &mut todo);
+impl Lowering {
+    /// The name under which a type that leads back to itself is referred to.
+    fn name_of(&mut self, alias: &Rc<Alias>, name: &str) -> String {
+        if let Some((_, known)) = self.named.iter().find(|(known, _)| Rc::ptr_eq(known, alias)) {
+            return known.clone();
         }
-        while let Some(next) = todo.pop() {
-            if next == name.as_str() {
-                return true;
-            }
-            if seen.insert(next)
-                && let Some(alias) = self.aliases.get(next)
-            {
-                mentioned(&alias.ty, self.aliases, &mut todo);
-            }
-        }
-        false
+        let is_free = |name: &String| self.named.iter().all(|(_, known)| known != name);
+        let numbered = (2..).map(|number| format!("{name}_{number}"));
+        let free = std::iter::once(name.to_owned()).chain(numbered).find(is_free).unwrap_or_default();
+        self.named.push((alias.clone(), free.clone()));
+        free
     }
 
-    fn build(&mut self, ty: &TypeExpr, depth: usize) -> Value {
-        self.lower(ty, depth).unwrap_or_else(|| {
+    fn build(&mut self, ty: &TypeExpr, scope: &Scope<'_>, depth: usize) -> Value {
+        self.lower(ty, scope, depth).unwrap_or_else(|| {
             if self.json { dict([("type", Value::str("any"))]) } else { Value::dict(Dict::new()) }
         })
     }
 
     /// The schema of a type; `None` for types that have none and accept anything.
-    fn lower(&mut self, ty: &TypeExpr, depth: usize) -> Option<Value> {
+    fn lower(&mut self, ty: &TypeExpr, scope: &Scope<'_>, depth: usize) -> Option<Value> {
         let json = self.json;
-        let mut inner = |ty: &TypeExpr| self.build(ty, depth + 1);
+        let mut inner = |ty: &TypeExpr| self.build(ty, scope, depth + 1);
         let word = |harn: &'static str| Value::str(if json { words::json(harn) } else { harn });
         let named = |harn: &'static str| Some(dict([("type", word(harn))]));
         match &ty.kind {
@@ -163,17 +106,19 @@ impl Lowering<'_> {
                     let values = if json { "additionalProperties" } else { "additional_properties" };
                     Some(dict([("type", kind), (values, inner(value))]))
                 }
-                (other, args) => {
-                    let alias = self.aliases.get(other)?;
-                    // Each argument makes another type of a generic one, so those are unfolded.
-                    if alias.params.is_empty() && self.is_recursive(&name.name) {
-                        if !self.named.contains(&name.name) {
-                            self.named.push(name.name.clone());
+                (other, args) => match scope.find(other)? {
+                    Named::Argument(ty, scope) => self.lower(ty, scope, depth + 1),
+                    Named::Alias(alias) | Named::Struct(_, Some(alias)) => {
+                        // Each argument makes another type of a generic one, so those are unfolded.
+                        if alias.params.is_empty() && scope.is_recursive(&alias) {
+                            let name = self.name_of(&alias, other);
+                            return Some(dict([("$ref", Value::from(format!("#/$defs/{name}")))]));
                         }
-                        return Some(dict([("$ref", Value::from(format!("#/$defs/{other}")))]));
+                        let inside = scope.of(&alias, args, scope);
+                        if depth < MAX_DEPTH { self.lower(&alias.ty, &inside, depth + 1) } else { None }
                     }
-                    if depth < MAX_DEPTH { self.lower(&alias.with(args), depth + 1) } else { None }
-                }
+                    Named::Struct(_, None) | Named::Enum(_) | Named::Interface => None,
+                },
             },
             TypeKind::Nil => named("nil"),
             TypeKind::Fn { .. } if json => None,
@@ -197,7 +142,8 @@ impl Lowering<'_> {
                     let kind = word("int");
                     return Some(dict([("type", kind), ("enum", values)]));
                 }
-                let options: Option<Vec<Value>> = members.iter().map(|m| self.lower(m, depth + 1)).collect();
+                let options: Option<Vec<Value>> =
+                    members.iter().map(|m| self.lower(m, scope, depth + 1)).collect();
                 Some(dict([(if json { "anyOf" } else { "union" }, Value::list(options?))]))
             }
             TypeKind::Shape(fields) => {
@@ -213,22 +159,6 @@ impl Lowering<'_> {
                 Some(schema.into())
             }
         }
-    }
-}
-
-/// The names of types that a type mentions.
-fn mentioned<'t>(ty: &'t TypeExpr, aliases: &Aliases, found: &mut Vec<&'t str>) {
-    match &ty.kind {
-        TypeKind::Named { name, args } => {
-            if aliases.contains_key(&name.name) {
-                found.push(&name.name);
-            }
-            args.iter().for_each(|arg| mentioned(arg, aliases, found));
-        }
-        TypeKind::Union(members) => members.iter().for_each(|member| mentioned(member, aliases, found)),
-        TypeKind::Shape(fields) => fields.iter().for_each(|field| mentioned(&field.ty, aliases, found)),
-        // A function has no schema of its parts.
-        TypeKind::Fn { .. } | TypeKind::Str(_) | TypeKind::Int(_) | TypeKind::Nil => {}
     }
 }
 

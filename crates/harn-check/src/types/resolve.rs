@@ -236,6 +236,11 @@ impl<'a> Typing<'a> {
         }
     }
 
+    /// The file that declares an imported name.
+    fn home(&self, name: &str) -> Option<&'a Rc<Unit>> {
+        self.imports.get(self.source, self.world)?.get(name)?.place().map(|(unit, _)| unit)
+    }
+
     /// The type of an annotation.
     pub(crate) fn resolve(&self, ty: &TypeExpr) -> Ty {
         let key = std::ptr::from_ref(ty);
@@ -317,7 +322,10 @@ impl<'a> Typing<'a> {
             TypeName::Builtin if name == "nil" => Ty::Nil,
             TypeName::Builtin | TypeName::Opaque => Ty::Named(name.clone(), args),
             TypeName::Own(DeclKind::Type(alias)) => self.alias(alias, args, depth + 1, None),
-            TypeName::Imported(DeclKind::Type(alias)) => self.alias(alias, args, MAX_DEPTH, None),
+            TypeName::Imported(DeclKind::Type(alias)) => match self.home(name) {
+                Some(unit) => self.alias(alias, args, depth + 1, Some(unit)),
+                None => Ty::Any,
+            },
             TypeName::Own(DeclKind::Interface(interface)) => {
                 Ty::Interface(name.clone(), self.satisfying(interface))
             }
@@ -400,14 +408,16 @@ impl<'a> Typing<'a> {
 
     /// The fields of a struct, by the arguments of its type.
     pub(crate) fn struct_fields(&self, name: &str, args: &[Ty]) -> Option<Vec<Field>> {
-        let (decl, own) = match self.name(name) {
-            TypeName::Own(DeclKind::Struct(decl)) => (decl, true),
-            TypeName::Imported(DeclKind::Struct(decl)) => (decl, false),
+        let (decl, home) = match self.name(name) {
+            TypeName::Own(DeclKind::Struct(decl)) => (decl, None),
+            TypeName::Imported(DeclKind::Struct(decl)) => (decl, Some(self.home(name)?)),
             _ => return None,
         };
         let env = Self::env(&decl.type_params, args);
-        let ty =
-            |ty: &TypeExpr| if own { self.resolve_with(ty, &env) } else { self.resolve_foreign(ty, &env) };
+        let ty = |ty: &TypeExpr| match home {
+            None => self.resolve_with(ty, &env),
+            Some(unit) => self.resolve_in(ty, &env, unit),
+        };
         let field = |field: &StructField| Field {
             name: field.name.name.clone(),
             optional: field.optional,

@@ -81,22 +81,21 @@ impl<'a> Compiler<'a> {
         let target = match &callee.kind {
             ExprKind::Name(name) if name != "_" => match self.resolve(name) {
                 Some(Binding::Function { index, .. }) => Target::Function(index),
-                Some(Binding::Struct(ty)) => Target::Struct(ty),
-                Some(Binding::Pipeline | Binding::Type { .. } | Binding::Enum(_)) | None => {
-                    match self.vm.builtin(name) {
-                        Some(builtin) => Target::Builtin(builtin),
-                        None => {
-                            if self.vm.global(name).is_some() {
-                                Target::Value(Some(name.clone()))
-                            } else {
-                                self.f().at(callee.span);
-                                let text = format!("Undefined builtin: {name}{}", self.hint(name));
-                                self.fail(FailKind::Plain, &text);
-                                return;
-                            }
+                Some(Binding::Struct(ty, _)) => Target::Struct(ty),
+                Some(Binding::Pipeline | Binding::Alias(_) | Binding::Interface | Binding::Enum(_))
+                | None => match self.vm.builtin(name) {
+                    Some(builtin) => Target::Builtin(builtin),
+                    None => {
+                        if self.vm.global(name).is_some() {
+                            Target::Value(Some(name.clone()))
+                        } else {
+                            self.f().at(callee.span);
+                            let text = format!("Undefined builtin: {name}{}", self.hint(name));
+                            self.fail(FailKind::Plain, &text);
+                            return;
                         }
                     }
-                }
+                },
                 Some(_) => Target::Value(Some(name.clone())),
             },
             _ => Target::Value(None),
@@ -306,7 +305,7 @@ impl<'a> Compiler<'a> {
         if let Some(name) = func.as_name() {
             match self.resolve(name) {
                 Some(
-                    Binding::Struct(_)
+                    Binding::Struct(..)
                     | Binding::Function { .. }
                     | Binding::Local { .. }
                     | Binding::Up { .. }

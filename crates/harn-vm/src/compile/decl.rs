@@ -37,6 +37,15 @@ impl<'a> Compiler<'a> {
         self.f().emit(Op::Closure, dst, 0, index);
     }
 
+    /// Compiles something inside of a function that may be generic.
+    pub(super) fn generic<T>(&mut self, d: &FnDecl, compile: impl FnOnce(&mut Self) -> T) -> T {
+        let outside = self.type_params.len();
+        self.type_params.extend(d.type_params.iter().map(|param| param.name.name.clone()));
+        let done = compile(self);
+        self.type_params.truncate(outside);
+        done
+    }
+
     /// Compiles a function whose enclosing functions are on the stack.
     pub(super) fn function(&mut self, func: &'a Function, name: &str, role: Role) -> Rc<Proto> {
         self.begin_function(func, name, role);
@@ -64,7 +73,7 @@ impl<'a> Compiler<'a> {
             }
             if !param.rest
                 && let Some(ty) = &param.ty
-                && let Some(check) = Check::of(ty, &|name| self.is_interface(name))
+                && let Some(check) = self.with_types(|scope| Check::of(ty, scope, self.in_tool))
             {
                 self.f().at(param.span);
                 let index = self.f().checks.len() as u32;
@@ -182,10 +191,10 @@ impl<'a> Compiler<'a> {
         for decl in decls() {
             let name = &decl.name().name;
             let binding = match decl {
-                DeclKind::Struct(d) => Binding::Struct(self.struct_type(d)),
+                DeclKind::Struct(d) => Binding::Struct(self.struct_type(d), None),
                 DeclKind::Enum(d) => Binding::Enum(self.enum_type(d)),
-                DeclKind::Type(_) => Binding::Type { interface: false },
-                DeclKind::Interface(_) => Binding::Type { interface: true },
+                DeclKind::Type(_) => Binding::Alias(None),
+                DeclKind::Interface(_) => Binding::Interface,
                 _ => continue,
             };
             self.f().declare(name, binding, matches!(decl, DeclKind::Struct(_)), true);
@@ -314,17 +323,17 @@ impl<'a> Compiler<'a> {
                 else {
                     continue;
                 };
-                let proto = self.function(func, &d.name.name, Role::Function);
+                let proto = self.generic(d, |compiler| compiler.function(func, &d.name.name, Role::Function));
                 self.vm.set_function(index, Closure::value(proto, Box::default()));
             } else if let Some((reg, cell)) = dynamic.next() {
                 if cell {
                     let t = self.f().temp();
-                    self.closure(func, &d.name.name, t);
+                    self.generic(d, |compiler| compiler.closure(func, &d.name.name, t));
                     self.f().emit(Op::SetCell, reg, t, 0);
                     self.f().emit(Op::Clear, t, 0, 0);
                     self.f().next -= 1;
                 } else {
-                    self.closure(func, &d.name.name, reg);
+                    self.generic(d, |compiler| compiler.closure(func, &d.name.name, reg));
                 }
             }
         }
@@ -337,15 +346,17 @@ impl<'a> Compiler<'a> {
     }
 
     pub(super) fn impl_block(&mut self, d: &'a ImplDecl) {
-        let Some(Binding::Struct(ty)) = self.resolve_type(&d.name.name) else {
+        let Some(Binding::Struct(ty, alias)) = self.resolve_type(&d.name.name) else {
             self.error(d.name.span, &format!("impl for unknown struct '{}'", d.name.name));
             return;
         };
+        let outside = self.type_params.len();
+        self.type_params.extend(alias.iter().flat_map(|alias| alias.params.iter().cloned()));
         for method in &d.methods {
             let mark = self.f().next;
             let t = self.f().temp();
             let name = format!("{}.{}", d.name.name, method.decl.name.name);
-            self.closure(&method.decl.func, &name, t);
+            self.generic(&method.decl, |compiler| compiler.closure(&method.decl.func, &name, t));
             let number = self.f().structs.len() as u32;
             self.f().structs.push(ty.clone());
             let name = self.f().temp();
@@ -354,6 +365,7 @@ impl<'a> Compiler<'a> {
             self.f().emit(Op::Clear, t, 0, 0);
             self.f().next = mark;
         }
+        self.type_params.truncate(outside);
     }
 
     /// A declaration where it stands: tools, skills and packs become variables.
@@ -467,7 +479,7 @@ impl<'a> Compiler<'a> {
         for param in d.func.params.iter().filter(|p| !p.rest) {
             let entry = self.f().temp();
             let schema = match &param.ty {
-                Some(ty) => crate::schema::json_schema(ty, &self.module.aliases),
+                Some(ty) => self.with_types(|scope| crate::schema::json_schema(ty, scope)),
                 None => Value::dict([("type", "any")].into_iter().collect()),
             };
             self.load_const(schema, entry);
@@ -486,11 +498,13 @@ impl<'a> Compiler<'a> {
         }
         let k = self.text_constant("parameters");
         self.f().emit(Op::DictSetK, config, t, k);
+        self.in_tool = true;
         self.closure(&d.func, &d.name.name, t);
+        self.in_tool = false;
         let k = self.text_constant("handler");
         self.f().emit(Op::DictSetK, config, t, k);
         if let Some(ret) = &d.func.ret {
-            let schema = crate::schema::json_schema(ret, &self.module.aliases);
+            let schema = self.with_types(|scope| crate::schema::json_schema(ret, scope));
             self.load_const(schema, t);
             let k = self.text_constant("returns");
             self.f().emit(Op::DictSetK, config, t, k);

@@ -319,11 +319,11 @@ impl<'a> Compiler<'a> {
                 self.f().emit(op, dst, module as u16, index);
             }
             Binding::Function { index, .. } => drop(self.f().emit(Op::GetFunction, dst, 0, index)),
-            Binding::Struct(ref ty) => {
+            Binding::Struct(ref ty, _) => {
                 let ctor = Value::foreign(crate::closure::Constructor(ty.clone()));
                 self.load_const(ctor, dst);
             }
-            Binding::Enum(_) | Binding::Type { .. } | Binding::Pipeline => {
+            Binding::Enum(_) | Binding::Alias(_) | Binding::Interface | Binding::Pipeline => {
                 let text = format!("Undefined variable: {name}");
                 self.fail(FailKind::Plain, &text);
             }
@@ -712,7 +712,7 @@ impl<'a> Compiler<'a> {
     }
 
     fn struct_literal(&mut self, name: &'a Ident, items: &'a [DictItem], dst: Reg) {
-        let Some(Binding::Struct(ty)) = self.resolve_type(&name.name) else {
+        let Some(Binding::Struct(ty, _)) = self.resolve_type(&name.name) else {
             let text = format!("Undefined variable: {}{}", name.name, self.hint(&name.name));
             self.f().at(name.span);
             self.fail(FailKind::Plain, &text);
@@ -830,11 +830,12 @@ impl<'a> Compiler<'a> {
 
     /// The schema value of a type alias or struct, for `output_schema: T`.
     pub(super) fn alias_schema(&mut self, name: &Name) -> Option<Value> {
-        match self.resolve(name) {
-            None | Some(Binding::Type { interface: false } | Binding::Struct(_)) => {}
-            Some(_) => return None,
+        match self.resolve(name)? {
+            Binding::Alias(Some(alias)) | Binding::Struct(_, Some(alias)) => {
+                Some(self.with_types(|scope| crate::schema::schema_of(&alias, scope)))
+            }
+            _ => None,
         }
-        self.module.aliases.get(name).map(|alias| crate::schema::schema_of(&alias.ty, &self.module.aliases))
     }
 
     /// The builtin `namespace.name`, unless the program shadows the namespace.

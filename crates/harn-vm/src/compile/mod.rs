@@ -29,7 +29,7 @@ use harn_value::EnumValue;
 use rustc_hash::FxHashMap;
 
 use crate::bytecode::{Capture, Op, Proto};
-use crate::schema::{Alias, Aliases};
+use crate::types::{Alias, Scope};
 use crate::vm::Vm;
 use decl::Role;
 use facts::FactsTable;
@@ -53,8 +53,15 @@ pub(crate) struct ModuleScope {
     pub(crate) source: u32,
     pub(crate) file: Rc<str>,
     pub(crate) names: FxHashMap<Name, Binding>,
-    pub(crate) aliases: Aliases,
     pub(crate) has_pipelines: bool,
+}
+
+impl ModuleScope {
+    /// Lets types of this file be looked through where they are used.
+    pub(crate) fn know_types(&self, vm: &Vm) {
+        let named = |(name, binding): (&Name, &Binding)| Some((name.clone(), binding.named()?));
+        vm.types.know(self.id, self.names.iter().filter_map(named));
+    }
 }
 
 /// A pipeline that may be extended, with the names its body sees.
@@ -92,6 +99,10 @@ pub(crate) struct Compiler<'a> {
     moved: Option<Reg>,
     /// Whether a top-level name was declared, and immutably.
     top_fixed: FxHashMap<Name, bool>,
+    /// The type parameters of the functions around.
+    type_params: Vec<Name>,
+    /// Whether the function is a tool, whose arguments a model writes.
+    in_tool: bool,
     /// Suggestions for unknown names so far.
     hints: std::cell::Cell<u32>,
 }
@@ -126,6 +137,8 @@ pub(crate) fn compile(
         pipelines,
         moved: None,
         top_fixed: FxHashMap::default(),
+        type_params: Vec::new(),
+        in_tool: false,
         hints: std::cell::Cell::new(if is_whole { 0 } else { MAX_HINTS }),
     };
     let compiled = compiler.module(program, mode);
@@ -172,36 +185,16 @@ pub(crate) fn declare(vm: &Vm, program: &Program, module: &mut ModuleScope, inte
                     DeclKind::Fn(_) => Binding::Function { index: vm.new_function() },
                     DeclKind::Pipeline(_) => Binding::Pipeline,
                     DeclKind::Struct(d) => {
-                        // As a schema a struct is the shape of its fields.
-                        let shape = |f: &harn_syntax::ast::StructField| harn_syntax::ast::ShapeField {
-                            name: f.name.clone(),
-                            optional: f.optional,
-                            ty: f.ty.clone().unwrap_or_else(|| harn_syntax::ast::TypeExpr {
-                                kind: harn_syntax::ast::TypeKind::Named {
-                                    name: harn_syntax::ast::Ident { name: "any".into(), span: f.name.span },
-                                    args: Vec::new(),
-                                },
-                                span: f.name.span,
-                            }),
-                        };
-                        let kind = harn_syntax::ast::TypeKind::Shape(d.fields.iter().map(shape).collect());
-                        let shape = harn_syntax::ast::TypeExpr { kind, span: d.name.span };
-                        module.aliases.insert(name.clone(), Alias::of(&d.type_params, shape));
                         let fields = d.fields.iter().map(|f| vm.intern(&f.name.name)).collect();
-                        Binding::Struct(harn_value::Ref::new(harn_value::StructType::new(
-                            vm.intern(&name),
-                            fields,
-                        )))
+                        let ty = harn_value::StructType::new(vm.intern(&name), fields);
+                        Binding::Struct(harn_value::Ref::new(ty), Some(Alias::of_struct(d, id)))
                     }
                     DeclKind::Enum(d) => Binding::Enum(harn_value::Ref::new(harn_value::EnumType {
                         name: vm.intern(&name),
                         variants: d.variants.iter().map(|v| vm.intern(&v.name.name)).collect(),
                     })),
-                    DeclKind::Type(d) => {
-                        module.aliases.insert(name.clone(), Alias::of(&d.type_params, d.ty.clone()));
-                        Binding::Type { interface: false }
-                    }
-                    DeclKind::Interface(_) => Binding::Type { interface: true },
+                    DeclKind::Type(d) => Binding::Alias(Some(Alias::new(&d.type_params, d.ty.clone(), id))),
+                    DeclKind::Interface(_) => Binding::Interface,
                     DeclKind::Tool(_) | DeclKind::Skill(_) | DeclKind::EvalPack(_) => {
                         variables.push((name, false));
                         continue;
@@ -240,8 +233,14 @@ impl<'a> Compiler<'a> {
         matches!(&self.funcs[..], [main] if main.scopes.len() == 1 && !main.is_function)
     }
 
-    fn is_interface(&self, name: &str) -> bool {
-        matches!(self.lookup_type(name), Some(Binding::Type { interface: true }))
+    /// Something about types, with the names as they are here.
+    fn with_types<T>(&self, look: impl FnOnce(&Scope<'_>) -> T) -> T {
+        let find = |name: &str| {
+            // The parameter of a generic function stands for any type.
+            let is_parameter = self.type_params.iter().any(|known| known == name);
+            if is_parameter { None } else { self.lookup_type(name)?.named() }
+        };
+        look(&self.vm.types.through(&find))
     }
 
     // ---- names ----
@@ -283,9 +282,9 @@ impl<'a> Compiler<'a> {
     fn lookup_type(&self, name: &str) -> Option<Binding> {
         let local = self.funcs.iter().rev().find_map(|f| f.find_local(name, true));
         match local.or_else(|| self.module.names.get(name)) {
-            Some(binding @ (Binding::Struct(_) | Binding::Enum(_) | Binding::Type { .. })) => {
-                Some(binding.clone())
-            }
+            Some(
+                binding @ (Binding::Struct(..) | Binding::Enum(_) | Binding::Alias(_) | Binding::Interface),
+            ) => Some(binding.clone()),
             Some(_) => None,
             None if name == "Result" => Some(Binding::Enum(EnumValue::result_type())),
             None => None,
@@ -355,7 +354,7 @@ impl<'a> Compiler<'a> {
             };
             // Functions of the top level see no registers of the main code.
             let main = std::mem::take(&mut self.funcs);
-            let proto = self.function(&d.func, &d.name.name, Role::Function);
+            let proto = self.generic(d, |compiler| compiler.function(&d.func, &d.name.name, Role::Function));
             self.funcs = main;
             self.vm.set_function(index, crate::closure::Closure::value(proto, Box::default()));
         }
@@ -381,7 +380,7 @@ impl<'a> Compiler<'a> {
                 && let PatternKind::Name(name) = &pattern.kind
                 && matches!(
                     self.module.names.get(&name.name),
-                    Some(Binding::Function { .. } | Binding::Struct(_))
+                    Some(Binding::Function { .. } | Binding::Struct(..))
                 )
                 && mode != Mode::Interactive
             {

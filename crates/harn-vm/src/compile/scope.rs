@@ -12,6 +12,7 @@ use crate::bytecode::{
     Capture, Handler, Ins, MAX_C, MethodSite, Op, PathStep, Proto, Shown, ShownLocal, TAKE,
 };
 use crate::params::ParamCheck;
+use crate::types::{Alias, Named};
 
 /// A register number.
 pub(super) type Reg = u16;
@@ -55,14 +56,29 @@ pub(crate) enum Binding {
     Global { module: u32, index: u32, mutable: bool },
     /// A module-level function.
     Function { index: u32 },
-    /// A struct type.
-    Struct(Ref<StructType>),
+    /// A struct type, and the shape of its fields unless a function declares it.
+    Struct(Ref<StructType>, Option<Rc<Alias>>),
     /// An enum type.
     Enum(Ref<EnumType>),
-    /// A type alias or interface: no value at run time.
-    Type { interface: bool },
+    /// A type alias: no value at run time. What it stands for is known unless a function declares it.
+    Alias(Option<Rc<Alias>>),
+    /// An interface: no value at run time.
+    Interface,
     /// A pipeline: not callable.
     Pipeline,
+}
+
+impl Binding {
+    /// The type that a name stands for; `None` for other names, and for a type that is not looked into.
+    pub(crate) fn named(&self) -> Option<Named<'static>> {
+        match self {
+            Binding::Struct(ty, alias) => Some(Named::Struct(ty.clone(), alias.clone())),
+            Binding::Enum(ty) => Some(Named::Enum(ty.clone())),
+            Binding::Alias(alias) => alias.clone().map(Named::Alias),
+            Binding::Interface => Some(Named::Interface),
+            _ => None,
+        }
+    }
 }
 
 /// A name in a scope.

@@ -1,0 +1,164 @@
+//! What the names of types stand for: one model for schemas, the parameters of tools and the checks of arguments.
+//!
+//! A name means what it means in the file where it is written. So each type that has a name knows its file, and a type
+//! of another file is looked through with the names of that file.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use harn_syntax::Span;
+use harn_syntax::ast::{Ident, Name, ShapeField, StructDecl, TypeExpr, TypeKind, TypeParam};
+use harn_value::{EnumType, Ref, StructType};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// A type that has a name.
+#[derive(Debug)]
+pub(crate) struct Alias {
+    /// The names that stand for the arguments of a generic one.
+    pub(crate) params: Vec<Name>,
+    /// What the name stands for.
+    pub(crate) ty: TypeExpr,
+    /// The file whose names `ty` is written with.
+    home: u32,
+}
+
+impl Alias {
+    /// What `type` declares in the file `home`.
+    pub(crate) fn new(params: &[TypeParam], ty: TypeExpr, home: u32) -> Rc<Alias> {
+        Rc::new(Alias { params: params.iter().map(|param| param.name.name.clone()).collect(), ty, home })
+    }
+
+    /// A struct of the file `home` as the shape of its fields.
+    pub(crate) fn of_struct(d: &StructDecl, home: u32) -> Rc<Alias> {
+        let any = |span: Span| {
+            let name = Ident { name: "any".into(), span };
+            TypeExpr { kind: TypeKind::Named { name, args: Vec::new() }, span }
+        };
+        let fields = d.fields.iter().map(|f| ShapeField {
+            name: f.name.clone(),
+            optional: f.optional,
+            ty: f.ty.clone().unwrap_or_else(|| any(f.name.span)),
+        });
+        let shape = TypeExpr { kind: TypeKind::Shape(fields.collect()), span: d.name.span };
+        Alias::new(&d.type_params, shape, home)
+    }
+}
+
+/// What the name of a type stands for.
+#[derive(Clone)]
+pub(crate) enum Named<'a> {
+    /// Another type.
+    Alias(Rc<Alias>),
+    /// A struct, and the shape of its fields where that is known.
+    Struct(Ref<StructType>, Option<Rc<Alias>>),
+    Enum(Ref<EnumType>),
+    Interface,
+    /// The argument of a generic type, with the names that it is written with.
+    Argument(&'a TypeExpr, &'a Scope<'a>),
+}
+
+/// The types that the files of a program know by name.
+#[derive(Default)]
+pub(crate) struct Types(RefCell<FxHashMap<u32, FxHashMap<Name, Named<'static>>>>);
+
+impl Types {
+    /// Takes over what a file knows.
+    pub(crate) fn know(&self, file: u32, types: impl Iterator<Item = (Name, Named<'static>)>) {
+        self.0.borrow_mut().entry(file).or_default().extend(types);
+    }
+
+    fn find(&self, file: u32, name: &str) -> Option<Named<'static>> {
+        self.0.borrow().get(&file)?.get(name).cloned()
+    }
+
+    /// The names of a file.
+    pub(crate) fn of(&self, file: u32) -> Scope<'_> {
+        Scope { types: self, place: Place::File(file), arguments: Vec::new() }
+    }
+
+    /// The names where a function is written: what `find` tells.
+    pub(crate) fn through<'a>(&'a self, find: &'a dyn Fn(&str) -> Option<Named<'static>>) -> Scope<'a> {
+        Scope { types: self, place: Place::Function(find), arguments: Vec::new() }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    File(u32),
+    Function(&'a dyn Fn(&str) -> Option<Named<'static>>),
+}
+
+/// The names that a type is written with.
+pub(crate) struct Scope<'a> {
+    types: &'a Types,
+    place: Place<'a>,
+    /// Those of the generic type whose inside this is; without a type where none was given.
+    arguments: Vec<(&'a Name, Option<(&'a TypeExpr, &'a Scope<'a>)>)>,
+}
+
+impl Scope<'_> {
+    /// The inside of a type that has a name, for arguments that are written in the scope `outside`.
+    pub(crate) fn of<'b>(
+        &'b self,
+        alias: &'b Alias,
+        args: &'b [TypeExpr],
+        outside: &'b Scope<'b>,
+    ) -> Scope<'b> {
+        let given = |at: usize| args.get(at).map(|arg| (arg, outside));
+        let arguments = alias.params.iter().enumerate().map(|(at, name)| (name, given(at))).collect();
+        Scope { types: self.types, place: Place::File(alias.home), arguments }
+    }
+
+    /// What a name stands for; `None` for names that are no types, and for what may be anything.
+    pub(crate) fn find(&self, name: &str) -> Option<Named<'_>> {
+        if let Some((_, argument)) = self.arguments.iter().find(|(own, _)| *own == name) {
+            return argument.map(|(ty, scope)| Named::Argument(ty, scope));
+        }
+        match self.place {
+            Place::File(file) => self.types.find(file, name),
+            Place::Function(find) => find(name),
+        }
+    }
+
+    /// Whether a type leads back to itself.
+    pub(crate) fn is_recursive(&self, alias: &Rc<Alias>) -> bool {
+        let mut seen = FxHashSet::default();
+        let mut todo = self.mentioned(alias);
+        while let Some(next) = todo.pop() {
+            if Rc::ptr_eq(&next, alias) {
+                return true;
+            }
+            if seen.insert(Rc::as_ptr(&next)) {
+                todo.extend(self.mentioned(&next));
+            }
+        }
+        false
+    }
+
+    /// The types with names that a type mentions.
+    fn mentioned(&self, alias: &Alias) -> Vec<Rc<Alias>> {
+        let mut found = Vec::new();
+        names(&alias.ty, &mut |name| {
+            if let Some(Named::Alias(next) | Named::Struct(_, Some(next))) = self.types.find(alias.home, name)
+                && !alias.params.contains(name)
+            {
+                found.push(next);
+            }
+        });
+        found
+    }
+}
+
+/// The names in a type.
+fn names(ty: &TypeExpr, found: &mut dyn FnMut(&Name)) {
+    match &ty.kind {
+        TypeKind::Named { name, args } => {
+            found(&name.name);
+            args.iter().for_each(|arg| names(arg, found));
+        }
+        TypeKind::Union(members) => members.iter().for_each(|member| names(member, found)),
+        TypeKind::Shape(fields) => fields.iter().for_each(|field| names(&field.ty, found)),
+        // A function has no schema of its parts.
+        TypeKind::Fn { .. } | TypeKind::Str(_) | TypeKind::Int(_) | TypeKind::Nil => {}
+    }
+}
