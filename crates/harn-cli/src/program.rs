@@ -507,6 +507,10 @@ impl harn_check::Signatures for Names<'_> {
         self.0.method(type_name, name).map(harn_vm::Builtin::check_signature)
     }
 
+    fn wrong_pattern(&self, pattern: &str, flags: &str) -> Option<String> {
+        harn_runtime::wrong_pattern(pattern, flags)
+    }
+
     fn method_names(&self, type_name: &'static str) -> Vec<&str> {
         self.0.method_names(type_name)
     }
@@ -530,7 +534,7 @@ pub(crate) fn bare_vm() -> Rc<Vm> {
 /// A machine for a session that has no file.
 pub(crate) fn session_vm(system: Rc<dyn System>) -> Rc<Vm> {
     let project = project(&*system, Path::new(""));
-    given(harn_runtime::vm_builder(system), &RunOptions::default(), &project).build()
+    given(harn_runtime::vm_builder(system), &RunOptions::default(), &project).tell_deadlocks().build()
 }
 
 /// Which number of tools a route accepts, as a program in a folder is configured. That is read when it is first asked for.
@@ -674,7 +678,7 @@ pub(crate) fn prepare(
     }
     let project = project(&*system, program.dir());
     let roots = [Some(system.work_dir()), project.as_str().map(|root| PathBuf::from(root.as_str()))];
-    let mut builder = given(harn_runtime::vm_builder(system), options, &project);
+    let mut builder = given(harn_runtime::vm_builder(system), options, &project).tell_deadlocks();
     if let Some(names) = options.names.take() {
         builder = builder.limit_names(names);
     }

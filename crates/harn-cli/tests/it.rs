@@ -63,6 +63,7 @@ mod state_kills;
 mod stopped_trees;
 mod store_place;
 mod streams;
+mod tasks;
 mod terminal;
 mod test_options;
 mod trace;

@@ -343,7 +343,7 @@ impl Source for ChannelSource {
     }
 
     fn next<'a>(&'a mut self, _cx: &'a Cx) -> NextFuture<'a> {
-        Box::pin(async { self.channel().receive_or_fail().await })
+        Box::pin(crate::scheduler::among_tasks(self.channel().receive_or_fail()))
     }
 
     fn trace(&self, visit: &mut dyn FnMut(&Value)) {

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use harn_syntax::Severity;
 use harn_system::SystemExt;
 use harn_value::{Dict, EnumValue, Foreign, List, Ref, Value, View};
 use rustc_hash::FxHashMap;
@@ -17,13 +18,20 @@ use crate::cx::Cx;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fiber::Fiber;
 use crate::isolate::Isolation;
+use crate::scheduler::among_tasks;
 use crate::signature::{self, WrongTime};
-use crate::task::{CANCELLED, Ends, GRACE, Task};
+use crate::task::{CANCELLED, Ends, GRACE, Handle, Task};
 
 /// The handle that `spawn` gives.
 pub struct TaskHandle {
     task: Rc<Task>,
     consumed: Cell<bool>,
+}
+
+impl Drop for TaskHandle {
+    fn drop(&mut self) {
+        self.task.set_handle(Handle::Gone);
+    }
 }
 
 impl Foreign for TaskHandle {
@@ -83,6 +91,7 @@ impl Cx {
         vm.live_tasks.set(vm.live_tasks.get() + 1);
         let fiber = Fiber::new(&vm, &task, callee, args);
         let running = task.clone();
+        let limits = task.deadline_count();
         crate::scheduler::spawn(async move {
             // A task that was aborted before it ran never runs.
             let result = if running.is_aborted() { Err(Error::new(ErrorKind::Abort)) } else { fiber.await };
@@ -94,7 +103,11 @@ impl Cx {
             let cx = Cx::new(vm.clone(), running.clone());
             cx.end_children().await;
             vm.live_tasks.set(vm.live_tasks.get() - 1);
+            running.note_failure(&result, limits);
             running.finish(result);
+            if let Some(error) = running.unheard_failure(false) {
+                cx.tell_failure_of_task(&error);
+            }
         });
         task
     }
@@ -105,6 +118,9 @@ impl Cx {
         for child in children.values() {
             if child.is_finished() {
                 let _ = self.print(&child.take_output());
+                if let Some(error) = child.unheard_failure(true) {
+                    self.tell_failure_of_task(&error);
+                }
             } else {
                 child.abort();
             }
@@ -112,6 +128,20 @@ impl Cx {
         for child in children.into_values() {
             let _ = self.vm().system().within(GRACE, child.ended()).await;
         }
+    }
+
+    /// Tells the person of the failure of a task that the program does not ask for.
+    #[cold]
+    fn tell_failure_of_task(&self, error: &Error) {
+        let (mut diagnostic, file) = crate::uncaught::uncaught(self.vm(), error);
+        diagnostic.severity = Severity::Warning;
+        diagnostic.message = format!("a task failed, and nothing awaits it: {}", diagnostic.message);
+        diagnostic.help.get_or_insert("`await` its handle, or catch the error in the task".to_owned());
+        let drawn = match &file {
+            Some(file) => diagnostic.render(file, false),
+            None => diagnostic.render_plain(false),
+        };
+        self.vm().system().write_err(&format!("{}\n", drawn.trim_end()));
     }
 
     /// Hands what this task has printed so far to the one that it belongs to.
@@ -162,7 +192,7 @@ impl Cx {
     /// What the task threw.
     pub async fn join(&self, task: &Rc<Task>) -> Result<Value> {
         let guard = AbortOnDrop(vec![task.clone()]);
-        task.ended().await;
+        among_tasks(task.ended()).await;
         drop(guard);
         task.forget();
         self.print(&task.take_output())?;
@@ -329,7 +359,7 @@ impl Group {
         if self.running.is_empty() {
             return None;
         }
-        let number = self.ends.next().await;
+        let number = among_tasks(self.ends.next()).await;
         self.running.remove(&number).map(|task| (number, task))
     }
 }
@@ -380,7 +410,7 @@ async fn stream_results(cx: &Cx, work: Work, body: &Value, cap: usize) -> Result
             let result = owner.result_of(&task);
             let failed = result.is_err();
             let item = Value::foreign(Finished(RefCell::new(Some((output, result)))));
-            if !sender.send(item).await || failed {
+            if !among_tasks(sender.send(item)).await || failed {
                 break;
             }
             if let Err(error) = group.start_one(&owner) {
@@ -413,7 +443,7 @@ struct TaskResults(Channel);
 impl crate::iter::Source for TaskResults {
     fn next<'a>(&'a mut self, cx: &'a Cx) -> crate::iter::NextFuture<'a> {
         Box::pin(async move {
-            let Some(item) = self.0.receive_or_fail().await? else { return Ok(None) };
+            let Some(item) = among_tasks(self.0.receive_or_fail()).await? else { return Ok(None) };
             let finished = item.downcast::<Finished>().and_then(|f| f.0.borrow_mut().take());
             let Some((output, result)) = finished else { return Ok(None) };
             cx.print(&output)?;
@@ -429,6 +459,7 @@ builtins! {
     /// Starts a task; `spawn { }` in the language.
     State fn spawn_task = "__spawn"(cx, body: Callable) -> "task_handle" {
         let task = cx.spawn(&body.0, Vec::new());
+        task.set_handle(Handle::Held);
         Value::foreign(TaskHandle { task, consumed: Cell::new(false) })
     }
 
@@ -637,7 +668,8 @@ builtins! {
         let Maybe(Some(value)) = value else {
             return Err(Error::thrown("send: requires channel and value"));
         };
-        channel_arg(&ch, "send")?.send(value).await
+        let channel = channel_arg(&ch, "send")?;
+        among_tasks(channel.send(value)).await
     }
 
     /// The next value of a channel; waits for one, nil once the channel is closed and drained.
@@ -649,7 +681,7 @@ builtins! {
     /// ```
     State async fn receive(cx, ch: Maybe as "channel") -> "any" {
         let channel = channel_arg(&ch, "receive")?;
-        channel.receive_or_fail().await?
+        among_tasks(channel.receive_or_fail()).await?
     }
 
     /// The next value of a channel or nil, without waiting.
@@ -707,7 +739,7 @@ builtins! {
             Some(limit) => {
                 cx.vm().system().within(limit, Channel::receive_any(&channels)).await.unwrap_or(None)
             }
-            None => Channel::receive_any(&channels).await,
+            None => among_tasks(Channel::receive_any(&channels)).await,
         };
         if found.is_none() {
             channels.iter().try_for_each(Channel::failed)?;
@@ -746,7 +778,7 @@ builtins! {
         }
         cx.task().check_wait()?;
         let found = if no_timeout {
-            Channel::receive_any(&channels).await
+            among_tasks(Channel::receive_any(&channels)).await
         } else {
             let limit = millis(&timeout).unwrap_or_default();
             if limit.is_zero() {
@@ -799,7 +831,7 @@ builtins! {
         }
         cx.task().check_wait()?;
         let lock = cx.state::<DefaultLock>();
-        let Ok(permit) = lock.0.clone().acquire_owned().await else {
+        let Ok(permit) = among_tasks(lock.0.clone().acquire_owned()).await else {
             return Err(Error::runtime("mutex '__default__' is gone"));
         };
         let token = lock.2.get();

@@ -286,6 +286,7 @@ impl Fiber {
     }
 
     fn poll_native(&mut self, context: &mut Context<'_>) -> Step {
+        crate::scheduler::waits_for_more();
         let future = match self.co.natives.last_mut() {
             Some(Native::Future(future)) => future,
             Some(Native::Loop(_)) => return self.step_loop(),
@@ -315,6 +316,7 @@ impl Fiber {
                     .map_err(Error::from)
                     .err()
                     .or_else(|| if self.leaves_waiting() { None } else { self.cx.task().interruption() })
+                    .or_else(|| self.deadlock())
                 {
                     Some(error) => {
                         self.pop_native();
@@ -324,6 +326,18 @@ impl Fiber {
                 },
             },
         }
+    }
+
+    /// The error of a program whose tasks all wait for each other. The task that it began with gets it.
+    fn deadlock(&self) -> Option<Error> {
+        if self.cx.task().parent().is_some() || !crate::scheduler::take_deadlock() {
+            return None;
+        }
+        Some(Error::runtime(match self.cx.vm().live_tasks.get() {
+            0 => "deadlock: nothing is left that could end this wait".to_owned(),
+            1 => "deadlock: this task and another one wait for each other".to_owned(),
+            others => format!("deadlock: this task and {others} others wait for each other"),
+        }))
     }
 
     /// Advances a loop whose function was called from outside the interpreter.
@@ -774,8 +788,12 @@ impl Future for Fiber {
         }
         // A fiber may be polled by a native function of another one.
         let before = this.cx.vm().running.replace(Some(this.cx.task().clone()));
+        let nested = before.is_some();
         let result = this.advance(context);
         this.cx.vm().running.replace(before);
+        if nested || this.timer.is_some() || !this.cx.vm().tells_deadlocks {
+            crate::scheduler::waits_for_more();
+        }
         result
     }
 }

@@ -59,6 +59,8 @@ mod schema;
 pub mod suggest;
 pub mod task;
 pub mod task_scope;
+mod types;
+mod uncaught;
 mod verify;
 pub mod vm;
 
@@ -75,8 +77,9 @@ pub use modules::{ExportedFunction, LoadError, Program, Source, load, load_tree}
 pub use native::{Calm, MAX_NESTING, Place, check_nesting, quiet_panics, running_place, stop};
 pub use native_function::NativeFunction;
 pub use observe::{Level, Observer, Scene};
-pub use program::{EvalError, MAX_SOURCE, Outcome, Session, read_source, uncaught};
+pub use program::{EvalError, MAX_SOURCE, Outcome, Session, read_source};
 pub use scheduler::{block_on, block_on_with, spawn};
+pub use uncaught::uncaught;
 pub use vm::{Interrupt, Vm, VmBuilder};
 
 /// The tables of builtins that belong to the language itself.

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use harn_syntax::{Diagnostic, SourceFile, Span};
+use harn_syntax::Span;
 use harn_system::System;
 use harn_value::Value;
 use rustc_hash::FxHashMap;
@@ -159,7 +159,6 @@ impl Session {
             source: id,
             file: "<repl>".into(),
             names: FxHashMap::default(),
-            aliases: FxHashMap::default(),
             has_pipelines: false,
         };
         Session { vm: vm.clone(), task: root_task(vm), scope, count: 0 }
@@ -194,6 +193,7 @@ impl Session {
                 crate::modules::load_imports(&self.vm, &only, &mut self.scope).map_err(EvalError::Load)?;
         }
         compile::declare(&self.vm, &parsed.program, &mut self.scope, true);
+        self.scope.know_types(&self.vm);
         let compiled = compile::compile(
             &self.vm,
             &parsed.program,
@@ -233,132 +233,6 @@ pub enum EvalError {
     Load(LoadError),
     /// It failed while running.
     Run(Error),
-}
-
-/// Frames shown of a deep call stack: the innermost and the outermost.
-const SHOWN: (usize, usize) = (20, 10);
-
-/// An uncaught error as a diagnostic, with the file it points into.
-pub fn uncaught(vm: &Vm, error: &Error) -> (Diagnostic, Option<SourceFile>) {
-    let (declared, place, callers) = error.places();
-    let Some(place) = place else {
-        return (Diagnostic::error(error.uncaught_text()), None);
-    };
-    let source = vm.source(place.module).map(|(file, text)| SourceFile::new(&*file, &*text));
-    let line = source.as_ref().map(|s| s.line(place.span.start));
-    let text = match line {
-        Some(line) if error.shows_line() => format!("{} (line {line})", error.uncaught_text()),
-        _ => error.uncaught_text(),
-    };
-    let mut diagnostic = Diagnostic::error(text).at(place.span);
-    diagnostic.help = source.as_ref().and_then(|source| advice(vm, error, source, place.span));
-    if let Some(declared) = declared {
-        let text = "the parameter";
-        diagnostic = match vm.source(declared.module) {
-            _ if declared.module == place.module => diagnostic.with_label(declared.span, text),
-            Some((name, source)) => {
-                let file = std::sync::Arc::new(SourceFile::new(&*name, &*source));
-                diagnostic.with_label_in(file, declared.span, text)
-            }
-            None => diagnostic,
-        };
-    }
-    for note in error.notes() {
-        diagnostic = diagnostic.with_note(note.clone());
-    }
-    let shown = |entry: &TraceEntry, name: &str| {
-        let line = vm
-            .source(entry.module)
-            .map_or(0, |(_, text)| harn_syntax::source_map::line_column(&text, entry.span.start).0);
-        let _ = name;
-        format!("called from {} at {}:{line}", entry.function, entry.file)
-    };
-    let total = callers.len();
-    for (i, entry) in callers.iter().enumerate() {
-        if total > SHOWN.0 + SHOWN.1 {
-            if i == SHOWN.0 {
-                diagnostic = diagnostic.with_note(format!("... {} more frames", total - SHOWN.0 - SHOWN.1));
-            }
-            if i >= SHOWN.0 && i < total - SHOWN.1 {
-                continue;
-            }
-        }
-        diagnostic = diagnostic.with_note(shown(entry, &entry.function));
-    }
-    (diagnostic, source)
-}
-
-/// The way out of errors that people of other languages run into.
-fn advice(vm: &Vm, error: &Error, source: &SourceFile, at: Span) -> Option<String> {
-    let text = error.uncaught_text();
-    let text = text.split_once(": ").map_or(&*text, |(_, rest)| rest);
-    if let Some(rest) = text.strip_prefix("Undefined variable: ").or(text.strip_prefix("Undefined builtin: "))
-    {
-        let name = rest.split(' ').next().unwrap_or(rest);
-        return harn_syntax::habits::undefined(name, source.text().get(at.end as usize..)?);
-    }
-    if let Some(help) = missing_value(text, source, at) {
-        return Some(help);
-    }
-    let (name, type_name) = text.strip_prefix("unknown method `")?.split_once("` on ")?;
-    let tables = vm.method_tables().iter().filter(|table| table.type_name == type_name);
-    let mut names: Vec<&str> = tables.flat_map(|table| table.methods).map(|method| method.name()).collect();
-    names.sort_unstable();
-    names.dedup();
-    harn_syntax::habits::method_help(name, type_name, &names)
-}
-
-/// The way out of errors about a value that is not what was expected: nil, text in place of a dict, a function.
-fn missing_value(text: &str, source: &SourceFile, at: Span) -> Option<String> {
-    if let Some(rest) = text.strip_prefix("Cannot ")
-        && [" nil and ", " nil from ", " nil by "].iter().any(|part| rest.contains(part))
-    {
-        let line = source.line_text(source.line(at.start)).unwrap_or_default();
-        let counted = line.split_once("+=").filter(|(target, _)| target.trim_end().ends_with(']'));
-        return Some(match counted {
-            Some((target, more)) => {
-                let target = target.rsplit(['{', ';', '}']).next().unwrap_or(target).trim();
-                let more = more.split(['}', ';']).next().unwrap_or(more).trim();
-                format!("what is not there yet is nil: `{target} = ({target} ?? 0) + {more}`")
-            }
-            None => "what is missing is nil: a value in its place is `value ?? 0`".to_owned(),
-        });
-    }
-    if let Some(name) = text.strip_prefix("cannot access property `")
-        && let Some((name, of)) = name.split_once("` on ")
-    {
-        return match of {
-            "nil" => Some(format!(
-                "what is missing is nil: `?.{name}` gives nil then, and `value?.{name} ?? other` another value"
-            )),
-            "string" => Some(format!("the value is text; if it is JSON: `json_parse(text).{name}`")),
-            _ => None,
-        };
-    }
-    if text.starts_with("cannot destructure ") && text.contains("(a, b) pattern") {
-        return Some(
-            "index and value of a list are `for (i, x) in xs.iter().enumerate() { ... }`".to_owned(),
-        );
-    }
-    if text.contains("No match arm matched the value") {
-        return Some("an arm for all other values is `_ -> { ... }`, at the end".to_owned());
-    }
-    if let Some((_, rest)) = text.split_once("process spawn failed: ")
-        && let Some(command) = rest.split('`').nth(1).filter(|command| command.contains(' '))
-    {
-        let words: Vec<String> = command.split_whitespace().map(|word| format!("\"{word}\"")).collect();
-        let words = words.join(", ");
-        return Some(format!(
-            "each argument stands by itself: `exec({words})`; a line of a shell is `shell(\"{command}\")`"
-        ));
-    }
-    if text.starts_with("cannot index into builtin") {
-        return Some("this is a function: call it with parentheses, as `env(\"HOME\")`".to_owned());
-    }
-    let durations = ["duration to dict", "duration from dict", "dict and duration"];
-    durations.iter().any(|part| text.contains(part)).then(|| {
-        "dates are moved by `date_add(date, -1d)`; two of them are compared by `date_diff(a, b)`".to_owned()
-    })
 }
 
 /// The largest file that is read as a program.

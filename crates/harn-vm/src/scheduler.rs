@@ -109,6 +109,8 @@ struct Job {
     future: Pin<Box<dyn Future<Output = ()>>>,
     signal: Arc<Signal>,
     waker: Waker,
+    /// Whether it waits for nothing but other tasks.
+    among_tasks: bool,
 }
 
 /// The turns of those who were ready at one time. The event loop may get its turn in the middle of it; nobody is handed
@@ -131,6 +133,11 @@ struct Scheduler {
     free: RefCell<Vec<usize>>,
     /// Set at the end: what is spawned then never runs.
     ended: Cell<bool>,
+    /// Tasks that wait for something besides other tasks, or are ready; the root is one of them until it waits so.
+    others: Cell<usize>,
+    root_among_tasks: Cell<bool>,
+    /// Whether all wait for each other, and the root was not told so far.
+    stuck: Cell<bool>,
 }
 
 thread_local! {
@@ -145,6 +152,33 @@ thread_local! {
 pub fn spawn(future: impl Future<Output = ()> + 'static) {
     let scheduler = CURRENT.with_borrow(Clone::clone).expect("a task is started inside of block_on");
     scheduler.spawn(Box::pin(future));
+}
+
+thread_local! {
+    /// Whether the task whose turn it is waits for nothing but other tasks.
+    static AMONG_TASKS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Waits for what only other tasks can bring: a value in a channel, the end of a task, a lock. When all tasks do, none of them
+/// can go on, and the program is told.
+pub(crate) async fn among_tasks<T>(waiting: impl Future<Output = T>) -> T {
+    let mut waiting = pin!(waiting);
+    poll_fn(|context| {
+        let polled = waiting.as_mut().poll(context);
+        AMONG_TASKS.set(polled.is_pending());
+        polled
+    })
+    .await
+}
+
+/// The task whose turn it is waits for more than other tasks.
+pub(crate) fn waits_for_more() {
+    AMONG_TASKS.set(false);
+}
+
+/// Whether all tasks wait for each other: told once, to the one that can do something about it.
+pub(crate) fn take_deadlock() -> bool {
+    CURRENT.with_borrow(|current| current.as_ref().is_some_and(|scheduler| scheduler.stuck.take()))
 }
 
 /// Lets the other ready tasks take their turns.
@@ -198,10 +232,11 @@ fn run<T>(future: impl Future<Output = T>, outside: Option<&dyn Outside>) -> std
     let mut future = pin!(future);
     let root = Signal::new(ROOT, &scheduler.queue);
     let root_waker = Waker::from(root.clone());
-    root.push();
+    root.clone().push();
+    scheduler.others.set(1);
     let mut round = Round::default();
     let turns = poll_fn(|context| {
-        scheduler.turns(context, &mut round, outside, &mut || {
+        scheduler.turns(context, &mut round, outside, &root, &mut || {
             future.as_mut().poll(&mut Context::from_waker(&root_waker))
         })
     });
@@ -222,8 +257,10 @@ impl Scheduler {
             jobs.len() - 1
         });
         let signal = Signal::new(slot, &self.queue);
-        jobs[slot] = Some(Job { future, signal: signal.clone(), waker: Waker::from(signal.clone()) });
+        let waker = Waker::from(signal.clone());
+        jobs[slot] = Some(Job { future, signal: signal.clone(), waker, among_tasks: false });
         drop(jobs);
+        self.others.set(self.others.get() + 1);
         signal.push();
     }
 
@@ -241,6 +278,7 @@ impl Scheduler {
         context: &mut Context<'_>,
         round: &mut Round,
         outside: Option<&dyn Outside>,
+        root_signal: &Arc<Signal>,
         root: &mut dyn FnMut() -> Poll<T>,
     ) -> Poll<T> {
         self.queue.looking.store(true, Ordering::SeqCst);
@@ -269,6 +307,10 @@ impl Scheduler {
                 round.left = self.queue.ready().tasks.len();
             }
             if round.left == 0 {
+                if self.others.get() == 0 && !self.stuck.replace(true) {
+                    root_signal.clone().push();
+                    continue;
+                }
                 if let Some(outside) = outside
                     && outside.hand_over(context, true).is_ready()
                 {
@@ -313,9 +355,22 @@ impl Scheduler {
             self.turn(signal);
             return None;
         }
-        match root() {
+        AMONG_TASKS.set(false);
+        let polled = root();
+        let now = polled.is_pending() && AMONG_TASKS.take();
+        self.count(self.root_among_tasks.replace(now), now);
+        match polled {
             Poll::Ready(value) => Some(value),
             Poll::Pending => None,
+        }
+    }
+
+    /// Counts a task that waits in another way than before.
+    fn count(&self, before: bool, now: bool) {
+        match (before, now) {
+            (false, true) => self.others.set(self.others.get() - 1),
+            (true, false) => self.others.set(self.others.get() + 1),
+            _ => {}
         }
     }
 
@@ -327,7 +382,10 @@ impl Scheduler {
         let taken = jobs.get_mut(slot).and_then(|job| job.take_if(|job| Arc::ptr_eq(&job.signal, signal)));
         drop(jobs);
         let Some(mut job) = taken else { return };
+        AMONG_TASKS.set(false);
         let done = job.future.as_mut().poll(&mut Context::from_waker(&job.waker)).is_ready();
+        let now = done || AMONG_TASKS.take();
+        self.count(std::mem::replace(&mut job.among_tasks, now), now);
         if done {
             drop(job);
             self.free.borrow_mut().push(slot);

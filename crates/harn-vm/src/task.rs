@@ -67,6 +67,17 @@ enum Told {
     Aborted,
 }
 
+/// The handle of a task that the program spawned.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Handle {
+    /// There is none: what began the task waits for it.
+    None,
+    /// The program may still ask for the result.
+    Held,
+    /// The program can ask for the result no more.
+    Gone,
+}
+
 /// A limit in time.
 #[derive(Clone, Copy)]
 struct Deadline {
@@ -110,6 +121,10 @@ pub struct Task {
     group: RefCell<Option<(Rc<Ends>, usize)>>,
     /// Whether nobody will ask for its result any more: its parent forgets it when it ends.
     abandoned: Cell<bool>,
+    /// Whether the program began it with `spawn`, and still has its handle.
+    handle: Cell<Handle>,
+    /// Whether it has failed by itself, and nobody was told so far.
+    unheard: Cell<bool>,
     /// Whether this task holds the lock of `mutex { }`.
     pub(crate) holds_mutex: Cell<bool>,
 }
@@ -151,6 +166,8 @@ impl Task {
             waiters: RefCell::default(),
             group: RefCell::default(),
             abandoned: Cell::new(false),
+            handle: Cell::new(Handle::None),
+            unheard: Cell::new(false),
             holds_mutex: Cell::new(false),
         }
     }
@@ -481,7 +498,33 @@ impl Task {
 
     /// Takes the result.
     pub(crate) fn take_result(&self) -> Option<Result<Value>> {
+        self.unheard.set(false);
         self.result.borrow_mut().take()
+    }
+
+    /// Says what became of the handle that the program has of this task.
+    pub(crate) fn set_handle(&self, handle: Handle) {
+        self.handle.set(handle);
+    }
+
+    /// Notes, before it is finished, that the task fails by itself: neither was it ended nor did a limit pass that it has
+    /// from its owner, who had `limits` of them when it began.
+    pub(crate) fn note_failure(&self, result: &Result<Value>, limits: usize) {
+        let failed = result.as_ref().err().is_some_and(|error| error.is_catchable());
+        self.unheard.set(failed && !self.aborted.get() && !self.interrupted_since(limits));
+    }
+
+    /// The error of a spawned task that failed, when nobody will ask for it: its handle is gone, or `at_end` its owner ends.
+    pub(crate) fn unheard_failure(&self, at_end: bool) -> Option<Error> {
+        let nobody_asks = match self.handle.get() {
+            Handle::None => false,
+            Handle::Held => at_end,
+            Handle::Gone => true,
+        };
+        if !nobody_asks || !self.unheard.get() {
+            return None;
+        }
+        self.take_result()?.err()
     }
 
     /// Waits for the end of the task.

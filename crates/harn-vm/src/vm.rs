@@ -51,6 +51,8 @@ pub struct Vm {
     /// Where code and constants lie.
     pub(crate) arena: Arena,
     states: States,
+    /// What the names of types stand for in each file.
+    pub(crate) types: Rc<crate::types::Types>,
     interrupt: Interrupt,
     /// Changes whenever a method is added, so that call sites look again.
     pub(crate) method_epoch: Cell<usize>,
@@ -58,6 +60,8 @@ pub struct Vm {
     pub(crate) live_tasks: Cell<usize>,
     /// Whether every function is checked when it is compiled.
     pub(crate) verifies: bool,
+    /// Whether a program whose tasks all wait for each other ends with an error.
+    pub(crate) tells_deadlocks: bool,
     /// Sees every statement before it runs.
     pub(crate) observer: Option<Rc<dyn Observer>>,
     /// Reads the source of `std/...` modules.
@@ -144,6 +148,7 @@ pub struct VmBuilder {
     globals: Vec<(String, Value)>,
     std_modules: fn(&str) -> Option<&'static str>,
     verify: bool,
+    tells_deadlocks: bool,
     observer: Option<Rc<dyn Observer>>,
 }
 
@@ -159,6 +164,7 @@ impl VmBuilder {
             globals: Vec::new(),
             std_modules: |_| None,
             verify: cfg!(debug_assertions),
+            tells_deadlocks: false,
             observer: None,
         }
     }
@@ -168,6 +174,14 @@ impl VmBuilder {
     #[must_use]
     pub fn verify(mut self) -> VmBuilder {
         self.verify = true;
+        self
+    }
+
+    /// A program whose tasks all wait for each other gets an error. Only for a host that puts nothing into the channels of the
+    /// program from outside of its tasks.
+    #[must_use]
+    pub fn tell_deadlocks(mut self) -> VmBuilder {
+        self.tells_deadlocks = true;
         self
     }
 
@@ -260,10 +274,12 @@ impl VmBuilder {
             protos: Protos::default(),
             arena: Arena::default(),
             states: States::default(),
+            types: Rc::default(),
             interrupt: Interrupt::default(),
             method_epoch: Cell::new(1),
             live_tasks: Cell::new(0),
             verifies: self.verify,
+            tells_deadlocks: self.tells_deadlocks,
             observer: self.observer,
             std_modules: self.std_modules,
             _sweep: Sweep,
