@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use harn_llm::config::{Alias, Model, Provider, Rule};
+use harn_llm::config::{Alias, Model, ModelDefaults, Provider, Rule};
 use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
@@ -85,7 +85,7 @@ impl Reader<'_> {
             "aliases" => self.entries::<Alias>(name, value, plain),
             "models" => self.entries::<Model>(name, value, plain),
             "qc_defaults" | "tier_defaults" => self.entries::<String>(name, value, plain),
-            "model_defaults" => self.entries::<toml::Table>(name, value, plain),
+            "model_defaults" => self.entries::<ModelDefaults>(name, value, plain),
             "inference_rules" | "tier_rules" => self.rules(name, value, plain),
             "default_provider" if !self.fits::<String>(&[name], value) => {
                 plain.remove(name);
@@ -172,5 +172,20 @@ mod tests {
         );
         let left = "[aliases.b]\nid = \"y\"\nprovider = \"z\"\n\n[providers]\n\n[[tier_rules]]\npattern = \"m*\"\ntier = \"low\"\n";
         assert_eq!(toml::to_string(&table).unwrap(), left);
+    }
+
+    #[test]
+    fn defaults_of_models_are_what_the_options_are() {
+        let text = "[model_defaults.\"a*\"]\ntemperature = \"hot\"\n[model_defaults.\"b*\"]\ntop_p = 9\n[model_defaults.\"c*\"]\ntop_k = 2\n";
+        let (table, problems) = read(text, None).unwrap();
+        let shown: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
+        assert_eq!(
+            shown,
+            [
+                "[model_defaults.a*] is ignored: temperature must be a number from 0 to 2, got string `hot`",
+                "[model_defaults.b*] is ignored: top_p must be a number from 0 to 1, got int `9`",
+            ]
+        );
+        assert_eq!(toml::to_string(&table).unwrap(), "[model_defaults.\"c*\"]\ntop_k = 2\n");
     }
 }

@@ -23,7 +23,8 @@ use serde::Deserialize;
 
 use crate::embedder::Embedder;
 use crate::glob::glob;
-use crate::options::Sampling;
+use crate::json::Object;
+use crate::options::{Sampling, ShapeError, call_options, check_values};
 use crate::wire::style::WireStyle;
 
 /// One layer of configuration: where it came from and its text.
@@ -191,6 +192,34 @@ impl Rule {
     }
 }
 
+/// Options that calls of some models have unless they say otherwise: those of [`ModelDefaults::KEYS`].
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(try_from = "toml::Table")]
+pub struct ModelDefaults(Sampling);
+
+impl ModelDefaults {
+    /// The options that may be there: those of [`Sampling`] but for `stop` and `seed`.
+    pub const KEYS: [&str; 5] = ["temperature", "top_p", "top_k", "frequency_penalty", "presence_penalty"];
+    /// Where a reply ends and how it repeats is for the call to say.
+    const OF_THE_CALL: [&str; 2] = ["stop", "seed"];
+}
+
+impl TryFrom<toml::Table> for ModelDefaults {
+    type Error = ShapeError;
+
+    /// Reads the options as those of a call are read. Other keys are told by [`slips`].
+    fn try_from(table: toml::Table) -> Result<ModelDefaults, ShapeError> {
+        let known = |name: &str| ModelDefaults::KEYS.contains(&name);
+        let options: Object = table
+            .iter()
+            .filter(|(name, _)| known(name))
+            .map(|(name, value)| (name.clone(), harn_value::Data::of(value)))
+            .collect();
+        check_values(call_options().filter(|(name, _)| known(name)), &options)?;
+        Ok(ModelDefaults(Sampling::from_json(&options.into())))
+    }
+}
+
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 struct File {
@@ -204,7 +233,7 @@ struct File {
     tier_rules: Vec<Rule>,
     tier_order: Vec<String>,
     tier_defaults: BTreeMap<String, String>,
-    model_defaults: BTreeMap<String, toml::Table>,
+    model_defaults: BTreeMap<String, ModelDefaults>,
 }
 
 static BUILTIN: LazyLock<File> = LazyLock::new(|| {
@@ -268,6 +297,9 @@ pub fn slips(text: &str) -> Vec<String> {
     let is_table = |key: &str| table.get(key).is_some_and(toml::Value::is_table);
     let told = |place: &str, key: &str, known: &[&str]| {
         let mend = match (place, key) {
+            _ if place.starts_with("model_defaults.") && ModelDefaults::OF_THE_CALL.contains(&key) => {
+                "it is an option of the call alone".to_owned()
+            }
             ("", "provider") if is_table(key) => "did you mean `providers`?".to_owned(),
             ("", "provider") => "the default provider is `default_provider`".to_owned(),
             ("", "model") => "a default model is `default_model` of its provider".to_owned(),
@@ -279,12 +311,16 @@ pub fn slips(text: &str) -> Vec<String> {
         format!("`{place}{key}` has no effect: {mend}")
     };
     let top = table.keys().filter(|key| !KEYS.contains(&key.as_str())).map(|key| told("", key, &KEYS));
-    let providers = table.get("providers").and_then(toml::Value::as_table).into_iter().flatten();
-    let inside = providers.flat_map(|(name, table)| {
-        let keys = table.as_table().into_iter().flat_map(toml::Table::keys);
-        let unknown = keys.filter(|key| !PROVIDER_KEYS.contains(&key.as_str()));
-        let place = format!("providers.{name}.");
-        unknown.map(move |key| told(&place, key, &PROVIDER_KEYS))
+    let parts: [(&str, &[&str]); 2] =
+        [("providers", &PROVIDER_KEYS), ("model_defaults", &ModelDefaults::KEYS)];
+    let inside = parts.into_iter().flat_map(|(part, known)| {
+        let entries = table.get(part).and_then(toml::Value::as_table).into_iter().flatten();
+        entries.flat_map(move |(name, table)| {
+            let keys = table.as_table().into_iter().flat_map(toml::Table::keys);
+            let unknown = keys.filter(|key| !known.contains(&key.as_str()));
+            let place = format!("{part}.{name}.");
+            unknown.map(move |key| told(&place, key, known))
+        })
     });
     top.chain(inside).collect()
 }
@@ -412,10 +448,7 @@ impl Config {
     /// later patterns (in sorted order) winning.
     pub fn model_defaults(&self, id: &str) -> Sampling {
         let matching = self.file.model_defaults.iter().filter(|(pattern, _)| glob(pattern, id));
-        let tables = matching.map(|(_, table)| harn_value::Data::of(table));
-        let all = tables.fold(Sampling::default(), |all, table| Sampling::from_json(&table).or(all));
-        // Where a reply ends and how it repeats is for the call to say.
-        Sampling { stop: Vec::new(), seed: None, ..all }
+        matching.fold(Sampling::default(), |all, (_, defaults)| defaults.0.clone().or(all))
     }
 }
 
@@ -577,6 +610,15 @@ mod tests {
             ]
         );
         assert_eq!(slips(include_str!("../data/providers.toml")), Vec::<String>::new());
+        assert_eq!(
+            slips("[model_defaults.\"gpt*\"]\ntemprature = 3\nmax_tokens = 5\nseed = 4\nstop = [\"x\"]\n"),
+            [
+                "`model_defaults.gpt*.max_tokens` has no effect: there are temperature, top_p, top_k, frequency_penalty, presence_penalty",
+                "`model_defaults.gpt*.seed` has no effect: it is an option of the call alone",
+                "`model_defaults.gpt*.stop` has no effect: it is an option of the call alone",
+                "`model_defaults.gpt*.temprature` has no effect: did you mean `temperature`?",
+            ]
+        );
     }
 
     #[test]
