@@ -335,6 +335,8 @@ async fn a_route_is_tried_again_before_another_is_asked() {
         // A failure that does not pass is not tried again, and the other one, which is gone, cannot help.
         let error = runtime.llm_call(&Call::new("hi", None, options)).await.unwrap_err();
         assert_eq!((error.category(), bad.count()), (Category::Auth, 4));
+        let told = embedder.warnings.borrow().join("\n");
+        assert!(told.contains("llm_call: openai failed (auth_failure), and local cannot answer instead with tiny: "), "{told}");
     })
     .await;
 }

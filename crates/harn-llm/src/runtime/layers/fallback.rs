@@ -32,17 +32,29 @@ impl<F: Provider, P: Provider> Provider for FallingBack<'_, F, P> {
         watch(&StreamEvent::Restart)?;
         let (runtime, route) = (self.runtime, &prepared.request.route);
         for (provider, model) in runtime.fallbacks(&prepared.options, route) {
-            let other = runtime.prepare_for(self.call, route, &provider, &model).map(Box::new);
-            let Ok(mut other) = other else { continue };
-            other.request.messages = prepared.request.messages.clone();
-            if let Ok(response) = self.others.answer(&other, &mut |_| Ok(())).await {
-                // Another provider has the prompt now, at another price: nobody should have to guess.
-                runtime.embedder.warn(&format!(
-                    "llm_call: {} failed ({}), {provider} answers instead with {model}",
-                    route.provider, error.reason
-                ));
-                return Ok(response);
-            }
+            // Another provider has the prompt then, at another price, or cannot have it: nobody should have to guess.
+            let failed = match runtime.prepare_for(self.call, route, &provider, &model).map(Box::new) {
+                Ok(mut other) => {
+                    other.request.messages = prepared.request.messages.clone();
+                    match self.others.answer(&other, &mut |_| Ok(())).await {
+                        Ok(response) => {
+                            runtime.embedder.warn(&format!(
+                                "llm_call: {} failed ({}), {provider} answers instead with {model}",
+                                route.provider, error.reason
+                            ));
+                            return Ok(response);
+                        }
+                        Err(failed) => failed.to_string(),
+                    }
+                }
+                Err(failed) => failed.to_string(),
+            };
+            runtime.embedder.warn(&format!(
+                "llm_call: {} failed ({}), and {provider} cannot answer instead with {model}: {}",
+                route.provider,
+                error.reason,
+                failed.lines().next().unwrap_or_default()
+            ));
         }
         Err(error)
     }
