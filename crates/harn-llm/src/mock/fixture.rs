@@ -2,7 +2,7 @@
 
 use harn_value::{Data as Value, json};
 
-use super::{Asked, Mock};
+use super::{Asked, Mock, cut_after_blanks};
 use crate::error::LlmError;
 use crate::json::{Object, parse_line};
 use crate::response::{Block, Response};
@@ -78,9 +78,20 @@ fn check_error(error: &Value) -> Result<(), String> {
 }
 
 /// Writes what came of a call as a fixture line that replay gives to the same call: `call` is its number in the order in
-/// which calls began.
-pub(crate) fn recorded_line(call: i64, asked: &Asked, result: Result<&Response, &LlmError>) -> String {
+/// which calls began, and `pieces` are those in which the program has read the reply.
+pub(crate) fn recorded_line(
+    call: i64,
+    asked: &Asked,
+    result: Result<&Response, &LlmError>,
+    pieces: &[String],
+) -> String {
     let mut out = fixture(result);
+    // How a model's reply came is chance; what a script or the mock says of it is not, unless replay would cut it so itself.
+    let said =
+        result.ok().filter(|reply| reply.mocked && !pieces.is_empty() && pieces.concat() == reply.text);
+    if said.is_some_and(|reply| cut_after_blanks(&reply.text) != pieces) {
+        out.insert("chunks".into(), pieces.iter().map(String::as_str).collect());
+    }
     out.insert("call".into(), call.into());
     out.insert("asked".into(), asked.to_json());
     Value::Object(out).to_string()

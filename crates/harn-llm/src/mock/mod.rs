@@ -332,6 +332,8 @@ pub struct Ask<'a> {
     pub thinking: &'a Value,
     /// Prompt caching asked for.
     pub cache: bool,
+    /// Whether the default reply is streamed: then it is the words of the prompt, one after the other.
+    pub in_words: bool,
     /// Text that the default reply does not echo (the sentinel of the running loop).
     pub unechoed: Option<&'a str>,
 }
@@ -474,6 +476,7 @@ impl MockState {
         let mut out = Response::new(PROVIDER, ask.model);
         out.mocked = true;
         out.usage = Usage { input: Some(to_i64(prompt.len())), ..Usage::default() };
+        let mut words = Vec::new();
         let tool = ask.tools.iter().find_map(callable);
         if let Some((name, schema)) = tool {
             let arguments = required_arguments(schema);
@@ -481,24 +484,27 @@ impl MockState {
             out.usage.output = Some(20);
         } else {
             out.usage.output = Some(30);
-            let words = prompt.split_whitespace().count();
+            words = if ask.in_words { last_words(ask.messages) } else { Vec::new() };
+            let count = prompt.split_whitespace().count();
             let shown = match ask.unechoed.filter(|s| !s.is_empty()) {
                 Some(sentinel) => prompt.replace(sentinel, ""),
                 None => prompt.clone(),
             };
             let shown: String = shown.chars().take(100).collect();
-            out.text = if prompt.is_empty() {
+            out.text = if !words.is_empty() {
+                words.concat()
+            } else if prompt.is_empty() {
                 "Mock LLM response".to_string()
             } else {
-                format!("Mock response to {words}-word prompt: {shown}")
+                format!("Mock response to {count}-word prompt: {shown}")
             };
-            if ask.system.is_some_and(|s| s.contains("<done>")) {
+            if words.is_empty() && ask.system.is_some_and(|s| s.contains("<done>")) {
                 out.text = format!("<assistant_prose>{}</assistant_prose>\n<done>##DONE##</done>", out.text);
             }
         }
         let text = out.text.clone();
         add_blocks(&mut out, &text);
-        let chunks = cut_after_blanks(&out.text);
+        let chunks = if words.is_empty() { cut_after_blanks(&out.text) } else { words };
         self.with_cache(Answer { response: out, chunks, cut: true, explicit_cache: false }, ask)
     }
 
@@ -571,8 +577,8 @@ fn required_arguments(schema: &Value) -> Value {
     Value::Object(out)
 }
 
-/// Returns the words in which a stream of the unscripted mock answers.
-pub(crate) fn default_stream_words(messages: &Conversation) -> Vec<String> {
+/// The words of the last message.
+fn last_words(messages: &Conversation) -> Vec<String> {
     let last = messages.last().map(|m| m.to_json()).unwrap_or_default();
     str_at(&last, "content").unwrap_or_default().split_whitespace().map(str::to_string).collect()
 }

@@ -6,7 +6,7 @@ thread_local! {
 
 fn ask<'a>(messages: &'a Conversation, thinking: &'a Value) -> Ask<'a> {
     let tools = NO_TOOLS.with(|tools| *tools);
-    Ask { model: "m", messages, system: None, tools, thinking, cache: false, unechoed: None }
+    Ask { model: "m", messages, system: None, tools, thinking, cache: false, in_words: false, unechoed: None }
 }
 
 fn user(text: &str) -> Conversation {
@@ -51,6 +51,11 @@ fn the_default_reply_echoes() {
     assert_eq!(answer.chunks.concat(), answer.response.text);
     let empty = state.default_answer(&ask(&Conversation::new(), &Value::Null));
     assert_eq!(empty.response.text, "Mock LLM response");
+    let streamed = state.default_answer(&Ask { in_words: true, ..ask(&messages, &Value::Null) });
+    assert_eq!(
+        (streamed.response.text.as_str(), streamed.chunks),
+        ("Helloworld", vec!["Hello".into(), "world".into()])
+    );
     let mut done = ask(&messages, &Value::Null);
     done.system = Some("use <done>");
     done.unechoed = Some("world");

@@ -49,6 +49,11 @@ impl Prepared {
         self.shown.as_ref().is_some_and(|shown| shown.get())
     }
 
+    /// Returns whether the program reads the reply piece by piece: a call of `llm_stream`.
+    pub(super) fn is_stream(&self) -> bool {
+        self.shown.is_some() && !self.live
+    }
+
     /// The messages that the transcript of the call keeps: what was sent, without reminders. An experiment that wrote
     /// the messages anew leaves nothing to take them out of.
     pub(super) fn kept_messages(&self) -> Vec<Value> {

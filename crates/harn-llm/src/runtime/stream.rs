@@ -5,7 +5,6 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::{Call, Finished, LlmRuntime, Prepared};
-use crate::config::Dialect;
 use crate::error::CallError;
 use crate::event::StreamEvent;
 use crate::structured::rounds::Rounds;
@@ -60,15 +59,13 @@ impl LlmRuntime {
         prepared.request.idle_timeout = Some(prepared.idle_timeout);
         let shown = Rc::new(Cell::new(false));
         prepared.shown = Some(shown.clone());
-        let unscripted = prepared.request.route.dialect == Dialect::Mock && !self.mock_is_active();
-        let words = unscripted.then(|| crate::mock::default_stream_words(&prepared.request.messages));
         let mut splitter = ThinkSplitter::default();
         let result = self
             .ask(call, &prepared, &mut |event| {
                 if *event == StreamEvent::Restart {
                     splitter = ThinkSplitter::default();
                 }
-                if let (StreamEvent::Text(text), None) = (event, &words) {
+                if let StreamEvent::Text(text) = event {
                     shown.set(true);
                     splitter.feed(text, &mut |piece| deliver_visible(piece, deliver));
                 }
@@ -77,10 +74,6 @@ impl LlmRuntime {
         match result {
             Err(error) => deliver(StreamItem::Failed(error.into())),
             Ok(mut response) => {
-                for word in words.into_iter().flatten() {
-                    shown.set(true);
-                    deliver(StreamItem::Chunk(word));
-                }
                 splitter.finish(&mut |piece| deliver_visible(piece, deliver));
                 // A fallback route is not streamed: its text comes in one piece.
                 if !shown.get() {

@@ -5,6 +5,7 @@ use harn_value::json;
 use super::{Provider, Watch};
 use crate::cost::{cache_figures, call_pricing, cost};
 use crate::error::LlmError;
+use crate::event::StreamEvent;
 use crate::mock::{Asked, recorded_line};
 use crate::response::Response;
 use crate::runtime::attempts::Attempt;
@@ -89,9 +90,20 @@ impl<P: Provider> Provider for Recorded<'_, P> {
         let request = &prepared.request;
         let messages = prepared.matched.as_ref().unwrap_or(&request.messages);
         let asked = Asked::of(&request.route.model, messages, request.system.as_deref());
-        let result = self.inner.answer(prepared, watch).await;
+        let mut pieces = Vec::new();
+        let result = {
+            let mut noted = |event: &StreamEvent| {
+                match event {
+                    StreamEvent::Text(text) if prepared.is_stream() => pieces.push(text.clone()),
+                    StreamEvent::Restart => pieces.clear(),
+                    _ => {}
+                }
+                watch(event)
+            };
+            self.inner.answer(prepared, &mut noted).await
+        };
         if let Some(fixtures) = &mut *self.runtime.fixtures.borrow_mut() {
-            let line = recorded_line(call, &asked, result.as_ref());
+            let line = recorded_line(call, &asked, result.as_ref(), &pieces);
             (fixtures.sink)(&request.route.hide(&line));
         }
         result

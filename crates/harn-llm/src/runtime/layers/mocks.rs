@@ -76,6 +76,7 @@ impl LlmRuntime {
             tools: &request.tools,
             thinking: &thinking,
             cache: request.cache,
+            in_words: prepared.is_stream(),
             unechoed: crate::json::str_at(&prepared.options.raw, "done_sentinel"),
         };
         mock.record(&ask);
