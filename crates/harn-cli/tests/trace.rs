@@ -195,6 +195,10 @@ fn go() { agent_loop("do it", "sys", {provider: "openai", model: "gpt-4o-mini", 
     let folder = folder(&[
         ("a.harn", program),
         ("b.harn", "llm_call(\"x\", nil, {model: argv[0]})"),
+        (
+            "d.harn",
+            "llm_call(\"x\", nil, {provider: \"anthropic\", model: \"claude-sonnet-4-20250514\", max_tokens: 10, thinking: {budget_tokens: 50000}})",
+        ),
         ("c.harn", "let"),
     ]);
     let ran = harn_in(folder.path(), &["run", "--explain-cost", "a.harn"]);
@@ -211,6 +215,9 @@ fn go() { agent_loop("do it", "sys", {provider: "openai", model: "gpt-4o-mini", 
         ]
     );
     assert!(rows[5].starts_with("At most $0.0493"), "{}", ran.out);
+    // What is sent counts: thinking is a part of the reply.
+    let thinks = harn_in(folder.path(), &["run", "--explain-cost", "d.harn"]);
+    assert!(thinks.out.contains("51024"), "{}", thinks.shown());
     let unknown = harn_in(folder.path(), &["run", "--explain-cost", "b.harn"]);
     assert!(unknown.out.contains("No sum: a price, a model or a limit is not known."), "{}", unknown.shown());
     assert_eq!(harn_in(folder.path(), &["run", "--explain-cost", "c.harn"]).code, 1);

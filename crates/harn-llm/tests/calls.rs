@@ -420,11 +420,59 @@ async fn values_of_the_environment_that_are_none_are_told() {
         [
             "HARN_LLM_CALLS_DISABLED must be 1 or 0, got `maybe`; it counts as 1",
             "HARN_LLM_STREAM must be 1 or 0, got `banana`; it counts as 1",
-            "HARN_LLM_TIMEOUT must be a number of seconds above 0, got `abc`; it has no effect",
+            "HARN_LLM_TIMEOUT must be a duration such as 500ms or a number of seconds above 0, got `abc`; it has no effect",
             "HARN_OLLAMA_NUM_CTX must be a whole number of at least 1, got `big`; it has no effect",
             "HARN_RATE_LIMIT_LOCAL must be a whole number of at least 0, got `abc`; it has no effect",
         ]
     );
+}
+
+#[tokio::test]
+async fn a_limit_of_the_environment_is_a_duration_too() {
+    let (runtime, embedder) = runtime(&[("HARN_LLM_TIMEOUT", "500ms"), ("HARN_LLM_IDLE_TIMEOUT", "2m")]);
+    let prepared = runtime.prepare(&Call::new("x", None, json!({"provider": "mock"}))).unwrap();
+    assert_eq!(prepared.request.timeout, std::time::Duration::from_millis(500));
+    assert_eq!(prepared.idle_timeout, std::time::Duration::from_secs(120));
+    assert!(embedder.warnings.borrow().is_empty());
+}
+
+#[tokio::test]
+async fn vertex_needs_a_project() {
+    let options = json!({"provider": "vertex", "model": "gemini-2.5-pro"});
+    let (bare, _) = runtime(&[("VERTEX_AI_ACCESS_TOKEN", "t")]);
+    assert_eq!(
+        message(call(&bare, "x", options.clone()).await),
+        "vertex: no project: set VERTEX_AI_PROJECT or GOOGLE_CLOUD_PROJECT environment variable"
+    );
+    let (named, _) = runtime(&[("VERTEX_AI_ACCESS_TOKEN", "t"), ("GOOGLE_CLOUD_PROJECT", "p1")]);
+    let prepared = named.prepare(&Call::new("x", None, options)).unwrap();
+    assert!(prepared.request.route.endpoint.starts_with("/projects/p1/locations/us-central1/"));
+}
+
+/// What a stream of the mock's default reply hands out is what its result says and what a recording gives again.
+#[tokio::test]
+async fn a_stream_of_the_mock_is_what_its_result_and_its_recording_say() {
+    async fn run(runtime: &LlmRuntime) -> (Vec<String>, Value) {
+        let (mut pieces, mut result) = (Vec::new(), Value::Null);
+        let call = Call::new("tell me a story", None, json!({"provider": "mock"}));
+        let mut deliver = |item| match item {
+            StreamItem::Chunk(text) => pieces.push(text),
+            StreamItem::Result(dict) => result = *dict,
+            StreamItem::Failed(error) => panic!("{}", error.message()),
+        };
+        runtime.llm_stream(&call, &mut deliver).await.unwrap();
+        (pieces, result["text"].clone())
+    }
+    let (first, _) = runtime(&[]);
+    let lines = std::rc::Rc::new(std::cell::RefCell::new(Vec::<String>::new()));
+    let sink = lines.clone();
+    first.record_fixtures(move |line| sink.borrow_mut().push(line.to_string()));
+    let made = run(&first).await;
+    assert_eq!(made.0, ["tell", "me", "a", "story"]);
+    assert_eq!(made.1, "tellmeastory");
+    let (second, _) = runtime(&[]);
+    second.replay_fixtures(harn_llm::mock::parse_fixtures("f", &lines.borrow().join("\n")).unwrap());
+    assert_eq!(run(&second).await, made);
 }
 
 /// Lines are written as replies come; each call gets its own again, also when some prompts have been edited since.

@@ -17,7 +17,7 @@ pub struct CallEstimate {
     pub model: String,
     /// Tokens of the texts, four bytes each.
     pub input_tokens: i64,
-    /// The most tokens of a reply; nothing when that is left to the provider.
+    /// The most tokens of a reply that are asked for; nothing when that is left to the provider.
     pub output_tokens: Option<i64>,
     /// The most calls that are made: of a loop, its turns.
     pub calls: i64,
@@ -50,7 +50,7 @@ pub fn estimate_call(
         ["prompt", "system", "messages"].iter().filter_map(|key| options.get(*key)).cloned().collect();
     let texts = texts.iter().map(|text| Json::from(*text)).chain(given);
     let input_tokens = texts.map(|text| harn_llm::cost::estimate_tokens_of(&text)).sum();
-    let output_tokens = Some(call.max_tokens).filter(|most| *most > 0);
+    let output_tokens = runtime.most_output(&choice, &call).map_err(|error| error.message().to_string())?;
     let price =
         |output| harn_llm::cost::price(&config, &choice.provider, &choice.model, input_tokens, output);
     let cost_usd = output_tokens.and_then(price).map(|usd| usd * calls as f64);

@@ -110,8 +110,16 @@ fn estimate(ask: Ask<'_>, site: &CallSite, signature: &Signature) -> Result<Esti
         && !is_loop
         && !is_open
         && !given.iter().any(|option| adds.contains(&option.name.as_str()) && option.value.is_none());
-    let chooses =
-        ["provider", "model", "model_tier", "route_policy", "fallback_chain", "max_tokens", "max_iterations"];
+    let chooses = [
+        "provider",
+        "model",
+        "model_tier",
+        "route_policy",
+        "fallback_chain",
+        "max_tokens",
+        "thinking",
+        "max_iterations",
+    ];
     let is_known = !is_open
         && !given.iter().any(|option| chooses.contains(&option.name.as_str()) && option.value.is_none());
     Ok(Estimate { call, is_whole, is_known })

@@ -4,7 +4,7 @@ use harn_system::SystemExt;
 
 use super::LlmRuntime;
 use crate::config::{Dialect, env};
-use crate::error::{Category, LlmError};
+use crate::error::{Category, LlmError, OptionError};
 use crate::request::Route;
 use crate::secret::Secret;
 use crate::sigv4::{Credentials, profile, sign};
@@ -30,19 +30,36 @@ impl LlmRuntime {
             }
             Dialect::Vertex => {
                 let location = var("VERTEX_AI_LOCATION").unwrap_or_else(|| "us-central1".into());
-                let project =
-                    var("VERTEX_AI_PROJECT").or_else(|| var("GOOGLE_CLOUD_PROJECT")).unwrap_or_default();
                 if route.base_url.is_empty() {
                     route.base_url = format!("https://{location}-aiplatform.googleapis.com/v1");
                 }
-                route.endpoint =
-                    route.endpoint.replace("{project}", &project).replace("{location}", &location);
+                route.endpoint = route.endpoint.replace("{location}", &location);
+                if let Some(project) = self.vertex_project() {
+                    route.endpoint = route.endpoint.replace("{project}", &project);
+                }
             }
             Dialect::Bedrock if route.base_url.is_empty() => {
                 route.base_url = format!("https://bedrock-runtime.{}.amazonaws.com", self.aws_region());
             }
             _ => {}
         }
+    }
+
+    fn vertex_project(&self) -> Option<String> {
+        ["VERTEX_AI_PROJECT", "GOOGLE_CLOUD_PROJECT"].iter().find_map(|name| env(self.embedder(), name))
+    }
+
+    /// Looks whether there is what the address of a cloud needs, before anything is sent there.
+    ///
+    /// # Errors
+    /// Nobody has named the project.
+    pub(super) fn check_cloud_route(&self, route: &Route) -> Result<(), OptionError> {
+        let lacks_project = route.dialect == Dialect::Vertex && route.endpoint.contains("{project}");
+        if lacks_project && self.vertex_project().is_none() {
+            let missing = "no project: set VERTEX_AI_PROJECT or GOOGLE_CLOUD_PROJECT environment variable";
+            return Err(OptionError::new(format!("{}: {missing}", route.provider)));
+        }
+        Ok(())
     }
 
     fn aws_region(&self) -> String {

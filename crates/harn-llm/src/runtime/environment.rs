@@ -30,12 +30,10 @@ impl LlmRuntime {
         self.switch("HARN_LLM_STREAM", true).unwrap_or(true)
     }
 
-    /// A number of seconds above 0.
-    pub(super) fn env_seconds(&self, name: &str) -> Option<Duration> {
+    /// A limit of time: a duration as programs write it (`500ms`), or a number of seconds.
+    pub(super) fn env_time(&self, name: &str) -> Option<Duration> {
         let value = env(self.embedder(), name)?;
-        let seconds = value.parse::<f64>().ok().filter(|n| *n > 0.0);
-        let found = seconds.and_then(|n| Duration::try_from_secs_f64(n).ok());
-        self.told(name, &value, "a number of seconds above 0", found)
+        self.told(name, &value, "a duration such as 500ms or a number of seconds above 0", time(&value))
     }
 
     /// The first of several variables that is set, as a whole number of at least `least`.
@@ -52,5 +50,34 @@ impl LlmRuntime {
             self.warn_once(&format!("{name} must be {expected}, got `{value}`; it has no effect")); // prose-ok: diagnostic
         }
         found
+    }
+}
+
+/// Reads a length of time above 0.
+fn time(text: &str) -> Option<Duration> {
+    let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0), ("d", 86_400.0), ("w", 604_800.0)];
+    let in_units = units.iter().find_map(|(unit, seconds)| {
+        let digits = text.strip_suffix(unit).filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()))?;
+        digits.parse::<u32>().ok().map(|n| f64::from(n) * seconds)
+    });
+    let seconds = in_units.or_else(|| text.parse().ok()).filter(|seconds| *seconds > 0.0)?;
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_of_time_are_durations_or_seconds() {
+        let ms = |text: &str| time(text).map(|time| time.as_millis());
+        assert_eq!(
+            [ms("500ms"), ms("30s"), ms("5m"), ms("2h")].map(Option::unwrap),
+            [500, 30_000, 300_000, 7_200_000]
+        );
+        assert_eq!([ms("1.5"), ms("20")].map(Option::unwrap), [1500, 20_000]);
+        for wrong in ["", "ms", "0", "0s", "-1", "-5s", "1.5s", "inf", "NaN", "5 s", "abc"] {
+            assert_eq!(ms(wrong), None, "{wrong}");
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use harn_value::{Data as Value, json};
 
 use super::{Call, LlmRuntime, Prepared};
-use crate::config::{Dialect, env};
+use crate::config::{Choice, Dialect, env};
 use crate::conversation::Conversation;
 use crate::embedder::Fragment;
 use crate::error::{CallError, OptionError};
@@ -19,8 +19,8 @@ use crate::options::{
 use crate::request::{MAX_RESPONSE_BYTES, OllamaSettings, OutputChannel, OutputPlan, Request, Route};
 use crate::structured::schema::is_strict;
 use crate::tool_vault::{SearchPlan, Situation, plan};
-use crate::tools::{NativeTools, ToolChoice, ToolShape};
-use crate::wire::WireStyle;
+use crate::tools::{NativeTools, ToolChoice, ToolSet, ToolShape};
+use crate::wire::{WireStyle, most_output};
 
 impl LlmRuntime {
     /// Prepares a call.
@@ -67,6 +67,24 @@ impl LlmRuntime {
         Ok(
             json!({"provider": choice.provider, "model": choice.model, "family": family, "capabilities": caps}),
         )
+    }
+
+    /// The most tokens of a reply that a call with these options asks for at a route, as its budgets count them; nothing when
+    /// that is left to the provider. Nothing is sent, and no key is needed.
+    ///
+    /// # Errors
+    /// There is no such route.
+    pub fn most_output(&self, choice: &Choice, options: &CallOptions) -> Result<Option<i64>, CallError> {
+        // Tools change nothing about it.
+        let options = CallOptions { tools: ToolSet::new(Vec::new()), tool_search: None, ..options.clone() };
+        let caps = self.capabilities().lookup(&choice.provider, &choice.model);
+        let mut route = self.route(choice, caps, &options, true)?;
+        let (search, messages) = (self.plan_tools(&route, &options)?, Conversation::new());
+        let ollama = self.ollama_settings(&options);
+        self.choose_endpoint(&mut route, &options, &search, false, &messages, &ollama);
+        let output = OutputPlan::none();
+        let request = self.build(route, &options, &search, false, output, None, false, messages, ollama);
+        Ok(most_output(&request))
     }
 
     fn prepare_options(&self, call: &Call, options: CallOptions) -> Result<Prepared, CallError> {
@@ -147,7 +165,7 @@ impl LlmRuntime {
         let mut request =
             self.build(route, &options, &search, native, output, system.text, hoists, messages, ollama);
         self.widen_ollama(&mut request);
-        let idle = options.idle_timeout.or_else(|| self.env_seconds("HARN_LLM_IDLE_TIMEOUT"));
+        let idle = options.idle_timeout.or_else(|| self.env_time("HARN_LLM_IDLE_TIMEOUT"));
         Ok(Prepared {
             request,
             text_tools,
@@ -213,7 +231,7 @@ impl LlmRuntime {
         let catalogued = self.config().model(&route.model).and_then(|m| m.stream_timeout);
         let timeout = o
             .timeout
-            .or_else(|| self.env_seconds("HARN_LLM_TIMEOUT"))
+            .or_else(|| self.env_time("HARN_LLM_TIMEOUT"))
             .or_else(|| catalogued.and_then(|n| u64::try_from(n).ok()).map(Duration::from_secs))
             .unwrap_or(Duration::from_secs(120));
         Request {

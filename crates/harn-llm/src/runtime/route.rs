@@ -130,7 +130,11 @@ impl LlmRuntime {
     }
 
     /// Finds the key of a route, `given` before that of the environment, and the header it travels in.
+    ///
+    /// # Errors
+    /// There is no key, or nothing to which the request could go.
     pub(super) fn authorise(&self, route: &mut Route, given: Option<&Secret>) -> Result<(), OptionError> {
+        self.check_cloud_route(route)?;
         let config = self.config();
         if given.is_some() && route.dialect == Dialect::Bedrock {
             let signs = "api_key: provider `bedrock` has no keys, it signs with the credentials of AWS"; // prose-ok: diagnostic
