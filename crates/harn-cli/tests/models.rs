@@ -343,6 +343,22 @@ fn a_run_without_calls_says_what_is_in_its_recording() {
 }
 
 #[test]
+fn a_loop_that_searches_its_tools_falls_back() {
+    let program = r#"
+var tools = tool_define(tool_registry(), "look", "Look", {parameters: {}, handler: { _ -> "seen" }, defer_loading: true})
+tools = tool_define(tools, "stay", "Stay", {parameters: {}, handler: { _ -> "here" }})
+let r = agent_loop("go", nil, {
+  provider: "anthropic", fallback_chain: ["mock:gpt-4o"], tools: tools, tool_search: "bm25", max_iterations: 1,
+})
+println(r.status)
+"#;
+    let home = folder(&[("a.harn", program)]);
+    let ran = harn_with_env(home.path(), &["run", "a.harn"], &[]);
+    assert_eq!(ran.code, 0, "{}", ran.shown());
+    assert!(ran.err.contains("mock answers instead with gpt-4o"), "{}", ran.shown());
+}
+
+#[test]
 fn wrong_fixtures_and_options_are_named() {
     let home =
         folder(&[("ask.harn", PROGRAM), ("bad.jsonl", "{}\n{\"text\": 5}\n"), ("worse.jsonl", "nope\n")]);

@@ -210,12 +210,25 @@ fn search(llm: &LlmRuntime, config: &LoopConfig) -> Result<Option<Search>> {
     if !wanted || config.tools.is_empty() {
         return Ok(None);
     }
-    let mut options = Map::new();
-    for key in ["provider", "model", "model_tier", "tool_search"] {
-        if let Some(value) = config.options.get(key) {
-            options.insert(key.to_owned(), value.clone());
-        }
-    }
+    // What decides who is asked, and whether a call can go there; the settings of a provider may say that it searches itself.
+    let route = [
+        "provider",
+        "model",
+        "model_tier",
+        "route_policy",
+        "fallback_chain",
+        "base_url",
+        "api_key",
+        "api_mode",
+    ];
+    let (known, options) = (llm.config(), &config.options);
+    let counts = |key: &str| key == "tool_search" || route.contains(&key) || known.provider(key).is_some();
+    let mut options: Map<String, Json> = options
+        .iter()
+        .filter(|(key, _)| counts(key))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    drop(known);
     options.insert("tool_format".to_owned(), config.format.as_str().into());
     let mut call = Call::new("", None, Json::Object(options));
     call.tools = Some(config.tools.offered().set.clone());
