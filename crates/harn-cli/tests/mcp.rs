@@ -136,6 +136,53 @@ MCP server 'demo ': it has ended with exit code 7: I give up
     );
 }
 
+/// A server that repeats the key that it was given, in an answer, in a refusal and on its way out.
+const LEAKS: &str = r#"
+pipeline default() {
+  var line = read_line()
+  while line != nil {
+    let m = json_parse(line)
+    let key = env("API_KEY")
+    match m.method {
+      "initialize" -> { println(json_stringify({jsonrpc: "2.0", id: m.id, result: {serverInfo: {name: "leaks"}, capabilities: {}}})) }
+      "tools/list" -> {
+        let tools = ["say", "refuse", "die"].map({ name -> {name: name, inputSchema: {type: "object", properties: {}}} })
+        println(json_stringify({jsonrpc: "2.0", id: m.id, result: {tools: tools}}))
+      }
+      "tools/call" -> {
+        match m.params.name {
+          "say" -> { println(json_stringify({jsonrpc: "2.0", id: m.id, result: {content: [{type: "text", text: "${env("WHO")} has ${key}"}]}})) }
+          "refuse" -> { println(json_stringify({jsonrpc: "2.0", id: m.id, error: {code: 1, message: "bad key ${key}"}})) }
+          _ -> {
+            eprintln("died of ${key}")
+            exit(3)
+          }
+        }
+      }
+      _ -> { nil }
+    }
+    line = read_line()
+  }
+}
+"#;
+
+#[test]
+fn keys_of_a_server_stay_with_it() {
+    let place = folder(&[("leaks.harn", LEAKS)]);
+    let program = r#"
+for name in ["say", "refuse", "die"] { llm_mock({tool_calls: [{name: "s__${name}", arguments: {}}]}) }
+llm_mock({text: "Done."})
+let env = {API_KEY: "key-0123456789", WHO: "somebody"}
+let r = agent_loop("x", nil, {provider: "mock", mcp_servers: [{name: "s", command: [HARN, "run"], args: ["leaks.harn"], env: env}]})
+println(json_stringify(r.transcript))
+"#;
+    let ran = run_in(place.path(), program, &[]);
+    for told in ["somebody has ***", "bad key ***", "died of ***"] {
+        assert!(ran.out.contains(told), "{told}: {}", ran.shown());
+    }
+    assert!(!ran.shown().contains("key-0123456789"), "{}", ran.shown());
+}
+
 #[test]
 fn what_is_wrong_with_a_call_is_told() {
     prints(

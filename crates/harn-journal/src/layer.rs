@@ -14,7 +14,7 @@ use harn_system::{
 
 use crate::entry::{Digester, What, digest};
 use crate::journal::{Core, Journal, Known, Status};
-use crate::secrets::{Secrets, UNKNOWN};
+use crate::secrets::UNKNOWN;
 use crate::setup::Stop;
 use crate::wire::{Answer, path_bytes};
 
@@ -290,7 +290,7 @@ impl Layer for Journal {
         let known = core.environment.borrow().get(name).cloned();
         let Known { is_secret, value } = known.unwrap_or_else(|| {
             let key = digest([name.as_bytes()]);
-            let is_secret = Secrets::is_secret(name);
+            let is_secret = harn_system::is_secret_variable(name);
             let value = if is_secret {
                 // Only whether it is set.
                 let is_set: bool =

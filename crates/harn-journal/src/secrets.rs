@@ -48,16 +48,6 @@ fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Option<Vec<u8>> {
 }
 
 impl Secrets {
-    /// Whether a variable holds a key, by its name.
-    pub(crate) fn is_secret(name: &str) -> bool {
-        let name = name.to_ascii_uppercase();
-        // The address of the store may hold a password.
-        matches!(&*name, "HARN_STORE_URL" | "PGPASSWORD")
-            || ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"]
-                .iter()
-                .any(|part| name.split('_').any(|word| word.strip_suffix('S').unwrap_or(word) == *part))
-    }
-
     /// Notes a key that was read.
     pub(crate) fn know(&mut self, name: &str, value: &str) {
         let known = self.0.iter().any(|(own, _)| own == name);
@@ -100,6 +90,7 @@ impl Secrets {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use harn_system::is_secret_variable;
 
     #[test]
     fn keys_are_hidden_and_shown() {
@@ -129,10 +120,10 @@ mod tests {
             "PGPASSWORD",
             "HARN_STORE_URL",
         ] {
-            assert!(Secrets::is_secret(name), "{name}");
+            assert!(is_secret_variable(name), "{name}");
         }
         for name in ["HOME", "KEYBOARD", "HARN_LLM_PROVIDER", "MONKEY_NAME"] {
-            assert!(!Secrets::is_secret(name), "{name}");
+            assert!(!is_secret_variable(name), "{name}");
         }
     }
 }

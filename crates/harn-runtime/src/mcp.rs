@@ -6,7 +6,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use harn_agent::mcp::{self, MAX_TOOLS, Program, Reach, Server};
-use harn_system::{Command, Peer, PeerRequest, System, SystemExt, Uncertain};
+use harn_llm::secret::Secret;
+use harn_system::{Command, Peer, PeerRequest, System, SystemExt, Uncertain, is_secret_variable};
 use harn_value::{Data as Json, data::Map, json};
 use harn_value::{Dict, Foreign, Ref, Value};
 use harn_vm::{Cx, Error, ErrorKind, Result};
@@ -34,7 +35,8 @@ pub(crate) struct Client {
 
 /// How a server is reached.
 enum Way {
-    Program(Peer),
+    /// A program, and the keys that are set for it.
+    Program(Peer, Vec<Secret>),
     Http(Link),
 }
 
@@ -106,6 +108,8 @@ impl Client {
                     return Err(thrown(format!("{what}: command is required")));
                 };
                 let env = asked.env.iter().map(|(name, value)| (name.clone(), Some(value.clone())));
+                let keys = asked.env.iter().filter(|(name, _)| is_secret_variable(name));
+                let keys = keys.map(|(_, value)| Secret::new(&**value)).collect();
                 let command = Command {
                     arguments: arguments.to_vec(),
                     dir: Some(folder(cx, asked)),
@@ -114,7 +118,7 @@ impl Client {
                     ..Command::new(program)
                 };
                 let id = format!("mcp_{}", new_id(cx.vm()));
-                Way::Program(Peer { id, command, hello: server.hello().to_string() })
+                Way::Program(Peer { id, command, hello: server.hello().to_string() }, keys)
             }
         };
         let client = Client {
@@ -146,7 +150,7 @@ impl Client {
     /// Ends the connection.
     pub(crate) fn leave(&self) {
         if !self.left.replace(true)
-            && let Way::Program(peer) = &self.way
+            && let Way::Program(peer, _) = &self.way
         {
             self.system.leave_peer(&peer.id);
         }
@@ -165,7 +169,10 @@ impl Client {
             return Err(thrown("MCP client is disconnected"));
         }
         let answer = match &self.way {
-            Way::Program(peer) => self.ask_program(cx, peer, method, &params, uncertain).await?,
+            Way::Program(peer, keys) => {
+                let answer = self.ask_program(cx, peer, keys, method, &params, uncertain).await?;
+                without_keys(keys, answer)
+            }
             Way::Http(link) => {
                 let (name, manner) = (self.shown_name(), Manner { timeout: self.timeout, uncertain });
                 match method {
@@ -184,6 +191,7 @@ impl Client {
         &self,
         cx: &Cx,
         peer: &Peer,
+        keys: &[Secret],
         method: &str,
         params: &Json,
         uncertain: Uncertain,
@@ -199,14 +207,16 @@ impl Client {
             if let Some(refused) = cx.refusal(&error) {
                 return refused;
             }
+            // What it has written before it ended is shown, too.
+            let told = keys.iter().fold(error.to_string(), |text, key| key.redact(&text));
             if error.get_ref().is_some_and(|inner| inner.is::<harn_system::InDoubt>()) {
-                return Error::category("in_doubt", error.to_string());
+                return Error::category("in_doubt", told);
             }
             match error.kind() {
                 std::io::ErrorKind::BrokenPipe | std::io::ErrorKind::TimedOut => {
-                    thrown(format!("MCP server '{}': {error}", self.shown_name()))
+                    thrown(format!("MCP server '{}': {told}", self.shown_name()))
                 }
-                _ => thrown(format!("mcp_connect: failed to spawn '{}': {error}", peer.command.program)),
+                _ => thrown(format!("mcp_connect: failed to spawn '{}': {told}", peer.command.program)),
             }
         })
     }
@@ -215,7 +225,7 @@ impl Client {
         let name = self.name.borrow();
         match &self.way {
             _ if !name.is_empty() => name.clone(),
-            Way::Program(peer) => peer.command.program.clone(),
+            Way::Program(peer, _) => peer.command.program.clone(),
             Way::Http(link) => link.url(),
         }
     }
@@ -281,6 +291,17 @@ impl Client {
     pub(crate) async fn tools(&self, cx: &Cx) -> Result<Vec<Json>> {
         Ok(mcp::listed(&self.name(), self.list(cx, "tools/list", "tools").await?))
     }
+}
+
+/// The bytes of an answer without the keys that were set for the server, should it repeat one: the answer goes to the program,
+/// the model and the logs.
+fn without_keys(keys: &[Secret], bytes: Vec<u8>) -> Vec<u8> {
+    if keys.is_empty() {
+        return bytes;
+    }
+    let Ok(mut answer) = serde_json::from_slice::<Json>(&bytes) else { return bytes };
+    let found = keys.iter().fold(false, |found, key| key.redact_answer(&mut answer) | found);
+    if found { answer.to_string().into_bytes() } else { bytes }
 }
 
 fn folder(cx: &Cx, program: &Program) -> PathBuf {

@@ -24,7 +24,10 @@ pub use capture::Capture;
 pub use file::{Draft, Facts, Kind, Lock, MoveError};
 pub use guard::Protected;
 pub use memory::Memory;
-pub use net::{Body, HttpError, HttpErrorKind, HttpReply, HttpRequest, Payload, Resolver, is_secret_header};
+pub use net::{
+    Body, HttpError, HttpErrorKind, HttpReply, HttpRequest, Payload, Resolver, is_secret_header,
+    is_secret_variable,
+};
 pub use peer::{Peer, PeerRequest};
 pub use people::{Asked, Inquiry, Reply};
 pub use permit::{Ceiling, Level, Permitted, Refusal, absolute_roots};

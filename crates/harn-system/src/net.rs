@@ -246,6 +246,16 @@ pub fn is_secret_header(name: &str) -> bool {
     whole.contains(&name.as_str()) || parts.iter().any(|part| name.contains(part))
 }
 
+/// Whether a variable of the environment holds a key or password, by its name.
+pub fn is_secret_variable(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    // The address of the store may hold a password.
+    matches!(&*name, "HARN_STORE_URL" | "PGPASSWORD")
+        || ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"]
+            .iter()
+            .any(|part| name.split('_').any(|word| word.strip_suffix('S').unwrap_or(word) == *part))
+}
+
 #[cfg(test)]
 mod tests {
     use super::is_secret_header;
