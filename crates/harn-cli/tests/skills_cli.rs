@@ -190,6 +190,27 @@ fn skills_are_installed_as_a_whole_or_not_at_all() {
     assert_eq!(text(&dir.path().join("home/.harn/skills/tea/SKILL.md")), TEA);
 }
 
+/// A repository of somebody else may hold such a link.
+#[cfg(unix)]
+#[test]
+fn skills_go_nowhere_through_links() {
+    for (link, outside) in [(".harn", "victim"), (".harn/skills", "victim/skills")] {
+        let dir = folder(&[("p/harn.toml", ""), ("victim/skills/keep.md", ""), ("from/tea/SKILL.md", TEA)]);
+        let place = dir.path().join("p");
+        if link != ".harn" {
+            std::fs::create_dir(place.join(".harn")).unwrap();
+        }
+        std::os::unix::fs::symlink(dir.path().join(outside), place.join(link)).unwrap();
+        for args in [&["install", "../from"][..], &["new", "tea"]] {
+            let ran = skills(&place, args);
+            let told = format!("{link} is a link, and what it leads to is not touched for skills; remove it");
+            assert!(refused(&ran).contains(&told), "{}", ran.shown());
+        }
+        let names: Vec<_> = std::fs::read_dir(dir.path().join("victim/skills")).unwrap().collect();
+        assert_eq!(names.len(), 1, "{names:?}");
+    }
+}
+
 #[test]
 fn skills_come_from_a_repository() {
     let dir = folder(&[("p/harn.toml", ""), ("repo/skills/tea/SKILL.md", TEA), ("repo/README.md", "x")]);

@@ -554,18 +554,26 @@ impl<'a> Project<'a> {
         ))
     }
 
-    /// Refuses links where packages are kept: what is written and removed there would be that of others. A repository or an
-    /// archive of somebody else can hold such a link.
+    /// Refuses links where packages are kept.
     fn no_links(&self) -> Result<()> {
-        for name in [".harn", PACKAGES, TURN, OWN] {
+        self.refuse_links(&[".harn", PACKAGES, TURN, OWN], "the dependencies")
+    }
+
+    /// Refuses links at these places of the project: what is written and removed there, for `what`, would be that of others. A
+    /// repository or an archive of somebody else can hold such a link.
+    ///
+    /// # Errors
+    /// The first of them that is a link.
+    pub fn refuse_links(&self, places: &[&str], what: &str) -> Result<()> {
+        for name in places {
             let place = self.root.join(name);
             if self.is_link(&place) {
-                let way = match name {
+                let way = match *name {
                     ".harn" => "remove it (HARN_STATE_DIR names another folder for the state of runs)",
                     _ => "remove it",
                 };
                 return trouble(format!(
-                    "{} is a link, and what it leads to is not touched for the dependencies; {way}",
+                    "{} is a link, and what it leads to is not touched for {what}; {way}",
                     place.display()
                 ));
             }

@@ -83,6 +83,9 @@ fn named<'a>(found: &'a SkillsOnDisk, name: &str) -> Result<&'a SkillOnDisk, Str
 }
 
 /// The folder for the skills of the user, or of the project that the working directory belongs to.
+///
+/// # Errors
+/// There is none, or the project leads elsewhere with a link.
 fn home_of_skills(system: &Real, user: bool) -> Result<PathBuf, String> {
     if user {
         let home = system.env("HOME").filter(|home| !home.is_empty());
@@ -91,6 +94,9 @@ fn home_of_skills(system: &Real, user: bool) -> Result<PathBuf, String> {
             .ok_or_else(|| "HOME is not set".to_owned());
     }
     let project = harn_packages::Project::near(system, &system.work_dir());
+    if let Some(project) = &project {
+        project.refuse_links(&[".harn", ".harn/skills"], "skills").map_err(|error| error.to_string())?;
+    }
     let manifest = project.map(|project| project.manifest());
     let root = manifest.as_deref().and_then(Path::parent);
     root.map(|root| root.join(".harn/skills")).ok_or_else(|| {
