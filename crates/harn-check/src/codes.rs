@@ -32,7 +32,7 @@ codes! {
         "Write `-> Stream<T>` with the type of what is emitted.";
     WRONG_COUNT = "E0105", "A builtin or method is called with too few or too many arguments.",
         "`harn explain NAME` shows the parameters of a builtin.";
-    WRONG_ARGUMENT = "E0106", "An argument of a builtin or method is of a type that it does not take, or an option that it does not have.",
+    WRONG_ARGUMENT = "E0106", "An argument of a builtin, method or struct is of a type that it does not take, or an option that it does not have; a regular expression is none; a `for` goes through a value without items.",
         "`harn explain NAME` shows the types and options that it takes; convert the value where it has to be.";
     UNKNOWN_METHOD = "E0107", "A method that values of this type do not have.",
         "`harn explain` lists the methods of each type; those of a struct are declared with `impl`.";

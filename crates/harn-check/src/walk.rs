@@ -80,6 +80,7 @@ impl<'a> Pass<'a> {
     /// Walks a loop whose head was walked.
     fn for_loop(&mut self, pattern: &'a Pattern, iter: &'a Expr, body: &'a Block) {
         self.expr(iter);
+        wrong_call::iterated(self, iter);
         annotation::loop_variable(self, pattern, iter);
         self.forget_assigned_in(body);
         let mark = self.flow.mark();
@@ -158,6 +159,7 @@ impl<'a> Pass<'a> {
                     coverage::check(self, name, expr, args, &found);
                     deprecated::check(self, expr, &found);
                     wrong_call::builtin(self, name, expr, args, &found);
+                    wrong_call::structure(self, name, expr, args, &found);
                     return;
                 }
             }

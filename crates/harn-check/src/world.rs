@@ -37,6 +37,11 @@ pub trait Signatures {
         Vec::new()
     }
 
+    /// What is wrong with a regular expression with these flags, if anything is.
+    fn wrong_pattern(&self, _pattern: &str, _flags: &str) -> Option<String> {
+        None
+    }
+
     /// The methods of values of a type, for suggestions.
     fn method_names(&self, _type_name: &'static str) -> Vec<&str> {
         Vec::new()

@@ -50,6 +50,10 @@ impl Signatures for Names {
         self.0.method(type_name, name).map(Builtin::check_signature)
     }
 
+    fn wrong_pattern(&self, pattern: &str, flags: &str) -> Option<String> {
+        harn_runtime::wrong_pattern(pattern, flags)
+    }
+
     fn method_names(&self, type_name: &'static str) -> Vec<&str> {
         self.0.method_names(type_name)
     }
@@ -94,9 +98,10 @@ fn failures(path: &Path, shown: &str, expected: &str, world: &World<'_>) -> Vec<
 }
 
 /// Programs that are about a finding and do not print its words.
-const ABOUT: [&str; 10] = [
+const ABOUT: [&str; 11] = [
     "conformance/agents/sub_agents/a_bug_in_a_tool_is_told_to_the_model.harn",
     "conformance/agents/workers/a_bug_that_is_raised_fails_the_worker.harn",
+    "conformance/builtins/regex/bad_patterns_and_flags.harn",
     "conformance/check/names/argument_of_an_imported_function_fails_when_reached.harn",
     "conformance/check/names/undefined_variable_that_is_not_reached.harn",
     "conformance/check/names/unknown_field_of_a_struct_is_nil.harn",

@@ -64,6 +64,24 @@ fn names_are_visible_where_the_language_says() {
 }
 
 #[test]
+fn what_neither_a_loop_nor_a_struct_takes() {
+    assert_eq!(messages("for i in 10 { println(i) }"), ["cannot iterate over int"]);
+    assert_eq!(messages("let n = true\nfor i in n { println(i) }"), ["cannot iterate over bool"]);
+    let shown = drawn("for i in 10 { println(i) }");
+    assert!(shown.starts_with("for i") && shown.contains("E0106"), "{shown}");
+    assert!(shown.contains("help: a range counts: `for i in 1 to 10`"), "{shown}");
+    fine("for c in \"abc\" { println(c) }\nfor x in nil { println(x) }\nfor i in 1 to 10 { println(i) }");
+    let point = "struct P { x: int, y: int }\n";
+    assert_eq!(messages(&format!("{point}P(1, 2)")), ["P: expected a dict of fields, got int"]);
+    fine(&format!("{point}let d = {{x: 1, y: 2}}\nP(d)\nP({{x: 1, y: 2}})"));
+}
+
+#[test]
+fn variables_of_the_machine_are_not_guessed() {
+    assert_eq!(messages("println(__file__)"), ["Undefined variable: __file__"]);
+}
+
+#[test]
 fn names_of_other_functions_are_not_visible() {
     let expected = ["call target `helper` is not defined or imported"];
     assert_eq!(messages("fn a() { let helper = { -> 1 }\n helper() }\nfn b() { helper() }"), expected);

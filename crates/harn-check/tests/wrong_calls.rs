@@ -42,6 +42,10 @@ impl Signatures for Table {
         self.0.method(type_name, name).map(Builtin::check_signature)
     }
 
+    fn wrong_pattern(&self, pattern: &str, flags: &str) -> Option<String> {
+        harn_runtime::wrong_pattern(pattern, flags)
+    }
+
     fn method_names(&self, type_name: &'static str) -> Vec<&str> {
         self.0.method_names(type_name)
     }

@@ -113,7 +113,7 @@ pub use event_store::{configure_event_log, refuse_event_log};
 pub use harn_agent::loop_skill::{Candidate, REQUIRE_SIGNED as REQUIRE_SIGNED_SKILLS};
 pub use harn_agent::skill_file::{FILE as SKILL_FILE, Signature, SkillFile};
 pub use harn_agent::skill_sign::{SigningKey, fingerprint_of};
-pub use harn_stdlib::{Answer, HostBridge, attach_host};
+pub use harn_stdlib::{Answer, HostBridge, attach_host, wrong_pattern};
 pub use hooks::install_manifest_hooks;
 pub use host::{HostInbox, host_inbox};
 pub use host_module::HostModule;

@@ -32,7 +32,7 @@ mod yaml;
 pub use bridge::{Answer, HostBridge, attach_host};
 pub use builtins::{
     ask_host, ask_terminal, builtins, call_host_tool, globals, has_host, has_terminal, iso_millis,
-    notify_host, notify_host_with, run_folder, state_place, timestamp_now,
+    notify_host, notify_host_with, run_folder, state_place, timestamp_now, wrong_pattern,
 };
 pub use command_guard::{CommandGuard, Later, Runner, attach_command_guard};
 pub use failures::with_file_facts;

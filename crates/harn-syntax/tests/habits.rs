@@ -102,3 +102,20 @@ fn programs_of_strangers_are_answered() {
     }
     insta::assert_snapshot!(shown);
 }
+
+#[test]
+fn errors_of_running_programs_have_a_way_out() {
+    let way = |text: &str, place: &str| harn_syntax::habits::failed(text, place).unwrap_or_default();
+    assert_eq!(way("cannot iterate over int", "10"), "a range counts: `for i in 1 to 10`");
+    assert_eq!(way("cannot iterate over int", &"x".repeat(50)), "a range counts: `for i in 1 to n`");
+    assert!(way("cannot order list and list", "sort_by").contains("`sort_by` twice, the last key first"));
+    assert!(
+        way("exec: arguments must be text or dict, got list", "exec").contains("`exec(\"ls\", \"-la\")`")
+    );
+    assert!(
+        way("exec_at: arguments must be text or dict, got list", "exec_at")
+            .contains("`exec_at(dir, \"ls\", ")
+    );
+    assert!(way("P: expected a dict of fields, got int", "P(1, 2)").ends_with("`P {field: value}`"));
+    assert_eq!(way("cannot iterate over bool", "true"), "");
+}

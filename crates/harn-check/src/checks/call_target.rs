@@ -18,7 +18,7 @@ const MAX_SUGGESTIONS: usize = 100;
 
 /// Names that need no declaration, because values have them or the host provides them.
 fn is_special(name: &str) -> bool {
-    matches!(name, "_" | "Ok" | "Err") || name.starts_with("__") || name.starts_with("hostlib_")
+    matches!(name, "_" | "Ok" | "Err") || name.starts_with("hostlib_")
 }
 
 /// Looks up the name of a call.
@@ -27,6 +27,8 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, name: &'a str, span: Span) -> Looku
     let unknown = matches!(found, Lookup::Missing)
         && !pass.world.signatures.is_builtin(name)
         && !is_special(name)
+        // Functions of the machine itself.
+        && !name.starts_with("__")
         && !pass.is_opaque();
     if unknown {
         let what = What::Function(pass.scopes.local_functions());

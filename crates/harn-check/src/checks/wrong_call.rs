@@ -2,7 +2,7 @@
 //! options. What a parameter takes comes from the table of builtins, and so do the words.
 
 use harn_syntax::ast::{Arg, DeclKind, DictItem, Expr, ExprKind, Ident, UnaryOp};
-use harn_syntax::habits::method_help;
+use harn_syntax::habits::{failed, method_help};
 use harn_syntax::shapes;
 use harn_syntax::signature::{
     self, GivenOption, Kinds, Literal, OptionProblem, Parameter, Signature, WrongTime,
@@ -11,7 +11,7 @@ use harn_syntax::{Diagnostic, Span};
 
 use crate::codes::{BIG_NUMBER, LOGARITHM, OPTION_SLIP, UNKNOWN_METHOD, WRONG_ARGUMENT, WRONG_COUNT};
 use crate::pass::Pass;
-use crate::scope::Lookup;
+use crate::scope::{Kind, Lookup};
 use crate::types::Ty;
 
 /// Looks at the call of a name that no scope knows.
@@ -42,6 +42,40 @@ pub(crate) fn builtin<'a>(pass: &mut Pass<'a>, name: &str, call: &Expr, args: &'
         let wrong = arguments(pass, &signature, call.span, args);
         pass.wrong_calls.extend(wrong.into_iter().map(|d| (name.to_owned(), d)));
     }
+}
+
+/// Looks at the call of a struct by its name, which takes a dict of fields.
+pub(crate) fn structure<'a>(
+    pass: &mut Pass<'a>,
+    name: &str,
+    call: &Expr,
+    args: &'a [Arg],
+    found: &Lookup<'_>,
+) {
+    let (Lookup::Is(Kind::Struct(_)), Some(first)) = (found, args.first()) else { return };
+    if let Some((_, word)) = known_kind(pass, &first.value).filter(|_| !first.spread)
+        && ["bool", "int", "float", "duration", "string", "list", "range", "closure"].contains(&word)
+    {
+        let found = wrong(format!("{name}: expected a dict of fields, got {word}"), call.span);
+        pass.report(with_way_out(pass, found));
+    }
+}
+
+/// Looks at what a `for` goes through.
+pub(crate) fn iterated<'a>(pass: &mut Pass<'a>, iter: &'a Expr) {
+    if let Some((_, word)) = known_kind(pass, iter)
+        && ["bool", "int", "float", "duration", "closure"].contains(&word)
+    {
+        let found = wrong(format!("cannot iterate over {word}"), iter.span);
+        pass.report(with_way_out(pass, found));
+    }
+}
+
+/// A finding with the help that the error has when the program runs.
+fn with_way_out(pass: &Pass<'_>, mut found: Diagnostic) -> Diagnostic {
+    let place = found.span.map_or("", |span| span.slice(pass.source.text));
+    found.help = failed(&found.message, place);
+    found
 }
 
 /// The first whole number of a JSON text that has no room in 64 bits.
@@ -123,9 +157,27 @@ fn arguments<'a>(pass: &mut Pass<'a>, signature: &Signature, call: Span, args: &
     {
         return shaped(pass, &format!("host_call {operation}"), takes, &params.value);
     }
+    if let Some(found) = pattern(pass, signature, args) {
+        return vec![found];
+    }
     let pairs = args.iter().enumerate();
     let pairs = pairs.filter_map(|(at, arg)| Some((signature.parameter(at)?, &arg.value)));
     pairs.flat_map(|(parameter, value)| argument(pass, signature.name, parameter, value)).collect()
+}
+
+/// What is wrong with a regular expression that stands in a call, where its flags are known.
+fn pattern(pass: &Pass<'_>, signature: &Signature, args: &[Arg]) -> Option<Diagnostic> {
+    if !signature.name.starts_with("regex_") {
+        return None;
+    }
+    let given = |name: &str| args.get(signature.parameters.iter().position(|own| own.name == name)?);
+    let text = |arg: &'_ Arg| match &arg.value.kind {
+        ExprKind::Str(text) => Some((text.to_string(), arg.value.span)),
+        _ => None,
+    };
+    let (pattern, span) = text(given("pattern")?)?;
+    let flags = given("flags").map_or(Some(String::new()), |arg| text(arg).map(|(flags, _)| flags))?;
+    Some(wrong(pass.world.signatures.wrong_pattern(&pattern, &flags)?, span))
 }
 
 /// What is wrong with one argument.
@@ -133,7 +185,8 @@ fn argument<'a>(pass: &mut Pass<'a>, name: &str, parameter: &Parameter, value: &
     let Some((got, word)) = known_kind(pass, value) else { return Vec::new() };
     let nothing = got == Kinds::NIL && parameter.optional;
     if !nothing && !Kinds::of(parameter.ty).meets(got) {
-        return vec![wrong(signature::wrong_type(name, parameter.name, parameter.ty, word), value.span)];
+        let found = wrong(signature::wrong_type(name, parameter.name, parameter.ty, word), value.span);
+        return vec![with_way_out(pass, found)];
     }
     if Kinds::of(parameter.ty).is_time()
         && let Some(time) = number(value).and_then(WrongTime::of)

@@ -48,6 +48,7 @@ pub use dates::{iso_millis, timestamp_now};
 pub use env::{run_folder, state_place};
 pub use host::{ask_host, call_host_tool, has_host, notify_host, notify_host_with};
 pub(crate) use lists::entry_dicts;
+pub use regex::wrong_pattern;
 pub use terminal::{ask_terminal, has_terminal};
 
 /// The tables of all functions, in the order of the reference.

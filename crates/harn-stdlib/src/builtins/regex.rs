@@ -142,12 +142,19 @@ fn capture(pattern: &Pattern, text: &str, found: &search::Groups<'_>, [whole, pa
 }
 
 fn compile(pattern: &str, flags: &str) -> Result<Rc<Pattern>> {
-    harn_schema::compiled(pattern, flags).map_err(|reason| {
-        // The library draws the pattern over several lines; its last one says what is wrong.
-        let Some((_, wrong)) = reason.rsplit_once("\nerror: ") else {
-            return Error::thrown(format!("Invalid regex: {}", harn_value::short(&Value::from(reason), 200)));
-        };
-        let shown = harn_value::short(&Value::str(pattern), 60).replace('\n', "\\n");
-        Error::thrown(format!("Invalid regex: {}: `{shown}`", wrong.trim()))
-    })
+    harn_schema::compiled(pattern, flags).map_err(|reason| Error::thrown(invalid(pattern, reason)))
+}
+
+/// What is wrong with a regular expression with these flags, if anything is.
+pub fn wrong_pattern(pattern: &str, flags: &str) -> Option<String> {
+    harn_schema::compiled(pattern, flags).err().map(|reason| invalid(pattern, reason))
+}
+
+fn invalid(pattern: &str, reason: String) -> String {
+    // The library draws the pattern over several lines; its last one says what is wrong.
+    let Some((_, wrong)) = reason.rsplit_once("\nerror: ") else {
+        return format!("Invalid regex: {}", harn_value::short(&Value::from(reason), 200));
+    };
+    let shown = harn_value::short(&Value::str(pattern), 60).replace('\n', "\\n");
+    format!("Invalid regex: {}: `{shown}`", wrong.trim())
 }

@@ -76,6 +76,30 @@ pub fn of_a_shell(source: &str, span: Span) -> Option<String> {
     shell::line(line)
 }
 
+/// Returns the way out of an error of a running program: by its text, without what kind of error it is, and by what stands at
+/// its place in the source.
+pub fn failed(text: &str, place: &str) -> Option<String> {
+    if text == "cannot iterate over int" {
+        let most = Some(place).filter(|place| place.len() <= 40 && !place.contains('\n')).unwrap_or("n");
+        return Some(format!("a range counts: `for i in 1 to {most}`"));
+    }
+    if text == "cannot order list and list" {
+        return Some(
+            "a key is a number or a text; by two keys: `sort_by` twice, the last key first, or `sort({ a, b -> ... })`, \
+             which compares"
+                .to_owned(),
+        );
+    }
+    if let Some((name, _)) = text.split_once(": arguments must be text or dict, got list") {
+        let head = if name == "exec_at" { "exec_at(dir, \"ls\"" } else { "exec(\"ls\"" };
+        return Some(format!(
+            "the arguments follow one by one: `{head}, \"-la\")`, those of a list too: `{head}, ...list)`"
+        ));
+    }
+    let (name, _) = text.split_once(": expected a dict of fields, got ")?;
+    Some(format!("a struct is made with the names of its fields: `{name} {{field: value}}`"))
+}
+
 /// Methods of iterators that somebody may look for on a generator or stream.
 const OF_ITERATORS: [&str; 25] = [
     "all",
