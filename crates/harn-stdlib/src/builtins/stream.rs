@@ -131,12 +131,10 @@ builtins! {
     /// ```harn
     /// println(stream.zip([1, 2], "ab").to_list()) // -> [(1, a), (2, b)]
     /// ```
-    Pure fn zip = "stream.zip"(cx, sources: Rest) -> "iter" {
-        let [a, b] = sources.0.as_slice() else {
-            let text = format!("stream.zip: expected 2 streams, got {}", sources.0.len());
-            return Err(Error::type_error(text));
-        };
-        Iter::over(a)?.then(Stage::Zip { other: Iter::over(b)?, first: None }).into_value()
+    Pure fn zip = "stream.zip"(cx, a: Given, b: Given) -> "iter" {
+        let items = over("stream.zip", a)?;
+        let other = Iter::over(&present("stream.zip", 2, b)?)?;
+        items.then(Stage::Zip { other, first: None }).into_value()
     }
 
     /// Makes an iterator over the items of all sources, whichever is ready, in fair rotation.
