@@ -39,8 +39,8 @@ pub(crate) fn answer(rows: &[Arc<Row>], wanted: &Wanted) -> Result<Data, String>
         "failed" => Some(Standing::Failed),
         other => return Err(format!("status must be all, active, completed or failed, got '{other}'")),
     };
-    let size = number("page_size", &wanted.page_size, PAGE)?.clamp(1, MAX_PAGE);
-    let page = number("page", &wanted.page, 1)?.max(1);
+    let size = number("page_size", &wanted.page_size, PAGE, MAX_PAGE)?;
+    let page = number("page", &wanted.page, 1, usize::MAX)?;
     let needle = wanted.q.trim().to_lowercase();
     let mut found: Vec<&Arc<Row>> = rows
         .iter()
@@ -56,6 +56,7 @@ pub(crate) fn answer(rows: &[Arc<Row>], wanted: &Wanted) -> Result<Data, String>
         other => return Err(format!("sort must be newest, oldest or duration, got '{other}'")),
     }
     let pages = found.len().div_ceil(size).max(1);
+    // Runs may have gone since the page was counted.
     let page = page.min(pages);
     let shown = found.iter().skip((page - 1) * size).take(size).map(|row| row.to_json());
     Ok(json!({
@@ -73,11 +74,14 @@ pub(crate) fn answer(rows: &[Arc<Row>], wanted: &Wanted) -> Result<Data, String>
     }))
 }
 
-fn number(name: &str, text: &str, otherwise: usize) -> Result<usize, String> {
+/// Reads a whole number from 1 to `most`.
+fn number(name: &str, text: &str, otherwise: usize, most: usize) -> Result<usize, String> {
     if text.is_empty() {
         return Ok(otherwise);
     }
-    text.parse().map_err(|_| format!("{name} must be a whole number, got '{text}'"))
+    let taken = if most == usize::MAX { "of at least 1".to_owned() } else { format!("from 1 to {most}") };
+    let number = text.parse().ok().filter(|number| (1..=most).contains(number));
+    number.ok_or_else(|| format!("{name} must be a whole number {taken}, got '{text}'"))
 }
 
 /// Whether a run has a word somewhere that one would look for.
@@ -160,7 +164,17 @@ mod tests {
         assert!(error(Wanted { sort: "up".into(), ..Wanted::default() }).starts_with("sort must be"));
         assert_eq!(
             error(Wanted { page: "-1".into(), ..Wanted::default() }),
-            "page must be a whole number, got '-1'"
+            "page must be a whole number of at least 1, got '-1'"
         );
+        assert_eq!(
+            error(Wanted { page: "0".into(), ..Wanted::default() }),
+            "page must be a whole number of at least 1, got '0'"
+        );
+        for size in ["0", "201", "many"] {
+            assert_eq!(
+                error(Wanted { page_size: size.into(), ..Wanted::default() }),
+                format!("page_size must be a whole number from 1 to 200, got '{size}'")
+            );
+        }
     }
 }
