@@ -338,6 +338,11 @@ fn records_are_shown_listed_compared_and_replayed() {
         listed["data"]["runs"].as_array().unwrap().iter().map(|run| run["path"].as_str().unwrap()).collect();
     assert_eq!(paths, ["runs/deep/good.json", "runs/run.json"]);
     assert!(harn_in(path, &["runs", "list", "--dir", "runs"]).out.contains("review"));
+    std::fs::rename(path.join("runs"), path.join(".harn-runs")).unwrap();
+    assert!(harn_in(path, &["runs", "list", "--dir"]).out.contains(".harn-runs/run.json"));
+    let store = harn_in(path, &["runs", "list"]);
+    assert_eq!(store.out, "No runs.\nRecords of workflows are in .harn-runs: `harn runs list --dir`\n");
+    std::fs::rename(path.join(".harn-runs"), path.join("runs")).unwrap();
     let again = harn_in(path, &["replay", "runs/run.json"]);
     let wanted = "Replay: run_1\n[plan] status=completed outcome=success branch=success\n  first\n  second\n\
         [act] status=completed outcome=success branch=null\nDerived replay fixture: PASS\nTransitions: 1\n\

@@ -86,9 +86,10 @@ pub(crate) struct RunsListArgs {
     /// Only those that stand so: queued, running, suspended, completed, failed or abandoned.
     #[arg(long, value_parser = super::parse_status)]
     pub(crate) status: Option<harn_store::RunStatus>,
-    /// Instead of the project's store, the records in this folder and in the folders in it (files such as run.json).
-    #[arg(long, value_name = "FOLDER", conflicts_with = "status")]
-    pub(crate) dir: Option<PathBuf>,
+    /// Instead of the project's store, the records in this folder and in the folders in it (files such as run.json); without a
+    /// folder those in .harn-runs (HARN_RUN_DIR).
+    #[arg(long, value_name = "FOLDER", num_args = 0..=1, conflicts_with = "status")]
+    pub(crate) dir: Option<Option<PathBuf>>,
     /// At most so many.
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = super::at_least_one())]
     pub(crate) limit: u64,

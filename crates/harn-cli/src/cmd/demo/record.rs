@@ -23,8 +23,7 @@ impl Folder {
     pub(super) fn make(scenario: &Scenario) -> Result<Folder, String> {
         let system = Real::new();
         let started = now(&system);
-        let base = system.env("HARN_RUN_DIR").filter(|dir| !dir.is_empty());
-        let base = base.map_or_else(|| PathBuf::from(".harn-runs"), PathBuf::from);
+        let base = crate::cmd::runs::records(&system);
         let name = format!("demo-{}-{}", scenario.id, started.as_second());
         system.make_dirs(&base).map_err(|e| cannot(&base, &e))?;
         let path = new_folder(&system, &base, &name).map_err(|e| cannot(&base.join(&name), &e))?;

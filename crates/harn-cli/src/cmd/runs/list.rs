@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use harn_store::{JournalEntry, Run, RunFilter, Waitpoint};
-use harn_system::{Real, System};
+use harn_system::{Real, System, SystemExt};
 use harn_value::{Data as Value, json};
 
 use super::{Outcome, Shown, each_entry, head, opened, store, time, wait};
@@ -43,7 +43,12 @@ pub(super) fn list(args: &RunsListArgs) -> Outcome<Shown> {
         })
         .collect();
     let text = if rows.is_empty() {
-        "No runs.\n".to_owned()
+        let records = super::records(&Real::new());
+        let hint = match args.status.is_none() && Real::new().is_dir(&records) {
+            true => format!("Records of workflows are in {}: `harn runs list --dir`\n", records.display()),
+            false => String::new(),
+        };
+        format!("No runs.\n{hint}")
     } else {
         table::draw(&["RUN", "STATUS", "STARTED", "EFFECTS", "ASKS", "PROGRAM"], &rows)
     };

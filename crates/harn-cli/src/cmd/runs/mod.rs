@@ -16,7 +16,7 @@ use harn_value::{Data as Value, json};
 use super::providers::{envelope, fail, print};
 use crate::args::{AnswerArgs, RunsCommand};
 use crate::program;
-pub(crate) use record::{differences, is_record, line, replay};
+pub(crate) use record::{differences, is_record, line, records, replay};
 
 /// Entries that are read at once.
 const PAGE: usize = 1_000;
@@ -52,7 +52,10 @@ impl Shown {
 pub(crate) fn runs(command: RunsCommand) -> u8 {
     let (shown, as_json) = match command {
         RunsCommand::List(args) => match &args.dir {
-            Some(dir) => (record::list_of(dir, &args), args.json),
+            Some(dir) => {
+                let dir = dir.clone().unwrap_or_else(|| records(&Real::new()));
+                (record::list_of(&dir, &args), args.json)
+            }
             None => (list::list(&args), args.json),
         },
         RunsCommand::Show { id, json } => (list::show(&id), json),

@@ -175,6 +175,12 @@ fn files(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
+/// The folder of the records, unless another one is named: `HARN_RUN_DIR`, else `.harn-runs`.
+pub(crate) fn records(system: &dyn System) -> PathBuf {
+    let named = system.env("HARN_RUN_DIR").filter(|dir| !dir.is_empty());
+    named.map_or_else(|| PathBuf::from(".harn-runs"), PathBuf::from)
+}
+
 pub(super) fn list_of(dir: &Path, args: &RunsListArgs) -> Outcome<Shown> {
     let found = files(dir)
         .map_err(|error| Failure::new("bad_folder", format!("cannot read {}: {error}", dir.display())))?;
