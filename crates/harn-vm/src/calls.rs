@@ -90,9 +90,10 @@ impl Fiber {
             return self.start_native(regs, a, partial.builtin, &mut args, proto);
         }
         if let Some(at) = name.checked_sub(1) {
-            // A variable that cannot be called does not hide the builtin of its name.
+            // A variable that cannot be called does not hide the builtin of its name; the tool of that name does.
             // SAFETY: the compiler put the name's constant there.
             let name = unsafe { (&(*proto).consts).get(at).and_then(Value::as_str).cloned() };
+            let name = name.filter(|name| !crate::closure::is_tool(&callee, name));
             if let Some(builtin) = name.and_then(|n| self.cx.0.vm.builtin(&n)) {
                 return self.call_native(regs, a, count, builtin, proto);
             }

@@ -117,6 +117,15 @@ pub(crate) fn tool_caller(vm: &crate::Vm, callee: &Value) -> Option<&'static Bui
     if is_registry { vm.builtin("__call_tool") } else { None }
 }
 
+/// Whether a value is what the declaration of a tool with this name makes.
+pub(crate) fn is_tool(value: &Value, name: &str) -> bool {
+    let tools = value.as_dict().and_then(|dict| dict.get_str("tools")).and_then(Value::as_list);
+    let Some([tool]) = tools.map(|tools| &tools[..]) else { return false };
+    tool.as_dict()
+        .and_then(|tool| tool.get_str("name"))
+        .is_some_and(|own| own.as_str().is_some_and(|own| own == name))
+}
+
 /// How many parameters a function has that a call should give; nothing for what cannot be called.
 pub fn parameter_count(value: &Value) -> Option<usize> {
     if let Some(closure) = Closure::of(value) {
