@@ -222,6 +222,11 @@ pub(super) const FORMS: Table = &[
     (r"->\s*([^{},\s][^{},]*?)\s*(\}|$)", By("-> { $1 } $2"), "what an arm does stands in braces"),
     (r"(\w+)\s*(&&|\|\||\?\?|\*\*)=\s*(.+)", By("$1 = $1 $2 $3"), "this assignment is written out"),
     // Closures.
+    (
+        r"(\.\w+)\s*\{\s*(\w+(?:\s*,\s*\w+)*\s*->[^{}]*)\}",
+        By("$1({ $2})"),
+        "a closure is an argument: it stands in parentheses",
+    ),
     (r"\|\s*([\w, ]*?)\s*\|\s*\{\s*(.*?)\s*\}", By("{ $1 -> $2 }"), "a closure is written in braces"),
     (
         r"\|\s*([\w, ]*?)\s*\|\s*([^,(){}]+(?:\([^()]*\))?)",
@@ -405,7 +410,7 @@ pub(super) const FORMS: Table = &[
         "a function changes the variables around it as they are: declare them with `var`",
     ),
     (
-        r"\b(let|var)\s*\(([^()]+)\)\s*=\s*\(([^()]+)\)",
+        r"\b(let|var)\s*\(([^()]+)\)\s*=\s*(?:pair)?\(([^()]+)\)",
         By("$1 [$2] = [$3]"),
         "there are no tuples; a list does, and is taken apart in brackets",
     ),

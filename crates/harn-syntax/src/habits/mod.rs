@@ -96,6 +96,14 @@ pub fn failed(text: &str, place: &str) -> Option<String> {
             "the arguments follow one by one: `{head}, \"-la\")`, those of a list too: `{head}, ...list)`"
         ));
     }
+    if text.starts_with("Failed to write file ") && text.ends_with("(os error 2)") {
+        return Some("its folder is not there: `mkdir(dirname(path))` makes it".to_owned());
+    }
+    if text.starts_with("Failed to read template ") && text.contains("{{") {
+        return Some(
+            "this is the name of a file; a text is rendered by `render_string(text, values)`".to_owned(),
+        );
+    }
     let (name, _) = text.split_once(": expected a dict of fields, got ")?;
     Some(format!("a struct is made with the names of its fields: `{name} {{field: value}}`"))
 }
