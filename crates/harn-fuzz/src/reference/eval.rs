@@ -106,7 +106,8 @@ async fn named<'p>(
     link: &Rc<Link<'p>>,
 ) -> Done<'p, V<'p>> {
     // `await(spawn { .. })`: a task that nothing runs beside.
-    if let ("await", [Arg { value: Expr { kind: ExprKind::Spawn(func), .. }, .. }]) = (name, args) {
+    if let ("await", [Arg { value: Expr { kind: ExprKind::Spawn(func), .. }, spread: false }]) = (name, args)
+    {
         let (result, output) = task(it, it.isolated(&closure(func, env))?, Vec::new()).await;
         it.out.borrow_mut().last_mut().into_iter().for_each(|o| o.push_str(&output));
         return result;
