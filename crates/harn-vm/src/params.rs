@@ -18,7 +18,7 @@ pub enum Check {
     /// `dict<K, V>`
     Dict(Option<Box<Check>>),
     /// `{a: T, b?: U}`: name, optional, type (unchecked types test presence only), type text
-    Shape(Vec<(String, bool, Option<Check>, String)>),
+    Shape(Vec<(Str, bool, Option<Check>, String)>),
     /// `A | B`
     Union(Vec<Check>),
     /// A named interface.
@@ -107,7 +107,7 @@ impl Making {
             }
             TypeKind::Shape(fields) => {
                 let field = |ShapeField { name, optional, ty }: &ShapeField| {
-                    (name.name.to_string(), *optional, self.check(ty, scope), type_text(given(ty, scope)))
+                    (Str::new(&name.name), *optional, self.check(ty, scope), type_text(given(ty, scope)))
                 };
                 Some(Check::Shape(fields.iter().map(field).collect()))
             }
@@ -169,12 +169,18 @@ impl Check {
                 (dict, None) => dict.is_some(),
                 (None, _) => false,
             },
-            Check::Shape(fields) => value.to_dict().is_some_and(|dict| {
-                fields.iter().all(|(name, optional, check, _)| match dict.get_str(name) {
-                    None => *optional,
-                    Some(v) => check.as_ref().is_none_or(|c| c.accepts(v)),
-                })
-            }),
+            Check::Shape(fields) => {
+                let fits = |dict: &Dict| {
+                    fields.iter().all(|(name, optional, check, _)| match dict.get(name) {
+                        None => *optional,
+                        Some(v) => check.as_ref().is_none_or(|c| c.accepts(v)),
+                    })
+                };
+                match value.as_dict() {
+                    Some(dict) => fits(dict),
+                    None => value.to_dict().is_some_and(|dict| fits(&dict)),
+                }
+            }
             Check::Union(members) => members.iter().any(|m| m.accepts(value)),
             Check::Interface(_) => value.as_struct().is_some(),
             Check::Struct(name, shape) => match value.as_struct() {
@@ -280,7 +286,7 @@ fn element_problems(check: &Check, path: &str, value: &Value, out: &mut Vec<Stri
         }
         (Check::Shape(fields), _, Some(dict)) => {
             for (name, optional, check, ty) in fields {
-                match (dict.get_str(name), check) {
+                match (dict.get(name), check) {
                     (None, _) if !optional => out.push(format!("at {path}: missing field '{name}' ({ty})")),
                     (Some(v), Some(check)) => element_problems(check, &format!("{path}.{name}"), v, out),
                     _ => {}
@@ -318,7 +324,7 @@ fn shape_problem(check: &Check, path: &str, value: &Value) -> String {
             let mut sorted: Vec<_> = fields.iter().collect();
             sorted.sort_by(|a, b| a.0.cmp(&b.0));
             for (name, _, check, ty) in sorted {
-                if let (Some(v), Some(check)) = (dict.get_str(name), check)
+                if let (Some(v), Some(check)) = (dict.get(name), check)
                     && !check.accepts(v)
                 {
                     return field_problem(check, path, name, v, ty);
