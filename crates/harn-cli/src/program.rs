@@ -765,6 +765,9 @@ pub(crate) fn run(
             return End::Refused(vec![Problem::general(format!("cannot start the event loop: {error}"))]);
         }
     };
+    for text in harn_runtime::unheard_failures(&vm) {
+        vm.system().write_err(&format!("[harn] warning: {text}\n"));
+    }
     if let Some(text) = options.traffic.leftovers(&vm) {
         vm.system().write_err(&format!("warning: {text}\n"));
     }

@@ -77,3 +77,15 @@ fn a_deadlock_is_replayed() {
     let again = harn_in(scratch.path(), &["replay", "r", "--check"]);
     assert_eq!(again.code, 0, "{}", again.shown());
 }
+
+#[test]
+fn a_worker_that_fails_while_nothing_asks_for_it_is_told() {
+    let start = "let w = spawn_agent({task: \"x\", name: \"away\", node: {mode: \"llm\", model_policy: {provider: \"openai\", model: \"gpt-4o\"}}})\n";
+    let (code, out, err) = run(&format!("{start}sleep(100ms)\nprintln(\"end\")\n"));
+    assert_eq!((code, out.as_str()), (0, "end\n"), "{err}");
+    assert!(err.contains("[harn] warning: the worker away failed, and nothing asked for it: "), "{err}");
+    assert!(err.contains("OPENAI_API_KEY"), "{err}");
+
+    let (code, out, err) = run(&format!("{start}println(wait_agent(w).status)\n"));
+    assert_eq!((code, out.as_str(), err.as_str()), (0, "failed\n", ""));
+}

@@ -138,6 +138,7 @@ pub use skill_files::{
 pub use skill_keys::{Signers, trusted_keys};
 pub use store_place::store_place;
 pub use witness::observe_run;
+pub use worker::registry::unheard_failures;
 
 /// Returns the options of a model call, and what they must be where the table says it.
 pub fn call_options() -> Vec<(&'static str, Option<String>)> {

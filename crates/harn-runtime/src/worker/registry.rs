@@ -9,9 +9,9 @@ use harn_agent::lifecycle::{Life, Record, Update};
 use harn_stdlib::timestamp_now;
 use harn_value::Value;
 use harn_value::{Data as Json, json};
-use harn_vm::Cx;
 use harn_vm::task::Task;
 use harn_vm::task_scope::TaskScope;
+use harn_vm::{Cx, Vm};
 use tokio::sync::Notify;
 
 use crate::command_policy::CommandPolicy;
@@ -43,6 +43,8 @@ pub(crate) struct Worker {
     for_hooks: RefCell<Vec<(&'static str, Json)>>,
     /// Whether a failed write of the snapshot was told.
     warned: Cell<bool>,
+    /// Whether the program was shown how it ended.
+    shown: Cell<bool>,
 }
 
 impl Worker {
@@ -64,6 +66,7 @@ impl Worker {
             changed: Notify::new(),
             for_hooks: RefCell::default(),
             warned: Cell::new(false),
+            shown: Cell::new(false),
         }
     }
 
@@ -74,6 +77,7 @@ impl Worker {
 
     /// What scripts see.
     pub(crate) fn handle(&self) -> Value {
+        self.shown.set(self.life() != Life::Running);
         from_json(&self.record.borrow().handle())
     }
 
@@ -81,6 +85,7 @@ impl Worker {
     pub(crate) fn change(&self, cx: &Cx, work: impl FnOnce(&mut Record, &str) -> Option<Update>) {
         let now = timestamp_now(cx);
         let update = work(&mut self.record.borrow_mut(), &now);
+        self.shown.set(false);
         if let Err(problem) = self.save(cx)
             && !self.warned.replace(true)
         {
@@ -151,6 +156,19 @@ impl Workers {
     pub(crate) fn all(&self) -> Vec<Rc<Worker>> {
         self.all.borrow().clone()
     }
+}
+
+/// What is to be said at the end of a program of workers that failed while nothing asked for them.
+pub fn unheard_failures(vm: &Vm) -> Vec<String> {
+    let told = |worker: &Rc<Worker>| {
+        let record = worker.record.borrow();
+        if record.life != Life::Failed || worker.shown.get() {
+            return None;
+        }
+        let (name, why) = (&record.name, record.error.as_deref().unwrap_or("no reason is known"));
+        Some(format!("the worker {name} failed, and nothing asked for it: {why}"))
+    };
+    vm.extension::<Workers>().all().iter().filter_map(told).collect()
 }
 
 /// Tells those who listen to the session of the running loop what has happened to its workers. Called by the builtins of
