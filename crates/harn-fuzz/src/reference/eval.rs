@@ -28,6 +28,10 @@ pub(super) fn run(program: &Program) -> Option<String> {
     };
     for stmt in &program.items {
         let StmtKind::Decl(decl) = &stmt.kind else { continue };
+        // It makes a tool, whose words are looked at when the program begins.
+        if decl.attrs.iter().any(|attribute| attribute.name.name == "acp_tool") {
+            return None;
+        }
         // What is declared twice is refused, or the later one counts, as the kinds have it: not looked at here.
         let twice = match &decl.kind {
             DeclKind::Fn(d) => machine.functions.insert(d.name.name.clone(), &d.func).is_some(),
