@@ -21,6 +21,8 @@ pub enum Check {
     Shape(Vec<(Str, bool, Option<Check>, String)>),
     /// `A | B`
     Union(Vec<Check>),
+    /// A union that is told by its name: its members are of one kind.
+    Named(String, Box<Check>),
     /// A named interface.
     Interface(String),
     /// An instance of the struct, or a dict with the shape of its fields: what comes from outside is a dict.
@@ -123,22 +125,26 @@ impl Making {
             Named::Argument(ty, scope) => self.check(ty, scope),
             Named::Interface => Some(Check::Interface(name.to_owned())),
             Named::Enum(ty) => self.enums.then(|| Check::Enum(ty.name.clone())),
-            Named::Alias(alias) => self.inside(&alias, args, scope),
+            Named::Alias(alias) => self.inside(name, &alias, args, scope),
             Named::Struct(ty, alias) => {
-                let shape = alias.and_then(|alias| self.inside(&alias, args, scope));
+                let shape = alias.and_then(|alias| self.inside(name, &alias, args, scope));
                 Some(Check::Struct(ty.name.clone(), shape.map(Box::new)))
             }
         }
     }
 
-    fn inside(&mut self, alias: &Alias, args: &[TypeExpr], scope: &Scope<'_>) -> Option<Check> {
+    fn inside(&mut self, name: &str, alias: &Alias, args: &[TypeExpr], scope: &Scope<'_>) -> Option<Check> {
         if self.inside.contains(&std::ptr::from_ref(alias)) {
             return None;
         }
         self.inside.push(alias);
         let check = self.check(&alias.ty, &scope.of(alias, args, scope));
         self.inside.pop();
-        check
+        check.map(
+            |check| {
+                if check.is_of_one_kind() { Check::Named(name.to_owned(), Box::new(check)) } else { check }
+            },
+        )
     }
 }
 
@@ -182,6 +188,7 @@ impl Check {
                 }
             }
             Check::Union(members) => members.iter().any(|m| m.accepts(value)),
+            Check::Named(_, check) => check.accepts(value),
             Check::Interface(_) => value.as_struct().is_some(),
             Check::Struct(name, shape) => match value.as_struct() {
                 Some(instance) => instance.ty.name == *name,
@@ -199,9 +206,15 @@ impl Check {
             Check::List(_) => "list".to_owned(),
             Check::Dict(_) | Check::Shape(_) => "dict".to_owned(),
             Check::Union(members) => members.iter().map(Check::kind).collect::<Vec<_>>().join("|"),
-            Check::Interface(name) => name.clone(),
+            Check::Interface(name) | Check::Named(name, _) => name.clone(),
             Check::Struct(name, _) | Check::Enum(name) => name.to_string(),
         }
+    }
+
+    /// Whether it is a union of shapes, whose kinds tell nothing.
+    fn is_of_one_kind(&self) -> bool {
+        let Check::Union(members) = self else { return false };
+        members.iter().filter(|member| member.kind() == "dict").count() > 1
     }
 
     fn literals(&self) -> Option<Vec<Value>> {
@@ -345,7 +358,7 @@ fn field_problem(check: &Check, path: &str, key: &str, value: &Value, ty: &str) 
         Check::Struct(_, Some(shape)) if value.as_dict().is_some() => {
             shape_problem(shape, &format!("{path}.{key}"), value)
         }
-        Check::Kind(_) | Check::Struct(..) | Check::Enum(_) => {
+        Check::Kind(_) | Check::Struct(..) | Check::Enum(_) | Check::Named(..) => {
             format!("'{path}': field '{key}' expected {ty}, got {}", value.type_name())
         }
         check => value_problem(check, &format!("{path}.{key}"), value),
