@@ -3,7 +3,7 @@
 
 use harn_value::{Str, Value};
 use harn_vm::builtin::{ArgName, FromArg, Text};
-use harn_vm::closure::is_callable;
+use harn_vm::closure::acts_as_function;
 use harn_vm::iter::Iter;
 use harn_vm::{Error, Result};
 
@@ -164,7 +164,7 @@ impl FromArg for Items {
 
 /// A function argument of a method; the error names the method.
 pub(crate) fn callable(method: &str, f: &Value) -> Result<()> {
-    if is_callable(f) { Ok(()) } else { Err(Error::type_error(format!("{method}: expected callable"))) }
+    if acts_as_function(f) { Ok(()) } else { Err(Error::type_error(format!("{method}: expected callable"))) }
 }
 
 /// The printed form; strings are not copied.

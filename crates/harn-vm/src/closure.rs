@@ -112,9 +112,17 @@ impl Foreign for Partial {
 
 /// What calls a value that is a tool registry, as a `tool` declaration makes: tools can be called like functions.
 pub(crate) fn tool_caller(vm: &crate::Vm, callee: &Value) -> Option<&'static Builtin> {
-    let dict = callee.as_dict()?;
-    let is_registry = dict.get_str("_type")?.as_str().is_some_and(|word| word.as_str() == "tool_registry");
-    if is_registry { vm.builtin("__call_tool") } else { None }
+    if is_registry(callee) { vm.builtin("__call_tool") } else { None }
+}
+
+fn is_registry(value: &Value) -> bool {
+    let word = value.as_dict().and_then(|dict| dict.get_str("_type"));
+    word.and_then(Value::as_str).is_some_and(|word| word.as_str() == "tool_registry")
+}
+
+/// Whether a value can stand where a function is asked for: whatever can be called, and tools.
+pub fn acts_as_function(value: &Value) -> bool {
+    is_callable(value) || is_registry(value)
 }
 
 /// Whether a value is what the declaration of a tool with this name makes.

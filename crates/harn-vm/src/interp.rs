@@ -22,7 +22,7 @@ use harn_value::{EnumValue, Ref, StructValue, Tag, Value, View};
 use crate::builtin::{Builtin, NativeFuture, Run};
 use crate::bytecode::{Capture, FailKind, Hot, Ins, MethodSite, Op, Proto, TAKE};
 use crate::calls::Called;
-use crate::closure::{Closure, Variable, is_callable};
+use crate::closure::{Closure, Variable, acts_as_function};
 use crate::coroutine::{Coroutine, Frame, LOOP, Native, TO_NATIVE, bind_args, stack_overflow};
 use crate::error::{Error, Result};
 use crate::fiber::{Fiber, MAX_FRAMES, construct};
@@ -1352,7 +1352,7 @@ impl Fiber {
                 }
                 Op::ExpectCallable => {
                     let v = &*reg!(ins.a());
-                    if !is_callable(v) {
+                    if !acts_as_function(v) {
                         throw!(Error::type_error(format!("cannot pipe into {}", v.type_name())));
                     }
                 }

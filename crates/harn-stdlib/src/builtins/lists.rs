@@ -1,7 +1,7 @@
 //! Functions on lists and dicts. Most have a method of the same name; these take the collection first.
 
 use harn_value::{Dict, List, Ref, Structural, Value};
-use harn_vm::closure::is_callable;
+use harn_vm::closure::acts_as_function;
 use harn_vm::{Error, Result, builtins};
 
 use crate::args::{Given, Int};
@@ -151,7 +151,7 @@ fn list_and_callback(name: &str, items: Given, f: Given) -> Result<(Ref<List>, V
     let Some(f) = f.0 else {
         return Err(Error::runtime(format!("{name}: callback is required")));
     };
-    if !is_callable(&f) {
+    if !acts_as_function(&f) {
         let text = format!("{name}: callback must be callable, got {}", f.type_name());
         return Err(Error::type_error(text));
     }

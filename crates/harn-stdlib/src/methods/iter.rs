@@ -300,7 +300,7 @@ builtins! {
         let (Some(init), Some(f)) = (init.0, f.0) else {
             return Err(Error::type_error("iter.reduce: expected (init, fn)"));
         };
-        if !harn_vm::closure::is_callable(&f) {
+        if !harn_vm::closure::acts_as_function(&f) {
             return Err(Error::type_error("iter.reduce: second arg must be callable"));
         }
         CallLoop::drain(this.0, f, Reduce { accumulator: init })
