@@ -11,6 +11,10 @@ use crate::types::{Alias, Named, Scope};
 /// Types that are not recursive by themselves are unfolded this deep; a generic one may refer to ever larger ones.
 const MAX_DEPTH: usize = 32;
 
+/// Parts of a schema that are written out. Types of types may multiply: what is beyond is referred to by its name, or accepts
+/// anything where it has none.
+const MAX_PARTS: usize = 4096;
+
 fn dict<const N: usize>(entries: [(&str, Value); N]) -> Value {
     Value::dict(entries.into_iter().collect::<Dict>())
 }
@@ -27,7 +31,7 @@ pub(crate) fn schema_of(alias: &Rc<Alias>, scope: &Scope<'_>) -> Value {
 
 /// The schema of a type. Types that refer to themselves stand under their names in `$defs`, and are referred to.
 fn schema(scope: &Scope<'_>, json: bool, lower: impl FnOnce(&mut Lowering) -> Value) -> Value {
-    let mut lowering = Lowering { json, named: Vec::new() };
+    let mut lowering = Lowering { json, parts: 0, named: Vec::new() };
     let mut whole = lower(&mut lowering);
     // The list grows while it is gone through.
     let mut done = 0;
@@ -56,6 +60,8 @@ fn referred(schema: &Dict) -> Option<String> {
 /// The making of one schema.
 struct Lowering {
     json: bool,
+    /// Parts so far.
+    parts: usize,
     /// The types that were referred to by name, in order, and those names: two files may use one name for different types.
     named: Vec<(Rc<Alias>, String)>,
 }
@@ -81,6 +87,7 @@ impl Lowering {
 
     /// The schema of a type; `None` for types that have none and accept anything.
     fn lower(&mut self, ty: &TypeExpr, scope: &Scope<'_>, depth: usize) -> Option<Value> {
+        self.parts += 1;
         let json = self.json;
         let mut inner = |ty: &TypeExpr| self.build(ty, scope, depth + 1);
         let word = |harn: &'static str| Value::str(if json { words::json(harn) } else { harn });
@@ -110,12 +117,13 @@ impl Lowering {
                     Named::Argument(ty, scope) => self.lower(ty, scope, depth + 1),
                     Named::Alias(alias) | Named::Struct(_, Some(alias)) => {
                         // Each argument makes another type of a generic one, so those are unfolded.
-                        if alias.params.is_empty() && scope.is_recursive(&alias) {
+                        let many = self.parts > MAX_PARTS;
+                        if alias.params.is_empty() && (many || scope.is_recursive(&alias)) {
                             let name = self.name_of(&alias, other);
                             return Some(dict([("$ref", Value::from(format!("#/$defs/{name}")))]));
                         }
                         let inside = scope.of(&alias, args, scope);
-                        if depth < MAX_DEPTH { self.lower(&alias.ty, &inside, depth + 1) } else { None }
+                        if depth < MAX_DEPTH && !many { self.lower(&alias.ty, &inside, depth + 1) } else { None }
                     }
                     Named::Struct(_, None) | Named::Enum(_) | Named::Interface => None,
                 },
