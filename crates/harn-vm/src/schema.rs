@@ -123,7 +123,11 @@ impl Lowering {
                             return Some(dict([("$ref", Value::from(format!("#/$defs/{name}")))]));
                         }
                         let inside = scope.of(&alias, args, scope);
-                        if depth < MAX_DEPTH && !many { self.lower(&alias.ty, &inside, depth + 1) } else { None }
+                        if depth < MAX_DEPTH && !many {
+                            self.lower(&alias.ty, &inside, depth + 1)
+                        } else {
+                            None
+                        }
                     }
                     Named::Struct(_, None) | Named::Enum(_) | Named::Interface => None,
                 },
