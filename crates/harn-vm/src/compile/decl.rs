@@ -60,6 +60,7 @@ impl<'a> Compiler<'a> {
         f.generator = (func.has_yield && role == Role::Function) || func.is_gen;
         f.shown = self.shown();
         self.funcs.push(f);
+        let of_tool = std::mem::take(&mut self.tool_comes);
         // Parameters take the first registers; names become visible after the defaults before them.
         let regs: Vec<Reg> = func.params.iter().map(|_| self.f().temp()).collect();
         for (param, &reg) in func.params.iter().zip(&regs) {
@@ -73,7 +74,7 @@ impl<'a> Compiler<'a> {
             }
             if !param.rest
                 && let Some(ty) = &param.ty
-                && let Some(check) = self.with_types(|scope| Check::of(ty, scope, self.in_tool))
+                && let Some(check) = self.with_types(|scope| Check::of(ty, scope, of_tool))
             {
                 self.f().at(param.span);
                 let index = self.f().checks.len() as u32;
@@ -498,9 +499,8 @@ impl<'a> Compiler<'a> {
         }
         let k = self.text_constant("parameters");
         self.f().emit(Op::DictSetK, config, t, k);
-        self.in_tool = true;
+        self.tool_comes = true;
         self.closure(&d.func, &d.name.name, t);
-        self.in_tool = false;
         let k = self.text_constant("handler");
         self.f().emit(Op::DictSetK, config, t, k);
         if let Some(ret) = &d.func.ret {

@@ -101,8 +101,8 @@ pub(crate) struct Compiler<'a> {
     top_fixed: FxHashMap<Name, bool>,
     /// The type parameters of the functions around.
     type_params: Vec<Name>,
-    /// Whether the function is a tool, whose arguments a model writes.
-    in_tool: bool,
+    /// Whether the next function is that of a tool, whose arguments a model writes.
+    tool_comes: bool,
     /// Suggestions for unknown names so far.
     hints: std::cell::Cell<u32>,
 }
@@ -138,7 +138,7 @@ pub(crate) fn compile(
         moved: None,
         top_fixed: FxHashMap::default(),
         type_params: Vec::new(),
-        in_tool: false,
+        tool_comes: false,
         hints: std::cell::Cell::new(if is_whole { 0 } else { MAX_HINTS }),
     };
     let compiled = compiler.module(program, mode);
