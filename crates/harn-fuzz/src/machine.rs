@@ -152,8 +152,7 @@ fn run_with<T>(text: &str, beside: impl FnOnce(&Vm) -> T) -> Option<String> {
         Ok(value) => Some(value.to_string()),
         Err(error) => {
             let (diagnostic, file) = uncaught(&vm, error);
-            let drawn =
-                file.map_or_else(|| diagnostic.render_plain(false), |file| diagnostic.render(&file, false));
+            let drawn = harn_vm::drawn(&diagnostic, file.as_ref());
             assert!(drawn.starts_with("error: "), "an error without a text");
             error.is_catchable().then(|| error.uncaught_text())
         }

@@ -137,10 +137,7 @@ impl Cx {
         diagnostic.severity = Severity::Warning;
         diagnostic.message = format!("a task failed, and nothing awaits it: {}", diagnostic.message);
         diagnostic.help.get_or_insert("`await` its handle, or catch the error in the task".to_owned());
-        let drawn = match &file {
-            Some(file) => diagnostic.render(file, false),
-            None => diagnostic.render_plain(false),
-        };
+        let drawn = crate::uncaught::drawn(&diagnostic, file.as_ref());
         self.vm().system().write_err(&format!("{}\n", drawn.trim_end()));
     }
 

@@ -79,7 +79,7 @@ pub use native_function::NativeFunction;
 pub use observe::{Level, Observer, Scene};
 pub use program::{EvalError, MAX_SOURCE, Outcome, Session, read_source};
 pub use scheduler::{block_on, block_on_with, spawn};
-pub use uncaught::uncaught;
+pub use uncaught::{drawn, uncaught};
 pub use vm::{Interrupt, Vm, VmBuilder};
 
 /// The tables of builtins that belong to the language itself.

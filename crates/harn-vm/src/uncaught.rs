@@ -57,6 +57,11 @@ pub fn uncaught(vm: &Vm, error: &Error) -> (Diagnostic, Option<SourceFile>) {
     (diagnostic, source)
 }
 
+/// A diagnostic as text without colours, with the lines of the file that it points into.
+pub fn drawn(diagnostic: &Diagnostic, file: Option<&SourceFile>) -> String {
+    file.map_or_else(|| diagnostic.render_plain(false), |file| diagnostic.render(file, false))
+}
+
 /// The way out of errors that people of other languages run into.
 fn advice(vm: &Vm, error: &Error, source: &SourceFile, at: Span) -> Option<String> {
     let text = error.uncaught_text();

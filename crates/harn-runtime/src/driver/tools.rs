@@ -255,10 +255,7 @@ pub(crate) fn report_bug(vm: &Vm, error: &Error) {
     let (diagnostic, file) = harn_vm::uncaught(vm, error);
     let place = error.trace().first().map(|e| (e.file.to_string(), e.span.start));
     if vm.extension::<Sessions>().reported.borrow_mut().insert(place) {
-        let drawn = match &file {
-            Some(file) => diagnostic.render(file, false),
-            None => diagnostic.render_plain(false),
-        };
+        let drawn = harn_vm::drawn(&diagnostic, file.as_ref());
         vm.system().write_err(&format!("{}\n", drawn.trim_end()));
     }
 }
