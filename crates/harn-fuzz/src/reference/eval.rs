@@ -28,8 +28,8 @@ pub(super) fn run(program: &Program) -> Option<String> {
     };
     for stmt in &program.items {
         let StmtKind::Decl(decl) = &stmt.kind else { continue };
-        // It makes a tool, whose words are looked at when the program begins.
-        if decl.attrs.iter().any(|attribute| attribute.name.name == "acp_tool") {
+        // It makes a tool or a skill, whose words are looked at when the program begins.
+        if decl.attrs.iter().any(|attr| matches!(attr.name.name.as_str(), "acp_tool" | "acp_skill")) {
             return None;
         }
         // What is declared twice is refused, or the later one counts, as the kinds have it: not looked at here.
