@@ -171,8 +171,7 @@ const CALL_LOG_TOPIC: &str = "agent.transcript.llm";
 fn log_file(vm: &Rc<Vm>, folder: &Path) -> Option<PathBuf> {
     let system = vm.system();
     let path = system.work_dir().join(folder).join("llm_transcript.jsonl");
-    let opened = system.make_dirs(path.parent().unwrap_or(folder)).and_then(|()| system.append(&path, b""));
-    match opened {
+    match system.write_with_folder(&path, |system| system.append(&path, b"")) {
         Ok(()) => Some(path),
         Err(e) => {
             Unwritten::note(vm, format!("cannot write {}: {e}", path.display()));
@@ -202,8 +201,7 @@ fn keep_log(runtime: &LlmRuntime, vm: &Rc<Vm>, file: Option<PathBuf>, timed: boo
 fn append(system: &dyn System, path: &Path, line: &str) -> std::io::Result<()> {
     match system.append(path, line.as_bytes()) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-            system.make_dirs(path.parent().unwrap_or(path))?;
-            system.append(path, line.as_bytes())
+            system.write_with_folder(path, |system| system.append(path, line.as_bytes()))
         }
         written => written,
     }

@@ -122,16 +122,16 @@ fn writer(vm: &Rc<Vm>, path: &Path) -> Result<impl FnMut(&str) + 'static, String
     let name = path.display().to_string();
     let system = vm.system().clone();
     let path = system.work_dir().join(path);
-    if let Some(folder) = path.parent() {
-        system.make_dirs(folder).map_err(|e| format!("cannot create {}: {e}", folder.display()))?;
-    }
-    // Begun and dropped: says whether it can be written.
-    drop(system.draft(&path).map_err(|e| format!("cannot write {name}: {e}"))?);
-    if system.is_file(&path) {
-        vm.extension::<Earlier>().0.borrow_mut().insert(name.clone());
-    } else {
-        system.replace(&path, b"").map_err(|e| format!("cannot write {name}: {e}"))?;
-    }
+    let begun = system.write_with_folder(&path, |system| {
+        // Begun and dropped: says whether it can be written.
+        drop(system.draft(&path)?);
+        if system.is_file(&path) {
+            vm.extension::<Earlier>().0.borrow_mut().insert(name.clone());
+            return Ok(());
+        }
+        system.replace(&path, b"")
+    });
+    begun.map_err(|e| format!("cannot write {name}: {e}"))?;
     let mut begun = false;
     let program = Rc::downgrade(vm);
     Ok(move |line: &str| {

@@ -126,10 +126,7 @@ impl SnapshotFile {
             }
             whole.truncate(usize::try_from(known).unwrap_or(usize::MAX));
             whole.extend_from_slice(line.as_bytes());
-            if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-                system.make_dirs(folder).map_err(wrong)?;
-            }
-            system.replace(&path, &whole).map_err(wrong)?;
+            system.write_with_folder(&path, |system| system.replace(&path, &whole)).map_err(wrong)?;
         } else {
             system.append(&path, line.as_bytes()).map_err(wrong)?;
         }
@@ -326,9 +323,8 @@ pub(crate) fn write(
     value: &Json,
 ) -> std::result::Result<(), String> {
     let text = serde_json::to_string_pretty(value).unwrap_or_default() + "\n";
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let made = folder.map_or(Ok(()), |folder| system.make_dirs(folder));
-    made.and_then(|()| system.replace(path, text.as_bytes()))
+    system
+        .write_with_folder(path, |system| system.replace(path, text.as_bytes()))
         .map_err(|e| format!("cannot write {}: {e}", path.display()))
 }
 

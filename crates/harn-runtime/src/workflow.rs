@@ -502,11 +502,8 @@ fn later_than(path: &Path) -> PathBuf {
 
 /// Writes a record as a whole, and returns its size.
 pub(crate) fn write_record(system: &dyn System, path: &Path, record: &Json) -> std::io::Result<usize> {
-    if let Some(folder) = path.parent() {
-        system.make_dirs(folder)?;
-    }
     let text = serde_json::to_vec(record).map_err(std::io::Error::other)?;
-    system.replace(path, &text)?;
+    system.write_with_folder(path, |system| system.replace(path, &text))?;
     Ok(text.len())
 }
 

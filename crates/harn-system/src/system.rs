@@ -276,6 +276,30 @@ pub trait SystemExt: System {
         self.facts(path).is_ok_and(|facts| facts.is_dir())
     }
 
+    /// Writes a file whose folder may be missing: makes that first. When the writing fails, the folders that were made are
+    /// taken away again.
+    ///
+    /// # Errors
+    /// That of the writing, or of [`System::make_dirs`].
+    fn write_with_folder<T>(&self, path: &Path, write: impl FnOnce(&Self) -> io::Result<T>) -> io::Result<T> {
+        let above = path.ancestors().skip(1);
+        let missing = above.take_while(|folder| !folder.as_os_str().is_empty() && !self.exists(folder));
+        let missing: Vec<&Path> = missing.collect();
+        if let Some(folder) = missing.first() {
+            self.make_dirs(folder)?;
+        }
+        let written = write(self);
+        if written.is_err() {
+            // What somebody else has put there meanwhile stays.
+            for folder in missing {
+                if !self.names(folder).is_ok_and(|names| names.is_empty()) || self.remove(folder).is_err() {
+                    break;
+                }
+            }
+        }
+        written
+    }
+
     /// The working directory; empty when there is none any more.
     fn work_dir(&self) -> PathBuf {
         self.cwd().unwrap_or_default()
@@ -538,5 +562,35 @@ impl<L: Layer> System for L {
     }
     fn is_terminal(&self, stream: Stream) -> bool {
         Layer::is_terminal(self, stream)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{System, SystemExt};
+    use crate::Memory;
+    use std::path::Path;
+
+    #[test]
+    fn a_failed_write_leaves_no_folders() {
+        let system = Memory::new();
+        system.set_room(0);
+        let path = Path::new("/a/b/c.json");
+        system.write_with_folder(path, |system| system.replace(path, b"text")).expect_err("no room");
+        assert!(!system.exists(Path::new("/a")));
+        system.set_room(100);
+        system.write_with_folder(path, |system| system.replace(path, b"text")).expect("room");
+        // What was there before, and what others have put there, stays.
+        system.set_room(0);
+        let path = Path::new("/a/b/d/e.json");
+        system.write_with_folder(path, |system| system.replace(path, b"text")).expect_err("no room");
+        assert!(system.is_file(Path::new("/a/b/c.json")) && !system.exists(Path::new("/a/b/d")));
+        let path = Path::new("/n/m/e.json");
+        let failed: std::io::Result<()> = system.write_with_folder(path, |system| {
+            system.make_dirs(Path::new("/n/other"))?;
+            Err(std::io::Error::other("no"))
+        });
+        failed.expect_err("it fails");
+        assert!(system.is_dir(Path::new("/n/other")) && !system.exists(Path::new("/n/m")));
     }
 }
