@@ -1,10 +1,9 @@
 //! What can be wrong with the tools of a loop before the first call: tools without schemas or annotations, results that
 //! nobody can read, policies and prompts that speak of tools that are not there.
 
-use std::collections::HashSet;
-
 use harn_llm::json::truthy;
 use harn_llm::options::nearest;
+use harn_prompt::mentions::{looks_like_a_tool, mentions, outside_fences};
 use harn_value::{Data as Json, data::Map};
 use serde::{Deserialize, Serialize};
 
@@ -37,24 +36,6 @@ pub enum Severity {
     /// Something is probably not meant.
     Warning,
 }
-
-/// Words before a parenthesis that are no mention of a tool.
-const COMMON: [&str; 14] = [
-    "if",
-    "for",
-    "while",
-    "switch",
-    "return",
-    "function",
-    "fn",
-    "JSON",
-    "print",
-    "println",
-    "contains",
-    "len",
-    "render",
-    "render_prompt",
-];
 
 /// A tool as its entry describes it.
 struct Tool<'a> {
@@ -358,7 +339,7 @@ fn check_prompt(tools: &[Tool<'_>], field: &str, text: &str, searches: bool, fou
     };
     for name in mentions(&text) {
         match tools.iter().find(|tool| tool.name == name) {
-            None if name.contains('_') || name.starts_with("tool") || name.starts_with("run") => {
+            None if looks_like_a_tool(&name) => {
                 warn("UNKNOWN_PROMPT_TOOL", format!("the prompt mentions '{name}', which is no tool"), &name);
             }
             None => {}
@@ -386,52 +367,10 @@ fn check_prompt(tools: &[Tool<'_>], field: &str, text: &str, searches: bool, fou
     }
 }
 
-/// Identifiers in front of a parenthesis or behind `<tool_call>`.
-fn mentions<'a>(text: &'a str) -> Vec<String> {
-    let is_word = |c: char| c.is_alphanumeric() || c == '_';
-    // A prompt may be long: each name is looked at once.
-    let mut seen: HashSet<&str> = HashSet::new();
-    let mut out: Vec<String> = Vec::new();
-    let mut add = |name: &'a str| {
-        let starts = name.chars().next().is_some_and(|c| c.is_alphabetic() || c == '_');
-        if starts && !COMMON.contains(&name) && seen.insert(name) {
-            out.push(name.to_owned());
-        }
-    };
-    for (at, _) in text.match_indices('(') {
-        let before = &text[..at];
-        let start = before.char_indices().rev().take_while(|(_, c)| is_word(*c)).last().map(|(at, _)| at);
-        if let Some(start) = start {
-            add(&before[start..]);
-        }
-    }
-    for (at, tag) in text.match_indices("<tool_call>") {
-        let rest = text[at + tag.len()..].trim_start();
-        let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
-        add(&rest[..end]);
-    }
-    out
-}
-
 fn mentions_word(text: &str, word: &str) -> bool {
     let edge = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric() && c != '_');
     text.match_indices(word)
         .any(|(at, _)| edge(text[..at].chars().next_back()) && edge(text[at + word.len()..].chars().next()))
-}
-
-/// The text without fenced code.
-fn outside_fences(text: &str) -> String {
-    let mut inside = false;
-    let mut out = String::new();
-    for line in text.lines() {
-        if line.trim_start().starts_with("```") {
-            inside = !inside;
-        } else if !inside {
-            out.push_str(line);
-            out.push('\n');
-        }
-    }
-    out
 }
 
 /// The entries of a registry, or of a list of tools and registries.

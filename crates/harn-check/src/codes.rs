@@ -128,6 +128,12 @@ codes! {
         "Write a name that the file declares, or mark the declaration `pub` where only marked names go out.";
     HOST_OPERATION = "P0110", "A call of the host names an operation that hosts do not have, or no literal that could be looked at.",
         "Write the name that is meant; operations of your own host stand in `[check.host_capabilities]` of `harn.toml`.";
+    IMPORT_COLLISION = "P0111", "An import brings a name that the file declares itself, or that another import brings from elsewhere: the run ends there.",
+        "List the names that are needed, `import { name } from \"file\"`, or rename one of the two.";
+    PROMPT_TOOL = "P0112", "A prompt speaks of a tool that the file does not make, or that is deferred until a search finds it.",
+        "Write the name of the tool, or make it; a prompt should tell what a deferred tool can do, not call it.";
+    MISSING_FOLDER = "P0113", "A program or a sub-agent is to run in a folder that does not exist.",
+        "Write the path from the folder that the program is started in, or make the folder in the program.";
     INVARIANT_FORM = "I0100", "With `--invariants`: an `@invariant(\"NAME\")` that does not exist, or whose arguments say nothing.",
         "Write one of `approval.reachability`, `budget.remaining` and `fs.writes`, with the arguments that the message names.";
     WRITES_ELSEWHERE = "I0101", "With `--invariants`: what has the invariant `fs.writes` may write a file outside of its globs, or one whose path is not known.",

@@ -277,6 +277,26 @@ pub const EXAMPLES: &[Example] = &[
         "println(host_call(\"notes.list\", {}))\n",
         &[("harn.toml", "[check.host_capabilities]\nnotes = [\"list\"]\n")],
     ),
+    with(
+        "P0111",
+        "import \"numbers\"\nimport \"words\"\n\nprintln(twice(2))\n",
+        "import \"numbers\"\nimport { shout } from \"words\"\n\nprintln(twice(2), shout(\"a\"))\n",
+        &[
+            ("numbers.harn", "pub fn twice(n) { n * 2 }\n"),
+            ("words.harn", "pub fn twice(w) { w + w }\n\npub fn shout(w) { uppercase(w) }\n"),
+        ],
+    ),
+    with(
+        "P0112",
+        "let tools = tool_define(tool_registry(), \"read_notes\", \"Reads\", {handler: { _args -> \"\" }})\n\nprintln(render(\"go.harn.prompt\", {}), len(tool_list(tools)))\n",
+        "let tools = tool_define(tool_registry(), \"read_note\", \"Reads\", {handler: { _args -> \"\" }})\n\nprintln(render(\"go.harn.prompt\", {}), len(tool_list(tools)))\n",
+        &[("go.harn.prompt", "Begin with read_note().\n")],
+    ),
+    program(
+        "P0113",
+        "println(exec_at(\"gone/folder\", \"ls\").status)\n",
+        "println(exec_at(\".\", \"ls\").status)\n",
+    ),
     program(
         "I0100",
         "@invariant(\"fs.write\", \"out/**\")\nfn report(text) {\n  write_file(\"out/report.md\", text)\n}\n\nreport(\"done\")\n",

@@ -4,7 +4,7 @@ use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use harn_front::{Sources, Target, Unit};
+use harn_front::{Names, Sources, Target, Unit};
 use harn_syntax::ast::{Decl, DeclKind, Import, Name, Program, StmtKind};
 use harn_syntax::visit::{self, Visitor};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -21,6 +21,8 @@ pub(crate) fn sources<'a>(world: &'a World<'_>) -> Sources<'a> {
 pub(crate) struct Imported {
     /// The file that declares it, and its place there; `None` when that file does not.
     declared: Option<(Rc<Unit>, usize)>,
+    /// Another declaration that has come by the same name.
+    rival: Option<(Rc<Unit>, usize)>,
 }
 
 impl Imported {
@@ -29,13 +31,32 @@ impl Imported {
         self.declared.as_ref().map(|(unit, item)| (unit, *item))
     }
 
+    fn new(declared: Option<(Rc<Unit>, usize)>) -> Imported {
+        Imported { declared, rival: None }
+    }
+
     /// The declaration.
     pub(crate) fn decl(&self) -> Option<&Decl> {
-        let (unit, item) = self.declared.as_ref()?;
-        match &unit.tree.items.get(*item)?.kind {
-            StmtKind::Decl(decl) => Some(decl),
-            _ => None,
-        }
+        self.place().and_then(|(unit, item)| decl_at(unit, item))
+    }
+}
+
+fn decl_at(unit: &Unit, item: usize) -> Option<&Decl> {
+    match &unit.tree.items.get(item)?.kind {
+        StmtKind::Decl(decl) => Some(decl),
+        _ => None,
+    }
+}
+
+/// Adds a name that an import brings. What comes first counts, and the first that differs from it is remembered.
+fn add(found: &mut FxHashMap<Name, Imported>, name: &Name, new: Imported) {
+    let Some(known) = found.get_mut(name) else {
+        found.insert(name.clone(), new);
+        return;
+    };
+    let same = |a: &(Rc<Unit>, usize), b: &(Rc<Unit>, usize)| Rc::ptr_eq(&a.0, &b.0) && a.1 == b.1;
+    if let (Some(own), None) = (&known.declared, &known.rival) {
+        known.rival = [new.declared, new.rival].into_iter().flatten().find(|other| !same(own, other));
     }
 }
 
@@ -154,7 +175,7 @@ fn exports(
     }
     visiting.pop();
     for decl in harn_front::exports(&unit.tree) {
-        found.insert(decl.kind.name().name.clone(), Imported { declared: place(&unit, decl) });
+        add(found, &decl.kind.name().name, Imported::new(place(&unit, decl)));
     }
     Some(())
 }
@@ -189,10 +210,10 @@ fn brought(
             let _ = exports(sources, &target, visiting, &mut passed_on);
         }
         let imported = match own {
-            Some(own) => Imported { declared: Some(own) },
-            None => passed_on.get(&name.name).cloned().unwrap_or(Imported { declared: None }),
+            Some(own) => Imported::new(Some(own)),
+            None => passed_on.get(&name.name).cloned().unwrap_or(Imported::new(None)),
         };
-        found.insert(name.name.clone(), imported);
+        add(found, &name.name, imported);
     }
     Some(())
 }
@@ -204,4 +225,91 @@ pub(crate) fn listable(sources: &Sources<'_>, target: &Target) -> Option<FxHashS
     let mut passed_on = FxHashMap::default();
     exports(sources, target, &mut Vec::new(), &mut passed_on)?;
     Some(own.chain(passed_on.into_keys().map(String::from)).collect())
+}
+
+/// A name that an import brings though something else has it: the run ends there.
+pub(crate) struct Collision<'a> {
+    pub(crate) import: &'a Import,
+    pub(crate) name: Name,
+    /// The file, and which of its items declares it; `None` for the importing file.
+    pub(crate) first: Option<(Rc<Unit>, usize)>,
+    /// What the import brings.
+    pub(crate) second: (Rc<Unit>, usize),
+    /// One of them is re-exported.
+    pub(crate) passed_on: bool,
+}
+
+/// The names that a file gets from several places, each once. All types of a file are exported, asked or not, so those
+/// collide only where the name is mentioned, or listed to be passed on. A pipeline has no name for other files to use.
+pub(crate) fn collisions<'a>(sources: &Sources<'_>, tree: &'a Program, dir: &Path) -> Vec<Collision<'a>> {
+    use DeclKind::{Interface, Pipeline, Type};
+    let names = OnceCell::new();
+    let mentions = |name: &str| names.get_or_init(|| Names::of(tree, u32::MAX)).mentions_imported(name);
+    let own = own_names(tree);
+    let mut found = FxHashMap::default();
+    let mut seen = FxHashSet::default();
+    let mut collisions = Vec::new();
+    let mut passed_on = false;
+    for import in tree.imports() {
+        passed_on |= import.is_pub;
+        let mut brings = FxHashMap::default();
+        // What cannot be followed is a finding of its own.
+        let _ = brought(sources, import, dir, &mut Vec::new(), &mut brings);
+        let mut brings: Vec<(Name, Imported)> = brings.into_iter().collect();
+        brings.sort_by(|(a, _), (b, _)| a.cmp(b));
+        for (name, new) in brings {
+            let Some(second) = new.declared.clone() else { continue };
+            let Some(decl) = decl_at(&second.0, second.1) else { continue };
+            let is_type = matches!(decl.kind, Type(_) | Interface(_));
+            if own.contains(&*name) {
+                if (import.is_pub || !is_type && !matches!(decl.kind, Pipeline(_)))
+                    && seen.insert(name.clone())
+                {
+                    collisions.push(Collision {
+                        import,
+                        name,
+                        first: None,
+                        second,
+                        passed_on: import.is_pub,
+                    });
+                }
+                continue;
+            }
+            let inside = new.rival.is_some();
+            add(&mut found, &name, new);
+            let Some(Imported { declared: Some(first), rival: Some(second) }) = found.get(&name) else {
+                continue;
+            };
+            let (Some(a), Some(b)) = (decl_at(&first.0, first.1), decl_at(&second.0, second.1)) else {
+                continue;
+            };
+            let borne = match (&a.kind, &b.kind) {
+                (Pipeline(_), Pipeline(_)) => true,
+                (Type(_) | Interface(_), Type(_) | Interface(_)) => {
+                    !(mentions(&name) || import.is_pub && import.names.is_some())
+                }
+                // That is an error of the file which brings them together.
+                _ => inside,
+            };
+            if !borne && seen.insert(name.clone()) {
+                let (first, second) = (Some(first.clone()), second.clone());
+                collisions.push(Collision { import, name, first, second, passed_on });
+            }
+        }
+    }
+    collisions
+}
+
+/// The names that a file itself declares, its types, functions and variables.
+fn own_names(tree: &Program) -> FxHashSet<&str> {
+    let mut own = FxHashSet::default();
+    for item in &tree.items {
+        match &item.kind {
+            StmtKind::Decl(decl) if !matches!(decl.kind, DeclKind::Impl(_)) => {
+                own.insert(decl.kind.name().name.as_str());
+            }
+            _ => {}
+        }
+    }
+    own
 }

@@ -277,3 +277,86 @@ fn findings_of_the_program_come_first() {
     let files: Vec<bool> = found.iter().map(|located| located.file.is_some()).collect();
     assert_eq!(files, [false, true]);
 }
+
+#[test]
+fn names_that_come_from_two_places_are_told() {
+    let project = Project::new(&[
+        ("a.harn", "pub fn same() { 1 }\n\npub fn only_a() { 1 }\n\ntype Id = int\n"),
+        ("b.harn", "pub fn same() { 2 }\n\npub fn only_b() { 2 }\n\ntype Id = string\n"),
+        ("facade.harn", "pub import \"a\"\npub import { only_b } from \"b\"\n"),
+        ("torn.harn", "pub import \"a\"\npub import \"b\"\n"),
+    ]);
+    let messages = |text: &str| project.messages(text);
+    let both = "preflight: import collision — 'same' is exported by both 'a.harn' and 'b.harn'";
+    assert_eq!(messages("import \"a\"\nimport \"b\"\n"), [both]);
+    assert_eq!(messages("import { same } from \"a\"\nimport { same, only_b } from \"b\"\n"), [both]);
+    let fine = [
+        "import \"a\"\nimport { only_b } from \"b\"\nprintln(same())\n",
+        // One function by two ways.
+        "import \"a\"\nimport \"facade\"\nprintln(same(), only_b())\n",
+        // A type that nobody mentions, and one that is declared here.
+        "import { same } from \"a\"\nimport { only_b } from \"b\"\n",
+        "import \"facade\"\ntype Id = bool\nfn f(id: Id) { id }\n",
+    ];
+    for text in fine {
+        assert_eq!(messages(text), NONE, "{text}");
+    }
+    assert_eq!(
+        messages("import \"facade\"\nfn only_b() { 3 }\n"),
+        ["preflight: import collision — 'only_b' is declared here and exported by 'b.harn'"]
+    );
+    assert_eq!(
+        messages("import { only_a } from \"torn\"\n"),
+        [
+            "preflight: re-export conflict — 'same' is re-exported (or locally defined) by multiple sources: a.harn, b.harn"
+        ]
+    );
+}
+
+#[test]
+fn tools_that_a_prompt_speaks_of_must_be_there() {
+    let project = Project::new(&[
+        (
+            "go.harn.prompt",
+            "Call read_note() {{ if has_x }}and{{ end }} `deep_look(1)`, say (so).\n```\nnot_this()\n```\n",
+        ),
+        ("lib.harn", "pub fn f() { 1 }\n"),
+    ]);
+    let tool = |name: &str, more: &str| {
+        format!("tool_define(tool_registry(), \"{name}\", \"Does\", {{{more}handler: {{ _a -> 1 }}}})\n")
+    };
+    let both = tool("read_notes", "") + &tool("deep_look", "defer_loading: true, ");
+    let render = "render(\"go.harn.prompt\", {})\n";
+    let unknown =
+        "preflight: TOOL_SURFACE_UNKNOWN_PROMPT_TOOL: the prompt mentions 'read_note', which is no tool";
+    let deferred = "preflight: TOOL_SURFACE_DEFERRED_TOOL_PROMPT_REFERENCE: the prompt mentions 'deep_look', which is deferred";
+    assert_eq!(project.messages(&format!("{both}{render}")), [unknown]);
+    assert_eq!(
+        project.messages(&format!("{both}{render}let o = {{tool_search: \"bm25\"}}\n")),
+        [unknown, deferred]
+    );
+    // Other tools may come from elsewhere, or none is made here.
+    for more in ["import \"lib\"\n", "mcp_connect(\"x\")\n", "let skills = load_skills()\n"] {
+        assert_eq!(project.messages(&format!("{more}{both}{render}")), NONE, "{more}");
+    }
+    assert_eq!(project.messages(render), NONE);
+    assert_eq!(project.messages(&format!("{both}{render}fn read_note() {{ 1 }}\n")), NONE);
+}
+
+#[test]
+fn folders_that_programs_run_in_must_be_there() {
+    let project = Project::new(&[]);
+    let text = "exec_at(\"gone/a\", \"ls\")\nshell_at(\"gone/b\", \"ls\")\nshell_at(\"/\", \"ls\")\nspawn_agent({task: \"t\", execution: {cwd: \"gone/c\", worktree: {repo: \"gone/d\"}}})\nprintln(\"gone/a2, gone/b.x, agone/cc\")\n";
+    let messages = project.messages(text);
+    let begins = |what: &str, folder: &str| format!("preflight: {what} '{folder}' does not exist at ");
+    let expected = [
+        begins("execution directory", "gone/a"),
+        begins("execution directory", "gone/b"),
+        begins("execution directory", "gone/c"),
+        begins("worktree repo", "gone/d"),
+    ];
+    assert_eq!(messages.len(), 4, "{messages:?}");
+    assert!(messages.iter().zip(&expected).all(|(told, start)| told.starts_with(start)), "{messages:?}");
+    let made = "mkdir(\"gone/a\")\nexec_at(\"gone/a\", \"ls\")\nshell(\"git clone x gone/b\")\nshell_at(\"gone/b\", \"ls\")\n";
+    assert_eq!(project.messages(made), NONE);
+}

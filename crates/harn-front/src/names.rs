@@ -187,6 +187,13 @@ impl Names {
         self.uses.iter().filter(move |used| used.symbol == Some(symbol))
     }
 
+    /// Whether the file mentions something of this name that an import brings, or may bring; the lists of imports aside.
+    #[must_use]
+    pub fn mentions_imported(&self, name: &str) -> bool {
+        let is_imported = |id: SymbolId| self.symbols[id].kind == SymbolKind::Import;
+        self.uses.iter().any(|used| used.name == name && used.symbol.is_none_or(is_imported))
+    }
+
     /// The declaration of this name at the level of the file.
     #[must_use]
     pub fn top(&self, name: &str) -> Option<SymbolId> {

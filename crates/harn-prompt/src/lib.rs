@@ -13,6 +13,7 @@
 //! | [`mod@explain`], [`mod@compare`], [`stability`], [`view`] | why a sentence is there, what would be there without a tool, for programs and for people |
 //! | [`reminder`] | fragments with a life span |
 //! | [`layered`] | prompts from explicit layers |
+//! | [`mentions`] | the tools that a text speaks of |
 //!
 //! ```
 //! use harn_prompt::prompt_explain;
@@ -34,6 +35,7 @@ pub mod compare;
 pub mod explain;
 pub mod fragment;
 pub mod layered;
+pub mod mentions;
 pub mod options;
 pub mod prose;
 pub mod reduce;

@@ -521,7 +521,7 @@ builtins! {
         let Some(list) = items.as_list() else {
             return Err(Error::type_error(format!("parallel_race: first argument must be a list, got {}", items.type_name())));
         };
-        if !crate::closure::is_callable(&f) {
+        if !crate::closure::acts_as_function(&f) {
             return Err(Error::type_error(format!("parallel_race: argument 2 must be callable, got {}", f.type_name())));
         }
         if list.is_empty() {

@@ -4,10 +4,11 @@
 //! across files and import cycles work. What is wrong with an import becomes a step of the program
 //! that fails where the import stands, after the imports before it have run.
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use harn_front::{Files, Sources, Target, Through};
+use harn_front::{Files, Names, Sources, Target, Through};
 use harn_syntax::ast::{DeclKind, Import, Name, Param, Program as Tree, StmtKind, TypeExpr};
 use harn_syntax::{Diagnostic, SourceFile, Span, SyntaxError};
 use harn_system::SystemExt;
@@ -162,6 +163,20 @@ struct Loaded {
     imports: Vec<(Import, Result<usize, String>)>,
     /// Errors that stop the file itself (the text of the importer's error).
     broken: Option<String>,
+    /// What the file mentions, once somebody asks.
+    mentioned: OnceCell<Names>,
+}
+
+impl Loaded {
+    /// Whether two imports may bring the file different things of one name. It takes all types of the files that it
+    /// imports, asked or not, so those collide only where it mentions the name, or lists it to pass it on.
+    fn bears(&self, import: &Import, name: &str, known: &Binding, other: &Binding) -> bool {
+        let is_type = |binding: &Binding| matches!(binding, Binding::Alias(_) | Binding::Interface(_));
+        let mentions =
+            || self.mentioned.get_or_init(|| Names::of(&self.tree, u32::MAX)).mentions_imported(name);
+        let passes_on = import.is_pub && import.names.is_some();
+        same_binding(known, other) || is_type(known) && is_type(other) && !passes_on && !mentions()
+    }
 }
 
 struct Loader<'a> {
@@ -201,8 +216,7 @@ pub fn load_tree(vm: &Vm, source: &Source, tree: Rc<Tree>) -> Result<Program, Lo
     let mut done = vec![false; loader.files.len()];
     loader.order(0, &mut done, &failures, &compiled, &mut steps);
     let entry = compiled[0].take();
-    // What is wrong with a re-export is told by the step that imports.
-    let exports = loader.exports(0, &mut Vec::new()).unwrap_or_default();
+    let exports = loader.exports(0, &mut Vec::new());
     let pipelines = entry.map(|c| c.pipelines).unwrap_or_default();
     let file = loader.files[0].scope.id;
     Ok(Program { steps, pipelines, exports, types: vm.types.clone(), file, tree })
@@ -228,7 +242,13 @@ impl<'a> Loader<'a> {
             names: FxHashMap::default(),
             has_pipelines: false,
         };
-        self.files.push(Loaded { scope, tree, imports: Vec::new(), broken: None });
+        self.files.push(Loaded {
+            scope,
+            tree,
+            imports: Vec::new(),
+            broken: None,
+            mentioned: OnceCell::new(),
+        });
         for import in imports {
             let target = self.import(&import.path, dir);
             self.files[index].imports.push((import, target));
@@ -299,9 +319,9 @@ impl<'a> Loader<'a> {
     ) -> Result<(), String> {
         let path = import.path.to_string();
         let names: Vec<(Name, Binding)> = match &import.names {
-            None => self.exports(module, &mut Vec::new())?,
+            None => self.exports(module, &mut Vec::new()),
             Some(wanted) => {
-                let exported = self.exports(module, &mut Vec::new())?;
+                let exported = self.exports(module, &mut Vec::new());
                 let mut out = Vec::new();
                 for name in wanted {
                     if harn_front::is_hidden(&self.files[module].tree, &name.name)
@@ -317,20 +337,18 @@ impl<'a> Loader<'a> {
                         .names
                         .get(&name.name)
                         .filter(|b| self.may_select(module, &name.name, b));
-                    let found = own
-                        .cloned()
-                        .or_else(|| exported.iter().find(|(n, _)| *n == name.name).map(|(_, b)| b.clone()));
-                    match found {
-                        Some(binding) => out.push((name.name.clone(), binding)),
-                        None if import.is_pub => {
-                            return Err(format!(
-                                "Re-export error: '{}' is not exported by '{path}'",
-                                name.name
-                            ));
-                        }
-                        None => {
-                            return Err(format!("Import error: '{}' is not defined in {path}", name.name));
-                        }
+                    let before = out.len();
+                    match own {
+                        Some(binding) => out.push((name.name.clone(), binding.clone())),
+                        None => out.extend(exported.iter().filter(|(n, _)| *n == name.name).cloned()),
+                    }
+                    if out.len() == before {
+                        let name = &name.name;
+                        return Err(if import.is_pub {
+                            format!("Re-export error: '{name}' is not exported by '{path}'")
+                        } else {
+                            format!("Import error: '{name}' is not defined in {path}")
+                        });
                     }
                 }
                 out
@@ -343,7 +361,7 @@ impl<'a> Loader<'a> {
                         "Re-export collision: '{name}' is defined here and also re-exported from '{path}'"
                     ));
                 }
-                if matches!(binding, Binding::Alias(_) | Binding::Interface | Binding::Pipeline) {
+                if matches!(binding, Binding::Alias(_) | Binding::Interface(_) | Binding::Pipeline) {
                     continue;
                 }
                 return Err(format!(
@@ -351,7 +369,7 @@ impl<'a> Loader<'a> {
                 ));
             }
             match brought.iter().find(|(n, _, _)| *n == name) {
-                Some((_, known, _)) if same_binding(known, &binding) => {}
+                Some((_, known, _)) if file.bears(import, &name, known, &binding) => {}
                 Some(_) => {
                     return Err(format!(
                         "Import collision: '{name}' is already defined when importing {path}. Use selective imports to disambiguate: import {{ {name} }} from \"...\""
@@ -383,29 +401,23 @@ impl<'a> Loader<'a> {
     }
 
     /// The names a module exports, its re-exports included.
-    fn exports(&self, module: usize, visiting: &mut Vec<usize>) -> Result<Vec<(Name, Binding)>, String> {
+    fn exports(&self, module: usize, visiting: &mut Vec<usize>) -> Vec<(Name, Binding)> {
         if visiting.contains(&module) {
-            return Ok(Vec::new());
+            return Vec::new();
         }
         visiting.push(module);
         let file = &self.files[module];
         let mut out: Vec<(Name, Binding)> = Vec::new();
         for (import, target) in &file.imports {
             let (true, Ok(target)) = (import.is_pub, target) else { continue };
-            let names = self.exports(*target, visiting)?;
+            let names = self.exports(*target, visiting);
             for (name, binding) in names {
                 if import.names.as_ref().is_some_and(|wanted| !wanted.iter().any(|w| w.name == name)) {
                     continue;
                 }
-                match out.iter().find(|(n, _)| *n == name) {
-                    Some((_, known)) if same_binding(known, &binding) => {}
-                    Some(_) => {
-                        return Err(format!(
-                            "Import collision: '{name}' is already defined when importing {}. Use selective imports to disambiguate: import {{ {name} }} from \"...\"",
-                            import.path
-                        ));
-                    }
-                    None => out.push((name, binding)),
+                // Two of one name are an error of the file that brings them together, or of the one that asks for it.
+                if !out.iter().any(|(n, known)| *n == name && same_binding(known, &binding)) {
+                    out.push((name, binding));
                 }
             }
         }
@@ -416,7 +428,7 @@ impl<'a> Loader<'a> {
             }
         }
         visiting.pop();
-        Ok(out)
+        out
     }
 
     fn compile_all(
@@ -510,8 +522,10 @@ fn same_binding(a: &Binding, b: &Binding) -> bool {
         }
         (Binding::Struct(x, _), Binding::Struct(y, _)) => harn_value::Ref::same(x, y),
         (Binding::Enum(x), Binding::Enum(y)) => harn_value::Ref::same(x, y),
-        (Binding::Alias(_) | Binding::Interface, Binding::Alias(_) | Binding::Interface)
-        | (Binding::Pipeline, Binding::Pipeline) => true,
+        (Binding::Alias(x), Binding::Alias(y)) => Rc::ptr_eq(x, y),
+        // A file declares a name once.
+        (Binding::Interface(x), Binding::Interface(y)) => x == y,
+        (Binding::Pipeline, Binding::Pipeline) => true,
         _ => false,
     }
 }

@@ -127,7 +127,7 @@ impl Making {
             Named::Enum(ty) => self.enums.then(|| Check::Enum(ty.name.clone())),
             Named::Alias(alias) => self.inside(name, &alias, args, scope),
             Named::Struct(ty, alias) => {
-                let shape = alias.and_then(|alias| self.inside(name, &alias, args, scope));
+                let shape = self.inside(name, &alias, args, scope);
                 Some(Check::Struct(ty.name.clone(), shape.map(Box::new)))
             }
         }

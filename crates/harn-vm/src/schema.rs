@@ -115,7 +115,7 @@ impl Lowering {
                 }
                 (other, args) => match scope.find(other)? {
                     Named::Argument(ty, scope) => self.lower(ty, scope, depth + 1),
-                    Named::Alias(alias) | Named::Struct(_, Some(alias)) => {
+                    Named::Alias(alias) | Named::Struct(_, alias) => {
                         // Each argument makes another type of a generic one, so those are unfolded.
                         let many = self.parts > MAX_PARTS;
                         if alias.params.is_empty() && (many || scope.is_recursive(&alias)) {
@@ -129,7 +129,7 @@ impl Lowering {
                             None
                         }
                     }
-                    Named::Struct(_, None) | Named::Enum(_) | Named::Interface => None,
+                    Named::Enum(_) | Named::Interface => None,
                 },
             },
             TypeKind::Nil => named("nil"),

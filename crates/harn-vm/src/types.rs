@@ -18,18 +18,19 @@ pub(crate) struct Alias {
     pub(crate) params: Vec<Name>,
     /// What the name stands for.
     pub(crate) ty: TypeExpr,
-    /// The file whose names `ty` is written with.
-    home: u32,
+    /// The file whose names `ty` is written with; `None` for what a function declares, which only places inside of that
+    /// function mention.
+    home: Option<u32>,
 }
 
 impl Alias {
-    /// What `type` declares in the file `home`.
-    pub(crate) fn new(params: &[TypeParam], ty: TypeExpr, home: u32) -> Rc<Alias> {
+    /// What `type` declares in the file `home`, or in a function.
+    pub(crate) fn new(params: &[TypeParam], ty: TypeExpr, home: Option<u32>) -> Rc<Alias> {
         Rc::new(Alias { params: params.iter().map(|param| param.name.name.clone()).collect(), ty, home })
     }
 
-    /// A struct of the file `home` as the shape of its fields.
-    pub(crate) fn of_struct(d: &StructDecl, home: u32) -> Rc<Alias> {
+    /// A struct of the file `home`, or of a function, as the shape of its fields.
+    pub(crate) fn of_struct(d: &StructDecl, home: Option<u32>) -> Rc<Alias> {
         let any = |span: Span| {
             let name = Ident { name: "any".into(), span };
             TypeExpr { kind: TypeKind::Named { name, args: Vec::new() }, span }
@@ -49,8 +50,8 @@ impl Alias {
 pub(crate) enum Named<'a> {
     /// Another type.
     Alias(Rc<Alias>),
-    /// A struct, and the shape of its fields where that is known.
-    Struct(Ref<StructType>, Option<Rc<Alias>>),
+    /// A struct, and the shape of its fields.
+    Struct(Ref<StructType>, Rc<Alias>),
     Enum(Ref<EnumType>),
     Interface,
     /// The argument of a generic type, with the names that it is written with.
@@ -106,7 +107,7 @@ impl Scope<'_> {
     ) -> Scope<'b> {
         let given = |at: usize| args.get(at).map(|arg| (arg, outside));
         let arguments = alias.params.iter().enumerate().map(|(at, name)| (name, given(at))).collect();
-        Scope { types: self.types, place: Place::File(alias.home), arguments }
+        Scope { types: self.types, place: alias.home.map_or(self.place, Place::File), arguments }
     }
 
     /// What a name stands for; `None` for names that are no types, and for what may be anything.
@@ -114,7 +115,11 @@ impl Scope<'_> {
         if let Some((_, argument)) = self.arguments.iter().find(|(own, _)| *own == name) {
             return argument.map(|(ty, scope)| Named::Argument(ty, scope));
         }
-        match self.place {
+        self.find_in(self.place, name)
+    }
+
+    fn find_in(&self, place: Place<'_>, name: &str) -> Option<Named<'static>> {
+        match place {
             Place::File(file) => self.types.find(file, name),
             Place::Function(find) => find(name),
         }
@@ -138,8 +143,9 @@ impl Scope<'_> {
     /// The types with names that a type mentions.
     fn mentioned(&self, alias: &Alias) -> Vec<Rc<Alias>> {
         let mut found = Vec::new();
+        let place = alias.home.map_or(self.place, Place::File);
         names(&alias.ty, &mut |name| {
-            if let Some(Named::Alias(next) | Named::Struct(_, Some(next))) = self.types.find(alias.home, name)
+            if let Some(Named::Alias(next) | Named::Struct(_, next)) = self.find_in(place, name)
                 && !alias.params.contains(name)
             {
                 found.push(next);

@@ -1,14 +1,16 @@
 //! The preflight of `harn check`: what a program needs from its surroundings, as far as literals tell. Imports of the
 //! program and of everything it imports must resolve, and the templates that literal `render(...)` calls name must
-//! exist, parse, include what exists, and fit their bindings.
+//! exist, parse, include what exists, fit their bindings, and speak of tools that are there.
 //!
 //! A run does not do this: a program may well catch the error of a template that is missing.
 
 mod bindings;
 mod calls;
+mod folders;
 mod host;
 mod parsed;
 mod templates;
+mod tools;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,12 +22,13 @@ use harn_syntax::ast::{Import, Program, StmtKind};
 use harn_syntax::{Diagnostic, Severity, SourceFile};
 use harn_system::System;
 
-use crate::codes::{UNKNOWN_IMPORT, UNRESOLVED_IMPORT};
-use crate::imports;
+use crate::codes::{IMPORT_COLLISION, UNKNOWN_IMPORT, UNRESOLVED_IMPORT};
+use crate::imports::{self, Collision};
 use crate::settings::{PreflightSeverity, Settings};
 use crate::suggest::nearest;
 use crate::world::{Source, World};
 use templates::Templates;
+use tools::Tools;
 
 /// A diagnostic and the file it speaks about.
 #[derive(Clone, Debug)]
@@ -157,11 +160,16 @@ impl File<'_> {
                 Err(error) => self.unresolved(import, Some(error.to_string()), templates),
             }
         }
-        let calls = calls::collect(self.tree);
-        for call in &calls {
-            templates.call(self, call);
+        for collision in imports::collisions(sources, self.tree, self.dir) {
+            self.collides(&collision, templates);
         }
-        for wrong in host::check(self.tree, templates.settings) {
+        let calls = calls::collect(self.tree);
+        let tools = Tools::of(self.tree).filter(|_| !calls.is_empty());
+        for call in &calls {
+            templates.call(self, call, tools.as_ref());
+        }
+        let folders = folders::check(self.tree, templates.system);
+        for wrong in host::check(self.tree, templates.settings).into_iter().chain(folders) {
             templates.report(self.shown.clone(), wrong);
         }
         (targets, !calls.is_empty() || templates.count() > before)
@@ -192,6 +200,44 @@ impl File<'_> {
             .with_code(UNRESOLVED_IMPORT)
             .with_label(import.path_span, "preflight")
             .with_label_in(unit.file.clone(), first.span, told.message);
+        templates.report(self.shown.clone(), diagnostic);
+    }
+
+    /// Reports a name that comes from two places.
+    fn collides(&self, collision: &Collision<'_>, templates: &mut Templates<'_>) {
+        let Collision { import, name, first, second, passed_on } = collision;
+        let first_file = first.as_ref().map_or(self.name, |(unit, _)| unit.file.name());
+        let second_file = second.0.file.name();
+        let listed = import.names.iter().flatten().find(|listed| listed.name == *name);
+        let (message, help) = match first {
+            _ if *passed_on => (
+                format!(
+                    "re-export conflict — '{name}' is re-exported (or locally defined) by multiple sources: {first_file}, {second_file}"
+                ),
+                "list the names to pass on: `pub import { ... } from \"...\"`".to_owned(),
+            ),
+            Some(_) => (
+                format!("import collision — '{name}' is exported by both '{first_file}' and '{second_file}'"),
+                "list the names that are needed: `import { ... } from \"...\"`".to_owned(),
+            ),
+            None => (
+                format!("import collision — '{name}' is declared here and exported by '{second_file}'"),
+                format!(
+                    "rename it here, or list the names that are needed: `import {{ ... }} from \"{}\"`",
+                    import.path
+                ),
+            ),
+        };
+        let mut diagnostic = Diagnostic::error(format!("preflight: {message}"))
+            .with_code(IMPORT_COLLISION)
+            .with_label(listed.map_or(import.path_span, |name| name.span), "the run ends here");
+        diagnostic.help = Some(help);
+        for (unit, item) in first.iter().chain([second]) {
+            if let Some(StmtKind::Decl(decl)) = unit.tree.items.get(*item).map(|item| &item.kind) {
+                diagnostic =
+                    diagnostic.with_label_in(unit.file.clone(), decl.kind.name().span, "one is here");
+            }
+        }
         templates.report(self.shown.clone(), diagnostic);
     }
 

@@ -16,8 +16,11 @@ use rustc_hash::FxHashMap;
 use super::bindings::Ledger;
 use super::calls::RenderCall;
 use super::parsed::Parsed;
+use super::tools::Tools;
 use super::{File, Located};
-use crate::codes::{TEMPLATE_FILTER, TEMPLATE_INCLUDE, TEMPLATE_MISSING, TEMPLATE_PATH, TEMPLATE_SYNTAX};
+use crate::codes::{
+    PROMPT_TOOL, TEMPLATE_FILTER, TEMPLATE_INCLUDE, TEMPLATE_MISSING, TEMPLATE_PATH, TEMPLATE_SYNTAX,
+};
 use crate::lints;
 use crate::settings::Settings;
 use crate::suggest::nearest;
@@ -107,7 +110,7 @@ impl<'a> Templates<'a> {
     }
 
     /// Checks what a call renders.
-    pub(crate) fn call(&mut self, file: &File<'_>, call: &RenderCall<'_>) {
+    pub(crate) fn call(&mut self, file: &File<'_>, call: &RenderCall<'_>, tools: Option<&Tools<'_>>) {
         let Some((entry, dir)) = self.target(file, call) else {
             return self.ledger.incomplete(file.shown.as_ref(), call);
         };
@@ -119,6 +122,14 @@ impl<'a> Templates<'a> {
         let Some(parsed) = self.check(entry, call.path, &[&note]) else {
             return self.ledger.incomplete(file.shown.as_ref(), call);
         };
+        for wrong in tools.iter().flat_map(|tools| tools.wrong_in(parsed.shown.text())) {
+            let mut warning = Diagnostic::warning(format!("preflight: {}", wrong.message))
+                .with_code(PROMPT_TOOL)
+                .with_label(wrong.span, "preflight")
+                .with_note(note.clone());
+            warning.help = wrong.help;
+            self.report(Some(parsed.shown.clone()), warning);
+        }
         self.includes(&Chained { identity, parsed: parsed.clone() }, &note, &loader);
         if call.bindings.is_some() {
             let free = parsed.template.free_names(&loader);

@@ -82,7 +82,7 @@ impl<'a> Compiler<'a> {
             ExprKind::Name(name) if name != "_" => match self.resolve(name) {
                 Some(Binding::Function { index, .. }) => Target::Function(index),
                 Some(Binding::Struct(ty, _)) => Target::Struct(ty),
-                Some(Binding::Pipeline | Binding::Alias(_) | Binding::Interface | Binding::Enum(_))
+                Some(Binding::Pipeline | Binding::Alias(_) | Binding::Interface(_) | Binding::Enum(_))
                 | None => match self.vm.builtin(name) {
                     Some(builtin) => Target::Builtin(builtin),
                     None => {

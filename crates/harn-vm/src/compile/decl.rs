@@ -11,6 +11,7 @@ use super::scope::{Binding, Func, Reg};
 use crate::bytecode::{FieldSite, Hot, Ins, Op, Proto, scanned};
 use crate::closure::Closure;
 use crate::params::{Check, ParamCheck};
+use crate::types::Alias;
 
 /// What kind of code a function node is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -192,10 +193,10 @@ impl<'a> Compiler<'a> {
         for decl in decls() {
             let name = &decl.name().name;
             let binding = match decl {
-                DeclKind::Struct(d) => Binding::Struct(self.struct_type(d), None),
+                DeclKind::Struct(d) => Binding::Struct(self.struct_type(d), Alias::of_struct(d, None)),
                 DeclKind::Enum(d) => Binding::Enum(self.enum_type(d)),
-                DeclKind::Type(_) => Binding::Alias(None),
-                DeclKind::Interface(_) => Binding::Interface,
+                DeclKind::Type(d) => Binding::Alias(Alias::new(&d.type_params, d.ty.clone(), None)),
+                DeclKind::Interface(_) => Binding::Interface(self.module.id),
                 _ => continue,
             };
             self.f().declare(name, binding, matches!(decl, DeclKind::Struct(_)), true);
@@ -352,7 +353,7 @@ impl<'a> Compiler<'a> {
             return;
         };
         let outside = self.type_params.len();
-        self.type_params.extend(alias.iter().flat_map(|alias| alias.params.iter().cloned()));
+        self.type_params.extend(alias.params.iter().cloned());
         for method in &d.methods {
             let mark = self.f().next;
             let t = self.f().temp();

@@ -323,7 +323,7 @@ impl<'a> Compiler<'a> {
                 let ctor = Value::foreign(crate::closure::Constructor(ty.clone()));
                 self.load_const(ctor, dst);
             }
-            Binding::Enum(_) | Binding::Alias(_) | Binding::Interface | Binding::Pipeline => {
+            Binding::Enum(_) | Binding::Alias(_) | Binding::Interface(_) | Binding::Pipeline => {
                 let text = format!("Undefined variable: {name}");
                 self.fail(FailKind::Plain, &text);
             }
@@ -831,7 +831,7 @@ impl<'a> Compiler<'a> {
     /// The schema value of a type alias or struct, for `output_schema: T`.
     pub(super) fn alias_schema(&mut self, name: &Name) -> Option<Value> {
         match self.resolve(name)? {
-            Binding::Alias(Some(alias)) | Binding::Struct(_, Some(alias)) => {
+            Binding::Alias(alias) | Binding::Struct(_, alias) => {
                 Some(self.with_types(|scope| crate::schema::schema_of(&alias, scope)))
             }
             _ => None,

@@ -187,14 +187,14 @@ pub(crate) fn declare(vm: &Vm, program: &Program, module: &mut ModuleScope, inte
                     DeclKind::Struct(d) => {
                         let fields = d.fields.iter().map(|f| vm.intern(&f.name.name)).collect();
                         let ty = harn_value::StructType::new(vm.intern(&name), fields);
-                        Binding::Struct(harn_value::Ref::new(ty), Some(Alias::of_struct(d, id)))
+                        Binding::Struct(harn_value::Ref::new(ty), Alias::of_struct(d, Some(id)))
                     }
                     DeclKind::Enum(d) => Binding::Enum(harn_value::Ref::new(harn_value::EnumType {
                         name: vm.intern(&name),
                         variants: d.variants.iter().map(|v| vm.intern(&v.name.name)).collect(),
                     })),
-                    DeclKind::Type(d) => Binding::Alias(Some(Alias::new(&d.type_params, d.ty.clone(), id))),
-                    DeclKind::Interface(_) => Binding::Interface,
+                    DeclKind::Type(d) => Binding::Alias(Alias::new(&d.type_params, d.ty.clone(), Some(id))),
+                    DeclKind::Interface(_) => Binding::Interface(id),
                     DeclKind::Tool(_) | DeclKind::Skill(_) | DeclKind::EvalPack(_) => {
                         variables.push((name, false));
                         continue;
@@ -283,7 +283,8 @@ impl<'a> Compiler<'a> {
         let local = self.funcs.iter().rev().find_map(|f| f.find_local(name, true));
         match local.or_else(|| self.module.names.get(name)) {
             Some(
-                binding @ (Binding::Struct(..) | Binding::Enum(_) | Binding::Alias(_) | Binding::Interface),
+                binding
+                @ (Binding::Struct(..) | Binding::Enum(_) | Binding::Alias(_) | Binding::Interface(_)),
             ) => Some(binding.clone()),
             Some(_) => None,
             None if name == "Result" => Some(Binding::Enum(EnumValue::result_type())),

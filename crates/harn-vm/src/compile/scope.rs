@@ -56,14 +56,14 @@ pub(crate) enum Binding {
     Global { module: u32, index: u32, mutable: bool },
     /// A module-level function.
     Function { index: u32 },
-    /// A struct type, and the shape of its fields unless a function declares it.
-    Struct(Ref<StructType>, Option<Rc<Alias>>),
+    /// A struct type, and the shape of its fields.
+    Struct(Ref<StructType>, Rc<Alias>),
     /// An enum type.
     Enum(Ref<EnumType>),
-    /// A type alias: no value at run time. What it stands for is known unless a function declares it.
-    Alias(Option<Rc<Alias>>),
-    /// An interface: no value at run time.
-    Interface,
+    /// A type alias: no value at run time. What it stands for.
+    Alias(Rc<Alias>),
+    /// An interface: no value at run time. The file that declares it.
+    Interface(u32),
     /// A pipeline: not callable.
     Pipeline,
 }
@@ -74,8 +74,8 @@ impl Binding {
         match self {
             Binding::Struct(ty, alias) => Some(Named::Struct(ty.clone(), alias.clone())),
             Binding::Enum(ty) => Some(Named::Enum(ty.clone())),
-            Binding::Alias(alias) => alias.clone().map(Named::Alias),
-            Binding::Interface => Some(Named::Interface),
+            Binding::Alias(alias) => Some(Named::Alias(alias.clone())),
+            Binding::Interface(_) => Some(Named::Interface),
             _ => None,
         }
     }

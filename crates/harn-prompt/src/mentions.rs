@@ -1,0 +1,71 @@
+//! The tools that a prompt speaks of.
+
+use std::collections::HashSet;
+
+/// Words before a parenthesis that are no mention of a tool.
+const COMMON: [&str; 14] = [
+    "if",
+    "for",
+    "while",
+    "switch",
+    "return",
+    "function",
+    "fn",
+    "JSON",
+    "print",
+    "println",
+    "contains",
+    "len",
+    "render",
+    "render_prompt",
+];
+
+/// Whether a name that is no tool was probably meant as one.
+#[must_use]
+pub fn looks_like_a_tool(name: &str) -> bool {
+    name.contains('_') || name.starts_with("tool") || name.starts_with("run")
+}
+
+/// The names that a text may mean as tools, each once: identifiers in front of a parenthesis or behind `<tool_call>`.
+#[must_use]
+pub fn mentions<'a>(text: &'a str) -> Vec<String> {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    // A prompt may be long: each name is looked at once.
+    let mut seen: HashSet<&str> = HashSet::new();
+    let mut out: Vec<String> = Vec::new();
+    let mut add = |name: &'a str| {
+        let starts = name.chars().next().is_some_and(|c| c.is_alphabetic() || c == '_');
+        if starts && !COMMON.contains(&name) && seen.insert(name) {
+            out.push(name.to_owned());
+        }
+    };
+    for (at, _) in text.match_indices('(') {
+        let before = &text[..at];
+        let start = before.char_indices().rev().take_while(|(_, c)| is_word(*c)).last().map(|(at, _)| at);
+        if let Some(start) = start {
+            add(&before[start..]);
+        }
+    }
+    for (at, tag) in text.match_indices("<tool_call>") {
+        let rest = text[at + tag.len()..].trim_start();
+        let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
+        add(&rest[..end]);
+    }
+    out
+}
+
+/// The text without fenced code.
+#[must_use]
+pub fn outside_fences(text: &str) -> String {
+    let mut inside = false;
+    let mut out = String::new();
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            inside = !inside;
+        } else if !inside {
+            out.push_str(line);
+            out.push('\n');
+        }
+    }
+    out
+}
