@@ -1,8 +1,11 @@
 //! Builtins of tasks: spawn, await, parallel, channels, select, deadlines, locks, atomics.
 
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use harn_syntax::Severity;
@@ -13,7 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::builtin::{Builtin, Callable, Maybe};
 use crate::builtins;
-use crate::channel::{Channel, Received, StreamValue};
+use crate::channel::{Channel, Received, Sender, StreamValue};
 use crate::cx::Cx;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fiber::Fiber;
@@ -401,7 +404,8 @@ async fn stream_results(cx: &Cx, work: Work, body: &Value, cap: usize) -> Result
     let owner = cx.clone();
     group.start(cx).await?;
     crate::scheduler::spawn(async move {
-        while let Some((_, task)) = group.next().await {
+        // When nobody takes the results any more, the children that are left are cancelled with the group.
+        while let Some((_, task)) = unless_closed(&sender, group.next()).await.flatten() {
             task.forget();
             let output = task.take_output();
             let result = owner.result_of(&task);
@@ -417,7 +421,17 @@ async fn stream_results(cx: &Cx, work: Work, body: &Value, cap: usize) -> Result
         }
         sender.close();
     });
-    Ok(StreamValue::value(TaskResults(channel)))
+    Ok(StreamValue::value(TaskResults { channel, left: false }))
+}
+
+/// Waits for something as long as somebody may receive what a sender sends.
+async fn unless_closed<T>(sender: &Sender, waited: impl Future<Output = T>) -> Option<T> {
+    let (mut closed, mut waited) = (pin!(sender.closed()), pin!(waited));
+    poll_fn(|context| match closed.as_mut().poll(context) {
+        Poll::Ready(()) => Poll::Ready(None),
+        Poll::Pending => waited.as_mut().poll(context).map(Some),
+    })
+    .await
 }
 
 /// A finished child on its way to the consumer of a stream.
@@ -435,17 +449,29 @@ impl Foreign for Finished {
     }
 }
 
-struct TaskResults(Channel);
+/// The results of children as they end.
+struct TaskResults {
+    channel: Channel,
+    left: bool,
+}
 
 impl crate::iter::Source for TaskResults {
     fn next<'a>(&'a mut self, cx: &'a Cx) -> crate::iter::NextFuture<'a> {
         Box::pin(async move {
-            let Some(item) = among_tasks(self.0.receive_or_fail()).await? else { return Ok(None) };
+            if self.left {
+                return Ok(None);
+            }
+            let Some(item) = among_tasks(self.channel.receive_or_fail()).await? else { return Ok(None) };
             let finished = item.downcast::<Finished>().and_then(|f| f.0.borrow_mut().take());
             let Some((output, result)) = finished else { return Ok(None) };
             cx.print(&output)?;
             result.map(Some)
         })
+    }
+
+    fn left(&mut self) {
+        self.left = true;
+        self.channel.close();
     }
 }
 

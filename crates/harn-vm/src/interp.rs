@@ -617,6 +617,8 @@ impl Fiber {
                     // A loop that was left stops what it took its items from, whoever else may hold it.
                     if let Some(generator) = reg!(ins.a()).downcast::<Generator>() {
                         generator.close();
+                    } else {
+                        crate::iter::Iter::left(reg!(ins.a()));
                     }
                     for i in 0..3 {
                         reg!(ins.a() + i).put(Value::NIL);

@@ -155,6 +155,16 @@ impl Iter {
         self.0
     }
 
+    /// A loop over a value was left.
+    pub(crate) fn left(value: &Value) {
+        if let Some(state) = value.downcast::<State>()
+            && let Ok(mut body) = state.body.try_borrow_mut()
+            && let Items::Source(source) = &mut body.items
+        {
+            source.left();
+        }
+    }
+
     /// Whether it is known to have no more items.
     pub(crate) fn is_done(&self) -> bool {
         self.state().done.get()

@@ -29,6 +29,9 @@ pub trait Source {
     /// The next item. A future that is dropped half-way must lose no item.
     fn next<'a>(&'a mut self, cx: &'a Cx) -> NextFuture<'a>;
 
+    /// A loop over it was left: what works for it need not go on.
+    fn left(&mut self) {}
+
     /// Visits the values that the source holds, as [`Foreign::trace`](harn_value::Foreign::trace) does.
     fn trace(&self, visit: &mut dyn FnMut(&Value)) {
         let _ = visit;
