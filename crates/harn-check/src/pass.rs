@@ -94,6 +94,8 @@ pub(crate) struct Pass<'a> {
     pub(crate) wrong_calls: Vec<(String, Diagnostic)>,
     /// Where types stand that do not exist, and are told with the value that does not fit them.
     pub(crate) misnamed: FxHashSet<u32>,
+    /// What variables say that hold a schema and are never assigned, by the place of their name.
+    pub(crate) held_schemas: FxHashMap<u32, Ty>,
     /// Expressions in the place of a schema: the name of a type stands for its schema there.
     pub(crate) schemas: FxHashSet<*const Expr>,
     /// More than zero inside pipelines whose parent is not at hand: its names are visible there.
@@ -127,6 +129,7 @@ impl<'a> Pass<'a> {
             arguments: Vec::new(),
             wrong_calls: Vec::new(),
             misnamed: FxHashSet::default(),
+            held_schemas: FxHashMap::default(),
             schemas: FxHashSet::default(),
             opaque: 0,
             told: None,

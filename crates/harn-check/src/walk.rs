@@ -157,7 +157,7 @@ impl<'a> Pass<'a> {
                     argument::check(self, name, expr, type_args, args, &found);
                     tool_call::check(self, name, expr, args, &found);
                     coverage::check(self, name, expr, args, &found);
-                    deprecated::check(self, expr, &found);
+                    deprecated::check(self, name, expr, &found);
                     wrong_call::builtin(self, name, expr, args, &found);
                     wrong_call::structure(self, name, expr, args, &found);
                     return;

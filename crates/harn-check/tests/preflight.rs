@@ -97,6 +97,16 @@ fn a_path_must_not_be_empty() {
 }
 
 #[test]
+fn what_was_removed_is_named() {
+    let project = Project::new(&[]);
+    assert_eq!(
+        project.messages("host_invoke(\"project\", \"scan\", {})"),
+        ["preflight: host_invoke(...) was removed; use host_call(\"capability.operation\", args)"]
+    );
+    assert_eq!(project.messages("fn host_invoke(a) { a }\nhost_invoke(1)"), NONE);
+}
+
+#[test]
 fn unknown_filters_are_named() {
     let project = Project::new(&[("a.prompt", "{{ x | uper }}\n{{ y | zzzzzz }}")]);
     assert_snapshot!(project.drawn("render(\"a.prompt\", {x: 1, y: 2})"));

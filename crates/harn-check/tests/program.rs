@@ -230,6 +230,47 @@ fn very_many_unknown_names_take_no_time() {
 }
 
 #[test]
+fn imported_types_are_checked_like_those_of_the_file() {
+    let project = Project::new(&[
+        (
+            "a.harn",
+            "import { Part } from \"parts\"\npub struct S { a: int, part?: Part }\nimpl S { fn size(self) -> int { self.a } }\npub struct Box<T> { of: T }\npub interface Sized { fn size(self) -> int }\npub type Row = {n: int}\n@deprecated(since: \"2\", use: \"new\")\npub fn old() { 1 }\n",
+        ),
+        ("parts.harn", "pub struct Part { n: int }\n"),
+    ]);
+    let head = "import { S, Box, Sized, Row, old } from \"a\"\nimport { Part } from \"parts\"\nstruct Own { a: int }\nstruct Big { a: int }\nimpl Big { fn size(self) -> int { self.a } }\ninterface Priced { fn price(self) -> int }\nfn takes(i: Sized) { i }\nfn pays(i: Priced) { i }\nfn asks<T>(x: T) where T: Sized { x.size() }\nfn read<T>(v: any, s: Schema<T>) -> T { return v }\n";
+    let found = |text: &str| -> Vec<String> {
+        let found = diagnostics(&format!("{head}{text}"), &project.dir);
+        found.into_iter().map(|diagnostic| diagnostic.message).collect()
+    };
+    let fine = "let s = S {a: 1, part: Part {n: 2}}\nprintln(s.size(), s.a)\ntakes(s)\ntakes(Big {a: 1})\nasks(s)\nasks(Big {a: 1})\nlet n: int = Box {of: 1}.of\nlet m: int = read({n: n}, Row).n\n";
+    assert_eq!(found(fine), NONE);
+    assert_eq!(found("S {a: \"x\"}"), ["Field 'a' in struct 'S' expects int, got string"]);
+    assert_eq!(found("S {a: 1, part: 5}"), ["Field 'part' in struct 'S' expects Part, got int"]);
+    assert_eq!(
+        found("S {zz: 3}"),
+        ["Missing field 'a' in struct 'S' construction", "Unknown field 'zz' in struct 'S'"]
+    );
+    assert_eq!(found("S {a: 1}.nope()"), ["unknown method `nope` on S"]);
+    assert_eq!(found("let n: int = Box {of: \"x\"}.of"), ["'n' declared as int, but assigned string"]);
+    assert_eq!(found("let n: nil = read({n: 1}, Row).n"), ["'n' declared as nil, but assigned int"]);
+    assert_eq!(found("old()"), ["`old` is deprecated (since 2)"]);
+    assert_eq!(found("takes(Own {a: 1})"), ["Argument 1 ('i'): expected Sized, got Own"]);
+    assert_eq!(found("takes({a: 1})"), ["Argument 1 ('i'): expected Sized, got {a: int}"]);
+    assert_eq!(found("pays(S {a: 1})"), ["Argument 1 ('i'): expected Priced, got S"]);
+    assert_eq!(
+        found("asks(Own {a: 1})"),
+        [
+            "Type 'Own' does not satisfy interface 'Sized': missing method(s): size (required by constraint `where T: Sized`)"
+        ]
+    );
+    assert_eq!(
+        found("fn w<T>(x: T) where T: Sized { x.zork() }"),
+        ["Method 'zork' not found in interface 'Sized' (constraint on 'T')"]
+    );
+}
+
+#[test]
 fn imported_functions_have_parameters_of_their_own_types() {
     let project = Project::new(&[
         (

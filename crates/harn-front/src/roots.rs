@@ -7,13 +7,14 @@ use crate::files::Files;
 /// How many folders upwards the manifest of a source is looked for.
 const MAX_LEVELS: usize = 16;
 
-/// The nearest folder from `folder` upwards that holds a `harn.toml`. The folder must be absolute and without `..`.
+/// The folder of the manifest for the sources of a folder, which must be absolute and without `..`.
 #[must_use]
 pub fn project_root(folder: &Path, files: &dyn Files) -> Option<PathBuf> {
-    folder.ancestors().find(|folder| files.is_file(&folder.join("harn.toml"))).map(Path::to_owned)
+    manifest_near(folder, files)?.parent().map(Path::to_owned)
 }
 
 /// The manifest for the sources of a folder: from there upwards at most 16 folders, not beyond one that holds `.git`.
+/// What lies above a repository must not set its hooks, servers and models.
 #[must_use]
 pub fn manifest_near(folder: &Path, files: &dyn Files) -> Option<PathBuf> {
     for folder in folder.ancestors().take(MAX_LEVELS) {

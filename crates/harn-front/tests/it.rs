@@ -168,7 +168,15 @@ fn what_a_file_exports() {
 fn the_project_of_a_folder() {
     let root = folder(&[("harn.toml", ""), ("repo/.git/", ""), ("repo/src/", ""), ("plain/src/", "")]);
     let at = root.path();
-    assert_eq!(project_root(&at.join("repo/src"), &Through(&Real::new())).as_deref(), Some(at));
+    assert_eq!(project_root(&at.join("plain/src"), &Through(&Real::new())).as_deref(), Some(at));
+    assert_eq!(
+        project_root(&at.join("repo/src"), &Through(&Real::new())),
+        None,
+        "a repository ends the search"
+    );
+    let deep = at.join("x/".repeat(16));
+    assert_eq!(project_root(&deep, &Through(&Real::new())), None, "sixteen folders are looked at");
+    assert_eq!(project_root(deep.parent().unwrap(), &Through(&Real::new())).as_deref(), Some(at));
     assert_eq!(manifest_near(&at.join("plain/src"), &Through(&Real::new())), Some(at.join("harn.toml")));
     assert_eq!(
         manifest_near(&at.join("repo/src"), &Through(&Real::new())),

@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use harn_system::{System, SystemExt};
+use harn_system::System;
 
 /// The folder that holds a file.
 pub(crate) fn folder_of(path: &Path) -> PathBuf {
@@ -64,10 +64,9 @@ pub fn absolute_folder(folder: &Path, system: &dyn System) -> Option<PathBuf> {
     Some(if tidy { absolute } else { real_path(&absolute, system) })
 }
 
-/// The nearest folder from `folder` upwards that holds a `harn.toml`.
+/// The folder of the manifest for what lies in `folder`.
 pub fn project_root(folder: &Path, system: &dyn System) -> Option<PathBuf> {
-    let folder = absolute_folder(folder, system)?;
-    folder.ancestors().find(|dir| system.is_file(&dir.join("harn.toml"))).map(Path::to_owned)
+    harn_front::project_root(&absolute_folder(folder, system)?, &harn_front::Through(system))
 }
 
 /// Whether a path stays below the folder of the project that it is joined to: what follows `@/`, and the folders of

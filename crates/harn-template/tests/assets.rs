@@ -89,7 +89,7 @@ const EVERYTHING: &str = r###"{
     "compact_schemas": "- `g({})` — G.", "tools": [{"name": "a", "description": "Does a."}, {"name": "b"}],
     "loop_until_done": true, "exit_when_verified": true, "has_tools": true, "native_done": false, "sentinel_active": true,
     "max_prose_chars": 200, "nudges_left": 1, "iteration": 2, "max_iterations": 50, "progress_tool": "todo",
-    "schema": {"type": "object"}, "tool_names": ["f", "g"], "violations": ["one", "two"], "executed": true,
+    "schema": {"type": "object"}, "schema_text": "{\n  \"type\": \"object\"\n}", "tool_names": ["f", "g"], "violations": ["one", "two"], "executed": true,
     "policy": "allow_once", "tool_call_count": 1, "errors": ["one", "two"], "last_result": "exit_code=1",
     "interval_ms": 500, "watch_paths": ["a.rs", "b.rs"], "task": "Write it.", "response": "Written.", "transcript": "f() -> ok",
     "deliverables": ["one", {"text": "two", "status": "done"}], "reason": "Tests are missing.", "missing": ["tests", "docs"],
@@ -271,7 +271,10 @@ fn lists_of_feedback_are_laid_out() {
     assert!(watch.starts_with("These watched files changed:\n- a\n- b\nLook at"), "{watch}");
     let parse = agent("parse_guidance", r#"{"errors": ["one", "two"]}"#);
     assert!(parse.contains("not run:\n- one\n- two\nWrite each call"), "{parse}");
-    let schema = agent("output_instruction", r#"{"schema": {"type": "object"}}"#);
+    let schema = agent(
+        "output_instruction",
+        r#"{"schema": {"type": "object"}, "schema_text": "{\n  \"type\": \"object\"\n}"}"#,
+    );
     assert!(schema.ends_with("JSON Schema:\n\n{\n  \"type\": \"object\"\n}"), "{schema}");
     let judge =
         agent("completion_judge_feedback_fallback", r#"{"missing": ["tests"], "done_sentinel": "FIN"}"#);

@@ -127,6 +127,10 @@ fn project_paths_need_a_project() {
         render(&dir, "", "a.prompt"),
         format!("DIR/a.prompt at 1:1: {}", expected.replace("@/x", "@parts/x"))
     );
+    // One above a repository is not that of the files in it.
+    let dir = tree(&[("harn.toml", ""), ("x", "text"), ("repo/.git/HEAD", ""), ("repo/src/a", "")]);
+    assert_eq!(render(&dir, "", "@/x"), "text");
+    assert_eq!(render(&dir, "repo/src", "@/x"), format!("{expected}/repo/src"));
 }
 
 #[test]

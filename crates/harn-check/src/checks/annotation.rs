@@ -18,6 +18,9 @@ use crate::types::{Ty, detail, type_text};
 pub(crate) fn statement<'a>(pass: &mut Pass<'a>, stmt: &'a Stmt) {
     match &stmt.kind {
         StmtKind::Let { mutable, pattern: Pattern { kind: PatternKind::Name(name), .. }, ty, value } => {
+            if !mutable {
+                pass.note_schema(name, value);
+            }
             match ty {
                 Some(written) => declared(pass, name, written, value),
                 None => {

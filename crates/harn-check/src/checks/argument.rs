@@ -58,7 +58,7 @@ pub(crate) fn method<'a>(
     for ((at, arg), param) in args.iter().take_while(|arg| !arg.spread).enumerate().zip(taken) {
         let Some(written) = &param.ty else { continue };
         let wanted = pass.typing.resolve_with(written, &env);
-        let got = pass.infer(&arg.value);
+        let got = pass.argument_type(&wanted, &arg.value);
         let stands_for_default = got == Ty::Nil && param.default.is_some();
         if !stands_for_default && !pass.typing.fits(&wanted, &got) {
             let message =
@@ -127,7 +127,7 @@ fn types<'a>(
                 _ => continue,
             };
         }
-        let got = pass.infer(&arg.value);
+        let got = pass.argument_type(&wanted, &arg.value);
         if pass.typing.fits(&wanted, &got) || (got == Ty::Nil && param.default.is_some()) {
             continue;
         }

@@ -4,12 +4,13 @@ use harn_syntax::Diagnostic;
 use harn_syntax::ast::{AttrValue, Attribute, Expr};
 
 use crate::codes::DEPRECATED;
+use crate::infer::Called;
 use crate::pass::Pass;
-use crate::scope::{Kind, Lookup};
+use crate::scope::Lookup;
 
 /// Looks at the attributes of what is called.
-pub(crate) fn check<'a>(pass: &mut Pass<'a>, call: &Expr, found: &Lookup<'a>) {
-    let Lookup::Is(Kind::Fn(decl, attrs)) = found else { return };
+pub(crate) fn check<'a>(pass: &mut Pass<'a>, name: &'a str, call: &Expr, found: &Lookup<'a>) {
+    let Some(Called { decl, attrs, .. }) = pass.called(name, found) else { return };
     let Some(attr) = attrs.iter().find(|attr| attr.name.name == "deprecated") else { return };
     let since = text(attr, "since").map(|since| format!(" (since {since})")).unwrap_or_default();
     let message = format!("`{}` is deprecated{since}", decl.name.name);

@@ -99,8 +99,9 @@ pub(crate) fn constraints_of(
 
 /// Why a type does not satisfy an interface.
 fn unsatisfied(pass: &Pass<'_>, ty: &Ty, interface: &str) -> Option<String> {
-    let decl = match pass.typing.name(interface) {
-        TypeName::Own(DeclKind::Interface(decl)) => decl,
+    let (decl, home) = match pass.typing.name(interface) {
+        TypeName::Own(DeclKind::Interface(decl)) => (decl, None),
+        TypeName::Imported(DeclKind::Interface(decl)) => (decl, Some(pass.typing.home(interface)?)),
         TypeName::Opaque | TypeName::Builtin | TypeName::Own(_) => {
             return Some(format!("interface '{interface}' not found"));
         }
@@ -109,10 +110,7 @@ fn unsatisfied(pass: &Pass<'_>, ty: &Ty, interface: &str) -> Option<String> {
     match ty {
         Ty::Any | Ty::Never | Ty::Var(_) | Ty::OneOf(_) => None,
         Ty::Interface(name, _) if name == interface => None,
-        Ty::Named(name, _) => match pass.typing.name(name) {
-            TypeName::Imported(_) | TypeName::Unknown => None,
-            _ => pass.typing.satisfies(name, decl).err(),
-        },
+        Ty::Named(name, _) => pass.typing.lacks(name, decl, home),
         _ => Some("only named types can satisfy interfaces".to_owned()),
     }
 }
@@ -144,7 +142,11 @@ pub(crate) fn method<'a>(pass: &mut Pass<'a>, object: &'a Expr, name: &Ident) {
     let Some(bounded) = pass.bounds.last().and_then(|all| all.iter().find(|one| one.name == variable)) else {
         return;
     };
-    let TypeName::Own(DeclKind::Interface(decl)) = pass.typing.name(bounded.interface) else { return };
+    let (TypeName::Own(DeclKind::Interface(decl)) | TypeName::Imported(DeclKind::Interface(decl))) =
+        pass.typing.name(bounded.interface)
+    else {
+        return;
+    };
     if decl.methods.iter().all(|method| method.name.name != name.name) {
         let (interface, param) = (bounded.interface, bounded.param);
         let message =

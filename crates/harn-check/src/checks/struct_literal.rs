@@ -1,5 +1,8 @@
 //! Struct literals: the struct must exist, its fields too, and none that it needs may be missing.
 
+use std::rc::Rc;
+
+use harn_front::Unit;
 use harn_syntax::Diagnostic;
 use harn_syntax::ast::{DictItem, Ident, StructDecl};
 use rustc_hash::FxHashSet;
@@ -13,9 +16,16 @@ use crate::types::{Ty, Typing, substitute, type_text};
 
 /// Looks at `Name {a: 1}`.
 pub(crate) fn check<'a>(pass: &mut Pass<'a>, name: &'a Ident, items: &'a [DictItem]) {
-    let decl = match pass.scopes.look_up(&name.name, name.span.start) {
-        Lookup::Missing => return call_target::unknown_struct(pass, &name.name, name.span),
-        Lookup::Is(Kind::Struct(decl)) => decl,
+    let found = pass.scopes.look_up(&name.name, name.span.start);
+    let (decl, home) = match found {
+        Lookup::Is(Kind::Struct(decl)) => (decl, None),
+        Lookup::Is(Kind::Imported) | Lookup::Missing => match imported(pass, &name.name) {
+            Some((decl, home)) => (decl, Some(home)),
+            None if matches!(found, Lookup::Missing) => {
+                return call_target::unknown_struct(pass, &name.name, name.span);
+            }
+            None => return,
+        },
         _ => return,
     };
     let mut given: Vec<&Ident> = Vec::with_capacity(items.len());
@@ -26,7 +36,7 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, name: &'a Ident, items: &'a [DictIt
             DictItem::Computed { .. } | DictItem::Spread(_) => complete = false,
         }
     }
-    types(pass, decl, items);
+    types(pass, decl, home, items);
     let declared: FxHashSet<&str> = decl.fields.iter().map(|field| field.name.name.as_str()).collect();
     let names: FxHashSet<&str> = given.iter().map(|key| key.name.as_str()).collect();
     for key in &given {
@@ -45,15 +55,21 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, name: &'a Ident, items: &'a [DictIt
     }
 }
 
+/// The struct of another file that a name means, and that file.
+fn imported<'a>(pass: &Pass<'a>, name: &str) -> Option<(&'a StructDecl, &'a Rc<Unit>)> {
+    let (decl, home) = pass.typing.struct_named(name).filter(|_| !pass.is_opaque())?;
+    Some((decl, home?))
+}
+
 /// Compares the values with the types of their fields.
-fn types<'a>(pass: &mut Pass<'a>, decl: &'a StructDecl, items: &'a [DictItem]) {
-    let bound = pass.struct_bindings(decl, items);
+fn types<'a>(pass: &mut Pass<'a>, decl: &'a StructDecl, home: Option<&'a Rc<Unit>>, items: &'a [DictItem]) {
+    let bound = pass.struct_bindings(decl, home, items);
     let env = Typing::vars(&decl.type_params);
     for item in items {
         let DictItem::Entry { key, value } = item else { continue };
         let field = decl.fields.iter().find(|field| field.name.name == key.name);
         let Some(written) = field.and_then(|field| field.ty.as_ref()) else { continue };
-        let pattern = pass.typing.resolve_with(written, &env);
+        let pattern = pass.typing.resolve_at(written, &env, home);
         let (wanted, got) = (substitute(&pattern, &bound), pass.infer(value));
         if !pass.typing.fits(&wanted, &got) && !field.is_some_and(|field| field.optional && got == Ty::Nil) {
             let (field, owner, written) = (&key.name, &decl.name.name, type_text(written));

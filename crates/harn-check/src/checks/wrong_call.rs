@@ -1,7 +1,7 @@
 //! Calls of builtins and methods whose arguments cannot fit: too few, too many, literals of a wrong type, unknown
 //! options. What a parameter takes comes from the table of builtins, and so do the words.
 
-use harn_syntax::ast::{Arg, DeclKind, DictItem, Expr, ExprKind, Ident, UnaryOp};
+use harn_syntax::ast::{Arg, DictItem, Expr, ExprKind, Ident, UnaryOp};
 use harn_syntax::habits::{failed, method_help};
 use harn_syntax::shapes;
 use harn_syntax::signature::{
@@ -10,6 +10,7 @@ use harn_syntax::signature::{
 use harn_syntax::{Diagnostic, Span};
 
 use crate::codes::{BIG_NUMBER, LOGARITHM, OPTION_SLIP, UNKNOWN_METHOD, WRONG_ARGUMENT, WRONG_COUNT};
+use crate::imports;
 use crate::pass::Pass;
 use crate::scope::{Kind, Lookup};
 use crate::types::Ty;
@@ -116,10 +117,10 @@ pub(crate) fn method<'a>(pass: &mut Pass<'a>, object: &'a Expr, name: &Ident, ca
     }
 }
 
-/// Looks at the call of a method of a struct of this file.
+/// Looks at the call of a method of a struct.
 fn of_struct<'a>(pass: &mut Pass<'a>, object: &'a Expr, name: &Ident) {
     let Ty::Named(owner, _) = pass.infer(object) else { return };
-    let Some(DeclKind::Struct(decl)) = pass.typing.declared.get(&owner) else { return };
+    let Some((decl, _)) = pass.typing.struct_named(&owner) else { return };
     let wanted = name.name.as_str();
     let methods: Vec<&str> =
         pass.typing.declared.methods(&owner).iter().map(|method| method.name.name.as_str()).collect();
@@ -128,7 +129,7 @@ fn of_struct<'a>(pass: &mut Pass<'a>, object: &'a Expr, name: &Ident) {
         || decl.fields.iter().any(|field| field.name.name == wanted)
         || pass.world.signatures.method("struct", wanted).is_some();
     // A file that imports this one cannot add methods, but one that it imports could.
-    if !exists && pass.source.tree.imports().next().is_none() {
+    if !exists && !imports::gives_method(pass.source, pass.world, &owner, wanted) {
         unknown_method(pass, name, &owner, methods);
     }
 }

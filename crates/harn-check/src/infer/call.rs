@@ -18,6 +18,7 @@ pub(crate) struct Called<'a> {
     pub(crate) is_own: bool,
     /// The other file that it stands in.
     pub(crate) unit: Option<&'a Rc<Unit>>,
+    pub(crate) attrs: &'a [Attribute],
 }
 
 /// Type parameters that a call binds to two types.
@@ -31,15 +32,16 @@ impl<'a> Pass<'a> {
     /// The function that a name means at a place.
     pub(crate) fn called(&self, name: &'a str, found: &Lookup<'a>) -> Option<Called<'a>> {
         match found {
-            Lookup::Is(Kind::Fn(decl, _)) => Some(Called { decl, is_own: true, unit: None }),
+            Lookup::Is(Kind::Fn(decl, attrs)) => Some(Called { decl, is_own: true, unit: None, attrs }),
             Lookup::Is(Kind::Imported) | Lookup::Missing
                 if !self.is_opaque() && !self.declared.contains(name) =>
             {
                 let imported = self.imported(name)?;
-                match &imported.decl()?.kind {
+                let found = imported.decl()?;
+                match &found.kind {
                     DeclKind::Fn(decl) => {
                         let unit = imported.place().map(|(unit, _)| unit);
-                        Some(Called { decl, is_own: false, unit })
+                        Some(Called { decl, is_own: false, unit, attrs: &found.attrs })
                     }
                     _ => None,
                 }
@@ -87,13 +89,7 @@ impl<'a> Pass<'a> {
         for (at, (arg, param)) in args.iter().zip(&called.decl.func.params).enumerate() {
             let Some(written) = param.ty.as_ref().filter(|_| !param.rest && !arg.spread) else { break };
             let pattern = self.parameter_type(called, written);
-            let actual = match &pattern {
-                Ty::Named(name, _) if name == "Schema" => match self.schema_type(&arg.value) {
-                    Some(ty) => Ty::Named(name.clone(), vec![ty]),
-                    None => Ty::Any,
-                },
-                _ => self.infer(&arg.value),
-            };
+            let actual = self.argument_type(&pattern, &arg.value);
             // Of a value that is not known to be anything, nothing is learned.
             if explicit || actual == Ty::Any {
                 continue;
@@ -110,14 +106,19 @@ impl<'a> Pass<'a> {
     }
 
     /// What the values of a struct literal bind the type parameters of the struct to.
-    pub(crate) fn struct_bindings(&mut self, decl: &'a StructDecl, items: &'a [DictItem]) -> Bindings {
+    pub(crate) fn struct_bindings(
+        &mut self,
+        decl: &'a StructDecl,
+        home: Option<&'a Rc<Unit>>,
+        items: &'a [DictItem],
+    ) -> Bindings {
         let mut bound = Bindings::new();
         let env = Typing::vars(&decl.type_params);
         for item in items {
             let DictItem::Entry { key, value } = item else { continue };
             let field = decl.fields.iter().find(|field| field.name.name == key.name);
             let Some(written) = field.and_then(|field| field.ty.as_ref()) else { continue };
-            let (pattern, actual) = (self.typing.resolve_with(written, &env), self.infer(value));
+            let (pattern, actual) = (self.typing.resolve_at(written, &env, home), self.infer(value));
             // A contradiction shows when the value is compared with its field.
             let _ = bind(&pattern, &actual, &mut bound);
         }
@@ -182,13 +183,24 @@ impl<'a> Pass<'a> {
                     return result_of(ty, Ty::Any);
                 }
             }
-            ("llm_call" | "llm_completion", [_, _, Arg { value: options, .. }]) => {
+            ("llm_call", [_, _, Arg { value: options, .. }])
+            | ("llm_completion", [_, _, _, Arg { value: options, .. }]) => {
                 if let Some(ty) = self.option_schema(options, &["output_schema", "schema"]) {
                     return answer(ty);
                 }
             }
             ("llm_call_structured", [_, schema, ..]) => {
                 return self.schema_type(&schema.value).unwrap_or(Ty::Any);
+            }
+            ("llm_call_structured_safe", [_, schema, ..]) => {
+                if let Some(ty) = self.schema_type(&schema.value) {
+                    return safe_answer(ty);
+                }
+            }
+            ("llm_call_structured_result", [_, schema, ..]) => {
+                if let Some(ty) = self.schema_type(&schema.value) {
+                    return full_answer(ty);
+                }
             }
             ("ask_user", [_, Arg { value: options, .. }]) => {
                 if let Some(ty) = self.option_schema(options, &["schema"]) {
@@ -232,10 +244,19 @@ impl<'a> Pass<'a> {
     }
 }
 
+fn field(name: &'static str, ty: Ty) -> Field {
+    Field { name: Name::new_static(name), optional: false, ty }
+}
+
+/// What is there or nil, as other fields tell.
+fn or_nil(ty: Ty) -> Ty {
+    Ty::union([Ty::OneOf(vec![Ty::Nil]), ty])
+}
+
 /// What a model call with a schema gives.
 fn answer(data: Ty) -> Ty {
-    let field = |name: &str, ty: Ty| Field { name: Name::new(name), optional: false, ty };
-    let (text, int) = (|| Ty::named("string"), || Ty::named("int"));
+    let [text, int, list] = ["string", "int", "list"].map(|word| move || Ty::named(word));
+    let maybe = |name, ty| Field { optional: true, ..field(name, ty) };
     Ty::Shape(vec![
         field("text", text()),
         field("model", text()),
@@ -243,5 +264,36 @@ fn answer(data: Ty) -> Ty {
         field("input_tokens", int()),
         field("output_tokens", int()),
         field("data", data),
+        maybe("visible_text", text()),
+        maybe("tool_calls", list()),
+        maybe("thinking", text()),
+        maybe("stop_reason", text()),
+    ])
+}
+
+/// What `llm_call_structured_safe` gives.
+fn safe_answer(data: Ty) -> Ty {
+    Ty::Shape(vec![
+        field("ok", Ty::named("bool")),
+        field("data", or_nil(data)),
+        field("error", or_nil(Ty::named("dict"))),
+    ])
+}
+
+/// What `llm_call_structured_result` gives.
+fn full_answer(data: Ty) -> Ty {
+    let [text, bool] = ["string", "bool"].map(|word| move || Ty::named(word));
+    Ty::Shape(vec![
+        field("ok", bool()),
+        field("data", or_nil(data)),
+        field("raw_text", text()),
+        field("error", text()),
+        field("error_category", or_nil(text())),
+        field("attempts", Ty::named("int")),
+        field("repaired", bool()),
+        field("extracted_json", bool()),
+        field("usage", Ty::Any),
+        field("model", text()),
+        field("provider", text()),
     ])
 }

@@ -269,14 +269,12 @@ impl<'a> Pass<'a> {
 
     /// The type of a struct literal, with what its fields tell of the parameters.
     fn literal(&mut self, name: &Ident, items: &'a [DictItem]) -> Ty {
-        let decl = match self.typing.name(&name.name) {
-            TypeName::Own(DeclKind::Struct(decl)) => decl,
-            _ => return self.instance(&name.name),
-        };
+        let typing: Typing<'a> = self.typing;
+        let Some((decl, home)) = typing.struct_named(&name.name) else { return Ty::Any };
         if decl.type_params.is_empty() {
             return Ty::Named(name.name.clone(), Vec::new());
         }
-        let bound = self.struct_bindings(decl, items);
+        let bound = self.struct_bindings(decl, home, items);
         let arg = |param: &TypeParam| {
             bound.iter().find(|(name, _)| *name == param.name.name).map_or(Ty::Any, |(_, ty)| ty.clone())
         };

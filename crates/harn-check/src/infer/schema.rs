@@ -24,7 +24,38 @@ impl<'a> Pass<'a> {
             TypeName::Own(DeclKind::Type(alias)) if alias.type_params.is_empty() => {
                 Some(self.typing.resolve(&alias.ty))
             }
+            TypeName::Imported(DeclKind::Type(alias)) if alias.type_params.is_empty() => {
+                Some(self.typing.resolve_in(&alias.ty, &[], self.typing.home(name)?))
+            }
             _ => None,
+        }
+    }
+
+    /// The type of an argument: where a schema is asked for, what the argument says as a schema.
+    pub(crate) fn argument_type(&mut self, wanted: &Ty, arg: &'a Expr) -> Ty {
+        match wanted {
+            Ty::Named(name, _) if name == "Schema" => match self.schema_type(arg) {
+                Some(ty) => Ty::Named(name.clone(), vec![ty]),
+                None => self.infer(arg),
+            },
+            _ => self.infer(arg),
+        }
+    }
+
+    /// The `T` of an expression that is a `Schema<T>`.
+    fn held_schema(&mut self, expr: &'a Expr) -> Option<Ty> {
+        match self.infer(expr) {
+            Ty::Named(kind, mut args) if kind == "Schema" && args.len() == 1 => {
+                args.pop().filter(|ty| *ty != Ty::Any)
+            }
+            _ => None,
+        }
+    }
+
+    /// Keeps what a variable that is never assigned says as a schema.
+    pub(crate) fn note_schema(&mut self, name: &'a Ident, value: &'a Expr) {
+        if let Some(ty) = self.schema_type(value) {
+            self.held_schemas.insert(name.span.start, ty);
         }
     }
 
@@ -33,21 +64,17 @@ impl<'a> Pass<'a> {
         match &schema.kind {
             ExprKind::Paren(inner) => self.schema_type(inner),
             ExprKind::Name(name) => match self.scopes.look_up(name, schema.span.start) {
-                // A variable that holds a schema, as long as it is never assigned.
-                Lookup::Is(Kind::Let) => match self.infer(schema) {
-                    Ty::Named(kind, mut args) if kind == "Schema" && args.len() == 1 => args.pop(),
-                    _ => None,
-                },
+                Lookup::Is(Kind::Let | Kind::Other) => self.held_schema(schema).or_else(|| {
+                    let held = self.held_schemas.get(&self.scopes.definition(name)?)?;
+                    Some(held.clone())
+                }),
                 _ => self.alias_named(name),
             },
             ExprKind::Call { callee, args, .. } => match (callee.as_name()?.as_str(), args.as_slice()) {
                 ("schema_of", [arg]) => self.schema_type(&arg.value),
-                _ => match self.infer(schema) {
-                    Ty::Named(kind, mut args) if kind == "Schema" && args.len() == 1 => args.pop(),
-                    _ => None,
-                },
+                _ => self.held_schema(schema),
             },
-            ExprKind::Dict(items) => schema_literal(items, 0),
+            ExprKind::Dict(items) => schema_literal(items, 0).filter(|ty| *ty != Ty::Any),
             _ => None,
         }
     }

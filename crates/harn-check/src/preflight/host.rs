@@ -60,10 +60,8 @@ const KNOWN: &[(&str, &[&str])] = &[
 pub(super) fn check(tree: &Program, settings: &Settings) -> Vec<Diagnostic> {
     let mut search = Search::default();
     search.stmts(&tree.items);
-    let Search { named, mocked, own, .. } = search;
-    if own {
-        return Vec::new();
-    }
+    let Search { mut named, mocked, own } = search;
+    named.retain(|(asked, _)| !own.contains(asked.function()));
     let allowed = |op: &str| {
         let capability = op.split('.').next().unwrap_or_default();
         settings.preflight_allow.iter().any(|entry| {
@@ -80,10 +78,10 @@ pub(super) fn check(tree: &Program, settings: &Settings) -> Vec<Diagnostic> {
             || mocked.contains(op)
     };
     let mut found = Vec::new();
-    for (name, span) in named {
-        let (message, help) = match name {
-            Some(op) if known(op) || allowed(op) => continue,
-            Some(op) => {
+    for (asked, span) in named {
+        let (message, help) = match asked {
+            Asked::Operation(op) if known(op) || allowed(op) => continue,
+            Asked::Operation(op) => {
                 let all = standard.iter().chain(&settings.host_operations).map(String::as_str);
                 let near = nearest(op, all).map(|near| format!("did you mean `{near}`?"));
                 let help = near.unwrap_or_else(|| {
@@ -91,8 +89,12 @@ pub(super) fn check(tree: &Program, settings: &Settings) -> Vec<Diagnostic> {
                 });
                 (format!("preflight: unknown host capability/operation '{op}'"), help)
             }
-            None if allowed("") => continue,
-            None => (
+            Asked::Computed | Asked::Removed if allowed("") => continue,
+            Asked::Removed => (
+                "preflight: host_invoke(...) was removed; use host_call(\"capability.operation\", args)".to_owned(),
+                "write the capability and the operation as one text, with a point between them".to_owned(),
+            ),
+            Asked::Computed => (
                 "preflight: host_call(...) requires a literal \"capability.operation\" name for static validation"
                     .to_owned(),
                 "write the name itself, or allow `*` in `[check] preflight_allow` of harn.toml".to_owned(),
@@ -104,14 +106,44 @@ pub(super) fn check(tree: &Program, settings: &Settings) -> Vec<Diagnostic> {
     found
 }
 
+/// What a call asks of the host.
+enum Asked<'a> {
+    /// An operation that it names.
+    Operation(&'a str),
+    /// An operation whose name is no literal.
+    Computed,
+    /// `host_invoke`, which programs of old call.
+    Removed,
+}
+
+impl Asked<'_> {
+    /// The function that is called.
+    fn function(&self) -> &'static str {
+        match self {
+            Asked::Operation(_) | Asked::Computed => CALL,
+            Asked::Removed => REMOVED,
+        }
+    }
+}
+
+const CALL: &str = "host_call";
+const REMOVED: &str = "host_invoke";
+
 #[derive(Default)]
 struct Search<'a> {
-    /// The operations that calls name, nothing where the name is no literal.
-    named: Vec<(Option<&'a str>, Span)>,
+    named: Vec<(Asked<'a>, Span)>,
     /// Operations that the file mocks.
     mocked: FxHashSet<String>,
-    /// The file has a function `host_call` of its own.
-    own: bool,
+    /// The functions of the host that the file has its own ones of.
+    own: FxHashSet<&'a str>,
+}
+
+impl<'a> Search<'a> {
+    fn declares(&mut self, name: &'a str) {
+        if matches!(name, CALL | REMOVED) {
+            self.own.insert(name);
+        }
+    }
 }
 
 impl<'a> Visitor<'a> for Search<'a> {
@@ -120,12 +152,12 @@ impl<'a> Visitor<'a> for Search<'a> {
             StmtKind::Import(import) => import.names.as_deref().unwrap_or_default(),
             _ => &[],
         };
-        self.own |= names.iter().any(|name| name.name == "host_call");
+        names.iter().for_each(|name| self.declares(&name.name));
         visit::walk_stmt(self, stmt);
     }
 
     fn decl(&mut self, decl: &'a Decl) {
-        self.own |= decl.kind.name().name == "host_call";
+        self.declares(&decl.kind.name().name);
         visit::walk_decl(self, decl);
     }
 
@@ -137,9 +169,11 @@ impl<'a> Visitor<'a> for Search<'a> {
         match &expr.kind {
             ExprKind::Call { callee, args, .. } => {
                 match (callee.as_name().map(Name::as_str), args.as_slice()) {
-                    (Some("host_call"), [first, ..]) if !first.spread => {
-                        self.named.push((text(Some(first)), first.value.span));
+                    (Some(CALL), [first, ..]) if !first.spread => {
+                        let asked = text(Some(first)).map_or(Asked::Computed, Asked::Operation);
+                        self.named.push((asked, first.value.span));
                     }
+                    (Some(REMOVED), _) => self.named.push((Asked::Removed, callee.span)),
                     (Some("host_mock"), [capability, op, ..]) => {
                         if let (Some(capability), Some(op)) = (text(Some(capability)), text(Some(op))) {
                             self.mocked.insert(format!("{capability}.{op}"));
@@ -162,7 +196,7 @@ impl<'a> Visitor<'a> for Search<'a> {
                 if entry("executor").is_some_and(|(executor, _)| executor == "host_bridge")
                     && let Some((op, span)) = entry("host_capability")
                 {
-                    self.named.push((Some(op), span));
+                    self.named.push((Asked::Operation(op), span));
                 }
             }
             _ => {}

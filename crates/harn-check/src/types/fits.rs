@@ -45,6 +45,11 @@ impl Fits<'_> {
             (_, Ty::Str(_)) => named(expected, "string"),
             (Ty::Int(_), _) => named(actual, "int"),
             (_, Ty::Int(_)) => named(expected, "int") || named(expected, "float"),
+            // A schema is a dict, and whether a dict is a schema shows when it is used.
+            (Ty::Named(name, _), Ty::Shape(_)) | (Ty::Shape(_), Ty::Named(name, _)) if name == "Schema" => {
+                true
+            }
+            (Ty::Named(a, _), Ty::Named(b, _)) if is_schema_and_dict(a, b) => true,
             (Ty::Shape(wanted), Ty::Shape(given)) => self.detail(wanted, given).is_empty(),
             (Ty::Shape(wanted), Ty::Named(name, args)) if name != "dict" => {
                 let fields = self.0.and_then(|typing| typing.struct_fields(name, args));
@@ -120,11 +125,17 @@ fn may_be_one(a: &Ty, b: &Ty) -> bool {
                 .is_none_or(|other| may_be_one(&field.ty, &other.ty))
         }),
         (Ty::Named(a, x), Ty::Named(b, y)) => {
-            canonical(a) == canonical(b)
-                && (x.len() != y.len() || x.iter().zip(y).all(|(x, y)| may_be_one(x, y)))
+            is_schema_and_dict(a, b)
+                || canonical(a) == canonical(b)
+                    && (x.len() != y.len() || x.iter().zip(y).all(|(x, y)| may_be_one(x, y)))
         }
         _ => true,
     }
+}
+
+/// Whether one name is that of schemas and the other that of dicts.
+fn is_schema_and_dict(a: &str, b: &str) -> bool {
+    matches!((a, b), ("Schema", "dict") | ("dict", "Schema"))
 }
 
 /// Whether a type has this name, with or without arguments.
@@ -168,6 +179,17 @@ mod tests {
     fn unknown_takes_and_does_not_give() {
         assert!(fits(&Ty::Unknown, &Ty::Nil) && !fits(&Ty::named("int"), &Ty::Unknown));
         assert!(fits(&Ty::Any, &Ty::Unknown) && fits(&Ty::Nil, &Ty::Never) && !fits(&Ty::Never, &Ty::Nil));
+    }
+
+    #[test]
+    fn schemas_are_dicts() {
+        let schema = |of: &str| Ty::Named("Schema".into(), vec![Ty::named(of)]);
+        let shape = Ty::Shape(vec![Field { name: "type".into(), optional: false, ty: Ty::named("string") }]);
+        for dict in [Ty::named("dict"), shape] {
+            assert!(fits(&schema("int"), &dict) && fits(&dict, &schema("int")));
+        }
+        assert!(fits(&list("dict"), &Ty::list_of(schema("int"))));
+        assert!(!fits(&schema("int"), &schema("string")) && !fits(&schema("int"), &Ty::named("int")));
     }
 
     #[test]

@@ -1,13 +1,16 @@
 //! Which structs satisfy an interface (types guide, "Interfaces").
 
+use std::rc::Rc;
+
+use harn_front::Unit;
 use harn_syntax::ast::*;
 
-use super::{Bindings, Ty, Typing, bind, substitute};
+use super::{Bindings, Ty, TypeName, Typing, bind, substitute};
+use crate::imports;
 
 impl Typing<'_> {
-    /// The structs that satisfy an interface: those of the file that have its methods, and all imported ones, as what
-    /// they can do is not known here.
-    pub(super) fn satisfying(&self, interface: &InterfaceDecl) -> Vec<Name> {
+    /// The structs that satisfy an interface, whose `home` is the other file that declares it.
+    pub(super) fn satisfying(&self, interface: &InterfaceDecl, home: Option<&Rc<Unit>>) -> Vec<Name> {
         let name = &interface.name.name;
         if let Some(known) = self.declared.satisfying.borrow().get(name) {
             return known.clone();
@@ -15,21 +18,47 @@ impl Typing<'_> {
         // An interface may name itself.
         self.declared.satisfying.borrow_mut().insert(name.clone(), Vec::new());
         let imported = self.imports.get(self.source, self.world).into_iter().flatten().map(|(name, _)| name);
-        let own = self.declared.type_names().filter(|name| self.satisfies(name, interface).is_ok());
-        let found: Vec<Name> = own.chain(imported.map(Name::as_str)).map(Name::new).collect();
+        let known = self.declared.type_names().chain(imported.map(Name::as_str));
+        let found: Vec<Name> =
+            known.filter(|name| self.lacks(name, interface, home).is_none()).map(Name::new).collect();
         self.declared.satisfying.borrow_mut().insert(name.clone(), found.clone());
         found
     }
 
+    /// Why a type does not satisfy an interface. Of an imported struct the names of its methods tell; what else is imported
+    /// may satisfy it.
+    pub(crate) fn lacks(
+        &self,
+        name: &str,
+        interface: &InterfaceDecl,
+        home: Option<&Rc<Unit>>,
+    ) -> Option<String> {
+        match self.name(name) {
+            TypeName::Unknown => None,
+            TypeName::Imported(DeclKind::Struct(_)) => {
+                let is_missing = |method: &&MethodSig| {
+                    !imports::gives_method(self.source, self.world, name, &method.name.name)
+                };
+                let mut lacking = interface.methods.iter().filter(is_missing).peekable();
+                lacking.peek().is_some().then(|| missing(lacking))
+            }
+            TypeName::Imported(_) => None,
+            TypeName::Own(_) | TypeName::Builtin | TypeName::Opaque => {
+                self.satisfies(name, interface, home).err()
+            }
+        }
+    }
+
     /// Whether a struct of the file has the methods of an interface.
-    ///
-    /// # Errors
-    /// Why it does not.
-    pub(crate) fn satisfies(&self, name: &str, interface: &InterfaceDecl) -> Result<(), String> {
+    fn satisfies(
+        &self,
+        name: &str,
+        interface: &InterfaceDecl,
+        home: Option<&Rc<Unit>>,
+    ) -> Result<(), String> {
         let methods = self.declared.methods(name);
         if methods.is_empty() && !interface.methods.is_empty() {
-            let names: Vec<&str> = interface.methods.iter().map(|method| method.name.name.as_str()).collect();
-            return Err(format!("missing method(s): {}", names.join(", ")));
+            return Err(missing(interface.methods.iter()));
         }
         let assoc = interface.assoc_types.iter().map(|assoc| &assoc.name.name);
         let mut env: Vec<(Name, Ty)> = assoc.map(|name| (name.clone(), Ty::Var(name.clone()))).collect();
@@ -40,11 +69,11 @@ impl Typing<'_> {
             let Some(found) = found else { return Err(format!("missing method '{}'", wanted.name.name)) };
             let mut env = env.clone();
             env.extend(wanted.type_params.iter().map(|param| (param.name.name.clone(), Ty::Any)));
-            self.method(wanted, found, &env, &mut bound)?;
+            self.method(wanted, found, (&env, home), &mut bound)?;
         }
         for assoc in &interface.assoc_types {
             let Some(default) = &assoc.default else { continue };
-            let default = self.resolve(default);
+            let default = self.resolve_at(default, &[], home);
             let got = bound.iter().find(|(name, _)| *name == assoc.name.name).map(|(_, ty)| ty);
             if let Some(got) = got.filter(|got| !self.fits(&default, got)) {
                 let name = &assoc.name.name;
@@ -58,7 +87,7 @@ impl Typing<'_> {
         &self,
         wanted: &MethodSig,
         found: &FnDecl,
-        env: &[(Name, Ty)],
+        (env, home): (&[(Name, Ty)], Option<&Rc<Unit>>),
         bound: &mut Bindings,
     ) -> Result<(), String> {
         let without_self = |params| <[Param]>::iter(params).filter(|param| param.name.name != "self");
@@ -69,7 +98,7 @@ impl Typing<'_> {
         }
         let own = Typing::env(&found.type_params, &[]);
         let mut one = |wanted: &TypeExpr, found: &TypeExpr| {
-            let (pattern, got) = (self.resolve_with(wanted, env), self.resolve_with(found, &own));
+            let (pattern, got) = (self.resolve_at(wanted, env, home), self.resolve_with(found, &own));
             bind(&pattern, &got, bound).map_err(|conflict| {
                 let (param, first, second) = (conflict.param, conflict.first, conflict.second);
                 format!("type parameter '{param}' was inferred as both {first} and {second}")
@@ -93,4 +122,10 @@ impl Typing<'_> {
         }
         Ok(())
     }
+}
+
+/// Tells the methods that a type does not have.
+fn missing<'m>(methods: impl Iterator<Item = &'m MethodSig>) -> String {
+    let names: Vec<&str> = methods.map(|method| method.name.name.as_str()).collect();
+    format!("missing method(s): {}", names.join(", "))
 }

@@ -237,7 +237,7 @@ impl<'a> Typing<'a> {
     }
 
     /// The file that declares an imported name.
-    fn home(&self, name: &str) -> Option<&'a Rc<Unit>> {
+    pub(crate) fn home(&self, name: &str) -> Option<&'a Rc<Unit>> {
         self.imports.get(self.source, self.world)?.get(name)?.place().map(|(unit, _)| unit)
     }
 
@@ -327,11 +327,14 @@ impl<'a> Typing<'a> {
                 None => Ty::Any,
             },
             TypeName::Own(DeclKind::Interface(interface)) => {
-                Ty::Interface(name.clone(), self.satisfying(interface))
+                Ty::Interface(name.clone(), self.satisfying(interface, None))
             }
+            TypeName::Imported(DeclKind::Interface(interface)) => match self.home(name) {
+                Some(unit) => Ty::Interface(name.clone(), self.satisfying(interface, Some(unit))),
+                None => Ty::Any,
+            },
             TypeName::Own(DeclKind::Struct(_) | DeclKind::Enum(_))
             | TypeName::Imported(DeclKind::Struct(_) | DeclKind::Enum(_)) => Ty::Named(name.clone(), args),
-            // An interface of another file.
             _ => Ty::Any,
         }
     }
@@ -406,22 +409,31 @@ impl<'a> Typing<'a> {
         params.iter().map(|param| (param.name.name.clone(), Ty::Var(param.name.name.clone()))).collect()
     }
 
+    /// The struct that a type name stands for, and the other file that declares it.
+    pub(crate) fn struct_named(&self, name: &str) -> Option<(&'a StructDecl, Option<&'a Rc<Unit>>)> {
+        match self.name(name) {
+            TypeName::Own(DeclKind::Struct(decl)) => Some((decl, None)),
+            TypeName::Imported(DeclKind::Struct(decl)) => Some((decl, Some(self.home(name)?))),
+            _ => None,
+        }
+    }
+
+    /// The type of an annotation of this file, or of the one that is its home.
+    pub(crate) fn resolve_at(&self, ty: &TypeExpr, env: Env<'_>, home: Option<&Rc<Unit>>) -> Ty {
+        match home {
+            None => self.resolve_with(ty, env),
+            Some(unit) => self.resolve_in(ty, env, unit),
+        }
+    }
+
     /// The fields of a struct, by the arguments of its type.
     pub(crate) fn struct_fields(&self, name: &str, args: &[Ty]) -> Option<Vec<Field>> {
-        let (decl, home) = match self.name(name) {
-            TypeName::Own(DeclKind::Struct(decl)) => (decl, None),
-            TypeName::Imported(DeclKind::Struct(decl)) => (decl, Some(self.home(name)?)),
-            _ => return None,
-        };
+        let (decl, home) = self.struct_named(name)?;
         let env = Self::env(&decl.type_params, args);
-        let ty = |ty: &TypeExpr| match home {
-            None => self.resolve_with(ty, &env),
-            Some(unit) => self.resolve_in(ty, &env, unit),
-        };
         let field = |field: &StructField| Field {
             name: field.name.name.clone(),
             optional: field.optional,
-            ty: field.ty.as_ref().map_or(Ty::Any, ty),
+            ty: field.ty.as_ref().map_or(Ty::Any, |ty| self.resolve_at(ty, &env, home)),
         };
         Some(decl.fields.iter().map(field).collect())
     }

@@ -27,6 +27,7 @@ const NAMES: &[(&str, &str, &str)] = &[
     ("bool", "", "there is no conversion to bool: compare, as in `x != nil` or `x != 0`"),
     ("list", "to_list", "a list is made with `to_list(values)` or `values.to_list()`"),
     ("dict", "to_dict", "a dict is written `{key: value}`, or made from pairs with `to_dict(pairs)`"),
+    ("host_invoke", "", "it was removed: write `host_call(\"capability.operation\", args)`"),
     ("tuple", "", "there are no tuples; a list does: `[a, b]`"),
     ("cap", "", "lists grow by themselves; the length is `len(value)`"),
     ("recover", "", "errors are caught with `try { ... } catch (e) { ... }`"),
