@@ -256,9 +256,24 @@ impl Message {
         }
     }
 
-    /// Whether the message says nothing, so that every provider would refuse it.
-    pub(crate) fn is_blank_turn(&self) -> bool {
-        self.role == Role::Assistant && self.content.iter().all(is_empty_text)
+    /// Whether the message says nothing, so that every provider would refuse it. `thoughts` says whether those of the model
+    /// are sent.
+    pub(crate) fn is_blank(&self, thoughts: bool) -> bool {
+        let is_unsent = |block: &ContentBlock| !thoughts && matches!(block, ContentBlock::Reasoning { .. });
+        self.content.iter().all(|block| is_empty_text(block) || is_unsent(block))
+    }
+
+    /// Whether it is a blank message of the model.
+    pub(crate) fn is_blank_turn(&self, thoughts: bool) -> bool {
+        self.role == Role::Assistant && self.is_blank(thoughts)
+    }
+
+    /// What the message says of a text's place in the provider's cache, where it says so.
+    pub(crate) fn cache_mark(&self, text: &str) -> Option<&Value> {
+        let Dict::Given(dict) = &self.dict else { return None };
+        let mut blocks = crate::json::list_at(dict, "content").iter();
+        let block = blocks.find(|block| str_at(block, "text") == Some(text))?;
+        block.get("cache_control").filter(|mark| mark.is_object())
     }
 
     /// Whether a part of the message is a picture.
@@ -716,6 +731,9 @@ mod tests {
     #[test]
     fn empty_assistant_turns_say_nothing() {
         let messages = all(&[json!({"role": "assistant", "content": ""}), json!(3)]).unwrap();
-        assert!(messages.len() == 1 && messages[0].is_blank_turn());
+        assert!(messages.len() == 1 && messages[0].is_blank_turn(true));
+        let thought = json!({"role": "assistant", "content": [{"type": "reasoning", "text": "hm"}]});
+        let messages = all(&[thought]).unwrap();
+        assert!(messages[0].is_blank_turn(false) && !messages[0].is_blank_turn(true));
     }
 }

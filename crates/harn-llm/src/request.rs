@@ -31,6 +31,8 @@ pub struct Route {
     pub dialect: Dialect,
     /// Base address without a slash at the end.
     pub base_url: String,
+    /// The region of a cloud that the configuration names.
+    pub region: Option<String>,
     /// Path of chat requests.
     pub endpoint: String,
     /// Path of text completions, when the provider has one.

@@ -6,14 +6,16 @@ use harn_agent::AgentEvent;
 use harn_agent::compaction::Engine;
 use harn_agent::run::Archive;
 use harn_llm::transcript::{archivable, is_long_result, render, render_masked, tokens_of};
+use harn_prompt::reminder::Reminder;
 use harn_value::{Data as Json, data::Map, json};
 use harn_value::{Dict, Value};
-use harn_vm::closure::is_callable;
+use harn_vm::closure::{is_callable, parameter_count};
 use harn_vm::{Cx, Error, Result};
 
 use crate::builtins::{failed, file};
 use crate::convert::{entry, from_json, text, thrown, to_json};
 use crate::llm_embedder::runtime;
+use crate::reminders::Reminders;
 use crate::session::Session;
 
 /// What a writer needs besides the messages.
@@ -26,6 +28,8 @@ pub(crate) struct Writer<'a> {
     pub(crate) custom: &'a str,
     /// Template of the prompt for a model's summary.
     pub(crate) summarize_prompt: Option<&'a str>,
+    /// The reminders that outlive the messages.
+    pub(crate) reminders: &'a [Reminder],
 }
 
 impl Writer<'_> {
@@ -52,7 +56,12 @@ impl Writer<'_> {
             }
             Engine::Custom => {
                 let callback = entry(self.options, self.custom);
-                let answer = cx.call(&callback, [from_json(&Json::Array(messages.clone()))]).await?;
+                let mut given = vec![from_json(&Json::Array(messages.clone()))];
+                if parameter_count(&callback).is_some_and(|count| count > 1) {
+                    let reminders = self.reminders.iter().map(Reminder::to_json).collect();
+                    given.push(from_json(&Json::Array(reminders)));
+                }
+                let answer = cx.call(&callback, given).await?;
                 let written = match answer.to_dict() {
                     Some(_) => entry(&answer, "summary"),
                     None => answer.clone(),
@@ -157,7 +166,14 @@ impl Settings {
     }
 
     /// Compacts messages now.
-    async fn run(&self, cx: &Cx, function: &str, options: &Value, messages: Vec<Json>) -> Result<Compacted> {
+    async fn run(
+        &self,
+        cx: &Cx,
+        function: &str,
+        options: &Value,
+        messages: Vec<Json>,
+        reminders: &[Reminder],
+    ) -> Result<Compacted> {
         let before = tokens_of(&messages);
         let mut out = Compacted { messages, archived: 0, text: None, before };
         if before < self.threshold {
@@ -171,7 +187,7 @@ impl Settings {
             let Some(range) = archivable(&out.messages, 0, self.keep_last) else { break };
             let archive = Archive { messages: out.messages[range.clone()].to_vec(), engine };
             let summarize_prompt = self.summarize_prompt.as_deref();
-            let writer = Writer { function, options, custom: self.custom, summarize_prompt };
+            let writer = Writer { function, options, custom: self.custom, summarize_prompt, reminders };
             let llm = llm_options(&Json::Object(crate::convert::options(options)));
             let ask = |prompt| async move {
                 runtime(cx).ask_plainly(prompt, &llm).await.map(Some).map_err(|e| failed(&e))
@@ -241,7 +257,7 @@ pub(crate) async fn list(cx: &Cx, messages: &Value, options: &Value) -> Result<V
     crate::option_check::refuse_unknown(cx, function, options)?;
     let settings = Settings::read(function, options, "compact_callback")?;
     let messages = shortened(cx, function, options, messages).await?;
-    let done = settings.run(cx, function, options, messages).await?;
+    let done = settings.run(cx, function, options, messages, &[]).await?;
     Ok(from_json(&done.messages.into()))
 }
 
@@ -262,7 +278,9 @@ pub(crate) async fn session(cx: &Cx, session: &Rc<Session>, options: &Value) -> 
     let settings = Settings::read(function, options, "custom_compactor")?;
     let before = session.history.borrow().messages.clone();
     let messages = shortened(cx, function, options, before.to_json()).await?;
-    let done = settings.run(cx, function, options, messages).await?;
+    let reminders = cx.state::<Reminders>();
+    let survivors = reminders.survivors(&session.id);
+    let done = settings.run(cx, function, options, messages, &survivors).await?;
     let mut told = None;
     let kept = {
         let mut history = session.history.borrow_mut();
@@ -290,6 +308,7 @@ pub(crate) async fn session(cx: &Cx, session: &Rc<Session>, options: &Value) -> 
         history.messages.len()
     };
     if let Some(event) = told {
+        reminders.compact(cx.vm(), &session.id);
         session.tell(cx, &event).await;
     }
     Ok(kept)

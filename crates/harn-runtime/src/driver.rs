@@ -409,7 +409,7 @@ impl Driver {
             };
             self.hand_over_notes(agent);
             self.listener.pass_on(agent);
-            let taken = agent.answer(answer, &prompts);
+            let taken = self.with_reminders(agent, |agent| agent.answer(answer, &prompts));
             self.keep(agent);
             Box::pin(session_store::flush(&self.cx, &self.session)).await?;
             Box::pin(self.publish(agent)).await?;
@@ -856,6 +856,7 @@ impl Driver {
             options: &self.options,
             custom: "compact_callback",
             summarize_prompt: config.compaction.summarize_prompt.as_deref(),
+            reminders: &self.reminders.survivors(&self.session.id),
         };
         let options = &llm_options(&Json::Object(config.options.clone()));
         let ask = |prompt: String| async move {

@@ -86,7 +86,7 @@ fn package_manifests(system: &dyn System, root: &Path) -> Vec<PathBuf> {
 }
 
 /// What says where the requests to a provider go.
-const WHERE: [&str; 4] = ["base_url", "base_url_env", "chat_endpoint", "completion_endpoint"];
+const WHERE: [&str; 5] = ["base_url", "base_url_env", "region", "chat_endpoint", "completion_endpoint"];
 
 /// Keeps keys at home: where a package changes how a provider is reached that is known, the key and the headers of below are not
 /// sent there, and the key of another provider is none for one of its own. Whoever wants that says so above the packages.

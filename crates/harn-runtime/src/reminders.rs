@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use harn_prompt::reminder::providers::{BUILT_IN, BuiltIn, Selection, check_events, select};
 use harn_prompt::reminder::transcript::{LIFECYCLE_TOPIC, Lifecycle, inherited};
-use harn_prompt::reminder::{Reminder, ReminderError, clear, inject, pending, transcript_of};
+use harn_prompt::reminder::{Reminder, ReminderError, clear, compact, inject, pending, transcript_of};
 use harn_stdlib::event_log::EventLog;
 use harn_value::Data as Json;
 use harn_value::{Dict, Value};
@@ -153,6 +153,18 @@ impl Reminders {
     /// The reminders that wait for a session, oldest first.
     pub(crate) fn pending(&self, session: &str) -> Vec<Reminder> {
         self.sessions.borrow().get(session).map(pending).unwrap_or_default()
+    }
+
+    /// The reminders of a session that outlive it when its older messages give way.
+    pub(crate) fn survivors(&self, session: &str) -> Vec<Reminder> {
+        self.sessions.borrow().get(session).map(|list| compact(list).reminders).unwrap_or_default()
+    }
+
+    /// Older messages of a session have given way: only the reminders that ask for it outlive that.
+    pub(crate) fn compact(&self, vm: &Vm, session: &str) {
+        let survivors = self.with(session, |reminders| compact(reminders));
+        survivors.lifecycle.iter().for_each(|entry| tell(vm, Some(session), entry.to_json()));
+        self.with(session, |reminders| *reminders = survivors.transcript);
     }
 
     /// Forgets the reminders of a session.

@@ -82,6 +82,27 @@ fn bedrock_gets_the_prompt_to_the_byte() {
     assert_eq!(one["messages"][0]["content"][0]["text"], "2 + 3?");
 }
 
+#[test]
+fn a_spec_names_the_variable_of_the_key_and_the_region() {
+    let text = |text: &str| anthropic(&[json!({"type": "text", "text": text})], "end_turn");
+    let (url, requests) = serve(vec![text("5."), text("Yes.")]);
+    let env = [("TENANT_KEY", "sk-tenant"), ("ANTHROPIC_API_KEY", "sk-process")];
+    let more = ", api_key_env: \"TENANT_KEY\"";
+    let (_, said) = run(&program("anthropic", "claude-sonnet-4-20250514", &format!("{url}/v1"), more), &env);
+    assert_eq!(said, "5.\nYes.\n");
+    let headers = requests.recv().unwrap().headers;
+    assert!(headers.contains("x-api-key: sk-tenant"), "{headers}");
+
+    let refusal = || http("400 Bad Request", "application/json", "", "{\"message\": \"no\"}");
+    let (url, requests) = serve(vec![refusal(), refusal()]);
+    let env =
+        [("AWS_ACCESS_KEY_ID", "AKIA"), ("AWS_SECRET_ACCESS_KEY", "secret"), ("AWS_REGION", "us-east-1")];
+    let model = "anthropic.claude-3-5-sonnet-20240620-v1:0";
+    run(&program("bedrock", model, &url, ", region: \"eu-west-3\""), &env);
+    let headers = requests.recv().unwrap().headers;
+    assert!(headers.contains("/eu-west-3/bedrock/"), "{headers}");
+}
+
 /// Programs that keep things in a file, which a system in memory has no room for.
 #[test]
 fn what_is_kept_is_found_again() {

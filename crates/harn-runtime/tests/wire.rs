@@ -8,7 +8,7 @@ use harn_value::{Data as Json, json};
 /// A request as it arrived: path, headers in lower case, body.
 pub(crate) struct Seen {
     pub(crate) path: String,
-    headers: String,
+    pub(crate) headers: String,
     pub(crate) body: Json,
 }
 

@@ -94,7 +94,13 @@ fn tokens(sql: &str) -> Option<Vec<Token>> {
     let mut rest = sql;
     while let Some(c) = rest.chars().next() {
         if rest.starts_with("--") {
-            rest = rest.split_once('\n').map_or("", |(_, after)| after);
+            let (comment, after) = rest[2..].split_once('\n').unwrap_or((&rest[2..], ""));
+            let comment = comment.strip_suffix('\r').unwrap_or(comment);
+            // Some servers end the comment at a lone CR, and some see two minus signs where no space follows.
+            if comment.contains('\r') || comment.starts_with(|c: char| !c.is_whitespace()) {
+                return None;
+            }
+            rest = after;
         } else if rest.starts_with("/*") {
             let inner = &rest[2..];
             let (comment, after) = inner.split_once("*/")?;
@@ -137,6 +143,7 @@ mod tests {
             " select a from t where b = 'x; drop table t' ; ",
             "WITH x AS (SELECT 1) SELECT * FROM x",
             "-- why\nSELECT 1 /* ; */",
+            "-- why\r\nSELECT 1 -- so\r\n",
             "(SELECT 1) UNION (SELECT 2)",
             "SELECT replace(a, 'x', 'y') FROM t",
             "SELECT (replace(a, 'x', 'y')) FROM t",
@@ -155,6 +162,9 @@ mod tests {
             ";",
             "DELETE FROM t",
             "SELECT 1; DROP TABLE t",
+            "SELECT 1 -- x\r; DROP TABLE t",
+            "SELECT 1 -- \r'\n; DROP TABLE t --'",
+            "SELECT 1 --1; DROP TABLE t",
             "WITH x AS (DELETE FROM t RETURNING *) SELECT * FROM x",
             "WITH x AS (SELECT 1) DELETE FROM t",
             "SELECT * INTO u FROM t",

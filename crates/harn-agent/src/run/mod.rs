@@ -563,7 +563,8 @@ impl AgentLoop {
         Ok(Some(Step::ShapeContext(self.shaping_context(system.as_str()))))
     }
 
-    /// Returns the primary block of the next turn. `session_system` is the system text stored with the session.
+    /// Returns the primary block of the next turn. `session_system` is the system text stored with the session; without it,
+    /// that of the transcript that the loop goes on with.
     ///
     /// # Errors
     /// A prompt asset does not render, or options of prompt assembly are wrong.
@@ -592,6 +593,8 @@ impl AgentLoop {
         };
         listing.deferred = self.stubs();
         let options = Json::Object(options);
+        let stored = || harn_prompt::turn::session_system(options.get("transcript")?);
+        let session_system = session_system.or_else(stored);
         let input = TurnInput { options: &options, session_system, listing: &listing };
         let mut fragments = harn_prompt::turn_fragments(&input, prose)?;
         // Tools that are not there now: their guidance is left out, and the trace says so.

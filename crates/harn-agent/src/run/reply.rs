@@ -1,7 +1,7 @@
 //! Reading what the model answered: text, calls, and whether it says that it is finished.
 
 use harn_llm::frame::quote;
-use harn_llm::tool_text::{has_opening_tag, parse_reply};
+use harn_llm::tool_text::{Block, has_opening_tag, parse_reply};
 use harn_prompt::Prose;
 use harn_prompt::prose::agent_asset;
 use harn_value::{Data as Json, data::Map, json};
@@ -130,10 +130,14 @@ impl AgentLoop {
     fn account(&mut self, reply: &Reply<'_>, duration_ms: i64) {
         let result = reply.result;
         let int = |key: &str| result[key].as_i64().unwrap_or(0);
+        // Replies that did not fit the schema are no iterations, but they were paid for.
+        let spent = |key: &str| result["rounds"][key].as_i64().unwrap_or_else(|| int(key));
+        let (input_tokens, output_tokens) = (spent("input_tokens"), spent("output_tokens"));
+        let llm_calls = result["rounds"]["llm_calls"].as_u64().and_then(|n| u32::try_from(n).ok());
         let counts = &mut self.state.counts;
-        counts.llm_calls += 1;
-        counts.input_tokens = counts.input_tokens.saturating_add(int("input_tokens"));
-        counts.output_tokens = counts.output_tokens.saturating_add(int("output_tokens"));
+        counts.llm_calls += llm_calls.unwrap_or(1);
+        counts.input_tokens = counts.input_tokens.saturating_add(input_tokens);
+        counts.output_tokens = counts.output_tokens.saturating_add(output_tokens);
         counts.llm_ms += duration_ms;
         let empty = result["empty_completion_retries"].as_u64().and_then(|n| u32::try_from(n).ok());
         counts.empty_retries += empty.unwrap_or_default();
@@ -146,7 +150,7 @@ impl AgentLoop {
             .map(|c| json!({"id": c.id, "name": c.name, "arguments": c.arguments}))
             .collect();
         let mut metadata = json!({
-            "model": result["model"], "input_tokens": int("input_tokens"), "output_tokens": int("output_tokens"),
+            "model": result["model"], "input_tokens": input_tokens, "output_tokens": output_tokens,
             "tool_calls": calls, "tool_calling_mode": self.config.format.as_str(), "structural_experiment": result["structural_experiment"],
         });
         if let Some(summary) = result["thinking_summary"].as_str() {
@@ -452,10 +456,8 @@ impl AgentLoop {
         let canonical = reply.result["canonical_text"].as_str().map(str::to_owned);
         let prose = self.cut(&reply.visible);
         let text = match (reply.calls.is_empty(), prose) {
-            (true, Some(_)) => {
-                let whole = canonical.unwrap_or_else(|| reply.text.to_owned());
-                self.cut(&whole).unwrap_or(whole)
-            }
+            (true, Some(prose)) if canonical.is_some() => self.cut_blocks(reply, prose),
+            (true, Some(_)) => self.cut(reply.text).unwrap_or_else(|| reply.text.to_owned()),
             (true, None) => canonical.unwrap_or_else(|| reply.text.to_owned()),
             (false, Some(prose)) => tagged(&prose, &reply.calls),
             (false, None) => canonical.unwrap_or_else(|| tagged(&reply.visible, &reply.calls)),
@@ -473,6 +475,23 @@ impl AgentLoop {
         let limit = self.config.turn_policy.max_prose_chars?;
         let (end, _) = prose.char_indices().nth(limit)?;
         Some(format!("{}\n[prose cut to {limit} characters]", &prose[..end]))
+    }
+
+    /// The blocks of a reply without calls, their prose cut: a cut through the whole would break the tags and lose the done mark.
+    fn cut_blocks(&self, reply: &Reply<'_>, prose: String) -> String {
+        let mut tagged = parse_reply(reply.text, &self.tool_names());
+        let is_stray = tagged.prose().is_empty();
+        for block in &mut tagged.blocks {
+            if let Block::Prose(text) | Block::Response(text) = block
+                && let Some(short) = self.cut(text)
+            {
+                *text = short;
+            }
+        }
+        if is_stray {
+            tagged.blocks.insert(0, Block::Prose(prose));
+        }
+        tagged.canonical_text().unwrap_or_default()
     }
 
     /// Cuts the prose beside native calls: a text, or the text blocks of a list.

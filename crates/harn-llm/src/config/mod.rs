@@ -44,6 +44,8 @@ pub struct Provider {
     pub base_url: Option<String>,
     /// Environment variable that replaces the base.
     pub base_url_env: Option<String>,
+    /// The region of a cloud, before that of the environment; others have none.
+    pub region: Option<String>,
     /// `bearer`, `header`, `none`, or a name that a wire format knows.
     pub auth_style: Option<String>,
     /// Header of the `header` style.
@@ -263,9 +265,12 @@ const KEYS: [&str; 11] = [
     "tier_defaults",
     "model_defaults",
 ];
-const PROVIDER_KEYS: [&str; 25] = [
+
+/// What a provider's table may say.
+pub const PROVIDER_KEYS: [&str; 26] = [
     "base_url",
     "base_url_env",
+    "region",
     "auth_style",
     "auth_header",
     "auth_env",
@@ -475,6 +480,7 @@ impl Provider {
         Provider {
             base_url: self.base_url.or(b.base_url),
             base_url_env: self.base_url_env.or(b.base_url_env),
+            region: self.region.or(b.region),
             auth_style: self.auth_style.or(b.auth_style),
             auth_header: self.auth_header.or(b.auth_header),
             auth_env: self.auth_env.or(b.auth_env),

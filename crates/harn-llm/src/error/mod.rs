@@ -256,7 +256,9 @@ impl LlmError {
         let status = number.and_then(|n| u16::try_from(n).ok()).filter(|n| (400..600).contains(n));
         let words = format!("{} {} {detail}", text("type"), text("code")).to_lowercase();
         let message = format!("{provider} API error: {detail}");
-        let category = match text("type") {
+        // The Responses API says in `code` what others say in `type`.
+        let kind = if text("type").is_empty() { text("code") } else { text("type") };
+        let category = match kind {
             "overloaded_error" => Category::Overloaded,
             "rate_limit_error" => Category::RateLimit,
             "api_error" | "server_error" => Category::ServerError,
@@ -330,6 +332,16 @@ mod tests {
     fn of(category: Category, message: &str) -> (&'static str, &'static str) {
         let e = LlmError::new(category, message);
         (e.kind.as_str(), e.reason)
+    }
+
+    #[test]
+    fn an_error_says_what_it_is_by_type_or_by_code() {
+        for key in ["type", "code"] {
+            let mut object = json!({"message": "it broke"});
+            object[key] = "server_error".into();
+            let error = LlmError::api("openai", &object);
+            assert_eq!((error.category, error.kind.as_str()), (Category::ServerError, "transient"), "{key}");
+        }
     }
 
     #[test]

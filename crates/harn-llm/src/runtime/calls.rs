@@ -255,6 +255,7 @@ impl LlmRuntime {
         let request = &finished.prepared.request;
         out["structural_experiment"] = finished.prepared.experiment.clone();
         out["empty_completion_retries"] = finished.prepared.empty.get().into();
+        out["rounds"] = finished.rounds.spent_json();
         out["transcript"] = json!({
             "messages": [assistant_message(request.route.style, &finished.response)],
             "events": search_events(request, &finished.response, &|| self.embedder.new_id()),

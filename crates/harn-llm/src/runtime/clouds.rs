@@ -29,7 +29,8 @@ impl LlmRuntime {
                 }
             }
             Dialect::Vertex => {
-                let location = var("VERTEX_AI_LOCATION").unwrap_or_else(|| "us-central1".into());
+                let named = route.region.clone().or_else(|| var("VERTEX_AI_LOCATION"));
+                let location = named.unwrap_or_else(|| "us-central1".into());
                 if route.base_url.is_empty() {
                     route.base_url = format!("https://{location}-aiplatform.googleapis.com/v1");
                 }
@@ -39,7 +40,7 @@ impl LlmRuntime {
                 }
             }
             Dialect::Bedrock if route.base_url.is_empty() => {
-                route.base_url = format!("https://bedrock-runtime.{}.amazonaws.com", self.aws_region());
+                route.base_url = format!("https://bedrock-runtime.{}.amazonaws.com", self.aws_region(route));
             }
             _ => {}
         }
@@ -62,11 +63,12 @@ impl LlmRuntime {
         Ok(())
     }
 
-    fn aws_region(&self) -> String {
-        ["AWS_REGION", "AWS_DEFAULT_REGION", "BEDROCK_REGION"]
-            .iter()
-            .find_map(|name| env(self.embedder(), name))
-            .unwrap_or_else(|| "us-east-1".into())
+    fn aws_region(&self, route: &Route) -> String {
+        let of_env = || {
+            let names = ["AWS_REGION", "AWS_DEFAULT_REGION", "BEDROCK_REGION"];
+            names.iter().find_map(|name| env(self.embedder(), name))
+        };
+        route.region.clone().or_else(of_env).unwrap_or_else(|| "us-east-1".into())
     }
 
     fn aws_credentials(&self) -> Option<Credentials> {
@@ -103,7 +105,7 @@ impl LlmRuntime {
         Ok(sign(
             &parsed,
             &body.to_bytes(),
-            &self.aws_region(),
+            &self.aws_region(route),
             "bedrock",
             &credentials,
             self.embedder.now_ms(),

@@ -113,7 +113,7 @@ impl LlmRuntime {
                                   "status": status, "available_models": served});
             verdict(provider, category == "ok", message, metadata)
         };
-        if url::Url::parse(&url).is_err() {
+        if !is_address(&url) {
             return report("invalid_url", None, format!("`{url}` is not an address"), &[]);
         }
         let reply = match self.health_request(provider, table, "GET", &url, None, auth).await {
@@ -169,7 +169,7 @@ impl LlmRuntime {
             }
             out
         };
-        if url::Url::parse(&url).is_err() {
+        if !is_address(&url) {
             return report("invalid_url", format!("`{}` is not an address", redact_url(&base)), Value::Null);
         }
         let reply = match self.health_request("ollama", table, "GET", &url, None, None).await {
@@ -312,4 +312,9 @@ fn ids(value: &Value, list: &str, key: &str) -> Option<Vec<String>> {
         list_at(value, list).iter().filter_map(|m| str_at(m, key)).map(str::to_string).collect();
     out.sort();
     Some(out)
+}
+
+/// Whether a request can be sent to a URL.
+fn is_address(url: &str) -> bool {
+    url::Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
 }

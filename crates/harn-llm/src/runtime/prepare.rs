@@ -371,7 +371,9 @@ impl LlmRuntime {
             _ => OutputChannel::None,
         };
         let strict = format.caller_strict || (format.strict && schema.as_ref().is_some_and(is_strict));
-        let bindings = json!({"schema": schema});
+        // As text, its keys stay in the order that the program wrote.
+        let schema_text = schema.as_ref().and_then(|schema| serde_json::to_string_pretty(schema).ok());
+        let bindings = json!({"schema": schema, "schema_text": schema_text});
         let instruction = (channel == OutputChannel::None && !mocked)
             .then(|| self.embedder.prose("agent/prompts/output_instruction", &bindings));
         let tool_description = if channel == OutputChannel::Tool {

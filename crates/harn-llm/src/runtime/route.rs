@@ -81,6 +81,7 @@ impl LlmRuntime {
             style: table.wire(),
             dialect: table.dialect(),
             base_url: base.trim_end_matches('/').to_string(),
+            region: table.region.clone(),
             endpoint,
             completion_endpoint: table.completion_endpoint.clone(),
             auth: None,

@@ -37,6 +37,8 @@ pub struct Rounds {
     nudge: Nudge,
     retries: u32,
     used: u32,
+    input_tokens: i64,
+    output_tokens: i64,
     /// Whether the last reply was JSON with something around it.
     pub extracted: bool,
     /// Whether the last reply held no JSON at all.
@@ -52,6 +54,8 @@ impl Rounds {
             nudge: output.nudge.clone(),
             retries: output.schema_retries,
             used: 0,
+            input_tokens: 0,
+            output_tokens: 0,
             extracted: false,
             missing_json: false,
         }
@@ -67,9 +71,17 @@ impl Rounds {
         self.retries
     }
 
+    /// What the rounds cost together: `{llm_calls, input_tokens, output_tokens}`. A reply that was asked for again was paid for.
+    pub(crate) fn spent_json(&self) -> Value {
+        json!({"llm_calls": self.used, "input_tokens": self.input_tokens, "output_tokens": self.output_tokens})
+    }
+
     /// Judges a reply and stores its data in it.
     pub fn judge(&mut self, response: &mut Response, embedder: &dyn Embedder) -> Verdict {
         self.used += 1;
+        let usage = &response.usage;
+        self.input_tokens = self.input_tokens.saturating_add(usage.input.unwrap_or(0));
+        self.output_tokens = self.output_tokens.saturating_add(usage.output.unwrap_or(0));
         if !self.structured {
             return Verdict::Done;
         }

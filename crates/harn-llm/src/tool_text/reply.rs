@@ -226,7 +226,7 @@ impl Reader<'_> {
         }
         let used = skip_tag(rest);
         let tag = quote(clip(rest[..used].trim_end(), 120));
-        self.out.violations.push(format!("Unexpected tag {tag}"));
+        self.out.violations.push(format!("Unknown top-level tag {tag}"));
         used
     }
 

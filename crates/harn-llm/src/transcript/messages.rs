@@ -91,20 +91,26 @@ pub fn add_tool_result(
     add("add_tool_result", target, message, ids)
 }
 
-/// Adds an asset, replacing one of the same id; a non-dict becomes the storage path of a new one.
+/// Adds an asset, replacing one of the same id; a string becomes the storage path of a new one.
 ///
 /// # Errors
-/// The value is no transcript.
+/// The value is no transcript, or the asset is neither a dict nor a path.
 pub fn add_asset(transcript: &Value, asset: &Value, ids: &Ids<'_>) -> Result<Value, String> {
     if !is_transcript(transcript) {
         return Err("transcript_add_asset: argument must be a transcript".to_string());
     }
     let given = match asset {
         Value::Object(map) => map.clone(),
-        other => match json!({"storage": {"path": crate::json::display(other)}}) {
+        Value::String(path) => match json!({"storage": {"path": path}}) {
             Value::Object(map) => map,
             _ => Default::default(),
         },
+        other => {
+            return Err(format!(
+                "transcript_add_asset: asset must be a dict or the path of a file, got {}",
+                other.type_name()
+            ));
+        }
     };
     let mut asset = json!({"_type": "transcript_asset", "kind": "blob", "visibility": "internal"});
     if let Some(map) = asset.as_object_mut() {

@@ -230,7 +230,7 @@ fn write_messages(
 ) -> Result<Vec<Bytes>, CallError> {
     let write = |turn: &[Rc<Message>], out: &mut Items<'_>| {
         let Some(role) = turn_role(turn) else { return Ok(()) };
-        let blocks: Vec<&ContentBlock> = sent(turn, thinks).collect();
+        let blocks: Vec<(&ContentBlock, Option<&Value>)> = sent(turn, thinks).collect();
         if blocks.is_empty() && role == Role::Assistant {
             return Ok(());
         }
@@ -239,8 +239,10 @@ fn write_messages(
             match blocks.as_slice() {
                 [] => message.text("content", ""),
                 // A single text is written as it is.
-                [ContentBlock::Text(text)] => message.text("content", text),
-                _ => message.list("content", |list| blocks.iter().for_each(|block| write_block(block, list))),
+                [(ContentBlock::Text(text), None)] => message.text("content", text),
+                _ => message.list("content", |list| {
+                    blocks.iter().for_each(|(block, mark)| write_block(block, *mark, list));
+                }),
             }
         });
         Ok(())
@@ -254,11 +256,15 @@ fn write_messages(
     items(messages, key(WireStyle::Anthropic, &[thinks]), Units::Turns, prefill, &write)
 }
 
-/// The blocks of a turn that are sent.
-fn sent(turn: &[Rc<Message>], thinks: bool) -> impl Iterator<Item = &ContentBlock> {
+/// The blocks of a turn that are sent, texts with their mark for the cache.
+fn sent(turn: &[Rc<Message>], thinks: bool) -> impl Iterator<Item = (&ContentBlock, Option<&Value>)> {
     turn_blocks(turn).filter_map(move |(message, block)| {
         // The API wants signed reasoning back only with the turn whose tool results follow.
-        is_sent(block, thinks && message.tool_calls().next().is_some()).then_some(block)
+        let mark = || match block {
+            ContentBlock::Text(text) => message.cache_mark(text),
+            _ => None,
+        };
+        is_sent(block, thinks && message.tool_calls().next().is_some()).then(|| (block, mark()))
     })
 }
 
@@ -281,19 +287,22 @@ fn may_think(messages: &Conversation) -> bool {
         let asks = has(|block| matches!(block, ContentBlock::ToolUse(_)));
         let answers = has(|block| matches!(block, ContentBlock::ToolResult { .. }));
         // Only the first turn of a loop matters, so only turns with calls are looked into.
-        let thought = asks && matches!(sent(turn, true).next(), Some(ContentBlock::Reasoning { .. }));
+        let thought = asks && matches!(sent(turn, true).next(), Some((ContentBlock::Reasoning { .. }, _)));
         (asks, answers, thought)
     });
     let loops = all.rchunks(2).take_while(|pair| matches!(pair, [(true, _, _), (_, true, _)]));
     loops.last().is_none_or(|pair| pair[0].2)
 }
 
-/// Writes a block that is sent.
-fn write_block(block: &ContentBlock, out: &mut Items<'_>) {
+/// Writes a block that is sent; `mark` is what a text says of its place in the cache.
+fn write_block(block: &ContentBlock, mark: Option<&Value>, out: &mut Items<'_>) {
     match block {
         ContentBlock::Text(text) => out.object(|block| {
             block.text("type", "text");
             block.text("text", text);
+            if let Some(mark) = mark {
+                block.value("cache_control", mark);
+            }
         }),
         ContentBlock::Image(image) => write_image(image, out),
         ContentBlock::Reasoning { text, signature } => out.object(|block| {
@@ -324,7 +333,10 @@ fn write_result(content: &Value, out: &mut Members<'_>) {
     let has_image = content.as_array().is_some_and(|a| a.iter().any(|b| str_at(b, "type") == Some("image")));
     match has_image.then(|| read_blocks(content)) {
         Some(Ok(blocks)) => out.list("content", |list| {
-            blocks.iter().filter(|block| is_sent(block, false)).for_each(|block| write_block(block, list));
+            blocks
+                .iter()
+                .filter(|block| is_sent(block, false))
+                .for_each(|block| write_block(block, None, list));
         }),
         _ => out.text("content", &result_text(content)),
     }
@@ -517,6 +529,15 @@ mod tests {
             wire.body.to_json(),
             json!({"model": SONNET, "system": "s", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 16384})
         );
+    }
+
+    #[test]
+    fn texts_keep_their_marks_for_the_cache() {
+        let marked = json!({"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}});
+        for content in [json!([marked]), json!([marked, {"type": "text", "text": "b"}])] {
+            let messages = json!([{"role": "user", "content": content}]);
+            assert_eq!(body(SONNET, json!({"messages": messages}))["messages"], messages);
+        }
     }
 
     #[test]

@@ -227,6 +227,19 @@ mod tests {
     }
 
     #[test]
+    fn messages_that_say_nothing_part_no_turns() {
+        let thought = json!([{"type": "reasoning", "text": "hm"}]);
+        let messages = json!([{"role": "user", "content": "q"}, {"role": "assistant", "content": thought},
+            {"role": "user", "content": "next"}, {"role": "assistant", "content": "ok"},
+            {"role": "user", "content": ""}, {"role": "assistant", "content": "more"}]);
+        let request = sample::request("bedrock", "anthropic.claude-3:0", json!({"messages": messages}));
+        let body = encode(&request).unwrap().body.to_json();
+        let turn =
+            |role: &str, a: &str, b: &str| json!({"role": role, "content": [{"text": a}, {"text": b}]});
+        assert_eq!(body["messages"], json!([turn("user", "q", "next"), turn("assistant", "ok", "more")]));
+    }
+
+    #[test]
     fn a_reply() {
         let events = read_value(
             read,

@@ -110,7 +110,11 @@ fn write_tools(request: &Request, body: &mut Object) {
 fn contents(request: &Request) -> Result<Vec<Bytes>, CallError> {
     let write = |turn: &[Rc<Message>], out: &mut Items<'_>| {
         let role = if turn_role(turn) == Some(Role::Assistant) { "model" } else { "user" };
-        let sent = |block: &&ContentBlock| !matches!(block, ContentBlock::Reasoning { .. });
+        // Vertex refuses an empty text.
+        let sent = |block: &&ContentBlock| match block {
+            ContentBlock::Text(text) => !text.is_empty(),
+            block => !matches!(block, ContentBlock::Reasoning { .. }),
+        };
         let parts: Vec<&ContentBlock> = turn_blocks(turn).map(|(_, block)| block).filter(sent).collect();
         if !parts.is_empty() {
             out.object(|message| {
@@ -295,6 +299,16 @@ mod tests {
                     "parameters": {"type": "object", "properties": {}, "required": []}}]}],
                 "toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["t"]}}})
         );
+    }
+
+    #[test]
+    fn empty_texts_are_not_sent() {
+        let calls = json!([{"id": "a", "function": {"name": "t", "arguments": "{}"}}]);
+        let messages = json!([{"role": "user", "content": "u"}, {"role": "assistant", "content": "", "tool_calls": calls},
+                              {"role": "tool", "tool_call_id": "a", "content": "r"}]);
+        let request = sample::request("gemini", "gemini-2.5-pro", json!({"messages": messages}));
+        let body = encode(&request).unwrap().body.to_json();
+        assert_eq!(body["contents"][1]["parts"], json!([{"functionCall": {"name": "t", "args": {}}}]));
     }
 
     #[test]

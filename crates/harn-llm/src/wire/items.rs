@@ -100,12 +100,12 @@ fn unit_end(messages: &[Rc<Message>], at: usize, units: Units) -> usize {
     other.map_or(messages.len(), |n| at + n)
 }
 
-/// Who takes a turn with a message: the user or the model, if it says anything.
+/// Who takes a turn with a message: the user or the model, if it says anything. Thoughts alone are never sent: formats with turns
+/// take them back only with the calls that they led to.
 fn speaker(message: &Message) -> Option<Role> {
     match message.role {
         Role::System | Role::Developer => None,
-        Role::Assistant if message.is_blank_turn() => None,
-        role => Some(role),
+        role => (!message.is_blank(false)).then_some(role),
     }
 }
 

@@ -93,7 +93,7 @@ pub(super) fn encode_chat(request: &Request) -> Result<WireRequest, CallError> {
     body.insert("model".into(), request.route.model.as_str().into());
     let keep_reasoning = request.route.caps.preserve_thinking;
     let write = |unit: &[Rc<Message>], out: &mut Items<'_>| {
-        let mut said = unit.iter().filter(|m| !m.is_blank_turn());
+        let mut said = unit.iter().filter(|m| !m.is_blank_turn(keep_reasoning));
         said.try_for_each(|message| write_message(message, keep_reasoning, out))
     };
     let prefill = request.prefill.as_ref().map(|text| said("assistant", text));
@@ -202,7 +202,7 @@ pub(super) fn encode_raw(request: &Request) -> Result<WireRequest, CallError> {
         turn("system", system);
     }
     let keep_reasoning = request.route.caps.preserve_thinking;
-    for message in request.messages.iter().filter(|m| !m.is_blank_turn()) {
+    for message in request.messages.iter().filter(|m| !m.is_blank_turn(keep_reasoning)) {
         let role = match message.role {
             Role::Assistant => "assistant",
             Role::System | Role::Developer => "system",

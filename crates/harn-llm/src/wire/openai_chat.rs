@@ -143,7 +143,7 @@ fn write_messages(request: &Request) -> Result<Vec<Bytes>, CallError> {
     let caps = &request.route.caps;
     let instructs = if caps.prefers_role_developer { "developer" } else { "system" };
     let write = |unit: &[Rc<Message>], out: &mut Items<'_>| {
-        for message in unit.iter().filter(|m| !m.is_blank_turn()) {
+        for message in unit.iter().filter(|m| !m.is_blank_turn(caps.preserve_thinking)) {
             match message.role {
                 Role::System | Role::Developer if request.system_hoisted => {}
                 Role::System => out.written(&said("system", &message.text("\n\n"))),

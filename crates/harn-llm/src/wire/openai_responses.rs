@@ -29,7 +29,7 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
         body.insert("instructions".into(), system.as_str().into());
     }
     let write = |unit: &[Rc<Message>], out: &mut Items<'_>| {
-        for message in unit.iter().filter(|m| !m.is_blank_turn()) {
+        for message in unit.iter().filter(|m| !m.is_blank_turn(false)) {
             write_message(message, request.system_hoisted, out);
         }
         Ok(())

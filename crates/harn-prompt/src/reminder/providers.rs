@@ -32,6 +32,8 @@ pub struct BuiltIn {
     pub subscribes_to: &'static [&'static str],
     /// Whether an event with this payload is one to remind of, under this configuration.
     pub fires: fn(&Map<String, Value>, &Map<String, Value>) -> bool,
+    /// What its configuration may say: whole numbers.
+    pub settings: &'static [&'static str],
     /// The tag of its reminders.
     pub tag: &'static str,
     /// The turns its reminders stay.
@@ -49,6 +51,7 @@ const ORDINARY: BuiltIn = BuiltIn {
     id: "",
     subscribes_to: &[],
     fires: |_, _| true,
+    settings: &[],
     tag: "",
     ttl_turns: 1,
     role_hint: RoleHint::System,
@@ -62,6 +65,7 @@ pub const BUILT_IN: [BuiltIn; 6] = [
         id: "token_pressure",
         subscribes_to: &["pre_turn"],
         fires: |payload, _| payload.contains_key("level"),
+        settings: &["context_window"],
         tag: "token_pressure",
         ttl_turns: 2,
         role_hint: RoleHint::Developer,
@@ -74,6 +78,7 @@ pub const BUILT_IN: [BuiltIn; 6] = [
         fires: |payload, config| {
             number(payload, "idle_seconds") >= number(config, "idle_seconds").or(Some(60))
         },
+        settings: &["idle_seconds"],
         tag: "idle",
         ..ORDINARY
     },
@@ -155,6 +160,21 @@ impl BuiltIn {
     }
 }
 
+/// Checks the configuration of a built-in provider; what the program's own take is their business.
+fn check_settings(id: &str, settings: &Map<String, Value>) -> Result<(), ReminderError> {
+    let Some(provider) = BuiltIn::named(id) else { return Ok(()) };
+    let function = format!("reminders: config.{id}");
+    for (key, value) in settings {
+        if !provider.settings.contains(&key.as_str()) {
+            return Err(ReminderError::unknown_option(&function, key));
+        }
+        if !value.is_null() && value.as_u64().is_none() {
+            return Err(ReminderError::option(&function, key, "an int of at least 0 or nil"));
+        }
+    }
+    Ok(())
+}
+
 fn number(map: &Map<String, Value>, key: &str) -> Option<u64> {
     map.get(key).and_then(Value::as_u64)
 }
@@ -194,8 +214,10 @@ pub fn select(option: &Value, registered: &[String]) -> Result<Selection, Remind
     if let Some(key) = dict.keys().find(|key| !["enabled", "providers", "config"].contains(&key.as_str())) {
         return Err(ReminderError::unknown_option("reminders", key));
     }
-    if present(dict, "enabled").is_some() && !flag(dict, "enabled") {
-        return Ok(Selection::default());
+    match present(dict, "enabled") {
+        None | Some(Value::Bool(true)) => {}
+        Some(Value::Bool(false)) => return Ok(Selection::default()),
+        Some(_) => return Err(wrong("enabled", "a bool or nil")),
     }
     let mut enabled: Vec<String> = BUILT_IN.iter().map(|provider| provider.id.to_owned()).collect();
     enabled.extend(registered.iter().cloned());
@@ -220,6 +242,7 @@ pub fn select(option: &Value, registered: &[String]) -> Result<Selection, Remind
         for (id, settings) in given.as_object().ok_or_else(|| wrong("config", "a dict of dicts"))? {
             check(id)?;
             let settings = settings.as_object().ok_or_else(|| wrong("config", "a dict of dicts"))?;
+            check_settings(id, settings)?;
             config.insert(id.clone(), settings.clone());
         }
     }
@@ -339,6 +362,19 @@ mod tests {
             error(json!({"config": {"idle": {}}}), &[]).starts_with("reminders: unknown provider 'idle'; ")
         );
         assert!(error(json!({"config": {"idle_nudge": 1}}), &[]).contains("a dict of dicts"));
+        assert_eq!(
+            error(json!({"config": {"idle_nudge": {"seconds": 1}}}), &[]),
+            "reminders: config.idle_nudge: unknown option 'seconds' (HARN-RMD-001)"
+        );
+        assert!(
+            error(json!({"config": {"idle_nudge": {"idle_seconds": -1}}}), &[])
+                .contains("an int of at least 0")
+        );
+        assert_eq!(
+            error(json!({"enabled": 5}), &[]),
+            "reminders: enabled must be a bool or nil (HARN-RMD-001)"
+        );
+        assert!(select(&json!({"config": {"p0": {"any": "thing"}}}), &many[..1]).is_ok());
         assert_eq!(
             check_events(&["pre_turn".into(), "lunch".into()]).unwrap_err().to_string(),
             "register_reminder_provider: unknown event 'lunch'; known are session_start, pre_turn, post_turn, post_tool, post_compact, session_resume, daemon_idle, budget_pressure"

@@ -13,6 +13,7 @@ use harn_vm::builtin::{Rest, Text};
 use harn_vm::closure::is_callable;
 use harn_vm::{Cx, Error, Result, builtins};
 
+use super::roles::text_of;
 use crate::convert::{OrThrow, entry, from_json, text, to_json};
 use crate::llm_embedder::prompts_of;
 
@@ -192,18 +193,19 @@ builtins! {
     }
 
     /// Makes the program that an interpreter gets.
-    Pure fn chat_program = "__chat_program"(cx, conversation: Value as "any?", model: Text, tenant: Value as "any?") -> "ChatProgram" {
+    Pure fn chat_program = "__chat_program"(cx, conversation: Value as "any?", model: Value as "any?", tenant: Value as "any?") -> "ChatProgram" {
+        let model = text_of("chat_program", "model", &model)?;
         let parsed = pure::parse_conversation(
             to_json(&entry(&conversation, "messages")).as_array().map_or(&[], Vec::as_slice),
         );
         let tenant = pure::define_tenant(&to_json(&tenant)).or_throw()?;
-        program_record(&pure::chat_program(parsed.or_throw()?, model.to_string(), tenant).to_json())
+        program_record(&pure::chat_program(parsed.or_throw()?, model, tenant).to_json())
     }
 
     /// Returns the program with another system prompt.
-    Pure fn chat_program_with_system = "__chat_program_with_system"(cx, program: Value as "any?", text: Text) -> "ChatProgram" {
+    Pure fn chat_program_with_system = "__chat_program_with_system"(cx, program: Value as "any?", text: Value as "any?") -> "ChatProgram" {
         let mut program = to_json(&program);
-        program["system_prompt"] = text.to_string().into();
+        program["system_prompt"] = text_of("chat_program_with_system", "text", &text)?.into();
         program_record(&program)
     }
 

@@ -13,7 +13,7 @@ use harn_vm::builtin::Text;
 use harn_vm::{Cx, Error, Result, builtins};
 
 use crate::convert::{OrThrow, from_json, options, to_json};
-use crate::llm_embedder::prompts_of;
+use crate::llm_embedder::{new_id, prompts_of};
 
 builtins! {
     /// Prompt assembly.
@@ -42,13 +42,16 @@ builtins! {
 
     /// Builds the fragments of a turn's primary block, as `agent_loop` sends them.
     ///
+    /// `session` is the id of a session, a transcript or nil: without a system text among the options, the one stored there
+    /// is taken.
+    ///
     /// A closure as option `recitation` is called with `{iteration, messages, tools_used}`, as in each turn of a loop.
     ///
     /// ```harn
     /// let list = agent_build_turn_system_fragments(nil, {system: "Base.", persistent: true}, 0)
     /// println(list.map({ f -> f.id })) // -> [primary:system, primary:loop_contract]
     /// ```
-    Pure async fn agent_build_turn_system_fragments(cx, session: Value as "dict?", options: Value as "loop_options?", iteration: Value as "int?") -> "list<dict>" {
+    Pure async fn agent_build_turn_system_fragments(cx, session: Value as "dict | string?", options: Value as "loop_options?", iteration: Value as "int?") -> "list<dict>" {
         let list = turn(&cx, "agent_build_turn_system_fragments", &session, &options, &iteration).await?;
         list.iter().map(|f| from_json(&f.to_json())).collect::<Vec<Value>>()
     }
@@ -58,7 +61,7 @@ builtins! {
     /// ```harn
     /// println(agent_build_turn_system(nil, {system: "Base."}, 0)) // -> Base.
     /// ```
-    Pure async fn agent_build_turn_system(cx, session: Value as "dict?", options: Value as "loop_options?", iteration: Value as "int?") -> "string" {
+    Pure async fn agent_build_turn_system(cx, session: Value as "dict | string?", options: Value as "loop_options?", iteration: Value as "int?") -> "string" {
         let list = turn(&cx, "agent_build_turn_system", &session, &options, &iteration).await?;
         let bodies: Vec<&str> = list.iter().map(|f| f.body.trim()).collect();
         bodies.join("\n\n")
@@ -192,7 +195,10 @@ async fn turn(
         return Err(Error::thrown(text));
     }
     crate::option_check::refuse_wrong(cx, builtin, STAGE_OPTIONS, given)?;
-    let session = to_json(session);
+    let session = match session.as_str() {
+        Some(_) => super::session::known(cx, builtin, session)?.snapshot(&|| new_id(cx.vm())),
+        None => to_json(session),
+    };
     let recitation = recitation(cx, given, &session, iteration).await?;
     // Who runs a tool does not matter here, so tools that nobody can run yet have prompts, too.
     let entries = match options.get_mut("tools") {

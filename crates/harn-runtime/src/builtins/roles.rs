@@ -86,20 +86,24 @@ builtins! {
     }
 
     /// `progress` of a handler's context.
-    State async fn role_progress = "__role_progress"(cx, turn: Value, closures: Value as "any?", tool: Text, id: Text, label: Text, options: Value as "any?") -> "nil" {
+    State async fn role_progress = "__role_progress"(cx, turn: Value, closures: Value as "any?", tool: Text, id: Text, label: Value as "any?", options: Value as "any?") -> "nil" {
+        let label = text_of("ctx.progress", "label", &label)?;
         let turn = Carried::<Turn>::of(&turn)?;
         tools::progress(&at(&cx, &closures), &turn, &tool, &id, &label, &options).await?;
         Value::NIL
     }
 
     /// `emit` of a handler's context.
-    State async fn role_emit = "__role_emit"(cx, turn: Value, closures: Value as "any?", tool: Text, id: Text, kind: Text, data: Value as "any?") -> "nil" {
+    State async fn role_emit = "__role_emit"(cx, turn: Value, closures: Value as "any?", tool: Text, id: Text, kind: Value as "any?", data: Value as "any?") -> "nil" {
+        let kind = text_of("ctx.emit", "type", &kind)?;
         tools::emit(&at(&cx, &closures), &Carried::<Turn>::of(&turn)?, &kind, &data).await?;
         Value::NIL
     }
 
     /// `respond_to_approval` of a handle.
-    State async fn role_respond_to_approval = "__role_respond_to_approval"(cx, runtime: Value, closures: Value as "any?", id: Text, outcome: Text, options: Value as "any?") -> "nil" {
+    State async fn role_respond_to_approval = "__role_respond_to_approval"(cx, runtime: Value, closures: Value as "any?", id: Value as "any?", outcome: Value as "any?", options: Value as "any?") -> "nil" {
+        let id = text_of("respond_to_approval", "id", &id)?;
+        let outcome = text_of("respond_to_approval", "outcome", &outcome)?;
         options_of("respond_to_approval", &options, &["feedback", "partial"])?;
         ask::respond(&at(&cx, &closures), &*Held::of(&runtime)?, &id, &outcome, &options).await?;
         Value::NIL
@@ -125,11 +129,12 @@ builtins! {
     }
 
     /// `program_for` of a handle.
-    State async fn role_program_for = "__role_program_for"(cx, runtime: Value, closures: Value as "any?", agent: Text, prompt: Value as "any?", options: Value as "any?") -> "ChatProgram" {
+    State async fn role_program_for = "__role_program_for"(cx, runtime: Value, closures: Value as "any?", agent: Value as "any?", prompt: Value as "any?", options: Value as "any?") -> "ChatProgram" {
+        let agent = text_of("program_for", "agent", &agent)?;
         options_of("program_for", &options, &["thread_id"])?;
         let runtime = Held::of(&runtime)?;
         let Some((number, _)) = runtime.agent(&agent) else {
-            return Err(thrown(format!("program_for: agent '{}' not found", &*agent)));
+            return Err(thrown(format!("program_for: agent '{agent}' not found")));
         };
         let prompt = prompt_of("program_for", &prompt)?;
         let thread = text_option("program_for", &options, "thread_id")?;
@@ -154,11 +159,12 @@ builtins! {
     }
 
     /// `get_trace` of a handle.
-    State fn role_get_trace = "__role_get_trace"(cx, runtime: Value, closures: Value as "any?", id: Text) -> "dict" {
+    State fn role_get_trace = "__role_get_trace"(cx, runtime: Value, closures: Value as "any?", id: Value as "any?") -> "dict" {
+        let id = text_of("get_trace", "id", &id)?;
         let runtime = Held::of(&runtime)?;
         let traces = runtime.traces.borrow();
-        let Some(trace) = traces.iter().find(|trace| trace.id == *id) else {
-            return Err(thrown(format!("trace not found: {}", &*id)));
+        let Some(trace) = traces.iter().find(|trace| trace.id == id) else {
+            return Err(thrown(format!("trace not found: {id}")));
         };
         from_json(&trace.to_json())
     }
@@ -169,8 +175,16 @@ fn at(cx: &Cx, closures: &Value) -> At {
 }
 
 fn prompt_of(function: &str, prompt: &Value) -> Result<String> {
-    match prompt.as_str() {
+    text_of(function, "prompt", prompt)
+}
+
+/// An argument that must be text. It is checked here since the error has to name what the program calls, not what stands behind.
+///
+/// # Errors
+/// It is something else.
+pub(super) fn text_of(function: &str, what: &str, value: &Value) -> Result<String> {
+    match value.as_str() {
         Some(text) => Ok(text.to_string()),
-        None => Err(thrown(format!("{function}: prompt must be a string, got {}", prompt.type_name()))),
+        None => Err(thrown(format!("{function}: {what} must be a string, got {}", value.type_name()))),
     }
 }

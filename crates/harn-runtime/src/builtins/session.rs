@@ -222,7 +222,11 @@ fn named(function: &str, id: &Value) -> Result<String> {
     id.as_str().map(ToString::to_string).ok_or_else(|| thrown(format!("{function}: `id` must be a string")))
 }
 
-fn known(cx: &Cx, function: &str, id: &Value) -> Result<Rc<Session>> {
+/// The session that was named before.
+///
+/// # Errors
+/// There is none, or `id` is no text.
+pub(super) fn known(cx: &Cx, function: &str, id: &Value) -> Result<Rc<Session>> {
     let id = named(function, id)?;
     cx.state::<Sessions>().known(&id).ok_or_else(|| thrown(format!("{function}: unknown session id '{id}'")))
 }

@@ -8,8 +8,9 @@ use harn_agent::harness::{
     ModelSpec, RuntimeSpec, ToolSpec, define_tool, runtime_spec_of_record, runtime_spec_parse,
 };
 use harn_agent::roles::{Facts, assemble};
-use harn_llm::config::Layer;
-use harn_value::{Data as Json, json};
+use harn_llm::config::{Layer, PROVIDER_KEYS};
+use harn_syntax::suggest::nearest;
+use harn_value::{Data as Json, data::Map, json};
 use harn_value::{Dict, Value};
 use harn_vm::closure::is_callable;
 use harn_vm::{Cx, Result};
@@ -318,8 +319,7 @@ fn collect(spec: &Value, bindings: &Value) -> Dict {
 fn overlay(cx: &Cx, spec: &RuntimeSpec) -> Result<(Option<Rc<harn_llm::LlmRuntime>>, BTreeSet<String>)> {
     let mut tables = toml::Table::new();
     for (name, settings) in spec.providers.iter().filter(|(_, settings)| !settings.is_empty()) {
-        let settings: harn_value::data::Map<String, Json> =
-            settings.iter().filter(|(_, v)| !v.is_null()).map(|(k, v)| (k.clone(), v.clone())).collect();
+        let settings = table_keys(name, settings)?;
         let table = toml::Value::try_from(&settings)
             .map_err(|why| thrown(format!("create_runtime: providers.{name}: {why}")))?;
         tables.insert(name.clone(), table);
@@ -340,6 +340,29 @@ fn overlay(cx: &Cx, spec: &RuntimeSpec) -> Result<(Option<Rc<harn_llm::LlmRuntim
     }
     let layer = Layer { origin: "RuntimeSpec.providers".to_owned(), toml };
     Ok((Some(runtime_with(cx, vec![layer])), names))
+}
+
+/// The settings of a provider under the names of its table. A key that nothing reads is refused: where it was to name a secret
+/// or an address, the call would go elsewhere or with another key.
+fn table_keys(provider: &str, settings: &Map<String, Json>) -> Result<Map<String, Json>> {
+    const KEY_ENV: &str = "api_key_env";
+    let mut out = Map::new();
+    for (key, value) in settings.iter().filter(|(_, value)| !value.is_null()) {
+        if key != KEY_ENV && !PROVIDER_KEYS.contains(&key.as_str()) {
+            let known = || [KEY_ENV].into_iter().chain(PROVIDER_KEYS);
+            let mend = match nearest(key, known()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("there are {}", known().collect::<Vec<_>>().join(", ")),
+            };
+            return Err(thrown(format!("create_runtime: providers.{provider}: unknown key '{key}'; {mend}")));
+        }
+        let name = if key == KEY_ENV { "auth_env" } else { key };
+        if out.insert(name.to_owned(), value.clone()).is_some() {
+            let both = format!("`{KEY_ENV}` and `{name}` are the same setting; keep one");
+            return Err(thrown(format!("create_runtime: providers.{provider}: {both}")));
+        }
+    }
+    Ok(out)
 }
 
 /// What `registrations` gives.

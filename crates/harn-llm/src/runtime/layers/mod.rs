@@ -37,7 +37,7 @@ impl LlmRuntime {
         // What goes out: one exchange, with the habits of local servers, authorised, unless nothing may go out.
         let answers = || {
             let network = network::Exchange { runtime: self };
-            let network = network::OtherEndpoint { inner: network };
+            let network = network::OtherEndpoint { runtime: self, inner: network };
             let network = network::Authorised { runtime: self, inner: network };
             let network = network::Disabled { runtime: self, inner: network };
             // Replies of earlier runs, by what was asked.

@@ -62,11 +62,12 @@ impl<P> Authorised<'_, P> {
 }
 
 /// Asks the other endpoint of a server that may lack one, and once more one that answered nothing.
-pub(super) struct OtherEndpoint<P> {
+pub(super) struct OtherEndpoint<'r, P> {
+    pub(super) runtime: &'r LlmRuntime,
     pub(super) inner: P,
 }
 
-impl<P: Provider> Provider for OtherEndpoint<P> {
+impl<P: Provider> Provider for OtherEndpoint<'_, P> {
     async fn answer(&self, prepared: &Prepared, watch: &mut Watch<'_>) -> Result<Response, LlmError> {
         let request = &prepared.request;
         let error = match self.inner.answer(prepared, watch).await {
@@ -74,6 +75,7 @@ impl<P: Provider> Provider for OtherEndpoint<P> {
             other => return other,
         };
         if crate::retry::is_empty_completion(&error) {
+            super::retry::note_empty(self.runtime, prepared, &error, 1);
             return self.inner.answer(prepared, watch).await;
         }
         let other = crate::wire::ollama::other_endpoint(request).filter(|_| error.status == Some(404));

@@ -40,16 +40,21 @@ impl<P: Provider> Provider for Retrying<'_, P> {
                 if at_once { 0 } else { wait.as_millis() }
             ));
             if crate::retry::is_empty_completion(&error) {
-                prepared.empty.set(prepared.empty.get() + 1);
-                let iteration = options.raw.get("_iteration").cloned().unwrap_or(0.into());
-                runtime.embedder.trace(
-                    json!({"type": "empty_completion_retry", "iteration": iteration, "attempt": retries,
-                           "error": error.message}),
-                );
+                note_empty(runtime, prepared, &error, retries);
             }
             if !at_once {
                 runtime.embedder.sleep(wait).await;
             }
         }
     }
+}
+
+/// Notes that a reply without content is asked for again.
+pub(super) fn note_empty(runtime: &LlmRuntime, prepared: &Prepared, error: &LlmError, attempt: u32) {
+    prepared.empty.set(prepared.empty.get() + 1);
+    let iteration = prepared.options.raw.get("_iteration").cloned().unwrap_or(0.into());
+    runtime
+        .embedder
+        .trace(json!({"type": "empty_completion_retry", "iteration": iteration, "attempt": attempt,
+                                  "error": error.message}));
 }
