@@ -79,6 +79,8 @@ fn key_name(key: &str) -> Option<&str> {
         | "default"
         | "$ref"
         | "$defs"
+        | "definitions"
+        | "components"
         | "title"
         | "description"
         | "format"
@@ -127,13 +129,16 @@ fn canonical_dict(schema: &Dict) -> Result<Dict, SchemaError> {
                 Some(types) => drop(out.insert("union", types.iter().map(type_schema).collect::<Vec<_>>())),
                 None => drop(out.insert("type", canonical_type(value))),
             },
-            "properties" | "$defs" => {
-                let Some(properties) = value.as_dict() else { return Err(SchemaError::NotADict) };
-                let mut parts = Dict::with_capacity(properties.len());
-                for (key, part) in properties.iter() {
-                    parts.insert(key.clone(), canonical(part)?);
+            "properties" | "$defs" | "definitions" => drop(out.insert(name, canonical_parts(value)?)),
+            // References lead here, so what they name must stay; besides schemas OpenAPI keeps other things here.
+            "components" => {
+                let mut components =
+                    value.as_dict().map(|dict| (**dict).clone()).ok_or(SchemaError::NotADict)?;
+                if let Some(schemas) = components.get_str("schemas") {
+                    let schemas = canonical_parts(schemas)?;
+                    components.insert("schemas", schemas);
                 }
-                out.insert(name, parts);
+                out.insert(name, components);
             }
             "items" => drop(out.insert("items", canonical(value)?)),
             "additional_properties" => match value.as_dict() {
@@ -155,6 +160,12 @@ fn canonical_dict(schema: &Dict) -> Result<Dict, SchemaError> {
         out.insert("type", "set");
     }
     Ok(out)
+}
+
+/// Schemas by name.
+fn canonical_parts(value: &Value) -> Result<Dict, SchemaError> {
+    let Some(named) = value.as_dict() else { return Err(SchemaError::NotADict) };
+    named.iter().map(|(key, part)| Ok((key.clone(), Value::from(canonical(part)?)))).collect()
 }
 
 /// What the value of a keyword must be, when this one is something else. Nil is like a keyword that is not there.

@@ -34,11 +34,15 @@ fn convert(schema: &Dict, dialect: Dialect) -> Dict {
         for (key, value) in schema.iter() {
             let (name, value) = match key.as_str() {
                 "type" | "nullable" => continue,
-                named @ ("properties" | "$defs") => {
-                    let properties = value
-                        .as_dict()
-                        .map(|d| d.iter().map(|(k, v)| (k.clone(), part(v))).collect::<Dict>());
-                    (named, properties.map_or_else(|| value.clone(), Value::from))
+                named @ ("properties" | "$defs" | "definitions") => (named, parts_by_name(value, &part)),
+                "components" => {
+                    let schemas = |(key, value): (&Str, &Value)| {
+                        let is_schemas = key.as_str() == "schemas";
+                        let value = if is_schemas { parts_by_name(value, &part) } else { value.clone() };
+                        (key.clone(), value)
+                    };
+                    let components = value.as_dict().map(|d| d.iter().map(schemas).collect::<Dict>());
+                    ("components", components.map_or_else(|| value.clone(), Value::from))
                 }
                 "items" => ("items", part(value)),
                 "additional_properties" => ("additionalProperties", part(value)),
@@ -57,41 +61,52 @@ fn convert(schema: &Dict, dialect: Dialect) -> Dict {
         if text(schema.get_str("type")) == Some("set") {
             out.insert("uniqueItems", true);
         }
-        set_type(
-            &mut out,
-            text(schema.get_str("type")),
-            schema.get_str("nullable").is_some_and(Value::truthy),
-            dialect,
-        );
-        out
+        let nullable = schema.get_str("nullable").is_some_and(Value::truthy);
+        if let Some(name) = text(schema.get_str("type")).filter(|name| *name != "any") {
+            out.insert("type", words::json(name));
+        }
+        match (nullable, dialect) {
+            (false, _) => out,
+            (true, Dialect::OpenApi) => {
+                out.insert("nullable", true);
+                out
+            }
+            (true, Dialect::JsonSchema) => with_null(out),
+        }
     })
 }
 
-fn set_type(out: &mut Dict, name: Option<&str>, nullable: bool, dialect: Dialect) {
-    let name = name.filter(|name| *name != "any").map(words::json);
-    match (nullable, dialect) {
-        (false, _) => {
-            if let Some(name) = name {
-                out.insert("type", name);
-            }
+fn parts_by_name(value: &Value, part: &dyn Fn(&Value) -> Value) -> Value {
+    let parts = value.as_dict().map(|d| d.iter().map(|(k, v)| (k.clone(), part(v))).collect::<Dict>());
+    parts.map_or_else(|| value.clone(), Value::from)
+}
+
+/// What stays outside when a schema becomes a branch: references lead to it, or people read it.
+const OUTSIDE: [&str; 6] = ["$defs", "definitions", "components", "title", "description", "default"];
+
+/// A schema that takes null, too. Each keyword that would refuse it must let it pass.
+fn with_null(mut schema: Dict) -> Dict {
+    let null = || Value::from([("type", "null")].into_iter().collect::<Dict>());
+    if ["const", "$ref", "allOf"].iter().any(|key| schema.contains(key)) {
+        let (mut out, mut branch) = (Dict::new(), Dict::new());
+        for (key, value) in schema.iter() {
+            let side = if OUTSIDE.contains(&key.as_str()) { &mut out } else { &mut branch };
+            side.insert(key.clone(), value.clone());
         }
-        (true, Dialect::OpenApi) => {
-            if let Some(name) = name {
-                out.insert("type", name);
-            }
-            out.insert("nullable", true);
-        }
-        (true, Dialect::JsonSchema) => match name {
-            Some(name) => drop(out.insert("type", vec![Value::str(name), Value::str("null")])),
-            None => {
-                // Without a type of its own nil is one more branch.
-                if let Some(branches) = out.get_mut(&Str::new("oneOf")).and_then(Value::as_list_mut) {
-                    let null: Dict = [("type", "null")].into_iter().collect();
-                    branches.make_mut().push(null.into());
-                }
-            }
-        },
+        out.insert("anyOf", vec![Value::from(branch), null()]);
+        return out;
     }
+    if let Some(name) = schema.get_str("type").cloned() {
+        schema.insert("type", vec![name, Value::str("null")]);
+    }
+    for (key, more) in [("enum", Value::default()), ("oneOf", null())] {
+        if let Some(list) = schema.get_mut(&Str::new(key)).and_then(Value::as_list_mut)
+            && !list.contains(&more)
+        {
+            list.make_mut().push(more);
+        }
+    }
+    schema
 }
 
 fn float(value: &Value) -> Value {

@@ -24,6 +24,7 @@ builtins! {
         let options = Options::of("csv_parse", &options)?;
         // A file may begin with a byte order mark, which is no part of the first cell.
         let text = s.strip_prefix('\u{feff}').unwrap_or(&s);
+        let text = if text.trim().is_empty() { "" } else { text };
         let rows = parse(text, options.delimiter).map_err(|reason| Error::thrown(format!("csv_parse: {reason}")))?;
         room_for(rows.len())?;
         let mut rows = rows.into_iter();

@@ -71,7 +71,9 @@ builtins! {
         show(&source_directory(cx))
     }
 
-    /// Gives the nearest directory at or above the working directory that holds a `harn.toml`.
+    /// Gives the directory of the `harn.toml` that counts in the working directory.
+    ///
+    /// It is the nearest one, at most 16 directories upwards and not above a repository (a directory with `.git`).
     ///
     /// ```harn
     /// let root = project_root()

@@ -302,7 +302,16 @@ builtins! {
         };
         let options = options.to_dict();
         let option = |name: &str| options.as_ref().and_then(|o| o.get_str(name)).cloned().unwrap_or_default();
-        let max_depth = option("max_depth").as_int().map_or(usize::MAX, crate::args::size);
+        for name in ["long_running", "background"] {
+            if option(name).truthy() {
+                let text = format!("walk_dir: {name} is not supported, a call gives the whole list; use spawn to go on meanwhile");
+                return Err(Error::runtime(text));
+            }
+        }
+        let max_depth = match option("max_depth").as_int() {
+            Some(n) => usize::try_from(n).map_err(|_| Error::runtime("walk_dir: max_depth must not be negative"))?,
+            None => usize::MAX,
+        };
         let found = walk(cx, &resolve(cx, &root), max_depth, option("follow_symlinks").truthy())?;
         found.into_iter().map(Entry::into_value).collect::<Vec<_>>()
     }
@@ -330,7 +339,7 @@ builtins! {
         let base = base.or_nil();
         let base = match base.to_dict() {
             Some(options) => {
-                let known = ["base", "long_running", "background"];
+                let known = ["base"];
                 if let Some(key) = options.keys().find(|key| !known.contains(&key.as_str())) {
                     let text = harn_vm::signature::unknown_option("glob", key, known.into_iter());
                     return Err(Error::runtime(text));

@@ -1,5 +1,6 @@
 //! Sending a request: mocks first, then the network, with retries.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -90,8 +91,14 @@ fn success(status: u16) -> bool {
 fn head(reply: &Reply) -> Dict {
     let mut dict = Dict::new();
     dict.insert("status", i64::from(reply.status));
-    let headers = reply.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    dict.insert("headers", Value::dict(headers.collect()));
+    let mut headers: BTreeMap<&str, String> = BTreeMap::new();
+    for (name, value) in &reply.headers {
+        // RFC 9110 joins repeated lines with commas, which a cookie may have inside.
+        let between = if name == "set-cookie" { "\n" } else { ", " };
+        let joined = headers.entry(name).and_modify(|all| all.push_str(between));
+        joined.or_default().push_str(value);
+    }
+    dict.insert("headers", Value::dict(headers.into_iter().collect()));
     dict.insert("ok", success(reply.status));
     dict
 }
