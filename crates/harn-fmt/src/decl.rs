@@ -19,7 +19,10 @@ impl<'s> Fmt<'s> {
                         parts.push(Doc::text(", "));
                     }
                     parts.push(self.comments.inline(arg.span.start));
-                    parts.push(Doc::text(self.slice(arg.span)));
+                    let written = self.slice(arg.span);
+                    let is_one_line =
+                        !written.contains('\n') && !self.comments.any_between(arg.span.start, arg.span.end);
+                    parts.push(if is_one_line { Doc::owned(spaced(written)) } else { Doc::text(written) });
                     self.comments.skip_to(arg.span.end);
                     parts.push(self.comments.behind(arg.span.end));
                 }
@@ -347,4 +350,33 @@ fn spaced_list(items: Vec<Doc<'_>>) -> Doc<'_> {
     inner.push(Doc::if_broken(","));
     let parts = vec![Doc::text("{"), Doc::indent(Doc::concat(inner)), Doc::line(), Doc::text("}")];
     Doc::group(Doc::concat(parts), false)
+}
+
+/// An argument of an attribute with one space behind each `:` and `,`, and none elsewhere. Strings stay as they are.
+fn spaced(written: &str) -> String {
+    let mut out = String::with_capacity(written.len() + 4);
+    let (mut in_string, mut raw, mut escaped) = (false, false, false);
+    for c in written.chars() {
+        if in_string {
+            out.push(c);
+            in_string = escaped || c != '"';
+            escaped = !raw && !escaped && c == '\\';
+            continue;
+        }
+        match c {
+            '"' => {
+                raw = out.ends_with('r');
+                in_string = true;
+                out.push(c);
+            }
+            ':' | ',' => out.extend([c, ' ']),
+            ']' => {
+                out.truncate(out.trim_end_matches([' ', ',']).len());
+                out.push(c);
+            }
+            c if c.is_whitespace() => {}
+            c => out.push(c),
+        }
+    }
+    out
 }

@@ -36,6 +36,10 @@ fn declarations_stand_apart() {
     );
     check("fn f() {}", "fn f() {\n}\n");
     check("@test pub pipeline p(t) { 1 }", "@test\npub pipeline p(t) {\n  1\n}\n");
+    check(
+        "@deprecated(since:\"1:2,3\",use :\"g\") @tags( [\"a\",\"b\\\",\" , ],n:-1)\nfn f() { 1 }",
+        "@deprecated(since: \"1:2,3\", use: \"g\")\n@tags([\"a\", \"b\\\",\"], n: -1)\nfn f() {\n  1\n}\n",
+    );
 }
 
 #[test]
