@@ -300,16 +300,13 @@ pub(crate) fn collisions<'a>(sources: &Sources<'_>, tree: &'a Program, dir: &Pat
     collisions
 }
 
-/// The names that a file itself declares, its types, functions and variables.
+/// The names of the declarations of a file.
 fn own_names(tree: &Program) -> FxHashSet<&str> {
-    let mut own = FxHashSet::default();
-    for item in &tree.items {
-        match &item.kind {
-            StmtKind::Decl(decl) if !matches!(decl.kind, DeclKind::Impl(_)) => {
-                own.insert(decl.kind.name().name.as_str());
-            }
-            _ => {}
+    let declared = tree.items.iter().filter_map(|item| match &item.kind {
+        StmtKind::Decl(decl) if !matches!(decl.kind, DeclKind::Impl(_)) => {
+            Some(decl.kind.name().name.as_str())
         }
-    }
-    own
+        _ => None,
+    });
+    declared.collect()
 }
