@@ -208,6 +208,7 @@ impl Link {
                 .as_ref()
                 .map(|token| ("authorization".to_owned(), format!("Bearer {}", token.reveal()))),
         );
+        harn_stdlib::check_egress(cx, "mcp_connect", &self.url)?;
         let request = HttpRequest {
             headers,
             body: Some(message.to_string().into_bytes().into()),

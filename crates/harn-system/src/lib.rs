@@ -6,6 +6,7 @@
 //! - [`guard`] says which paths nothing may remove, move or replace.
 
 mod capture;
+mod egress;
 mod file;
 pub mod guard;
 mod memory;
@@ -17,15 +18,17 @@ mod permit;
 mod process;
 pub mod real;
 mod record;
+mod socket;
 mod system;
 mod wait;
 
 pub use capture::Capture;
+pub use egress::{Blocked, Egress, EgressRule};
 pub use file::{Draft, Facts, Kind, Lock, MoveError};
 pub use guard::Protected;
 pub use memory::Memory;
 pub use net::{
-    Body, HttpError, HttpErrorKind, HttpReply, HttpRequest, Payload, Resolver, is_secret_header,
+    Body, HttpError, HttpErrorKind, HttpReply, HttpRequest, Payload, Resolver, Tls, is_secret_header,
     is_secret_variable,
 };
 pub use peer::{Peer, PeerRequest};
@@ -34,5 +37,6 @@ pub use permit::{Ceiling, Level, Permitted, Refusal, absolute_roots};
 pub use process::{Command, Finished, InDoubt};
 pub use real::Real;
 pub use record::{Recorder, Touched};
+pub use socket::{Frame, Socket};
 pub use system::{Beside, Layer, Outside, Stream, System, SystemExt, Work};
 pub use wait::{Uncertain, Waiting};

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::egress::Egress;
 use crate::wait::{Uncertain, Waiting};
 
 /// A request.
@@ -30,8 +31,18 @@ pub struct HttpRequest {
     pub redirects: usize,
     /// The address of a proxy.
     pub proxy: Option<String>,
+    /// What a proxy is shown: the value of `Proxy-Authorization`.
+    pub proxy_auth: Option<String>,
+    /// The hosts that `proxy` is not asked for, with commas between.
+    pub no_proxy: Option<String>,
+    /// What TLS with the host trusts and shows, beyond what the system trusts.
+    pub tls: Option<Arc<Tls>>,
+    /// Whether the reply may come compressed; its body is what it was before.
+    pub decompress: bool,
     /// Whether the proxies that the environment names are left out.
     pub direct: bool,
+    /// Where it may lead: redirects are held to it. The first address is for the sender to check.
+    pub egress: Option<Arc<Egress>>,
     /// Who finds the addresses of hosts instead of the system.
     pub resolver: Option<Resolver>,
     /// Most bytes of the reply's body.
@@ -57,11 +68,40 @@ impl HttpRequest {
             read_timeout: None,
             redirects: 0,
             proxy: None,
+            proxy_auth: None,
+            no_proxy: None,
+            tls: None,
+            decompress: false,
             direct: false,
+            egress: None,
             resolver: None,
             max_response: HttpRequest::MAX_RESPONSE,
             uncertain: Uncertain::Fail,
         }
+    }
+}
+
+/// What TLS trusts and shows, beyond the roots of the system.
+#[derive(Clone, PartialEq, Eq, Hash, Default)]
+pub struct Tls {
+    /// Certificates that are trusted, too, as PEM.
+    pub roots: Option<Vec<u8>>,
+    /// A certificate with its chain and its key, as PEM. They do not follow a redirect to another origin.
+    pub identity: Option<(Vec<u8>, Vec<u8>)>,
+    /// SHA-256 of the public keys (SubjectPublicKeyInfo) that the host may have; empty when it may have any.
+    pub pins: Vec<[u8; 32]>,
+}
+
+impl Tls {
+    /// The same without what tells who asks.
+    pub(crate) fn without_identity(&self) -> Tls {
+        Tls { roots: self.roots.clone(), identity: None, pins: self.pins.clone() }
+    }
+}
+
+impl std::fmt::Debug for Tls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Tls")
     }
 }
 
@@ -199,6 +239,8 @@ pub enum HttpErrorKind {
     Refused,
     /// Nobody knows whether the request arrived: the process that sent it has ended.
     InDoubt,
+    /// A redirect leads where the request may not go; the text is the address, without what may be a key.
+    Egress,
 }
 
 /// An exchange that failed.

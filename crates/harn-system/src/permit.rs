@@ -10,6 +10,7 @@ use crate::file::{Draft, Facts, Lock, MoveError};
 use crate::net::{HttpError, HttpErrorKind, HttpReply, HttpRequest};
 use crate::peer::PeerRequest;
 use crate::process::{Command, Finished};
+use crate::socket::Socket;
 use crate::system::{Layer, System};
 use crate::wait::Waiting;
 
@@ -96,6 +97,13 @@ pub enum Refusal {
         /// The folders.
         roots: Vec<PathBuf>,
     },
+    /// A program would run in a folder outside of those that are allowed.
+    WorkDir {
+        /// Where it would run.
+        path: PathBuf,
+        /// The folders that are allowed.
+        roots: Vec<PathBuf>,
+    },
 }
 
 impl Refusal {
@@ -109,14 +117,22 @@ impl Refusal {
     }
 }
 
+fn listed(roots: &[PathBuf]) -> String {
+    let roots: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
+    roots.join(", ")
+}
+
 impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Refusal::Ceiling(what) => write!(f, "exceeds {what} ceiling"),
             Refusal::Outside { verb, path, roots } => {
-                let roots: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
-                let roots = roots.join(", ");
+                let roots = listed(roots);
                 write!(f, "attempted to {verb} '{}' outside workspace_roots [{roots}]", path.display())
+            }
+            Refusal::WorkDir { path, roots } => {
+                let roots = listed(roots);
+                write!(f, "process cwd '{}' is outside workspace_roots [{roots}]", path.display())
             }
         }
     }
@@ -190,7 +206,22 @@ impl Permitted {
             return Err(Refusal::Ceiling("process.exec").error());
         }
         let dir = command.dir.clone().map_or_else(|| self.inner.cwd(), Ok);
-        dir.and_then(|dir| self.inside(&READ, &dir, true))
+        let dir = dir?;
+        self.inside(&READ, &dir, true).map_err(|error| match Refusal::of(&error) {
+            Some(Refusal::Outside { path, roots, .. }) => {
+                Refusal::WorkDir { path: path.clone(), roots: roots.clone() }.error()
+            }
+            _ => error,
+        })
+    }
+
+    /// Lets the network be used, or refuses it.
+    fn check_network(&self) -> Result<(), HttpError> {
+        if self.ceiling.level < Level::Network {
+            let text = Refusal::Ceiling("network").to_string();
+            return Err(HttpError::new(HttpErrorKind::Refused, text));
+        }
+        Ok(())
     }
 
     fn inside(&self, operation: &Operation, path: &Path, follow: bool) -> io::Result<()> {
@@ -319,11 +350,17 @@ impl Layer for Permitted {
     }
 
     fn http(&self, request: HttpRequest) -> Waiting<'_, Result<HttpReply, HttpError>> {
-        if self.ceiling.level < Level::Network {
-            let text = Refusal::Ceiling("network").to_string();
-            return Box::pin(std::future::ready(Err(HttpError::new(HttpErrorKind::Refused, text))));
+        match self.check_network() {
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+            Ok(()) => self.inner.http(request),
         }
-        self.inner.http(request)
+    }
+
+    fn websocket(&self, request: HttpRequest) -> Waiting<'_, Result<Rc<dyn Socket>, HttpError>> {
+        match self.check_network() {
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+            Ok(()) => self.inner.websocket(request),
+        }
     }
 }
 
@@ -418,7 +455,8 @@ mod tests {
         }
         assert!(refused(system.names(Path::new("/project"))).starts_with("attempted to read"));
         assert!(refused(system.make_dirs(Path::new("/project/in/door/x"))).starts_with("attempted to write"));
-        assert!(refused(now(system.run(Command::new("x")))).starts_with("attempted to read '/project'"));
+        let cwd = refused(now(system.run(Command::new("x"))));
+        assert_eq!(cwd, "process cwd '/project' is outside workspace_roots [/project/in]");
         assert_eq!(system.read(Path::new("/project/in/a"), 9).expect("inside"), b"a");
         system.replace(Path::new("/project/in/new"), b"x").expect("inside");
         system.make_dirs(Path::new("/project/in/x/y")).expect("inside");

@@ -11,6 +11,7 @@ use crate::net::{HttpError, HttpReply, HttpRequest};
 use crate::peer::PeerRequest;
 use crate::people::{Asked, Inquiry};
 use crate::process::{Command, Finished};
+use crate::socket::Socket;
 use crate::system::{Layer, Stream, System};
 use crate::wait::Waiting;
 
@@ -119,6 +120,9 @@ impl Layer for Recorder {
     }
     fn http(&self, request: HttpRequest) -> Waiting<'_, Result<HttpReply, HttpError>> {
         self.note(|touched| touched.network = true).http(request)
+    }
+    fn websocket(&self, request: HttpRequest) -> Waiting<'_, Result<Rc<dyn Socket>, HttpError>> {
+        self.note(|touched| touched.network = true).websocket(request)
     }
     fn now_ms(&self) -> i64 {
         self.note(|touched| touched.time = true).now_ms()

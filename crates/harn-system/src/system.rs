@@ -3,6 +3,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use crate::net::{HttpError, HttpReply, HttpRequest};
 use crate::peer::PeerRequest;
 use crate::people::{Asked, Inquiry};
 use crate::process::{Command, Finished};
+use crate::socket::Socket;
 use crate::wait::Waiting;
 
 /// Hands over what comes from outside, one thing at a time.
@@ -168,6 +170,9 @@ pub trait System {
 
     /// Sends a request and waits for the head of the reply; the body comes as a stream.
     fn http(&self, request: HttpRequest) -> Waiting<'_, Result<HttpReply, HttpError>>;
+
+    /// Opens a WebSocket. The address begins with `ws://` or `wss://`, `max_response` holds each message, redirects are not followed.
+    fn websocket(&self, request: HttpRequest) -> Waiting<'_, Result<Rc<dyn Socket>, HttpError>>;
 
     // ---- time ----
 
@@ -395,6 +400,9 @@ pub trait Layer {
     fn http(&self, request: HttpRequest) -> Waiting<'_, Result<HttpReply, HttpError>> {
         self.inner().http(request)
     }
+    fn websocket(&self, request: HttpRequest) -> Waiting<'_, Result<Rc<dyn Socket>, HttpError>> {
+        self.inner().websocket(request)
+    }
     fn now_ms(&self) -> i64 {
         self.inner().now_ms()
     }
@@ -508,6 +516,9 @@ impl<L: Layer> System for L {
     }
     fn http(&self, request: HttpRequest) -> Waiting<'_, Result<HttpReply, HttpError>> {
         Layer::http(self, request)
+    }
+    fn websocket(&self, request: HttpRequest) -> Waiting<'_, Result<Rc<dyn Socket>, HttpError>> {
+        Layer::websocket(self, request)
     }
     fn now_ms(&self) -> i64 {
         Layer::now_ms(self)

@@ -4,8 +4,9 @@ use harn_value::{Dict, Ref, Value};
 use harn_vm::builtin::Text;
 use harn_vm::{Cx, Error, Result, builtins};
 
-use crate::args::{Given, MaybePath, MaybeText, printed};
-use crate::http::{Mocks, NAMES, Options, download, send};
+use crate::args::{Given, Int, MaybePath, MaybeText, printed};
+use crate::http::session::{self, Handles, in_session};
+use crate::http::{Mocks, NAMES, Options, download, egress, send};
 use crate::places::target;
 
 builtins! {
@@ -18,15 +19,17 @@ builtins! {
     /// each attempt, and a durable run that was interrupted sends it again. `on_uncertain` (`"fail"`, `"retry"` or `"ask"`) says only the latter.
     ///
     /// Options are `headers`, `query`, `auth`, `timeout_ms`, `retry: {max, backoff_ms}`, `retry_on`,
-    /// `retry_methods`, `follow_redirects`, `max_redirects`, `proxy` and `max_response_bytes`
-    /// (64 MiB; `http_download`: 1 GiB). Headers named like keys do not follow redirects to other hosts. Every status is a result, not
+    /// `retry_methods`, `follow_redirects`, `max_redirects`, `proxy`, `proxy_auth: {user, password}`, `session`, `decompress`
+    /// (true: a reply may come compressed, and its body is what it was before), `tls: {ca_bundle_path, client_cert_path,
+    /// client_key_path, client_identity_path, pinned_sha256}` (PEM files, trusted besides what the system trusts; pins of the
+    /// server's public key in hex or base64) and `max_response_bytes` (64 MiB; `http_download`: 1 GiB). Headers named like keys do not follow redirects to other hosts. Every status is a result, not
     /// an error.
     ///
     /// ```harn
     /// http_mock("GET", "https://api.test/*", {body: "hi", headers: {"X-A": "1"}})
     /// println(http_get("https://api.test/x")) // -> {body: hi, headers: {x-a: 1}, ok: true, status: 200}
     /// ```
-    Net async fn http_get(cx, url: MaybeText as "string", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | {bearer?: any, basic?: {user?: any, password?: any}}, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list<form_part>, proxy?: string | {url?: string}, retries?: int, retry?: {max?: int, backoff_ms?: int | duration}, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: any}?") -> "dict" {
+    Net async fn http_get(cx, url: MaybeText as "string", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | {bearer?: any, basic?: {user?: any, password?: any}}, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list<form_part>, proxy?: string | {url?: string, no_proxy?: string | list}, proxy_auth?: {user?: any, pass?: any, password?: any}, decompress?: bool, session?: string, retries?: int, retry?: {max?: int, backoff_ms?: int | duration}, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: {ca_bundle_path?: string, client_cert_path?: string, client_key_path?: string, client_identity_path?: string, pinned_sha256?: string | list}}?") -> "dict" {
         request(&cx, "http_get", "GET", url, None, &options).await?
     }
 
@@ -36,7 +39,7 @@ builtins! {
     /// http_mock("DELETE", "https://api.test/1", {status: 404})
     /// println(http_delete("https://api.test/1").ok) // -> false
     /// ```
-    Net async fn http_delete(cx, url: MaybeText as "string", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | {bearer?: any, basic?: {user?: any, password?: any}}, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list<form_part>, proxy?: string | {url?: string}, retries?: int, retry?: {max?: int, backoff_ms?: int | duration}, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: any}?") -> "dict" {
+    Net async fn http_delete(cx, url: MaybeText as "string", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | {bearer?: any, basic?: {user?: any, password?: any}}, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list<form_part>, proxy?: string | {url?: string, no_proxy?: string | list}, proxy_auth?: {user?: any, pass?: any, password?: any}, decompress?: bool, session?: string, retries?: int, retry?: {max?: int, backoff_ms?: int | duration}, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: {ca_bundle_path?: string, client_cert_path?: string, client_key_path?: string, client_identity_path?: string, pinned_sha256?: string | list}}?") -> "dict" {
         request(&cx, "http_delete", "DELETE", url, None, &options).await?
     }
 
@@ -49,7 +52,7 @@ builtins! {
     /// println(http_post("https://api.test/x", "data").status) // -> 201
     /// println(http_mock_calls()[0].body) // -> data
     /// ```
-    Net async fn http_post(cx, url: MaybeText as "string", body: Given as "any?", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | {bearer?: any, basic?: {user?: any, password?: any}}, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list<form_part>, proxy?: string | {url?: string}, retries?: int, retry?: {max?: int, backoff_ms?: int | duration}, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: any}?") -> "dict" {
+    Net async fn http_post(cx, url: MaybeText as "string", body: Given as "any?", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | {bearer?: any, basic?: {user?: any, password?: any}}, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list<form_part>, proxy?: string | {url?: string, no_proxy?: string | list}, proxy_auth?: {user?: any, pass?: any, password?: any}, decompress?: bool, session?: string, retries?: int, retry?: {max?: int, backoff_ms?: int | duration}, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: {ca_bundle_path?: string, client_cert_path?: string, client_key_path?: string, client_identity_path?: string, pinned_sha256?: string | list}}?") -> "dict" {
         with_body(&cx, "http_post", "POST", url, body, &options).await?
     }
 
@@ -60,7 +63,7 @@ builtins! {
     /// println(http_put("https://api.test/x", [1], {headers: {a: "b"}}).status) // -> 200
     /// println(http_mock_calls()[0].body) // -> [1]
     /// ```
-    Net async fn http_put(cx, url: MaybeText as "string", body: Given as "any?", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | {bearer?: any, basic?: {user?: any, password?: any}}, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list<form_part>, proxy?: string | {url?: string}, retries?: int, retry?: {max?: int, backoff_ms?: int | duration}, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: any}?") -> "dict" {
+    Net async fn http_put(cx, url: MaybeText as "string", body: Given as "any?", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | {bearer?: any, basic?: {user?: any, password?: any}}, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list<form_part>, proxy?: string | {url?: string, no_proxy?: string | list}, proxy_auth?: {user?: any, pass?: any, password?: any}, decompress?: bool, session?: string, retries?: int, retry?: {max?: int, backoff_ms?: int | duration}, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: {ca_bundle_path?: string, client_cert_path?: string, client_key_path?: string, client_identity_path?: string, pinned_sha256?: string | list}}?") -> "dict" {
         with_body(&cx, "http_put", "PUT", url, body, &options).await?
     }
 
@@ -71,7 +74,7 @@ builtins! {
     /// println(http_patch("https://api.test/x", {body: {a: 1}}).ok) // -> true
     /// println(http_mock_calls()[0].body) // -> {"a":1}
     /// ```
-    Net async fn http_patch(cx, url: MaybeText as "string", body: Given as "any?", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | {bearer?: any, basic?: {user?: any, password?: any}}, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list<form_part>, proxy?: string | {url?: string}, retries?: int, retry?: {max?: int, backoff_ms?: int | duration}, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: any}?") -> "dict" {
+    Net async fn http_patch(cx, url: MaybeText as "string", body: Given as "any?", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | {bearer?: any, basic?: {user?: any, password?: any}}, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list<form_part>, proxy?: string | {url?: string, no_proxy?: string | list}, proxy_auth?: {user?: any, pass?: any, password?: any}, decompress?: bool, session?: string, retries?: int, retry?: {max?: int, backoff_ms?: int | duration}, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: {ca_bundle_path?: string, client_cert_path?: string, client_key_path?: string, client_identity_path?: string, pinned_sha256?: string | list}}?") -> "dict" {
         with_body(&cx, "http_patch", "PATCH", url, body, &options).await?
     }
 
@@ -82,7 +85,7 @@ builtins! {
     /// println(http_request("options", "https://api.test/x").status) // -> 204
     /// println(http_mock_calls()[0].method) // -> OPTIONS
     /// ```
-    Net async fn http_request(cx, method: MaybeText as "string", url: MaybeText as "string", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | {bearer?: any, basic?: {user?: any, password?: any}}, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list<form_part>, proxy?: string | {url?: string}, retries?: int, retry?: {max?: int, backoff_ms?: int | duration}, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: any}?") -> "dict" {
+    Net async fn http_request(cx, method: MaybeText as "string", url: MaybeText as "string", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | {bearer?: any, basic?: {user?: any, password?: any}}, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list<form_part>, proxy?: string | {url?: string, no_proxy?: string | list}, proxy_auth?: {user?: any, pass?: any, password?: any}, decompress?: bool, session?: string, retries?: int, retry?: {max?: int, backoff_ms?: int | duration}, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: {ca_bundle_path?: string, client_cert_path?: string, client_key_path?: string, client_identity_path?: string, pinned_sha256?: string | list}}?") -> "dict" {
         let Some(method) = method.0 else {
             return Err(Error::thrown("http_request: method is required"));
         };
@@ -99,15 +102,118 @@ builtins! {
     /// println(http_download("https://api.test/x", p).bytes_written) // -> 3
     /// delete_file(p)
     /// ```
-    Net async fn http_download(cx, url: MaybeText as "string", path: MaybePath, options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | {bearer?: any, basic?: {user?: any, password?: any}}, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list<form_part>, proxy?: string | {url?: string}, retries?: int, retry?: {max?: int, backoff_ms?: int | duration}, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: any, method?: string}?") -> "dict" {
+    Net async fn http_download(cx, url: MaybeText as "string", path: MaybePath, options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | {bearer?: any, basic?: {user?: any, password?: any}}, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list<form_part>, proxy?: string | {url?: string, no_proxy?: string | list}, proxy_auth?: {user?: any, pass?: any, password?: any}, decompress?: bool, session?: string, retries?: int, retry?: {max?: int, backoff_ms?: int | duration}, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: {ca_bundle_path?: string, client_cert_path?: string, client_key_path?: string, client_identity_path?: string, pinned_sha256?: string | list}, method?: string}?") -> "dict" {
         let Some(url) = url.0 else { return Err(Error::thrown("http_download: URL is required")) };
         let Some(path) = path.0 else {
             return Err(Error::thrown("http_download: destination path is required"));
         };
-        let given = dict_of(&options);
+        let given = in_session(&cx, "http_download", dict_of(&options))?;
         let method = given.get_str("method").map_or_else(|| "GET".into(), printed);
         let options = Options::of(&cx, &given, None)?;
         download(&cx, &method, &url, &target(&cx, "http_download", &path)?, &options).await?
+    }
+
+    /// Keeps options for requests that share them, and gives a handle: at most 64 at a time.
+    ///
+    /// It is used by `http_session_request` and by the option `session` of the other functions.
+    ///
+    /// ```harn
+    /// http_mock("*", "*", {})
+    /// let s = http_session({headers: {"X-Team": "blue"}})
+    /// http_get("https://a.test/", {session: s, headers: {"X-User": "ann"}})
+    /// println(http_mock_calls()[0].headers) // -> {x-team: blue, x-user: ann}
+    /// ```
+    State fn http_session(cx, options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | {bearer?: any, basic?: {user?: any, password?: any}}, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list<form_part>, proxy?: string | {url?: string, no_proxy?: string | list}, proxy_auth?: {user?: any, pass?: any, password?: any}, decompress?: bool, retries?: int, retry?: {max?: int, backoff_ms?: int | duration}, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: {ca_bundle_path?: string, client_cert_path?: string, client_key_path?: string, client_identity_path?: string, pinned_sha256?: string | list}}?") -> "string" {
+        session::begin_session(cx, dict_of(&options))?
+    }
+
+    /// Sends a request with the options of a session; own options stand over them, and headers are put together.
+    ///
+    /// ```harn
+    /// http_mock("*", "*", {body: "hi"})
+    /// println(http_session_request(http_session(), "get", "https://a.test/").body) // -> hi
+    /// ```
+    Net async fn http_session_request(cx, session: Text as "string", method: MaybeText as "string", url: MaybeText as "string", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | {bearer?: any, basic?: {user?: any, password?: any}}, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list<form_part>, proxy?: string | {url?: string, no_proxy?: string | list}, proxy_auth?: {user?: any, pass?: any, password?: any}, decompress?: bool, retries?: int, retry?: {max?: int, backoff_ms?: int | duration}, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: {ca_bundle_path?: string, client_cert_path?: string, client_key_path?: string, client_identity_path?: string, pinned_sha256?: string | list}}?") -> "dict" {
+        let Some(method) = method.0 else {
+            return Err(Error::thrown("http_session_request: method is required"));
+        };
+        let given = session::over_session(&cx, "http_session_request", &session, &dict_of(&options))?;
+        request(&cx, "http_session_request", &method, url, None, &Value::from(given)).await?
+    }
+
+    /// Forgets a session; false when there is none.
+    ///
+    /// ```harn
+    /// let s = http_session()
+    /// println([http_session_close(s), http_session_close(s)]) // -> [true, false]
+    /// ```
+    State fn http_session_close(cx, session: Text as "string") -> "bool" {
+        session::end_session(cx, &session)
+    }
+
+    /// Sends a request and gives a handle of its reply, whose body is read as it comes: at most 64 at a time.
+    ///
+    /// Options are those of `http_get` and `method`; `timeout_ms` holds for the whole exchange.
+    ///
+    /// ```harn
+    /// http_mock("GET", "*", {body: "abcdef"})
+    /// let s = http_stream_open("https://a.test/")
+    /// println(bytes_to_string(http_stream_read(s, 4))) // -> abcd
+    /// println(bytes_to_string(http_stream_read(s))) // -> ef
+    /// println([http_stream_read(s), http_stream_close(s)]) // -> [nil, true]
+    /// ```
+    Net async fn http_stream_open(cx, url: MaybeText as "string", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | {bearer?: any, basic?: {user?: any, password?: any}}, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list<form_part>, proxy?: string | {url?: string, no_proxy?: string | list}, proxy_auth?: {user?: any, pass?: any, password?: any}, decompress?: bool, session?: string, retries?: int, retry?: {max?: int, backoff_ms?: int | duration}, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: {ca_bundle_path?: string, client_cert_path?: string, client_key_path?: string, client_identity_path?: string, pinned_sha256?: string | list}, method?: string}?") -> "string" {
+        let Some(url) = url.0 else { return Err(Error::thrown("http_stream_open: URL is required")) };
+        let given = in_session(&cx, "http_stream_open", dict_of(&options))?;
+        let method = given.get_str("method").map_or_else(|| "GET".into(), printed);
+        let options = Options::of(&cx, &given, None)?;
+        session::open_stream(&cx, &method, &url, &options).await?
+    }
+
+    /// Gives the head of the reply of a stream: `{status, headers, ok}`.
+    ///
+    /// ```harn
+    /// http_mock("GET", "*", {status: 404})
+    /// println(http_stream_info(http_stream_open("https://a.test/"))) // -> {headers: {}, ok: false, status: 404}
+    /// ```
+    State fn http_stream_info(cx, stream: Text as "string") -> "dict" {
+        session::stream_info(cx, &stream)?
+    }
+
+    /// Gives up to `max_bytes` bytes of the body of a stream, as they come; nil at its end.
+    ///
+    /// ```harn
+    /// http_mock("GET", "*", {body: "hi"})
+    /// println(bytes_to_string(http_stream_read(http_stream_open("https://a.test/")))) // -> hi
+    /// ```
+    Net async fn http_stream_read(cx, stream: Text as "string", max_bytes: Int) -> "bytes | nil" {
+        session::read_stream(&cx, &stream, max_bytes.positive_or(1 << 20)).await?.map(Value::bytes)
+    }
+
+    /// Closes a stream; false when there is none.
+    ///
+    /// ```harn
+    /// println(http_stream_close("no-such-stream")) // -> false
+    /// ```
+    State fn http_stream_close(cx, stream: Text as "string") -> "bool" {
+        session::close_stream(cx, &stream)
+    }
+
+    /// Says where the program may send requests, once: `{configured, source, default, allow, deny}`.
+    ///
+    /// A rule is a host, `*.suffix` (subdomains only), an IP address, a CIDR block, each with or without `:port`, or a URL, of which
+    /// host and port count. What a rule of `deny` fits is blocked; else what one of `allow` fits passes; else `default` decides
+    /// (`"allow"` or `"deny"`; `"allow"` when left out). It holds for requests of the program, redirects and mocked requests
+    /// included, and not for calls of models. A blocked one throws `{type: "EgressBlocked", category, message, surface, url, host,
+    /// port, reason}`. Rules about addresses look at addresses in URLs; names are not looked up for them.
+    /// Where `HARN_EGRESS_ALLOW`, `HARN_EGRESS_DENY` or `HARN_EGRESS_DEFAULT` is set, the rules are those, and cannot be replaced.
+    ///
+    /// ```harn
+    /// egress_policy({allow: ["*.example.com"], default: "deny"})
+    /// println(unwrap_err(try { http_get("https://other.test/") }).reason) // -> no allow rule matched
+    /// ```
+    State fn egress_policy(cx, config: Value as "{allow?: list, deny?: list, default?: string}?") -> "dict" {
+        egress::install(cx, &config)?
     }
 
     /// Answers requests whose method and URL match, instead of the network.
@@ -140,7 +246,7 @@ builtins! {
         cx.state::<Mocks>().calls(shown)
     }
 
-    /// Removes all HTTP mocks and forgets the calls.
+    /// Removes all HTTP mocks, forgets the calls and closes open streams.
     ///
     /// ```harn
     /// http_mock("*", "*", {})
@@ -149,6 +255,7 @@ builtins! {
     /// ```
     State fn http_mock_clear(cx) -> "nil" {
         cx.state::<Mocks>().clear();
+        cx.state::<Handles>().clear_streams();
     }
 }
 
@@ -165,7 +272,8 @@ async fn request(
     options: &Value,
 ) -> Result<Dict> {
     let Some(url) = url.0 else { return Err(Error::thrown(format!("{name}: URL is required"))) };
-    let options = Options::of(cx, &dict_of(options), body)?;
+    let options = in_session(cx, name, dict_of(options))?;
+    let options = Options::of(cx, &options, body)?;
     send(cx, method, &url, &options).await
 }
 

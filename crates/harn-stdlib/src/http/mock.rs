@@ -139,7 +139,7 @@ impl Call {
 }
 
 /// A URL with the values of secret parameters and a password hidden. It may be no URL at all.
-pub(super) fn redacted_url(url: &str) -> String {
+pub(crate) fn redacted_url(url: &str) -> String {
     let url = without_password(url);
     let Some((base, query)) = url.split_once('?') else { return url };
     let secret = |name: &str| {
@@ -171,7 +171,7 @@ fn without_password(url: &str) -> String {
 }
 
 /// Whether `text` matches a pattern in which `*` stands for any text.
-fn glob_matches(pattern: &str, text: &str) -> bool {
+pub(crate) fn glob_matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
     let Some(mut rest) = text.strip_prefix(first) else { return false };

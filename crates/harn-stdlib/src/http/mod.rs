@@ -1,10 +1,14 @@
 //! The HTTP client behind the `http_*` builtins: options, mocks, the sending with its retries.
 
+pub(crate) mod egress;
 mod mock;
 mod options;
 mod send;
+pub(crate) mod session;
+mod tls;
+mod wrong;
 
-pub(crate) use mock::Mocks;
+pub(crate) use mock::{Mocks, glob_matches, redacted_url};
 pub use options::Doubts;
 pub(crate) use options::{NAMES, Options, uncertain};
-pub(crate) use send::{download, send};
+pub(crate) use send::{download, open_stream, send};

@@ -1,14 +1,17 @@
 //! What a call may say about its request.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use harn_system::{SystemExt, Uncertain};
+use harn_system::{SystemExt, Tls, Uncertain};
 use harn_value::{Dict, Value, json};
 use harn_vm::task_scope::TaskScope;
 use harn_vm::{Cx, Error, Result};
 
+use super::tls;
+use super::wrong::wrong;
 use crate::args::printed;
 use crate::places::resolve;
 
@@ -26,6 +29,7 @@ pub(crate) const NAMES: &[&str] = &[
     "backoff",
     "body",
     "connect_timeout_ms",
+    "decompress",
     "follow_redirects",
     "headers",
     "idempotent",
@@ -33,6 +37,7 @@ pub(crate) const NAMES: &[&str] = &[
     "multipart",
     "on_uncertain",
     "proxy",
+    "proxy_auth",
     "query",
     "read_timeout_ms",
     "respect_retry_after",
@@ -40,6 +45,7 @@ pub(crate) const NAMES: &[&str] = &[
     "retry",
     "retry_methods",
     "retry_on",
+    "session",
     "timeout",
     "timeout_ms",
     "tls",
@@ -104,6 +110,12 @@ pub(crate) struct Options {
     pub(crate) respect_retry_after: bool,
     pub(crate) redirects: usize,
     pub(crate) proxy: Option<String>,
+    /// The hosts that are asked without the proxy.
+    pub(crate) no_proxy: Option<String>,
+    /// What the proxy is shown.
+    pub(crate) proxy_auth: Option<String>,
+    pub(crate) tls: Option<Arc<Tls>>,
+    pub(crate) decompress: bool,
     /// Most bytes of the body of the reply, when the call says so.
     pub(crate) max_response: Option<u64>,
     pub(crate) uncertain: Uncertain,
@@ -112,17 +124,10 @@ pub(crate) struct Options {
 const RETRIED: [i64; 6] = [408, 429, 500, 502, 503, 504];
 const RETRIED_METHODS: [&str; 5] = ["GET", "HEAD", "PUT", "DELETE", "OPTIONS"];
 
-fn wrong(text: &str) -> Error {
-    Error::thrown(format!("http: {text}"))
-}
-
 impl Options {
     /// Reads the options; `body` is the argument of `http_post` and its kin.
     pub(crate) fn of(cx: &Cx, options: &Dict, body: Option<&Value>) -> Result<Options> {
         let get = |name: &str| options.get_str(name).filter(|value| !value.is_nil());
-        if get("tls").is_some() {
-            return Err(wrong("the option 'tls' is not supported"));
-        }
         for (name, value) in options.iter() {
             not_negative(name, value)?;
         }
@@ -154,10 +159,7 @@ impl Options {
             read_timeout: millis("read_timeout_ms"),
             retries: retry_part("max", "retries").map_or(0, |n| n.as_millis().min(1000) as u32),
             backoff: retry_part("backoff_ms", "backoff").unwrap_or(Duration::from_secs(1)),
-            retry_on: match get("retry_on").and_then(Value::as_list) {
-                Some(list) => list.iter().filter_map(Value::as_int).collect(),
-                None => RETRIED.to_vec(),
-            },
+            retry_on: get("retry_on").map_or_else(|| Ok(RETRIED.to_vec()), statuses)?,
             retry_methods: texts("retry_methods").map_or_else(
                 || RETRIED_METHODS.map(str::to_owned).to_vec(),
                 |methods| methods.iter().map(|m| m.to_uppercase()).collect(),
@@ -175,6 +177,20 @@ impl Options {
                 Some(dict) => dict.get_str("url").map(text).unwrap_or_default(),
                 None => text(proxy),
             }),
+            no_proxy: get("proxy").and_then(Value::as_dict).and_then(|proxy| {
+                let hosts = proxy.get_str("no_proxy").filter(|hosts| !hosts.is_nil())?;
+                let listed = |list: &[Value]| list.iter().map(text).collect::<Vec<_>>().join(",");
+                Some(hosts.as_list().map_or_else(|| text(hosts), |list| listed(list)))
+            }),
+            proxy_auth: get("proxy_auth").and_then(Value::to_dict).map(|auth| {
+                let password = if auth.contains("password") { "password" } else { "pass" };
+                basic(&auth, "user", password)
+            }),
+            tls: get("tls")
+                .and_then(Value::to_dict)
+                .map(|tls| tls::read(cx, &tls).map(Arc::new))
+                .transpose()?,
+            decompress: get("decompress").is_none_or(Value::truthy),
         })
     }
 }
@@ -220,8 +236,22 @@ fn authorization(auth: &Value) -> Result<String> {
     let Some(basic) = dict.get_str("basic").and_then(Value::to_dict) else {
         return Err(wrong("auth must be a string, {bearer} or {basic: {user, password}}"));
     };
-    let part = |name: &str| basic.get_str(name).map(text).unwrap_or_default();
-    Ok(format!("Basic {}", STANDARD.encode(format!("{}:{}", part("user"), part("password")))))
+    Ok(self::basic(&basic, "user", "password"))
+}
+
+fn basic(dict: &Dict, user: &str, password: &str) -> String {
+    let part = |name: &str| dict.get_str(name).map(text).unwrap_or_default();
+    format!("Basic {}", STANDARD.encode(format!("{}:{}", part(user), part(password))))
+}
+
+/// The statuses of `retry_on`. One that is none would never be met, and the request would not be sent again.
+fn statuses(given: &Value) -> Result<Vec<i64>> {
+    let list = given.as_list().ok_or_else(|| wrong("retry_on must be a list of statuses"))?;
+    let status = |item: &Value| match item.as_int() {
+        Some(status @ 100..=599) => Ok(status),
+        _ => Err(wrong(&format!("retry_on must hold statuses (100 to 599), got `{}`", text(item)))),
+    };
+    list.iter().map(status).collect()
 }
 
 fn request_body(cx: &Cx, options: &Dict, body: Option<&Value>) -> Result<Option<Body>> {

@@ -10,6 +10,7 @@ use harn_value::{Dict, Value};
 use harn_vm::{Cx, Error, Result};
 use url::form_urlencoded;
 
+use super::egress;
 use super::mock::{Mocks, Reply, redacted_url};
 use super::options::Options;
 use crate::failures;
@@ -18,6 +19,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// Bytes of a download when nothing else is said: 1 GiB.
 const MAX_DOWNLOAD: u64 = 1 << 30;
+
+/// The time of an exchange that has no end of its own.
+const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// Why an attempt gave no reply.
 struct Failed {
@@ -36,7 +40,7 @@ impl Failed {
 
 /// Sends a request and gives `{status, headers, body, ok}`.
 pub(crate) async fn send(cx: &Cx, method: &str, url: &str, options: &Options) -> Result<Dict> {
-    let request = Request::new(method, url, options)?;
+    let request = Request::new(cx, "http_request", method, url, options)?;
     let reply = request.with_retries(cx, options).await.map_err(|error| error.of("http"))?;
     let mut dict = head(&reply);
     dict.insert("body", String::from_utf8_lossy(&reply.body).into_owned());
@@ -51,7 +55,7 @@ pub(crate) async fn download(
     path: &Path,
     options: &Options,
 ) -> Result<Dict> {
-    let request = Request::new(method, url, options)?;
+    let request = Request::new(cx, "http_download", method, url, options)?;
     let write_failed = |reason: std::io::Error| {
         let text = || format!("http_download: cannot write {}: {reason}", path.display());
         failures::of_io(cx, &reason, Some(path), text)
@@ -84,11 +88,69 @@ pub(crate) async fn download(
     Ok(dict)
 }
 
+/// A reply of which the head is there.
+pub(super) enum Opened {
+    /// That of a mock, with its body.
+    Mock(Reply),
+    /// One from the network.
+    Net(HttpReply),
+}
+
+/// Sends a request and gives its reply before its body is there.
+pub(super) async fn open(
+    cx: &Cx,
+    builtin: &'static str,
+    method: &str,
+    url: &str,
+    options: &Options,
+) -> Result<Opened> {
+    let request = Request::new(cx, builtin, method, url, options)?;
+    match request.mocked(cx) {
+        Some(reply) => Ok(Opened::Mock(reply)),
+        None => {
+            let reply = request.start(cx, options, MAX_DOWNLOAD).await.map_err(|error| error.of(builtin))?;
+            Ok(Opened::Net(reply))
+        }
+    }
+}
+
+/// Sends a request whose reply comes for as long as the server has something to say, and waits for its head. The time of the
+/// options is that until then.
+pub(crate) async fn open_stream(
+    cx: &Cx,
+    surface: &'static str,
+    method: &str,
+    url: &str,
+    mut options: Options,
+) -> Result<HttpReply> {
+    let patience = std::mem::replace(&mut options.timeout, FOREVER);
+    let request = Request::new(cx, surface, method, url, &options)?;
+    let may_retry = options.retry_methods.contains(&request.method);
+    let mut attempt = 0;
+    loop {
+        let begun = cx.system().within(patience, request.start(cx, &options, u64::MAX)).await;
+        let outcome = begun.unwrap_or_else(|| {
+            let late = HttpError::new(HttpErrorKind::Timeout, "operation timed out");
+            Err(request.failed(&late, "request failed"))
+        });
+        let passing = match &outcome {
+            Ok(reply) => options.retry_on.contains(&i64::from(reply.status)),
+            Err(error) => error.passing,
+        };
+        if !may_retry || !passing || attempt >= options.retries {
+            return outcome.map_err(|error| error.of(surface));
+        }
+        cx.sleep(pause(cx, &options, attempt, None)).await?;
+        attempt += 1;
+    }
+}
+
 fn success(status: u16) -> bool {
     (200..300).contains(&status)
 }
 
-fn head(reply: &Reply) -> Dict {
+/// `{status, headers, ok}`.
+pub(super) fn head(reply: &Reply) -> Dict {
     let mut dict = Dict::new();
     dict.insert("status", i64::from(reply.status));
     let mut headers: BTreeMap<&str, String> = BTreeMap::new();
@@ -104,6 +166,8 @@ fn head(reply: &Reply) -> Dict {
 }
 
 struct Request<'a> {
+    /// The builtin that the rules about egress know it by.
+    surface: &'static str,
     method: String,
     url: String,
     headers: Vec<(String, String)>,
@@ -111,7 +175,13 @@ struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    fn new(method: &str, url: &str, options: &'a Options) -> Result<Request<'a>> {
+    fn new(
+        cx: &Cx,
+        surface: &'static str,
+        method: &str,
+        url: &str,
+        options: &'a Options,
+    ) -> Result<Request<'a>> {
         let lower = url.get(..8).unwrap_or(url).to_lowercase();
         if !lower.starts_with("http://") && !lower.starts_with("https://") {
             let text = format!("http: URL must start with http:// or https://, got '{}'", redacted_url(url));
@@ -125,6 +195,8 @@ impl<'a> Request<'a> {
             url.push_str(&query);
             url.push_str(&fragment);
         }
+        // Before mocks, which stand in for the network.
+        egress::check_egress(cx, surface, &url)?;
         let mut headers = options.headers.clone();
         let body = options.body.as_ref();
         if let Some(kind) = body.and_then(|body| body.content_type.clone())
@@ -133,6 +205,7 @@ impl<'a> Request<'a> {
             headers.push(("content-type".to_owned(), kind));
         }
         Ok(Request {
+            surface,
             method: method.to_uppercase(),
             url,
             headers,
@@ -185,8 +258,13 @@ impl<'a> Request<'a> {
             read_timeout: options.read_timeout,
             redirects: options.redirects,
             proxy: options.proxy.clone(),
+            no_proxy: options.no_proxy.clone(),
+            proxy_auth: options.proxy_auth.clone(),
+            tls: options.tls.clone(),
+            decompress: options.decompress,
             max_response: options.max_response.unwrap_or(limit),
             uncertain: options.uncertain,
+            egress: egress::rules(cx).map_err(|error| Failed { error, passing: false })?,
             ..HttpRequest::new(&*self.method, &*self.url)
         };
         cx.system().http(request).await.map_err(|error| match error.kind {
@@ -196,12 +274,19 @@ impl<'a> Request<'a> {
             HttpErrorKind::InDoubt => {
                 Failed { error: Error::structured("in_doubt", &error.text), passing: false }
             }
+            HttpErrorKind::Egress => Failed { error: self.stopped(cx, &error.text), passing: false },
             HttpErrorKind::Invalid => {
                 let facts = failures::of_http(error.kind, redacted_url(&self.url));
                 Failed { error: Error::thrown(error.text).with_facts(facts), passing: false }
             }
             _ => self.failed(&error, "request failed"),
         })
+    }
+
+    /// The error of a redirect to a place where the rules let nobody go: they say why.
+    fn stopped(&self, cx: &Cx, place: &str) -> Error {
+        let allowed = egress::check_egress(cx, self.surface, place);
+        allowed.err().unwrap_or_else(|| Error::thrown(format!("{}: a redirect was refused", self.surface)))
     }
 
     /// The failure of an exchange, with what was being done.

@@ -20,6 +20,7 @@ use crate::peer::PeerRequest;
 use crate::people::{Asked, Inquiry};
 use crate::process::{Command, Finished};
 use crate::real::input::Input;
+use crate::socket::Socket;
 use crate::system::{Beside, Stream, System};
 use crate::wait::Waiting;
 use clock::Clock;
@@ -301,6 +302,11 @@ impl System for Memory {
             None => Err(HttpError::new(HttpErrorKind::Connect, "there is no network")),
         };
         Box::pin(std::future::ready(reply))
+    }
+
+    fn websocket(&self, _request: HttpRequest) -> Waiting<'_, Result<Rc<dyn Socket>, HttpError>> {
+        let error = HttpError::new(HttpErrorKind::Connect, "there is no network");
+        Box::pin(std::future::ready(Err(error)))
     }
 
     fn now_ms(&self) -> i64 {

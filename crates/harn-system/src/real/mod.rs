@@ -12,6 +12,7 @@ mod replace;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub use replace::{Replacement, create_private};
@@ -23,6 +24,7 @@ use crate::os;
 use crate::peer::PeerRequest;
 use crate::people::{Asked, Inquiry};
 use crate::process::{Command, Finished};
+use crate::socket::Socket;
 use crate::system::{Beside, Stream, System};
 use crate::wait::Waiting;
 
@@ -178,6 +180,10 @@ impl System for Real {
 
     fn http(&self, request: HttpRequest) -> Waiting<'_, Result<HttpReply, HttpError>> {
         Box::pin(self.clients.exchange(request))
+    }
+
+    fn websocket(&self, request: HttpRequest) -> Waiting<'_, Result<Rc<dyn Socket>, HttpError>> {
+        Box::pin(self.clients.websocket(request))
     }
 
     fn now_ms(&self) -> i64 {

@@ -11,7 +11,6 @@ use std::time::Duration;
 use http::header::HeaderValue;
 use http::{Method, Request};
 use rustls::pki_types::ServerName;
-use rustls_platform_verifier::BuilderVerifierExt as _;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -20,6 +19,7 @@ use crate::net::{HttpError, HttpErrorKind, Resolver};
 
 use super::invalid;
 use super::route::{Peer, Proxy, Route};
+use super::tls;
 use super::wire::{Connection, Io, Sent};
 
 /// How long the first address of a host has before the next one is tried beside it (RFC 8305).
@@ -31,36 +31,43 @@ fn failed(text: impl Into<String>) -> HttpError {
     HttpError::new(HttpErrorKind::Connect, text)
 }
 
-/// What TLS trusts: the roots of the system.
-pub(super) fn trust() -> Result<Arc<rustls::ClientConfig>, HttpError> {
-    let failed = |reason: rustls::Error| failed(format!("TLS cannot be used here: {reason}"));
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .and_then(rustls::ConfigBuilder::with_platform_verifier)
-        .map_err(failed)?
-        .with_no_client_auth();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Arc::new(config))
-}
-
-/// Makes a connection. `tls` gives what TLS trusts; it is asked only where there is TLS.
+/// Makes a connection for exchanges. `tls` gives what TLS trusts; it is asked only where there is TLS.
 pub(super) async fn connect(
     route: &Route,
     tls: impl Fn() -> Result<Arc<rustls::ClientConfig>, HttpError>,
 ) -> Result<Connection, HttpError> {
+    open(route, tls, false).await.map(Connection::new)
+}
+
+/// As [`connect`], for what is spoken with the host alone: with `tunnels`, a proxy only passes bytes on.
+pub(super) async fn open(
+    route: &Route,
+    tls: impl Fn() -> Result<Arc<rustls::ClientConfig>, HttpError>,
+    tunnels: bool,
+) -> Result<Box<dyn Io>, HttpError> {
     let first = route.proxy.as_ref().map_or(&route.peer, |proxy| &proxy.peer);
     let mut io = socket(first, route.resolver.as_ref()).await?;
+    let to_peer = async |io| {
+        let own = route.tls.as_deref();
+        let config = own.map_or_else(&tls, tls::config)?;
+        secure(io, &route.peer, config, own.map_or(&[], |own| &own.pins)).await
+    };
     if first.tls {
-        io = secure(io, first, tls()?).await?;
+        io = match &route.proxy {
+            // What is said of the host says nothing of the proxy.
+            Some(proxy) => secure(io, &proxy.peer, tls()?, &[]).await?,
+            None => to_peer(io).await?,
+        };
     }
     if let Some(proxy) = &route.proxy
-        && route.peer.tls
+        && (route.peer.tls || tunnels)
     {
         io = tunnel(io, proxy, &route.peer).await?;
-        io = secure(io, &route.peer, tls()?).await?;
+        if route.peer.tls {
+            io = to_peer(io).await?;
+        }
     }
-    Ok(Connection::new(io))
+    Ok(io)
 }
 
 async fn socket(peer: &Peer, resolver: Option<&Resolver>) -> Result<Box<dyn Io>, HttpError> {
@@ -145,6 +152,7 @@ async fn secure(
     io: Box<dyn Io>,
     peer: &Peer,
     config: Arc<rustls::ClientConfig>,
+    pins: &[[u8; 32]],
 ) -> Result<Box<dyn Io>, HttpError> {
     let host = peer.host.trim_start_matches('[').trim_end_matches(']').to_owned();
     let name = ServerName::try_from(host)
@@ -153,6 +161,7 @@ async fn secure(
         .connect(name, io)
         .await
         .map_err(|reason| failed(format!("TLS error: {reason}")))?;
+    tls::check_pins(pins, stream.get_ref().1)?;
     Ok(Box::new(stream))
 }
 

@@ -6,11 +6,17 @@
 //! | `wire` | one exchange on one connection |
 //! | `route` | what a connection leads to, and through which proxy |
 //! | `connect` | how a connection comes about |
+//! | `tls` | what TLS trusts and shows |
+//! | `decode` | bodies that come compressed |
 //! | `pool` | connections that wait for their next request |
+//! | `socket` | WebSockets |
 
 mod connect;
+mod decode;
 mod pool;
 mod route;
+mod socket;
+mod tls;
 mod wire;
 
 use std::cell::OnceCell;
@@ -138,7 +144,7 @@ impl Clients {
         if let Some(trust) = self.trust.get() {
             return Ok(trust.clone());
         }
-        let trust = connect::trust()?;
+        let trust = tls::trust()?;
         Ok(self.trust.get_or_init(|| trust).clone())
     }
 
@@ -180,10 +186,14 @@ impl Clients {
             .map_err(|reason| invalid(format!("invalid method '{}': {reason}", request.method)))?;
         let mut headers = header_map(&request.headers)?;
         let mut url = Url::parse(&request.url).map_err(|reason| invalid(format!("invalid URL: {reason}")))?;
+        if request.decompress && !headers.contains_key("accept-encoding") && !headers.contains_key("range") {
+            headers.insert("accept-encoding", HeaderValue::from_static(decode::ACCEPTED));
+        }
+        let mut tls = request.tls.clone();
         let mut has_body = true;
         let mut followed = 0;
         loop {
-            let route = Arc::new(Route::of(&request, &url)?);
+            let route = Arc::new(Route::of(&request, tls.as_ref(), &url)?);
             let body = request.body.as_ref().filter(|_| has_body);
             let outgoing = Outgoing { method: &method, headers: &headers, body };
             let (head, exchange) = self.send(&route, &outgoing, &url, patience, connect).await?;
@@ -197,7 +207,13 @@ impl Clients {
                 left: request.max_response,
                 limit: request.max_response,
             };
-            let Some(next) = place else { return reply(head, pieces) };
+            let Some(next) = place else {
+                let reply = reply(head, pieces)?;
+                return Ok(match request.decompress {
+                    true => decode::plain(reply, request.max_response),
+                    false => reply,
+                });
+            };
             if followed == request.redirects {
                 return Err(HttpError::new(HttpErrorKind::Redirect, "too many redirects"));
             }
@@ -208,6 +224,11 @@ impl Clients {
             let Some(next) = next else {
                 return Err(HttpError::new(HttpErrorKind::Redirect, "a redirect leads to no HTTP address"));
             };
+            if request.egress.as_ref().is_some_and(|egress| egress.check(&next).is_err()) {
+                let place =
+                    format!("{}://{}", next.scheme(), &next[Position::BeforeHost..Position::AfterPath]);
+                return Err(HttpError::new(HttpErrorKind::Egress, place));
+            }
             // As browsers do it, and RFC 9110 section 15.4 allows: only 307 and 308 send the body again.
             let changes = match status {
                 303 => method != Method::HEAD,
@@ -228,6 +249,7 @@ impl Clients {
                     headers.remove(name);
                 }
                 headers.remove("host");
+                tls = tls.map(|tls| Arc::new(tls.without_identity()));
             }
             url = next;
         }

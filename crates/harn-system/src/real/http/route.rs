@@ -1,10 +1,12 @@
 //! What a connection leads to, and through which proxy.
 
+use std::sync::Arc;
+
 use http::Uri;
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use url::Url;
 
-use crate::net::{HttpError, HttpRequest, Resolver};
+use crate::net::{HttpError, HttpRequest, Resolver, Tls};
 
 use super::invalid;
 
@@ -30,18 +32,24 @@ pub(super) struct Route {
     pub(super) peer: Peer,
     pub(super) proxy: Option<Proxy>,
     pub(super) resolver: Option<Resolver>,
+    /// What TLS with the peer trusts and shows, beyond the usual.
+    pub(super) tls: Option<Arc<Tls>>,
 }
 
 impl Route {
     /// The route of a request to an address.
-    pub(super) fn of(request: &HttpRequest, url: &Url) -> Result<Route, HttpError> {
+    pub(super) fn of(request: &HttpRequest, tls: Option<&Arc<Tls>>, url: &Url) -> Result<Route, HttpError> {
         let peer = match (url.scheme(), url.host_str(), url.port_or_known_default()) {
             (scheme @ ("http" | "https"), Some(host), Some(port)) if !host.is_empty() => {
                 Peer { tls: scheme == "https", host: host.to_owned(), port }
             }
             _ => return Err(invalid("invalid URL: it needs http:// or https:// and a host".to_owned())),
         };
-        Ok(Route { peer, proxy: proxy(request, url)?, resolver: request.resolver.clone() })
+        if !peer.tls && tls.is_some_and(|tls| !tls.pins.is_empty()) {
+            return Err(invalid("tls: pinned_sha256 needs https://".to_owned()));
+        }
+        let tls = tls.filter(|_| peer.tls).cloned();
+        Ok(Route { peer, proxy: proxy(request, url)?, resolver: request.resolver.clone(), tls })
     }
 
     /// Whether the proxy is asked for the whole address, and not for a connection to its host.
@@ -51,16 +59,27 @@ impl Route {
 }
 
 fn proxy(request: &HttpRequest, url: &Url) -> Result<Option<Proxy>, HttpError> {
+    let found = proxy_of(request, url)?;
+    let own = request.proxy_auth.as_ref().map(|auth| auth.as_bytes().to_vec());
+    Ok(found.map(|proxy| Proxy { auth: own.or(proxy.auth), peer: proxy.peer }))
+}
+
+fn proxy_of(request: &HttpRequest, url: &Url) -> Result<Option<Proxy>, HttpError> {
     let target = || {
         let origin = url.origin().ascii_serialization();
         origin.parse::<Uri>().map_err(|reason| invalid(format!("invalid URL: {reason}")))
     };
     match &request.proxy {
         Some(given) => {
-            let refused = |reason: &str| invalid(format!("invalid proxy '{given}': {reason}"));
+            let refused = |reason: &str| invalid(format!("invalid proxy '{}': {reason}", shown(given)));
             let found = Matcher::builder().all(given.as_str()).build().intercept(&target()?);
             let found = found.ok_or_else(|| refused("it needs http:// or https:// and a host"))?;
-            hop(&found).map(Some).map_err(|reason| refused(&reason))
+            let proxy = hop(&found).map_err(|reason| refused(&reason))?;
+            let passed = request.no_proxy.as_ref().is_some_and(|hosts| {
+                let without = Matcher::builder().all(given.as_str()).no(hosts.as_str()).build();
+                target().is_ok_and(|target| without.intercept(&target).is_none())
+            });
+            Ok((!passed).then_some(proxy))
         }
         None if request.direct => Ok(None),
         None => match Matcher::from_env().intercept(&target()?) {
@@ -71,6 +90,12 @@ fn proxy(request: &HttpRequest, url: &Url) -> Result<Option<Proxy>, HttpError> {
             None => Ok(None),
         },
     }
+}
+
+/// The address of a proxy without its name and password.
+fn shown(proxy: &str) -> String {
+    let (head, rest) = proxy.split_at(proxy.find("://").map_or(0, |at| at + 3));
+    format!("{head}{}", rest.rsplit_once('@').map_or(rest, |(_, host)| host))
 }
 
 fn hop(found: &Intercept) -> Result<Proxy, String> {

@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use super::*;
 
+mod options;
+
 /// A server that answers each request, in order, with what `answer` makes of its path; gives its address and
 /// what it was told.
 fn server(answer: impl Fn(&str) -> String + Send + 'static) -> (String, Arc<Mutex<Vec<String>>>) {
@@ -464,12 +466,12 @@ fn a_proxy_is_asked_for_the_whole_address() {
     }
 }
 
-/// A server with a certificate of its own, and clients that trust it.
-fn secure(reply: &'static str) -> (u16, Clients) {
+/// A server with a certificate of its own.
+fn secure_server(reply: &'static str) -> (u16, rustls::pki_types::CertificateDer<'static>) {
     let made = rcgen::generate_simple_self_signed(["far.invalid".to_owned()]).expect("a certificate");
     let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("a key");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ServerConfig::builder_with_provider(provider.clone())
+    let config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .expect("versions")
         .with_no_client_auth()
@@ -486,8 +488,15 @@ fn secure(reply: &'static str) -> (u16, Clients) {
             }
         });
     });
+    (port, made.cert.der().clone())
+}
+
+/// The same, and clients that trust it.
+fn secure(reply: &'static str) -> (u16, Clients) {
+    let (port, certificate) = secure_server(reply);
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut roots = rustls::RootCertStore::empty();
-    roots.add(made.cert.der().clone()).expect("a root");
+    roots.add(certificate).expect("a root");
     let config = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .expect("versions")

@@ -1,0 +1,182 @@
+//! Sessions, which hold options that several requests share, and streams, whose bodies are read as they come.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use harn_system::Body;
+use harn_value::{Dict, Ref, Value};
+use harn_vm::{Cx, Error, Result};
+
+use super::mock::Reply;
+use super::options::Options;
+use super::send::{Opened, head, open};
+use crate::args::printed;
+
+/// Most sessions and most streams of a program at a time.
+const MOST: usize = 64;
+
+/// The sessions and streams of a program.
+#[derive(Default)]
+pub(crate) struct Handles {
+    made: Cell<u64>,
+    sessions: RefCell<BTreeMap<String, Ref<Dict>>>,
+    streams: RefCell<BTreeMap<String, Stream>>,
+}
+
+impl Handles {
+    fn name(&self, kind: &str) -> String {
+        self.made.set(self.made.get() + 1);
+        format!("{kind}-{}", self.made.get())
+    }
+
+    /// Forgets the streams, which hangs up.
+    pub(crate) fn clear_streams(&self) {
+        self.streams.borrow_mut().clear();
+    }
+}
+
+/// Keeps options under a handle. Connections are kept for all requests of a program alike.
+pub(crate) fn begin_session(cx: &Cx, options: Ref<Dict>) -> Result<String> {
+    let handles = cx.state::<Handles>();
+    if handles.sessions.borrow().len() >= MOST {
+        return Err(Error::thrown(format!("http_session: maximum open sessions ({MOST}) reached")));
+    }
+    let name = handles.name("http-session");
+    handles.sessions.borrow_mut().insert(name.clone(), options);
+    Ok(name)
+}
+
+/// Forgets a session; false when there is none.
+pub(crate) fn end_session(cx: &Cx, handle: &str) -> bool {
+    cx.state::<Handles>().sessions.borrow_mut().remove(handle).is_some()
+}
+
+/// The options of a call over those of the session that they name.
+pub(crate) fn in_session(cx: &Cx, builtin: &str, options: Ref<Dict>) -> Result<Ref<Dict>> {
+    match options.get_str("session").filter(|session| !session.is_nil()) {
+        None => Ok(options),
+        Some(session) => over_session(cx, builtin, &printed(session), &options),
+    }
+}
+
+/// Options over those of a session; of headers each is looked at by itself.
+pub(crate) fn over_session(cx: &Cx, builtin: &str, handle: &str, options: &Dict) -> Result<Ref<Dict>> {
+    let kept = cx.state::<Handles>().sessions.borrow().get(handle).cloned();
+    let unknown = || Error::thrown(format!("{builtin}: unknown HTTP session '{handle}'"));
+    let mut all = (*kept.ok_or_else(unknown)?).clone();
+    for (name, value) in options.iter().filter(|(_, value)| !value.is_nil()) {
+        let merged = match (name.as_str(), all.get_str(name).and_then(Value::to_dict), value.to_dict()) {
+            ("headers", Some(kept), Some(own)) => headers_over(&kept, &own),
+            _ => value.clone(),
+        };
+        all.insert(name.as_str(), merged);
+    }
+    Ok(Ref::new(all))
+}
+
+fn headers_over(kept: &Dict, own: &Dict) -> Value {
+    let replaced = |name: &str| own.keys().any(|other| other.eq_ignore_ascii_case(name));
+    let kept = kept.iter().filter(|(name, _)| !replaced(name));
+    let mut all = Dict::new();
+    for (name, value) in kept.chain(own.iter()) {
+        all.insert(name.as_str(), value.clone());
+    }
+    Value::dict(all)
+}
+
+/// A reply whose body is read as it comes.
+struct Stream {
+    head: Dict,
+    /// `None` while somebody reads.
+    source: Option<Source>,
+}
+
+struct Source {
+    /// What came and was not given yet.
+    ahead: Bytes,
+    /// Where more comes from; `None` at the end.
+    body: Option<Box<dyn Body>>,
+}
+
+/// Sends a request and keeps its reply under a handle.
+pub(crate) async fn open_stream(cx: &Cx, method: &str, url: &str, options: &Options) -> Result<String> {
+    let handles = cx.state::<Handles>();
+    let full = || {
+        let full = handles.streams.borrow().len() >= MOST;
+        full.then(|| Error::thrown(format!("http_stream_open: maximum open streams ({MOST}) reached")))
+    };
+    if let Some(error) = full() {
+        return Err(error);
+    }
+    let (reply, source) = match open(cx, "http_stream_open", method, url, options).await? {
+        Opened::Mock(Reply { status, headers, body }) => {
+            (Reply { status, headers, body: Vec::new() }, Source { ahead: body.into(), body: None })
+        }
+        Opened::Net(reply) => {
+            let source = Source { ahead: Bytes::new(), body: Some(reply.body) };
+            (Reply { status: reply.status, headers: reply.headers, body: Vec::new() }, source)
+        }
+    };
+    // Others may have opened streams meanwhile.
+    if let Some(error) = full() {
+        return Err(error);
+    }
+    let name = handles.name("http-stream");
+    handles.streams.borrow_mut().insert(name.clone(), Stream { head: head(&reply), source: Some(source) });
+    Ok(name)
+}
+
+fn unknown(builtin: &str, handle: &str) -> Error {
+    Error::thrown(format!("{builtin}: unknown stream '{handle}'"))
+}
+
+/// The head of the reply: `{status, headers, ok}`.
+pub(crate) fn stream_info(cx: &Cx, handle: &str) -> Result<Dict> {
+    let handles = cx.state::<Handles>();
+    let streams = handles.streams.borrow();
+    let stream = streams.get(handle).ok_or_else(|| unknown("http_stream_info", handle))?;
+    Ok(stream.head.clone())
+}
+
+/// Up to `most` bytes of the body; `None` at its end.
+pub(crate) async fn read_stream(cx: &Cx, handle: &str, most: usize) -> Result<Option<Vec<u8>>> {
+    let handles = cx.state::<Handles>();
+    let taken = match handles.streams.borrow_mut().get_mut(handle) {
+        None => return Err(unknown("http_stream_read", handle)),
+        Some(stream) => stream.source.take(),
+    };
+    let Some(mut source) = taken else {
+        return Err(Error::thrown(format!("http_stream_read: another task reads stream '{handle}'")));
+    };
+    let outcome = source.read(most).await;
+    // It may have been closed meanwhile.
+    if let Some(stream) = handles.streams.borrow_mut().get_mut(handle) {
+        stream.source = Some(source);
+    }
+    outcome
+}
+
+impl Source {
+    async fn read(&mut self, most: usize) -> Result<Option<Vec<u8>>> {
+        while self.ahead.is_empty() {
+            let Some(body) = &mut self.body else { return Ok(None) };
+            match body.next().await {
+                Ok(Some(piece)) => self.ahead = piece,
+                Ok(None) => self.body = None,
+                Err(error) => {
+                    self.body = None;
+                    let text = format!("http_stream_read: failed to read response body: {error}");
+                    let facts = crate::failures::of_http(error.kind, String::new());
+                    return Err(Error::thrown(text).with_facts(facts));
+                }
+            }
+        }
+        Ok(Some(self.ahead.split_to(most.min(self.ahead.len())).to_vec()))
+    }
+}
+
+/// Closes a stream; false when there is none.
+pub(crate) fn close_stream(cx: &Cx, handle: &str) -> bool {
+    cx.state::<Handles>().streams.borrow_mut().remove(handle).is_some()
+}
