@@ -29,6 +29,27 @@ impl FromArg for Given {
     }
 }
 
+/// An argument of the type that the table says; the body has words of its own for a missing one.
+pub(crate) struct Needed(pub(crate) Option<Value>);
+
+impl Needed {
+    /// The text of an argument that the table calls a string.
+    pub(crate) fn text(self) -> Option<Str> {
+        self.0.as_ref().map(printed)
+    }
+}
+
+impl FromArg for Needed {
+    const TYPE: &'static str = "any";
+    const OWN_MISSING: bool = true;
+    fn from_arg(value: Value, _what: &ArgName) -> Result<Needed> {
+        Ok(Needed(Some(value)))
+    }
+    fn missing(_what: &ArgName) -> Result<Needed> {
+        Ok(Needed(None))
+    }
+}
+
 /// An int that may be left out.
 #[derive(Clone, Copy)]
 pub(crate) struct Int(pub(crate) Option<i64>);
@@ -65,6 +86,21 @@ impl FromArg for Millis {
             }
             ms => Ok(Millis(ms)),
         }
+    }
+}
+
+/// How long to wait: a duration, or a number of milliseconds. No time at all when it is left out, but nil is no time.
+pub(crate) struct Wait(pub(crate) f64);
+
+impl FromArg for Wait {
+    const TYPE: &'static str = "duration | int | float";
+    const OPTIONAL: bool = true;
+    fn from_arg(value: Value, what: &ArgName) -> Result<Wait> {
+        let ms = value.as_duration().map(|ms| ms as f64).or_else(|| value.as_number());
+        ms.map(Wait).ok_or_else(|| what.expected(Self::TYPE, &value))
+    }
+    fn missing(_what: &ArgName) -> Result<Wait> {
+        Ok(Wait(0.0))
     }
 }
 

@@ -260,7 +260,7 @@ fn lossy(bytes: Vec<u8>) -> Value {
 }
 
 /// Whether both are equal; takes the same time wherever they differ.
-pub(crate) fn constant_time_equal(a: &[u8], b: &[u8]) -> bool {
+pub fn constant_time_equal(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (x, y)| difference | (x ^ y)) == 0
 }
 
@@ -275,7 +275,7 @@ pub(crate) fn to_hex(bytes: &[u8]) -> String {
     out
 }
 
-fn from_hex(text: &str) -> std::result::Result<Vec<u8>, String> {
+pub(crate) fn from_hex(text: &str) -> std::result::Result<Vec<u8>, String> {
     if !text.len().is_multiple_of(2) {
         return Err("odd number of digits".to_owned());
     }

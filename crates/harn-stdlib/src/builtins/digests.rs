@@ -143,7 +143,7 @@ fn in_pieces(bytes: &[u8], mut update: impl FnMut(&[u8])) {
 }
 
 /// Bytes as they are, anything else in printed form.
-fn octets<T>(value: &Value, read: impl FnOnce(&[u8]) -> T) -> T {
+pub(crate) fn octets<T>(value: &Value, read: impl FnOnce(&[u8]) -> T) -> T {
     match value.as_bytes() {
         Some(bytes) => read(bytes),
         None => read(printed(value).as_bytes()),
@@ -151,7 +151,7 @@ fn octets<T>(value: &Value, read: impl FnOnce(&[u8]) -> T) -> T {
 }
 
 /// HMAC with SHA-256 (RFC 2104).
-pub(crate) fn hmac_sha256(key: &[u8], message: &[u8]) -> [u8; 32] {
+pub fn hmac_sha256(key: &[u8], message: &[u8]) -> [u8; 32] {
     const BLOCK: usize = 64;
     let mut block = [0; BLOCK];
     if key.len() > BLOCK {

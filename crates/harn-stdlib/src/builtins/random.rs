@@ -217,7 +217,7 @@ builtins! {
     /// println(uuid_v7()[14:15]) // -> 7
     /// ```
     Random fn uuid_v7(cx) -> "string" {
-        let bytes = random_bytes(cx);
+        let bytes: [u8; 16] = random_bytes(cx);
         let mut tail = [0; 10];
         tail.copy_from_slice(&bytes[..10]);
         let ms = u64::try_from(now_ms(cx)).unwrap_or(0);
@@ -262,8 +262,9 @@ builtins! {
     }
 }
 
-fn random_bytes(cx: &Cx) -> [u8; 16] {
-    let mut bytes = [0; 16];
+/// Bytes of the host's generator.
+pub(crate) fn random_bytes<const N: usize>(cx: &Cx) -> [u8; N] {
+    let mut bytes = [0; N];
     cx.system().random(&mut bytes);
     bytes
 }

@@ -1,0 +1,315 @@
+//! Links that expire and that nobody but the holder of a secret can make.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use harn_value::{Dict, Str, Value, steps};
+use harn_vm::{Error, Result, builtins};
+use url::{Url, form_urlencoded};
+
+use super::bytes::{constant_time_equal, percent_encode};
+use super::digests::hmac_sha256;
+use crate::args::{Needed, printed};
+
+builtins! {
+    /// Signed URLs.
+    pub(crate) static SIGNED_URLS: "signed_urls";
+
+    /// Makes a link of a URL or of a path that starts with `/`: with claims, a time of expiry in seconds and a signature.
+    ///
+    /// Claims become parameters of the query in printed form, behind those that `base` has; a fragment and a login are dropped. `kid`
+    /// names the secret for `verify_signed_url`. The parameters are called `sig`, `exp` and `kid`, or as `signature_param`,
+    /// `expires_param` and `kid_param` say.
+    ///
+    /// ```harn
+    /// let link = signed_url("/files/a b", {user: "ada"}, "secret", 1700000000)
+    /// println(link.starts_with("/files/a%20b?exp=1700000000&sig=")) // -> true
+    /// println(verify_signed_url(link, "secret", 1699999999).claims) // -> {user: ada}
+    /// ```
+    Pure fn signed_url(cx, base: Needed as "string", claims: Needed as "dict", secret: Needed as "string", expires_at: Needed as "int", options: Value as "{kid?: string, signature_param?: string, expires_param?: string, kid_param?: string}?") -> "string" {
+        let (Some(base), Some(claims), Some(secret), Some(expires_at)) =
+            (base.text(), claims.0.and_then(|claims| claims.to_dict()), secret.text(), expires_at.0)
+        else {
+            return Err(refused("signed_url", "requires 4 or 5 arguments: base, claims, secret, expires_at, options?"));
+        };
+        let options = Options::of("signed_url", &options)?;
+        let link = Link::of(&base).ok_or_else(|| refused("signed_url", NO_LINK))?;
+        signed(link, &claims, &secret, &printed(&expires_at), &options)?
+    }
+
+    /// Checks a link of `signed_url`: `{valid, reason, signature_valid, expired, expires_at, kid, claims}`.
+    ///
+    /// `secret_or_keys` is the secret, or a dict from `kid` to secret. `reason` is `ok`, `missing_signature`, `missing_expiry`,
+    /// `invalid_expiry`, `duplicate_kid`, `unknown_key`, `bad_signature` or `expired`; all but the last say that the link was not
+    /// made with the secret. `skew_seconds` is how long a link is good beyond its expiry. Claims are strings.
+    ///
+    /// ```harn
+    /// let link = signed_url("https://example.com/a", {user: "ada"}, "secret", 1700000000)
+    /// println(verify_signed_url(link, "secret", 1700000000).reason) // -> ok
+    /// println(verify_signed_url(link, "secret", 1700000001).reason) // -> expired
+    /// println(verify_signed_url(link + "1", "secret", 1700000000).reason) // -> bad_signature
+    /// ```
+    Pure fn verify_signed_url(cx, url: Needed as "string", secret_or_keys: Needed as "string | dict", now: Needed as "int", options: Value as "{skew_seconds?: duration | int, signature_param?: string, expires_param?: string, kid_param?: string}?") -> "dict" {
+        let (Some(url), Some(keys), Some(now)) = (url.text(), secret_or_keys.0, now.0.and_then(|now| now.as_int())) else {
+            let text = "requires 3 or 4 arguments: url, secret_or_keys, now, options?";
+            return Err(refused("verify_signed_url", text));
+        };
+        let options = Options::of("verify_signed_url", &options)?;
+        let keys = Keys::of(&keys)?;
+        let link = Link::of(&url).ok_or_else(|| refused("verify_signed_url", NO_LINK))?;
+        verdict(link, &keys, now, &options)
+    }
+}
+
+const NO_LINK: &str = "expected an absolute URL or an absolute path starting with `/`";
+
+fn refused(function: &str, text: &str) -> Error {
+    Error::runtime(format!("{function}: {text}"))
+}
+
+/// The options of both functions.
+struct Options {
+    kid: Option<Str>,
+    signature: Str,
+    expires: Str,
+    key: Str,
+    skew: i64,
+}
+
+impl Options {
+    fn of(function: &str, options: &Value) -> Result<Options> {
+        let options = options.to_dict();
+        let option =
+            |name: &str| options.as_ref().and_then(|o| o.get_str(name)).filter(|value| !value.is_nil());
+        let name =
+            |option_name: &str, default: &str| option(option_name).map_or_else(|| Str::new(default), printed);
+        let (signature, expires, key) =
+            (name("signature_param", "sig"), name("expires_param", "exp"), name("kid_param", "kid"));
+        if signature == expires || signature == key || expires == key {
+            return Err(refused(function, "signature_param, expires_param, and kid_param must be distinct"));
+        }
+        let skew = option("skew_seconds");
+        // A duration counts milliseconds.
+        let skew =
+            skew.and_then(|skew| skew.as_int().or_else(|| Some(skew.as_duration()? / 1000))).unwrap_or(0);
+        Ok(Options { kid: option("kid").map(printed), signature, expires, key, skew })
+    }
+
+    /// Whether a parameter of the query is none of the claims.
+    fn reserves(&self, name: &str) -> bool {
+        [&self.signature, &self.expires, &self.key].iter().any(|reserved| ***reserved == *name)
+    }
+}
+
+/// A link: what it leads to, and the decoded query.
+struct Link {
+    resource: String,
+    pairs: Vec<(String, String)>,
+}
+
+impl Link {
+    /// Nothing for what is neither a URL with a host nor a path from `/`.
+    fn of(text: &str) -> Option<Link> {
+        steps::bytes(text.len());
+        if text.starts_with('/') {
+            let text = text.split_once('#').map_or(text, |(before, _)| before);
+            let (path, query) = text.split_once('?').unwrap_or((text, ""));
+            return Some(Link { resource: encoded_path(path), pairs: decoded(query) });
+        }
+        let url = Url::parse(text).ok()?;
+        let host = url.host_str().filter(|host| !host.is_empty())?;
+        let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+        let resource = format!("{}://{host}{port}{}", url.scheme(), url.path());
+        Some(Link { resource, pairs: decoded(url.query().unwrap_or_default()) })
+    }
+
+    /// The query in its one canonical form.
+    fn query(&self) -> String {
+        let pair = |(name, value): &(String, String)| (percent_encode(name), percent_encode(value));
+        let mut pairs: Vec<(String, String)> = self.pairs.iter().map(pair).collect();
+        pairs.sort();
+        pairs.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("&")
+    }
+
+    /// The signature of everything that the link holds now.
+    fn signature(&self, secret: &str) -> String {
+        let message = format!("harn-signed-url-v1\n{}\n{}", self.resource, self.query());
+        URL_SAFE_NO_PAD.encode(hmac_sha256(secret.as_bytes(), message.as_bytes()))
+    }
+
+    /// Takes the parameters of a name out.
+    fn take(&mut self, name: &str) -> Vec<String> {
+        let taken = self.pairs.extract_if(.., |(key, _)| key == name);
+        taken.map(|(_, value)| value).collect()
+    }
+
+    /// The values of the parameters of a name.
+    fn all(&self, name: &str) -> Vec<&str> {
+        self.pairs.iter().filter(|(key, _)| key == name).map(|(_, value)| value.as_str()).collect()
+    }
+}
+
+fn decoded(query: &str) -> Vec<(String, String)> {
+    form_urlencoded::parse(query.as_bytes()).into_owned().collect()
+}
+
+/// A path with `%XX` for what is neither unreserved nor `/`; what is encoded already stays, in upper case.
+fn encoded_path(path: &str) -> String {
+    let mut out = String::with_capacity(path.len());
+    let mut rest = path;
+    while let Some(at) = rest.find(['%', '/']) {
+        out.push_str(&percent_encode(&rest[..at]));
+        let code = rest.get(at + 1..at + 3).filter(|code| code.bytes().all(|b| b.is_ascii_hexdigit()));
+        let length = match (&rest[at..=at], code) {
+            ("%", Some(code)) => {
+                out.push('%');
+                out.push_str(&code.to_ascii_uppercase());
+                3
+            }
+            ("%", None) => {
+                out.push_str("%25");
+                1
+            }
+            _ => {
+                out.push('/');
+                1
+            }
+        };
+        rest = &rest[at + length..];
+    }
+    out.push_str(&percent_encode(rest));
+    out
+}
+
+/// The secret, or the secrets by their names.
+enum Keys {
+    One(Str),
+    Named(Vec<(Str, Str)>),
+}
+
+impl Keys {
+    fn of(keys: &Value) -> Result<Keys> {
+        let Some(dict) = keys.to_dict() else {
+            return Ok(Keys::One(printed(keys)));
+        };
+        let secret = |(kid, secret): (&Str, &Value)| match secret.as_str() {
+            Some(text) => Ok((kid.clone(), text.clone())),
+            None => {
+                let got = secret.type_name();
+                let text = format!("verify_signed_url: secret_or_keys.{kid} must be string, got {got}");
+                Err(Error::type_error(text))
+            }
+        };
+        dict.iter().map(secret).collect::<Result<_>>().map(Keys::Named)
+    }
+
+    fn get(&self, kid: Option<&str>) -> Option<&Str> {
+        match self {
+            Keys::One(secret) => Some(secret),
+            Keys::Named(keys) => keys.iter().find(|(name, _)| Some(&**name) == kid).map(|(_, secret)| secret),
+        }
+    }
+}
+
+/// The link with claims, expiry and signature.
+fn signed(
+    mut link: Link,
+    claims: &Dict,
+    secret: &str,
+    expires_at: &str,
+    options: &Options,
+) -> Result<String> {
+    link.pairs.retain(|(name, _)| !options.reserves(name));
+    for (name, value) in claims.iter() {
+        if options.reserves(name) {
+            return Err(refused("signed_url", &format!("claims cannot contain reserved parameter `{name}`")));
+        }
+        link.pairs.push((name.to_string(), printed(value).to_string()));
+    }
+    link.pairs.push((options.expires.to_string(), expires_at.to_owned()));
+    if let Some(kid) = &options.kid {
+        link.pairs.push((options.key.to_string(), kid.to_string()));
+    }
+    link.pairs.push((options.signature.to_string(), link.signature(secret)));
+    Ok(format!("{}?{}", link.resource, link.query()))
+}
+
+/// What is to be said of a link.
+fn verdict(mut link: Link, keys: &Keys, now: i64, options: &Options) -> Dict {
+    let signatures = link.take(&options.signature);
+    let expiries = link.all(&options.expires);
+    let expires_at = match expiries[..] {
+        [expiry] => expiry.parse::<i64>().ok(),
+        _ => None,
+    };
+    let kids = link.all(&options.key);
+    let kid = kids.first().copied();
+    let secret = keys.get(kid);
+    // A second signature would be one that was not looked at.
+    let signature_valid = match (&signatures[..], secret) {
+        ([signature], Some(secret)) if kids.len() < 2 && expires_at.is_some() => {
+            constant_time_equal(link.signature(secret).as_bytes(), signature.as_bytes())
+        }
+        _ => false,
+    };
+    let expired = expires_at.is_some_and(|at| now > at.saturating_add(options.skew));
+    let failures = [
+        (signatures.is_empty(), "missing_signature"),
+        (expiries.is_empty(), "missing_expiry"),
+        (expires_at.is_none(), "invalid_expiry"),
+        (kids.len() > 1, "duplicate_kid"),
+        (secret.is_none(), "unknown_key"),
+        (!signature_valid, "bad_signature"),
+        (expired, "expired"),
+    ];
+    let reason = failures.iter().find(|(failed, _)| *failed).map_or("ok", |(_, reason)| reason);
+    let mut claims = Dict::new();
+    for (name, value) in link.pairs.iter().filter(|(name, _)| !options.reserves(name)) {
+        claims.insert(name.as_str(), value.as_str());
+    }
+    let mut dict = Dict::new();
+    dict.insert("valid", reason == "ok");
+    dict.insert("reason", reason);
+    dict.insert("signature_valid", signature_valid);
+    dict.insert("expired", expired);
+    dict.insert("expires_at", expires_at);
+    dict.insert("kid", kid);
+    dict.insert("claims", Value::dict(claims));
+    dict
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn reason(link: &str, options: &Options) -> String {
+        let Some(link) = Link::of(link) else { return "no link".to_owned() };
+        let found = verdict(link, &Keys::One("secret".into()), 5, options);
+        printed(found.get_str("reason").unwrap()).to_string()
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_signed_is_good_and_a_flipped_bit_is_seen(
+            path in any::<String>(), claim in any::<String>(), at in 0usize..43, bit in 0u8..7,
+        ) {
+            let options = Options::of("signed_url", &Value::NIL).unwrap();
+            let claims: Dict = [("claim", claim.as_str())].into_iter().collect();
+            let link = Link::of(&format!("/{path}")).unwrap();
+            let link = signed(link, &claims, "secret", "5", &options).unwrap();
+            prop_assert_eq!(reason(&link, &options), "ok");
+            let start = link.find("&sig=").unwrap() + 5;
+            let mut bytes = link.into_bytes();
+            bytes[start + at] ^= 1 << bit;
+            let link = String::from_utf8(bytes).unwrap();
+            prop_assert_ne!(reason(&link, &options), "ok");
+        }
+
+        #[test]
+        fn any_text_has_a_verdict(text in any::<String>()) {
+            let options = Options::of("signed_url", &Value::NIL).unwrap();
+            prop_assert_ne!(reason(&text, &options), "ok");
+        }
+    }
+}
