@@ -1,0 +1,463 @@
+//! Forms as `multipart/form-data` (RFC 7578): built from fields, and read from a body that somebody sent.
+
+use std::collections::BTreeMap;
+
+use harn_value::{Dict, Value};
+use harn_vm::{Error, Result, builtins};
+use memchr::memmem;
+use sha2::{Digest, Sha256};
+
+use super::bytes::to_hex;
+use crate::args::{Given, printed, room_for_bytes};
+
+/// Bytes of a body and of a field, and how many fields, that are read when nothing else is said.
+const MAX_BYTES: usize = 8 << 20;
+const MAX_FIELDS: usize = 128;
+
+const BUILD: &str = "multipart_form_data";
+const PARSE: &str = "multipart_parse";
+
+builtins! {
+    /// Multipart forms.
+    pub(crate) static MULTIPART: "multipart";
+
+    /// Builds the body of a form: `{boundary, content_type, body}`.
+    ///
+    /// A field is `{name, content}` with bytes or text, and may have `filename`, `content_type` and `headers`. The boundary follows from
+    /// the fields unless the option `boundary` says it, so equal fields give equal bytes.
+    ///
+    /// ```harn
+    /// let form = multipart_form_data([{name: "a", content: "1"}], {boundary: "cut"})
+    /// println(form.content_type) // -> multipart/form-data; boundary=cut
+    /// println(len(bytes_to_string(form.body))) // -> 63
+    /// ```
+    Pure fn multipart_form_data(cx, fields: Given as "list", options: Value as "{boundary?: string}?") -> "dict" {
+        let fields = fields.or_nil();
+        let Some(fields) = fields.as_list() else {
+            return Err(build(&format!("fields must be a list, got {}", fields.type_name())));
+        };
+        let parts: Vec<Part> = fields.iter().map(Part::of).collect::<Result<_>>()?;
+        let given = options.to_dict().and_then(|options| options.get_str("boundary").cloned()).filter(|given| !given.is_nil());
+        let boundary = match given {
+            Some(given) => own_boundary(&printed(&given), &parts)?,
+            None => boundary_of(&parts),
+        };
+        let body = body_of(&boundary, &parts)?;
+        let mut form = Dict::new();
+        form.insert("content_type", format!("multipart/form-data; boundary={}", quoted_boundary(&boundary)));
+        form.insert("boundary", boundary);
+        form.insert("body", Value::bytes(body));
+        form
+    }
+
+    /// Reads a form that was sent: `{boundary, fields, field_count, total_bytes}`.
+    ///
+    /// A field is `{name, filename, content_type, headers, bytes, text}`, with header names in small letters; `text` is nil for bytes
+    /// that are not UTF-8. The options `max_total_bytes` (8 MiB), `max_field_bytes` (8 MiB) and `max_fields` (128) hold the body
+    /// to a size. A file name is what the sender says: look at it before you make it the name of a file.
+    ///
+    /// ```harn
+    /// let form = multipart_form_data([{name: "a", content: "1"}])
+    /// println(multipart_parse(form.body, form.content_type).fields[0].text) // -> 1
+    /// ```
+    Pure fn multipart_parse(cx, body: Value as "bytes | string", content_type: Value as "string", options: Value as "{max_total_bytes?: int, max_field_bytes?: int, max_fields?: int}?") -> "dict" {
+        let limits = Limits::of(&options)?;
+        let content_type = content_type.as_str().map(|text| text.to_string()).unwrap_or_default();
+        match (body.as_bytes(), body.as_str()) {
+            (Some(bytes), _) => read(bytes, &content_type, &limits)?,
+            (None, Some(text)) => read(text.as_bytes(), &content_type, &limits)?,
+            (None, None) => Dict::new(),
+        }
+    }
+
+    /// Gives the bytes of a field that `multipart_parse` read.
+    ///
+    /// ```harn
+    /// let form = multipart_form_data([{name: "a", content: "hi"}])
+    /// println(multipart_field_bytes(multipart_parse(form.body, form.content_type).fields[0])) // -> b"6869"
+    /// ```
+    Pure fn multipart_field_bytes(cx, field: Value as "dict") -> "bytes" {
+        content(NAME, &field)?
+    }
+
+    /// Gives the text of a field that `multipart_parse` read; bytes that are not UTF-8 are an error.
+    ///
+    /// ```harn
+    /// let form = multipart_form_data([{name: "a", content: "hi"}])
+    /// println(multipart_field_text(multipart_parse(form.body, form.content_type).fields[0])) // -> hi
+    /// ```
+    Pure fn multipart_field_text(cx, field: Value as "dict") -> "string" {
+        let bytes = content(NAME, &field)?;
+        match bytes.as_bytes().map(|bytes| std::str::from_utf8(bytes)) {
+            Some(Ok(text)) => Value::str(text),
+            Some(Err(reason)) => return Err(Error::runtime(format!("{NAME}: {reason}"))),
+            None => Value::str(""),
+        }
+    }
+}
+
+fn build(text: &str) -> Error {
+    Error::runtime(format!("{BUILD}: {text}"))
+}
+
+fn wrong(text: &str) -> Error {
+    Error::runtime(format!("{PARSE}: {text}"))
+}
+
+fn content(name: &str, field: &Value) -> Result<Value> {
+    let bytes = field
+        .to_dict()
+        .and_then(|field| field.get_str("bytes").filter(|bytes| bytes.as_bytes().is_some()).cloned());
+    bytes.ok_or_else(|| {
+        Error::runtime(format!("{name}: the field has no bytes; it must be one of multipart_parse"))
+    })
+}
+
+/// One field, as it is sent.
+struct Part {
+    head: String,
+    content: Vec<u8>,
+}
+
+impl Part {
+    fn of(field: &Value) -> Result<Part> {
+        let Some(field) = field.to_dict() else {
+            return Err(build(&format!("a field must be a dict, got {}", field.type_name())));
+        };
+        let get = |name: &str| field.get_str(name).filter(|value| !value.is_nil());
+        let name = printed(get("name").ok_or_else(|| build("field is missing name"))?);
+        if name.is_empty() {
+            return Err(build("name must not be empty"));
+        }
+        let content = get("content").or_else(|| get("value"));
+        let content = content.ok_or_else(|| build("field is missing content"))?;
+        let mut head = format!("Content-Disposition: form-data; name=\"{}\"", escaped(&name));
+        if let Some(file) = get("filename") {
+            head.push_str(&format!("; filename=\"{}\"", escaped(&printed(file))));
+        }
+        head.push_str("\r\n");
+        let headers = match get("headers") {
+            None => Dict::new(),
+            Some(headers) => (*headers
+                .to_dict()
+                .ok_or_else(|| build(&format!("headers must be a dict, got {}", headers.type_name())))?)
+            .clone(),
+        };
+        let named = |wanted: &str| {
+            headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value)
+        };
+        if let Some(kind) =
+            get("content_type").or_else(|| named("content-type").filter(|kind| !kind.is_nil()))
+        {
+            push_header(&mut head, "Content-Type", &printed(kind))?;
+        }
+        for (name, value) in headers.iter().filter(|(_, value)| !value.is_nil()) {
+            // These two say what the field itself says.
+            if !["content-type", "content-disposition"].iter().any(|own| name.eq_ignore_ascii_case(own)) {
+                push_header(&mut head, name, &printed(value))?;
+            }
+        }
+        let content = match content.as_bytes() {
+            Some(bytes) => bytes.to_vec(),
+            None => printed(content).as_bytes().to_vec(),
+        };
+        Ok(Part { head, content })
+    }
+}
+
+fn push_header(head: &mut String, name: &str, value: &str) -> Result<()> {
+    let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    if name.is_empty() || !name.chars().all(is_token) {
+        return Err(build(&format!("invalid header name '{name}'")));
+    }
+    if value.contains(['\r', '\n', '\0']) {
+        return Err(build(&format!(
+            "invalid value of the header '{name}': it has a line break or zero byte"
+        )));
+    }
+    head.push_str(&format!("{name}: {value}\r\n"));
+    Ok(())
+}
+
+/// As browsers write names (the HTML standard, "multipart/form-data encoding algorithm").
+fn escaped(text: &str) -> String {
+    text.replace('\r', "%0D").replace('\n', "%0A").replace('"', "%22")
+}
+
+fn unescaped(text: &str) -> String {
+    text.replace("%0D", "\r").replace("%0A", "\n").replace("%22", "\"")
+}
+
+fn occurs(boundary: &str, parts: &[Part]) -> bool {
+    let finder = memmem::Finder::new(boundary);
+    parts.iter().any(|part| finder.find(&part.content).is_some())
+}
+
+fn boundary_of(parts: &[Part]) -> String {
+    let mut digest = Sha256::new();
+    for part in parts {
+        for piece in [part.head.as_bytes(), &part.content] {
+            digest.update((piece.len() as u64).to_le_bytes());
+            digest.update(piece);
+        }
+    }
+    let base = format!("----harn-boundary-{}", to_hex(&digest.finalize()[..8]));
+    let mut boundary = base.clone();
+    let mut number = 0;
+    while occurs(&boundary, parts) {
+        number += 1;
+        boundary = format!("{base}-{number}");
+    }
+    boundary
+}
+
+fn own_boundary(given: &str, parts: &[Part]) -> Result<String> {
+    if !is_boundary(given) {
+        return Err(build(
+            "boundary must be 1 to 70 letters, digits, blanks and '()+_,-./:=? and not end with a blank",
+        ));
+    }
+    if occurs(given, parts) {
+        return Err(build("boundary occurs in a content; choose another one or leave it out"));
+    }
+    Ok(given.to_owned())
+}
+
+/// RFC 2046 section 5.1.1.
+fn is_boundary(text: &str) -> bool {
+    let known = |c: char| c.is_ascii_alphanumeric() || "'()+_,-./:=? ".contains(c);
+    (1..=70).contains(&text.len()) && text.chars().all(known) && !text.ends_with(' ')
+}
+
+fn quoted_boundary(boundary: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "'+_-.".contains(c);
+    if boundary.chars().all(plain) { boundary.to_owned() } else { format!("\"{boundary}\"") }
+}
+
+fn body_of(boundary: &str, parts: &[Part]) -> Result<Vec<u8>> {
+    let sizes = parts.iter().map(|part| part.head.len() + part.content.len() + boundary.len() + 8);
+    let size = sizes.sum::<usize>() + boundary.len() + 6;
+    room_for_bytes(size)?;
+    let mut body = Vec::with_capacity(size);
+    for part in parts {
+        body.extend_from_slice(format!("--{boundary}\r\n{}\r\n", part.head).as_bytes());
+        body.extend_from_slice(&part.content);
+        body.extend_from_slice(b"\r\n");
+    }
+    body.extend_from_slice(format!("--{boundary}--\r\n").as_bytes());
+    Ok(body)
+}
+
+/// How much is read.
+struct Limits {
+    total: usize,
+    field: usize,
+    fields: usize,
+}
+
+impl Limits {
+    fn of(options: &Value) -> Result<Limits> {
+        let options = options.to_dict();
+        let limit = |name: &str, default: usize| {
+            let given = options.as_ref().and_then(|options| options.get_str(name)?.as_int());
+            match given {
+                None => Ok(default),
+                Some(limit) => {
+                    usize::try_from(limit).map_err(|_| wrong(&format!("{name} must not be negative")))
+                }
+            }
+        };
+        Ok(Limits {
+            total: limit("max_total_bytes", MAX_BYTES)?,
+            field: limit("max_field_bytes", MAX_BYTES)?,
+            fields: limit("max_fields", MAX_FIELDS)?,
+        })
+    }
+}
+
+fn read(body: &[u8], content_type: &str, limits: &Limits) -> Result<Dict> {
+    let boundary = boundary_in(content_type)?;
+    if body.len() > limits.total {
+        return Err(wrong(&format!(
+            "total body size {} exceeds max_total_bytes {}",
+            body.len(),
+            limits.total
+        )));
+    }
+    // Each content becomes bytes and, mostly, text.
+    room_for_bytes(body.len().saturating_mul(2))?;
+    let fields = split(body, &boundary, limits)?;
+    let mut form = Dict::new();
+    form.insert("boundary", boundary);
+    form.insert("field_count", fields.len());
+    form.insert("fields", Value::list(fields));
+    form.insert("total_bytes", body.len());
+    Ok(form)
+}
+
+fn boundary_in(content_type: &str) -> Result<String> {
+    let (kind, _) = content_type.split_once(';').unwrap_or((content_type, ""));
+    if !kind.trim().eq_ignore_ascii_case("multipart/form-data") {
+        return Err(wrong(&format!("expected multipart/form-data content type, got {content_type}")));
+    }
+    let boundary = parameters(content_type).remove("boundary").filter(|boundary| !boundary.is_empty());
+    boundary.ok_or_else(|| wrong("content type is missing boundary"))
+}
+
+/// The parameters behind the first part of a header's value, names in small letters. Of several with one name the first counts.
+fn parameters(value: &str) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let mut rest = value.split_once(';').map_or("", |(_, rest)| rest);
+    while let Some((name, after)) = rest.split_once('=') {
+        // What has no value is passed over.
+        let name = name.rsplit(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let (text, next) = parameter_value(after.trim_start());
+        found.entry(name).or_insert(text);
+        rest = next;
+    }
+    found
+}
+
+/// A value, with or without quotes, and what comes behind it.
+fn parameter_value(text: &str) -> (String, &str) {
+    let Some(quoted) = text.strip_prefix('"') else {
+        let (value, rest) = text.split_once(';').unwrap_or((text, ""));
+        return (value.trim().to_owned(), rest);
+    };
+    let mut value = String::new();
+    let mut chars = quoted.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        match (c, chars.peek()) {
+            ('"', _) => return (value, &quoted[at + 1..]),
+            // Other backslashes are those of paths, which some browsers send.
+            ('\\', Some((_, next @ ('"' | '\\')))) => {
+                value.push(*next);
+                chars.next();
+            }
+            _ => value.push(c),
+        }
+    }
+    (value, "")
+}
+
+fn split(body: &[u8], boundary: &str, limits: &Limits) -> Result<Vec<Value>> {
+    let delimiter = format!("\r\n--{boundary}");
+    let finder = memmem::Finder::new(&delimiter);
+    // The first one has no line before it.
+    let Some(mut rest) = body.strip_prefix(&delimiter.as_bytes()[2..]) else {
+        return Err(wrong("body does not start with multipart boundary"));
+    };
+    let mut fields = Vec::new();
+    loop {
+        if let Some(tail) = rest.strip_prefix(b"--") {
+            let tail = tail.trim_ascii_start();
+            return if tail.is_empty() {
+                Ok(fields)
+            } else {
+                Err(wrong("unexpected bytes after closing boundary"))
+            };
+        }
+        let padding = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+        // The end of the line may be the beginning of the next delimiter's, where a part has no content.
+        let Some(line) = rest[padding..].strip_prefix(b"\r\n") else {
+            return Err(wrong("malformed boundary delimiter line"));
+        };
+        if fields.len() == limits.fields {
+            return Err(wrong(&format!("field count exceeds max_fields {}", limits.fields)));
+        }
+        let end = finder.find(line);
+        let part = &line[..end.unwrap_or(line.len())];
+        let (head, content) = head_and_content(part)?;
+        let Some(end) = end else { return Err(wrong("part is missing following boundary")) };
+        fields.push(field(head, content, limits)?.into());
+        rest = &line[end + delimiter.len()..];
+    }
+}
+
+fn head_and_content(part: &[u8]) -> Result<(&[u8], &[u8])> {
+    if let Some(content) = part.strip_prefix(b"\r\n") {
+        return Ok((b"", content));
+    }
+    let end = memmem::find(part, b"\r\n\r\n").ok_or_else(|| wrong("part is missing header terminator"))?;
+    Ok((&part[..end], &part[end + 4..]))
+}
+
+fn field(head: &[u8], content: &[u8], limits: &Limits) -> Result<Dict> {
+    if content.len() > limits.field {
+        let text = format!("field size {} exceeds max_field_bytes {}", content.len(), limits.field);
+        return Err(wrong(&text));
+    }
+    let mut headers: BTreeMap<String, String> = BTreeMap::new();
+    let head = String::from_utf8_lossy(head);
+    for line in head.split("\r\n").filter(|line| !line.is_empty()) {
+        let Some((name, value)) = line.split_once(':') else {
+            return Err(wrong("part has a malformed header line"));
+        };
+        headers.entry(name.trim().to_ascii_lowercase()).or_insert_with(|| value.trim().to_owned());
+    }
+    let Some(disposition) = headers.get("content-disposition") else {
+        return Err(wrong("part is missing Content-Disposition header"));
+    };
+    let mut parameters = parameters(disposition);
+    let name = parameters.remove("name").ok_or_else(|| wrong("part Content-Disposition is missing name"))?;
+    let mut field = Dict::new();
+    field.insert("name", unescaped(&name));
+    field.insert("filename", parameters.remove("filename").map(|name| unescaped(&name)));
+    field.insert("content_type", headers.get("content-type").cloned());
+    field.insert("headers", Value::dict(headers.into_iter().collect()));
+    field.insert("text", std::str::from_utf8(content).ok().map(str::to_owned));
+    field.insert("bytes", Value::bytes(content.to_vec()));
+    Ok(field)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LIMITS: Limits = Limits { total: MAX_BYTES, field: MAX_BYTES, fields: MAX_FIELDS };
+
+    fn part(name: &str, content: &[u8]) -> Part {
+        let head = format!("Content-Disposition: form-data; name=\"{}\"\r\n", escaped(name));
+        Part { head, content: content.to_vec() }
+    }
+
+    proptest! {
+        #[test]
+        fn any_content_comes_back(contents in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..60), 0..5)) {
+            let parts: Vec<Part> = contents.iter().map(|content| part("a\"b\r\nc", content)).collect();
+            let boundary = boundary_of(&parts);
+            let body = body_of(&boundary, &parts).unwrap();
+            let kind = format!("multipart/form-data; boundary={boundary}");
+            // Without a part there is nothing but the end.
+            let form = read(&body, &kind, &LIMITS).unwrap();
+            let fields = form.get_str("fields").unwrap().as_list().cloned().unwrap();
+            prop_assert_eq!(fields.len(), contents.len());
+            for (field, content) in fields.iter().zip(&contents) {
+                let field = field.to_dict().unwrap();
+                prop_assert_eq!(&**field.get_str("bytes").unwrap().as_bytes().unwrap(), content);
+                prop_assert_eq!(field.get_str("name").unwrap().as_str().unwrap().as_str(), "a\"b\r\nc");
+            }
+        }
+
+        #[test]
+        fn random_bodies_are_no_panic(body in "(--x)?[\\r\\n:;=\"a-]{0,60}(\r\n--x(--)?)?", kind in "multipart/form-data[;= \"a-z\\\\]{0,30}") {
+            let _ = read(body.as_bytes(), "multipart/form-data; boundary=x", &LIMITS);
+            let _ = read(body.as_bytes(), &kind, &LIMITS);
+        }
+    }
+
+    #[test]
+    fn a_boundary_that_occurs_gets_a_number() {
+        let plain = boundary_of(&[part("a", b"1")]);
+        assert_eq!(plain.len(), "----harn-boundary-".len() + 16);
+        assert!(is_boundary(&plain) && !is_boundary("") && !is_boundary("a ") && !is_boundary("a\"b"));
+    }
+
+    #[test]
+    fn parameters_of_all_kinds() {
+        let found = parameters("form-data; name=\"a;=\\\"b\"; x; FileName=C:\\t.txt ;name=c");
+        let pairs: Vec<(&str, &str)> = found.iter().map(|(name, value)| (&**name, &**value)).collect();
+        assert_eq!(pairs, [("filename", "C:\\t.txt"), ("name", "a;=\"b")]);
+    }
+}
