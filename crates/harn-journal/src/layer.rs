@@ -5,11 +5,12 @@
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::Duration;
 
 use harn_system::{
     Asked, Beside, Command, Draft, Facts, Finished, HttpError, HttpReply, HttpRequest, InDoubt, Inquiry,
-    Layer, Lock, MoveError, PeerRequest, Stream, System, Waiting,
+    Layer, Lock, MoveError, PeerRequest, Socket, Stream, System, Waiting,
 };
 
 use crate::entry::{Digester, What, digest};
@@ -254,6 +255,10 @@ impl Layer for Journal {
 
     fn http(&self, request: HttpRequest) -> Waiting<'_, Result<HttpReply, HttpError>> {
         self.0.begin_http(request)
+    }
+
+    fn websocket(&self, request: HttpRequest) -> Waiting<'_, Result<Rc<dyn Socket>, HttpError>> {
+        self.0.begin_websocket(request)
     }
 
     fn now_ms(&self) -> i64 {

@@ -23,6 +23,7 @@
 //! | `outside` | what takes time: waits, requests, processes, and who gets what when |
 //! | `people` | requests to people, and their answers |
 //! | `body` | bodies of replies, piece by piece |
+//! | `socket` | WebSockets, frame by frame |
 //! | `chance` | random numbers, made of one draw |
 //! | `draw` | where a run draws its seed |
 //! | `keeper` | where entries go: a store, memory, nowhere |
@@ -48,6 +49,7 @@ mod people;
 mod printing;
 mod secrets;
 mod setup;
+mod socket;
 mod wire;
 
 pub use entry::{Entry, Place, What};

@@ -640,12 +640,12 @@ fn is_repeatable(request: &HttpRequest) -> bool {
 }
 
 /// An address without what may hold a key.
-fn without_query(url: &str) -> &str {
+pub(crate) fn without_query(url: &str) -> &str {
     url.split(['?', '#']).next().unwrap_or(url)
 }
 
 /// What a request is, without its keys.
-fn digest_of(request: &HttpRequest, secrets: &Secrets) -> u64 {
+pub(crate) fn digest_of(request: &HttpRequest, secrets: &Secrets) -> u64 {
     let url = without_query(&request.url);
     let mut digester = Digester::new().add(request.method.as_bytes()).add(&secrets.without(url.as_bytes()));
     for (name, value) in &request.headers {

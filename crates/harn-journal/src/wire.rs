@@ -309,6 +309,7 @@ const HTTP_KINDS: &[HttpErrorKind] = &[
     HttpErrorKind::TooLarge,
     HttpErrorKind::Refused,
     HttpErrorKind::InDoubt,
+    HttpErrorKind::Egress,
 ];
 
 /// Status and headers of a reply.

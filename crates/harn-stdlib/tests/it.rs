@@ -9,3 +9,4 @@ mod examples;
 mod hostile_paths;
 mod odd_arguments;
 mod tables;
+mod transport;
