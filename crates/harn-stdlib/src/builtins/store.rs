@@ -164,7 +164,7 @@ fn checkpoints(cx: &Cx) -> JsonFile {
 
 /// The value as it will be read again. In the file it stands one level deeper: what could not be read there would take the
 /// other values with it.
-fn through_json(function: &str, value: &Value) -> Result<Value> {
+pub(super) fn through_json(function: &str, value: &Value) -> Result<Value> {
     let read = json::parse(&format!("[{}]", json::stringify(value)));
     read.ok().and_then(|list| list.as_list()?.first().cloned()).ok_or_else(|| {
         Error::runtime(format!("{function}: value is nested deeper than {} levels", json::MAX_DEPTH - 1))

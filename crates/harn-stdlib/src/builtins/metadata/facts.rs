@@ -1,0 +1,220 @@
+//! The facts of a program: what the files of the state folder say, and above it what was set since.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::ops::Deref;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use harn_system::SystemExt;
+use harn_value::{Dict, Str, Value};
+use harn_vm::builtin::{ArgName, FromArg};
+use harn_vm::{Cx, Error, Result};
+use rustc_hash::FxHashMap;
+
+use super::super::env::state_root;
+use super::super::json_file::JsonFile;
+use crate::places::{resolve, show};
+
+/// The longest name of a namespace, in bytes: what folders can be called.
+const MAX_NAME: usize = 255;
+
+/// A namespace: a name that a folder can have.
+pub(super) struct Namespace(Str);
+
+impl FromArg for Namespace {
+    const TYPE: &'static str = "string";
+    fn from_arg(value: Value, what: &ArgName) -> Result<Namespace> {
+        let name = Str::from_arg(value, what)?;
+        let strange = |c: char| matches!(c, '/' | '\\' | ':') || c.is_control();
+        if name.is_empty() || name.len() > MAX_NAME || name.starts_with('.') || name.contains(strange) {
+            let start: String = name.chars().take(40).collect();
+            return Err(Error::runtime(format!(
+                "{}: namespace names a folder, and {start:?} is no plain name: use letters, digits, `-` and `_`",
+                what.builtin
+            )));
+        }
+        Ok(Namespace(name))
+    }
+}
+
+impl Deref for Namespace {
+    type Target = str;
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The name that a directory has among the facts: its path from the working directory, `""` for that itself, an absolute
+/// one for those outside.
+pub(super) fn directory(cx: &Cx, dir: &str) -> String {
+    let path = resolve(cx, dir);
+    show(path.strip_prefix(resolve(cx, ".")).unwrap_or(&path))
+}
+
+/// The name of a directory as programs see it.
+pub(super) fn shown(dir: &str) -> &str {
+    if dir.is_empty() { "." } else { dir }
+}
+
+/// What a directory inherits from, from the outermost to itself.
+fn upwards(dir: &str) -> impl Iterator<Item = &str> {
+    let above = dir.match_indices('/').map(|(at, _)| &dir[..at.max(1)]);
+    std::iter::once("").chain(above).chain(Some(dir).filter(|dir| !dir.is_empty()))
+}
+
+/// What was set and is not saved, by namespace and directory. A namespace that is known has a place here, also with nothing in it.
+type Unsaved = BTreeMap<String, BTreeMap<String, Dict>>;
+
+/// What a program has set, by the folder that it will be saved in.
+#[derive(Default)]
+struct Places(RefCell<FxHashMap<PathBuf, Unsaved>>);
+
+/// See the module.
+pub(super) struct Facts<'a> {
+    cx: &'a Cx,
+    folder: PathBuf,
+    places: Rc<Places>,
+}
+
+impl Facts<'_> {
+    pub(super) fn of(cx: &Cx) -> Facts<'_> {
+        let facts = Facts { cx, folder: state_root(cx).join("metadata"), places: cx.state() };
+        let known = facts.places.0.borrow().contains_key(&facts.folder);
+        if !known {
+            let found = facts.on_disk();
+            facts.places.0.borrow_mut().insert(facts.folder.clone(), found);
+        }
+        facts
+    }
+
+    /// The namespaces that were saved. What cannot be read counts as empty, but not without a word.
+    fn on_disk(&self) -> Unsaved {
+        let system = self.cx.vm().system();
+        let names = system.names(&self.folder).unwrap_or_else(|error| {
+            if error.kind() != io::ErrorKind::NotFound {
+                let folder = self.folder.display();
+                system.write_err(&format!(
+                    "[harn] warning: {folder} cannot be read ({error}) and counts as empty\n"
+                ));
+            }
+            Vec::new()
+        });
+        let names = names.iter().map(|name| show(name));
+        names.filter(|name| system.is_file(&self.path(name))).map(|name| (name, BTreeMap::new())).collect()
+    }
+
+    fn path(&self, namespace: &str) -> PathBuf {
+        self.folder.join(namespace).join("entries.json")
+    }
+
+    fn file(&self, namespace: &str) -> JsonFile {
+        JsonFile::new(self.cx, self.path(namespace), "metadata")
+    }
+
+    /// Looks at what is not saved of a namespace; nothing when nobody knows it.
+    fn unsaved<R>(&self, namespace: &str, look: impl FnOnce(&BTreeMap<String, Dict>) -> R) -> Option<R> {
+        self.places.0.borrow().get(&self.folder)?.get(namespace).map(look)
+    }
+
+    pub(super) fn namespaces(&self) -> Vec<String> {
+        self.places
+            .0
+            .borrow()
+            .get(&self.folder)
+            .map_or_else(Vec::new, |place| place.keys().cloned().collect())
+    }
+
+    /// The directories with facts of their own, in the namespace or in any.
+    pub(super) fn stored(&self, namespace: Option<&str>) -> BTreeSet<String> {
+        let all = namespace.map_or_else(|| self.namespaces(), |namespace| vec![namespace.to_owned()]);
+        let mut found = BTreeSet::new();
+        for namespace in all {
+            let Some(unsaved) = self.unsaved(&namespace, |set| set.keys().cloned().collect::<Vec<_>>())
+            else {
+                continue;
+            };
+            let saved = self.file(&namespace).keys();
+            let saved = saved.iter().filter_map(|key| key.as_str().map(|key| key.to_string()));
+            found.extend(saved.chain(unsaved).filter(|dir| self.local(&namespace, dir).is_some()));
+        }
+        found
+    }
+
+    /// The facts of a directory itself.
+    pub(super) fn local(&self, namespace: &str, dir: &str) -> Option<Dict> {
+        let set = self.unsaved(namespace, |set| set.get(dir).cloned())?;
+        let mut facts = as_facts(self.file(namespace).read(dir).as_ref());
+        facts.spread(&set.unwrap_or_default());
+        (!facts.is_empty()).then_some(facts)
+    }
+
+    /// The facts of a directory with those that it inherits.
+    pub(super) fn resolved(&self, namespace: &str, dir: &str) -> Option<Dict> {
+        merged(upwards(dir).filter_map(|dir| self.local(namespace, dir)))
+    }
+
+    /// The same of all namespaces, mixed.
+    pub(super) fn mixed(&self, dir: &str) -> Option<Dict> {
+        merged(self.namespaces().iter().filter_map(|namespace| self.resolved(namespace, dir)))
+    }
+
+    /// `{namespace: facts}`, of those that have any.
+    pub(super) fn by_namespace(&self, facts: impl Fn(&str) -> Option<Dict>) -> Option<Dict> {
+        let mut all = Dict::new();
+        for namespace in self.namespaces() {
+            if let Some(facts) = facts(&namespace) {
+                all.insert(namespace, facts);
+            }
+        }
+        (!all.is_empty()).then_some(all)
+    }
+
+    /// Adds facts, in memory.
+    pub(super) fn set(&self, namespace: &str, dir: &str, data: &Dict) {
+        let mut places = self.places.0.borrow_mut();
+        let place = places.entry(self.folder.clone()).or_default();
+        let directories = place.entry(namespace.to_owned()).or_default();
+        directories.entry(dir.to_owned()).or_default().spread(data);
+    }
+
+    /// Writes what is not saved.
+    pub(super) async fn save(&self) -> Result<()> {
+        for namespace in self.namespaces() {
+            if self.unsaved(&namespace, BTreeMap::is_empty) != Some(false) {
+                continue;
+            }
+            let file = self.file(&namespace);
+            file.change(self.cx, |saved| self.add_to(saved, &namespace)).await?;
+            // The file is written without a wait after the facts were added: nothing was set between then and now.
+            if let Some(place) = self.places.0.borrow_mut().get_mut(&self.folder) {
+                place.insert(namespace, BTreeMap::new());
+            }
+        }
+        Ok(())
+    }
+
+    fn add_to(&self, saved: &mut Dict, namespace: &str) {
+        self.unsaved(namespace, |set| {
+            for (dir, data) in set {
+                let mut facts = as_facts(saved.get_str(dir));
+                facts.spread(data);
+                saved.insert(dir.as_str(), facts);
+            }
+        });
+    }
+}
+
+/// What a file says of a directory; anything but an object says nothing.
+fn as_facts(saved: Option<&Value>) -> Dict {
+    saved.and_then(Value::as_dict).map(|facts| (**facts).clone()).unwrap_or_default()
+}
+
+/// All facts in one, later ones first choice; nothing when there are none.
+fn merged(facts: impl Iterator<Item = Dict>) -> Option<Dict> {
+    facts.reduce(|mut all, facts| {
+        all.spread(&facts);
+        all
+    })
+}

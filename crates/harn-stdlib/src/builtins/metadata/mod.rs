@@ -1,0 +1,211 @@
+//! Facts of directories, kept by namespace below the state folder, and what tells whether they still fit.
+//!
+//! | File | What it holds |
+//! | --- | --- |
+//! | `facts` | the facts: what was saved, and above it what was set since |
+//! | `hashes` | digests of directories, and which of the stored ones no longer fit |
+//! | `scan` | the entries below a directory |
+
+mod facts;
+mod hashes;
+mod scan;
+
+use harn_value::{Dict, Ref, Str, Value};
+use harn_vm::builtin::Rest;
+use harn_vm::{Error, builtins};
+
+use super::store::through_json;
+use crate::args::PathArg;
+use crate::places::{resolve, show};
+use facts::{Facts, Namespace, directory, shown};
+use hashes::Hashing;
+use scan::Scan;
+
+builtins! {
+    /// Facts of directories.
+    pub(crate) static METADATA: "metadata";
+
+    /// Adds facts to those of a directory in a namespace.
+    ///
+    /// Directories below it inherit them; `"."` (or `""`) is above all. The facts live in memory until `metadata_save`. They go through JSON,
+    /// as in `store_set`; no facts at all change nothing.
+    ///
+    /// ```harn
+    /// metadata_set("src", "team", {owner: "ada"})
+    /// metadata_set("src", "team", {review: true})
+    /// println(metadata_get("src/lib", "team")) // -> {owner: ada, review: true}
+    /// ```
+    Keep fn metadata_set(cx, dir: Str, namespace: Namespace, data: Ref<Dict>) -> "nil" {
+        let data = through_json(NAME, &data.into())?;
+        let facts = Facts::of(cx);
+        if let Some(data) = data.as_dict().filter(|data| !data.is_empty()) {
+            facts.set(&namespace, &directory(cx, &dir), data);
+        }
+    }
+
+    /// Gives the facts of a directory with those that it inherits, nil when there are none.
+    ///
+    /// For a key that several directories have, the deepest one counts. Without a namespace the facts of all are mixed, where names
+    /// that come later in the alphabet win.
+    ///
+    /// ```harn
+    /// metadata_set(".", "team", {owner: "ada", review: true})
+    /// metadata_set("docs", "team", {owner: "bob"})
+    /// println(metadata_get("docs/api", "team")) // -> {owner: bob, review: true}
+    /// println(metadata_get("docs", "nothing")) // -> nil
+    /// ```
+    Fs fn metadata_get(cx, dir: Str, namespace: Option<Namespace> as "string?") -> "dict | nil" {
+        let (facts, dir) = (Facts::of(cx), directory(cx, &dir));
+        match namespace {
+            Some(namespace) => facts.resolved(&namespace, &dir),
+            None => facts.mixed(&dir),
+        }
+    }
+
+    /// Gives the facts of a directory as `metadata_get` does, but without a namespace as `{namespace: facts}`.
+    ///
+    /// ```harn
+    /// metadata_set(".", "team", {owner: "ada"})
+    /// metadata_set("src", "build", {tool: "make"})
+    /// println(metadata_resolve("src")) // -> {build: {tool: make}, team: {owner: ada}}
+    /// ```
+    Fs fn metadata_resolve(cx, dir: Str, namespace: Option<Namespace> as "string?") -> "dict | nil" {
+        let (facts, dir) = (Facts::of(cx), directory(cx, &dir));
+        match namespace {
+            Some(namespace) => facts.resolved(&namespace, &dir),
+            None => facts.by_namespace(|namespace| facts.resolved(namespace, &dir)),
+        }
+    }
+
+    /// Lists the directories that have facts of their own: `{dir, local, resolved}` each.
+    ///
+    /// `resolved` has what is inherited, too. Without a namespace both are `{namespace: facts}`.
+    ///
+    /// ```harn
+    /// metadata_set("", "team", {owner: "ada"})
+    /// metadata_set("src", "team", {review: true})
+    /// println(metadata_entries("team")[0]) // -> {dir: ., local: {owner: ada}, resolved: {owner: ada}}
+    /// println(metadata_entries("team")[1].resolved) // -> {owner: ada, review: true}
+    /// ```
+    Fs fn metadata_entries(cx, namespace: Option<Namespace> as "string?") -> "list" {
+        let facts = Facts::of(cx);
+        let entry = |dir: String| {
+            let local = |namespace: &str| facts.local(namespace, &dir);
+            let resolved = |namespace: &str| facts.resolved(namespace, &dir);
+            let (local, resolved) = match namespace.as_deref() {
+                Some(namespace) => (local(namespace), resolved(namespace)),
+                None => (facts.by_namespace(local), facts.by_namespace(resolved)),
+            };
+            let mut entry = Dict::new();
+            entry.insert("dir", shown(&dir));
+            entry.insert("local", local);
+            entry.insert("resolved", resolved);
+            Value::from(entry)
+        };
+        facts.stored(namespace.as_deref()).into_iter().map(entry).collect::<Vec<_>>()
+    }
+
+    /// Sums up what is stored: counts, names, and which directories have no hash or one that no longer fits.
+    ///
+    /// The result is `{directory_count, namespace_count, namespaces, directories, missing_structure_hash, missing_content_hash, stale}`.
+    /// Missing hashes are directories that exist and have none in the facts looked at: those of the namespace, else `classification`.
+    /// `stale` is what `metadata_stale` gives.
+    ///
+    /// ```harn
+    /// metadata_set(".", "team", {owner: "ada"})
+    /// let status = metadata_status()
+    /// println([status.directories, status.namespaces]) // -> [[.], [team]]
+    /// println(status.missing_content_hash) // -> [.]
+    /// ```
+    Fs fn metadata_status(cx, namespace: Option<Namespace> as "string?") -> "dict" {
+        Hashing::new(cx, NAME).status(&Facts::of(cx), namespace.as_deref())?
+    }
+
+    /// Lists the directories whose stored hashes no longer fit: `{any_stale, tier1, tier2}`.
+    ///
+    /// `tier1` compares `classification.structureHash`, names and sizes of what lies in the directory; `tier2` compares
+    /// `classification.contentHash`, which knows times as well. A hash of a directory that is gone does not fit. Arguments change nothing.
+    ///
+    /// ```harn
+    /// metadata_set(".", "classification", {structureHash: "old"})
+    /// println(metadata_stale()) // -> {any_stale: true, tier1: [.], tier2: []}
+    /// ```
+    Fs fn metadata_stale(cx, ignored: Rest) -> "dict" {
+        drop(ignored);
+        Hashing::new(cx, NAME).stale(&Facts::of(cx))?
+    }
+
+    /// Sets the hashes in `classification` of every stored directory to what they are now.
+    ///
+    /// Those of directories that are gone become nil. Like all facts they live in memory until `metadata_save`.
+    ///
+    /// ```harn
+    /// metadata_set(".", "classification", {structureHash: "old"})
+    /// metadata_refresh_hashes()
+    /// println(metadata_stale().any_stale) // -> false
+    /// ```
+    Keep fn metadata_refresh_hashes(cx) -> "nil" {
+        Hashing::new(cx, NAME).refresh(&Facts::of(cx))?;
+    }
+
+    /// Writes all facts that were set to the state folder, below `metadata/`.
+    ///
+    /// Programs that run at the same time keep each other's facts.
+    ///
+    /// ```harn
+    /// metadata_set("src", "team", {owner: "ada"})
+    /// println(metadata_save()) // -> nil
+    /// ```
+    Keep async fn metadata_save(cx) -> "nil" {
+        Facts::of(&cx).save().await?;
+    }
+
+    /// Does nothing: facts are looked up anew each time.
+    ///
+    /// ```harn
+    /// println(invalidate_facts("src")) // -> nil
+    /// ```
+    State fn invalidate_facts(cx, dir: Str) -> "nil" {
+        drop(dir);
+    }
+
+    /// Gives a digest of what lies in a directory, not deeper: names, sizes, and times of change.
+    ///
+    /// It is the `contentHash` of the directory. State and run records of the runtime are left out.
+    ///
+    /// ```harn
+    /// let p = path_join(temp_dir(), "harn_doc_content_hash")
+    /// mkdir(p)
+    /// let before = compute_content_hash(p)
+    /// write_file(path_join(p, "a.txt"), "x")
+    /// println(compute_content_hash(p) == before) // -> false
+    /// delete_file(p)
+    /// ```
+    Fs fn compute_content_hash(cx, dir: Str) -> "string" {
+        match Hashing::new(cx, NAME).of(&dir)? {
+            Some(hashes) => hashes.content,
+            None => {
+                let path = show(&resolve(cx, &dir));
+                return Err(Error::thrown(format!("{NAME}: there is no directory {path}")));
+            }
+        }
+    }
+
+    /// Lists what is below a directory: `{path, size, modified, is_dir}` each.
+    ///
+    /// Paths are relative to the working directory where they lie in it. A pattern is text that the path contains, or a beginning and an
+    /// end with one `*` or `**` between them. Options are `pattern`, `max_depth` (5; 0 is only this level), `include_hidden` (false),
+    /// `include_dirs` and `include_files` (true). Links are not followed, and `.gitignore` does not count.
+    ///
+    /// ```harn
+    /// let p = path_join(temp_dir(), "harn_doc_scan_directory")
+    /// mkdir(path_join(p, "a"))
+    /// write_file(path_join(p, "a", "b.txt"), "abc")
+    /// println(scan_directory(p, "*.txt").map({ e -> e.size })) // -> [3]
+    /// println(scan_directory(p, {max_depth: 0}).map({ e -> e.is_dir })) // -> [true]
+    /// delete_file(p)
+    /// ```
+    Fs fn scan_directory(cx, dir: PathArg = ".", pattern_or_opts: Value as "string | {pattern?: string, max_depth?: int, include_hidden?: bool, include_dirs?: bool, include_files?: bool}?", opts: Value as "{pattern?: string, max_depth?: int, include_hidden?: bool, include_dirs?: bool, include_files?: bool}?") -> "list" {
+        Scan::new(NAME, &pattern_or_opts, &opts)?.entries(cx, NAME, &resolve(cx, &dir))?
+    }
+}
