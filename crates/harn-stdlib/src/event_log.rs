@@ -107,6 +107,12 @@ impl EventLog {
         self.keeper.set(keeper).is_ok()
     }
 
+    /// Whether its events outlive the program.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.keeper.get().is_some()
+    }
+
     /// Sets how many events a subscriber may be behind that has once had all; more is an error. Without it the events
     /// that are kept are the limit.
     pub fn limit_delay(&self, depth: usize) {

@@ -49,6 +49,7 @@ pub(crate) fn of_http(kind: HttpErrorKind, url: String) -> Dict {
         HttpErrorKind::TooLarge => ("generic", "too_large"),
         HttpErrorKind::Refused => ("egress_blocked", "refused"),
         HttpErrorKind::InDoubt => ("in_doubt", "in_doubt"),
+        HttpErrorKind::Egress => ("egress_blocked", "refused"),
     };
     let mut facts = facts(category, kind);
     facts.insert("url", url);

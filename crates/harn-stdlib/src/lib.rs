@@ -27,17 +27,21 @@ mod sorting;
 mod state;
 mod streams;
 mod text;
+mod transport;
 mod yaml;
 
 pub use bridge::{Answer, HostBridge, attach_host};
 pub use builtins::{
-    ask_host, ask_terminal, builtins, call_host_tool, globals, has_host, has_terminal, iso_millis,
-    notify_host, notify_host_with, run_folder, state_place, timestamp_now, wrong_pattern,
+    ask_host, ask_terminal, builtins, call_host_tool, constant_time_equal, globals, has_host, has_terminal,
+    hmac_sha256, iso_millis, notify_host, notify_host_with, run_folder, state_place, timestamp_now,
+    wrong_pattern,
 };
 pub use command_guard::{CommandGuard, Later, Runner, attach_command_guard};
 pub use failures::with_file_facts;
 pub use http::Doubts;
+pub use http::egress::check_egress;
 pub use methods::methods;
 pub use modules::module;
 pub use plain::check_data;
+pub use state::task_facts;
 pub use yaml::parse as parse_yaml;

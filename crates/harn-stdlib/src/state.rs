@@ -3,6 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 
+use harn_value::Dict;
 use harn_vm::Cx;
 
 /// The mocked clocks: wall clock in milliseconds since the epoch, and the monotonic one from 0.
@@ -39,6 +40,14 @@ impl State {
     /// Trace and span id of the innermost open span.
     pub(crate) fn open_span(&self) -> Option<(String, String)> {
         self.open_spans.borrow().last().cloned()
+    }
+}
+
+/// Tells the spans that are open.
+pub fn task_facts(cx: &Cx, facts: &mut Dict) {
+    if let Some((trace_id, span_id)) = cx.state::<State>().open_span() {
+        facts.insert("trace_id", trace_id);
+        facts.insert("span_id", span_id);
     }
 }
 

@@ -28,14 +28,14 @@ builtins! {
         }
     }
 
-    /// Gives the smallest of some numbers or strings, or of the items of one list.
+    /// Gives the smallest of some numbers, strings, durations or pairs, or of the items of one list.
     ///
     /// Ints give an int, otherwise numbers give a float. An empty list has none and gives nil.
     ///
     /// ```harn
-    /// println([min(2, 1), min(1, 2.0), min([3, 1, 2]), min("b", "a"), min([])]) // -> [1, 1.0, 1, a, nil]
+    /// println([min(2, 1), min(1, 2.0), min([3, 1, 2]), min("b", "a"), min(1s, 2s), min([])]) // -> [1, 1.0, 1, a, 1s, nil]
     /// ```
-    Pure fn min(cx, first: Value as "int | float | string | list", second: Given as "int | float | string?", others: Rest as "int | float | string") -> "any" {
+    Pure fn min(cx, first: Value as "int | float | string | duration | pair | list", second: Given as "int | float | string | duration | pair?", others: Rest as "int | float | string | duration | pair") -> "any" {
         check_second("min", &second)?;
         match second.0 {
             // The usual call needs no list.
@@ -46,14 +46,14 @@ builtins! {
         }
     }
 
-    /// Gives the largest of some numbers or strings, or of the items of one list.
+    /// Gives the largest of some numbers, strings, durations or pairs, or of the items of one list.
     ///
     /// Ints give an int, otherwise numbers give a float. An empty list has none and gives nil.
     ///
     /// ```harn
-    /// println([max(2, 1), max(1, 2.0), max([3, 1, 2]), max("b", "a"), max([])]) // -> [2, 2.0, 3, b, nil]
+    /// println([max(2, 1), max(1, 2.0), max([3, 1, 2]), max("b", "a"), max(1s, 2s), max([])]) // -> [2, 2.0, 3, b, 2s, nil]
     /// ```
-    Pure fn max(cx, first: Value as "int | float | string | list", second: Given as "int | float | string?", others: Rest as "int | float | string") -> "any" {
+    Pure fn max(cx, first: Value as "int | float | string | duration | pair | list", second: Given as "int | float | string | duration | pair?", others: Rest as "int | float | string | duration | pair") -> "any" {
         check_second("max", &second)?;
         match second.0 {
             // The usual call needs no list.
@@ -344,7 +344,7 @@ fn rounded(n: f64, digits: usize) -> String {
 
 /// The second argument of `min` and `max`, which tells a missing one from nil.
 fn check_second(name: &str, second: &Given) -> Result<()> {
-    const TYPE: &str = "int | float | string";
+    const TYPE: &str = "int | float | string | duration | pair";
     const KINDS: Kinds = Kinds::of(TYPE);
     match &second.0 {
         Some(value) if !KINDS.meets(kind(value)) => {
@@ -387,14 +387,14 @@ fn pick_two(name: &str, a: &Value, b: &Value, wanted: Ordering) -> Result<Value>
             Ok(Value::float(f64::NAN))
         }
         (Some(x), Some(y)) => Ok(Value::float(if wanted == Ordering::Less { x.min(y) } else { x.max(y) })),
-        _ => {
-            let text = if a.type_name() == b.type_name() {
-                format!("{name}: items must be numbers or strings, got {}", a.type_name())
-            } else {
-                format!("cannot order {} and {}", a.type_name(), b.type_name())
-            };
-            Err(Error::type_error(text))
-        }
+        _ => match harn_value::order(a, b) {
+            Ok(_) => Ok(if harn_value::order(b, a) == Ok(Some(wanted)) { b.clone() } else { a.clone() }),
+            Err(kinds) if kinds.left == kinds.right => Err(Error::type_error(format!(
+                "{name}: items must be numbers, strings, durations or pairs, got {}",
+                kinds.left
+            ))),
+            Err(kinds) => Err(Error::type_error(kinds.to_string())),
+        },
     }
 }
 

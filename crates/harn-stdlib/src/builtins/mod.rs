@@ -6,7 +6,9 @@ use harn_vm::Builtin;
 mod assert;
 mod bytes;
 mod circuit;
+mod compress;
 mod convert;
+mod cookies;
 mod csv;
 mod dates;
 mod digests;
@@ -22,8 +24,12 @@ mod jq;
 mod json;
 mod json_file;
 mod junit;
+mod jwt;
+mod key_pairs;
 mod lists;
 mod math;
+mod metadata;
+mod multipart;
 mod output;
 mod own_args;
 mod paths;
@@ -33,6 +39,7 @@ mod regex;
 mod result;
 mod schema;
 pub(crate) mod sets;
+mod signed_url;
 mod snapshot;
 mod spans;
 mod store;
@@ -41,10 +48,14 @@ mod strings;
 mod terminal;
 mod time;
 mod toml;
+mod transport;
 mod url;
 mod yaml;
 
+pub use bytes::constant_time_equal;
+pub(crate) use bytes::from_hex;
 pub use dates::{iso_millis, timestamp_now};
+pub use digests::hmac_sha256;
 pub use env::{run_folder, state_place};
 pub use host::{ask_host, call_host_tool, has_host, notify_host, notify_host_with};
 pub(crate) use lists::entry_dicts;
@@ -77,6 +88,13 @@ pub fn builtins() -> Vec<&'static [Builtin]> {
         bytes::BYTES,
         bytes::ENCODINGS,
         digests::DIGESTS,
+        compress::COMPRESSION,
+        multipart::MULTIPART,
+        key_pairs::KEY_PAIRS,
+        jwt::TOKENS,
+        signed_url::SIGNED_URLS,
+        cookies::COOKIES,
+        cookies::SESSIONS,
         csv::CSV,
         yaml::YAML,
         toml::TOML,
@@ -94,8 +112,10 @@ pub fn builtins() -> Vec<&'static [Builtin]> {
         snapshot::SNAPSHOTS,
         junit::JUNIT,
         http::HTTP,
+        transport::TRANSPORT,
         host::HOST,
         store::STORE,
+        metadata::METADATA,
         circuit::CIRCUITS,
         spans::SPANS,
     ]

@@ -2,6 +2,7 @@
 //! builtins, so that a wrong call of theirs is told in the same words.
 
 use harn_value::Value;
+use harn_vm::Error;
 use harn_vm::builtin::{Text, check_value};
 use harn_vm::builtins;
 
@@ -20,6 +21,15 @@ builtins! {
     Pure fn takes = "__takes"(cx, function: Text, param: Text, ty: Text, value: Value as "any?") -> "any" {
         check_value(&function, &param, &ty, &value)?;
         value
+    }
+
+    /// Ends a function of the standard library with a runtime error, as a builtin ends that cannot do what it was asked for.
+    ///
+    /// ```harn
+    /// println(unwrap_err(try { __refuse("f: no such key") })) // -> Runtime error: f: no such key
+    /// ```
+    Pure fn refuse = "__refuse"(cx, text: Text) -> "never" {
+        Err::<Value, Error>(Error::runtime(text.to_string()))
     }
 
     /// Gives the number behind a time: a duration in units of `unit` milliseconds, a number as it is.

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use harn_value::{Dict, Value, View};
+use harn_value::{Dict, Value};
 use harn_vm::builtin::Text;
 use harn_vm::{Cx, Error, Result, builtins};
 
-use crate::args::{Given, Millis, printed};
+use crate::args::{Given, Millis, Wait, printed};
 use crate::state::{MockTime, State, monotonic_ms, now_ms};
 
 builtins! {
@@ -55,21 +55,13 @@ builtins! {
 
     /// Waits at least that long: a duration, or a number of milliseconds.
     ///
-    /// Zero returns at once. Other tasks run meanwhile.
+    /// Zero, or no time at all, returns at once. Other tasks run meanwhile.
     ///
     /// ```harn
     /// println(sleep(1ms)) // -> nil
     /// ```
-    Clock async fn sleep(cx, time: Value as "duration | int | float") -> "nil" {
-        let ms = match time.view() {
-            View::Duration(ms) | View::Int(ms) => ms as f64,
-            View::Float(ms) if ms.is_finite() => ms,
-            _ => return Err(Error::runtime("sleep: time must be finite")),
-        };
-        if ms < 0.0 {
-            return Err(Error::runtime("sleep: time must not be negative"));
-        }
-        pause(&cx, ms).await?;
+    Clock async fn sleep(cx, time: Wait) -> "nil" {
+        pause(&cx, time.0).await?;
     }
 
     /// Waits that many milliseconds; with a mocked clock it moves the clock and returns at once.
