@@ -241,6 +241,7 @@ impl Cx {
             match refusal {
                 Refusal::Ceiling(_) => format!("builtin '{name}' {refusal}"),
                 Refusal::Outside { .. } => format!("sandbox violation: builtin '{name}' {refusal}"),
+                Refusal::WorkDir { .. } => format!("sandbox violation: {refusal}"),
             },
         )
     }

@@ -170,7 +170,12 @@ impl Builtin {
     pub fn check_signature(&self) -> Signature {
         let parameter = |p: &Param| Parameter { name: p.name, ty: p.ty, optional: p.optional, rest: p.rest };
         let parameters = self.params.iter().skip(usize::from(self.is_method())).map(parameter).collect();
-        Signature { name: self.full_name, parameters, returns: self.returns }
+        Signature {
+            name: self.full_name,
+            parameters,
+            returns: self.returns,
+            pure: self.effect == Effect::Pure,
+        }
     }
 
     /// The name it is called by.

@@ -251,7 +251,7 @@ impl Fiber {
                 let names = self.cx.0.vm.method_names(kind);
                 let meant = match name.as_str() {
                     "length" | "size" => Some("len"),
-                    name => crate::suggest::nearest(name, names.into_iter())
+                    name => crate::suggest::nearest(name, names)
                         .filter(|near| crate::suggest::distance(near, name) * 3 <= name.len()),
                 };
                 let hint = meant.map_or(String::new(), |meant| format!(" (did you mean `.{meant}()`?)"));

@@ -215,6 +215,21 @@ impl Channel {
         self.0.changed();
     }
 
+    /// Whether it was closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.0.closed.get()
+    }
+
+    /// How many values wait in it.
+    pub(crate) fn depth(&self) -> usize {
+        self.0.queue.borrow().len()
+    }
+
+    /// How many values it takes before a sender waits.
+    pub(crate) fn capacity(&self) -> usize {
+        self.0.capacity
+    }
+
     /// Why the sender gave up, once: the receiver that finds the channel closed throws it.
     pub(crate) fn failed(&self) -> Result<()> {
         self.0.failure.take().map_or(Ok(()), Err)

@@ -1,10 +1,9 @@
-//! Builtins of tasks: spawn, await, parallel, channels, select, deadlines, locks, atomics.
+//! Builtins of tasks: spawn, await, parallel, channels, select, deadlines, mutex blocks, atomics.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -12,7 +11,6 @@ use harn_syntax::Severity;
 use harn_system::SystemExt;
 use harn_value::{Dict, EnumValue, Foreign, List, Ref, Value, View};
 use rustc_hash::FxHashMap;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::builtin::{Builtin, Callable, Maybe};
 use crate::builtins;
@@ -20,6 +18,7 @@ use crate::channel::{Channel, Received, Sender, StreamValue};
 use crate::cx::Cx;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fiber::Fiber;
+use crate::identity::{Form, Origin};
 use crate::isolate::Isolation;
 use crate::scheduler::among_tasks;
 use crate::signature::{self, WrongTime};
@@ -28,6 +27,8 @@ use crate::task::{CANCELLED, Ends, GRACE, Handle, Task};
 /// The handle that `spawn` gives.
 pub struct TaskHandle {
     task: Rc<Task>,
+    /// The how many-th task it is that its owner has spawned.
+    number: u64,
     consumed: Cell<bool>,
 }
 
@@ -43,7 +44,7 @@ impl Foreign for TaskHandle {
     }
 
     fn print(&self, out: &mut String) {
-        out.push_str(&format!("<task:vm_task_{}>", self.task.id));
+        out.push_str(&format!("<task:vm_task_{}>", self.number));
     }
 
     fn equals(&self, other: &dyn Foreign) -> bool {
@@ -76,17 +77,25 @@ impl Foreign for Atomic {
 impl Cx {
     /// Starts a child task that calls `f`; it begins to run when this task waits.
     pub fn spawn(&self, f: &Value, args: Vec<Value>) -> Rc<Task> {
-        self.spawn_for(self.task(), f, args)
+        self.begin(self.task(), Origin::Runtime, f, args)
     }
 
     /// As [`Cx::spawn`], but the task belongs to `owner` and ends with it. It may do what this task may, and sees copies of
     /// this task's variables.
     pub fn spawn_for(&self, owner: &Rc<Task>, f: &Value, args: Vec<Value>) -> Rc<Task> {
+        self.begin(owner, Origin::Runtime, f, args)
+    }
+
+    fn begin(&self, owner: &Rc<Task>, origin: Origin, f: &Value, args: Vec<Value>) -> Rc<Task> {
         let mut isolation = Isolation::default();
         let globals = isolation.globals(&self.task().globals);
         let callee = isolation.value(f);
         let args = args.iter().map(|v| isolation.value(v)).collect();
-        let task = owner.child(globals);
+        let task = owner.child(origin, globals);
+        let values = self.task().values();
+        if !values.is_nil() {
+            task.set_values(isolation.value(&values));
+        }
         if !Rc::ptr_eq(owner, self.task()) {
             task.take_limits_of(self.task());
         }
@@ -129,7 +138,9 @@ impl Cx {
             }
         }
         for child in children.into_values() {
-            let _ = self.vm().system().within(GRACE, child.ended()).await;
+            if self.vm().system().within(GRACE, child.ended()).await.is_none() {
+                self.task().outlived_by(&child);
+            }
         }
     }
 
@@ -180,7 +191,8 @@ impl Cx {
     /// # Errors
     /// When the program or this task is to stop.
     fn check_interrupted(&self) -> Result<()> {
-        if self.vm().is_interrupted() || self.task().is_aborted() {
+        // Cleanup knows already.
+        if (self.vm().is_interrupted() || self.task().is_aborted()) && !self.task().cleans_up() {
             return Err(Error::new(ErrorKind::Abort));
         }
         Ok(())
@@ -225,15 +237,6 @@ struct AbortOnDrop(Vec<Rc<Task>>);
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.iter().for_each(|task| task.abort());
-    }
-}
-
-/// The lock of `mutex { }` and who holds it.
-struct DefaultLock(Arc<Semaphore>, RefCell<Vec<(u64, OwnedSemaphorePermit)>>, Cell<u64>);
-
-impl Default for DefaultLock {
-    fn default() -> DefaultLock {
-        DefaultLock(Arc::new(Semaphore::new(1)), RefCell::default(), Cell::new(1))
     }
 }
 
@@ -314,6 +317,9 @@ impl Work {
 
 /// Starts tasks over items, at most `cap` at a time, in order.
 struct Group {
+    form: Form,
+    /// The how many-th parallel operation of the task that began it.
+    id: u64,
     work: Work,
     body: Value,
     cap: usize,
@@ -324,9 +330,9 @@ struct Group {
 }
 
 impl Group {
-    fn new(work: Work, body: &Value, cap: usize) -> Group {
+    fn new(cx: &Cx, form: Form, work: Work, body: &Value, cap: usize) -> Group {
         let (running, ends) = Default::default();
-        Group { work, body: body.clone(), cap, running, started: 0, ends }
+        Group { form, id: cx.task().next_group(), work, body: body.clone(), cap, running, started: 0, ends }
     }
 
     /// Starts one more task if it may; false if not.
@@ -336,7 +342,8 @@ impl Group {
         }
         let Some(item) = self.work.next() else { return Ok(false) };
         harn_value::memory::check(0)?;
-        let task = cx.spawn(&self.body, vec![item]);
+        let origin = Origin::Parallel { form: self.form, group: self.id, number: self.started };
+        let task = cx.begin(cx.task(), origin, &self.body, vec![item]);
         task.report_to(&self.ends, self.started);
         self.running.insert(self.started, task);
         self.started += 1;
@@ -370,9 +377,9 @@ impl Drop for Group {
     }
 }
 
-async fn run_all(cx: &Cx, work: Work, body: &Value, cap: usize) -> Result<Vec<Result<Value>>> {
+async fn run_all(cx: &Cx, group: Group) -> Result<Vec<Result<Value>>> {
     let mut ended = Vec::new();
-    let all = wait_for_all(cx, Group::new(work, body, cap), &mut ended).await;
+    let all = wait_for_all(cx, group, &mut ended).await;
     let mut results = Vec::with_capacity(ended.len());
     for task in ended.into_iter().flatten() {
         task.forget();
@@ -397,10 +404,9 @@ async fn wait_for_all(cx: &Cx, mut group: Group, ended: &mut Vec<Option<Rc<Task>
     Ok(())
 }
 
-async fn stream_results(cx: &Cx, work: Work, body: &Value, cap: usize) -> Result<Value> {
+async fn stream_results(cx: &Cx, mut group: Group) -> Result<Value> {
     let channel = Channel::new("parallel", 1);
     let sender = channel.sender();
-    let mut group = Group::new(work, body, cap);
     let owner = cx.clone();
     group.start(cx).await?;
     crate::scheduler::spawn(async move {
@@ -481,22 +487,24 @@ builtins! {
 
     /// Starts a task; `spawn { }` in the language.
     State fn spawn_task = "__spawn"(cx, body: Callable) -> "task_handle" {
-        let task = cx.spawn(&body.0, Vec::new());
+        let (number, origin) = cx.task().next_spawn();
+        let task = cx.begin(cx.task(), origin, &body.0, Vec::new());
         task.set_handle(Handle::Held);
-        Value::foreign(TaskHandle { task, consumed: Cell::new(false) })
+        Value::foreign(TaskHandle { task, number, consumed: Cell::new(false) })
     }
 
     /// Runs bodies at once; the forms of `parallel` in the language.
     State async fn parallel = "__parallel"(cx, kind: harn_value::Str, source: Value as "any?", max: Value as "any?", body: Value as "any?") -> "any" {
-        let work = match kind.as_str() {
-            "count" => {
+        let form = Form::of(&kind);
+        let work = match form {
+            Form::Count => {
                 let Some(n) = source.as_int() else {
                     return Err(Error::type_error(format!("parallel count must be an int, got {}", source.type_name())));
                 };
                 Work::Count(0..n.max(0))
             }
-            kind => {
-                let word = if kind == "settle" { "settle" } else { "each" };
+            _ => {
+                let word = if form == Form::Settle { "settle" } else { "each" };
                 if cx.iter(&source).is_err() {
                     return Err(Error::type_error(format!("parallel {word} requires a list, got {}", source.type_name())));
                 }
@@ -509,11 +517,12 @@ builtins! {
         // Refused at once where it cannot end well: tasks that run at once, and a result of each.
         let tasks = cap.min(work.len()).saturating_mul(LEAST_TASK);
         harn_value::memory::check(tasks.saturating_add(work.len().saturating_mul(size_of::<Value>())))?;
-        if kind.as_str() == "stream" {
-            return stream_results(&cx, work, &body, cap).await;
+        let group = Group::new(&cx, form, work, &body, cap);
+        if form == Form::Stream {
+            return stream_results(&cx, group).await;
         }
-        let results = run_all(&cx, work, &body, cap).await?;
-        if kind.as_str() == "settle" {
+        let results = run_all(&cx, group).await?;
+        if form == Form::Settle {
             let succeeded = results.iter().filter(|r| r.is_ok()).count();
             let failed = results.len() - succeeded;
             let results = results
@@ -567,7 +576,7 @@ builtins! {
             Error::type_error(format!("parallel_race: max_concurrent must be an int, got {}", v.type_name()))
         })?;
         let items: Vec<Value> = list.to_vec();
-        let mut group = Group::new(Work::Items(items.into_iter()), &f, cap);
+        let mut group = Group::new(&cx, Form::Race, Work::Items(items.into_iter()), &f, cap);
         group.start(&cx).await?;
         let mut failures = Vec::new();
         while let Some((_, task)) = group.next().await {
@@ -754,11 +763,7 @@ builtins! {
         let Some(channels) = channels else {
             return Err(Error::thrown("channel_select: channel list must contain only channels"));
         };
-        let limit = match timeout.as_dict() {
-            Some(d) => ["timeout_ms", "max_wait_ms"].iter().find_map(|k| d.get_str(k).and_then(millis)),
-            None => millis(&timeout),
-        };
-        let found = match limit {
+        let found = match crate::sync::limit_of(&timeout) {
             Some(limit) => {
                 cx.vm().system().within(limit, Channel::receive_any(&channels)).await.unwrap_or(None)
             }
@@ -848,28 +853,13 @@ builtins! {
     }
 
     /// Takes the lock of `mutex` blocks.
-    State async fn mutex_enter = "__mutex_enter"(cx) -> "int" {
-        if cx.task().holds_mutex.get() {
-            return Err(Error::runtime("mutex '__default__' is already held by this task"));
-        }
-        cx.task().check_wait()?;
-        let lock = cx.state::<DefaultLock>();
-        let Ok(permit) = among_tasks(lock.0.clone().acquire_owned()).await else {
-            return Err(Error::runtime("mutex '__default__' is gone"));
-        };
-        let token = lock.2.get();
-        lock.2.set(token + 1);
-        lock.1.borrow_mut().push((token, permit));
-        cx.task().holds_mutex.set(true);
-        token as i64
+    State async fn mutex_enter = "__mutex_enter"(cx) -> "sync_permit" {
+        crate::sync::enter_block(&cx).await
     }
 
     /// Gives the lock of `mutex` blocks back.
-    State fn mutex_leave = "__mutex_leave"(cx, token: i64) -> "nil" {
-        let lock = cx.state::<DefaultLock>();
-        lock.1.borrow_mut().retain(|(t, _)| *t != token as u64);
-        cx.task().holds_mutex.set(false);
-        Value::NIL
+    State fn mutex_leave = "__mutex_leave"(cx, permit: Value) -> "nil" {
+        crate::sync::leave_block(&permit);
     }
 
     /// The number of attempts of a `retry`: at least 1.
@@ -882,6 +872,17 @@ builtins! {
                 return Err(Error::type_error(text));
             }
         }
+    }
+
+    /// How many deadlines hold, as `__retry_goes_on` is told.
+    State fn deadline_count = "__deadline_count"(cx) -> "int" {
+        cx.task().deadline_count() as i64
+    }
+
+    /// Whether an attempt of a `retry` that failed is followed by another one: none is left, or what ended it is not its own: a
+    /// deadline around the block, or cancellation.
+    State fn retry_goes_on = "__retry_goes_on"(cx, left: i64, deadlines: i64) -> "bool" {
+        left > 0 && !cx.task().interrupted_since(deadlines as usize)
     }
 
     /// Makes a shared integer, 0 at first unless it is given. Floats are cut, bools are 0 or 1.
@@ -951,7 +952,8 @@ builtins! {
 
 /// The tables of this crate.
 pub(crate) fn tables() -> Vec<&'static [Builtin]> {
-    vec![CONCURRENCY, crate::patterns::PATTERNS]
+    let own = [CONCURRENCY, crate::runtime_context::RUNTIME_CONTEXT, crate::patterns::PATTERNS];
+    own.into_iter().chain(crate::sync::tables()).collect()
 }
 
 /// Unwraps `Ok`/`Err` of the built-in result type.

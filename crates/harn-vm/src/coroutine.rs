@@ -11,6 +11,7 @@ use crate::call_loop::CallLoop;
 use crate::cleanup::Queue;
 use crate::closure::Closure;
 use crate::error::{Error, Result};
+use crate::held::Held;
 
 /// Registers allowed per coroutine (64 MiB).
 const MAX_REGISTERS: usize = 4 << 20;
@@ -147,6 +148,21 @@ impl Coroutine {
                     .iter()
                     .any(|h| h.kind == HandlerKind::Finally && h.start < pc && pc <= h.end)
         })
+    }
+
+    /// Where the cleanup begins that runs in a call because of an error, and where on the stack that error waits to be thrown
+    /// again.
+    pub(crate) fn cleaning(&self, frame: &Frame) -> Option<(usize, usize)> {
+        if frame.flags & NATIVE != 0 {
+            return None;
+        }
+        // SAFETY: as in `has_cleanup`.
+        let (proto, pc) =
+            unsafe { (&*frame.proto, frame.pc.offset_from((*frame.proto).code.as_ptr()) as u32) };
+        let begun = proto.handlers.iter().filter(|h| h.kind == HandlerKind::Finally && h.target < pc);
+        let places = begun.map(|h| (h.target as usize, frame.base as usize + usize::from(h.register)));
+        // Cleanup inside of cleanup stands behind its beginning.
+        places.filter(|(_, place)| self.stack.get(*place).is_some_and(Held::holds)).max()
     }
 
     /// Makes room for registers up to `top`.

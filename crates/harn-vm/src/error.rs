@@ -197,6 +197,11 @@ impl Error {
         self.0.raw.push((function, pc as u32));
     }
 
+    /// Whether the function at an address is the last that it passed.
+    pub(crate) fn passed_last(&self, function: *const ()) -> bool {
+        self.0.raw.last().is_some_and(|(last, _)| *last == function)
+    }
+
     /// Looks up the places passed so far.
     pub(crate) fn resolve_trace(&mut self, mut place: impl FnMut(*const (), usize) -> TraceEntry) {
         for (function, pc) in std::mem::take(&mut self.0.raw) {

@@ -16,7 +16,7 @@ use harn_value::{Tag, Value, memory, short};
 
 use crate::access::Limit;
 use crate::builtin::{Builtin, NativeFuture, Run};
-use crate::bytecode::{HandlerKind, Proto};
+use crate::bytecode::{HandlerKind, Op, Proto};
 use crate::call_loop::Advance;
 use crate::cleanup::Cleanups;
 use crate::closure::{Closure, Constructor, Partial};
@@ -285,15 +285,27 @@ impl Fiber {
         });
     }
 
+    /// Whether cleanup runs in a task that is to stop.
+    fn cleans_up(&self) -> bool {
+        let task = self.cx.task();
+        let runs = |co: &Coroutine| co.frames.iter().any(|frame| co.cleaning(frame).is_some());
+        task.is_stopping() && (task.cleans_up() || self.outer.iter().chain([&self.co]).any(|co| runs(co)))
+    }
+
     fn poll_native(&mut self, context: &mut Context<'_>) -> Step {
         crate::scheduler::waits_for_more();
+        let cleans_up = self.cleans_up();
         let future = match self.co.natives.last_mut() {
             Some(Native::Future(future)) => future,
             Some(Native::Loop(_)) => return self.step_loop(),
             None => return Step::Done(Err(Error::runtime("internal error: no native function to resume"))),
         };
-        match future.as_mut().poll(context) {
+        let around = self.cx.0.task.note_cleanup(cleans_up);
+        let polled = future.as_mut().poll(context);
+        self.cx.0.task.note_cleanup(around);
+        match polled {
             Poll::Ready(result) => {
+                self.cx.task().wait_over();
                 self.pop_native();
                 self.native_returned(
                     result.and_then(|value| memory::settle().map(|()| value).map_err(Error::from)),
@@ -315,10 +327,13 @@ impl Fiber {
                 None => match memory::settle()
                     .map_err(Error::from)
                     .err()
-                    .or_else(|| if self.leaves_waiting() { None } else { self.cx.task().interruption() })
+                    .or_else(|| {
+                        if self.leaves_waiting() { None } else { self.cx.task().interruption(cleans_up) }
+                    })
                     .or_else(|| self.deadlock())
                 {
                     Some(error) => {
+                        self.cx.task().wait_over();
                         self.pop_native();
                         self.native_returned(Err(error))
                     }
@@ -661,8 +676,12 @@ impl Fiber {
                 (proto, frame.pc.offset_from(proto.code.as_ptr()).max(1) as usize - 1)
             };
             let catchable = error.is_catchable();
+            let cleaning =
+                if catchable && self.cx.task().has_to_stop() { self.co.cleaning(&frame) } else { None };
+            let first = cleaning.map_or(0, |(begin, _)| begin);
             let handler = proto.handlers.iter().find(|h| {
-                (h.start as usize..h.end as usize).contains(&pc)
+                h.start as usize >= first
+                    && (h.start as usize..h.end as usize).contains(&pc)
                     && (catchable
                         || (h.kind == HandlerKind::Finally && self.interruptions < MAX_INTERRUPTIONS))
             });
@@ -676,7 +695,7 @@ impl Fiber {
                 let value = match handler.kind {
                     HandlerKind::Catch => error.caught(),
                     HandlerKind::CatchHeld | HandlerKind::Finally => {
-                        error.pass(frame.proto.cast(), pc);
+                        note_passed(&mut error, proto, pc);
                         Held::value(error)
                     }
                 };
@@ -687,7 +706,12 @@ impl Fiber {
                 }
                 return Step::Continue;
             }
-            error.pass(frame.proto.cast(), pc);
+            if let Some((_, place)) = cleaning {
+                // What cleanup throws does not make a task go on that has to stop.
+                error = Held::take(&self.co.stack[place]);
+                continue;
+            }
+            note_passed(&mut error, proto, pc);
             let base = frame.base as usize;
             let top = (base + proto.registers as usize).min(self.co.stack.len());
             for slot in self.co.stack[base - 1..top].iter_mut().rev() {
@@ -789,6 +813,9 @@ impl Future for Fiber {
         // A fiber may be polled by a native function of another one.
         let before = this.cx.vm().running.replace(Some(this.cx.task().clone()));
         let nested = before.is_some();
+        if !nested {
+            this.cx.task().note_cleanup(false);
+        }
         let result = this.advance(context);
         this.cx.vm().running.replace(before);
         if nested || this.timer.is_some() || !this.cx.vm().tells_deadlocks {
@@ -833,9 +860,9 @@ impl Fiber {
                         let _ = this.cx.vm().system.flush();
                         this.cx.vm().interrupt().register(context.waker());
                         if this.cx.vm().is_interrupted() {
+                            let error = this.cx.task().stop_waiting(this.cleans_up());
                             this.pop_native();
-                            if let Step::Done(result) =
-                                this.native_returned(Err(this.cx.task().tell_to_stop()))
+                            if let Step::Done(result) = this.native_returned(Err(error))
                                 && let Some(result) = this.finish(result)
                             {
                                 return Poll::Ready(result);
@@ -851,6 +878,14 @@ impl Fiber {
                 }
             }
         }
+    }
+}
+
+/// Notes that an error passed an instruction of a function. What is thrown on behind cleanup has passed the function already.
+fn note_passed(error: &mut Error, proto: &Proto, pc: usize) {
+    let function = (&raw const *proto).cast();
+    if proto.code[pc].op() != Op::Rethrow || !error.passed_last(function) {
+        error.pass(function, pc);
     }
 }
 

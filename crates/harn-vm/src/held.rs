@@ -14,6 +14,11 @@ impl Held {
         Value::foreign(Held(RefCell::new(Some(error))))
     }
 
+    /// Whether it is an error that is still to be thrown again.
+    pub(crate) fn holds(value: &Value) -> bool {
+        value.downcast::<Held>().is_some_and(|held| held.0.borrow().is_some())
+    }
+
     /// The error, to be thrown again.
     pub(crate) fn take(value: &Value) -> Error {
         value

@@ -181,6 +181,16 @@ pub(crate) fn take_deadlock() -> bool {
     CURRENT.with_borrow(|current| current.as_ref().is_some_and(|scheduler| scheduler.stuck.take()))
 }
 
+/// Whether a program runs on this thread and has not come to its end.
+pub(crate) fn is_running() -> bool {
+    let runs = |current: &RefCell<Option<Rc<Scheduler>>>| {
+        current
+            .try_borrow()
+            .is_ok_and(|current| current.as_ref().is_some_and(|scheduler| !scheduler.ended.get()))
+    };
+    CURRENT.try_with(runs).unwrap_or(false)
+}
+
 /// Lets the other ready tasks take their turns.
 pub(crate) async fn take_turns() {
     let mut waited = false;

@@ -1,5 +1,6 @@
 //! Tasks: what a fiber knows besides its stack — output, deadlines, cancellation, its copy of the
-//! program's variables, and the result that others wait for.
+//! program's variables, and the result that others wait for. Who the running task is (its id, its group, its session) is
+//! what `Cx::task_identity` in `identity.rs` says.
 
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -12,6 +13,7 @@ use harn_value::Value;
 
 use crate::access::Access;
 use crate::error::{Error, Result};
+use crate::identity::{Birth, Origin};
 use crate::vm::Vm;
 
 /// Module-level variables.
@@ -90,6 +92,7 @@ struct Deadline {
 pub struct Task {
     /// Number among the children of its parent, from 1; 0 for the root.
     pub id: u64,
+    pub(crate) birth: Birth,
     parent: Option<Weak<Task>>,
     /// The task that the program began with, unless this is it. A parent may be gone before its child has cleaned up.
     root: Option<Weak<Task>>,
@@ -106,6 +109,12 @@ pub struct Task {
     /// The exit code with which a task below it has ended the program.
     exit: Cell<Option<i32>>,
     told: Cell<Told>,
+    /// Whether the native function that is asked how far it is runs in cleanup that an error has led to.
+    cleans_up: Cell<bool>,
+    /// Time that waits of cleanup may still take, once the task was told.
+    cleanup_left: Cell<Duration>,
+    /// Since when one of them lasts.
+    cleanup_since: Cell<Option<Duration>>,
     deadlines: RefCell<Vec<Deadline>>,
     /// What it may do outside, innermost last.
     access: RefCell<Vec<(u64, Rc<Access>)>>,
@@ -125,17 +134,17 @@ pub struct Task {
     handle: Cell<Handle>,
     /// Whether it has failed by itself, and nobody was told so far.
     unheard: Cell<bool>,
-    /// Whether this task holds the lock of `mutex { }`.
-    pub(crate) holds_mutex: Cell<bool>,
 }
 
 impl Task {
     pub(crate) fn root(system: Rc<dyn System>, globals: Globals) -> Rc<Task> {
-        Rc::new(Task::with(0, None, None, system, globals, None))
+        let birth = Birth::new(Origin::Program, None);
+        Rc::new(Task::with(0, birth, None, None, system, globals, None))
     }
 
     fn with(
         id: u64,
+        birth: Birth,
         parent: Option<Weak<Task>>,
         root: Option<Weak<Task>>,
         system: Rc<dyn System>,
@@ -144,6 +153,7 @@ impl Task {
     ) -> Task {
         Task {
             id,
+            birth,
             parent,
             root,
             system,
@@ -155,6 +165,9 @@ impl Task {
             aborted: Cell::new(false),
             exit: Cell::new(None),
             told: Cell::new(Told::Nothing),
+            cleans_up: Cell::new(false),
+            cleanup_left: Cell::new(GRACE),
+            cleanup_since: Cell::new(None),
             deadlines: RefCell::default(),
             access: RefCell::default(),
             next_token: Cell::new(1),
@@ -168,17 +181,17 @@ impl Task {
             abandoned: Cell::new(false),
             handle: Cell::new(Handle::None),
             unheard: Cell::new(false),
-            holds_mutex: Cell::new(false),
         }
     }
 
     /// A child that inherits deadlines and cancellation and collects its output.
-    pub(crate) fn child(self: &Rc<Task>, globals: Globals) -> Rc<Task> {
+    pub(crate) fn child(self: &Rc<Task>, origin: Origin, globals: Globals) -> Rc<Task> {
         let id = self.next_child.get();
         self.next_child.set(id + 1);
         let (parent, system) = (Rc::downgrade(self), self.system.clone());
         let root = self.root.clone().unwrap_or_else(|| parent.clone());
-        let child = Task::with(id, Some(parent), Some(root), system, globals, Some(String::new()));
+        let (birth, output) = (Birth::new(origin, Some(self)), Some(String::new()));
+        let child = Task::with(id, birth, Some(parent), Some(root), system, globals, output);
         if self.cancelled.get() {
             child.cancel();
         }
@@ -192,7 +205,8 @@ impl Task {
 
     /// A child that shares the variables, and writes at once: a call by the host.
     pub(crate) fn beside(self: &Rc<Task>) -> Rc<Task> {
-        let child = self.child(self.globals.clone());
+        let child = self.child(Origin::Host, self.globals.clone());
+        child.set_values(self.values());
         *child.output.borrow_mut() = None;
         child
     }
@@ -281,7 +295,9 @@ impl Task {
 
     /// When a wait in progress is to be interrupted at the latest.
     pub(crate) fn next_deadline(&self) -> Option<Duration> {
-        self.deadlines.borrow().iter().map(|d| d.at).chain(self.wait_until.get()).min()
+        let cleanup = self.cleanup_since.get().map(|since| since + self.cleanup_left.get());
+        let told = cleanup.or(self.wait_until.get());
+        self.deadlines.borrow().iter().map(|d| d.at).chain(told).min()
     }
 
     /// The error of an expired deadline; that deadline is spent.
@@ -371,13 +387,36 @@ impl Task {
         }
     }
 
-    /// The error that interrupts a wait in progress, if there is one.
-    pub(crate) fn interruption(&self) -> Option<Error> {
+    /// Whether waits of its cleanup are limited: it was told to stop, or is to stop.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.told.get() > Told::Nothing || self.aborted.get()
+    }
+
+    /// Whether it was told to stop at once: what its cleanup throws does not make it go on.
+    pub(crate) fn has_to_stop(&self) -> bool {
+        self.told.get() == Told::Aborted
+    }
+
+    /// Whether the native function that runs was called by cleanup that an error has led to.
+    pub(crate) fn cleans_up(&self) -> bool {
+        self.cleans_up.get()
+    }
+
+    /// Notes whether cleanup calls the native function that is about to run; says what was noted before.
+    pub(crate) fn note_cleanup(&self, cleans_up: bool) -> bool {
+        self.cleans_up.replace(cleans_up)
+    }
+
+    /// The error that interrupts a wait in progress, if there is one. `cleans_up` says that cleanup waits.
+    pub(crate) fn interruption(&self, cleans_up: bool) -> Option<Error> {
         if self.aborted.get() {
-            return Some(self.tell_to_stop());
+            return Some(self.stop_waiting(cleans_up));
         }
         if let Some(error) = self.expired() {
             return Some(error);
+        }
+        if cleans_up {
+            return self.cleanup_interruption();
         }
         let until = self.wait_until.get()?;
         let now = self.now();
@@ -389,11 +428,42 @@ impl Task {
         Some(Error::thrown(CANCELLED).interrupting())
     }
 
-    /// The error with which a `sleep` or a wait for a lock must not start or go on.
+    /// The error that ends a wait of cleanup, when all the time that its waits may take is over.
+    fn cleanup_interruption(&self) -> Option<Error> {
+        let now = self.now();
+        let since = self.cleanup_since.get().unwrap_or(now);
+        self.cleanup_since.set(Some(since));
+        let over = now.saturating_sub(since) >= self.cleanup_left.get();
+        over.then(|| Error::thrown(CANCELLED).interrupting())
+    }
+
+    /// A wait is over: one of cleanup has used up some of the time that those may take.
+    pub(crate) fn wait_over(&self) {
+        if let Some(since) = self.cleanup_since.take() {
+            let waited = self.now().saturating_sub(since);
+            self.cleanup_left.set(self.cleanup_left.get().saturating_sub(waited));
+        }
+    }
+
+    /// The error of a wait of a task that is to stop at once. In cleanup it can be caught, so that the rest of that runs.
+    pub(crate) fn stop_waiting(&self, cleans_up: bool) -> Error {
+        if !cleans_up {
+            return self.tell_to_stop();
+        }
+        self.tell(Told::Aborted);
+        Error::thrown(CANCELLED).interrupting()
+    }
+
+    /// The error with which a `sleep` or a wait for a lock must not start or go on. Cleanup that runs since the task was
+    /// told may wait for as long as all of its waits may take.
     ///
     /// # Errors
     /// The cancellation error.
-    pub(crate) fn check_wait(&self) -> Result<()> {
+    pub fn check_wait(&self) -> Result<()> {
+        if self.cleans_up.get() {
+            let time = if self.has_to_stop() { Duration::ZERO } else { self.cleanup_left.get() };
+            return if time.is_zero() { Err(Error::thrown(CANCELLED)) } else { Ok(()) };
+        }
         if !self.cancelled.get() {
             return Ok(());
         }

@@ -1,5 +1,7 @@
 //! Errors that a program did not catch, as diagnostics for people.
 
+use std::cell::RefCell;
+
 use harn_syntax::{Diagnostic, SourceFile, Span};
 
 use crate::error::{Error, TraceEntry};
@@ -8,28 +10,50 @@ use crate::vm::Vm;
 /// Frames shown of a deep call stack: the innermost and the outermost.
 const SHOWN: (usize, usize) = (20, 10);
 
+/// How the entry file is shown, where the text that runs is not the one that a person wrote.
+#[derive(Default)]
+struct Written(RefCell<Option<(SourceFile, Place)>>);
+
+/// Where in the written text a place of the text that runs lies.
+type Place = Box<dyn Fn(Span) -> Span>;
+
+impl Vm {
+    /// Shows errors in the entry file in the text that a person wrote; `place` finds a place of the text that runs in it.
+    pub fn show_entry_as(&self, file: SourceFile, place: impl Fn(Span) -> Span + 'static) {
+        *self.state::<Written>().0.borrow_mut() = Some((file, Box::new(place)));
+    }
+
+    /// The text that a place of a module is shown in, and where.
+    fn shown(&self, module: u32, span: Span) -> Option<(SourceFile, Span)> {
+        let written = self.state::<Written>();
+        if let Some((file, place)) = written.0.borrow().as_ref().filter(|_| module == 0) {
+            return Some((file.clone(), place(span)));
+        }
+        let (name, text) = self.source(module)?;
+        Some((SourceFile::new(&*name, &*text), span))
+    }
+}
+
 /// An uncaught error as a diagnostic, with the file it points into.
 pub fn uncaught(vm: &Vm, error: &Error) -> (Diagnostic, Option<SourceFile>) {
     let (declared, place, callers) = error.places();
     let Some(place) = place else {
         return (Diagnostic::error(error.uncaught_text()), None);
     };
-    let source = vm.source(place.module).map(|(file, text)| SourceFile::new(&*file, &*text));
-    let line = source.as_ref().map(|s| s.line(place.span.start));
+    let (source, span) = vm.shown(place.module, place.span).unzip();
+    let span = span.unwrap_or(place.span);
+    let line = source.as_ref().map(|s| s.line(span.start));
     let text = match line {
         Some(line) if error.shows_line() => format!("{} (line {line})", error.uncaught_text()),
         _ => error.uncaught_text(),
     };
-    let mut diagnostic = Diagnostic::error(text).at(place.span);
-    diagnostic.help = source.as_ref().and_then(|source| advice(vm, error, source, place.span));
+    let mut diagnostic = Diagnostic::error(text).at(span);
+    diagnostic.help = source.as_ref().and_then(|source| advice(vm, error, source, span));
     if let Some(declared) = declared {
         let text = "the parameter";
-        diagnostic = match vm.source(declared.module) {
-            _ if declared.module == place.module => diagnostic.with_label(declared.span, text),
-            Some((name, source)) => {
-                let file = std::sync::Arc::new(SourceFile::new(&*name, &*source));
-                diagnostic.with_label_in(file, declared.span, text)
-            }
+        diagnostic = match vm.shown(declared.module, declared.span) {
+            Some((_, span)) if declared.module == place.module => diagnostic.with_label(span, text),
+            Some((file, span)) => diagnostic.with_label_in(std::sync::Arc::new(file), span, text),
             None => diagnostic,
         };
     }

@@ -10,7 +10,7 @@ use std::task::Waker;
 
 use harn_system::{Ceiling, System};
 use harn_value::{Str, Value};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::access::{Gate, Names};
 use crate::arena::Arena;
@@ -19,6 +19,7 @@ use crate::bytecode::Proto;
 use crate::cleanup::Cleanups;
 use crate::cx::States;
 use crate::cycles::Sweep;
+use crate::identity::TaskFacts;
 use crate::observe::Observer;
 use crate::task::{Globals, Task};
 
@@ -28,8 +29,8 @@ type Methods = FxHashMap<&'static str, FxHashMap<&'static str, &'static Builtin>
 pub struct Vm {
     /// Generators that were dropped half-way. The first field: it goes before the functions they rely on.
     pub(crate) cleanups: Rc<Cleanups>,
-    /// Whether a function with `yield` and cleanup blocks was compiled: then code looks after dropped generators
-    /// at the end of every statement.
+    /// Whether a function with `yield` and cleanup blocks was compiled, or one that takes locks: then what a block's variables
+    /// hold is dropped at its end, and code looks after dropped generators at the end of every statement.
     pub(crate) settles: Cell<bool>,
     pub(crate) system: Rc<dyn System>,
     gate: Gate,
@@ -38,6 +39,8 @@ pub struct Vm {
     method_tables: Vec<MethodTable>,
     methods: RefCell<Methods>,
     globals: RefCell<FxHashMap<String, Value>>,
+    /// The builtins with a namespace that compiled code refers to.
+    referred: RefCell<FxHashSet<&'static str>>,
     interned: RefCell<FxHashMap<Box<str>, Str>>,
     functions: UnsafeCell<Vec<Value>>,
     /// Changes whenever the tables of functions, modules or module variables grow.
@@ -64,6 +67,8 @@ pub struct Vm {
     pub(crate) tells_deadlocks: bool,
     /// Sees every statement before it runs.
     pub(crate) observer: Option<Rc<dyn Observer>>,
+    /// What the crates around the machine know of tasks.
+    pub(crate) task_facts: Vec<TaskFacts>,
     /// Reads the source of `std/...` modules.
     pub(crate) std_modules: fn(&str) -> Option<&'static str>,
     /// The last field: dropped when nothing above refers to the program's data any more.
@@ -150,6 +155,7 @@ pub struct VmBuilder {
     verify: bool,
     tells_deadlocks: bool,
     observer: Option<Rc<dyn Observer>>,
+    task_facts: Vec<TaskFacts>,
 }
 
 impl VmBuilder {
@@ -166,6 +172,7 @@ impl VmBuilder {
             verify: cfg!(debug_assertions),
             tells_deadlocks: false,
             observer: None,
+            task_facts: Vec::new(),
         }
     }
 
@@ -190,6 +197,13 @@ impl VmBuilder {
     #[must_use]
     pub fn observe(mut self, observer: Rc<dyn Observer>) -> VmBuilder {
         self.observer = Some(observer);
+        self
+    }
+
+    /// Adds what a crate knows of the task that runs, for `runtime_context` and scopes of shared state.
+    #[must_use]
+    pub fn task_facts(mut self, facts: TaskFacts) -> VmBuilder {
+        self.task_facts.push(facts);
         self
     }
 
@@ -265,6 +279,7 @@ impl VmBuilder {
             method_tables: self.methods,
             methods: RefCell::default(),
             globals: RefCell::new(self.globals.into_iter().collect()),
+            referred: RefCell::default(),
             interned: RefCell::default(),
             functions: UnsafeCell::default(),
             version: Cell::new(0),
@@ -281,6 +296,7 @@ impl VmBuilder {
             verifies: self.verify,
             tells_deadlocks: self.tells_deadlocks,
             observer: self.observer,
+            task_facts: self.task_facts,
             std_modules: self.std_modules,
             _sweep: Sweep,
         })
@@ -291,6 +307,17 @@ impl Vm {
     /// The builtin called `name`.
     pub fn builtin(&self, name: &str) -> Option<&'static Builtin> {
         self.builtins.get(name).copied()
+    }
+
+    /// Notes that compiled code refers to a builtin with a namespace.
+    pub(crate) fn note_reference(&self, builtin: &'static Builtin) {
+        self.referred.borrow_mut().insert(builtin.name());
+    }
+
+    /// Whether code that was compiled so far refers to a builtin of a namespace.
+    pub fn refers_to(&self, namespace: &str) -> bool {
+        let is_of = |name: &&str| name.strip_prefix(namespace).is_some_and(|rest| rest.starts_with('.'));
+        self.referred.borrow().iter().any(is_of)
     }
 
     /// Names of all builtins that a program may call, in no particular order.

@@ -31,7 +31,7 @@ fn call(instance: &Instance, name: &str, args: Vec<Value>) -> harn_vm::Call {
 fn exports_are_named_in_order_and_come_from_others_too() {
     let system =
         Rc::new(Memory::new().with_file("/lib.harn", "pub fn other() { return 1 }\nfn own() { return 2 }"));
-    let text = "pub import \"lib\"\nstruct P { x: int }\npub fn b() { return 3 }\npub fn a() { return 4 }\nfn hidden() { return 5 }";
+    let text = "pub import \"lib\"\npub struct P { x: int }\npub fn b() { return 3 }\npub fn a() { return 4 }\nfn hidden() { return 5 }";
     let (_vm, instance) = instance(&system, text, &[]);
     let names: Vec<&str> = instance.exports().collect();
     assert_eq!(names, ["other", "P", "b", "a"]);
@@ -40,6 +40,22 @@ fn exports_are_named_in_order_and_come_from_others_too() {
         instance.begin().await.unwrap();
         assert_eq!(call(&instance, "other", vec![]).result().await.unwrap().as_int(), Some(1));
         instance.end().await.unwrap();
+    })
+    .unwrap();
+}
+
+#[test]
+fn machines_have_locks_and_cells_of_their_own() {
+    let system = Rc::new(Memory::new());
+    let (_one, first) = instance(&system, "let held = sync_mutex_acquire(\"m\")\nshared_set(\"n\", 1)", &[]);
+    let text = "fn look() { return [sync_mutex_acquire(\"m\", 0) != nil, shared_get(\"n\")] }";
+    let (_other, second) = instance(&system, text, &[]);
+    block_on(async {
+        first.begin().await.unwrap();
+        second.begin().await.unwrap();
+        assert_eq!(call(&second, "look", vec![]).result().await.unwrap().to_string(), "[true, nil]");
+        first.end().await.unwrap();
+        second.end().await.unwrap();
     })
     .unwrap();
 }

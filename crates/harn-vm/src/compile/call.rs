@@ -420,8 +420,8 @@ impl<'a> Compiler<'a> {
             |c| c.block(body, None),
             |c| {
                 let call = c.f().temp();
-                let token = c.f().temp();
-                c.f().emit(Op::Move, token, base, 0);
+                let permit = c.f().temp();
+                c.f().emit(Op::Move, permit, base, 0);
                 c.call_builtin("__mutex_leave", call, 1, call);
             },
         );
@@ -432,6 +432,8 @@ impl<'a> Compiler<'a> {
         let arg = self.f().temp();
         self.expr(count, arg);
         self.call_builtin("__retry_count", left, 1, left);
+        let deadlines = self.f().temp();
+        self.call_builtin("__deadline_count", deadlines, 0, deadlines);
         let held = arg;
         let live = self.f().live();
         let start = self.f().pc();
@@ -449,7 +451,13 @@ impl<'a> Compiler<'a> {
         });
         let one = self.f().constant(Value::int(1));
         self.f().emit(Op::SubK, left, left, one);
-        self.f().jump_to(Op::JumpIf, left, 0, start);
+        let again = self.f().temp();
+        for known in [left, deadlines] {
+            let argument = self.f().temp();
+            self.f().emit(Op::Move, argument, known, 0);
+        }
+        self.call_builtin("__retry_goes_on", again, 2, again);
+        self.f().jump_to(Op::JumpIf, again, 0, start);
         self.f().emit(Op::Rethrow, held, 0, 0);
         self.f().land(done);
     }
@@ -470,9 +478,11 @@ impl<'a> Compiler<'a> {
         self.f().next = mark;
     }
 
-    /// Whether a call whose result is returned takes the place of its caller: an observer may want to see both.
-    fn makes_tail_calls(&self) -> bool {
-        !self.vm.observer.as_ref().is_some_and(|observer| observer.keeps_calls())
+    /// Whether a call whose result is returned takes the place of its caller: an observer may want to see both, and what
+    /// the caller has locked is locked until it has returned.
+    fn makes_tail_calls(&mut self) -> bool {
+        !self.f().facts.takes_locks
+            && !self.vm.observer.as_ref().is_some_and(|observer| observer.keeps_calls())
     }
 
     /// Returns the value of `e`. Calls are tail calls when `explicit`.
@@ -492,13 +502,15 @@ impl<'a> Compiler<'a> {
             ExprKind::Match { value, arms } if !explicit => self.match_expr(value, arms, None, true),
             ExprKind::Call { callee, args, .. } if explicit && args.iter().all(|a| !a.spread) => {
                 let t = self.f().temp();
-                self.call(callee, args, e, t, self.makes_tail_calls());
+                let takes_place = self.makes_tail_calls();
+                self.call(callee, args, e, t, takes_place);
                 self.f().emit(Op::Return, t, 0, 0);
             }
             ExprKind::Pipe { value, func, op_span } if explicit => {
                 let t = self.f().temp();
                 self.f().at(*op_span);
-                self.pipe(value, func, *op_span, t, self.makes_tail_calls());
+                let takes_place = self.makes_tail_calls();
+                self.pipe(value, func, *op_span, t, takes_place);
                 self.f().emit(Op::Return, t, 0, 0);
             }
             // The function ends here: the left operand may be appended to in place.

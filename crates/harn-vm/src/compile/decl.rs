@@ -199,6 +199,9 @@ impl<'a> Compiler<'a> {
                 DeclKind::Interface(_) => Binding::Interface(self.module.id),
                 _ => continue,
             };
+            if self.is_taken(decl.name()) {
+                self.fail_redeclared(decl.name());
+            }
             self.f().declare(name, binding, matches!(decl, DeclKind::Struct(_)), true);
         }
         let hoisted: Vec<&Function> = decls()
@@ -239,11 +242,13 @@ impl<'a> Compiler<'a> {
             self.f().declare(&name.name, Binding::Local { reg, mutable: true, cell: true }, false, false);
         }
         self.hoist_functions(stmts);
-        for decl in decls() {
-            if let DeclKind::Impl(d) = decl {
-                self.impl_block(d);
-            }
-        }
+        self.impl_blocks(stmts);
+    }
+
+    /// Whether the innermost scope has something of this name that a declaration must not replace.
+    fn is_taken(&mut self, name: &Ident) -> bool {
+        self.redeclares(name, false)
+            || self.f().in_scope(&name.name).is_some_and(|local| local.binding.named().is_some())
     }
 
     fn hoist_functions(&mut self, stmts: &'a [Stmt]) {
@@ -302,7 +307,7 @@ impl<'a> Compiler<'a> {
         let mut dynamic = Vec::new();
         for (d, _) in &fns {
             let name = &d.name;
-            if self.f().in_scope(&name.name).is_some_and(|l| l.declared && l.fixed) {
+            if self.is_taken(name) {
                 self.fail_redeclared(name);
             }
             if constant.contains(&name.name) {
@@ -347,7 +352,22 @@ impl<'a> Compiler<'a> {
             .any(|f| matches!(f.find_local(name, true), Some(Binding::Local { .. } | Binding::Up { .. })))
     }
 
-    pub(super) fn impl_block(&mut self, d: &'a ImplDecl) {
+    /// The `impl` blocks of a scope: they add up, so no two may have a method of one name.
+    pub(super) fn impl_blocks(&mut self, stmts: &'a [Stmt]) {
+        let mut seen: FxHashSet<(&Name, &Name)> = FxHashSet::default();
+        for stmt in stmts {
+            let StmtKind::Decl(decl) = &stmt.kind else { continue };
+            let DeclKind::Impl(d) = &decl.kind else { continue };
+            for Method { decl: FnDecl { name, .. }, .. } in &d.methods {
+                if !seen.insert((&d.name.name, &name.name)) {
+                    self.error(name.span, &format!("duplicate method name '{}'", name.name));
+                }
+            }
+            self.impl_block(d);
+        }
+    }
+
+    fn impl_block(&mut self, d: &'a ImplDecl) {
         let Some(Binding::Struct(ty, alias)) = self.resolve_type(&d.name.name) else {
             self.error(d.name.span, &format!("impl for unknown struct '{}'", d.name.name));
             return;
@@ -387,7 +407,7 @@ impl<'a> Compiler<'a> {
     }
 
     fn value_decl(&mut self, name: &'a Ident, make: impl FnOnce(&mut Self, Reg)) {
-        let clash = self.redeclares(name, false);
+        let clash = self.is_taken(name);
         let target = self.target_of(name, false);
         let mark = self.f().next;
         let t = self.f().temp();

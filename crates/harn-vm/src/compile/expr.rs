@@ -847,7 +847,8 @@ impl<'a> Compiler<'a> {
         if self.resolve(&namespace).is_some() {
             return None;
         }
-        self.vm.builtin(&format!("{namespace}.{name}"))
+        let builtin = self.vm.builtin(&format!("{namespace}.{name}"));
+        builtin.inspect(|&builtin| self.vm.note_reference(builtin))
     }
 
     /// Fails where a namespace of builtins is asked for something that it does not have; false for any other object.

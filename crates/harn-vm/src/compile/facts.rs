@@ -17,6 +17,8 @@ pub(super) struct Facts {
     pub(super) assigned: FxHashSet<Name>,
     /// Whether it has blocks that run on every way out (`finally`, `defer`, `mutex`, `deadline`).
     cleanup: bool,
+    /// Whether it takes locks, nested functions included: its permits hold them until it has returned.
+    pub(super) takes_locks: bool,
 }
 
 /// Facts of all functions of a file, by the address of their node.
@@ -25,7 +27,8 @@ pub(super) struct FactsTable {
     table: FxHashMap<*const Function, Facts>,
     /// Facts of the file's top level.
     pub(super) top: Facts,
-    /// Whether there is a function with `yield` and cleanup blocks: see [`crate::cleanup`].
+    /// Whether the end of a value may be noticed: there is a function with `yield` and cleanup blocks (see
+    /// [`crate::cleanup`]), or one that takes locks, which their permits give back.
     pub(super) settles: bool,
 }
 
@@ -34,7 +37,7 @@ impl FactsTable {
         let mut walk = Walk::new();
         walk.stmts(&program.items);
         let top = walk.stack.pop().unwrap_or_default();
-        FactsTable { table: walk.table, top, settles: walk.settles }
+        FactsTable { table: walk.table, settles: walk.settles || top.takes_locks, top }
     }
 
     pub(super) fn of(&self, func: &Function) -> &Facts {
@@ -76,6 +79,7 @@ impl<'a> Visitor<'a> for Walk {
         visit::walk_function(self, func);
         let facts = self.stack.pop().unwrap_or_default();
         self.settles |= facts.cleanup && (func.has_yield || func.is_gen);
+        self.top().takes_locks |= facts.takes_locks;
         let start = func.span.start;
         let outer = self.top();
         for name in &facts.mentioned {
@@ -112,7 +116,10 @@ impl<'a> Visitor<'a> for Walk {
 
     fn expr(&mut self, expr: &'a Expr) {
         match &expr.kind {
-            ExprKind::Name(name) => self.mention(name),
+            ExprKind::Name(name) => {
+                self.top().takes_locks |= crate::sync::gives_permits(name);
+                self.mention(name);
+            }
             ExprKind::StructLit { name, .. } => self.mention(&name.name),
             ExprKind::Try { finally: Some(_), .. } | ExprKind::Deadline { .. } => self.top().cleanup = true,
             _ => {}

@@ -105,6 +105,8 @@ pub(crate) struct Compiler<'a> {
     tool_comes: bool,
     /// Suggestions for unknown names so far.
     hints: std::cell::Cell<u32>,
+    /// The statements of the top level.
+    items: &'a [Stmt],
 }
 
 /// Unknown names of a file that a suggestion is looked for.
@@ -140,6 +142,7 @@ pub(crate) fn compile(
         type_params: Vec::new(),
         tool_comes: false,
         hints: std::cell::Cell::new(if is_whole { 0 } else { MAX_HINTS }),
+        items: &program.items,
     };
     let compiled = compiler.module(program, mode);
     if compiler.errors.is_empty() {
@@ -309,7 +312,19 @@ impl<'a> Compiler<'a> {
         let mut names: Vec<&str> = locals.chain(self.module.names.keys()).map(|name| &**name).collect();
         self.vm.builtin_names().for_each(|name| names.push(name));
         names.extend(globals.iter().map(String::as_str));
+        if !matches!(&self.funcs[..], [main] if !main.is_function) {
+            names.extend(self.top_variables().map(|name| name.name.as_str()));
+        }
         crate::suggest::hint(name, names.into_iter())
+    }
+
+    /// The variables of the top level, which functions see wherever they stand.
+    fn top_variables(&self) -> impl Iterator<Item = &'a Ident> {
+        let items: &'a [Stmt] = self.items;
+        items.iter().flat_map(|item| match &item.kind {
+            StmtKind::Let { pattern, .. } => Self::pattern_names(pattern),
+            _ => Vec::new(),
+        })
     }
 
     // ---- the file ----
@@ -320,13 +335,14 @@ impl<'a> Compiler<'a> {
         main.plain_yield = true;
         main.shown = self.shown();
         self.funcs.push(main);
+        self.top_declarations(program);
         self.top_functions(program);
-        for item in &program.items {
-            if let StmtKind::Decl(decl) = &item.kind
-                && let DeclKind::Impl(d) = &decl.kind
-            {
-                self.impl_block(d);
-            }
+        self.impl_blocks(&program.items);
+        if mode != Mode::Interactive {
+            let is_fixed =
+                |binding: &Binding| matches!(binding, Binding::Function { .. } | Binding::Struct(..));
+            let fixed = self.top_variables().filter(|v| self.module.names.get(&v.name).is_some_and(is_fixed));
+            self.top_fixed = fixed.map(|variable| (variable.name.clone(), true)).collect();
         }
         if mode == Mode::Imported || self.module.has_pipelines && mode == Mode::Entry {
             self.variables_only(program);
@@ -341,14 +357,27 @@ impl<'a> Compiler<'a> {
         CompiledModule { main, pipelines }
     }
 
+    /// Fails at the second of two declarations of one name. Two tools fail where the second stands.
+    fn top_declarations(&mut self, program: &'a Program) {
+        let mut seen: FxHashMap<&Name, bool> = FxHashMap::default();
+        for item in &program.items {
+            let StmtKind::Decl(decl) = &item.kind else { continue };
+            let kind = &decl.kind;
+            if matches!(kind, DeclKind::Impl(_)) {
+                continue;
+            }
+            let hoisted = kind.is_hoisted();
+            let before = seen.insert(&kind.name().name, hoisted);
+            if before.is_some_and(|before| before || hoisted) {
+                self.fail_redeclared(kind.name());
+            }
+        }
+    }
+
     fn top_functions(&mut self, program: &'a Program) {
-        let mut seen: FxHashMap<&Name, ()> = FxHashMap::default();
         for item in &program.items {
             let StmtKind::Decl(decl) = &item.kind else { continue };
             let DeclKind::Fn(d) = &decl.kind else { continue };
-            if seen.insert(&d.name.name, ()).is_some() {
-                self.fail_redeclared(&d.name);
-            }
             let Some(Binding::Function { index, .. }) = self.module.names.get(&d.name.name).cloned() else {
                 self.fail_redeclared(&d.name);
                 continue;
@@ -376,18 +405,6 @@ impl<'a> Compiler<'a> {
     }
 
     fn script(&mut self, program: &'a Program, mode: Mode) {
-        for item in &program.items {
-            if let StmtKind::Let { pattern, .. } = &item.kind
-                && let PatternKind::Name(name) = &pattern.kind
-                && matches!(
-                    self.module.names.get(&name.name),
-                    Some(Binding::Function { .. } | Binding::Struct(..))
-                )
-                && mode != Mode::Interactive
-            {
-                self.top_fixed.insert(name.name.clone(), true);
-            }
-        }
         if mode == Mode::Interactive {
             let t = self.f().temp();
             self.stmts(&program.items, Some(t));

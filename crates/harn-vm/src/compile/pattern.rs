@@ -13,7 +13,7 @@ use crate::bytecode::{FailKind, Op};
 pub(super) type Targets<'a> = Vec<(&'a Ident, Option<Target>)>;
 
 impl<'a> Compiler<'a> {
-    fn pattern_names(pattern: &'a Pattern) -> Vec<&'a Ident> {
+    pub(super) fn pattern_names(pattern: &'a Pattern) -> Vec<&'a Ident> {
         match &pattern.kind {
             PatternKind::Name(name) => vec![name],
             PatternKind::Dict { fields, rest } => fields.iter().map(|f| &f.name).chain(rest).collect(),
@@ -27,7 +27,8 @@ impl<'a> Compiler<'a> {
         let mut targets = Vec::new();
         for name in Self::pattern_names(pattern) {
             let discard = name.name == "_";
-            if self.redeclares(name, mutable) {
+            let repeats = |(earlier, _): &(&Ident, _)| !mutable && !discard && earlier.name == name.name;
+            if self.redeclares(name, mutable) || targets.iter().any(repeats) {
                 self.fail_redeclared(name);
             }
             let target = (!discard).then(|| self.target_of(name, mutable));

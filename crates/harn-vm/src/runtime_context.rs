@@ -1,0 +1,148 @@
+//! What a program can ask of the task that runs, and the values that it sets for it.
+
+use harn_value::{Dict, Str, Value};
+
+use crate::builtins;
+use crate::cx::Cx;
+
+/// What `runtime_context` tells besides what the machine itself knows. Always there; nil where it is not known.
+const TOLD: [&str; 19] = [
+    "agent_name",
+    "agent_session_id",
+    "binding_key",
+    "capacity_class",
+    "parent_agent_session_id",
+    "provider",
+    "root_agent_session_id",
+    "run_id",
+    "runner",
+    "scheduler_key",
+    "scope_id",
+    "span_id",
+    "stage_id",
+    "tenant_id",
+    "trace_id",
+    "trigger_event_id",
+    "trigger_id",
+    "worker_id",
+    "workflow_id",
+];
+
+fn context(cx: &Cx) -> Dict {
+    let mut facts = cx.task_facts();
+    let task = cx.task();
+    let cancelled = task.is_cancelled() || cx.vm().is_interrupted();
+    let mut debug = Dict::new();
+    debug.insert("supervisors", facts.remove("supervisors").unwrap_or_else(|| Value::list(Vec::new())));
+    debug.insert("held_synchronization", Value::list(crate::sync::held_locks(cx)));
+    debug.insert("active_task_ids", Value::list(active_children(cx)));
+    debug.insert("cancelled", cancelled);
+    // Whoever asks is not waiting.
+    debug.insert("waiting_reason", Value::NIL);
+    let mut context = Dict::new();
+    for key in TOLD {
+        context.insert(key, facts.remove(key).unwrap_or_default());
+    }
+    context.insert("cancelled", cancelled);
+    context.insert("context_values", values(cx));
+    context.insert("debug", debug);
+    context.insert("parent_task_id", task.parent_task_id());
+    context.insert("root_task_id", task.root_of().task_id());
+    context.insert("task_group_id", task.task_group_id());
+    context.insert("task_id", task.task_id());
+    context.insert("task_name", task.task_name());
+    context
+}
+
+/// The ids of the tasks that the running one has begun, as far as they have not ended.
+fn active_children(cx: &Cx) -> Vec<Value> {
+    let children = cx.task().children.borrow();
+    children.values().filter(|child| !child.is_finished()).map(|child| child.task_id().into()).collect()
+}
+
+fn values(cx: &Cx) -> Value {
+    let values = cx.task().values();
+    if values.is_nil() { Dict::new().into() } else { values }
+}
+
+/// Changes the values of the running task.
+fn change(cx: &Cx, work: impl FnOnce(&mut Dict) -> Option<Value>) -> Value {
+    let mut values = values(cx);
+    // Only the values here hold the dict now, if nobody else asked for it: then it is changed in place.
+    cx.task().set_values(Value::NIL);
+    let before = values.as_dict_mut().and_then(|dict| work(dict.make_mut()));
+    let empty = values.as_dict().is_none_or(|dict| dict.is_empty());
+    cx.task().set_values(if empty { Value::NIL } else { values });
+    before.unwrap_or_default()
+}
+
+builtins! {
+    /// The running task, as the program sees it.
+    pub(crate) static RUNTIME_CONTEXT: "concurrency";
+
+    /// Tells of the running task: its id, the parallel operation, loop, worker and run that it belongs to, and its values.
+    ///
+    /// All keys are always there; what is not known is nil. Ids tell how a task came to be, and are the same in every run of a
+    /// program: `task_root:spawn:2` is the second task that the first one spawned, `task_root:parallel_each:1:0` the first
+    /// child of its first parallel operation. `debug` holds what helps to find out why tasks wait: `active_task_ids` are
+    /// the tasks that this one has begun and that still run.
+    ///
+    /// ```harn
+    /// println(runtime_context().task_id) // -> task_root
+    /// println(await(spawn { runtime_context().task_id })) // -> task_root:spawn:1
+    /// ```
+    State fn runtime_context(cx) -> "dict" {
+        context(cx)
+    }
+
+    /// Does the same as `runtime_context`.
+    ///
+    /// ```harn
+    /// println(parallel 2 { task_current().task_name }) // -> [parallel, parallel]
+    /// ```
+    State fn task_current(cx) -> "dict" {
+        context(cx)
+    }
+
+    /// Gives all values that were set for the running task.
+    ///
+    /// A task begins with the values of the one that began it; what either sets later, the other does not see.
+    ///
+    /// ```harn
+    /// runtime_context_set("customer", "acme")
+    /// println(await(spawn { runtime_context_values() })) // -> {customer: acme}
+    /// ```
+    State fn runtime_context_values(cx) -> "dict" {
+        values(cx)
+    }
+
+    /// Gives a value of the running task; without one `default`, or nil.
+    ///
+    /// ```harn
+    /// println(runtime_context_get("customer", "nobody")) // -> nobody
+    /// ```
+    State fn runtime_context_get(cx, key: Str, default: Value as "any?") -> "any" {
+        let values = cx.task().values();
+        values.as_dict().and_then(|values| values.get(&key).cloned()).unwrap_or(default)
+    }
+
+    /// Sets a value for the running task and the tasks that it begins from now on, and gives the one before.
+    ///
+    /// ```harn
+    /// runtime_context_set("step", 1)
+    /// println(runtime_context_set("step", 2)) // -> 1
+    /// ```
+    State fn runtime_context_set(cx, key: Str, value: Value) -> "any" {
+        change(cx, |values| values.insert(key, value))
+    }
+
+    /// Removes a value of the running task and gives it.
+    ///
+    /// ```harn
+    /// runtime_context_set("step", 1)
+    /// println([runtime_context_clear("step"), runtime_context_clear("step")]) // -> [1, nil]
+    /// ```
+    State fn runtime_context_clear(cx, key: Str) -> "any" {
+        change(cx, |values| values.remove(&key))
+    }
+}

@@ -1,0 +1,171 @@
+//! Builtins of locks with names, and the lock of `mutex` blocks, which is one of them.
+
+use std::rc::Rc;
+
+use harn_value::{Str, Value};
+
+use super::lock::{Kind, Lock, Locks, Permit};
+use super::wait::limit_of;
+use crate::builtin::Text;
+use crate::builtins;
+use crate::cx::Cx;
+use crate::error::{Error, Result};
+
+/// The key of the lock of `mutex` blocks.
+const DEFAULT: &str = "__default__";
+
+/// How many may read at once.
+const READERS: i64 = 1024;
+
+fn open(cx: &Cx, kind: Kind, key: &str, capacity: i64, permits: i64) -> Result<Rc<Lock>> {
+    cx.state::<Locks>().open(cx, kind, key, capacity, permits)
+}
+
+/// Takes permits of a lock that may have to be made first, as a value: nil when the time was over first.
+async fn acquire(
+    cx: &Cx,
+    (kind, key): (Kind, &str),
+    capacity: i64,
+    permits: i64,
+    timeout: &Value,
+) -> Result<Value> {
+    let lock = open(cx, kind, key, capacity, permits)?;
+    let permit = lock.acquire(cx, permits, limit_of(timeout)).await?;
+    Ok(permit.map_or(Value::NIL, Value::foreign))
+}
+
+fn positive(builtin: &str, numbers: &[i64]) -> Result<()> {
+    if numbers.iter().any(|number| *number < 1) {
+        return Err(Error::runtime(format!("{builtin}: value must be positive")));
+    }
+    Ok(())
+}
+
+/// Whether this is the name of a builtin that gives permits.
+pub(crate) fn gives_permits(name: &str) -> bool {
+    name.starts_with("sync_") && name.ends_with("_acquire")
+}
+
+/// Takes the lock of a `mutex` block.
+///
+/// # Errors
+/// When the task holds it already: it would wait for itself. The cancellation error.
+pub(crate) async fn enter_block(cx: &Cx) -> Result<Value> {
+    let lock = open(cx, Kind::Mutex, DEFAULT, 1, 1)?;
+    if lock.is_held_by(cx.task()) {
+        return Err(Error::runtime(format!("mutex '{DEFAULT}' is already held by this task")));
+    }
+    Ok(lock.acquire(cx, 1, None).await?.map_or(Value::NIL, Value::foreign))
+}
+
+/// Gives the lock of a `mutex` block back.
+pub(crate) fn leave_block(permit: &Value) {
+    if let Some(permit) = permit.downcast::<Permit>() {
+        permit.release();
+    }
+}
+
+builtins! {
+    /// Locks with names.
+    pub(crate) static LOCKS: "locks";
+
+    /// Takes the mutex with this key: one task at a time has it.
+    ///
+    /// Gives a permit, or nil when `timeout` (0 tries once) was over first. The lock is free again after `sync_release`, and
+    /// when nobody refers to the permit any more. Who waits gets it in the order of asking. `mutex { }` takes the one that is
+    /// called `__default__`.
+    ///
+    /// ```harn
+    /// let permit = sync_mutex_acquire("db")
+    /// println(permit) // -> <sync_permit:mutex:db>
+    /// println(sync_mutex_acquire("db", 5ms)) // -> nil
+    /// sync_release(permit)
+    /// println(type_of(sync_mutex_acquire("db", 0))) // -> sync_permit
+    /// ```
+    State async fn sync_mutex_acquire(cx, key: Text = "__default__", timeout: Value as "duration | int | {timeout_ms?: duration | int, max_wait_ms?: duration | int}?") -> "sync_permit | nil" {
+        acquire(&cx, (Kind::Mutex, &key), 1, 1, &timeout).await
+    }
+
+    /// Takes the lock with this key for reading, or for writing.
+    ///
+    /// Up to 1024 may read at once, and who writes excludes all others. Gives a permit, or nil when `timeout` was over first.
+    /// A writer who waits is not passed by later readers.
+    ///
+    /// ```harn
+    /// let one = sync_rwlock_acquire("index")
+    /// let two = sync_rwlock_acquire("index", "read")
+    /// println(sync_rwlock_acquire("index", "write", 0)) // -> nil
+    /// ```
+    State async fn sync_rwlock_acquire(cx, key: Text = "default", mode: Text = "read", timeout: Value as "duration | int | {timeout_ms?: duration | int, max_wait_ms?: duration | int}?") -> "sync_permit | nil" {
+        let permits = match &*mode {
+            "read" => 1,
+            "write" => READERS,
+            _ => return Err(Error::runtime("sync_rwlock_acquire: mode must be read or write")),
+        };
+        acquire(&cx, (Kind::RwLock, &key), READERS, permits, &timeout).await
+    }
+
+    /// Takes `permits` of the `capacity` of the semaphore with this key.
+    ///
+    /// The first call says how large it is. Gives a permit, or nil when `timeout` was over first.
+    ///
+    /// ```harn
+    /// let most = sync_semaphore_acquire("slots", 3, 2)
+    /// println(sync_semaphore_acquire("slots", 3, 2, 0)) // -> nil
+    /// println(sync_semaphore_acquire("slots", 3, 1, 0)) // -> <sync_permit:semaphore:slots>
+    /// ```
+    State async fn sync_semaphore_acquire(cx, key: Text = "default", capacity: i64 = 1, permits: i64 = 1, timeout: Value as "duration | int | {timeout_ms?: duration | int, max_wait_ms?: duration | int}?") -> "sync_permit | nil" {
+        positive("sync_semaphore_acquire", &[capacity, permits])?;
+        acquire(&cx, (Kind::Semaphore, &key), capacity, permits, &timeout).await
+    }
+
+    /// Takes one of the `limit` places behind the gate with this key.
+    ///
+    /// The first call says how many there are. Gives a permit, or nil when `timeout` was over first.
+    ///
+    /// ```harn
+    /// let inside = sync_gate_acquire("api", 1)
+    /// println(sync_gate_acquire("api", 1, {timeout_ms: 5})) // -> nil
+    /// ```
+    State async fn sync_gate_acquire(cx, key: Text = "default", limit: i64 = 1, timeout: Value as "duration | int | {timeout_ms?: duration | int, max_wait_ms?: duration | int}?") -> "sync_permit | nil" {
+        positive("sync_gate_acquire", &[limit])?;
+        acquire(&cx, (Kind::Gate, &key), limit, 1, &timeout).await
+    }
+
+    /// Gives back what a permit has taken; false if that was done before.
+    ///
+    /// ```harn
+    /// let permit = sync_mutex_acquire("db")
+    /// println([sync_release(permit), sync_release(permit)]) // -> [true, false]
+    /// ```
+    State fn sync_release(cx, permit: Value as "!sync_permit") -> "bool" {
+        let Some(permit) = permit.downcast::<Permit>() else {
+            return Err(Error::runtime("sync_release: first argument must be a sync permit"));
+        };
+        permit.release()
+    }
+
+    /// Tells how a lock, or all of a kind, or all locks were used.
+    ///
+    /// Gives a dict for a kind (`mutex`, `rwlock`, `semaphore`, `gate`) and a key, nil if that lock was never used; a list
+    /// otherwise. `current_held` counts permits: a writer holds all 1024 of an rwlock. Times are in milliseconds.
+    ///
+    /// ```harn
+    /// let permit = sync_gate_acquire("api", 2)
+    /// let gate = sync_metrics("gate", "api")
+    /// println("${gate.current_held} of ${gate.capacity}") // -> 1 of 2
+    /// ```
+    State fn sync_metrics(cx, kind: Option<Str> as "string?", key: Option<Text> as "text?") -> "dict | list | nil" {
+        let locks = cx.state::<Locks>();
+        let kinds = || Kind::ALL.into_iter().filter(|own| kind.as_ref().is_none_or(|kind| kind == own.word()));
+        if let (Some(_), Some(key)) = (&kind, &key) {
+            let lock = kinds().find_map(|kind| locks.get(kind, key));
+            return Ok(lock.map(|lock| lock.metrics()).into());
+        }
+        let found: Vec<Value> = match &key {
+            Some(key) => kinds().filter_map(|kind| locks.get(kind, key)).map(|lock| lock.metrics().into()).collect(),
+            None => kinds().flat_map(|kind| locks.all(kind)).map(|lock| lock.metrics().into()).collect(),
+        };
+        Value::list(found)
+    }
+}
