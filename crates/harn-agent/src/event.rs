@@ -134,6 +134,9 @@ pub struct ToolProgress {
     /// The arguments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw_input: Option<Json>,
+    /// Their JSON so far, while the model writes it and it cannot be read yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub raw_input_partial: Option<String>,
     /// The result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw_output: Option<Json>,
@@ -163,6 +166,7 @@ impl ToolProgress {
             status: status.to_owned(),
             kind: None,
             raw_input: None,
+            raw_input_partial: None,
             raw_output: None,
             error: None,
             error_category: None,

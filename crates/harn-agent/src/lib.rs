@@ -64,7 +64,7 @@ pub mod workflow;
 
 pub use config::LoopConfig;
 pub use error::ConfigError;
-pub use event::AgentEvent;
+pub use event::{AgentEvent, ToolProgress};
 pub use registry::RegistryError;
 pub use run::{
     AgentLoop, Answer, Archive, Binding, Delivery, HookVerdict, Look, LoopError, ModelCall, Moment,

@@ -297,7 +297,7 @@ impl LoopSkills {
             ("HARN_SKILL_DIR", Some(file)) if !file.folder.is_empty() => Some(file.folder.clone()),
             _ => self.variables.get(name).cloned(),
         });
-        Loaded { skill: Some(skill), text }
+        Loaded { skill: Some(skill), refused: None, text }
     }
 
     /// The skill that a call of `load_skill` means, or why it is not given.
@@ -321,11 +321,11 @@ impl LoopSkills {
             let signature = skill.file.as_ref().map(|file| &file.signature);
             if !signature.is_some_and(|signature| signature.signed) {
                 let message = "a signature is required, and this skill has none";
-                return Err(Loaded::failed("UnsignedSkillError", message, &skill.id));
+                return Err(Loaded::unsigned(skill, "UnsignedSkillError", message));
             }
             if !signature.is_some_and(|signature| signature.trusted) {
                 let message = "a trusted signature is required, and the signer of this skill is not trusted"; // prose-ok: diagnostic
-                return Err(Loaded::failed("UntrustedSignerError", message, &skill.id));
+                return Err(Loaded::unsigned(skill, "UntrustedSignerError", message));
             }
         }
         Ok(skill)
@@ -353,14 +353,21 @@ pub struct Candidate {
 pub struct Loaded<'a> {
     /// The skill, when there is nothing against it.
     pub skill: Option<&'a LoopSkill>,
+    /// The skill that is refused for want of a signature, and the code of the error.
+    pub refused: Option<(&'a LoopSkill, &'static str)>,
     /// Its rendered body, or the error as JSON.
     pub text: String,
 }
 
-impl Loaded<'_> {
+impl<'a> Loaded<'a> {
     fn failed(code: &str, message: &str, skill: &str) -> Self {
         let error = json!({"error": code, "message": message, "skill": skill});
-        Loaded { skill: None, text: serde_json::to_string_pretty(&error).unwrap_or_default() }
+        let text = serde_json::to_string_pretty(&error).unwrap_or_default();
+        Loaded { skill: None, refused: None, text }
+    }
+
+    fn unsigned(skill: &'a LoopSkill, code: &'static str, message: &str) -> Self {
+        Loaded { refused: Some((skill, code)), ..Loaded::failed(code, message, &skill.id) }
     }
 }
 

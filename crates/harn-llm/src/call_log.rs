@@ -12,6 +12,8 @@ use crate::secret::Secret;
 /// Writes the log.
 pub struct CallLog {
     sink: Box<dyn FnMut(&Value)>,
+    /// Whether somebody reads it.
+    wanted: Box<dyn Fn() -> bool>,
     last_system: Option<String>,
     last_tools: Option<String>,
     messages_seen: Conversation,
@@ -20,10 +22,11 @@ pub struct CallLog {
 }
 
 impl CallLog {
-    /// Makes a log that hands each line to `sink`.
-    pub fn new(sink: impl FnMut(&Value) + 'static) -> Self {
+    /// Makes a log that hands each line to `sink`. While it is not `wanted` no lines are made, which is most of its cost.
+    pub fn new(wanted: impl Fn() -> bool + 'static, sink: impl FnMut(&Value) + 'static) -> Self {
         CallLog {
             sink: Box::new(sink),
+            wanted: Box::new(wanted),
             last_system: None,
             last_tools: None,
             messages_seen: Conversation::new(),
@@ -35,6 +38,11 @@ impl CallLog {
     pub fn forget(&mut self) {
         (self.last_system, self.last_tools) = (None, None);
         self.messages_seen = Conversation::new();
+    }
+
+    /// Whether somebody reads it.
+    pub fn is_wanted(&self) -> bool {
+        (self.wanted)()
     }
 
     /// Writes a line with its time, null when nobody has looked at the clock.
@@ -61,6 +69,10 @@ impl CallLog {
                 self.secrets.push(secret);
             }
         }
+        // Keys are noted in any case: the log may be wanted by the time the reply comes.
+        if !self.is_wanted() {
+            return;
+        }
         let iteration = iteration(prepared);
         if let Some(system) = &request.system {
             let key = format!("sha256:{}", sha256(system.as_bytes()));
@@ -81,8 +93,9 @@ impl CallLog {
                 self.last_tools = Some(key);
             }
         }
-        // A conversation that grows is logged once; another one starts from its beginning.
-        let known = self.messages_seen.is_prefix_of(&request.messages);
+        // The conversation of a loop is logged once while it grows; every other call starts from its beginning.
+        let grows = iteration.as_i64().is_some_and(|turn| turn > 0);
+        let known = grows && self.messages_seen.is_prefix_of(&request.messages);
         let start = if known { self.messages_seen.len() } else { 0 };
         for message in request.messages.to_json_from(start) {
             let field = |key: &str| message.get(key).cloned().unwrap_or(Value::Null);
@@ -120,6 +133,9 @@ impl CallLog {
 
     /// Writes the line about an attempt that failed.
     pub(crate) fn failure(&mut self, now_ms: i64, call_id: &str, prepared: &Prepared, error: &LlmError) {
+        if !self.is_wanted() {
+            return;
+        }
         self.write(
             now_ms,
             "provider_call_error",
@@ -141,6 +157,9 @@ impl CallLog {
         cost: f64,
         duration_ms: i64,
     ) {
+        if !self.is_wanted() {
+            return;
+        }
         let iteration = iteration(prepared);
         let mut reply = response.usage_json();
         let own = json!({
@@ -155,7 +174,7 @@ impl CallLog {
         }
         self.write(now_ms, "provider_call_response", reply);
         let mut read = response.clone();
-        read.read_tags(prepared.text_tools.as_deref());
+        read.read_tags(&prepared.offered);
         let calls = read.tool_calls_json();
         self.write(
             now_ms,
@@ -182,7 +201,7 @@ fn iteration(prepared: &Prepared) -> Value {
 }
 
 fn format_word(prepared: &Prepared) -> &'static str {
-    if prepared.text_tools.is_some() { "text" } else { "native" }
+    if prepared.offered.as_text { "text" } else { "native" }
 }
 
 /// The thinking option as it is recorded, with `enabled` beside its mode.

@@ -441,12 +441,46 @@ async fn a_broken_stream_is_void_for_listeners_that_can_forget() {
         let options = json!({"provider": "openai", "base_url": server.url, "llm_retries": 1, "llm_backoff_ms": 1});
         let call = Call::new("hi", None, options);
         let mut heard = Vec::new();
-        runtime.llm_turn_telling(&call, &mut |live| heard.push(live)).await.unwrap();
+        runtime.llm_turn_telling(&call, true, &mut |live| heard.push(live)).await.unwrap();
         let text = |text: &str| Live::Text(text.to_string());
         assert_eq!(heard, [text("Good mor"), Live::Void, text("Good evening")]);
         let mut heard = String::new();
         let error = runtime.call_live(&call, &mut |text| heard.push_str(&text)).await.unwrap_err();
         assert_eq!((heard.as_str(), error.category(), server.count()), ("Good mor", Category::TransientNetwork, 3));
+    })
+    .await;
+}
+
+/// Listeners hear of a tool call while the model writes it.
+#[tokio::test]
+async fn calls_are_told_while_they_arrive() {
+    use harn_llm::runtime::Live;
+    local(async {
+        let piece =
+            |call: Value| format!("data: {}\n\n", json!({"choices": [{"delta": {"tool_calls": [call]}}]}));
+        let body = [
+            piece(json!({"index": 0, "id": "c1", "function": {"name": "f", "arguments": ""}})),
+            piece(json!({"index": 0, "function": {"arguments": "{\"a\": 1"}})),
+            piece(json!({"index": 0, "function": {"arguments": "}"}})),
+            "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"tool_calls\"}]}\n\ndata: [DONE]\n\n"
+                .to_owned(),
+        ];
+        let server = Server::start(vec![stream(&body.concat())]).await;
+        let (runtime, _) = runtime(&[("OPENAI_API_KEY", "k-123456")]);
+        let options = json!({"provider": "openai", "base_url": server.url, "tools": [{"name": "f"}]});
+        let mut heard = Vec::new();
+        let call = Call::new("hi", None, options);
+        let result = runtime.llm_turn_telling(&call, true, &mut |live| heard.push(live)).await.unwrap();
+        assert_eq!(result["tool_calls"][0]["arguments"], json!({"a": 1}));
+        assert_eq!(heard[0], Live::CallOpens { id: "c1".to_owned(), name: "f".to_owned() });
+        let written: String = heard[1..]
+            .iter()
+            .map(|live| match live {
+                Live::CallGoesOn { arguments, .. } => arguments.as_str(),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(written, "{\"a\": 1}");
     })
     .await;
 }

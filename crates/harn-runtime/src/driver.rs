@@ -1,5 +1,6 @@
 //! Runs the steps of an agent loop: calls models, tools and callbacks, and tells subscribers.
 
+mod incoming;
 mod setup;
 mod tools;
 
@@ -14,9 +15,8 @@ use harn_agent::{
     SkillHook, Step, ToolReply, ToolRun, ToolStatus,
 };
 use harn_llm::options::shape::Shape;
-use harn_llm::runtime::Live;
 use harn_llm::transcript::extra_events;
-use harn_llm::{Call, Category, Conversation, LlmRuntime};
+use harn_llm::{Category, Conversation, LlmRuntime};
 use harn_prompt::Prose;
 use harn_prompt::reminder::providers::{BuiltIn, Selection};
 use harn_prompt::reminder::transcript::audit_event;
@@ -32,7 +32,7 @@ use crate::convert::{OrThrow, entry, from_json, text, thrown, to_json};
 use crate::hooks::Hooks;
 use crate::host::{self, Listener};
 use crate::live;
-use crate::llm_embedder::{CallOptions, LlmState, calling, calling_aside, new_id, prompts_for, runtime};
+use crate::llm_embedder::{CallOptions, LlmState, calling, new_id, prompts_for, runtime};
 use crate::mcp::LoopServers;
 use crate::mcp_project::Held;
 use crate::policy::Layer;
@@ -44,6 +44,7 @@ use crate::skill_host;
 use crate::template_state::{LlmBinding, OpenContext};
 use crate::tool_options::{doubts, surface_of};
 use crate::witness::Witness;
+use incoming::Incoming;
 use setup::{check_servers, check_surface, command_policies, context_window, handlers};
 
 pub(crate) use setup::{loop_config, notice_strangers};
@@ -93,6 +94,8 @@ struct Driver {
     keeper: Option<Rc<dyn Keeper>>,
     /// What of the reply that is being taken has been told so.
     told: RefCell<String>,
+    /// Calls of tools that were told of while the model wrote them, and are not taken up yet.
+    incoming: RefCell<Incoming>,
     /// When the calls of the turn were taken up.
     since: RefCell<BTreeMap<String, Duration>>,
 }
@@ -269,6 +272,7 @@ async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Pl
         on_delta,
         keeper,
         told: RefCell::default(),
+        incoming: RefCell::default(),
         since: RefCell::default(),
     };
     let llm = driver.state.route_value(route.unwrap_or_default());
@@ -401,9 +405,9 @@ impl Driver {
                     ),
                     None => Answer::Rested(Look::default()),
                 },
-                Step::BeforeTool(intent) => {
-                    Answer::BeforeTool(Box::pin(self.hooks.before_tool(&self.cx, &intent)).await?)
-                }
+                Step::BeforeTool(intent) => Answer::BeforeTool(
+                    Box::pin(self.hooks.before_tool(&self.cx, &self.session.id, &intent)).await?,
+                ),
                 Step::Permit(asked) => Answer::Permit(Box::pin(self.permit(&asked)).await?),
                 Step::RunTools(runs) => Answer::Tools(Box::pin(self.tools(agent, &runs)).await?),
             };
@@ -454,7 +458,7 @@ impl Driver {
         for (run, reply) in runs.iter().zip(&mut replies) {
             if reply.status != ToolStatus::Rejected {
                 let text = std::mem::take(&mut reply.text);
-                reply.text = self.hooks.after_tool(&self.cx, &run.name, &run.arguments, text).await?;
+                reply.text = self.hooks.after_tool(&self.cx, &self.session.id, run, text).await?;
             }
             self.compress(agent, &run.name, reply).await?;
         }
@@ -683,9 +687,12 @@ impl Driver {
 
     /// Tells the hooks that the turn under way is over.
     async fn end_turn(&self) -> Result<()> {
+        self.give_up_calls("the call was not run").await;
         let turn = self.turn.take();
         match turn {
-            Some(payload) => self.hooks.tell(&self.cx, "PostAgentTurn", payload).await,
+            Some(payload) => {
+                self.hooks.tell(&self.cx, Some(&self.session.id), "PostAgentTurn", payload).await
+            }
             None => Ok(()),
         }
     }
@@ -699,7 +706,9 @@ impl Driver {
                 let told = self.hooks.watches("PreAgentTurn").then(|| payload.clone());
                 *self.turn.borrow_mut() = Some(payload);
                 match told {
-                    Some(payload) => self.hooks.tell(&self.cx, "PreAgentTurn", payload).await,
+                    Some(payload) => {
+                        self.hooks.tell(&self.cx, Some(&self.session.id), "PreAgentTurn", payload).await
+                    }
                     None => Ok(()),
                 }
             }
@@ -744,6 +753,7 @@ impl Driver {
                     None => continue,
                 }
             } else {
+                let event = self.incoming.borrow_mut().taken_up(event);
                 self.tell_subscribers(&event).await;
             }
         }
@@ -767,39 +777,6 @@ impl Driver {
 
     async fn tell_subscribers(&self, event: &AgentEvent) {
         self.session.tell(&self.cx, event).await;
-    }
-
-    /// Asks the model, and hands its text on while it arrives, when somebody listens.
-    async fn ask(&self, call: &Call) -> Result<std::result::Result<Json, harn_llm::CallError>> {
-        self.told.take();
-        let heard = !self.session.subscribers().is_empty() || harn_stdlib::has_host(&self.cx);
-        if self.on_delta.is_none() && !heard {
-            return Ok(calling(&self.cx, &call.options, self.llm.llm_turn(call, None)).await);
-        }
-        let (give, take) = tokio::sync::mpsc::unbounded_channel();
-        // A closure that was called with text cannot be told that it was void, events can.
-        let takes_back = self.on_delta.is_none();
-        let work = async move {
-            let mut deliver = move |live: Live| drop(give.send(live));
-            if takes_back {
-                return self.llm.llm_turn_telling(call, &mut deliver).await;
-            }
-            self.llm.llm_turn(call, Some(&mut |text| deliver(Live::Text(text)))).await
-        };
-        let tell = async |live: Live| {
-            let Live::Text(text) = live else {
-                self.told.take();
-                self.tell_subscribers(&AgentEvent::AgentMessageReset).await;
-                return Ok(());
-            };
-            if let Some(listener) = &self.on_delta {
-                self.cx.call(listener, [Value::str(&text)]).await?;
-            }
-            self.told.borrow_mut().push_str(&text);
-            self.tell_subscribers(&AgentEvent::AgentMessageChunk { text }).await;
-            Ok(())
-        };
-        live::beside(calling_aside(&self.cx, &call.options, work), take, tell).await
     }
 
     /// A budget did not let a call pass. Where it was the first one, somebody will look for the reason: that is told.
@@ -827,7 +804,11 @@ impl Driver {
             }
         } else {
             let call = agent.call(&call);
-            match self.ask(&call).await? {
+            let asked = self.ask(agent, &call).await?;
+            if asked.is_err() {
+                self.give_up_calls("the reply broke off").await;
+            }
+            match asked {
                 Ok(result) => result,
                 Err(error) if error.category() == Category::BudgetExceeded => {
                     return Ok(self.over_budget(agent, error.to_string()));

@@ -7,14 +7,17 @@ use std::rc::Rc;
 
 use harn_agent::hook::{self, EVENTS, Pattern};
 use harn_agent::microcompact::microcompact;
-use harn_agent::{HookVerdict, ToolIntent};
+use harn_agent::{HookVerdict, ToolIntent, ToolRun};
 use harn_front::{Files, Sources, Target, Through};
+use harn_prompt::reminder::{ReminderError, hook_effects};
 use harn_system::{System, SystemExt};
 use harn_value::Value;
 use harn_value::{Data as Json, json};
 use harn_vm::{Cx, Result, Source, Vm};
 
 use crate::convert::{OrThrow, entry, from_json, to_json};
+use crate::llm_embedder::new_id;
+use crate::reminders::Reminders;
 use crate::witness::Witness;
 
 /// The hooks in force, in the order in which they came.
@@ -79,7 +82,12 @@ impl Hooks {
     ///
     /// # Errors
     /// What a closure throws, or a value of it without meaning.
-    pub(crate) async fn before_tool(&self, cx: &Cx, intent: &ToolIntent) -> Result<HookVerdict> {
+    pub(crate) async fn before_tool(
+        &self,
+        cx: &Cx,
+        session: &str,
+        intent: &ToolIntent,
+    ) -> Result<HookVerdict> {
         let mut verdict = HookVerdict::default();
         let mut payload =
             json!({"event": "PreToolUse", "tool": {"name": intent.name, "args": intent.arguments}});
@@ -94,6 +102,7 @@ impl Hooks {
                 Action::Limit(_) => {}
                 Action::Ask(closure) => {
                     let said = to_json(&cx.call(closure, [from_json(&payload)]).await?);
+                    let said = without_reminders(cx, Some(session), "PreToolUse", &said).or_throw()?;
                     let said = hook::before(&said).or_throw()?;
                     verdict.deny = said.deny;
                     if let Some(arguments) = said.arguments {
@@ -116,14 +125,14 @@ impl Hooks {
     pub(crate) async fn after_tool(
         &self,
         cx: &Cx,
-        name: &str,
-        arguments: &Json,
+        session: &str,
+        ToolRun { name, arguments, .. }: &ToolRun,
         mut text: String,
     ) -> Result<String> {
         let hooks: Vec<Rc<Hook>> = self.0.borrow().clone();
         for hook in hooks.iter().filter(|hook| hook.event == "PostToolUse") {
             let payload = json!({
-                "event": "PostToolUse", "tool": {"name": name, "args": arguments}, "result": {"text": text},
+                "event": "PostToolUse", "tool": {"name": name.as_str(), "args": arguments}, "result": {"text": text},
             });
             if !hook.pattern.matches(&payload) {
                 continue;
@@ -134,6 +143,7 @@ impl Hooks {
                 Action::Limit(most) => text = microcompact(&text, *most),
                 Action::Ask(closure) => {
                     let said = to_json(&cx.call(closure, [from_json(&payload)]).await?);
+                    let said = without_reminders(cx, Some(session), "PostToolUse", &said).or_throw()?;
                     if let Some(changed) = hook::after(&said).or_throw()? {
                         text = changed;
                     }
@@ -143,20 +153,48 @@ impl Hooks {
         Ok(text)
     }
 
-    /// Tells the hooks of an event that has no answer: a turn, or what becomes of a worker. `payload` gets the event's name.
+    /// Tells the hooks of an event to which there is no other answer than reminders for `session`: a turn, or what becomes of a
+    /// worker. `payload` gets the event's name.
     ///
     /// # Errors
     /// What a closure throws.
-    pub(crate) async fn tell(&self, cx: &Cx, event: &str, mut payload: Json) -> Result<()> {
+    pub(crate) async fn tell(
+        &self,
+        cx: &Cx,
+        session: Option<&str>,
+        event: &str,
+        mut payload: Json,
+    ) -> Result<()> {
         payload["event"] = event.into();
         for hook in self.of(event, &payload) {
             if let Action::Ask(closure) = &hook.action {
                 cx.state::<Witness>().hooked(event, &payload);
-                cx.call(closure, [from_json(&payload)]).await?;
+                let said = to_json(&cx.call(closure, [from_json(&payload)]).await?);
+                // Such a hook may end with anything: what only looks like a reminder is no reason to stop.
+                if let Err(error) = without_reminders(cx, session, event, &said) {
+                    let text = format!(
+                        "[harn] warning: {event} hook: {error}; a hook that does not mean a reminder ends with nil\n" // prose-ok: diagnostic
+                    );
+                    cx.system().write_err(&text);
+                }
             }
         }
         Ok(())
     }
+}
+
+/// Adds the reminders in what a hook said to a session, and gives the rest; without a session there may be none.
+fn without_reminders(
+    cx: &Cx,
+    session: Option<&str>,
+    event: &str,
+    said: &Json,
+) -> std::result::Result<Json, ReminderError> {
+    let (made, rest) = hook_effects(event, session.is_some(), said, &|_| new_id(cx.vm()))?;
+    let reminders = cx.state::<Reminders>();
+    let session = session.unwrap_or_default();
+    made.iter().for_each(|reminder| reminders.add(cx.vm(), session, reminder));
+    Ok(rest)
 }
 
 /// How the program that imports handlers is named in messages.
@@ -214,6 +252,12 @@ pub async fn install_manifest_hooks(vm: &Rc<Vm>, folder: &Path) -> std::result::
         hooks.0.borrow_mut().push(Rc::new(Hook { event, pattern, action, of_project: true }));
     }
     Ok(())
+}
+
+/// Reads the hooks of a manifest as a program that begins does, but for what loading their modules tells.
+pub(crate) fn check_manifest_hooks(system: &dyn System, folder: &Path) -> std::result::Result<(), String> {
+    let Some((root, wanted)) = read_manifest(system, folder)? else { return Ok(()) };
+    wanted.iter().try_for_each(|hook| check_export(hook, &root, &Through(system)))
 }
 
 /// The project's folder and its hooks; nothing when there are none.

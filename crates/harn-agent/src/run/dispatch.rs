@@ -223,6 +223,15 @@ impl AgentLoop {
         }))
     }
 
+    /// The state of a call that the model has begun to write; nothing for tools of the runtime, whose calls are told otherwise.
+    pub fn begun(&self, id: &str, name: &str) -> Option<ToolProgress> {
+        let tool = self.config.tool(name);
+        let is_own = self.config.search.as_ref().is_some_and(|search| search.name == name)
+            || (name == LOAD_SKILL && self.config.skills.loadable)
+            || (name == LEDGER && tool.is_none_or(|tool| tool.backend == Backend::Runtime));
+        (!is_own).then(|| pending(id, name, tool))
+    }
+
     /// Puts the arguments in order and tells of the call; answers it when it cannot be run as it is.
     fn announce(
         &mut self,
@@ -233,10 +242,9 @@ impl AgentLoop {
         if let Some(tool) = tool {
             normalise(tool, &mut call.arguments);
         }
-        let mut pending = ToolProgress::new(&call.id, &call.name, "pending");
-        pending.raw_input = Some(call.arguments.clone());
-        pending.kind = tool.map(|tool| tool.annotations.kind.clone()).filter(|kind| kind != "other");
-        self.events.push(AgentEvent::ToolCall(pending));
+        let raw_input = Some(call.arguments.clone());
+        self.events
+            .push(AgentEvent::ToolCall(ToolProgress { raw_input, ..pending(&call.id, &call.name, tool) }));
         if let Some(problem) = call.arguments.get("__parse_error").and_then(Json::as_str) {
             let text = if self.is_cut_off() {
                 // What is wrong with half a call would lead the model astray.
@@ -553,6 +561,12 @@ fn normalise(tool: &LoopTool, arguments: &mut Json) {
             map.insert(key.to_owned(), n.into());
         }
     }
+}
+
+/// The state of a call that is not taken up yet.
+fn pending(id: &str, name: &str, tool: Option<&LoopTool>) -> ToolProgress {
+    let kind = tool.map(|tool| tool.annotations.kind.clone()).filter(|kind| kind != "other");
+    ToolProgress { kind, ..ToolProgress::new(id, name, "pending") }
 }
 
 fn missing(tool: &LoopTool, arguments: &Json) -> Vec<String> {

@@ -335,6 +335,7 @@ impl AgentLoop {
             options: call.options.clone(),
             messages: Some(call.messages.clone().unwrap_or_else(|| self.seen().clone())),
             tools: (!self.config.tools.is_empty()).then(|| self.offered().set.clone()),
+            correction: Some(|text| crate::feedback::envelope("schema_retry", text)),
             ..harn_llm::Call::default()
         }
     }

@@ -38,6 +38,11 @@ impl AgentLoop {
         self.state.stop_reason = result["stop_reason"].as_str().map(str::to_owned);
         let reply = self.read(result);
         self.account(&reply, duration_ms);
+        // They were told within the call, and no history keeps them.
+        for text in result["corrections"].as_array().into_iter().flatten().filter_map(Json::as_str) {
+            let (kind, content) = ("schema_retry".to_owned(), text.trim().to_owned());
+            self.events.push(AgentEvent::FeedbackInjected { kind, content });
+        }
         let finished = self.says_finished(&reply);
         self.state.text.push_str(reply.text);
         if !reply.visible.is_empty() {
@@ -98,8 +103,10 @@ impl AgentLoop {
                     let parsed = parse_reply(text, &self.tool_names());
                     calls = parsed.calls().iter().map(|c| read_call(&c.to_json())).collect();
                     fallback = !calls.is_empty();
+                    if fallback {
+                        visible = parsed.visible(text);
+                    }
                     if fallback && tagged {
-                        visible = parsed.prose();
                         errors = parsed.errors;
                     }
                 }
@@ -453,14 +460,20 @@ impl AgentLoop {
         if !reply.errors.is_empty() && self.config.format == Format::Text {
             return format!("[a reply with {} tool calls that could not be read]", reply.errors.len());
         }
-        let canonical = reply.result["canonical_text"].as_str().map(str::to_owned);
+        // Calls that came through the provider's channel stand in no block.
+        let in_text = reply.calls.iter().all(|call| call.id.starts_with("tc_"));
+        let canonical = reply.result["canonical_text"].as_str().filter(|_| in_text);
         let prose = self.cut(&reply.visible);
         let text = match (reply.calls.is_empty(), prose) {
-            (true, Some(prose)) if canonical.is_some() => self.cut_blocks(reply, prose),
-            (true, Some(_)) => self.cut(reply.text).unwrap_or_else(|| reply.text.to_owned()),
-            (true, None) => canonical.unwrap_or_else(|| reply.text.to_owned()),
+            (true, prose) => match canonical {
+                Some(canonical) => self.blocks(reply, canonical, prose.is_some()),
+                None => prose.and_then(|_| self.cut(reply.text)).unwrap_or_else(|| reply.text.to_owned()),
+            },
             (false, Some(prose)) => tagged(&prose, &reply.calls),
-            (false, None) => canonical.unwrap_or_else(|| tagged(&reply.visible, &reply.calls)),
+            (false, None) => match canonical {
+                Some(canonical) => self.blocks(reply, canonical, false),
+                None => tagged(&reply.visible, &reply.calls),
+            },
         };
         match text.char_indices().nth(MAX_HISTORY_CHARS) {
             Some((end, _)) => text[..end].to_owned(),
@@ -477,19 +490,20 @@ impl AgentLoop {
         Some(format!("{}\n[prose cut to {limit} characters]", &prose[..end]))
     }
 
-    /// The blocks of a reply without calls, their prose cut: a cut through the whole would break the tags and lose the done mark.
-    fn cut_blocks(&self, reply: &Reply<'_>, prose: String) -> String {
-        let mut tagged = parse_reply(reply.text, &self.tool_names());
-        let is_stray = tagged.prose().is_empty();
-        for block in &mut tagged.blocks {
+    /// The blocks of a reply and the text beside them; `cut` shortens their prose: a cut through the whole would break the tags
+    /// and lose the done mark. Blocks that somebody else read out of it stand as they are.
+    fn blocks(&self, reply: &Reply<'_>, canonical: &str, cut: bool) -> String {
+        let tagged = parse_reply(reply.text, &self.tool_names());
+        if tagged.canonical_text().as_deref() != Some(canonical) {
+            return canonical.to_owned();
+        }
+        let mut tagged = tagged.with_loose_text();
+        for block in tagged.blocks.iter_mut().filter(|_| cut) {
             if let Block::Prose(text) | Block::Response(text) = block
                 && let Some(short) = self.cut(text)
             {
                 *text = short;
             }
-        }
-        if is_stray {
-            tagged.blocks.insert(0, Block::Prose(prose));
         }
         tagged.canonical_text().unwrap_or_default()
     }

@@ -310,14 +310,22 @@ impl AgentLoop {
     /// Answers a call of the tool that loads skills.
     pub(super) fn load_skill(&mut self, call: &Call) {
         let loaded = self.config.skills.load(&call.arguments);
-        let file = loaded.skill.and_then(|skill| skill.file.as_ref());
-        let signature = file.map(|file| file.signature.clone()).unwrap_or_default();
+        let event = loaded.skill.or(loaded.refused.map(|(skill, _)| skill)).map(|skill| {
+            let signature = skill.file.as_ref().map(|file| file.signature.clone()).unwrap_or_default();
+            json!({"skill_id": skill.id, "signer_fingerprint": signature.fingerprint, "signed": signature.signed,
+                   "trusted": signature.trusted})
+        });
+        let refused = loaded.refused.map(|(_, code)| code);
         let (text, id) = (loaded.text, loaded.skill.map(|skill| skill.id.clone()));
         let status = if id.is_some() { ToolStatus::Ok } else { ToolStatus::Error };
-        if let Some(id) = id {
-            let fields = json!({"skill_id": id, "signer_fingerprint": signature.fingerprint, "signed": signature.signed,
-                       "trusted": signature.trusted});
+        // Whoever looks for skills without a signature wants to see those that were refused, too.
+        if let Some(mut fields) = event {
+            if let Some(code) = refused {
+                fields["error"] = code.into();
+            }
             self.tell_skill("skill.loaded", fields);
+        }
+        if let Some(id) = id {
             super::state::add_once(&mut self.state.skills.loaded, &id);
         }
         let (id, name) = (call.id.clone(), call.name.clone());

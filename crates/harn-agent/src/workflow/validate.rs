@@ -6,6 +6,7 @@ use harn_value::{Data as Json, json};
 
 use super::graph::{Graph, Node};
 use crate::ceiling::{default_ceiling, intersect};
+use crate::surface::{self, Finding, Severity};
 
 /// What was found in a graph.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -55,6 +56,9 @@ pub fn validate(graph: &Graph, ceiling: &Json) -> Validation {
             out.errors.extend(problems.into_iter().map(|text| format!("node {}: {text}", node.id)));
         }
     }
+    for node in &graph.nodes {
+        surface(graph, node, &mut out);
+    }
     for edge in &graph.edges {
         let Some(branch) = &edge.branch else { continue };
         let Some(node) = graph.node(&edge.from) else { continue };
@@ -74,6 +78,37 @@ pub fn validate(graph: &Graph, ceiling: &Json) -> Validation {
         }
     }
     out
+}
+
+/// Looks at the tools of a node as the loop of its stage would before its first call.
+fn surface(graph: &Graph, node: &Node, out: &mut Validation) {
+    if node.tool_names().is_empty() {
+        return;
+    }
+    let request = request(node);
+    // Where they exclude each other that is told already.
+    let policy = intersect(&request, &graph.capability_policy).unwrap_or(request);
+    let approval = node.part("approval_policy");
+    let approval = if approval.is_null() { &graph.approval_policy } else { approval };
+    let parts = [
+        ("tools", node.part("tools")),
+        ("policy", &policy),
+        ("approval_policy", approval),
+        ("prompt", node.part("prompt")),
+        ("system", node.part("system")),
+    ];
+    let parts = parts.into_iter().map(|(key, part)| (key.to_owned(), part.clone())).collect();
+    for Finding { code, severity, message, .. } in surface::validate(&parts) {
+        let list = match severity {
+            Severity::Error => &mut out.errors,
+            Severity::Warning => &mut out.warnings,
+        };
+        let text = format!("{code}: {message}");
+        // Nodes may share their tools.
+        if !list.contains(&text) {
+            list.push(text);
+        }
+    }
 }
 
 /// What a node asks for: its policy, whose tools are those that it brings along when it names none.

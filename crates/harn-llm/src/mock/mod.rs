@@ -144,7 +144,8 @@ fn check_fields(dict: &Value) -> Result<(), ShapeError> {
     Ok(())
 }
 
-/// Refuses a key that is a slip of a known one: the answer would silently be another one. Other keys are notes.
+/// Refuses a key that is a slip of a known one: the answer would silently be another one. Providers give calls of tools more
+/// keys than are read here.
 fn no_slips(place: &str, dict: &Value, known: &[&str]) -> Result<(), String> {
     let keys = dict.as_object().into_iter().flat_map(|dict| dict.keys());
     for key in keys.filter(|key| !known.contains(&key.as_str())) {
@@ -153,6 +154,16 @@ fn no_slips(place: &str, dict: &Value, known: &[&str]) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Refuses a key that means nothing: what it was to say would silently be left out.
+fn no_strangers(dict: &Value) -> Result<(), String> {
+    no_slips("", dict, &KEYS)?;
+    let mut keys = dict.as_object().into_iter().flat_map(|dict| dict.keys());
+    match keys.find(|key| !KEYS.contains(&key.as_str())) {
+        Some(key) => Err(format!("llm_mock: unknown key `{key}`; there are {}", KEYS.join(", "))),
+        None => Ok(()),
+    }
 }
 
 impl Mock {
@@ -164,7 +175,7 @@ impl Mock {
         if !value.is_object() {
             return Err("llm_mock: expected a dict argument".to_string());
         }
-        no_slips("", value, &KEYS)?;
+        no_strangers(value)?;
         list_at(value, "tool_calls")
             .iter()
             .try_for_each(|call| no_slips("tool_calls: ", call, &CALL_KEYS))?;

@@ -157,6 +157,13 @@ fn fixtures_round_trip_and_name_bad_lines() {
         error,
         "invalid --llm-mock fixture in f.jsonl line 1: unknown key `txt` (did you mean `text`?)"
     );
+    let error = parse_fixtures("f.jsonl", "{\"bad\": 1}").unwrap_err();
+    assert!(
+        error.starts_with(
+            "invalid --llm-mock fixture in f.jsonl line 1: unknown key `bad`; there are asked, "
+        ),
+        "{error}"
+    );
 }
 
 #[test]

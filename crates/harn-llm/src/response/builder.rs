@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn the_result_dict_has_its_fields() {
         let mut r = build(&[StreamEvent::Text("hi".into())]);
-        r.read_tags(None);
+        r.read_tags(&crate::response::Offered::default());
         let dict = r.to_json();
         for key in [
             "text",

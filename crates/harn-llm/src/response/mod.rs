@@ -7,7 +7,7 @@ use harn_value::{Data as Value, json};
 use crate::event::Usage;
 use crate::json::{Object, str_at};
 use crate::message::ToolCall;
-use crate::tool_text::{has_opening_tag, parse_reply, sanitize};
+use crate::tool_text::{TaggedReply, has_opening_tag, parse_reply};
 
 pub use builder::ResponseBuilder;
 
@@ -137,6 +137,15 @@ pub struct Response {
     pub tagged: Tagged,
 }
 
+/// The tools that a reply may call.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Offered {
+    /// Their names.
+    pub(crate) names: Vec<String>,
+    /// Whether the model is told to write its calls as text.
+    pub(crate) as_text: bool,
+}
+
 /// What reading the tagged protocol adds to a reply.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tagged {
@@ -197,30 +206,30 @@ impl Response {
         }
     }
 
-    /// Reads text tool calls and tagged prose. `tools` are the names offered in text format, or `None`
-    /// when tools were native or absent.
-    pub(crate) fn read_tags(&mut self, tools: Option<&[String]>) {
+    /// Reads text tool calls and tagged prose. Models that were offered native tools write calls in tags, too.
+    pub(crate) fn read_tags(&mut self, tools: &Offered) {
         let native = !self.tool_calls.is_empty();
-        let applies = tools.is_some() || (!native && has_opening_tag(&self.text));
+        let applies = tools.as_text || (!native && has_opening_tag(&self.text));
         let without_thoughts = self.text.contains("<think>").then(|| crate::wire::think::split(&self.text).0);
-        self.tagged =
-            Tagged { visible: sanitize(&self.text), prose: without_thoughts.clone(), ..Tagged::default() };
+        let as_it_stands = TaggedReply::default().visible(&self.text);
+        self.tagged = Tagged { visible: as_it_stands, prose: without_thoughts.clone(), ..Tagged::default() };
         if !applies {
             return;
         }
-        let reply = parse_reply(&self.text, tools.unwrap_or_default());
+        let reply = parse_reply(&self.text, &tools.names);
         let calls = reply.calls();
-        let prose = reply.prose();
-        self.tagged.prose = Some(prose.clone()).filter(|p| !p.is_empty()).or(without_thoughts);
+        self.tagged.prose = Some(reply.prose()).filter(|p| !p.is_empty()).or(without_thoughts);
         self.tagged.done_marker = reply.done_marker().map(str::to_string);
         self.tagged.canonical = reply.canonical_text();
-        let found_block = !reply.blocks.iter().all(|b| matches!(b, crate::tool_text::Block::Done(_)));
-        if tools.is_some() {
+        if tools.as_text && !native {
+            self.tagged.visible = reply.visible(&self.text);
+        }
+        if tools.as_text {
             self.tagged.violations = reply.violations;
+        }
+        // A call that cannot be read is no text for people, so that nobody would learn of it.
+        if !tools.names.is_empty() {
             self.tagged.errors = reply.errors;
-            if !native && found_block && !prose.is_empty() {
-                self.tagged.visible = prose;
-            }
         }
         if !native && !calls.is_empty() {
             self.blocks.extend(calls.iter().cloned().map(Block::ToolCall));

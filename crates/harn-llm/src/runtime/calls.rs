@@ -6,7 +6,7 @@ use std::rc::Rc;
 use harn_value::{Data as Value, json};
 
 use super::layers::Sink;
-use super::live::LiveText;
+use super::live::{Live, LiveCalls, LiveText};
 use super::{Call, LlmRuntime, Prepared};
 use crate::conversation::Conversation;
 use crate::error::{CallError, Category, LlmError};
@@ -19,15 +19,6 @@ use crate::response::Response;
 use crate::structured::rounds::{Rounds, Verdict, failure_message};
 use crate::transcript::{CallRecord, assistant_message, of_call, search_events};
 
-/// What a listener hears of a reply that is still coming.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Live {
-    /// More text for people.
-    Text(String),
-    /// The attempt broke off: the text so far is void, another attempt begins.
-    Void,
-}
-
 /// A call that came to an end with a reply.
 #[derive(Debug, Clone)]
 pub struct Finished {
@@ -39,6 +30,8 @@ pub struct Finished {
     pub rounds: Rounds,
     /// What is wrong with the reply, when validation let it through or was left to the caller.
     pub errors: Vec<String>,
+    /// What the model was told of replies that it had to give again.
+    pub corrections: Vec<String>,
 }
 
 impl LlmRuntime {
@@ -65,7 +58,7 @@ impl LlmRuntime {
     ) -> Result<Finished, CallError> {
         let mut pieces = |live| match live {
             Live::Text(text) => deliver(text),
-            Live::Void => {}
+            Live::Void | Live::CallOpens { .. } | Live::CallGoesOn { .. } => {}
         };
         self.call_telling(call, false, &mut pieces).await
     }
@@ -85,12 +78,15 @@ impl LlmRuntime {
         // What fails the schema is asked for again: only the end of the rounds is worth showing.
         let listens = !prepared.options.output.is_structured();
         let sentinel = str_at(&prepared.options.raw, "done_sentinel").map(str::to_owned);
-        let mut live = LiveText::until(sentinel.as_deref());
+        let tools = prepared.offered.names.clone();
+        let mut live = LiveText::of(&tools, sentinel.as_deref());
+        let mut calls = LiveCalls::default();
         let finished = self
             .run_rounds(call, prepared, &mut |event| match event {
                 StreamEvent::Restart => {
-                    live = LiveText::until(sentinel.as_deref());
-                    if shown.replace(false) {
+                    live = LiveText::of(&tools, sentinel.as_deref());
+                    let opened = std::mem::take(&mut calls).is_open();
+                    if shown.replace(false) || opened {
                         deliver(Live::Void);
                     }
                 }
@@ -100,6 +96,7 @@ impl LlmRuntime {
                         deliver(Live::Text(piece));
                     }
                 }
+                event if listens => calls.feed(event, deliver),
                 _ => {}
             })
             .await?;
@@ -173,22 +170,29 @@ impl LlmRuntime {
     ) -> Result<Finished, LlmError> {
         let mut rounds = Rounds::new(&prepared.options.output);
         let original = prepared.request.messages.len();
+        let mut corrections = Vec::new();
         loop {
             let mut response = self.ask(call, &prepared, sink).await?;
-            response.read_tags(prepared.text_tools.as_deref());
+            response.read_tags(&prepared.offered);
             let verdict = rounds.judge(&mut response, self.embedder());
             // Every round asks the original messages, with what the last one was told in vain taken back.
             prepared.request.messages.truncate(original);
             match verdict {
-                Verdict::Done => return Ok(Finished { response, prepared, rounds, errors: Vec::new() }),
-                Verdict::Failed { errors } => return Ok(Finished { response, prepared, rounds, errors }),
+                Verdict::Done => {
+                    return Ok(Finished { response, prepared, rounds, errors: Vec::new(), corrections });
+                }
+                Verdict::Failed { errors } => {
+                    return Ok(Finished { response, prepared, rounds, errors, corrections });
+                }
                 Verdict::Again { message, errors } => {
                     self.embedder.trace(json!({
                         "type": "schema_retry", "attempt": rounds.used(), "errors": errors,
                         "nudge_used": message.is_some(), "correction_prompt": message.as_deref().unwrap_or(""),
                     }));
                     if let Some(text) = message {
-                        prepared.request.messages.push(Rc::new(Message::text_of(Role::User, text)));
+                        let framed = call.correction.map_or_else(|| text.clone(), |frame| frame(&text));
+                        prepared.request.messages.push(Rc::new(Message::text_of(Role::User, framed)));
+                        corrections.push(text);
                     }
                 }
             }
@@ -237,16 +241,18 @@ impl LlmRuntime {
         Ok(self.turn_json(&finished))
     }
 
-    /// As [`LlmRuntime::llm_turn`], for listeners that can be told that what they heard was void.
+    /// As [`LlmRuntime::llm_turn`], for listeners that hear of tool calls, too. With `takes_back` they can be told that the text
+    /// they heard was void.
     ///
     /// # Errors
     /// As [`LlmRuntime::llm_call`].
     pub async fn llm_turn_telling(
         &self,
         call: &Call,
+        takes_back: bool,
         deliver: &mut dyn FnMut(Live),
     ) -> Result<Value, CallError> {
-        let finished = self.call_telling(call, true, deliver).await?;
+        let finished = self.call_telling(call, takes_back, deliver).await?;
         Ok(self.turn_json(&finished))
     }
 
@@ -256,6 +262,7 @@ impl LlmRuntime {
         out["structural_experiment"] = finished.prepared.experiment.clone();
         out["empty_completion_retries"] = finished.prepared.empty.get().into();
         out["rounds"] = finished.rounds.spent_json();
+        out["corrections"] = finished.corrections.clone().into();
         out["transcript"] = json!({
             "messages": [assistant_message(request.route.style, &finished.response)],
             "events": search_events(request, &finished.response, &|| self.embedder.new_id()),

@@ -7,7 +7,7 @@ use super::{Call, LlmRuntime, Prepared};
 use crate::conversation::Conversation;
 use crate::error::{CallError, LlmError};
 use crate::event::Usage;
-use crate::response::{Block, Response};
+use crate::response::{Block, Offered, Response};
 use crate::wire::WireStyle;
 
 /// The arguments of a completion.
@@ -30,7 +30,7 @@ impl LlmRuntime {
     /// Wrong options, or the call failed.
     pub async fn llm_completion(&self, c: &Completion) -> Result<Value, CallError> {
         let mut response = self.complete(c).await?;
-        response.read_tags(None);
+        response.read_tags(&Offered::default());
         Ok(response.to_json())
     }
 

@@ -38,8 +38,9 @@ use crate::transport::{Carrier, Network, Recording, Replaying};
 
 use attempts::Attempts;
 pub use attempts::AttemptsTotal;
-pub use calls::{Finished, Live, category_of, safe_json};
+pub use calls::{Finished, category_of, safe_json};
 pub use completion::Completion;
+pub use live::Live;
 pub use prepared::Prepared;
 pub use stream::StreamItem;
 
@@ -60,6 +61,8 @@ pub struct Call {
     pub instruction: Option<String>,
     /// Whether the runtime has written `output_format`: then a route need not support it.
     pub format_is_derived: bool,
+    /// How a loop marks what the model is told of a reply that does not fit the schema; other calls say it plainly.
+    pub correction: Option<fn(&str) -> String>,
 }
 
 impl Call {
@@ -317,13 +320,23 @@ impl LlmRuntime {
     /// Hands every line of the call log (`llm_transcript.jsonl`) to `sink`. Not `timed`, no clock is looked at for a line
     /// that has no time anyway: its `timestamp` is null.
     pub fn log_calls(&self, timed: bool, sink: impl FnMut(&Value) + 'static) {
+        self.log_wanted_calls(timed, || true, sink);
+    }
+
+    /// The same, but only while the lines are `wanted`: nothing is done for others.
+    pub fn log_wanted_calls(
+        &self,
+        timed: bool,
+        wanted: impl Fn() -> bool + 'static,
+        sink: impl FnMut(&Value) + 'static,
+    ) {
         self.log_is_timed.set(timed);
-        *self.log.borrow_mut() = Some(crate::call_log::CallLog::new(sink));
+        *self.log.borrow_mut() = Some(crate::call_log::CallLog::new(wanted, sink));
     }
 
     /// Returns whether a call log is kept.
     pub fn is_logging(&self) -> bool {
-        self.log.borrow().is_some()
+        self.log.borrow().as_ref().is_some_and(crate::call_log::CallLog::is_wanted)
     }
 
     /// Returns whether the lines of the call log have a time.
@@ -340,7 +353,7 @@ impl LlmRuntime {
 
     /// Writes a line of the call log that the program around contributes: its `type` and further fields.
     pub fn log_line(&self, kind: &str, fields: Value) {
-        if let Some(log) = &mut *self.log.borrow_mut() {
+        if let Some(log) = self.log.borrow_mut().as_mut().filter(|log| log.is_wanted()) {
             let now_ms = self.log_is_timed.get().then(|| self.embedder.now_ms());
             log.write(now_ms, kind, fields);
         }

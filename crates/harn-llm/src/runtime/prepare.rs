@@ -17,6 +17,7 @@ use crate::options::{
     request_messages,
 };
 use crate::request::{MAX_RESPONSE_BYTES, OllamaSettings, OutputChannel, OutputPlan, Request, Route};
+use crate::response::Offered;
 use crate::structured::schema::is_strict;
 use crate::tool_vault::{SearchPlan, Situation, plan};
 use crate::tools::{NativeTools, ToolChoice, ToolSet, ToolShape};
@@ -124,11 +125,9 @@ impl LlmRuntime {
         self.choose_endpoint(&mut route, &options, &search, native, &messages, &ollama);
         self.notice_idle_options(&options, &route);
         let (output, instruction) = self.plan_output(&route, &options, mocked);
-        let text_tools = (!native && !options.tools.is_empty()).then(|| {
-            let names = search.search_tool.iter().chain(&search.visible).map(|t| t.name.clone());
-            names.collect::<Vec<_>>()
-        });
-        let mut fragments = self.own_fragments(call, &options, &search, text_tools.is_some());
+        let names = search.search_tool.iter().chain(&search.visible).map(|t| t.name.clone());
+        let offered = Offered { names: names.collect(), as_text: !native && !options.tools.is_empty() };
+        let mut fragments = self.own_fragments(call, &options, &search, offered.as_text);
         if let Some(body) = instruction {
             fragments.push(Fragment {
                 id: "call:output_instruction".into(),
@@ -168,7 +167,7 @@ impl LlmRuntime {
         let idle = options.idle_timeout.or_else(|| self.env_time("HARN_LLM_IDLE_TIMEOUT"));
         Ok(Prepared {
             request,
-            text_tools,
+            offered,
             search,
             experiment: Value::Null,
             routing,

@@ -10,6 +10,7 @@ use harn_value::Data as Value;
 use crate::conversation::Conversation;
 use crate::options::CallOptions;
 use crate::request::Request;
+use crate::response::Offered;
 use crate::tool_vault::SearchPlan;
 
 /// A call ready for its attempts.
@@ -21,8 +22,8 @@ pub struct Prepared {
     pub options: CallOptions,
     /// What the embedder knows of how the system text came about; see [`crate::embedder::SystemText`].
     pub provenance: Option<Rc<dyn Any>>,
-    /// Names of tools offered in text format; `None` when tools are native or absent.
-    pub text_tools: Option<Vec<String>>,
+    /// The tools that the reply may call.
+    pub(crate) offered: Offered,
     /// What was decided about deferred tools.
     pub search: SearchPlan,
     /// The structural experiment applied, for the transcript.

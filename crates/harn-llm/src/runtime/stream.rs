@@ -81,12 +81,17 @@ impl LlmRuntime {
                     whole.feed(&response.text, &mut |piece| deliver_visible(piece, deliver));
                     whole.finish(&mut |piece| deliver_visible(piece, deliver));
                 }
-                response.read_tags(prepared.text_tools.as_deref());
+                response.read_tags(&prepared.offered);
                 let mut rounds = Rounds::new(&prepared.options.output);
                 // One stream is one round: the data is what this reply holds.
                 let _ = rounds.judge(&mut response, self.embedder());
-                let finished =
-                    Finished { response, prepared: Box::new(prepared), rounds, errors: Vec::new() };
+                let finished = Finished {
+                    response,
+                    prepared: Box::new(prepared),
+                    rounds,
+                    errors: Vec::new(),
+                    corrections: Vec::new(),
+                };
                 deliver(StreamItem::Result(Box::new(self.result_json(&finished))));
             }
         }

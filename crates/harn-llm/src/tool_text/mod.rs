@@ -10,4 +10,5 @@ mod visible;
 pub use declare::{declarations, first_sentence, type_text};
 pub use grammar::ParsedCall;
 pub use reply::{Block, TaggedReply, has_opening_tag, parse_reply};
+pub(crate) use scan::may_be_call;
 pub use visible::{sanitize, sanitize_partial};

@@ -1,9 +1,12 @@
 //! A reply in tagged form: calls, prose, final answer, done marker.
 
+use std::ops::Range;
+
 use harn_value::Data as Value;
 
 use super::quoted::{Quote, quote_at, whole_fence};
 use super::scan::{Found, MAX_ERRORS, bare_calls, known_name_at, line_calls};
+use super::visible::sanitize;
 use crate::frame::quote;
 use crate::json::clip;
 use crate::message::ToolCall;
@@ -32,6 +35,10 @@ pub struct TaggedReply {
     pub violations: Vec<String>,
     /// Calls that could not be read, for the model.
     pub errors: Vec<String>,
+    /// Text that stands beside the blocks, each with the number of blocks in front of it.
+    loose: Vec<(usize, String)>,
+    /// The reply without the calls that stand in it outside of tags, when there are some.
+    without_calls: Option<String>,
 }
 
 impl TaggedReply {
@@ -58,6 +65,28 @@ impl TaggedReply {
         } else {
             response
         }
+    }
+
+    /// Returns what of the reply is for people; `text` is the reply as it came.
+    pub fn visible(&self, text: &str) -> String {
+        let prose = self.prose();
+        if prose.is_empty() { sanitize(self.without_calls.as_deref().unwrap_or(text)) } else { prose }
+    }
+
+    /// Makes prose of the text beside the blocks: a history that keeps blocks alone would lose it.
+    #[must_use]
+    pub fn with_loose_text(mut self) -> TaggedReply {
+        let mut loose = std::mem::take(&mut self.loose).into_iter().peekable();
+        let own = std::mem::take(&mut self.blocks).into_iter().map(Some);
+        for (place, block) in own.chain([None]).enumerate() {
+            while let Some((_, text)) = loose.next_if(|(at, _)| *at == place) {
+                // What stood outside of blocks must not end the one that it becomes.
+                let text = text.replace("</assistant_prose>", "&lt;/assistant_prose>");
+                self.blocks.push(Block::Prose(text));
+            }
+            self.blocks.extend(block);
+        }
+        self
     }
 
     /// Returns the body of the last done block.
@@ -130,11 +159,18 @@ pub fn has_opening_tag(text: &str) -> bool {
 pub fn parse_reply(text: &str, tools: &[String]) -> TaggedReply {
     let visible = without_thinking(text);
     let text = whole_fence(&visible).unwrap_or(&visible);
-    let mut reader =
-        Reader { text, tools, out: TaggedReply::default(), calls: 0, failed: 0, unclosed: Vec::new() };
+    let mut reader = Reader {
+        text,
+        tools,
+        out: TaggedReply::default(),
+        calls: 0,
+        failed: 0,
+        unclosed: Vec::new(),
+        loose: Vec::new(),
+        bare: Vec::new(),
+    };
     reader.run();
-    reader.out.violations.truncate(MAX_VIOLATIONS);
-    reader.out
+    reader.finish()
 }
 
 /// The text without spans of thinking and stray tags of them. A blank stands for each: what is on both sides of it must not
@@ -164,6 +200,10 @@ struct Reader<'a> {
     failed: usize,
     /// Tags of which no closing one is left, so that it is not looked for again.
     unclosed: Vec<&'static str>,
+    /// Text beside the blocks, each with the number of blocks in front of it.
+    loose: Vec<(usize, Range<usize>)>,
+    /// Calls outside of tags.
+    bare: Vec<Range<usize>>,
 }
 
 impl Reader<'_> {
@@ -179,12 +219,13 @@ impl Reader<'_> {
                 break;
             }
             at += match quote_at(text, at, true) {
-                Some(quote) => self.quoted(quote),
-                None if rest.starts_with('<') => self.tag(rest),
+                Some(quote) => self.quoted(at, quote),
+                None if rest.starts_with('<') => self.tag(at),
                 None => self.stray(at),
             };
         }
-        let nothing = self.out == TaggedReply::default();
+        let out = &self.out;
+        let nothing = out.blocks.is_empty() && out.violations.is_empty() && out.errors.is_empty();
         if nothing && !text.trim().is_empty() {
             self.out.violations.push(
                 "the reply has none of the blocks <tool_call>, <assistant_prose>, <user_response>, <done>"
@@ -193,8 +234,37 @@ impl Reader<'_> {
         }
     }
 
+    fn finish(self) -> TaggedReply {
+        let text = self.text;
+        let mut out = self.out;
+        out.violations.truncate(MAX_VIOLATIONS);
+        out.loose = self.loose.into_iter().map(|(place, span)| (place, text[span].to_owned())).collect();
+        out.without_calls = (!self.bare.is_empty()).then(|| {
+            let ends = self.bare.iter().map(|call| call.end);
+            let starts = self.bare.iter().map(|call| call.start).chain([text.len()]);
+            [0].into_iter().chain(ends).zip(starts).map(|(from, to)| &text[from..to]).collect()
+        });
+        out
+    }
+
+    /// Notes text beside the blocks.
+    fn loose(&mut self, span: Range<usize>) {
+        let text = &self.text[span.clone()];
+        let start = span.start + (text.len() - text.trim_start().len());
+        let end = start + text.trim().len();
+        let place = self.out.blocks.len();
+        match self.loose.last_mut() {
+            _ if start == end => {}
+            Some((at, before)) if *at == place && self.text[before.end..start].trim().is_empty() => {
+                before.end = end;
+            }
+            _ => self.loose.push((place, start..end)),
+        }
+    }
+
     /// Reads what starts with `<`; returns the bytes used.
-    fn tag(&mut self, rest: &str) -> usize {
+    fn tag(&mut self, at: usize) -> usize {
+        let rest = &self.text[at..];
         for tag in TAGS {
             let open = format!("<{tag}>");
             let Some(inner) = rest.strip_prefix(open.as_str()) else { continue };
@@ -221,10 +291,12 @@ impl Reader<'_> {
             let id = format!("tc_angle_{name}");
             self.out.blocks.push(Block::Call(ToolCall { id, name: call.name, arguments: call.arguments }));
             self.out.violations.push(format!("`<{name}(...)>` is not a block: wrap the call in <tool_call>"));
-            let tail = &rest[call.end..];
-            return call.end + usize::from(tail.starts_with('>'));
+            let used = call.end + usize::from(rest[call.end..].starts_with('>'));
+            self.bare.push(at..at + used);
+            return used;
         }
         let used = skip_tag(rest);
+        self.loose(at..at + used);
         let tag = quote(clip(rest[..used].trim_end(), 120));
         self.out.violations.push(format!("Unknown top-level tag {tag}"));
         used
@@ -274,7 +346,11 @@ impl Reader<'_> {
     }
 
     /// Passes over a quoted span; the model learns why the calls in it did not run.
-    fn quoted(&mut self, quote: Quote<'_>) -> usize {
+    fn quoted(&mut self, at: usize, quote: Quote<'_>) -> usize {
+        // The runtime's own marks are its to write; a fence is text.
+        if self.text[at..].starts_with(['`', '~']) {
+            self.loose(at..at + quote.len);
+        }
         let holds_call = has_opening_tag(quote.body)
             || quote.body.lines().any(|line| known_name_at(line.trim_start(), self.tools).is_some());
         if holds_call {
@@ -290,6 +366,7 @@ impl Reader<'_> {
         let found = if self.failed < MAX_ERRORS { line_calls(text, self.tools) } else { Found::default() };
         self.failed += found.errors.len();
         self.out.errors.extend(found.errors);
+        let mut from = at;
         if found.calls.is_empty() {
             let preview = quote(clip(text.trim(), 120));
             self.out.violations.push(format!("Stray text outside response tags: {preview}"));
@@ -299,10 +376,14 @@ impl Reader<'_> {
                 "Calls outside <tool_call> blocks: {}; wrap each call in <tool_call>",
                 names.join(", ")
             ));
-            for call in found.calls {
+            for (call, span) in found.calls.into_iter().zip(found.spans) {
+                self.loose(from..at + span.start);
+                from = at + span.end;
+                self.bare.push(at + span.start..from);
                 self.push_call(call.name, call.arguments);
             }
         }
+        self.loose(from..end);
         end - at
     }
 
@@ -477,6 +558,36 @@ mod tests {
             "a reply that is one fence is the call itself"
         );
         assert_eq!(read("<tool_call>\n```\nread({})\n```\n</tool_call>").calls().len(), 1);
+    }
+
+    #[test]
+    fn text_beside_the_blocks_is_kept_apart() {
+        let reply = read(
+            "Look:\n```\nread({})\n```\n<b>now</b> </assistant_prose>\nread({ a: 1 })\n<tool_result>x</tool_result>\nso\n<done>D</done> bye",
+        );
+        assert_eq!(reply.calls().len(), 1);
+        assert_eq!(
+            reply.with_loose_text().canonical_text().unwrap(),
+            "<assistant_prose>\nLook:\n```\nread({})\n```\n<b>now</b> &lt;/assistant_prose>\n</assistant_prose>\n\n\
+             <tool_call>\nread({\n  \"a\": 1\n})\n</tool_call>\n\n<assistant_prose>\nso\n</assistant_prose>\n\n\
+             <done>D</done>\n\n<assistant_prose>\nbye\n</assistant_prose>"
+        );
+    }
+
+    #[test]
+    fn people_see_no_calls() {
+        let visible = |text: &str| read(text).visible(text);
+        for call in ["read({ a: 1 })", "tool_call: read({});", "<read({})>", "```js\nread({})\n```"] {
+            assert_eq!(visible(call), "", "{call}");
+        }
+        assert_eq!(visible(r#"[{"id": "x", "function": {"name": "read", "arguments": {}}}]"#), "");
+        assert_eq!(
+            visible("I look.\nread({}); write({})\nThen <b>more</b>."),
+            "I look.\n\nThen <b>more</b>."
+        );
+        assert_eq!(visible("```\nread({})\n```\nas text"), "```\nread({})\n```\nas text");
+        assert_eq!(visible("say `read({})` or <tool_call>read()</tool_call>"), "say `read({})` or");
+        assert_eq!(visible("read({})\n<user_response>a</user_response>"), "a");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Finding bare calls in free text.
 
+use std::ops::Range;
+
 use harn_value::Data as Value;
 
 use super::grammar::{ParsedCall, is_name_char, is_name_start, parse_call};
@@ -28,6 +30,8 @@ pub(super) const MAX_ERRORS: usize = 50;
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Found {
     pub(super) calls: Vec<ParsedCall>,
+    /// Where each of the calls stands, with its label and what separates it from the next one.
+    pub(super) spans: Vec<Range<usize>>,
     pub(super) errors: Vec<String>,
 }
 
@@ -65,17 +69,23 @@ pub(super) fn line_calls(text: &str, tools: &[String]) -> Found {
     while at < text.len() && found.errors.len() < MAX_ERRORS {
         let line_end = text[at..].find('\n').map_or(text.len(), |n| at + n + 1);
         match line_call(text, at, tools) {
-            LineCall::Call(call) => {
-                at = call.end;
-                found.calls.push(call);
+            LineCall::Call(call, start) => {
+                let end = call.end;
+                let rest = &text[end..];
+                let after = rest.trim_start_matches([' ', '\t', ';', ',', '>']);
                 // Several calls may share a line.
-                let rest = &text[at..];
-                let blanks = rest.len() - rest.trim_start_matches([' ', '\t', ';', ',', '>']).len();
-                if known_name_at(&rest[blanks..], tools).is_some() {
-                    at += blanks;
-                } else {
-                    at = text[at..].find('\n').map_or(text.len(), |n| at + n + 1);
-                }
+                let another = known_name_at(after, tools).is_some();
+                let ends_line = after.is_empty() || after.starts_with(['\n', '\r']);
+                let marks = match another || ends_line {
+                    true => rest.len() - after.len(),
+                    false => usize::from(rest.starts_with('>')),
+                };
+                at = match another {
+                    true => end + marks,
+                    false => rest.find('\n').map_or(text.len(), |n| end + n + 1),
+                };
+                found.spans.push(start..end + marks);
+                found.calls.push(call);
             }
             LineCall::Error(error) => {
                 found.errors.push(error);
@@ -86,19 +96,25 @@ pub(super) fn line_calls(text: &str, tools: &[String]) -> Found {
     }
     if found.calls.is_empty() && found.errors.is_empty() {
         found.calls = json_calls(text, tools);
+        // Together they are the text; it is counted once.
+        found.spans = (0..found.calls.len())
+            .map(|n| if n == 0 { 0..text.len() } else { text.len()..text.len() })
+            .collect();
     }
     found
 }
 
 enum LineCall {
-    Call(ParsedCall),
+    /// The call, and where it begins with its label.
+    Call(ParsedCall, usize),
     Error(String),
     None,
 }
 
 fn line_call(text: &str, line: usize, tools: &[String]) -> LineCall {
     let skip = |at: usize| at + text[at..].len() - text[at..].trim_start_matches([' ', '\t']).len();
-    let mut at = skip(line);
+    let start = skip(line);
+    let mut at = start;
     if text[at..].starts_with('<') {
         at = skip(at + 1);
     }
@@ -108,7 +124,7 @@ fn line_call(text: &str, line: usize, tools: &[String]) -> LineCall {
     let rest = &text[at..];
     if let Some(name) = known_name_at(rest, tools) {
         return match parse_call(text, at + name.len(), name) {
-            Ok(call) => LineCall::Call(call),
+            Ok(call) => LineCall::Call(call, start),
             Err(error) => LineCall::Error(error),
         };
     }
@@ -124,10 +140,58 @@ fn line_call(text: &str, line: usize, tools: &[String]) -> LineCall {
         && let Some(name) = known_name_at(after.trim_start_matches([' ', '\t']), tools)
     {
         return LineCall::Error(format!(
-            "TOOL CALL PARSE ERROR: `{name}(...)` — drop the label `{word}:` in front of the call"
+            // prose-ok: a diagnostic whose words the contract names
+            "Saw `{word}: {name}(...)`. Drop the label `{word}:` in front of the call."
         ));
     }
     LineCall::None
+}
+
+/// Where in a text that is still coming the first call outside of tags may begin; the length of the text when none does. What
+/// only looks like one in quoted text counts, too: whoever asks shows it later.
+pub(crate) fn may_be_call(text: &str, tools: &[String]) -> usize {
+    if tools.is_empty() {
+        return text.len();
+    }
+    let mut at = 0;
+    while at < text.len() {
+        let end = text[at..].find(['\n', '>']).map_or(text.len(), |n| at + n + 1);
+        let before = text[..at].trim_end();
+        // JSON is a call where it is all that stands between the blocks.
+        if may_begin_call(&text[at..], tools)
+            || ((before.is_empty() || before.ends_with('>')) && may_begin_json(&text[at..]))
+        {
+            return at;
+        }
+        at = end;
+    }
+    text.len()
+}
+
+fn may_begin_json(rest: &str) -> bool {
+    let inside = rest.trim_start().strip_prefix(['[', '{']).map(str::trim_start);
+    inside.is_some_and(|inside| inside.is_empty() || inside.starts_with(['{', '"']))
+}
+
+/// Whether a known call stands at the beginning, or all that is there may become one.
+fn may_begin_call(rest: &str, tools: &[String]) -> bool {
+    let blanks = [' ', '\t'];
+    let rest = rest.trim_start_matches(blanks);
+    let rest = rest.strip_prefix('<').unwrap_or(rest).trim_start_matches(blanks);
+    let mut labels = LABELS.into_iter().chain(["bash:"]);
+    if let Some(label) = labels.clone().find(|label| rest.starts_with(label)) {
+        let rest = rest[label.len()..].trim_start_matches(blanks);
+        return rest.is_empty() || may_begin_name(rest, tools);
+    }
+    !rest.is_empty() && (labels.any(|label| label.starts_with(rest)) || may_begin_name(rest, tools))
+}
+
+fn may_begin_name(rest: &str, tools: &[String]) -> bool {
+    let mut names = RUNTIME_TOOLS.into_iter().chain(tools.iter().map(String::as_str));
+    names.any(|name| match rest.strip_prefix(name) {
+        Some(tail) => tail.is_empty() || tail.starts_with('('),
+        None => name.starts_with(rest),
+    })
 }
 
 /// Removes a code fence or a pair of backticks around the whole text.
@@ -193,8 +257,18 @@ mod tests {
 
     #[test]
     fn labels_and_unknown_names_are_errors() {
-        assert!(names("foo: read({})").1[0].contains("drop the label `foo:`"));
+        assert_eq!(
+            names("foo: read({})").1,
+            ["Saw `foo: read(...)`. Drop the label `foo:` in front of the call."]
+        );
         assert_eq!(names("write({ a: 1 })").1, ["Unknown tool 'write'. Available tools: [mcp.list, read]"]);
+    }
+
+    #[test]
+    fn a_span_is_the_call_and_its_marks() {
+        let text = "I call\n  tool_call: read({ a: 1 }); mcp.list(),\n<read({})> now";
+        let spans: Vec<&str> = bare_calls(text, &tools()).spans.into_iter().map(|span| &text[span]).collect();
+        assert_eq!(spans, ["tool_call: read({ a: 1 }); ", "mcp.list(),", "<read({})>"]);
     }
 
     #[test]

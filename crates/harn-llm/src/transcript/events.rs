@@ -82,13 +82,12 @@ fn block_text(block: &Value) -> Option<String> {
             .unwrap_or_else(|| str_at(block, "type").unwrap_or("file"))
             .to_string()
     };
-    let named =
-        |key: &str| str_at(block, key).or_else(|| str_at(block, "name")).unwrap_or_default().to_string();
+    let named = |keys: &[&str]| keys.iter().find_map(|key| str_at(block, key)).unwrap_or_default();
     match str_at(block, "type").unwrap_or("text") {
         "text" | "output_text" | "input_text" => str_at(block, "text").map(str::to_string),
         "reasoning" | "reasoning_summary" | "thinking" => None,
-        "tool_call" | "tool_use" => Some(format!("<tool_call:{}>", named("name"))),
-        "tool_result" => Some(format!("<tool_result:{}>", named("tool_use_id"))),
+        "tool_call" | "tool_use" => Some(format!("<tool_call:{}>", named(&["name"]))),
+        "tool_result" => Some(format!("<tool_result:{}>", named(&["name", "tool_use_id"]))),
         "image" => Some(format!("<image:{}>", label())),
         "file" => Some(format!("<file:{}>", label())),
         other => Some(format!("<{other}>")),

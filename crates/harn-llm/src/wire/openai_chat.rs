@@ -48,6 +48,10 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
     if request.output.channel != OutputChannel::None {
         body.insert("response_format".into(), response_format(request));
     }
+    // Claude caches what it is told to; the other models of this wire format do so by themselves.
+    if request.cache && dialect == Dialect::Openrouter && route.model.starts_with("anthropic/") {
+        body.insert("cache_control".into(), json!({"type": "ephemeral"}));
+    }
     if dialect == Dialect::Ollama {
         body.insert("think".into(), request.thinking.is_on().into());
         body.insert("keep_alive".into(), request.ollama.keep_alive.clone());

@@ -1,0 +1,155 @@
+//! Hands on what the model says while it says it: text, and the calls of tools that it writes.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use harn_agent::{AgentEvent, AgentLoop, ToolProgress};
+use harn_llm::runtime::Live;
+use harn_llm::{Call, CallError};
+use harn_value::{Data as Json, Value};
+use harn_vm::Result;
+
+use super::Driver;
+use crate::live;
+use crate::llm_embedder::{calling, calling_aside};
+
+/// Least time between two updates about the arguments of a call.
+const PACE: Duration = Duration::from_millis(50);
+
+/// Calls that the model writes, by their ids.
+#[derive(Default)]
+pub(super) struct Incoming(BTreeMap<String, Written>);
+
+/// A call as far as it is written.
+struct Written {
+    progress: ToolProgress,
+    arguments: String,
+    /// When it was last told of.
+    told: Duration,
+}
+
+impl Incoming {
+    /// More of the arguments of a call; gives the update when one is due.
+    fn goes_on(&mut self, id: &str, arguments: &str, now: Duration) -> Option<AgentEvent> {
+        let call = self.0.get_mut(id)?;
+        call.arguments.push_str(arguments);
+        if now.saturating_sub(call.told) < PACE {
+            return None;
+        }
+        call.told = now;
+        let raw_input = harn_llm::message::parse_partial_arguments(&call.arguments);
+        let raw_input_partial = raw_input.is_none().then(|| call.arguments.clone());
+        Some(AgentEvent::ToolCallUpdate(ToolProgress {
+            raw_input,
+            raw_input_partial,
+            ..call.progress.clone()
+        }))
+    }
+
+    /// What subscribers are told of an event: a call that they know of already goes on when it is taken up.
+    pub(super) fn taken_up(&mut self, event: AgentEvent) -> AgentEvent {
+        match event {
+            AgentEvent::ToolCall(call) if self.0.remove(&call.tool_call_id).is_some() => {
+                AgentEvent::ToolCallUpdate(call)
+            }
+            other => other,
+        }
+    }
+}
+
+impl Driver {
+    /// Asks the model, and hands its text and calls on while they arrive, when somebody listens.
+    pub(super) async fn ask(
+        &self,
+        agent: &AgentLoop,
+        call: &Call,
+    ) -> Result<std::result::Result<Json, CallError>> {
+        self.told.take();
+        let heard = !self.session.subscribers().is_empty() || harn_stdlib::has_host(&self.cx);
+        if self.on_delta.is_none() && !heard {
+            return Ok(calling(&self.cx, &call.options, self.llm.llm_turn(call, None)).await);
+        }
+        let (give, take) = tokio::sync::mpsc::unbounded_channel();
+        // A closure that was called with text cannot be told that it was void, events can.
+        let takes_back = self.on_delta.is_none();
+        let work = async move {
+            let mut deliver = move |live: Live| drop(give.send(live));
+            self.llm.llm_turn_telling(call, takes_back, &mut deliver).await
+        };
+        let tell = async |live: Live| {
+            match live {
+                Live::Text(text) => self.hear(text).await?,
+                Live::CallOpens { id, name } => self.call_opens(agent, id, &name).await,
+                Live::CallGoesOn { id, arguments } => {
+                    let now = self.cx.system().monotonic();
+                    let update = self.incoming.borrow_mut().goes_on(&id, &arguments, now);
+                    if let Some(update) = update {
+                        self.tell_subscribers(&update).await;
+                    }
+                }
+                Live::Void => {
+                    if !self.told.take().is_empty() {
+                        self.tell_subscribers(&AgentEvent::AgentMessageReset).await;
+                    }
+                    self.give_up_calls("the reply broke off and is asked for again").await;
+                }
+            }
+            Ok(())
+        };
+        live::beside(calling_aside(&self.cx, &call.options, work), take, tell).await
+    }
+
+    async fn hear(&self, text: String) -> Result<()> {
+        if let Some(listener) = &self.on_delta {
+            self.cx.call(listener, [Value::str(&text)]).await?;
+        }
+        self.told.borrow_mut().push_str(&text);
+        self.tell_subscribers(&AgentEvent::AgentMessageChunk { text }).await;
+        Ok(())
+    }
+
+    async fn call_opens(&self, agent: &AgentLoop, id: String, name: &str) {
+        let Some(progress) = agent.begun(&id, name) else { return };
+        let told = self.cx.system().monotonic();
+        let event = AgentEvent::ToolCall(progress.clone());
+        self.incoming.borrow_mut().0.insert(id, Written { progress, arguments: String::new(), told });
+        self.tell_subscribers(&event).await;
+    }
+
+    /// Tells of the calls that were begun and will not be run that they are over.
+    pub(super) async fn give_up_calls(&self, why: &str) {
+        let calls = std::mem::take(&mut self.incoming.borrow_mut().0);
+        for call in calls.into_values() {
+            let failed =
+                ToolProgress { status: "failed".to_owned(), error: Some(why.to_owned()), ..call.progress };
+            self.tell_subscribers(&AgentEvent::ToolCallUpdate(failed)).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use harn_value::json;
+
+    #[test]
+    fn arguments_are_told_at_a_pace() {
+        let mut incoming = Incoming::default();
+        let progress = ToolProgress::new("a", "read", "pending");
+        incoming.0.insert("a".into(), Written { progress, arguments: String::new(), told: Duration::ZERO });
+        let mut at = |ms: u64, text: &str| {
+            let event = incoming.goes_on("a", text, Duration::from_millis(ms))?;
+            let event = event.to_json("s");
+            Some((event["raw_input"].clone(), event["raw_input_partial"].clone()))
+        };
+        assert_eq!(at(49, "{\"p\""), None);
+        assert_eq!(at(50, ":"), Some((Json::Null, json!("{\"p\":"))));
+        assert_eq!(at(99, " \"a.r"), None);
+        assert_eq!(at(120, "s"), Some((json!({"p": "a.rs"}), Json::Null)));
+        let call = ToolProgress::new("a", "read", "pending");
+        let told = incoming.taken_up(AgentEvent::ToolCall(call.clone()));
+        assert_eq!(told, AgentEvent::ToolCallUpdate(call.clone()));
+        let other = incoming.taken_up(AgentEvent::ToolCall(call.clone()));
+        assert_eq!(other, AgentEvent::ToolCall(call));
+    }
+}
