@@ -44,10 +44,12 @@ codes! {
         "Write a field that the struct declares, or add this one to its declaration.";
     UNKNOWN_MEMBER = "E0111", "A field is read that the struct does not have; it is nil.",
         "Write a field that the struct declares, or add this one to its declaration.";
-    REDECLARED = "E0112", "A `let` declares a name that the same scope declares before.",
+    REDECLARED = "E0112", "A name is declared that the same scope declares before.",
         "Give it another name, or declare the first one with `var` and assign to it.";
     PAYLOAD = "E0113", "A variant of an enum is made with another number of values than it declares, or with one of another type.",
         "Pass the values that the variant declares, or change its declaration.";
+    RETURN_DROPPED = "E0114", "A generator or `gen fn` returns a value, which nobody gets.",
+        "Hand the value out with `yield` or `emit`, and write `return` alone.";
     DECLARED_TYPE = "E0200", "A variable is given a value that its annotation does not allow.",
         "Change the value or the annotation; `to_int`, `to_float` and `to_string` convert.";
     ARGUMENT_TYPE = "E0201", "An argument is of a type that the annotation of the parameter does not allow.",
@@ -218,7 +220,7 @@ codes! {
         "Write it as `/** */`, or leave an empty line below a remark.";
     FILE_HEADER = "require-file-header", "A file does not say at its head what it is for. The rule is off unless the manifest or a flag asks for it.",
         "Write a `/** */` comment, or lines of `//!`, at the head of the file.";
-    IMPORT_ORDER = "import-order", "The imports at the head of a file are not in the order of the formatter.",
+    IMPORT_ORDER = "import-order", "The imports at the head of a file, or the names in one, are not in the order of the formatter.",
         "Sort them, or run `harn fmt`.";
     BLANK_LINE = "blank-line-between-items", "A declaration at the top of a file follows what is before it without an empty line.",
         "Write an empty line between them, or run `harn fmt`.";
@@ -230,7 +232,7 @@ codes! {
         "Assign it; methods of lists and texts give new values.";
 }
 
-/// Whether a warning with this code tells what shows when it is reached: a failure, or nil in place of a value.
+/// Whether a warning with this code tells what shows when it is reached: a failure, nil in place of a value, or a value lost.
 /// `harn check` makes it an error.
 pub fn is_certain(code: &str) -> bool {
     [
@@ -242,7 +244,9 @@ pub fn is_certain(code: &str) -> bool {
         UNKNOWN_MEMBER,
         REDECLARED,
         PAYLOAD,
+        RETURN_DROPPED,
         ARGUMENT_TYPE,
+        OPERAND_TYPE,
     ]
     .contains(&code)
 }

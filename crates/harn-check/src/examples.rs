@@ -88,6 +88,11 @@ pub const EXAMPLES: &[Example] = &[
         "enum Size { Small, Sized(n: int) }\n\nprintln(Size.Sized(\"3\"))\n",
         "enum Size { Small, Sized(n: int) }\n\nprintln(Size.Sized(3))\n",
     ),
+    program(
+        "E0114",
+        "fn numbers() {\n  yield 1\n  return 2\n}\n\nfor n in numbers() { println(n) }\n",
+        "fn numbers() {\n  yield 1\n  yield 2\n}\n\nfor n in numbers() { println(n) }\n",
+    ),
     program("E0200", "let n: int = \"3\"\nprintln(n)\n", "let n: int = 3\nprintln(n)\n"),
     program(
         "E0201",

@@ -19,10 +19,18 @@ pub fn types_of(source: &Source<'_>, world: &World<'_>) -> Told {
     pass.told.take().unwrap_or_default()
 }
 
-/// Takes down the type of an object whose member is mentioned.
+/// Takes down the type of an object whose member is mentioned, and bools that are compared with one that is written.
 pub(crate) fn expression<'a>(pass: &mut Pass<'a>, expr: &'a Expr) {
     if pass.told.is_none() {
         return;
+    }
+    if let ExprKind::Binary { op: BinaryOp::Eq | BinaryOp::Ne, lhs, rhs, .. } = &expr.kind {
+        for (side, other) in [(lhs, rhs), (rhs, lhs)] {
+            let is_bool = matches!(side.kind, ExprKind::Bool(_)) && pass.infer(other) == Ty::named("bool");
+            if let Some(out) = pass.told.as_mut().filter(|_| is_bool) {
+                out.bools.push(other.span);
+            }
+        }
     }
     let (ExprKind::Member { object, .. } | ExprKind::MethodCall { object, .. }) = &expr.kind else { return };
     let ty = pass.infer(object);

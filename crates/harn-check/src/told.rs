@@ -10,6 +10,8 @@ pub struct Told {
     pub objects: Vec<(Span, ToldType)>,
     /// Of the variables without an annotation, by the place of their name.
     pub variables: Vec<(Span, ToldType)>,
+    /// What is compared with `true` or `false` and is a bool.
+    pub bools: Vec<Span>,
 }
 
 /// A type, in the words that people read.

@@ -7,8 +7,8 @@ use crate::checks::{
     annotation, argument, assign_to_let, attribute, call_target, coverage, deprecated, enum_variant,
 };
 use crate::checks::{
-    exhaustive, generic, hidden_division, not_executed, operator, redeclared, stream_emit, stream_result,
-    struct_field,
+    exhaustive, generator_return, generic, hidden_division, not_executed, operator, redeclared, stream_emit,
+    stream_result, struct_field,
 };
 use crate::checks::{overriding, struct_literal, tool_call, type_name, type_value, unreachable, wrong_call};
 use crate::imports::Imports;
@@ -45,6 +45,7 @@ impl<'a> Pass<'a> {
         call_target::settle(&mut self);
         hidden_division::check(&mut self);
         self.out.extend(redeclared::check(self.source.tree));
+        self.out.extend(generator_return::check(self.source.tree));
         let wrong = std::mem::take(&mut self.wrong_calls);
         if !wrong.is_empty() {
             // Without its imports nobody can tell what a name of this file stands for.

@@ -8,7 +8,7 @@ use harn_syntax::signature::{GivenOption, OptionProblem, Signature};
 use harn_vm::{Builtin, Vm};
 
 /// Builtins that the conformance suite calls and no crate has yet.
-const PLANNED: [&str; 4] = ["mcp_connect", "mcp_serve", "sync_mutex_acquire", "sync_release"];
+const PLANNED: [&str; 2] = ["mcp_connect", "mcp_serve"];
 
 /// The names of the machine, as the command line passes them on.
 pub(crate) struct Names(std::rc::Rc<Vm>);

@@ -33,7 +33,7 @@ fn codes(project: &Project, shown: &Example, text: &str, world: &World<'_>) -> V
         let header = shown.code == "require-file-header";
         let rules = Settings { require_file_header: header, ..settings.clone() };
         found.extend(check_program(&source, world).iter().map(|d| d.code.to_owned()));
-        found.extend(lint_program(&source, &rules, &max_tools).iter().map(|d| d.code.to_owned()));
+        found.extend(lint_program(&source, world, &rules, &max_tools).iter().map(|d| d.code.to_owned()));
         if shown.code == "W0110" {
             found.extend(strict_types(&tree).iter().map(|d| d.code.to_owned()));
         }

@@ -95,7 +95,7 @@ fn imports_are_followed() {
     let project = Project::new(&[
         (
             "lib.harn",
-            "fn helper() { 1 }\npub fn greet() { helper() }\nstruct Pair { a, b }\npub import \"deep/more\"\n",
+            "fn helper() { 1 }\npub fn greet() { helper() }\npub struct Pair { a, b }\npub import \"deep/more\"\n",
         ),
         ("deep/more.harn", "import \"../lib\"\nfn far() { 1 }\n"),
         ("open.harn", "fn one() { 1 }\nlet hidden = { -> 1 }\n"),
@@ -127,6 +127,39 @@ fn an_import_that_cannot_be_followed_silences_the_check_of_names() {
     ] {
         assert_eq!(diagnostics(&format!("{import}\nmissing(1)"), &project.dir), [], "{import}");
     }
+}
+
+#[test]
+fn a_generator_returns_no_value() {
+    let lost = ["a generator returns no value: what `return` gives is dropped"];
+    assert_eq!(messages("fn g() {\n  yield 1\n  return 5\n}\ng()"), lost);
+    assert_eq!(messages("gen fn g() {\n  emit 1\n  return 5\n}\ng()"), lost);
+    fine("fn g() {\n  yield 1\n  return\n}\ng()");
+    fine("fn g() {\n  let f = { x -> return x }\n  yield f(1)\n}\ng()");
+    fine("pipeline p() {\n  yield 1\n  return 5\n}");
+}
+
+#[test]
+fn declarations_of_one_name() {
+    let twice = |name: &str| {
+        [format!(
+            "Cannot redeclare immutable variable '{name}' in the same scope (use 'var' for mutable bindings)"
+        )]
+    };
+    assert_eq!(messages("struct P { x: int }\nstruct P { y: int }\nprintln(1)"), twice("P"));
+    assert_eq!(messages("struct P { x: int }\nenum P { A }\nprintln(1)"), twice("P"));
+    assert_eq!(messages("fn f() {\n  fn h() { 1 }\n  fn h() { 2 }\n  h()\n}\nf()"), twice("h"));
+    assert_eq!(messages("tool t() { 1 }\ntool t() { 2 }\nprintln(1)"), twice("t"));
+    fine("fn f() { struct P { x: int } }\nfn g() { struct P { y: int } }\nf()\ng()");
+}
+
+#[test]
+fn operators_on_durations_and_containers() {
+    assert_eq!(messages("println(1s + 1)"), ["can't add duration and int"]);
+    assert_eq!(messages("println(1s ** 2)"), ["can't use '**' on duration and int (needs numeric operands)"]);
+    assert!(messages("println([1] - [2])").concat().starts_with("can't use '-' on list<int> and list<int>"));
+    assert!(messages("println({x: 1} * 2)").concat().starts_with("can't multiply {x: "));
+    fine("println(1s + 2s, 1s - 2s, 2 * 1s, 1s * 2, 1s / 2s, [1] + [\"a\"])");
 }
 
 #[test]

@@ -236,12 +236,18 @@ fn with_unknown_options(ty: &str) -> Vec<String> {
 /// they could refuse.
 const ANY_NAMES: &[(&str, &str)] = &[
     ("dict", "data"),
+    ("data", "facts of the program's own"),
     ("other", "data"),
     ("value", "data"),
     ("items", "data"),
     ("rows", "data"),
     ("container", "data"),
     ("fields", "what a line of the log is to hold"),
+    ("field", "a field of a form, as multipart_parse gave it"),
+    ("cell", "a handle, as shared_cell gave it"),
+    ("map", "a handle, as shared_map gave it"),
+    ("handle", "a handle, as shared_cell, shared_map or mailbox_open gave it"),
+    ("initial", "entries of a shared map"),
     ("headers", "headers of an event"),
     ("bindings", "names of a template"),
     ("args", "arguments of a tool, a prompt or a skill"),
@@ -281,6 +287,10 @@ const ANY_NAMES: &[(&str, &str)] = &[
     ("resource", "data"),
     ("session", "what a program keeps of a session; whatever else is in it has no effect on prompts"),
     ("topic", "made by `event_log.topic`"),
+    ("claims", "names of the program's own"),
+    ("secret_or_keys", "secrets by the names of keys"),
+    ("request", "headers by name"),
+    ("set_cookie", "headers by name"),
 ];
 
 /// Dicts that a builtin reads in a way of its own. Each has calls in `wrong_calls.txt`, one of them with `no_such_option`.

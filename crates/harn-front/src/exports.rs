@@ -9,32 +9,24 @@ fn declarations(tree: &Program) -> impl Iterator<Item = &Decl> {
     })
 }
 
-/// Whether a file marks anything `pub`. Then its functions are exported only when they are marked, too.
+/// Whether a file marks anything `pub`. Then it exports only what is marked, and its aliases and interfaces.
 fn is_marked(tree: &Program) -> bool {
     tree.imports().any(|import| import.is_pub) || declarations(tree).any(|decl| decl.is_pub)
 }
 
-/// The declarations that a file exports itself. As soon as anything is marked `pub`, only marked functions are exported;
-/// else all are.
+/// The declarations that a file exports itself: what is marked `pub`, without any mark all functions, structs, enums and
+/// pipelines; and type aliases and interfaces, which are only names.
 pub fn exports(tree: &Program) -> impl Iterator<Item = &Decl> {
-    let explicit = is_marked(tree);
-    declarations(tree).filter(move |decl| match &decl.kind {
-        DeclKind::Fn(_) => decl.is_pub || !explicit,
-        DeclKind::Tool(_) | DeclKind::Skill(_) | DeclKind::EvalPack(_) => decl.is_pub,
-        DeclKind::Impl(_) => false,
-        _ => true,
-    })
+    selectable(tree).filter(|decl| decl.is_pub || !decl.kind.is_variable())
 }
 
 /// The declarations that an import may name: the exported ones, and without any `pub` also tools, skills and packs.
 pub fn selectable(tree: &Program) -> impl Iterator<Item = &Decl> {
     let explicit = is_marked(tree);
     declarations(tree).filter(move |decl| match &decl.kind {
-        DeclKind::Fn(_) | DeclKind::Tool(_) | DeclKind::Skill(_) | DeclKind::EvalPack(_) => {
-            decl.is_pub || !explicit
-        }
+        DeclKind::Type(_) | DeclKind::Interface(_) => true,
         DeclKind::Impl(_) => false,
-        _ => true,
+        _ => decl.is_pub || !explicit,
     })
 }
 

@@ -156,7 +156,10 @@ fn what_a_file_exports() {
     let all = names("fn a() { 1 }\nfn b() { 2 }\nstruct S { x: int }\nlet v = 1");
     assert_eq!(all, ("a b S".to_owned(), "a b S".to_owned()));
     let marked = names("pub fn a() { 1 }\nfn b() { 2 }\nstruct S { x: int }");
-    assert_eq!(marked, ("a S".to_owned(), "a S".to_owned()));
+    assert_eq!(marked, ("a".to_owned(), "a".to_owned()));
+    let of_types =
+        names("pub fn a() { 1 }\nenum E { V }\ntype T = int\ninterface I { fn m() }\npipeline p() { 1 }");
+    assert_eq!(of_types, ("a T I".to_owned(), "a T I".to_owned()));
     // Anything that is marked hides what is not.
     let by_struct = names("fn a() { 1 }\npub struct S { x: int }");
     assert_eq!(by_struct, ("S".to_owned(), "S".to_owned()));

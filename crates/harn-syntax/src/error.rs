@@ -53,8 +53,10 @@ pub enum SyntaxErrorKind {
         /// The option.
         name: SmolStr,
     },
-    /// A parameter name occurs twice.
-    DuplicateParameter {
+    /// A name occurs twice in a list of names that must differ.
+    Duplicate {
+        /// What has the name, as `parameter`.
+        what: &'static str,
         /// The name.
         name: SmolStr,
     },
@@ -238,7 +240,7 @@ impl SyntaxError {
             SyntaxErrorKind::UnknownParallelOption { name } => {
                 ("E0012", format!("expected {}", unknown_option(name)), "here", None)
             }
-            SyntaxErrorKind::DuplicateParameter { .. } => ("E0013", self.kind.plain(), "here", None),
+            SyntaxErrorKind::Duplicate { .. } => ("E0013", self.kind.plain(), "here", None),
             SyntaxErrorKind::Rule(rule) => ("E0014", rule.text().to_owned(), "here", None),
             SyntaxErrorKind::Compile(rule) => (
                 "E0015",
@@ -328,7 +330,7 @@ impl SyntaxErrorKind {
                 format!("expression is too long (more than {} operators in one statement)", crate::MAX_CHAIN)
             }
             Self::TooLong => "source text is too long (more than 4 GiB)".to_owned(),
-            Self::DuplicateParameter { name } => format!("duplicate parameter name '{name}'"),
+            Self::Duplicate { what, name } => format!("duplicate {what} name '{name}'"),
             _ => String::new(),
         }
     }

@@ -59,6 +59,11 @@ pub const SHAPES: &[(&str, &str)] = &[
         "{_type?: string, tools?: list, workspace_roots?: list, default_shell_mode?: string, deny_patterns?: list, \
          require_approval?: list, pre?: function, post?: function, allow_recursive?: bool}",
     ),
+    (
+        "cookie_options",
+        "{path?: string, domain?: string, max_age?: duration | int, expires?: string | int | float, http_only?: bool, \
+         secure?: bool, same_site?: string}",
+    ),
     ("workflow_node", concat!("{", node_fields!(), "}")),
     // The check of the short form may say what it expects without a dict of its own.
     (

@@ -121,7 +121,8 @@ kinds! {
     RNG = 23, "rng";
     TASK_HANDLE = 24, "task_handle";
     MCP_CLIENT = 25, "mcp_client";
-    OTHER = 26, "other";
+    SYNC_PERMIT = 26, "sync_permit";
+    OTHER = 27, "other";
 }
 
 impl Kinds {
@@ -144,9 +145,10 @@ impl Kinds {
     }
 
     /// Whether it is a limit, a wait or an interval: a duration or a number of milliseconds (or of what its name says), and
-    /// never less than nothing.
+    /// never less than nothing. What takes bools takes any text, and what takes pairs anything that has an order.
     pub const fn is_time(self) -> bool {
-        self.meets(Kinds::DURATION) && self.meets(Kinds::INT) && !self.meets(Kinds::BOOL)
+        let takes_more = self.meets(Kinds::BOOL) || self.meets(Kinds::PAIR);
+        self.meets(Kinds::DURATION) && self.meets(Kinds::INT) && !takes_more
     }
 
     /// The kinds of a type; an unknown word is none.
@@ -332,6 +334,8 @@ pub struct Signature {
     pub parameters: Vec<Parameter>,
     /// The type of its result.
     pub returns: &'static str,
+    /// Whether it only computes its result.
+    pub pure: bool,
 }
 
 impl Signature {
@@ -693,6 +697,7 @@ mod tests {
             ("duration | int?", true),
             ("duration | int | float", true),
             ("text", false),
+            ("int | duration | pair", false),
             ("int", false),
             ("any", false),
         ] {

@@ -16,21 +16,60 @@ pub fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-/// The nearest of `names` within the distance allowed for a word of this length: 1 for two
-/// characters, 2 up to five, else 3. A single character resembles too much. Ties go to the nearest length, then the alphabet.
-pub fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+/// The nearest of `names` within the distance allowed for a word of this length: 1 for up to two characters, 2 for up
+/// to five, else 3. It has something of the word: another letter alone is another name. Ties go to the nearest length,
+/// then the alphabet.
+pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    within(3, word, names)
+}
+
+/// As [`nearest`], but never further away than two: where there are so many names that one of them is like any word, or
+/// other words are at hand to say what is wrong.
+pub fn close<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    within(2, word, names)
+}
+
+fn within<'a>(most: usize, word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let length = word.chars().count();
     let limit = match length {
-        0..=1 => return None,
-        2 => 1,
+        0..=2 => 1,
         3..=5 => 2,
-        _ => 3,
+        _ => most,
     };
     names
+        .into_iter()
         .filter(|name| !name.starts_with("__") && *name != word)
-        .filter(|name| name.chars().count().abs_diff(length) <= limit)
-        .map(|name| (distance(word, name), name.chars().count().abs_diff(length), name))
-        .filter(|&(d, _, _)| d <= limit)
+        .map(|name| (name.chars().count().abs_diff(length), name))
+        .filter(|&(longer, _)| longer <= limit)
+        .map(|(longer, name)| (distance(word, name), longer, name))
+        .filter(|&(distance, longer, _)| distance <= limit && distance < length + longer)
         .min()
         .map(|(_, _, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_wins() {
+        assert_eq!(nearest("printl", ["println", "print", "sprint"]), Some("print"));
+        assert_eq!(nearest("lenght", ["length", "len"]), Some("length"));
+        assert_eq!(nearest("helper", ["println", "len"]), None);
+        assert_eq!(nearest("ab", ["xy", "a", "b"]), Some("a"));
+        assert_eq!(nearest("_x", ["__x"]), None);
+        assert_eq!(nearest("x", ["y", "名"]), None);
+        assert_eq!(nearest("x", ["xs"]), Some("xs"));
+    }
+
+    #[test]
+    fn longer_words_may_be_further_away() {
+        assert_eq!(nearest("qx", ["qyz"]), None);
+        assert_eq!(nearest("tital", ["total", "vital", "petal"]), Some("total"));
+        assert_eq!(nearest("tital", ["metals"]), None);
+        assert_eq!(nearest("coumt_of", ["count_up"]), Some("count_up"));
+        assert_eq!(nearest("coumt_of", ["count_abs"]), None);
+        assert_eq!(close("coumt_of", ["count_up"]), None);
+        assert_eq!(close("coumt_of", ["count_on"]), Some("count_on"));
+    }
 }

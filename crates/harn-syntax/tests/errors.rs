@@ -46,6 +46,9 @@ canonical_is! {
     rest_not_last: "fn f(...a, b) { }" => ["Rest parameter must be the last parameter at 1:6"];
     rest_with_default: "fn f(...a = 1) { }" => ["Rest parameter cannot have a default value at 1:6"];
     duplicate_parameter: "fn f(a, _, _, a) { }" => ["duplicate parameter name 'a' at 1:15"];
+    duplicate_field: "struct S { x: int, x: string }" => ["duplicate field name 'x' at 1:20"];
+    duplicate_variant: "enum E { A, A(x) }" => ["duplicate variant name 'A' at 1:13"];
+    duplicate_member: "interface I {\n  fn m()\n  fn m()\n}" => ["duplicate member name 'm' at 3:6"];
     attribute_on_statement: "@test let a = 1"
         => ["Expected fn/tool/skill/eval_pack/pipeline/struct/enum/type/interface/impl declaration after `@attr`, \
              got non-declaration statement at 1:7"];
@@ -75,6 +78,12 @@ canonical_is! {
              call arguments"];
     or_pattern_outside: "let x = 1 | 2"
         => ["Compile error at line 1: or-pattern (|) can only appear as a match arm pattern"];
+    or_pattern_in_a_dict: "match d {\n  {x: 1 | 2} -> { }\n}"
+        => ["Compile error at line 2: or-pattern (|) can only appear as a match arm pattern"];
+    or_pattern_in_a_list: "match d {\n  [1 | 2] -> { }\n}"
+        => ["Compile error at line 2: or-pattern (|) can only appear as a match arm pattern"];
+    or_pattern_in_a_variant: "match d {\n  E.V(1 | 2) -> { }\n}"
+        => ["Compile error at line 2: or-pattern (|) can only appear as a match arm pattern"];
     duration_too_large: "\nlet x = 99999999999999999w" => ["Compile error at line 2: duration literal is too large"];
     hex_too_large: "let x = 0x10000000000000000" => ["integer literal is too large at 1:9"];
     int_type_too_large: "type A = 9223372036854775808" => ["integer literal is too large at 1:10"];

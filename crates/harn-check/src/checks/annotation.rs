@@ -8,7 +8,7 @@ use harn_syntax::{Diagnostic, Span};
 
 use crate::checks::unreachable::block_exits;
 use crate::checks::{operator, type_name};
-use crate::codes::{DECLARED_TYPE, NO_RESULT, OPERAND_TYPE, RESULT_TYPE};
+use crate::codes::{DECLARED_TYPE, NO_RESULT, RESULT_TYPE};
 use crate::infer::binary;
 use crate::pass::{Known, Pass, Result};
 use crate::scope::{Kind, Lookup};
@@ -93,8 +93,8 @@ fn assigned<'a>(pass: &mut Pass<'a>, target: &'a Target, op: Option<BinaryOp>, v
     if let Some(op) = op {
         let wrong = operator::unfit(op, &known.ty, &got);
         got = binary(op, &known.ty, &got);
-        if let Some(message) = wrong.filter(|_| !known.is_open) {
-            pass.report(Diagnostic::error(message).with_code(OPERAND_TYPE).at(value.span));
+        if let Some(found) = wrong.filter(|_| !known.is_open) {
+            pass.report(found.at(value.span));
             return pass.assigned_type(name, None);
         }
     }

@@ -5,7 +5,7 @@ use harn_syntax::{Diagnostic, Span};
 
 use crate::codes::ATTRIBUTE;
 use crate::pass::Pass;
-use crate::suggest::nearest;
+use harn_syntax::suggest::close;
 
 const KNOWN: [&str; 10] = [
     "acp_skill",
@@ -45,7 +45,7 @@ pub(crate) fn check(pass: &mut Pass<'_>, decl: &Decl) {
         };
         let mut diagnostic = Diagnostic::warning(message).with_code(ATTRIBUTE).at(attr.span);
         diagnostic.help =
-            nearest(name, KNOWN).filter(|_| !KNOWN.contains(&name)).map(|n| format!("did you mean `@{n}`?"));
+            close(name, KNOWN).filter(|_| !KNOWN.contains(&name)).map(|n| format!("did you mean `@{n}`?"));
         pass.report(diagnostic);
     }
     predicate(pass, decl);

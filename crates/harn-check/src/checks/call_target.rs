@@ -10,8 +10,8 @@ use harn_syntax::{Diagnostic, Span};
 use crate::codes::{CALL_TARGET, UNKNOWN_STRUCT, UNKNOWN_VARIABLE};
 use crate::pass::{Pass, Unknown, What};
 use crate::scope::Lookup;
-use crate::suggest::nearest;
 use crate::world::Signatures;
+use harn_syntax::suggest::{close, nearest};
 
 /// For how many names a near one is looked for: text that is no program at all may have very many.
 const MAX_SUGGESTIONS: usize = 100;
@@ -57,7 +57,7 @@ pub(crate) fn operation(pass: &mut Pass<'_>, object: &Expr, name: &Ident) -> boo
         return false;
     }
     let full = format!("{start}{}", name.name);
-    let near = nearest(&full, of_space.iter().copied()).map(str::to_owned);
+    let near = close(&full, of_space.iter().copied()).map(str::to_owned);
     let span = Span { end: name.span.end, ..object.span };
     let message = format!("call target `{full}` is not defined or imported");
     let mut found = with_suggestion(CALL_TARGET, message, near, span);
@@ -106,10 +106,14 @@ pub(crate) fn settle(pass: &mut Pass<'_>) {
         let near = |names: &mut dyn Iterator<Item = &str>| {
             let names: Vec<&str> = names.collect();
             let meant = instead_of(name).filter(|meant| names.contains(meant));
-            let near = || nearest(name, names.iter().copied()).filter(|_| name_advice(name).is_none());
+            let alike = || match what {
+                What::Variable(_) => nearest(name, names.iter().copied()),
+                What::Function(_) | What::Struct => close(name, names.iter().copied()),
+            };
+            let near = || alike().filter(|_| name_advice(name).is_none());
             (number < MAX_SUGGESTIONS).then(|| meant.or_else(near).map(str::to_owned)).flatten()
         };
-        let diagnostic = match what {
+        let diagnostic = match &what {
             What::Function(local) => {
                 let message = format!("call target `{name}` is not defined or imported");
                 let method = method_of(pass.world.signatures, name);

@@ -6,8 +6,8 @@ use harn_syntax::ast::{Arg, EnumDecl, Expr, Ident, Name, VariantField};
 use super::argument::THE_ARGUMENT;
 use crate::codes::{PAYLOAD, UNKNOWN_VARIANT};
 use crate::pass::Pass;
-use crate::suggest::nearest;
 use crate::types::{Ty, Typing, type_text};
+use harn_syntax::suggest::close;
 
 /// Looks at `object.name` or `object.name(args)`; whether the object is an enum.
 pub(crate) fn check(pass: &mut Pass<'_>, object: &Expr, name: &Ident) -> bool {
@@ -80,7 +80,7 @@ fn variant(pass: &mut Pass<'_>, decl: &EnumDecl, name: &Ident) {
     }
     let message = format!("Unknown variant '{}' in enum '{}'", name.name, decl.name.name);
     let mut diagnostic = Diagnostic::warning(message).with_code(UNKNOWN_VARIANT).at(name.span);
-    diagnostic.help = match nearest(&name.name, names()) {
+    diagnostic.help = match close(&name.name, names()) {
         Some(near) => Some(format!("did you mean `{near}`?")),
         None => Some(format!("it has {}", names().collect::<Vec<_>>().join(", "))),
     };

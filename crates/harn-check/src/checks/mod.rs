@@ -9,6 +9,7 @@ pub(crate) mod coverage;
 pub(crate) mod deprecated;
 pub(crate) mod enum_variant;
 pub(crate) mod exhaustive;
+pub(crate) mod generator_return;
 pub(crate) mod generic;
 pub(crate) mod hidden_division;
 pub(crate) mod no_result;

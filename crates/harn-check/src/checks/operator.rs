@@ -7,7 +7,7 @@ use crate::codes::{ARGUMENT_TYPE, COMPARED_TYPES, OPERAND_TYPE};
 use crate::pass::Pass;
 use crate::types::Ty;
 
-/// The types that the rules are about.
+/// The types that the rules for comparisons are about. Those for arithmetic are about durations too.
 const KNOWN: [&str; 7] = ["bool", "dict", "float", "int", "list", "nil", "string"];
 
 /// Looks at `a + b` and its kin.
@@ -23,9 +23,9 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, expr: &'a Expr) {
         return;
     }
     let (left, right) = (pass.infer(lhs), pass.infer(rhs));
-    let Some(message) = unfit(*op, &left, &right) else { return };
-    let (Some(a), Some(b)) = (left.plain(), right.plain()) else { return };
-    let mut diagnostic = Diagnostic::error(message).with_code(OPERAND_TYPE).at(expr.span);
+    let Some(diagnostic) = unfit(*op, &left, &right) else { return };
+    let mut diagnostic = diagnostic.at(expr.span);
+    let (Some(a), Some(b)) = (left.plain(), right.plain()) else { return pass.report(diagnostic) };
     if *op == BinaryOp::Add
         && let Some(text) = interpolated(pass.source.text, lhs, rhs)
     {
@@ -40,22 +40,39 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, expr: &'a Expr) {
     pass.report(diagnostic);
 }
 
-/// Why an arithmetic operator does not work on two types, if it is sure that it does not.
-pub(super) fn unfit(op: BinaryOp, left: &Ty, right: &Ty) -> Option<String> {
-    let (a, b) = (left.plain()?, right.plain()?);
-    if !KNOWN.contains(&a) || !KNOWN.contains(&b) {
+/// Why an arithmetic operator does not work on two types, if it is sure that it does not. It is an error where the types
+/// are plain names; else it is told of, and fails when it is reached.
+pub(super) fn unfit(op: BinaryOp, left: &Ty, right: &Ty) -> Option<Diagnostic> {
+    let head = |ty: &'_ Ty| ty.word().filter(|_| op != BinaryOp::Add || ty.plain().is_some());
+    let (a, b) = (head(left)?, head(right)?);
+    let is_known = |word: &str| KNOWN.contains(&word) || word == "duration";
+    if !is_known(a) || !is_known(b) || works(op, a, b) {
         return None;
     }
-    let number = |word: &str| matches!(word, "int" | "float");
-    let numbers = number(a) && number(b);
-    Some(match op {
-        BinaryOp::Add if numbers || (a == b && matches!(a, "string" | "list" | "dict")) => return None,
+    let shown = |ty: &Ty| ty.plain().map_or_else(|| ty.to_string(), str::to_owned);
+    let (a, b) = (shown(left), shown(right));
+    let message = match op {
         BinaryOp::Add => format!("can't add {a} and {b}"),
-        BinaryOp::Mul if numbers || matches!((a, b), ("string", "int") | ("int", "string")) => return None,
         BinaryOp::Mul => format!("can't multiply {a} and {b} (try string * int)"),
-        _ if numbers => return None,
         other => format!("can't use '{}' on {a} and {b} (needs numeric operands)", other.symbol()),
-    })
+    };
+    let plain = [left, right].iter().all(|ty| ty.plain().is_some_and(|name| KNOWN.contains(&name)));
+    let found = if plain { Diagnostic::error(message) } else { Diagnostic::warning(message) };
+    Some(found.with_code(OPERAND_TYPE))
+}
+
+/// Whether an arithmetic operator works on values of two types.
+fn works(op: BinaryOp, a: &str, b: &str) -> bool {
+    let number = |word: &str| matches!(word, "int" | "float");
+    if number(a) && number(b) {
+        return true;
+    }
+    match op {
+        BinaryOp::Add => a == b && matches!(a, "string" | "list" | "dict" | "duration"),
+        BinaryOp::Sub | BinaryOp::Div => (a, b) == ("duration", "duration"),
+        BinaryOp::Mul => matches!((a, b), ("string" | "duration", "int") | ("int", "string" | "duration")),
+        _ => false,
+    }
 }
 
 /// `"n=" + x` as one string.

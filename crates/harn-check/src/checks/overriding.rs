@@ -6,7 +6,7 @@ use harn_syntax::ast::Ident;
 use crate::codes::CALL_TARGET;
 use crate::pass::Pass;
 use crate::scope::Lookup;
-use crate::suggest::nearest;
+use harn_syntax::suggest::close;
 
 /// Looks at the name behind `override`.
 pub(crate) fn check<'a>(pass: &mut Pass<'a>, name: &'a Ident) {
@@ -19,7 +19,7 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, name: &'a Ident) {
     }
     let mut functions = pass.scopes.local_functions();
     functions.extend(pass.scopes.file_functions());
-    let near = nearest(&name.name, functions).map(str::to_owned);
+    let near = close(&name.name, functions).map(str::to_owned);
     let message = format!("`override {}` replaces nothing: the parent has no such function", name.name);
     let mut found = Diagnostic::error(message).with_code(CALL_TARGET).at(name.span);
     if let Some(near) = near {

@@ -1,9 +1,9 @@
-//! `let` for a name that the same scope declares before: the program fails when it comes there.
+//! Names that the same scope declares before: the program fails when it comes there.
 
 use harn_syntax::Diagnostic;
 use harn_syntax::ast::*;
 use harn_syntax::visit::Visitor;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::codes::REDECLARED;
 use crate::scope::names_of;
@@ -11,17 +11,15 @@ use crate::scope::names_of;
 /// Looks through a file.
 pub(crate) fn check(tree: &Program) -> Vec<Diagnostic> {
     let mut search = Search { params: None, out: Vec::new() };
-    let functions = tree.items.iter().filter_map(|item| match &item.kind {
-        StmtKind::Decl(decl) => match &decl.kind {
-            DeclKind::Fn(d) => Some(&d.name),
-            DeclKind::Struct(d) => Some(&d.name),
-            _ => None,
-        },
-        _ => None,
-    });
-    let fixed = functions.map(|name| (name.name.as_str(), true)).collect();
-    search.scope(&tree.items, fixed);
+    search.scope(&tree.items, FxHashMap::default());
     search.out
+}
+
+fn declared(stmts: &[Stmt]) -> impl Iterator<Item = &DeclKind> {
+    stmts.iter().filter_map(|stmt| match &stmt.kind {
+        StmtKind::Decl(decl) => Some(&decl.kind),
+        _ => None,
+    })
 }
 
 struct Search<'a> {
@@ -33,6 +31,7 @@ struct Search<'a> {
 impl<'a> Search<'a> {
     /// The statements of a scope; `fixed` says of the names that are in it whether they may be declared again.
     fn scope(&mut self, stmts: &'a [Stmt], mut fixed: FxHashMap<&'a str, bool>) {
+        let hoisted = self.hoisted(stmts, &mut fixed);
         for stmt in stmts {
             self.stmt(stmt);
             match &stmt.kind {
@@ -42,14 +41,29 @@ impl<'a> Search<'a> {
                         self.report(name);
                     }
                 }),
-                StmtKind::Decl(decl) => {
-                    if let DeclKind::Tool(ToolDecl { name, .. }) = &decl.kind {
-                        fixed.insert(&name.name, true);
+                StmtKind::Decl(decl) if decl.kind.is_variable() => {
+                    let name = decl.kind.name();
+                    if fixed.insert(&name.name, true) == Some(true) || hoisted.contains(name.name.as_str()) {
+                        self.report(name);
                     }
                 }
                 _ => {}
             }
         }
+    }
+
+    /// What takes effect at the start of the scope: no two of one name, and none with the name of a parameter.
+    fn hoisted(&mut self, stmts: &'a [Stmt], fixed: &mut FxHashMap<&'a str, bool>) -> FxHashSet<&'a str> {
+        let mut seen = FxHashSet::default();
+        for kind in declared(stmts).filter(|kind| kind.is_hoisted()) {
+            let name = kind.name();
+            if !seen.insert(name.name.as_str()) || fixed.contains_key(name.name.as_str()) {
+                self.report(name);
+            }
+        }
+        let values = declared(stmts).filter(|kind| matches!(kind, DeclKind::Fn(_) | DeclKind::Struct(_)));
+        fixed.extend(values.map(|kind| (kind.name().name.as_str(), true)));
+        seen
     }
 
     fn report(&mut self, name: &Ident) {

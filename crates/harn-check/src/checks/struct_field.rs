@@ -5,8 +5,8 @@ use harn_syntax::ast::{DeclKind, Expr, Ident};
 
 use crate::codes::UNKNOWN_MEMBER;
 use crate::pass::Pass;
-use crate::suggest::nearest;
 use crate::types::{Ty, TypeName};
+use harn_syntax::suggest::close;
 
 /// Looks at `object.name`, where the object is a struct.
 pub(crate) fn check<'a>(pass: &mut Pass<'a>, object: &'a Expr, name: &Ident) {
@@ -23,6 +23,6 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, object: &'a Expr, name: &Ident) {
     }
     let message = format!("Unknown field '{}' in struct '{owner}'", name.name);
     let mut diagnostic = Diagnostic::warning(message).with_code(UNKNOWN_MEMBER).at(name.span);
-    diagnostic.help = nearest(&name.name, fields()).map(|near| format!("did you mean `{near}`?"));
+    diagnostic.help = close(&name.name, fields()).map(|near| format!("did you mean `{near}`?"));
     pass.report(diagnostic);
 }

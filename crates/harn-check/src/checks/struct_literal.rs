@@ -11,8 +11,8 @@ use super::call_target;
 use crate::codes::{DECLARED_TYPE, STRUCT_FIELD, UNKNOWN_FIELD};
 use crate::pass::Pass;
 use crate::scope::{Kind, Lookup};
-use crate::suggest::nearest;
 use crate::types::{Ty, Typing, substitute, type_text};
+use harn_syntax::suggest::close;
 
 /// Looks at `Name {a: 1}`.
 pub(crate) fn check<'a>(pass: &mut Pass<'a>, name: &'a Ident, items: &'a [DictItem]) {
@@ -43,7 +43,7 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, name: &'a Ident, items: &'a [DictIt
         if !declared.contains(key.name.as_str()) {
             let message = format!("Unknown field '{}' in struct '{}'", key.name, name.name);
             let mut diagnostic = Diagnostic::warning(message).with_code(UNKNOWN_FIELD).at(key.span);
-            let near = nearest(&key.name, decl.fields.iter().map(|field| field.name.name.as_str()));
+            let near = close(&key.name, decl.fields.iter().map(|field| field.name.name.as_str()));
             diagnostic.help = near.map(|near| format!("did you mean `{near}`?"));
             pass.report(diagnostic);
         }

@@ -10,8 +10,8 @@ use super::argument::{self, THE_ARGUMENT, THE_PARAMETER};
 use crate::codes::{ARGUMENT_COUNT, ARGUMENT_TYPE};
 use crate::pass::Pass;
 use crate::scope::{Kind, Lookup};
-use crate::suggest::nearest;
 use crate::types::{Ty, type_text};
+use harn_syntax::suggest::close;
 
 /// A tool that is called.
 #[derive(Clone, Copy)]
@@ -119,7 +119,7 @@ fn names<'a>(
     let mut found = Vec::new();
     for (key, value) in entries {
         let Some(param) = params().find(|param| param.name.name == key.name) else {
-            let near = nearest(&key.name, params().map(|param| param.name.name.as_str()));
+            let near = close(&key.name, params().map(|param| param.name.name.as_str()));
             let hint = near.map(|near| format!(" (did you mean `{near}`?)")).unwrap_or_default();
             let message = format!("{tool}: unknown parameter `{}`{hint}", key.name);
             found.push(Diagnostic::warning(message).with_code(ARGUMENT_COUNT).at(key.span));

@@ -327,6 +327,10 @@ pub(crate) fn binary(op: BinaryOp, lhs: &Ty, rhs: &Ty) -> Ty {
         (Add, Some("list"), Some("list")) if lhs == rhs => lhs.clone(),
         (Add, Some(a @ ("string" | "list" | "dict")), Some(b)) if a == b => Ty::named(a),
         (Mul, Some("string"), Some("int")) | (Mul, Some("int"), Some("string")) => Ty::named("string"),
+        (Add | Sub, Some("duration"), Some("duration"))
+        | (Mul, Some("duration"), Some("int"))
+        | (Mul, Some("int"), Some("duration")) => Ty::named("duration"),
+        (Div, Some("duration"), Some("duration")) => Ty::named("float"),
         (Add | Sub | Mul | Div | Rem | Pow, ..) => Ty::Any,
         (BinaryOp::Lt | BinaryOp::Gt | BinaryOp::Le | BinaryOp::Ge, ..)
         | (BinaryOp::Eq | BinaryOp::Ne | BinaryOp::In | BinaryOp::NotIn, ..) => Ty::named("bool"),

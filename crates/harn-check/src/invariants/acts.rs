@@ -26,10 +26,14 @@ const ACTS: &[&str] = &[
     "http_post",
     "http_put",
     "http_request",
+    "http_session_request",
     "mcp_call",
     "mcp_connect",
     "shell",
     "shell_at",
+    "sse_connect",
+    "websocket_connect",
+    "websocket_send",
 ];
 
 /// Operations of hosts that only look.
@@ -91,7 +95,7 @@ pub(super) fn only_looks(builtin: &str, args: &[Arg]) -> bool {
     };
     match builtin {
         "host_call" => LOOKS.contains(&first.as_str()),
-        "http_request" => ["GET", "HEAD", "OPTIONS"].contains(&first.to_uppercase().as_str()),
+        "http_request" | "sse_connect" => ["GET", "HEAD", "OPTIONS"].contains(&first.to_uppercase().as_str()),
         _ => false,
     }
 }

@@ -18,8 +18,8 @@ pub use acts::{is_act, written_paths};
 
 use crate::codes::{APPROVAL_REACHED, BUDGET_GROWS, INVARIANT_FORM, WRITES_ELSEWHERE};
 use crate::preflight::Located;
-use crate::suggest::nearest;
 use crate::world::{Source, World};
+use harn_syntax::suggest::close;
 use rules::Rule;
 
 /// The invariants that there are.
@@ -122,7 +122,7 @@ fn code(rule: &Rule) -> &'static str {
 
 /// What is said of an invariant that does not exist.
 fn unknown(name: &str) -> (String, String) {
-    let help = match nearest(name, INVARIANTS) {
+    let help = match close(name, INVARIANTS) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("the invariants are {}", INVARIANTS.map(|name| format!("`{name}`")).join(", ")),
     };

@@ -99,30 +99,59 @@ impl<'a> Rules<'a> {
         Self::mend(found, "write one", at, format!("/** {words}. */\n\n"));
     }
 
-    /// Imports at the head that are not in the order of the formatter. Where comments stand between them, the order of
-    /// the author has a meaning.
+    /// Imports at the head, and names in one, that are not in the order of the formatter. Where comments stand between them,
+    /// the order of the author has a meaning.
     fn import_order(&mut self, tree: &Program) {
         let leading = tree.items.iter().map_while(|item| match &item.kind {
             StmtKind::Import(import) => Some(&**import),
             _ => None,
         });
         let imports: Vec<&Import> = leading.collect();
-        let [first, .., last] = imports.as_slice() else { return };
+        let (Some(first), Some(last)) = (imports.first(), imports.last()) else { return };
         let block = Span::new(first.span.start, last.span.end);
         if imports.is_sorted_by_key(|import| import.sort_key())
             || !self.between(block.start, block.end).is_empty()
         {
-            return;
+            return tree.imports().for_each(|import| self.name_order(import));
         }
         let mut sorted = imports.clone();
         sorted.sort_by_key(|import| import.sort_key());
-        let lines: Vec<&str> = sorted.iter().map(|import| import.span.slice(self.text)).collect();
+        let in_order = |import: &&Import| {
+            let text = self.with_sorted_names(import);
+            text.unwrap_or_else(|| import.span.slice(self.text).to_owned())
+        };
+        let lines: Vec<String> = sorted.iter().map(in_order).collect();
         let place = imports.iter().zip(&sorted).find(|(is, should)| is != should);
         let place = place.map_or(first.span, |(import, _)| import.span);
         let found = self.report(IMPORT_ORDER, place, "imports are not in their usual order");
         found.help =
             Some("modules of `std/` come first, then paths, each in the order of the alphabet".to_owned());
         Self::mend(found, "sort them", block, lines.join("\n"));
+    }
+
+    fn name_order(&mut self, import: &Import) {
+        let Some(text) = self.with_sorted_names(import) else { return };
+        let found = self.report(IMPORT_ORDER, import.span, "imported names are not in their usual order");
+        found.help = Some("they stand in the order of the alphabet".to_owned());
+        Self::mend(found, "sort them", import.span, text);
+    }
+
+    /// An import with its names in order, if they are not.
+    fn with_sorted_names(&self, import: &Import) -> Option<String> {
+        let names = import.names.as_ref().filter(|names| !names.is_sorted_by_key(|name| &name.name))?;
+        if !self.between(import.span.start, import.span.end).is_empty() {
+            return None;
+        }
+        let mut sorted: Vec<&Ident> = names.iter().collect();
+        sorted.sort_by_key(|name| &name.name);
+        let mut out = String::new();
+        let mut from = import.span.start;
+        for (place, name) in names.iter().zip(sorted) {
+            out.push_str(&self.text[from as usize..place.span.start as usize]);
+            out.push_str(name.span.slice(self.text));
+            from = place.span.end;
+        }
+        Some(out + &self.text[from as usize..import.span.end as usize])
     }
 
     /// Two items of a file that an empty line should set apart.

@@ -3,6 +3,7 @@
 mod calls;
 mod declared;
 mod effects;
+mod idle;
 mod layout;
 mod mistakes;
 mod program;
@@ -11,6 +12,7 @@ mod shadow;
 mod simplify;
 mod suppress;
 mod template_file;
+mod uses;
 
 pub(crate) use template_file::diagnostic;
 

@@ -3,25 +3,44 @@
 //! Names are compared by their text: a name that is read anywhere counts as used wherever it is bound. So a rule may stay
 //! silent, and does not speak up without cause.
 
+use std::cell::OnceCell;
 use std::path::Path;
 
 use harn_syntax::ast::*;
 use harn_syntax::visit::{self, Visitor};
 use harn_syntax::{Diagnostic, Severity, Span};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
+use super::idle::{is_idle, may_fail};
 use super::registry::MaxTools;
+use super::uses::Uses;
 use crate::codes::*;
 use crate::scope::{names_of, names_of_match};
 use crate::settings::Settings;
-use crate::world::Source;
+use crate::tell::types_of;
+use crate::world::{Source, World};
 
 /// Runs the rules on a program without syntax errors, as `settings` want them. Findings are in source order.
-pub fn lint_program(source: &Source<'_>, settings: &Settings, max_tools: &MaxTools<'_>) -> Vec<Diagnostic> {
+pub fn lint_program(
+    source: &Source<'_>,
+    world: &World<'_>,
+    settings: &Settings,
+    max_tools: &MaxTools<'_>,
+) -> Vec<Diagnostic> {
     let Source { name, text, tree, .. } = *source;
     let mut uses = Uses::default();
     uses.stmts(&tree.items);
-    let mut rules = Rules { text, uses, in_pipeline: false, removable: None, out: Vec::new() };
+    let mut rules = Rules {
+        text,
+        uses,
+        source,
+        world,
+        bools: OnceCell::new(),
+        in_pipeline: false,
+        tries: 0,
+        removable: None,
+        out: Vec::new(),
+    };
     rules.imports(tree);
     rules.stmts(&tree.items);
     let mut out = rules.out;
@@ -42,129 +61,21 @@ pub fn lint_program(source: &Source<'_>, settings: &Settings, max_tools: &MaxToo
     out
 }
 
-/// What happens to the names of a file.
-#[derive(Default)]
-struct Uses<'a> {
-    /// Names whose value is read.
-    read: FxHashSet<&'a str>,
-    /// Names that are assigned.
-    assigned: FxHashSet<&'a str>,
-    /// How often a name is bound by `let` or `var`, and whether to a list or text each time.
-    bound: FxHashMap<&'a str, (u32, bool)>,
-    /// Names that are bound otherwise, or to something that may be a float.
-    vague: FxHashSet<&'a str>,
-}
-
-impl Uses<'_> {
-    /// Whether a name only ever stands for values that are equal to themselves: it cannot be NaN.
-    fn equals_itself(&self, name: &str) -> bool {
-        self.bound.contains_key(name) && !self.vague.contains(name) && !self.assigned.contains(name)
-    }
-}
-
-impl<'a> Visitor<'a> for Uses<'a> {
-    fn stmt(&mut self, stmt: &'a Stmt) {
-        match &stmt.kind {
-            StmtKind::Assign { target, .. } => {
-                self.assigned.insert(&target.root.name);
-                if !target.path.is_empty() {
-                    self.read.insert(&target.root.name);
-                }
-            }
-            StmtKind::Let { pattern, value, .. } => {
-                let plain = matches!(value.kind, ExprKind::List(_) | ExprKind::Str(_) | ExprKind::Interp(_))
-                    && matches!(pattern.kind, PatternKind::Name(_));
-                let clear = matches!(pattern.kind, PatternKind::Name(_))
-                    && matches!(
-                        value.kind,
-                        ExprKind::Int(_)
-                            | ExprKind::Str(_)
-                            | ExprKind::Interp(_)
-                            | ExprKind::Bool(_)
-                            | ExprKind::Nil
-                    );
-                names_of(pattern, &mut |name| {
-                    if !clear {
-                        self.vague.insert(&name.name);
-                    }
-                    let entry = self.bound.entry(&name.name).or_insert((0, true));
-                    *entry = (entry.0 + 1, entry.1 && plain);
-                });
-            }
-            _ => {}
-        }
-        visit::walk_stmt(self, stmt);
-    }
-
-    fn function(&mut self, func: &'a Function, _: &'a [TypeParam]) {
-        self.vague.extend(func.params.iter().map(|param| &*param.name.name));
-        visit::walk_function(self, func);
-    }
-
-    fn for_body(&mut self, pattern: &'a Pattern, body: &'a Block) {
-        names_of(pattern, &mut |name| {
-            self.vague.insert(&name.name);
-        });
-        self.pattern(pattern);
-        self.block(body);
-    }
-
-    fn catch(&mut self, catch: &'a Catch) {
-        self.vague.extend(catch.name.iter().map(|name| &*name.name));
-        self.block(&catch.body);
-    }
-
-    fn select_case(&mut self, case: &'a SelectCase) {
-        self.vague.insert(&case.name.name);
-        self.block(&case.body);
-    }
-
-    fn match_pattern(&mut self, pattern: &'a MatchPattern) {
-        names_of_match(pattern, &mut |name| {
-            self.vague.insert(&name.name);
-        });
-        visit::walk_match_pattern(self, pattern);
-    }
-
-    fn expr(&mut self, expr: &'a Expr) {
-        match &expr.kind {
-            ExprKind::Name(name) => drop(self.read.insert(name)),
-            ExprKind::StructLit { name, .. } => drop(self.read.insert(&name.name)),
-            _ => {}
-        }
-        visit::walk_expr(self, expr);
-    }
-}
-
 struct Rules<'a> {
     text: &'a str,
     uses: Uses<'a>,
+    source: &'a Source<'a>,
+    world: &'a World<'a>,
+    /// Where the checker found a bool that is compared with one, once somebody has asked.
+    bools: OnceCell<Vec<Span>>,
+    /// How many `try` blocks are around: what stands in them may be there to fail.
+    tries: u32,
     /// The parameters of pipelines are given by the runtime.
     in_pipeline: bool,
     /// What is to go with the statement at hand, if it does nothing when its block is empty.
     removable: Option<Span>,
     out: Vec<Diagnostic>,
 }
-
-/// Methods of lists and texts that change nothing and give a new value.
-const GIVE_ANEW: [&str; 16] = [
-    "append",
-    "chars",
-    "concat",
-    "filter",
-    "lower",
-    "lowercase",
-    "map",
-    "push",
-    "replace",
-    "reverse",
-    "slice",
-    "sort",
-    "split",
-    "trim",
-    "upper",
-    "uppercase",
-];
 
 impl<'a> Rules<'a> {
     fn report(&mut self, rule: &'static str, span: Span, message: String) -> &mut Diagnostic {
@@ -285,6 +196,11 @@ impl<'a> Rules<'a> {
         (pure && alone).then(|| Span::new(line as u32, stmt.span.end + rest as u32 + 1))
     }
 
+    /// Whether the checker knows that an expression, which is compared with a bool, is one.
+    fn is_known_bool(&self, expr: &Expr) -> bool {
+        self.bools.get_or_init(|| types_of(self.source, self.world).bools).contains(&expr.span)
+    }
+
     fn comparison(&mut self, expr: &Expr, op: BinaryOp, lhs: &Expr, rhs: &Expr) {
         if !matches!(op, BinaryOp::Eq | BinaryOp::Ne) {
             return;
@@ -294,12 +210,18 @@ impl<'a> Rules<'a> {
                 let message = format!("comparison to `{value}` is redundant");
                 let other = if std::ptr::eq(side, lhs) { rhs } else { lhs };
                 let kept = self.slice(other.span);
+                let certain = is_bool(other) || self.is_known_bool(other);
                 let found = self.report(COMPARISON_TO_BOOL, expr.span, message);
                 found.help = Some("bools are conditions themselves; `!` negates".to_owned());
                 // What is no bool for sure is not what it is equal to.
-                if is_bool(other) {
-                    let new =
-                        if value == (op == BinaryOp::Eq) { kept.to_owned() } else { format!("!({kept})") };
+                if certain {
+                    let new = match &other.kind {
+                        _ if value == (op == BinaryOp::Eq) => kept.to_owned(),
+                        ExprKind::Name(_) | ExprKind::Member { .. } | ExprKind::Call { .. } => {
+                            format!("!{kept}")
+                        }
+                        _ => format!("!({kept})"),
+                    };
                     *found = found.clone().with_fix("take the bool itself", vec![(expr.span, new)]);
                 }
             }
@@ -370,28 +292,7 @@ impl<'a> Rules<'a> {
     /// A statement whose value nobody takes.
     fn thrown_away(&mut self, stmt: &Stmt) {
         let StmtKind::Expr(value) = &stmt.kind else { return };
-        let pure = match &value.kind {
-            ExprKind::Binary { .. }
-            | ExprKind::Unary { .. }
-            | ExprKind::Member { .. }
-            | ExprKind::Name(_)
-            | ExprKind::Nil
-            | ExprKind::Bool(_)
-            | ExprKind::Int(_)
-            | ExprKind::Float(_)
-            | ExprKind::Str(_)
-            | ExprKind::List(_)
-            | ExprKind::Dict(_) => !has_call(value),
-            ExprKind::MethodCall { object, name, .. } => {
-                let known = |name: &Name| {
-                    self.uses.bound.get(name.as_str()).is_some_and(|&(count, plain)| plain && count == 1)
-                };
-                matches!(&object.kind, ExprKind::Name(object) if known(object))
-                    && GIVE_ANEW.contains(&name.name.as_str())
-            }
-            _ => false,
-        };
-        if !pure || matches!(&value.kind, ExprKind::Name(name) if name == "_") {
+        if !is_idle(value, &self.uses, self.world.signatures) || self.tries > 0 && may_fail(value) {
             return;
         }
         let text = self.slice(value.span);
@@ -464,12 +365,17 @@ impl<'a> Visitor<'a> for Rules<'a> {
                 arms.iter().for_each(|arm| self.empty("if block", &arm.body));
             }
             ExprKind::Match { arms, .. } => self.arms(arms),
-            ExprKind::Try { body, catch, .. } => {
+            ExprKind::Try { body, catch, finally } => {
                 self.empty("try block", body);
                 if let Some(catch) = catch.as_ref().filter(|catch| self.is_empty(&catch.body)) {
                     self.report(EMPTY_CATCH, catch.body.span, "errors are swallowed here".to_owned()).help =
                         Some("handle the error, or say in a comment why it does not matter".to_owned());
                 }
+                self.tries += 1;
+                self.block(body);
+                self.tries -= 1;
+                catch.iter().for_each(|catch| self.catch(catch));
+                return finally.iter().for_each(|block| self.block(block));
             }
             ExprKind::Parallel(parallel) => {
                 self.copies(

@@ -13,7 +13,7 @@ use harn_template::{FreeName, FreeNames};
 use super::calls::RenderCall;
 use super::parsed::Parsed;
 use crate::codes::{MISSING_BINDING, UNUSED_BINDING};
-use crate::suggest::nearest;
+use harn_syntax::suggest::close;
 
 /// For each dict literal that is the bindings of calls, what these calls use of it.
 #[derive(Default)]
@@ -101,7 +101,7 @@ impl Ledger {
                 .with_note(format!("used at {uri}:{}:{}", name.line, name.col));
             let unused = bindings.keys.iter().map(|key| key.name.as_str());
             let unused = unused.filter(|key| !free.names.iter().any(|name| name.name == *key));
-            diagnostic.help = nearest(&name.name, unused).map(|near| {
+            diagnostic.help = close(&name.name, unused).map(|near| {
                 format!(
                     "the binding `{near}` is not used by the template: is it meant to be `{}`?",
                     name.name
@@ -126,7 +126,7 @@ impl Ledger {
                     format!("preflight: binding `{key}` is not used by {word} {}", paths.join(", "));
                 let mut diagnostic =
                     Diagnostic::warning(message).with_code(UNUSED_BINDING).with_label(*span, "preflight");
-                let near = nearest(key, entry.missing.iter().map(String::as_str));
+                let near = close(key, entry.missing.iter().map(String::as_str));
                 diagnostic.help = near.map(|near| format!("did you mean `{near}`?"));
                 found.push((entry.file.clone(), diagnostic));
             }

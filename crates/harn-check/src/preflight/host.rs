@@ -7,7 +7,7 @@ use rustc_hash::FxHashSet;
 
 use crate::codes::HOST_OPERATION;
 use crate::settings::Settings;
-use crate::suggest::nearest;
+use harn_syntax::suggest::close;
 
 /// The operations that every host may have, by capability.
 const KNOWN: &[(&str, &[&str])] = &[
@@ -83,7 +83,7 @@ pub(super) fn check(tree: &Program, settings: &Settings) -> Vec<Diagnostic> {
             Asked::Operation(op) if known(op) || allowed(op) => continue,
             Asked::Operation(op) => {
                 let all = standard.iter().chain(&settings.host_operations).map(String::as_str);
-                let near = nearest(op, all).map(|near| format!("did you mean `{near}`?"));
+                let near = close(op, all).map(|near| format!("did you mean `{near}`?"));
                 let help = near.unwrap_or_else(|| {
                     "operations of your own host stand in `[check.host_capabilities]` of harn.toml".to_owned()
                 });

@@ -5,6 +5,7 @@
 //! A run does not do this: a program may well catch the error of a template that is missing.
 
 mod bindings;
+mod bundle;
 mod calls;
 mod folders;
 mod host;
@@ -25,8 +26,9 @@ use harn_system::System;
 use crate::codes::{IMPORT_COLLISION, UNKNOWN_IMPORT, UNRESOLVED_IMPORT};
 use crate::imports::{self, Collision};
 use crate::settings::{PreflightSeverity, Settings};
-use crate::suggest::nearest;
 use crate::world::{Source, World};
+pub use bundle::{Bundle, BundledAsset};
+use harn_syntax::suggest::close;
 use templates::Templates;
 use tools::Tools;
 
@@ -80,6 +82,24 @@ pub fn check_templates(
     if settings.preflight == PreflightSeverity::Off {
         return Vec::new();
     }
+    let mut found = walk(source, world, settings, quiet).finish();
+    if settings.preflight == PreflightSeverity::Warning {
+        for located in &mut found {
+            if located.diagnostic.severity == Severity::Error {
+                located.diagnostic.severity = Severity::Warning;
+            }
+        }
+    }
+    found
+}
+
+/// Lists what a program is made of, as far as literals tell.
+pub fn bundle_of(source: &Source<'_>, world: &World<'_>, settings: &Settings) -> Bundle {
+    walk(source, world, settings, &Quiet::default()).bundle
+}
+
+/// Looks at a program and at the files it imports.
+fn walk<'a>(source: &Source<'_>, world: &World<'a>, settings: &'a Settings, quiet: &Quiet) -> Templates<'a> {
     let sources = imports::sources(world);
     let mut templates = Templates::new(world, settings);
     let entry =
@@ -104,6 +124,7 @@ pub fn check_templates(
             walked.insert(key, (Vec::new(), true));
             continue;
         };
+        templates.bundle.modules.push(unit.file.name().to_owned());
         let shown = Arc::new(SourceFile::clone(&unit.file));
         let file = File {
             tree: &unit.tree,
@@ -117,15 +138,7 @@ pub fn check_templates(
         waiting.extend(targets);
     }
     quiet.learn(&walked);
-    let mut found = templates.finish();
-    if settings.preflight == PreflightSeverity::Warning {
-        for located in &mut found {
-            if located.diagnostic.severity == Severity::Error {
-                located.diagnostic.severity = Severity::Warning;
-            }
-        }
-    }
-    found
+    templates
 }
 
 /// A program file during the preflight.
@@ -267,7 +280,7 @@ impl File<'_> {
                 if let Some(span) = declared {
                     diagnostic = diagnostic.with_label_in(unit.file.clone(), span, "it is here");
                 }
-            } else if let Some(near) = nearest(&name.name, known.iter().map(String::as_str)) {
+            } else if let Some(near) = close(&name.name, known.iter().map(String::as_str)) {
                 diagnostic.help = Some(format!("did you mean `{near}`?"));
                 let here = harn_front::selectable(&unit.tree).find(|decl| decl.kind.name().name == near);
                 if let Some(decl) = here {
@@ -294,7 +307,7 @@ impl File<'_> {
             .filter(|file| file.extension().is_some_and(|extension| extension == "harn"))
             .filter_map(|file| Some(file.file_stem()?.to_str()?.to_owned()))
             .collect();
-        let near = nearest(stem, stems.iter().map(String::as_str))?;
+        let near = close(stem, stems.iter().map(String::as_str))?;
         let import = match path.rsplit_once('/') {
             Some((folder, _)) => format!("{folder}/{near}"),
             None => near.to_owned(),

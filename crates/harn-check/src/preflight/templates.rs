@@ -14,6 +14,7 @@ use harn_template::{
 use rustc_hash::FxHashMap;
 
 use super::bindings::Ledger;
+use super::bundle::Bundle;
 use super::calls::RenderCall;
 use super::parsed::Parsed;
 use super::tools::Tools;
@@ -23,8 +24,8 @@ use crate::codes::{
 };
 use crate::lints;
 use crate::settings::Settings;
-use crate::suggest::nearest;
 use crate::world::World;
+use harn_syntax::suggest::close;
 
 /// The templates seen so far, and all findings of the preflight.
 pub(crate) struct Templates<'a> {
@@ -37,6 +38,8 @@ pub(crate) struct Templates<'a> {
     /// Names of the files with findings, in order; the checked program has none and comes first.
     files: Vec<Option<String>>,
     found: Vec<Located>,
+    /// What was met on the way.
+    pub(crate) bundle: Bundle,
 }
 
 /// A template on the way from one that is rendered to those it includes.
@@ -78,6 +81,7 @@ impl<'a> Templates<'a> {
             ledger: Ledger::default(),
             files: vec![None],
             found: Vec::new(),
+            bundle: Bundle::default(),
         }
     }
 
@@ -117,7 +121,9 @@ impl<'a> Templates<'a> {
         let assets = Embedded(self.assets.0);
         let loader = FsLoader::new(self.system, &assets, dir);
         let (line, column) = line_column(file.text, call.path_span.start);
-        let note = format!("rendered by {}:{line}:{column}", file.name);
+        let place = format!("{}:{line}:{column}", file.name);
+        let note = format!("rendered by {place}");
+        self.bundle.add(entry.origin.uri(), call.path, call.what.starts_with("render_prompt"), place);
         let identity = entry.identity.clone();
         let Some(parsed) = self.check(entry, call.path, &[&note]) else {
             return self.ledger.incomplete(file.shown.as_ref(), call);
@@ -222,7 +228,7 @@ impl<'a> Templates<'a> {
         for finding in findings.iter().filter(|finding| finding.rule == TEMPLATE_FILTER) {
             let mut diagnostic = lints::diagnostic(finding);
             let name = shown.text().get(finding.span.clone()).unwrap_or_default();
-            let near = nearest(name, FILTERS.iter().map(|filter| filter.name));
+            let near = close(name, FILTERS.iter().map(|filter| filter.name));
             diagnostic.help = near.map(|near| format!("did you mean `{near}`?"));
             self.report(Some(shown.clone()), diagnostic);
         }
@@ -284,7 +290,9 @@ impl<'a> Templates<'a> {
             return Err(ErrorKind::IncludeTooDeep);
         }
         let path = site.path.as_deref().unwrap_or_default();
-        let included_by = format!("included by {}:{}:{}", parent.shown.name(), site.line, site.col);
+        let place = format!("{}:{}:{}", parent.shown.name(), site.line, site.col);
+        let included_by = format!("included by {place}");
+        self.bundle.add(loaded.origin.uri(), path, false, place);
         if let Some(parsed) = self.check(loaded, path, &[&included_by, walk.rendered_by])
             && !walk.visited.contains(&identity)
         {
@@ -324,7 +332,7 @@ fn similar_file(files: &dyn System, dir: &Path, path: &str) -> Option<String> {
         names.iter().map(String::as_str).filter(|other| stem(other) == stem(name)).collect();
     same_stem.retain(|other| other.ends_with(".prompt"));
     same_stem.sort_unstable();
-    let near = nearest(name, names.iter().map(String::as_str)).or(same_stem.first().copied())?;
+    let near = close(name, names.iter().map(String::as_str)).or(same_stem.first().copied())?;
     Some(match path.rsplit_once('/') {
         Some((folder, _)) => format!("{folder}/{near}"),
         None => near.to_owned(),

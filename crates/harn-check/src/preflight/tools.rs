@@ -6,7 +6,7 @@ use harn_syntax::ast::*;
 use harn_syntax::visit::{self, Visitor};
 use rustc_hash::FxHashSet;
 
-use crate::suggest::nearest;
+use harn_syntax::suggest::close;
 
 /// What a file says of tools, if it makes all of its own.
 #[derive(Default)]
@@ -51,7 +51,7 @@ impl<'a> Tools<'a> {
                 _ => continue,
             };
             let at = text.find(&name).unwrap_or_default();
-            let near = nearest(&name, self.names.iter().copied()).filter(|_| unknown);
+            let near = close(&name, self.names.iter().copied()).filter(|_| unknown);
             found.push(Mention {
                 message: format!("TOOL_SURFACE_{code}: the prompt mentions '{name}', {what}"),
                 help: near.map(|near| format!("did you mean `{near}`?")),

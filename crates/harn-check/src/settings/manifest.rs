@@ -14,7 +14,7 @@ use toml::de::{DeArray, DeTable, DeValue};
 use super::{PreflightSeverity, RuleFilter, Settings, capabilities};
 use crate::Located;
 use crate::codes::{CODES, MANIFEST_ENTRY, MANIFEST_SYNTAX};
-use crate::suggest::nearest;
+use harn_syntax::suggest::close;
 
 /// The tables of a manifest.
 const TABLES: &[&str] = &[
@@ -137,6 +137,10 @@ const HOOK: &[Key] = &[
     Key { name: "handler", set: |_, value| string(value).map(|_| ()) },
 ];
 
+/// The tables in which programs refuse a key that they do not know: with another store, other skills or other hooks than are
+/// meant they do not begin.
+const REFUSED: [&str; 4] = ["hooks", "sessions", "skills", "store"];
+
 /// Why a value is refused.
 struct Wrong {
     /// What is allowed, as in "must be true or false".
@@ -256,7 +260,7 @@ impl<'a> Manifest<'a> {
                 }
                 (unknown, DeValue::Table(_) | DeValue::Array(_)) if !TABLES.contains(&unknown) => {
                     // Short names that differ by more than a slip of the finger are other names.
-                    let near = nearest(unknown, TABLES.iter().copied());
+                    let near = close(unknown, TABLES.iter().copied());
                     let near =
                         near.filter(|near| unknown.len() > 4 || near.len().abs_diff(unknown.len()) <= 1);
                     if let Some(near) = near {
@@ -284,13 +288,17 @@ impl<'a> Manifest<'a> {
                 }
             } else {
                 let names = || keys.iter().map(|key| key.name);
-                let help = match nearest(&plain, names()) {
+                let help = match close(&plain, names()) {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => format!("known keys: {}", names().collect::<Vec<_>>().join(", ")),
                 };
-                let warning =
-                    Diagnostic::warning(format!("unknown key `{written}` in [{table}]: it has no effect"));
-                self.report(warning.with_label(place, "").with_help(help));
+                let key = format!("unknown key `{written}` in [{table}]");
+                let found = if REFUSED.contains(&table) {
+                    Diagnostic::error(format!("{key}: programs refuse it"))
+                } else {
+                    Diagnostic::warning(format!("{key}: it has no effect"))
+                };
+                self.report(found.with_label(place, "").with_help(help));
             }
         }
     }
@@ -471,7 +479,7 @@ impl<'a> Manifest<'a> {
             if !known().any(|name| name == filter.rule) {
                 let message = format!("no rule is named `{}`", filter.rule);
                 let mut warning = Diagnostic::warning(message).with_label(span(entry.span()), "");
-                warning.help = nearest(&filter.rule, known()).map(|near| format!("did you mean `{near}`?"));
+                warning.help = close(&filter.rule, known()).map(|near| format!("did you mean `{near}`?"));
                 self.report(warning);
             }
             self.settings.disabled.push(filter);

@@ -59,6 +59,16 @@ impl DeclKind {
         }
     }
 
+    /// Returns whether the name is a variable, which exists from the declaration on.
+    pub fn is_variable(&self) -> bool {
+        matches!(self, Self::Tool(_) | Self::Skill(_) | Self::EvalPack(_))
+    }
+
+    /// Returns whether the name is known from the start of the scope on.
+    pub fn is_hoisted(&self) -> bool {
+        !self.is_variable() && !matches!(self, Self::Impl(_))
+    }
+
     /// Returns the word that introduces the declaration.
     pub fn keyword(&self) -> &'static str {
         match self {

@@ -174,7 +174,6 @@ fn param<'s>(inp: &mut Input<'s, '_>, full: bool) -> Parse<Param> {
 /// Reports parameters in an order or with names that cannot work.
 fn check_params(inp: &mut Input<'_, '_>, params: &[Param]) {
     let mut default_seen = false;
-    let mut names = HashSet::with_capacity(params.len());
     for (at, param) in params.iter().enumerate() {
         if param.rest && at + 1 < params.len() {
             inp.report_at(SyntaxErrorKind::Rule(Rule::RestNotLast), param.span);
@@ -186,12 +185,34 @@ fn check_params(inp: &mut Input<'_, '_>, params: &[Param]) {
             inp.report_at(SyntaxErrorKind::Rule(Rule::RequiredAfterDefault), param.span);
         }
         default_seen |= param.default.is_some();
-        let name = &param.name.name;
-        if name != "_" && !names.insert(name) {
-            let kind = SyntaxErrorKind::DuplicateParameter { name: name.clone() };
-            inp.report_at(kind, param.name.span);
+    }
+    report_repeated(inp, "parameter", params.iter().map(|param| &param.name));
+}
+
+/// Reports names that stand in a list before.
+fn report_repeated<'a>(
+    inp: &mut Input<'_, '_>,
+    what: &'static str,
+    names: impl ExactSizeIterator<Item = &'a Ident>,
+) {
+    let mut seen = HashSet::with_capacity(names.len());
+    for Ident { name, span } in names.filter(|ident| ident.name != "_") {
+        if !seen.insert(name) {
+            inp.report_at(SyntaxErrorKind::Duplicate { what, name: name.clone() }, *span);
         }
     }
+}
+
+/// A list whose items must have different names.
+fn distinct<'s, T>(
+    inp: &mut Input<'s, '_>,
+    what: &'static str,
+    items: impl Grammar<'s, Vec<T>>,
+    name: fn(&T) -> &Ident,
+) -> Parse<Vec<T>> {
+    let items = inp.parse(items)?;
+    report_repeated(inp, what, items.iter().map(name));
+    Ok(items)
 }
 
 fn fn_decl<'s>() -> impl Grammar<'s, FnDecl> {
@@ -437,7 +458,9 @@ fn enum_decl<'s>() -> impl Grammar<'s, EnumDecl> {
         .ignore_then(ident("enum name"))
         .then(type_params())
         .then_ignore(open_brace())
-        .then(loose_list(variant()))
+        .then(custom(|inp: &mut Input<'s, '_>| {
+            distinct(inp, "variant", loose_list(variant()), |variant| &variant.name)
+        }))
         .map(|((name, type_params), variants)| EnumDecl { name, type_params, variants })
 }
 
@@ -463,16 +486,22 @@ fn variant_field<'s>(inp: &mut Input<'s, '_>) -> Parse<VariantField> {
     Ok(VariantField { name: None, ty: Some(inp.parse(ty())?) })
 }
 
+fn struct_field<'s>() -> impl Grammar<'s, StructField> {
+    word("field name").then(optional_mark()).then(annotation()).map(|((name, optional), ty)| StructField {
+        name,
+        optional,
+        ty,
+    })
+}
+
 fn struct_decl<'s>() -> impl Grammar<'s, StructDecl> {
-    let field = word("field name")
-        .then(optional_mark())
-        .then(annotation())
-        .map(|((name, optional), ty)| StructField { name, optional, ty });
     tok(TokenKind::Struct)
         .ignore_then(ident("struct name"))
         .then(type_params())
         .then_ignore(open_brace())
-        .then(loose_list(field))
+        .then(custom(|inp: &mut Input<'s, '_>| {
+            distinct(inp, "field", loose_list(struct_field()), |field| &field.name)
+        }))
         .map(|((name, type_params), fields)| StructDecl { name, type_params, fields })
 }
 
@@ -491,12 +520,23 @@ enum Member {
     Method(MethodSig),
 }
 
+impl Member {
+    fn name(&self) -> &Ident {
+        match self {
+            Self::Type(assoc) => &assoc.name,
+            Self::Method(method) => &method.name,
+        }
+    }
+}
+
 fn interface<'s>() -> impl Grammar<'s, InterfaceDecl> {
     tok(TokenKind::Interface)
         .ignore_then(ident("interface name"))
         .then(type_params())
         .then_ignore(open_brace())
-        .then(entries(custom(interface_member)))
+        .then(custom(|inp: &mut Input<'s, '_>| {
+            distinct(inp, "member", entries(custom(interface_member)), Member::name)
+        }))
         .map(|((name, type_params), members)| {
             let (mut assoc_types, mut methods) = (Vec::new(), Vec::new());
             for member in members {

@@ -8,6 +8,7 @@ use super::primary::{dict_items, primary};
 use super::ty::{angle_items, ty};
 use super::{Grammar, Input, InputExt, Parse, Reason, grow, newline, tok, word};
 use crate::ast::{Arg, BinaryOp, Expr, ExprKind, Ident, LogicOp, UnaryOp};
+use crate::error::CompileRule;
 use crate::layout::goes_on_behind;
 use crate::span::Span;
 use crate::token::TokenKind;
@@ -271,6 +272,17 @@ pub(super) fn args<'s>() -> impl Grammar<'s, Vec<Arg>> {
 pub(super) fn arg<'s>() -> impl Grammar<'s, Arg> {
     custom(|inp: &mut Input<'s, '_>| {
         let spread = inp.eat(TokenKind::Ellipsis).is_some();
-        Ok(Arg { spread, value: inp.parse(expr())? })
+        Ok(Arg { spread, value: inp.parse(part())? })
+    })
+}
+
+/// An expression inside a literal or a call, and so perhaps inside a pattern: alternatives are patterns of whole arms.
+pub(super) fn part<'s>() -> impl Grammar<'s, Expr> {
+    custom(|inp: &mut Input<'s, '_>| {
+        let value = inp.parse(expr())?;
+        if inp.look_kind(0) == TokenKind::Pipe && inp.missing().is_none() {
+            return inp.fail(Reason::Compile(CompileRule::OrPattern));
+        }
+        Ok(value)
     })
 }

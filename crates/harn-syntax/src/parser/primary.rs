@@ -3,7 +3,7 @@
 use chumsky::prelude::*;
 
 use super::decl::{closure_params, function, params};
-use super::expr::{arg, expr};
+use super::expr::{arg, expr, part};
 use super::list::{entries, list};
 use super::literal::{interpolated, number};
 use super::match_pattern::match_arm;
@@ -110,7 +110,7 @@ pub(super) fn dict_items<'s>() -> impl Grammar<'s, Vec<DictItem>> {
 fn dict_item<'s>(inp: &mut Input<'s, '_>) -> Parse<DictItem> {
     let start = inp.at();
     let token = inp.look(0);
-    let value = || tok(TokenKind::Colon).ignore_then(expr());
+    let value = || tok(TokenKind::Colon).ignore_then(part());
     match token.kind {
         TokenKind::Ellipsis => {
             inp.bump();

@@ -1,0 +1,154 @@
+//! Which expressions do nothing but give a value: as a statement, they do nothing at all.
+
+use harn_syntax::ast::*;
+use harn_syntax::visit::{self, Visitor};
+
+use super::uses::Uses;
+use crate::world::Signatures;
+
+/// Methods of lists and texts that change nothing and give a new value.
+const GIVE_ANEW: [&str; 18] = [
+    "append",
+    "chars",
+    "concat",
+    "filter",
+    "lower",
+    "lowercase",
+    "map",
+    "merge",
+    "push",
+    "replace",
+    "reverse",
+    "slice",
+    "sort",
+    "split",
+    "to_set",
+    "trim",
+    "upper",
+    "uppercase",
+];
+
+/// Whether an expression, of a kind that programs write for its value, does nothing but give it.
+pub(super) fn is_idle(value: &Expr, uses: &Uses<'_>, signatures: &dyn Signatures) -> bool {
+    let mut search = Search { uses, signatures, runs: false };
+    match &value.kind {
+        ExprKind::Name(name) => name != "_",
+        ExprKind::MethodCall { object, name, .. } if search.is_plain(object) && gives_anew(name) => true,
+        ExprKind::Binary { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Logic { .. }
+        | ExprKind::Ternary { .. }
+        | ExprKind::Range { .. }
+        | ExprKind::Member { .. }
+        | ExprKind::Index { .. }
+        | ExprKind::Slice { .. }
+        | ExprKind::Call { .. }
+        | ExprKind::MethodCall { .. }
+        | ExprKind::Nil
+        | ExprKind::Bool(_)
+        | ExprKind::Int(_)
+        | ExprKind::Float(_)
+        | ExprKind::Duration(_)
+        | ExprKind::Str(_)
+        | ExprKind::Interp(_)
+        | ExprKind::List(_)
+        | ExprKind::Dict(_)
+        | ExprKind::StructLit { .. }
+        | ExprKind::Closure { .. }
+        | ExprKind::Paren(_) => {
+            search.expr(value);
+            !search.runs
+        }
+        _ => false,
+    }
+}
+
+/// Whether an expression may be there to see whether it fails.
+pub(super) fn may_fail(value: &Expr) -> bool {
+    matches!(
+        value.kind,
+        ExprKind::Call { .. } | ExprKind::MethodCall { .. } | ExprKind::Index { .. } | ExprKind::Slice { .. }
+    )
+}
+
+fn gives_anew(name: &Ident) -> bool {
+    GIVE_ANEW.contains(&name.name.as_str())
+}
+
+struct Search<'s, 'a> {
+    uses: &'s Uses<'a>,
+    signatures: &'s dyn Signatures,
+    /// Something runs that may do more than give a value.
+    runs: bool,
+}
+
+impl Search<'_, '_> {
+    /// Whether a name stands for a list or text.
+    fn is_plain(&self, object: &Expr) -> bool {
+        object.as_name().is_some_and(|name| self.uses.is_plain(name))
+    }
+
+    /// Whether a value is certain to be one of the language, whose methods are known.
+    fn is_made_here(&self, object: &Expr) -> bool {
+        match &object.kind {
+            ExprKind::Paren(inner) => self.is_made_here(inner),
+            ExprKind::Str(_) | ExprKind::Interp(_) | ExprKind::List(_) => true,
+            ExprKind::Dict(items) => items.iter().all(|item| matches!(item, DictItem::Entry { .. })),
+            // Their receivers and functions are looked at as well.
+            ExprKind::MethodCall { .. } | ExprKind::Call { .. } | ExprKind::Range { .. } => true,
+            _ => self.is_plain(object),
+        }
+    }
+
+    /// Whether a call is that of a builtin that only computes, and gives something that nobody calls it without: what gives
+    /// any value may be called to see whether it fails.
+    fn is_pure(&self, callee: &Expr, args: &[Arg]) -> bool {
+        let Some(name) = callee.as_name().filter(|name| !self.uses.is_declared(name)) else { return false };
+        let Some(signature) = self.signatures.builtin(name) else { return false };
+        // A generator that is given for any value would go on, and a function would be called.
+        let takes = |(at, arg): (usize, &Arg)| {
+            let parameter = signature.parameter(at);
+            let hidden = matches!(
+                arg.value.kind,
+                ExprKind::Name(_)
+                    | ExprKind::Member { .. }
+                    | ExprKind::Index { .. }
+                    | ExprKind::Closure { .. }
+            );
+            !arg.spread && parameter.is_some_and(|parameter| !hidden || takes_values(parameter.ty))
+        };
+        signature.pure
+            && !matches!(signature.returns, "any" | "never" | "nil")
+            && args.iter().enumerate().all(takes)
+    }
+}
+
+/// Whether a type of the tables of builtins has only values that are not used up or called.
+fn takes_values(ty: &str) -> bool {
+    !["any", "function", "closure", "builtin", "iter", "generator", "stream"]
+        .iter()
+        .any(|word| ty.split(|c: char| !c.is_ascii_alphanumeric()).any(|part| part == *word))
+}
+
+impl<'a> Visitor<'a> for Search<'_, '_> {
+    fn stmt(&mut self, stmt: &'a Stmt) {
+        self.runs |= !matches!(stmt.kind, StmtKind::Expr(_));
+        visit::walk_stmt(self, stmt);
+    }
+
+    fn expr(&mut self, expr: &'a Expr) {
+        self.runs |= match &expr.kind {
+            ExprKind::Call { callee, args, .. } => !self.is_pure(callee, args),
+            ExprKind::MethodCall { object, name, .. } => !gives_anew(name) || !self.is_made_here(object),
+            ExprKind::Pipe { .. }
+            | ExprKind::Propagate { .. }
+            | ExprKind::TryStar(_)
+            | ExprKind::Spawn(_)
+            | ExprKind::Parallel(_)
+            | ExprKind::Select(_)
+            | ExprKind::Error => true,
+            _ => false,
+        };
+        visit::walk_expr(self, expr);
+    }
+}

@@ -1,0 +1,36 @@
+//! What a program is made of: the files that it imports, and the templates that its literal calls name and that these include.
+
+use std::collections::BTreeMap;
+
+/// A template that a program uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BundledAsset {
+    /// Whether it is a prompt: `render_prompt` renders it, its name says so, or it is an `@` path. Others are texts of any kind.
+    pub is_prompt: bool,
+    /// The path as it is written.
+    pub target: String,
+    /// The places that name it, as `file:line:column`.
+    pub used_by: Vec<String>,
+}
+
+/// What a program is made of besides its own file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bundle {
+    /// The files that it imports, directly or not, in the order in which they were met.
+    pub modules: Vec<String>,
+    /// The templates by their place; `std://...` for those that come with Harn.
+    pub assets: BTreeMap<String, BundledAsset>,
+}
+
+impl Bundle {
+    /// Adds a template.
+    pub(crate) fn add(&mut self, place: String, target: &str, rendered_as_prompt: bool, used_by: String) {
+        let is_prompt = rendered_as_prompt || target.ends_with(".prompt") || target.starts_with('@');
+        let new = BundledAsset { is_prompt, target: target.to_owned(), used_by: Vec::new() };
+        let asset = self.assets.entry(place).or_insert(new);
+        asset.is_prompt |= is_prompt;
+        if !asset.used_by.contains(&used_by) {
+            asset.used_by.push(used_by);
+        }
+    }
+}
