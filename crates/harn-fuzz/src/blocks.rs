@@ -173,7 +173,20 @@ impl<'a> Visitor<'a> for Values<'_> {
             }
             _ => {}
         }
+        let before = self.spans.len();
         visit::walk_stmt(self, stmt);
+        // In its own initialiser a name is what it was before, but for a closure, which may call itself.
+        if let StmtKind::Let { pattern, value, .. } = &stmt.kind {
+            let text = |span: Span| &self.text[span.start as usize..span.end as usize];
+            let words = |text: &str| {
+                text.split(|c: char| c != '_' && !c.is_alphanumeric()).map(str::to_owned).collect()
+            };
+            let (bound, read): (HashSet<String>, HashSet<String>) =
+                (words(text(pattern.span)), words(text(value.span)));
+            if bound.intersection(&read).any(|word| !word.is_empty()) {
+                self.spans[before..].iter_mut().for_each(|(_, plain)| *plain = false);
+            }
+        }
     }
 
     fn decl(&mut self, decl: &'a Decl) {
@@ -204,6 +217,15 @@ mod tests {
         let text = "let a = 1\nprintln([a < 1, a > 2])\n";
         let tree = |text: &str| format!("{:?}", parse(text).program.items);
         assert!((0..50).all(|round| !tree(&rewritten(text, round)).contains("type_args: [TypeExpr")));
+    }
+
+    #[test]
+    fn an_initialiser_that_mentions_its_variable_stays_out_of_closures() {
+        let text = "fn f(x) {\nvar x = x + 1\nreturn x }\nprintln(f(1))\n";
+        let first = |text: String| text.lines().nth(1).map(str::to_owned);
+        assert!(
+            (0..50).all(|round| first(rewritten(text, round)).is_some_and(|line| !line.contains("{ -> x }")))
+        );
     }
 
     #[test]

@@ -219,9 +219,11 @@ impl Disk {
                 path = path.parent().unwrap_or(Path::new("/")).join(next);
             }
         }
+        // A folder is not replaced: what could change is in it, also where a link leads to `.`.
+        let folder = if follow && path.is_dir() { &path } else { path.parent().unwrap_or(Path::new("/")) };
         // Folders that are there are where they are, and what is missing would be made below them.
         let mut real = PathBuf::from("/");
-        for part in path.parent().unwrap_or(Path::new("/")).components() {
+        for part in folder.components() {
             match part {
                 Component::ParentDir => drop(real.pop()),
                 part => real.push(part),
@@ -428,7 +430,7 @@ mod tests {
     fn what_is_outside_is_refused_and_noted() {
         let disk = Disk::new(true, 1);
         let work = disk.work();
-        for path in ["a", "new/deep", "sub/x", "self/new", "link", "../.harn/store.json"] {
+        for path in ["a", "new/deep", "sub/x", "self", "self/new", "link", "../.harn/store.json"] {
             disk.guard(&work.join(path), true).expect(path);
         }
         assert_eq!(*disk.outside.borrow(), None);

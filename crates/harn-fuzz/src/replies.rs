@@ -320,7 +320,8 @@ pub(crate) fn check_tagged(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let reply = parse_reply(&text, &TOOLS);
     let _ = (reply.prose(), has_opening_tag(&text), sanitize(&text), sanitize_partial(&text));
-    if let Some(canonical) = reply.canonical_text() {
+    let whole = reply.clone().with_loose_text().canonical_text();
+    for canonical in reply.canonical_text().into_iter().chain(whole) {
         let again = parse_reply(&canonical, &TOOLS);
         let names = |calls: Vec<harn_llm::ToolCall>| {
             calls.into_iter().map(|c| (c.name, c.arguments)).collect::<Vec<_>>()

@@ -4,7 +4,7 @@
 //! Its functions are futures for one reason: a generator is suspended in the middle of them. Nothing else waits.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::future::Future;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -26,27 +26,28 @@ pub(super) fn run(program: &Program) -> Option<String> {
         methods: BTreeMap::new(),
         call,
     };
+    let mut declared = HashSet::new();
     for stmt in &program.items {
         let StmtKind::Decl(decl) = &stmt.kind else { continue };
         // It makes a tool or a skill, whose words are looked at when the program begins.
         if decl.attrs.iter().any(|attr| matches!(attr.name.name.as_str(), "acp_tool" | "acp_skill")) {
             return None;
         }
-        // What is declared twice is refused, or the later one counts, as the kinds have it: not looked at here.
-        let twice = match &decl.kind {
-            DeclKind::Fn(d) => machine.functions.insert(d.name.name.clone(), &d.func).is_some(),
-            DeclKind::Struct(d) => machine.structs.insert(d.name.name.clone(), d).is_some(),
-            DeclKind::Enum(d) => machine.enums.insert(d.name.name.clone(), d).is_some(),
+        match &decl.kind {
+            DeclKind::Fn(d) => drop(machine.functions.insert(d.name.name.clone(), &d.func)),
+            DeclKind::Struct(d) => drop(machine.structs.insert(d.name.name.clone(), d)),
+            DeclKind::Enum(d) => drop(machine.enums.insert(d.name.name.clone(), d)),
             DeclKind::Impl(d) => {
                 for m in &d.methods {
                     let key = (d.name.name.clone(), m.decl.name.name.clone());
                     machine.methods.insert(key, &m.decl.func);
                 }
-                false
+                continue;
             }
             _ => return None,
-        };
-        if twice {
+        }
+        // What is declared twice is refused: not looked at here.
+        if !declared.insert(decl.kind.name().name.clone()) {
             return None;
         }
     }
@@ -212,6 +213,10 @@ fn statement<'p>(it: It<'p>, stmt: &'p Stmt, env: Env<'p>, link: Rc<Link<'p>>) -
                     }
                     PatternKind::List { elems, rest: None } if elems.iter().all(|e| e.default.is_none()) => {
                         let V::List(items) = v else { return it.unknown() };
+                        let names: HashSet<&str> = elems.iter().map(|elem| elem.name.name.as_str()).collect();
+                        if names.len() < elems.len() {
+                            return it.unknown();
+                        }
                         for (i, elem) in elems.iter().enumerate() {
                             declare(&env, &elem.name.name, *mutable, items.get(i).cloned().unwrap_or(V::Nil));
                         }
@@ -322,7 +327,7 @@ fn statement<'p>(it: It<'p>, stmt: &'p Stmt, env: Env<'p>, link: Rc<Link<'p>>) -
                 let v = value!(e);
                 suspend(&link, v).await?;
             }
-            StmtKind::Decl(decl) if !matches!(decl.kind, DeclKind::Fn(_)) || env.up.is_none() => {}
+            StmtKind::Decl(_) if env.up.is_none() => {}
             _ => return it.unknown(),
         }
         Ok(V::Nil)
