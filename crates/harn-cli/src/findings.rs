@@ -231,6 +231,8 @@ impl Manifests {
         let (settings, located) = Settings::find(&Real::new(), dir);
         let mut problems: Vec<Problem> = located.into_iter().map(Problem::located).collect();
         problems.extend(about_models(&path));
+        let unread = about_readers(&path, &problems);
+        problems.extend(unread);
         for problem in problems.iter_mut().filter(|problem| problem.diagnostic.code == "P0107") {
             problem.diagnostic.severity = self.unparsable;
         }
@@ -325,6 +327,26 @@ fn about_models(path: &Path) -> Vec<Problem> {
     found.into_iter().map(problem).chain(slips.into_iter().map(slip)).collect()
 }
 
+/// What the programs of a project stumble over when they read its manifest, and nobody has told yet.
+fn about_readers(path: &Path, told: &[Problem]) -> Vec<Problem> {
+    let Some(root) = path.parent() else { return Vec::new() };
+    let is_told = |table: &str| {
+        told.iter().any(|problem| {
+            let diagnostic = &problem.diagnostic;
+            diagnostic.severity == Severity::Error && diagnostic.message.contains(&format!("[{table}]"))
+        })
+    };
+    let found = harn_runtime::manifest_problems(&Real::new(), root).into_iter();
+    let problem = |(table, text): (&str, String)| {
+        let text = text.strip_prefix(&format!("{}: ", path.display())).unwrap_or(&text);
+        let text = if text.starts_with('[') { text.to_owned() } else { format!("[{table}]: {text}") };
+        let file = harn_check::manifest_file(&Real::new(), path, "");
+        let diagnostic = Diagnostic::error(text).with_code("P0108");
+        Problem::located(Located { file: Some(file), diagnostic })
+    };
+    found.filter(|(table, _)| !is_told(table)).map(problem).collect()
+}
+
 /// How a command words its report.
 pub(crate) struct Wording {
     /// What is said of a file without findings, behind its path.
@@ -345,6 +367,15 @@ pub(crate) fn report(files: &[Findings], wording: &Wording, json: bool) -> u8 {
         print_text(files, wording);
     }
     u8::from(failed)
+}
+
+/// Shows the findings alone, for commands whose standard output is for something else; 1 if there is one that matters.
+pub(crate) fn report_aside(files: &[Findings]) -> u8 {
+    let colour = Colour::of(Stream::Error).on();
+    for problem in files.iter().flat_map(|file| &file.problems) {
+        let _ = writeln!(std::io::stderr(), "{}", problem.draw(colour));
+    }
+    u8::from(files.iter().any(Findings::fails))
 }
 
 fn print_text(files: &[Findings], wording: &Wording) {

@@ -75,6 +75,20 @@ impl Problem {
     }
 }
 
+fn answer_message(id: &Json, answer: Result<Json, Problem>) -> Json {
+    let mut message = json!({"jsonrpc": "2.0", "id": id});
+    match answer {
+        Ok(result) => message["result"] = result,
+        Err(problem) => message["error"] = json!({"code": problem.code, "message": problem.message}),
+    }
+    message
+}
+
+/// An answer as it is sent, where each has a reply of its own.
+pub(crate) fn answer_text(id: &Json, answer: Result<Json, Problem>) -> String {
+    answer_message(id, answer).to_string()
+}
+
 /// Standard output, one message a line.
 #[derive(Default)]
 pub(crate) struct Wire {
@@ -89,12 +103,7 @@ impl Wire {
     }
 
     pub(crate) fn answer(&self, id: &Json, answer: Result<Json, Problem>) {
-        let mut message = json!({"jsonrpc": "2.0", "id": id});
-        match answer {
-            Ok(result) => message["result"] = result,
-            Err(problem) => message["error"] = json!({"code": problem.code, "message": problem.message}),
-        }
-        self.send(&message);
+        self.send(&answer_message(id, answer));
     }
 
     pub(crate) fn ask(&self, id: &str, method: &str, params: &Json) {

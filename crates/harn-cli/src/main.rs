@@ -33,6 +33,7 @@ mod report;
 mod signal;
 mod start;
 mod style;
+mod surroundings;
 mod table;
 
 use args::{Command, Serve};
@@ -111,6 +112,7 @@ fn harn() {
         Command::Portal(args) => cmd::portal::portal(&args),
         Command::Completions { shell } => cmd::completions::completions(shell),
         Command::Version => cmd::version::version(),
+        Command::JsonSchemas(args) => cmd::json_schemas::json_schemas(&args),
     };
     leave(out::settle(code))
 }

@@ -1,5 +1,9 @@
-//! `harn serve mcp`: a program as a server of the Model Context Protocol, over standard input and output, one JSON-RPC message
-//! a line. What the program offers and what it answers is the business of harn-runtime; here messages come and go.
+//! `harn serve mcp`: a program as a server of the Model Context Protocol. What the program offers and what it answers is the
+//! business of harn-runtime; here messages come and go, over standard input and output, one JSON-RPC message a line, or over HTTP
+//! (`http.rs`, for whom `guard.rs` lets in).
+
+mod guard;
+mod http;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,7 +21,7 @@ use harn_value::Data as Json;
 use harn_vm::{Instance, Interrupt, block_on};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::args::{McpArgs, Transport};
+use crate::args::{McpArgs, Transport, usage_error};
 use crate::json_rpc::{self, INVALID_REQUEST, PARSE_ERROR, Problem, Wire};
 use crate::program::{self, Prepared, Program, RunOptions};
 
@@ -47,7 +51,20 @@ impl Layer for ServerSystem {
 
 /// Serves a program; gives the exit code.
 pub(crate) fn serve(args: &McpArgs) -> u8 {
-    let Transport::Stdio = args.transport;
+    let settings = match args.transport {
+        Transport::Http => Some(http::Settings::of(args).unwrap_or_else(|why| usage_error("serve", &why))),
+        Transport::Stdio => None,
+    };
+    let of_http = [
+        ("--bind", args.bind.is_some()),
+        ("--path", args.path.is_some()),
+        ("--card", args.card.is_some()),
+        ("--api-key", args.api_key.is_some()),
+        ("--hmac-secret", args.hmac_secret.is_some()),
+    ];
+    if let Some((name, _)) = of_http.iter().find(|(_, given)| *given && settings.is_none()) {
+        usage_error("serve", &format!("{name} needs --transport http"));
+    }
     let packages = crate::cmd::packages::ready(args.file.parent().into_iter());
     let program = match packages.and_then(|()| Program::read(&args.file)) {
         Ok(program) => program,
@@ -69,7 +86,15 @@ pub(crate) fn serve(args: &McpArgs) -> u8 {
         Err(end) => return told(end),
     };
     prepared.warnings.iter().for_each(|problem| eprint!("{}", problem.draw(false)));
-    match block_on(run(&program, prepared, &name(&args.file, &program), &interrupt.unwrap_or_default())) {
+    let listener = match settings.map(http::Settings::listen).transpose() {
+        Ok(listener) => listener,
+        Err(why) => {
+            eprintln!("error: {}", harn_syntax::printable(&why));
+            return 1;
+        }
+    };
+    let name = name(&args.file, &program);
+    match block_on(run(&program, prepared, &name, &interrupt.unwrap_or_default(), listener)) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("[harn] error: cannot start the event loop: {error}");
@@ -98,7 +123,13 @@ fn told(end: program::End) -> u8 {
     }
 }
 
-async fn run(program: &Program, prepared: Prepared, name: &str, interrupt: &Interrupt) -> u8 {
+async fn run(
+    program: &Program,
+    prepared: Prepared,
+    name: &str,
+    interrupt: &Interrupt,
+    listener: Option<http::Listener>,
+) -> u8 {
     if let Err(why) = harn_runtime::install_manifest_hooks(&prepared.vm, program.dir()).await {
         eprintln!("error: {}", harn_syntax::printable(&why));
         return 1;
@@ -113,9 +144,10 @@ async fn run(program: &Program, prepared: Prepared, name: &str, interrupt: &Inte
         return code;
     }
     let mut server = McpServer::new(instance, name);
-    let code = match server.offer(&functions) {
-        Ok(()) => converse(&server, interrupt).await,
-        Err(error) => {
+    let code = match (server.offer(&functions), listener) {
+        (Ok(()), None) => converse(&server, interrupt).await,
+        (Ok(()), Some(listener)) => http::converse(&server, listener, interrupt).await,
+        (Err(error), _) => {
             eprintln!("error: {}", harn_syntax::printable(&error.uncaught_text()));
             1
         }

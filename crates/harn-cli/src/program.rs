@@ -11,12 +11,13 @@ use harn_runtime::{Generation, ModelTraffic};
 use harn_syntax::{Diagnostic, Severity, SourceFile, Span};
 use harn_system::{Ceiling, Level, Memory, Real, System, SystemExt};
 use harn_value::{Dict, Value};
-use harn_vm::{Error, ErrorKind, Interrupt, LoadError, Source, Vm, block_on, block_on_with};
+use harn_vm::{ErrorKind, Interrupt, LoadError, Source, Vm, block_on, block_on_with};
 
 use crate::at_once::AtOnce;
 use crate::profile::{Profile, Stage};
 use crate::report::Problem;
 use crate::signal;
+use crate::surroundings::with_task;
 
 /// How inline code is named in messages.
 const INLINE: &str = "<inline>";
@@ -179,6 +180,14 @@ pub(crate) fn source_text(path: &Path) -> Result<String, String> {
     read_text(path).map_err(|text| text.replacen("Error reading", "cannot read", 1))
 }
 
+/// A span of inline code with its head at `at` as one of the code that was given, which is `end` bytes long.
+fn without_head(span: Span, at: u32, end: u32) -> Span {
+    // Behind imports there is a separator.
+    let head = INLINE_HEAD.len() as u32 + u32::from(at > 0);
+    let back = |offset: u32| if offset > at { offset.saturating_sub(head).max(at).min(end) } else { offset };
+    Span::new(back(span.start), back(span.end))
+}
+
 impl Program {
     /// Reads a file, or standard input for `-`.
     ///
@@ -224,13 +233,7 @@ impl Program {
 
     /// A span of the text that runs as one of the text the user wrote.
     fn original(&self, span: Span) -> Span {
-        let Some(at) = self.head else { return span };
-        // Behind imports there is a separator.
-        let head = INLINE_HEAD.len() as u32 + u32::from(at > 0);
-        let end = self.file.text().len() as u32;
-        let back =
-            |offset: u32| if offset > at { offset.saturating_sub(head).max(at).min(end) } else { offset };
-        Span::new(back(span.start), back(span.end))
+        self.head.map_or(span, |at| without_head(span, at, self.file.text().len() as u32))
     }
 
     /// A diagnostic about the text that runs as a problem of the text the user wrote.
@@ -241,16 +244,6 @@ impl Program {
         }
         crate::report::add_neighbours(&mut diagnostic);
         Problem { diagnostic, file: Some(self.file.clone()), plain, calls: Vec::new() }
-    }
-
-    /// An uncaught error, in terms of the text the user wrote.
-    fn failure(&self, vm: &Vm, error: &Error) -> Problem {
-        let problem = Problem::of_error(vm, error);
-        if self.head.is_some() && problem.file.as_ref().is_some_and(|file| file.name() == INLINE) {
-            let calls = problem.calls;
-            return Problem { calls, ..self.problem(problem.diagnostic, problem.plain) };
-        }
-        problem
     }
 
     /// How the program ended, by what the machine says.
@@ -267,7 +260,7 @@ impl Program {
                     End::Result { code, err: None, value: Value::NIL, exit: true }
                 }
                 ErrorKind::Abort => End::Stopped,
-                _ => End::Failed(Box::new(self.failure(vm, error))),
+                _ => End::Failed(Box::new(Problem::of_error(vm, error))),
             },
         }
     }
@@ -329,7 +322,7 @@ impl Program {
         }
         // The project may ask for more of `harn lint`.
         let rules = Settings { complexity_threshold: None, require_file_header: false, ..settings.clone() };
-        self.add_rules(&tree, &rules, &mut problems);
+        self.add_rules(&tree, &world(&Names(vm), system), &rules, &mut problems);
         // How a file is laid out is for `harn fmt --check` to say.
         problems.retain(|problem| !harn_check::LAYOUT_RULES.contains(&problem.diagnostic.code));
         if settings.strict_types {
@@ -347,6 +340,16 @@ impl Program {
             harn_check::check_templates(&self.checked(&tree), &world(&Names(vm), system), settings, quiet);
         problems.extend(located.into_iter().map(|located| self.of_located(located)));
         problems
+    }
+
+    /// What it is made of besides its own file.
+    ///
+    /// # Errors
+    /// The syntax errors.
+    pub(crate) fn bundle(&self, settings: &Settings) -> Result<harn_check::Bundle, Vec<Problem>> {
+        let tree = self.parse()?;
+        let (vm, system) = (bare_vm(), Real::new());
+        Ok(harn_check::bundle_of(&self.checked(&tree), &world(&Names(&vm), &system), settings))
     }
 
     /// Where the invariants of its functions do not hold.
@@ -378,9 +381,10 @@ impl Program {
             Ok(tree) => {
                 let file = Path::new(&self.source.name);
                 let is_on = |p: &Problem| is_error(p) || !settings.is_disabled(p.diagnostic.code, file);
-                let mut found = self.findings(&bare_vm(), &tree);
+                let vm = bare_vm();
+                let mut found = self.findings(&vm, &tree);
                 found.retain(is_on);
-                self.add_rules(&tree, settings, &mut found);
+                self.add_rules(&tree, &world(&Names(&vm), &Real::new()), settings, &mut found);
                 found.sort_by_key(Problem::start);
                 found
             }
@@ -389,8 +393,14 @@ impl Program {
     }
 
     /// Adds what the rules say; where they say the same as the checker, their words count.
-    fn add_rules(&self, tree: &harn_syntax::ast::Program, settings: &Settings, found: &mut Vec<Problem>) {
-        let rules = harn_check::lint_program(&self.checked(tree), settings, &max_tools(self.dir()));
+    fn add_rules(
+        &self,
+        tree: &harn_syntax::ast::Program,
+        world: &harn_check::World<'_>,
+        settings: &Settings,
+        found: &mut Vec<Problem>,
+    ) {
+        let rules = harn_check::lint_program(&self.checked(tree), world, settings, &max_tools(self.dir()));
         found.retain(|problem| problem.diagnostic.code != "W0101");
         found.extend(rules.into_iter().map(|d| self.problem(d.clone(), d.message)));
     }
@@ -453,6 +463,10 @@ impl Program {
         found.retain(|problem| !harn_check::is_slip(problem.diagnostic.code));
         match Profile::time(profile, Stage::Compile, || self.compile(vm, tree.clone())) {
             Ok(program) => {
+                if let Some(at) = self.head {
+                    let end = self.file.text().len() as u32;
+                    vm.show_entry_as(SourceFile::clone(&self.file), move |span| without_head(span, at, end));
+                }
                 let own = |problem: &Problem| {
                     problem.file.as_ref().is_some_and(|file| file.name() == self.source.name)
                 };
@@ -662,6 +676,16 @@ impl Program {
     }
 }
 
+/// How much a program may do: what its options say, and no more than `HARN_HANDLER_SANDBOX` lets it. That is asked of the
+/// process as it is, and not of a journal: a run that goes on is held to what is said now.
+fn confined(level: Option<Level>) -> Result<Option<Level>, String> {
+    match Real::new().env("HARN_HANDLER_SANDBOX").as_deref() {
+        None | Some("" | "off") => Ok(level),
+        Some("enforce") => Ok(Some(level.map_or(Level::ProcessExec, |level| level.min(Level::ProcessExec)))),
+        Some(other) => Err(format!("HARN_HANDLER_SANDBOX must be `enforce` or `off`, got `{other}`")),
+    }
+}
+
 /// Makes a machine and loads a program into it. `ready` gets the means to stop it.
 ///
 /// # Errors
@@ -673,16 +697,22 @@ pub(crate) fn prepare(
     ready: impl FnOnce(Interrupt),
 ) -> Result<Prepared, End> {
     let refused = |text: String| End::Refused(vec![Problem::general(text)]);
+    // A journal lies on a system that has it already, and so records what the program reads of it as ever.
+    let system = match options.journal {
+        None => with_task(system, options.task.as_deref()),
+        Some(_) => system,
+    };
     if let Some(located) = Settings::unparsable(&*system, program.dir()) {
         return Err(End::Refused(vec![Problem::located(located)]));
     }
+    let sandbox = confined(options.sandbox).map_err(refused)?;
     let project = project(&*system, program.dir());
     let roots = [Some(system.work_dir()), project.as_str().map(|root| PathBuf::from(root.as_str()))];
     let mut builder = given(harn_runtime::vm_builder(system), options, &project).tell_deadlocks();
     if let Some(names) = options.names.take() {
         builder = builder.limit_names(names);
     }
-    if let Some(level) = options.sandbox {
+    if let Some(level) = sandbox {
         let roots = Some(roots.into_iter().flatten().collect());
         builder = builder.limit(Ceiling { level, roots, ..Ceiling::default() });
     }

@@ -74,10 +74,16 @@ fn tip(error: &Error, args: &[OsString]) -> Option<String> {
             let file = [name.to_owned(), format!("{name}.harn")]
                 .into_iter()
                 .find(|f| Real::new().is_file(Path::new(f)));
+            let cli = Cli::command();
+            let commands = || cli.get_subcommands().filter(|command| !command.is_hide_set());
+            // The name alone of what is one of several below a command: `mcp` for `serve mcp`.
+            let below = || {
+                let command = commands().find(|command| command.find_subcommand(name).is_some())?;
+                Some(format!("did you mean '{} {name}'?", command.get_name()))
+            };
             // The parser has tips of its own, but none for letters in the wrong order.
             let meant = || {
-                let cli = Cli::command();
-                let names = cli.get_subcommands().map(|command| command.get_name());
+                let names = commands().map(|command| command.get_name());
                 let near = suggest::nearest(name, names)?;
                 let sorted = |name: &str| {
                     let mut letters: Vec<char> = name.chars().collect();
@@ -87,7 +93,7 @@ fn tip(error: &Error, args: &[OsString]) -> Option<String> {
                 let silent = error.get(ContextKind::SuggestedSubcommand).is_none();
                 (silent || sorted(name) == sorted(near)).then(|| format!("did you mean '{near}'?"))
             };
-            file.map(|file| format!("to run the file: harn run {file}")).or_else(meant)
+            file.map(|file| format!("to run the file: harn run {file}")).or_else(below).or_else(meant)
         }
         ErrorKind::MissingRequiredArgument => {
             let command =

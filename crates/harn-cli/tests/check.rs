@@ -109,6 +109,38 @@ fn templates_may_lie_below_a_bundle_root() {
 }
 
 #[test]
+fn a_bundle_lists_modules_and_templates() {
+    let folder = folder(&[
+        (
+            "main.harn",
+            "import { shout } from \"lib/text\"\nprintln(shout(render(\"note.txt\", {})))\nprintln(render_prompt(\"ask.txt\", {}))\n",
+        ),
+        ("lib/text.harn", "pub fn shout(x) {\n  return render(\"loud.harn.prompt\", {x: x})\n}\n"),
+        ("lib/loud.harn.prompt", "{{ x }}{{ include \"end.txt\" }}"),
+        ("lib/end.txt", "!"),
+        ("note.txt", "n"),
+        ("ask.txt", "a"),
+    ]);
+    let ran = harn_in(folder.path(), &["check", "--bundle", "main.harn"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    let document: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    let bundle = &document["data"]["bundles"][0];
+    assert_eq!((&bundle["entry"], bundle["modules"].as_array().unwrap().len()), (&"main.harn".into(), 1));
+    let kind = |name: &str| {
+        let assets = bundle["assets"].as_array().unwrap();
+        let found = assets.iter().find(|asset| asset["path"].as_str().unwrap().ends_with(name)).unwrap();
+        (found["kind"].as_str().unwrap().to_owned(), found["used_by"][0].as_str().unwrap().to_owned())
+    };
+    assert_eq!(kind("note.txt"), ("template_asset".to_owned(), "main.harn:2:22".to_owned()));
+    assert_eq!(kind("ask.txt").0, "prompt_asset");
+    assert_eq!(kind("loud.harn.prompt").0, "prompt_asset");
+    assert_eq!(kind("end.txt").0, "template_asset");
+    std::fs::remove_file(folder.path().join("note.txt")).unwrap();
+    let ran = harn_in(folder.path(), &["check", "--bundle", "main.harn"]);
+    assert!(ran.code == 1 && ran.out.is_empty() && ran.err.contains("does not exist"), "{}", ran.shown());
+}
+
+#[test]
 fn a_template_can_be_checked_by_itself() {
     let folder = folder(&[("a.harn.prompt", "Hello\n{{ end }}"), ("b.prompt", "Hello")]);
     let ran = harn_in(folder.path(), &["check", "a.harn.prompt", "b.prompt"]);

@@ -24,6 +24,23 @@ fn a_method_and_a_closure_in_the_stack() {
 }
 
 #[test]
+fn cleanup_and_handlers_on_the_way_are_no_callers() {
+    for (open, close) in [
+        ("try {", "} finally {\n    0\n  }"),
+        ("defer { 0 }\n  if true {", "}"),
+        ("retry 2 {", "}"),
+        ("deadline 5s {", "}"),
+        ("try {", "} catch (e: TimeoutError) {\n    0\n  }"),
+        ("try { try {", "} finally { 0 } } finally { 0 }"),
+    ] {
+        let text = format!("fn f() {{\n  {open}\n    throw 1\n  {close}\n}}\nlet r = f()\n");
+        let ran = run_text(&text);
+        let callers: Vec<&str> = ran.err.lines().filter(|line| line.contains("called from")).collect();
+        assert!(matches!(callers[..], [one] if one.contains("called from pipeline")), "{text}{}", ran.err);
+    }
+}
+
+#[test]
 fn an_error_in_an_imported_file() {
     let lib = "pub fn shout(s) {\n  let n = s.count + nil\n  return n\n}\n";
     let main = "import { shout } from \"lib/text\"\n\nlet r = shout(\"a\")\nprintln(r)\n";
@@ -34,6 +51,13 @@ fn an_error_in_an_imported_file() {
 #[test]
 fn all_syntax_errors_are_reported() {
     assert_snapshot!(run_text("let = 5\nprintln(\"fine\")\nlet xs = [1, 2\nlet y = 3 +\n").shown());
+}
+
+#[test]
+fn a_task_of_inline_code_fails_in_the_code_as_given() {
+    let ran = harn(&["run", "-e", "spawn { 1 / 0 }\nsleep(5)"]);
+    assert!(ran.err.contains("--> <inline>:1:"), "{}", ran.err);
+    assert!(ran.err.contains(" 1 | spawn { 1 / 0 }\n") && !ran.err.contains("pipeline"), "{}", ran.err);
 }
 
 #[test]

@@ -362,11 +362,13 @@ fn a_template_is_shown_for_several_models_side_by_side() {
         "Use your tools.",
         " | ",
         "What differs:",
-        "mock:a: else",
-        "openai:gpt-4o: if",
+        "mock:a: else\n",
+        "openai:gpt-4o: if llm.capabilities.native_tools\n",
     ] {
         assert!(ran.out.contains(row), "{row}: {}", ran.shown());
     }
+    // Both ways through an `if` are one decision.
+    assert_eq!(ran.out.matches("greet.harn.prompt:2:").count(), 1, "{}", ran.shown());
     assert!(ran.out.lines().all(|row| row.chars().count() <= 80), "{}", ran.shown());
     // Models with the same text share a variant.
     let ran = run(&["mock:a,mock:b", "--bindings", "names.json", "--output", "json"]);

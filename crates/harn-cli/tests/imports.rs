@@ -66,16 +66,18 @@ fn what_a_module_keeps_to_itself_is_refused_by_both() {
     let files = [
         (
             "lib.harn",
-            "pub fn shown() { 1 }\nfn hidden() { 2 }\nenum E { A, B }\ntype T = int\ninterface I { fn m(self) -> int }",
+            "pub fn shown() { 1 }\nfn hidden() { 2 }\npub enum E { A, B }\nstruct Own { x: int }\ntype T = int\ninterface I { fn m(self) -> int }",
         ),
         ("again.harn", "pub import { shown } from \"lib\""),
-        ("main.harn", "import { hidden } from \"lib\"\nprintln(hidden())"),
+        ("main.harn", ""),
     ];
-    let ((runs, said), (checks, found)) = both(&files);
-    assert!(!runs && !checks, "{said}\n{found}");
-    assert!(
-        said.contains("'hidden' is not public in lib") && found.contains("'hidden' is not public in lib")
-    );
+    for (name, use_of) in [("hidden", "println(hidden())"), ("Own", "println(Own {x: 1})")] {
+        let main = format!("import {{ {name} }} from \"lib\"\n{use_of}");
+        let ((runs, said), (checks, found)) = both(&[files[0], files[1], ("main.harn", &main)]);
+        assert!(!runs && !checks, "{said}\n{found}");
+        let refusal = format!("'{name}' is not public in lib");
+        assert!(said.contains(&refusal) && found.contains(&refusal), "{said}\n{found}");
+    }
     let files = [
         files[0],
         files[1],

@@ -13,6 +13,7 @@ mod check;
 mod conformance;
 mod debugger;
 mod demo;
+mod egress;
 mod errors;
 mod evals;
 mod event_log;
@@ -51,6 +52,7 @@ mod replay_debug;
 mod rooms;
 mod run_faults;
 mod runs;
+mod serve_http;
 mod serve_mcp;
 #[cfg(feature = "postgres")]
 #[path = "../../harn-store/tests/it/server.rs"]

@@ -38,7 +38,7 @@ fn names_that_nobody_reads() {
     fires("unused-parameter", "fn f(x, y) { x }\nprintln(f(1, 2))\n", 1);
     fires(
         "unused-import",
-        "import { shout, parse_int_or } from \"std/text\"\nprintln(parse_int_or(\"1\", 2))\n",
+        "import { parse_int_or, shout } from \"std/text\"\nprintln(parse_int_or(\"1\", 2))\n",
         1,
     );
     silent("let _x = 1\nfn f(_a, b) { b }\nprintln(f(1, 2))\n");
@@ -102,6 +102,33 @@ fn values_that_get_lost() {
 }
 
 #[test]
+fn values_that_nothing_is_done_with() {
+    for lost in [
+        "trim(s)",
+        "len(xs)",
+        "keys({a: 1})",
+        "to_string(5)",
+        "set_add(set(1), 2)",
+        "xs.filter({ x -> x > 1 }).sort()",
+        "s.trim().upper()",
+        "\"a\".upper()",
+        "[3, 1].sort()",
+        "{a: 1}.merge({b: 2})",
+        "1 to 5",
+        "xs[0]",
+        "{ x -> x }",
+        "\"${s}!\"",
+    ] {
+        fires("unused-result", &format!("let s = \" a \"\nlet xs = [3, 1]\n{lost}\nprintln(s, xs)\n"), 3);
+    }
+    // They may be there to fail, or to call something.
+    silent("try {\n  date_parse(\"x\")\n  println(1)\n} catch (e) {\n  println(e)\n}\n");
+    silent("[3, 1].map({ x -> println(x) }).sort()\nprintln(1)\n");
+    silent("fn trim(s) { println(s) }\ntrim(\"a\")\nprintln(1)\n");
+    silent("fn f(x) {\n  x.sort()\n  to_list(x)\n  println(1)\n}\nf(1)\n");
+}
+
+#[test]
 fn mends_keep_the_meaning() {
     let text = "import { shout, parse_int_or } from \"std/text\"\nimport { ext } from \"std/path\"\nvar x = parse_int_or(\"1\", 2)\nlet unused = 1\nprintln(x)\nprintl(2)\n";
     let folder = folder(&[("a.harn", text)]);
@@ -162,6 +189,14 @@ fn mends_of_conditions_and_texts() {
     }
     mended("let x = 1\nprintln((x > 1) == true)\n", "let x = 1\nprintln((x > 1))\n");
     mended("let x = 1\nprintln(!x != true)\n", "let x = 1\nprintln(!(!x))\n");
+    mended(
+        "let n = 2\nlet b = n > 1\nprintln(b == true, b != true)\n",
+        "let n = 2\nlet b = n > 1\nprintln(b, !b)\n",
+    );
+    mended(
+        "fn f(x: bool) {\n  if x == false { println(x) }\n}\nf(true)\n",
+        "fn f(x: bool) {\n  if !x { println(x) }\n}\nf(true)\n",
+    );
     // `x` may be 1, which is not equal to true.
     mended("let x = 1\nprintln(x == true)\n", "let x = 1\nprintln(x == true)\n");
     mended("let x = 1\nprintln(x == x, x != x, x)\n", "let x = 1\nprintln(true, false, x)\n");
@@ -441,6 +476,15 @@ fn the_layout_of_a_file() {
     fires("trailing-comma", "println({\n  a: 1,\n  b: 2 // last\n})\n", 3);
     assert_eq!(all("println([1, 2], {\n  a: 1,\n})\n"), []);
     fires("import-order", "import \"std/text\"\nimport \"std/path\"\n\nprintln(1)\n", 1);
+    fires(
+        "import-order",
+        "import { shout, parse_int_or } from \"std/text\"\n\nprintln(shout(\"a\"), parse_int_or(\"1\", 2))\n",
+        1,
+    );
+    mended(
+        "import { shout, parse_int_or } from \"std/text\"\nprintln(shout(\"a\"), parse_int_or(\"1\", 2))\n",
+        "import { parse_int_or, shout } from \"std/text\"\nprintln(shout(\"a\"), parse_int_or(\"1\", 2))\n",
+    );
     assert_eq!(all("import \"std/text\"\n// First the text.\nimport \"std/path\"\n\nprintln(1)\n"), []);
     fires("missing-harndoc", "pub fn f() { 1 }\n", 1);
     assert_eq!(

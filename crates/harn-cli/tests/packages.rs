@@ -189,6 +189,49 @@ fn a_repository_is_locked_and_verified() {
 }
 
 #[test]
+fn a_repository_is_taken_once_more() {
+    let Some(scene) = with_tools() else { return };
+    let url = scene.url("tools");
+    scene.good(&["add", "kit", "--git", &url, "--tag", "v1"]);
+    assert!(scene.read("app/harn.toml").contains("kit = { git = "), "{}", scene.read("app/harn.toml"));
+    let lock = scene.read("app/harn.lock");
+    // What the cache has does not matter.
+    let cached = fs::read_dir(scene.path("cache/git")).unwrap().next().unwrap().unwrap().path();
+    let commit_folder = fs::read_dir(cached).unwrap().next().unwrap().unwrap().path();
+    for name in ["kit", "all"] {
+        fs::write(commit_folder.join("lib.harn"), "pub fn double(n) {\n  return 666\n}\n").unwrap();
+        scene.good(&["install", "--refetch", name, "--locked"]);
+        assert!(!fs::read_to_string(commit_folder.join("lib.harn")).unwrap().contains("666"), "{name}");
+    }
+    assert_eq!(scene.read("app/harn.lock"), lock);
+    assert!(scene.bad(&["install", "--refetch", "kat"]).contains("has no repository for a dependency kat"));
+    assert_eq!(scene.harn(&["install", "--refetch", "kit", "--offline"]).code, 2);
+}
+
+#[test]
+fn sources_by_their_options() {
+    let scene = Scene::new(&[
+        ("app/harn.toml", "[package]\nname = \"app\"\n"),
+        ("app/main.harn", "import { two } from \"helper\"\nprintln(two())\n"),
+        ("other/lib.harn", "pub fn two() {\n  return 2\n}\n"),
+    ]);
+    scene.good(&["add", "--path", "../other", "--alias", "helper"]);
+    assert_eq!(scene.good(&["run", "main.harn"]), "2\n");
+    scene.good(&["remove", "helper"]);
+    scene.good(&["add", "helper", "--path", "../other"]);
+    assert_eq!(scene.good(&["run", "main.harn"]), "2\n");
+    for args in [&["add", "@acme/tools@1.0"][..], &["add", "tools", "--registry", "https://x.test"]] {
+        assert!(scene.bad(args).contains("there is no registry of packages; name a repository"));
+    }
+    let twice = scene.bad(&["add", "x.test/acme/tools@v1", "--rev", "v2"]);
+    assert!(twice.contains("the source asks for 'v1' already"), "{twice}");
+    for args in [&["add"][..], &["add", "--git", "a", "--path", "b"], &["add", "--path", "b", "--tag", "v1"]]
+    {
+        assert_eq!(scene.harn(args).code, 2, "{args:?}");
+    }
+}
+
+#[test]
 fn a_tag_that_moved_and_a_damaged_cache() {
     let Some(scene) = with_tools() else { return };
     scene.good(&["add", &scene.url("tools"), "--rev", "v1"]);

@@ -35,6 +35,7 @@ const KNOWN: &[(&str, &[&str])] = &[
             "cycles",
             "fiber",
             "generator",
+            "identity",
             "interp",
             "isolate",
             "iter",
@@ -53,8 +54,6 @@ const KNOWN: &[(&str, &[&str])] = &[
 /// What is `pub` although no other crate names it: crate, name and why. Whoever uses one of these takes it out here.
 const OPEN: &[(&str, &str, &str)] = &[
     ("harn-llm", "llm_call_streaming", "a Rust program shows replies while they arrive"),
-    ("harn-llm", "parse_partial_arguments", "a Rust program shows arguments of calls while they arrive"),
-    ("harn-prompt", "hook_effects", "a Rust program with hooks of its own takes reminders from them"),
     ("harn-prompt", "is_included", "the short question to what `reduce` says of a fragment"),
     ("harn-prompt", "requiring_cap", "makes fragments, as `requiring_tool` does"),
     ("harn-prompt", "system_prompt_record", "a Rust program that keeps transcripts records prompts"),

@@ -13,11 +13,28 @@ fn no_arguments_show_first_steps_on_standard_error() {
 }
 
 #[test]
+fn commands_that_write_json_are_listed() {
+    let listed = |args: &[&str]| -> serde_json::Value { serde_json::from_str(&harn(args).out).unwrap() };
+    let all = listed(&["--json-schemas"]);
+    assert_eq!((&all["schemaVersion"], &all["ok"]), (&1.into(), &true.into()));
+    let of = |name: &str| all["data"].as_array().unwrap().iter().find(|row| row["command"] == name).cloned();
+    assert_eq!(of("lint"), Some(serde_json::json!({"command": "lint", "schemaVersion": 1})));
+    assert_eq!(of("test"), Some(serde_json::json!({"command": "test", "schemaVersion": 2})));
+    let one = listed(&["--json-schemas", "--command", "eval prompt"]);
+    assert_eq!(one["data"], serde_json::json!([{"command": "eval prompt", "schemaVersion": 1}]));
+    let none = harn(&["--json-schemas", "--command", "repl"]);
+    assert!(none.code == 1 && none.out.contains("no command 'repl' writes JSON"), "{}", none.shown());
+}
+
+#[test]
 fn slips_are_answered_with_what_was_meant() {
     let ran = harn(&["rnu", "a.harn"]);
     assert_eq!(ran.code, 2);
     assert!(ran.err.starts_with("error: unrecognized subcommand 'rnu'\n"), "{}", ran.err);
     assert!(ran.err.matches("tip:").count() == 1 && ran.err.contains("'run'"), "{}", ran.err);
+    let ran = harn(&["mcp"]);
+    assert!(ran.code == 2 && ran.err.contains("\n  tip: did you mean 'serve mcp'?\n"), "{}", ran.err);
+    assert!(!ran.err.contains("mcp-serve"), "{}", ran.err);
     let ran = harn(&["run", "--trce", "a.harn"]);
     assert!(ran.err.contains("--trace"), "{}", ran.err);
     let folder = folder(&[("job.harn", "println(argv)"), ("notes.txt", "")]);
@@ -29,6 +46,24 @@ fn slips_are_answered_with_what_was_meant() {
     let ran = harn_in(folder.path(), &["run", "job.harn", "x"]);
     assert_eq!(ran.code, 2);
     assert!(ran.err.contains("harn run job.harn -- x"), "{}", ran.err);
+}
+
+#[test]
+fn a_task_is_in_the_environment_of_the_program() {
+    let program = "pipeline main(task) { println(\"${task} ${env(\"HARN_TASK\")} ${host_call(\"runtime.task\", {})}\") }\n";
+    let folder = folder(&[("job.harn", program), ("harn.toml", "[package]\nname = \"job\"\n")]);
+    let run = |args: &[&str]| harn_in(folder.path(), args).out;
+    assert_eq!(run(&["run", "--task", "abc", "job.harn"]), "abc abc abc\n");
+    assert_eq!(run(&["run", "--durable", "--run-id", "one", "--task", "abc", "job.harn"]), "abc abc abc\n");
+    assert_eq!(run(&["replay", "one"]), "abc abc abc\n");
+    let mut inherited = command(&["run", "--task", "new", "job.harn"]);
+    inherited.current_dir(folder.path()).env("HARN_TASK", "old");
+    assert_eq!(finish(inherited, b"").out, "new new new\n");
+    #[cfg(unix)]
+    assert_eq!(
+        run(&["run", "--task", "abc", "-e", "print(exec(\"sh\", \"-c\", \"echo $HARN_TASK\").stdout)"]),
+        "abc\n"
+    );
 }
 
 #[test]

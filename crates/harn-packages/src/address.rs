@@ -14,6 +14,22 @@ pub fn looks_like_a_repository(source: &str) -> bool {
     source.contains("://") || scp || source.ends_with(".git")
 }
 
+/// The address and tag of what is written as `HOST/OWNER/REPOSITORY@TAG`, as in `github.com/acme/tools@v1`; the tag may be left out.
+#[must_use]
+pub fn short_form(source: &str) -> Option<(String, Option<String>)> {
+    let (place, tag) = match source.rsplit_once('@') {
+        Some((place, tag)) => (place, Some(tag.to_owned()).filter(|tag| !tag.is_empty())),
+        None => (source, None),
+    };
+    let parts: Vec<&str> = place.split('/').collect();
+    let is_host =
+        |host: &str| host.contains('.') && !host.starts_with('.') && !host.contains([':', '@', '\\']);
+    let fits = parts.len() >= 3
+        && is_host(parts[0])
+        && parts[1..].iter().all(|part| !part.trim_matches('.').is_empty());
+    fits.then(|| (format!("https://{place}"), tag))
+}
+
 /// Refuses what git would take for an option or a helper, and passwords, which would go into the lock file.
 pub(crate) fn check(alias: &str, url: &str) -> Result<()> {
     let wrong = |why: &str| trouble(format!("dependency {alias}: the address {why}"));
@@ -49,4 +65,28 @@ pub(crate) fn check_name(alias: &str, name: &str, what: &str) -> Result<()> {
         return trouble(format!("dependency {alias}: '{name}' cannot be the name of {what}"));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_forms_of_repositories() {
+        let of = |source: &str| short_form(source).map(|(url, tag)| (url, tag.unwrap_or_default()));
+        let found = |url: &str, tag: &str| Some((url.to_owned(), tag.to_owned()));
+        assert_eq!(of("github.com/acme/tools@v1"), found("https://github.com/acme/tools", "v1"));
+        assert_eq!(of("git.x.test/a/b/c"), found("https://git.x.test/a/b/c", ""));
+        for other in [
+            "../a/b/c",
+            "./a/b",
+            "a/b/c",
+            "x.test/a",
+            "https://x.test/a/b",
+            "git@x.test:a/b/c",
+            "x.test/../b",
+        ] {
+            assert_eq!(of(other), None, "{other}");
+        }
+    }
 }

@@ -102,21 +102,38 @@ pub(crate) async fn fetch(
     if offline {
         return trouble(format!("{url} at {commit} is not in the cache, and `--offline` was given"));
     }
-    let parent = place.parent().unwrap_or(cache).to_owned();
+    take_to(system, &place, url, commit, false).await.map(|()| place)
+}
+
+/// Takes the files of a commit from the repository once more, and puts them in the place of those in the cache.
+pub(crate) async fn refetch(system: &dyn System, cache: &Path, url: &str, commit: &str) -> Result<()> {
+    take_to(system, &cached(cache, url, commit), url, commit, true).await
+}
+
+/// Takes the files of a commit to a place of the cache; what is there already may have come from another process, and goes
+/// only when it is to be replaced.
+async fn take_to(system: &dyn System, place: &Path, url: &str, commit: &str, replaces: bool) -> Result<()> {
+    let parent = place.parent().unwrap_or(place).to_owned();
     system.make_dirs(&parent).map_err(|e| Trouble(format!("cannot make {}: {e}", parent.display())))?;
     let draft = parent.join(format!(".{commit}.{}", system.pid()));
     let _ = system.remove(&draft);
     let taken = take(system, &draft, url, commit).await;
-    let moved = taken.and_then(|()| match system.rename(&draft, &place) {
+    let moved = taken.and_then(|()| {
+        if replaces && system.is_dir(place) {
+            system.remove(place).map_err(|e| Trouble(format!("cannot remove {}: {e}", place.display())))?;
+        }
+        Ok(())
+    });
+    let moved = moved.and_then(|()| match system.rename(&draft, place) {
         Ok(()) => Ok(()),
         // Another process was faster, with the same commit.
-        Err(_) if system.is_dir(&place) => Ok(()),
+        Err(_) if system.is_dir(place) => Ok(()),
         Err(harn_system::MoveError::NotMoved(e) | harn_system::MoveError::NotRemoved(e)) => {
             trouble(format!("cannot write {}: {e}", place.display()))
         }
     });
     let _ = system.remove(&draft);
-    moved.map(|()| place)
+    moved
 }
 
 async fn take(system: &dyn System, draft: &Path, url: &str, commit: &str) -> Result<()> {

@@ -136,6 +136,35 @@ impl<'a> Project<'a> {
         self.install_in_turn(mode, renew).await
     }
 
+    /// Takes packages from their repositories once more, as the lock file has them, whatever the cache has; the lock file stays.
+    /// What was taken is compared with it when it is installed.
+    ///
+    /// # Errors
+    /// What is wrong with the lock file, a name that it has no repository for, and what git says.
+    pub async fn refetch(&self, which: Renew<'_>) -> Result<()> {
+        let _turn = self.turn().await?;
+        let place = self.lock_path();
+        let lock = self.lock()?.unwrap_or_default();
+        let is_wanted = |locked: &&Locked| which == Renew::All || which == Renew::One(&locked.name);
+        let from_git = |locked: &Locked| {
+            let url = locked.source.strip_prefix("git+")?.to_owned();
+            Some((locked.name.clone(), url, locked.commit.clone()?))
+        };
+        let found: Vec<_> = lock.packages.iter().filter(is_wanted).filter_map(from_git).collect();
+        if let Renew::One(name) = which
+            && found.is_empty()
+        {
+            return trouble(format!("{} has no repository for a dependency {name}", place.display()));
+        }
+        let cache = cache(self.system)?;
+        for (name, url, commit) in found {
+            git::refetch(self.system, &cache, &url, &commit)
+                .await
+                .map_err(|Trouble(why)| Trouble(format!("dependency {name}: {why}")))?;
+        }
+        Ok(())
+    }
+
     /// Changes the text of the manifest, and installs. When that does not work, the manifest is as it was.
     ///
     /// # Errors

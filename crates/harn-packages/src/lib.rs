@@ -25,7 +25,7 @@ mod lock;
 mod manifest;
 mod tree;
 
-pub use address::looks_like_a_repository;
+pub use address::{looks_like_a_repository, short_form};
 pub use edit::{add, remove};
 pub use git::{default_branch, fetch_wanted};
 pub use install::{Done, Mode, Project, Renew};

@@ -37,6 +37,7 @@
 //! | `anew.rs` | programs that hand their state over and begin anew |
 //! | `mcp.rs`, `mcp_http.rs`, `mcp_project.rs` | connections to servers of tools, over pipes and over HTTP; those of a project |
 //! | `option_check.rs`, `tool_options.rs`, `audit.rs` | what options may hold, and what they say of tools and of who makes a change |
+//! | `task_facts.rs` | what the running task works for, as `runtime_context` tells it |
 //! | `mcp_server/`, `host_module.rs`, `exported.rs` | a program as such a server, or as the host of another; its functions called by name |
 //! | `worker/`, `daemon.rs`, `daemon_view.rs`, `rest.rs` | work that is handed on; loops with a handle; waiting between turns |
 //! | `roles/` | runtimes of agents with roles |
@@ -71,6 +72,7 @@ mod llm_replay;
 mod llm_tables;
 mod llm_unwritten;
 mod mailbox;
+mod manifest_check;
 mod mcp;
 mod mcp_http;
 mod mcp_project;
@@ -91,6 +93,7 @@ mod skill_host;
 mod skill_keys;
 mod store_place;
 mod stored;
+mod task_facts;
 mod template_state;
 mod tool_options;
 mod trace;
@@ -113,7 +116,7 @@ pub use event_store::{configure_event_log, refuse_event_log};
 pub use harn_agent::loop_skill::{Candidate, REQUIRE_SIGNED as REQUIRE_SIGNED_SKILLS};
 pub use harn_agent::skill_file::{FILE as SKILL_FILE, Signature, SkillFile};
 pub use harn_agent::skill_sign::{SigningKey, fingerprint_of};
-pub use harn_stdlib::{Answer, HostBridge, attach_host, wrong_pattern};
+pub use harn_stdlib::{Answer, HostBridge, attach_host, constant_time_equal, hmac_sha256, wrong_pattern};
 pub use hooks::install_manifest_hooks;
 pub use host::{HostInbox, host_inbox};
 pub use host_module::HostModule;
@@ -125,8 +128,9 @@ pub use llm_embedder::{llm_runtime, llm_runtime_at};
 pub use llm_replay::ModelTraffic;
 pub use llm_tables::{LlmConfigProblem, llm_config_problems, llm_config_slips};
 pub use llm_unwritten::unwritten_calls;
+pub use manifest_check::manifest_problems;
 pub use mcp_project::{install_servers, project_servers, start_servers};
-pub use mcp_server::{McpProblem, McpServer};
+pub use mcp_server::{MCP_REVISIONS, McpProblem, McpServer};
 pub use option_check::{own as own_options, wrong_options};
 pub use prompt_eval::{PromptJob, PromptMode, compare_prompts, package_packs};
 pub use rehearsal::{SentCall, rehearse_calls};
@@ -228,6 +232,7 @@ pub fn globals() -> Vec<(&'static str, Value)> {
 /// Returns a builder of a machine with everything in it; callers add `argv` and the like.
 pub fn vm_builder(system: Rc<dyn System>) -> VmBuilder {
     let builder = VmBuilder::new(system).builtins(tables()).methods(methods()).std_modules(std_module);
+    let builder = builder.task_facts(harn_stdlib::task_facts).task_facts(task_facts::tell);
     let builder = builder.global("skills", harn_agent::skills::empty());
     globals().into_iter().fold(builder, |builder, (name, value)| builder.global(name, value))
 }

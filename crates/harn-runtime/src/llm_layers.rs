@@ -45,9 +45,7 @@ pub(crate) fn configure(runtime: &LlmRuntime, vm: &Rc<Vm>, dir: &Path, above: Ve
     let file = file.and_then(|folder| log_file(vm, Path::new(&folder)));
     let timed = file.is_some();
     vm.extension::<RunLogs>().named.set(timed);
-    if timed || vm.extension::<Witness>().is_there() {
-        keep_log(runtime, vm, file, timed);
-    }
+    keep_log(runtime, vm, file, timed);
 }
 
 /// The file that `HARN_PROVIDERS_CONFIG` names, or the one in the user's home.
@@ -180,20 +178,36 @@ fn log_file(vm: &Rc<Vm>, folder: &Path) -> Option<PathBuf> {
     }
 }
 
+/// Whether somebody may read the events of the call log: they outlive the program, or the program looks at its event log.
+/// Lines that nobody can read are not worth making.
+fn has_readers(vm: &Vm) -> bool {
+    EventLog::of(vm).is_kept() || vm.refers_to("event_log")
+}
+
+/// Hands the lines of the call log on: to whoever hears of the run, to `file` or the log beside the record of the running
+/// run, and to the event log. `timed` is also said where a file is written to in any case.
 fn keep_log(runtime: &LlmRuntime, vm: &Rc<Vm>, file: Option<PathBuf>, timed: bool) {
-    let program = Rc::downgrade(vm);
-    runtime.log_calls(timed, move |line| {
+    let (program, looked_at) = (Rc::downgrade(vm), Rc::downgrade(vm));
+    let wanted = move || {
+        let is_heard = |vm: Rc<Vm>| vm.extension::<Witness>().is_there() || has_readers(&vm);
+        timed || looked_at.upgrade().is_some_and(is_heard)
+    };
+    runtime.log_wanted_calls(timed, wanted, move |line| {
         let Some(vm) = program.upgrade() else { return };
         vm.extension::<Witness>().logged(line);
-        let Some(path) = file.clone().or_else(|| vm.extension::<RunLogs>().of_running(&vm)) else { return };
-        // One write for the whole line: other processes may write to the same file. A log that cannot be written
-        // must not fail the call it describes; the run fails when it ends.
-        if let Err(e) = append(&**vm.system(), &path, &format!("{line}\n")) {
-            Unwritten::note(&vm, format!("cannot write {}: {e}", path.display()));
+        let path = file.clone().or_else(|| vm.extension::<RunLogs>().of_running(&vm));
+        if let Some(path) = &path {
+            // One write for the whole line: other processes may write to the same file. A log that cannot be written
+            // must not fail the call it describes; the run fails when it ends.
+            if let Err(e) = append(&**vm.system(), path, &format!("{line}\n")) {
+                Unwritten::note(&vm, format!("cannot write {}: {e}", path.display()));
+            }
         }
-        let kind = line["type"].as_str().unwrap_or_default();
-        let log = EventLog::of(&vm);
-        let _ = log.emit(CALL_LOG_TOPIC, kind, from_json(line), Dict::new(), vm.system().now_ms());
+        if path.is_some() || has_readers(&vm) {
+            let kind = line["type"].as_str().unwrap_or_default();
+            let log = EventLog::of(&vm);
+            let _ = log.emit(CALL_LOG_TOPIC, kind, from_json(line), Dict::new(), vm.system().now_ms());
+        }
     });
 }
 

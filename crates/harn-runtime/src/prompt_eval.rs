@@ -82,6 +82,7 @@ pub fn compare_prompts(vm: &Rc<Vm>, job: &PromptJob<'_>) -> Result<Json, String>
                 json!({
                     "kind": branch.kind, "template_uri": &*branch.template_uri, "line": branch.line, "col": branch.col,
                     "branch_id": branch.branch_id, "branch_label": branch.branch_label,
+                    "opened": {"line": branch.opened.0, "col": branch.opened.1},
                 })
             })
             .collect();

@@ -358,6 +358,15 @@ impl Sessions {
         self.running.current(cx)
     }
 
+    /// The sessions of the loops that the running task works in, the innermost first.
+    pub(crate) fn around_task(&self, cx: &Cx) -> Vec<String> {
+        let loops = std::iter::successors(self.running(cx), |running| running.around.clone());
+        let mut ids: Vec<String> = loops.map(|running| running.session.id.clone()).collect();
+        // Loops of one session are one conversation.
+        ids.dedup();
+        ids
+    }
+
     /// Whether the running loop, or one that it runs in, is of a session.
     pub(crate) fn runs_around(&self, cx: &Cx, id: &str) -> bool {
         self.around(cx, |session| session.id == id).is_some()

@@ -53,13 +53,20 @@ fn key(cx: &Cx, id: &str) -> String {
 /// # Errors
 /// What is wrong in it.
 pub fn configure_sessions(vm: &Rc<Vm>, folder: &Path) -> std::result::Result<(), String> {
-    let system = vm.system().clone();
-    let Some(folder) = harn_template::absolute_folder(folder, &*system) else { return Ok(()) };
-    let Some(root) = harn_front::project_root(&folder, &Through(&*system)) else { return Ok(()) };
-    let Ok(text) = system.read_text(&root.join("harn.toml"), harn_front::MAX_BYTES) else { return Ok(()) };
+    if let Some(persist) = persists(&**vm.system(), folder)? {
+        vm.extension::<Opened>().always.set(persist);
+    }
+    Ok(())
+}
+
+/// What the manifest says of keeping sessions, if it says anything.
+pub(crate) fn persists(system: &dyn System, folder: &Path) -> std::result::Result<Option<bool>, String> {
+    let Some(folder) = harn_template::absolute_folder(folder, system) else { return Ok(None) };
+    let Some(root) = harn_front::project_root(&folder, &Through(system)) else { return Ok(None) };
+    let Ok(text) = system.read_text(&root.join("harn.toml"), harn_front::MAX_BYTES) else { return Ok(None) };
     // A manifest that does not parse is reported by whoever runs the program.
-    let Ok(manifest) = text.parse::<toml::Table>() else { return Ok(()) };
-    let Some(table) = manifest.get("sessions") else { return Ok(()) };
+    let Ok(manifest) = text.parse::<toml::Table>() else { return Ok(None) };
+    let Some(table) = manifest.get("sessions") else { return Ok(None) };
     let table = table.as_table().ok_or("[sessions] must be a table")?;
     if let Some(key) = table.keys().find(|key| *key != "persist") {
         return Err(format!("[sessions] has no key '{key}'; there is persist"));
@@ -68,8 +75,7 @@ pub fn configure_sessions(vm: &Rc<Vm>, folder: &Path) -> std::result::Result<(),
         None => false,
         Some(value) => value.as_bool().ok_or("[sessions] persist must be true or false")?,
     };
-    vm.extension::<Opened>().always.set(persist);
-    Ok(())
+    Ok(Some(persist))
 }
 
 /// Whether sessions with a name are stored without being asked for.

@@ -187,7 +187,7 @@ struct Found {
 
 /// `[skills]` of a manifest.
 #[derive(Default)]
-struct Settings {
+pub(crate) struct Settings {
     folders: Vec<PathBuf>,
     disabled: Vec<String>,
     order: Vec<String>,
@@ -195,7 +195,7 @@ struct Settings {
     signers: Signers,
 }
 
-fn read_settings(system: &dyn System, root: &Path) -> std::result::Result<Settings, String> {
+pub(crate) fn read_settings(system: &dyn System, root: &Path) -> std::result::Result<Settings, String> {
     let Ok(text) = system.read_text(&root.join("harn.toml"), harn_front::MAX_BYTES) else {
         return Ok(Settings::default());
     };

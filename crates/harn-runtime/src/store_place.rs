@@ -1,6 +1,6 @@
 //! Which store a project uses: the database that `HARN_STORE_URL` or `[store] url` of the manifest names, or a file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use harn_front::Through;
 use harn_store::Place;
@@ -15,7 +15,7 @@ pub fn store_place(system: &dyn System, file: impl FnOnce() -> PathBuf) -> Resul
     let url = match (set("HARN_STORE_URL"), set("HARN_STATE_FILE")) {
         (Some(url), _) => Some(url),
         (None, Some(_)) => None,
-        (None, None) => named(system)?,
+        (None, None) => named(system, &system.work_dir())?,
     };
     match url {
         Some(url) => Ok(Place::Url(url).or_password(set("PGPASSWORD").as_deref())),
@@ -23,9 +23,9 @@ pub fn store_place(system: &dyn System, file: impl FnOnce() -> PathBuf) -> Resul
     }
 }
 
-/// What the manifest of the project says.
-fn named(system: &dyn System) -> Result<Option<String>, String> {
-    let Some(root) = harn_front::project_root(&system.work_dir(), &Through(system)) else { return Ok(None) };
+/// What the manifest of the project around a folder says.
+pub(crate) fn named(system: &dyn System, folder: &Path) -> Result<Option<String>, String> {
+    let Some(root) = harn_front::project_root(folder, &Through(system)) else { return Ok(None) };
     let path = root.join("harn.toml");
     let Ok(text) = system.read_text(&path, harn_front::MAX_BYTES) else { return Ok(None) };
     if !text.contains("store") {

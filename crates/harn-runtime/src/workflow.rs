@@ -30,6 +30,7 @@ use crate::llm_embedder::{new_id, prompts_of, runtime};
 use crate::option_check::refuse_of_run;
 use crate::policy::narrow;
 use crate::session::Sessions;
+use crate::task_facts;
 use crate::worker::place::{self, Tree};
 use crate::worker::registry::{Worker, tell_updates};
 use crate::worker::stage::{check_transcript, dict_of};
@@ -82,6 +83,7 @@ pub(crate) async fn execute(
         .for_each(|(key, value)| audit[key.as_str()] = value.clone());
     let (now, prose) = (|| timestamp_now(cx), prompts_of(cx));
     let world = World { now: &now, ids: &ids, prose: &prose };
+    let workflow = graph.id.clone();
     let run = Execution::new(graph, &task, &data("workflow_execute: artifacts", artifacts)?, options, &world);
     let mut run = run.map_err(|error| match error.strip_prefix("invalid workflow: ") {
         Some(_) => Error::runtime(format!("workflow_execute: {error}")),
@@ -95,10 +97,11 @@ pub(crate) async fn execute(
     let tree = Tree::make(cx, &place).await.map_err(wrong)?;
     let moved = (!place.is_default()).then(|| Limit::layer(cx, |inner| place::layer(inner, &place)));
     audit["run_id"] = run.id().into();
+    let said = task_facts::say(cx, [("workflow_id", &*workflow), ("run_id", run.id())]);
     let audited = crate::audit::audited(cx, &audit, None);
     let logged = file.as_ref().and_then(|file| crate::llm_layers::log_beside(cx, &file.path));
     let ended = drive(cx, &mut run, &kept, &limits, file.as_ref(), &world).await;
-    drop((audited, logged, moved));
+    drop((said, audited, logged, moved));
     let finished = ended.is_ok();
     if let Err(error) = tree.close(ended, wrong).await {
         if error.is_catchable() && !finished {
@@ -176,6 +179,7 @@ async fn drive(
 
 /// Does one piece of work: here, or by a worker of its own.
 async fn perform(cx: &Cx, work: &Work, options: &Value) -> Result<Report> {
+    let _said = task_facts::say(cx, [("run_id", &*work.run_id), ("stage_id", &*work.stage_id)]);
     match &work.delegate {
         Some(request) => delegate(cx, work, options, request).await,
         None => ask(cx, work, options).await,

@@ -108,6 +108,7 @@ pub(super) fn update(event: &Json, extended: bool, known_as: impl Fn(&str, bool)
             let shown = shown.filter(|shown| !shown.is_empty());
             let fields = ToolCallUpdateFields::new()
                 .status(status(text("status")))
+                .raw_input(given(&event["raw_input"]))
                 .raw_output(given(&event["raw_output"]))
                 .content(shown.map(|shown| vec![ContentBlock::from(shown).into()]));
             SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(known_as(text("tool_call_id"), false), fields))

@@ -9,6 +9,7 @@ use harn_system::{Real, SystemExt};
 
 mod develop;
 mod runs;
+mod serve;
 mod skills;
 
 pub(crate) use develop::{
@@ -16,12 +17,14 @@ pub(crate) use develop::{
     TestArgs, VizArgs, WatchArgs,
 };
 pub(crate) use runs::{RunsCommand, RunsEventsArgs, RunsListArgs};
+pub(crate) use serve::{AcpArgs, McpArgs, Serve, Transport};
 pub(crate) use skills::{LookArgs, SkillInstallArgs, SkillsCommand};
 
 /// A scripting language for programs that work with language models.
 #[derive(Debug, Parser)]
 #[command(name = "harn", version, max_term_width = 100)]
-#[command(after_help = "`harn FILE.harn ARGS...` is short for `harn run FILE.harn -- ARGS...`.")]
+#[command(after_help = "`harn FILE.harn ARGS...` is short for `harn run FILE.harn -- ARGS...`.\n\
+                  `harn --json-schemas [--command NAME]` lists the commands that write JSON, with its version.")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -132,52 +135,17 @@ pub(crate) enum Command {
     },
     /// Print a banner with the version.
     Version,
+    /// List the commands that write JSON.
+    #[command(hide = true, override_usage = "harn --json-schemas [--command <NAME>]")]
+    JsonSchemas(JsonSchemasArgs),
 }
 
-/// How a program is served.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Serve {
-    /// Serve a program as an agent of the Agent Client Protocol, on standard input and output.
-    ///
-    /// The program runs once for each prompt, which is its task. What its loops say and what it prints goes to the client.
-    Acp(AcpArgs),
-    /// Serve a program as a server of the Model Context Protocol, on standard input and output.
-    ///
-    /// The program runs once. What it has registered by then with `mcp_tools`, `mcp_resource`, `mcp_resource_template` and
-    /// `mcp_prompt` is offered; without any of these, the functions and tools that it exports with `pub`. What it prints goes to
-    /// standard error.
-    Mcp(McpArgs),
-}
-
-/// Arguments of `harn serve mcp`.
+/// Arguments of `harn --json-schemas`.
 #[derive(Debug, Args)]
-pub(crate) struct McpArgs {
-    /// The program.
-    pub(crate) file: PathBuf,
-    /// How messages come and go.
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) transport: Transport,
-    /// Answer model calls from this file of recorded replies (JSON Lines).
-    #[arg(long, value_name = "FILE")]
-    pub(crate) llm_mock: Option<PathBuf>,
-}
-
-/// How messages of a server come and go.
-#[derive(Debug, Clone, Copy, Default, clap::ValueEnum)]
-pub(crate) enum Transport {
-    /// A message a line, on standard input and output.
-    #[default]
-    Stdio,
-}
-
-/// Arguments of `harn serve acp`.
-#[derive(Debug, Args)]
-pub(crate) struct AcpArgs {
-    /// The program.
-    pub(crate) file: PathBuf,
-    /// Answer the model calls of each session from this file of recorded replies (JSON Lines).
-    #[arg(long, value_name = "FILE")]
-    pub(crate) llm_mock: Option<PathBuf>,
+pub(crate) struct JsonSchemasArgs {
+    /// Only this command and those below it, such as `eval prompt`.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) command: Option<String>,
 }
 
 /// Arguments of `harn run`.
@@ -479,6 +447,9 @@ pub(crate) struct InstallArgs {
     /// Ask no repository: everything comes from the cache.
     #[arg(long)]
     pub(crate) offline: bool,
+    /// Take this dependency, or `all`, from its repository once more, as the lock file has it.
+    #[arg(long, value_name = "NAME", conflicts_with = "offline")]
+    pub(crate) refetch: Option<String>,
 }
 
 /// Arguments of `harn lock`.
@@ -495,8 +466,19 @@ pub(crate) struct LockArgs {
 /// Arguments of `harn add`.
 #[derive(Debug, Args)]
 pub(crate) struct AddArgs {
-    /// A folder, a `.harn` file, or the address of a git repository.
-    pub(crate) source: String,
+    /// A folder, a `.harn` file, or the address of a git repository, also as `github.com/OWNER/NAME@TAG`. With --git or --path:
+    /// the name that imports use.
+    #[arg(required_unless_present_any = ["git", "path", "registry"])]
+    pub(crate) source: Option<String>,
+    /// The address of a git repository.
+    #[arg(long, value_name = "URL", conflicts_with = "path")]
+    pub(crate) git: Option<String>,
+    /// A folder or a `.harn` file.
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["rev", "branch"])]
+    pub(crate) path: Option<PathBuf>,
+    /// There is none: the answer says what to give instead.
+    #[arg(long, value_name = "URL", hide = true)]
+    pub(crate) registry: Option<String>,
     /// The name that imports use (default: the last part of the source).
     #[arg(long, value_name = "NAME")]
     pub(crate) alias: Option<String>,
@@ -546,6 +528,9 @@ pub(crate) struct CheckArgs {
     /// Look for templates in this folder first.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) bundle_root: Option<PathBuf>,
+    /// Write to standard output as JSON what the programs are made of: the files they import and the templates they render.
+    #[arg(long, conflicts_with_all = ["json", "fix", "provider_matrix"])]
+    pub(crate) bundle: bool,
     /// Also tell where parts of values from outside are used before anything has looked at the whole.
     #[arg(long)]
     pub(crate) strict_types: bool,
@@ -702,7 +687,17 @@ pub(crate) struct PortalArgs {
 
 /// Puts `run` in front of a program, and `--` in front of its arguments: `harn FILE ARGS...`, which is also what the
 /// system makes of a file that begins with `#!/usr/bin/env harn`. A program ends in `.harn` or has a folder in its name.
+///
+/// `--json-schemas` belongs to no command, and is one here.
 pub(crate) fn with_run(mut args: Vec<OsString>) -> Vec<OsString> {
+    let begins = |start: &str| args.get(1).is_some_and(|arg| arg.to_string_lossy().starts_with(start));
+    if (begins("--json-schemas") || begins("--command"))
+        && let Some(at) = args.iter().position(|arg| arg == "--json-schemas")
+    {
+        args.remove(at);
+        args.insert(1, "json-schemas".into());
+        return args;
+    }
     let Some(first) = args.get(1).map(|arg| arg.to_string_lossy().into_owned()) else { return args };
     let is_path = first.ends_with(".harn") || first.contains(std::path::is_separator);
     if !is_path || first.starts_with('-') {
@@ -868,6 +863,10 @@ mod tests {
         assert_eq!(args(&["harn", "./tool", "x", "--y"]), ["harn", "run", "./tool", "--", "x", "--y"]);
         assert_eq!(args(&["harn", "a.harn", "--", "x"]), ["harn", "run", "a.harn", "--", "x"]);
         assert_eq!(args(&["harn", "--help"]), ["harn", "--help"]);
+        assert_eq!(args(&["harn", "--json-schemas"]), ["harn", "json-schemas"]);
+        let schemas = ["harn", "json-schemas", "--command", "lint"];
+        assert_eq!(args(&["harn", "--json-schemas", "--command", "lint"]), schemas);
+        assert_eq!(args(&["harn", "--command", "lint", "--json-schemas"]), schemas);
         assert_eq!(args(&["harn"]), ["harn"]);
     }
 }

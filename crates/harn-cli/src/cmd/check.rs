@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use harn_check::{Quiet, Settings};
 use harn_syntax::Severity;
 use harn_system::{Real, SystemExt};
+use harn_value::{Data as Value, json};
 
 use crate::args::{self, CheckArgs};
 use crate::findings::{self, Findings, Manifests, Wording};
@@ -45,14 +46,51 @@ pub(crate) fn check(args: &CheckArgs) -> u8 {
         eprintln!("error: {}", harn_syntax::printable(&text));
         return 1;
     }
+    let programs = paths.clone();
     let begin = || (Manifests::new(Severity::Error), Quiet::default());
     let mut files = findings::look_at(paths, args.fix, begin, |path, (manifests, quiet)| {
         check_file(path, args, &operations, manifests, quiet)
     });
     findings::once(&mut files);
+    if args.bundle {
+        let code = findings::report_aside(&files);
+        return if code == 0 { bundles(&programs, args) } else { code };
+    }
     let counts: &[&str] = if args.fix { &["fixable", "fixed"] } else { &[] };
     let wording = Wording { clean: "ok", failed: "check_failed", counts };
     findings::report(&files, &wording, args.json)
+}
+
+/// Writes what programs without errors are made of.
+fn bundles(paths: &[PathBuf], args: &CheckArgs) -> u8 {
+    let mut manifests = Manifests::new(Severity::Error);
+    let mut rows = Vec::new();
+    for path in paths.iter().filter(|path| !findings::is_template(path)) {
+        // What cannot be read, or parsed, is among the findings.
+        let Ok(text) = findings::read_text(path) else { continue };
+        let program = Program::of(path, text);
+        let settings = settings_of(&program, args, &mut manifests);
+        let Ok(bundle) = program.bundle(&settings) else { continue };
+        let asset = |(place, asset): (&String, &harn_check::BundledAsset)| {
+            let kind = if asset.is_prompt { "prompt_asset" } else { "template_asset" };
+            json!({"kind": kind, "target": asset.target, "path": place, "used_by": asset.used_by})
+        };
+        let assets: Vec<Value> = bundle.assets.iter().map(asset).collect();
+        let entry = path.display().to_string();
+        rows.push(json!({"entry": entry, "modules": bundle.modules, "assets": assets}));
+    }
+    super::providers::print(&super::providers::envelope(&json!({"bundles": rows})))
+}
+
+/// What the manifest and the command line say of how a program is checked.
+fn settings_of(program: &Program, args: &CheckArgs, manifests: &mut Manifests) -> Settings {
+    let mut settings = manifests.settings(program.dir());
+    settings.preflight = args.preflight.unwrap_or(settings.preflight);
+    if args.bundle_root.is_some() {
+        settings.bundle_root.clone_from(&args.bundle_root);
+    }
+    settings.strict_types |= args.strict_types;
+    settings
 }
 
 /// The targets that were named, and those of the workspace.
@@ -102,12 +140,7 @@ fn check_file(
     match findings::read_text(&path) {
         Ok(text) => {
             let program = Program::of(&path, text.clone());
-            let mut settings = manifests.settings(program.dir());
-            settings.preflight = args.preflight.unwrap_or(settings.preflight);
-            if args.bundle_root.is_some() {
-                settings.bundle_root.clone_from(&args.bundle_root);
-            }
-            settings.strict_types |= args.strict_types;
+            let mut settings = settings_of(&program, args, manifests);
             settings.host_operations.extend(operations.iter().cloned());
             let check = |program: &Program| {
                 let mut problems = program.check(&settings, quiet);

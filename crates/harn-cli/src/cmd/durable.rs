@@ -22,6 +22,7 @@ use crate::args::{Cli, Command, ForkArgs, ReplayArgs, ResumeArgs, RunArgs, given
 use crate::cmd::run::{Sink, options, program_of, text};
 use crate::program::{self, End};
 use crate::signal;
+use crate::surroundings::with_task;
 
 /// Entries that are read at once.
 const PAGE: usize = 10_000;
@@ -188,7 +189,8 @@ pub(crate) fn begin(args: RunArgs) -> u8 {
     };
     eprintln!("[harn] run {id} is kept");
     let suspend_after = args.suspend_after;
-    let setup = Setup { suspend_after, ..Setup::new(sink.system(), owned.keeper()) };
+    let setup =
+        Setup { suspend_after, ..Setup::new(with_task(sink.system(), args.task.as_deref()), owned.keeper()) };
     owned.work(args, text, Value::Null, &sink, setup)
 }
 
@@ -585,9 +587,10 @@ impl Owned {
             }
         };
         let sink = Sink::of(known.args.json, known.args.quiet);
-        let system = match worker {
-            Some(_) => Rc::new(Unheard(sink.system())),
-            None => sink.system(),
+        let system = with_task(sink.system(), known.args.task.as_deref());
+        let system: Rc<dyn System> = match worker {
+            Some(_) => Rc::new(Unheard(system)),
+            None => system,
         };
         let setup = Setup {
             entries: known.entries,
@@ -724,7 +727,7 @@ fn forked(args: ForkArgs) -> Failed<u8> {
         copies: true,
         suspend_after: known.args.suspend_after,
         reload: args.changed,
-        ..Setup::new(sink.system(), owned.keeper())
+        ..Setup::new(with_task(sink.system(), known.args.task.as_deref()), owned.keeper())
     };
     Ok(owned.work(known.args, text, known.info, &sink, setup))
 }

@@ -11,6 +11,7 @@ pub(crate) mod eval;
 pub(crate) mod explain;
 pub(crate) mod explain_cost;
 pub(crate) mod fmt;
+pub(crate) mod json_schemas;
 pub(crate) mod lint;
 pub(crate) mod lsp;
 pub(crate) mod models;

@@ -13,7 +13,14 @@ use crate::args::{AddArgs, InstallArgs, LockArgs, RemoveArgs, UpdateArgs};
 /// Installs what the manifest asks for; the exit code.
 pub(crate) fn install(args: &InstallArgs) -> u8 {
     let mode = Mode { locked: args.locked, offline: args.offline };
-    with_project(|project| Ok(told(&wait(project.install(mode, Renew::Nothing))?)))
+    with_project(|project| {
+        match args.refetch.as_deref() {
+            Some("all") => wait(project.refetch(Renew::All))?,
+            Some(name) => wait(project.refetch(Renew::One(name)))?,
+            None => {}
+        }
+        Ok(told(&wait(project.install(mode, Renew::Nothing))?))
+    })
 }
 
 /// Writes the lock file; the exit code.
@@ -92,25 +99,66 @@ fn with_project(work: impl FnOnce(&Project<'_>) -> Result<String, Trouble>) -> u
 
 /// The dependency that `harn add` describes.
 fn wanted(args: &AddArgs, project: &Project<'_>) -> Result<Dependency, Trouble> {
-    let alias = match &args.alias {
-        Some(alias) => alias.clone(),
-        None => harn_packages::alias_for(&args.source)?,
+    let (source, tag) = source(args)?;
+    let named = args.source.as_ref().filter(|_| args.git.is_some() || args.path.is_some());
+    let alias = match (&args.alias, named, &source) {
+        (Some(alias), ..) | (None, Some(alias), _) => alias.clone(),
+        (None, None, Source::Repository(url)) => harn_packages::alias_for(url)?,
+        (None, None, Source::Path(path)) => harn_packages::alias_for(&path.to_string_lossy())?,
     };
-    let asked = match (&args.rev, &args.branch) {
-        (Some(rev), _) => Some(Want::Rev(rev.clone())),
-        (_, Some(branch)) => Some(Want::Branch(branch.clone())),
-        _ => None,
+    let asked = match (&args.rev, &args.branch, tag) {
+        (None, None, tag) => tag.map(Want::Rev),
+        (.., Some(tag)) => {
+            return Err(Trouble(format!(
+                "the source asks for '{tag}' already; leave out --rev and --branch"
+            )));
+        }
+        (Some(rev), ..) => Some(Want::Rev(rev.clone())),
+        (_, Some(branch), _) => Some(Want::Branch(branch.clone())),
     };
-    let origin = if harn_packages::looks_like_a_repository(&args.source) || asked.is_some() {
-        let want = match asked {
-            Some(want) => want,
-            None => Want::Branch(wait(harn_packages::default_branch(&Real::new(), &args.source))?),
-        };
-        Origin::Git { url: args.source.clone(), want }
-    } else {
-        Origin::Path(seen_from(project, Path::new(&args.source)))
+    let origin = match source {
+        Source::Path(path) => Origin::Path(seen_from(project, &path)),
+        Source::Repository(url) => {
+            let want = match asked {
+                Some(want) => want,
+                None => Want::Branch(wait(harn_packages::default_branch(&Real::new(), &url))?),
+            };
+            Origin::Git { url, want }
+        }
     };
     Ok(Dependency { alias, origin, package: args.package.clone() })
+}
+
+/// Where a dependency that is added comes from.
+enum Source {
+    Repository(String),
+    Path(PathBuf),
+}
+
+/// What is added, and the tag that is written behind it.
+fn source(args: &AddArgs) -> Result<(Source, Option<String>), Trouble> {
+    let given = args.source.as_deref().unwrap_or_default();
+    if args.registry.is_some() || given.starts_with('@') {
+        return Err(Trouble(
+            "there is no registry of packages; name a repository (--git URL --tag TAG) or a folder (--path PATH)"
+                .to_owned(),
+        ));
+    }
+    Ok(match (&args.git, &args.path) {
+        (Some(url), _) => (Source::Repository(url.clone()), None),
+        (None, Some(path)) => (Source::Path(path.clone()), None),
+        (None, None) => match harn_packages::short_form(given) {
+            // What lies here is meant, whatever it looks like.
+            Some((url, tag)) if !Real::new().exists(Path::new(given)) => (Source::Repository(url), tag),
+            _ if harn_packages::looks_like_a_repository(given)
+                || args.rev.is_some()
+                || args.branch.is_some() =>
+            {
+                (Source::Repository(given.to_owned()), None)
+            }
+            _ => (Source::Path(PathBuf::from(given)), None),
+        },
+    })
 }
 
 /// A path of the working directory, as the project's manifest has to write it.

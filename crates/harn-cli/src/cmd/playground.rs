@@ -1,10 +1,9 @@
 //! `harn playground`: runs a program with another program as its host.
 
-use std::io;
 use std::rc::Rc;
 
 use harn_runtime::{HostModule, ModelTraffic, attach_host};
-use harn_system::{Layer, Real, Stream, System};
+use harn_system::{Real, Stream};
 use harn_value::Value;
 use harn_vm::{Interrupt, Outcome, block_on};
 
@@ -13,33 +12,13 @@ use crate::program::{self, End, Living, Prepared, Program, RunOptions};
 use crate::report::Problem;
 use crate::signal;
 use crate::style::Colour;
-
-/// The machine, with variables of its own in the environment.
-struct World {
-    real: Real,
-    env: Vec<(&'static str, String)>,
-}
-
-impl Layer for World {
-    fn inner(&self) -> &dyn System {
-        &self.real
-    }
-
-    fn env(&self, name: &str) -> Option<String> {
-        let own = self.env.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone());
-        own.or_else(|| self.real.env(name))
-    }
-
-    fn write_out(&self, text: &str) -> io::Result<()> {
-        self.real.write_out(text)
-    }
-}
+use crate::surroundings::{Surroundings, task_variable};
 
 /// Runs the program, once or again and again; gives the exit code.
 pub(crate) fn playground(args: &PlaygroundArgs) -> u8 {
     let mut env = Vec::new();
     if let Some(task) = &args.task {
-        env.push(("HARN_TASK", task.clone()));
+        env.push(task_variable(task));
     }
     if let Some(llm) = &args.llm {
         let parts = llm.split_once(':').filter(|(provider, model)| !provider.is_empty() && !model.is_empty());
@@ -74,7 +53,7 @@ fn once(args: &PlaygroundArgs, env: Vec<(&'static str, String)>, ready: impl FnO
             return 1;
         }
     };
-    let world = Rc::new(World { real: Real::new(), env });
+    let world = Rc::new(Surroundings::new(Rc::new(Real::new()), env));
     let end = run(args, &script, &host, world, ready, |problem| eprintln!("{}", problem.draw(colour)));
     let (code, result) = end.settle();
     if let Err(failure) = result {
@@ -87,7 +66,7 @@ fn run(
     args: &PlaygroundArgs,
     script: &Program,
     host: &Program,
-    world: Rc<World>,
+    world: Rc<Surroundings>,
     ready: impl FnOnce(Interrupt),
     warn: impl Fn(&Problem),
 ) -> End {

@@ -4,12 +4,13 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
+use std::rc::Rc;
 use std::time::Duration;
 
 use harn_journal::{Entry, What};
 use harn_system::{
-    Command, Facts, Finished, HttpError, HttpReply, HttpRequest, Layer, MoveError, PeerRequest, System,
-    Waiting,
+    Command, Facts, Finished, HttpError, HttpReply, HttpRequest, Layer, MoveError, PeerRequest, Socket,
+    System, Waiting,
 };
 
 /// Effects that change something, by how a journal calls them, and whether one that is in doubt is simply done again.
@@ -204,6 +205,10 @@ impl Layer for Watched {
         let url = request.url.split(['?', '#']).next().unwrap_or_default();
         let _ = self.change("http", format!("{} {url}", request.method));
         self.later(|system| system.http(request))
+    }
+
+    fn websocket(&self, request: HttpRequest) -> Waiting<'_, Result<Rc<dyn Socket>, HttpError>> {
+        self.later(|system| system.websocket(request))
     }
 
     fn sleep(&self, time: Duration) -> Waiting<'static, ()> {

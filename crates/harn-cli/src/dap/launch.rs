@@ -50,7 +50,7 @@ pub(super) fn read(arguments: &Json) -> Result<Launch, String> {
     for key in given.keys() {
         let known = KEYS.contains(&key.as_str()) || EDITORS.contains(&key.as_str()) || key.starts_with("__");
         if !known {
-            let close = suggest::nearest(key, KEYS.into_iter());
+            let close = suggest::nearest(key, KEYS);
             let all = || format!("there are {}", KEYS.map(|known| format!("`{known}`")).join(", "));
             let mend = close.map_or_else(all, |close| format!("did you mean `{close}`?"));
             return Err(format!("`{key}` is not known: {mend}"));

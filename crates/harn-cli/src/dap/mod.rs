@@ -243,11 +243,18 @@ fn run(launch: &Launch, shared: &Arc<Shared>) -> u8 {
         Err(text) => return fail(&text),
     };
     let observer = || Rc::new(Stops::new(shared.clone())) as Rc<dyn harn_vm::Observer>;
+    let models = shared.clone();
+    let witness: program::Witness = Box::new(move |event_type, fields| {
+        if event_type == "transcript" && fields["kind"] == "provider_call_response" {
+            models.output("telemetry", "provider_call_response", fields["payload"].clone());
+        }
+    });
     let mut options = RunOptions {
         argv: launch.args.clone(),
         task: launch.task.clone(),
         traffic: ModelTraffic { replies: launch.replies.clone(), ..ModelTraffic::default() },
         observer: launch.observed.then(observer),
+        witness: Some(witness),
         ..RunOptions::default()
     };
     let task = options.task.as_deref().map_or(harn_value::Value::NIL, harn_value::Value::str);
@@ -274,15 +281,6 @@ fn run(launch: &Launch, shared: &Arc<Shared>) -> u8 {
     let vm = prepared.vm.clone();
     if shared.state().hosts {
         attach_host(&vm, Rc::new(host::Client { shared: shared.clone() }));
-    }
-    let (models, runtime) = (shared.clone(), harn_runtime::llm_runtime_at(&vm, program.dir()));
-    // Where the calls are logged to a file, that is left alone.
-    if !runtime.is_logging() {
-        runtime.log_calls(true, move |line| {
-            if line["type"] == "provider_call_response" {
-                models.output("telemetry", "provider_call_response", line.clone());
-            }
-        });
     }
     for problem in &prepared.warnings {
         shared.output("stderr", &problem.draw(false), Json::Null);

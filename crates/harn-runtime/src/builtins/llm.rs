@@ -213,7 +213,7 @@ builtins! {
     }
 
     /// Calls a closure under the rate limit of a provider, and again with a growing pause when it fails
-    /// for a reason that passes.
+    /// for a reason that passes. The end of a `deadline` around the call and cancellation are no such reasons.
     ///
     /// ```harn
     /// println(with_rate_limit("mock", { -> 7 })) // -> 7
@@ -241,11 +241,14 @@ builtins! {
         let runtime = runtime(&cx);
         loop {
             runtime.acquire(&provider).await;
+            let deadlines = cx.task().deadline_count();
             let error = match cx.call(&body, []).await {
                 Ok(value) => return Ok(value),
                 Err(error) => error,
             };
-            let passes = error.is_catchable() && left > 0 && {
+            // The end of a deadline around the call, or cancellation, is no failure of the closure.
+            let is_its_own = !cx.task().interrupted_since(deadlines);
+            let passes = is_its_own && error.is_catchable() && left > 0 && {
                 let category = harn_llm::runtime::category_of(&to_json(&error.caught()));
                 matches!(category.as_str(), "rate_limit" | "overloaded" | "transient_network" | "timeout")
             };

@@ -118,7 +118,8 @@ builtins! {
         made(pure::add_asset(&to_json(&transcript), &data("transcript_add_asset: asset", &asset)?, &|| new_id(cx.vm())))?
     }
 
-    /// Renders what a person sees of a transcript, one line per event.
+    /// Renders what a person sees of a transcript, one line per event: what user and assistant said. System messages, results of
+    /// tools and what the runtime tells the model are left out.
     ///
     /// ```harn
     /// println(transcript_render_visible(add_user(transcript(), "Hi"))) // -> user: Hi

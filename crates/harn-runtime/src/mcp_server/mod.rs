@@ -17,8 +17,8 @@ use crate::convert::{from_json, told};
 use crate::driver::report_bug;
 use crate::exported::{self, CALL, Tool};
 
-/// Revisions that are spoken, the newest first.
-const REVISIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
+/// Revisions of the protocol that are spoken, the newest first.
+pub const MCP_REVISIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
 /// Nobody knows the method.
 const METHOD_NOT_FOUND: i64 = -32601;
@@ -153,7 +153,7 @@ impl McpServer {
         let Some(wanted) = params["protocolVersion"].as_str() else {
             return Err(McpProblem::new(INVALID_PARAMS, "initialize: `protocolVersion` must be a string"));
         };
-        let spoken = REVISIONS.iter().find(|known| **known == wanted).unwrap_or(&REVISIONS[0]);
+        let spoken = MCP_REVISIONS.iter().find(|known| **known == wanted).unwrap_or(&MCP_REVISIONS[0]);
         let offers = self.offers();
         let mut capabilities = Map::new();
         if !self.tools().is_empty() {

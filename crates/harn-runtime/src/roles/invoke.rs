@@ -13,6 +13,7 @@ use crate::roles::interpret::interpret;
 use crate::roles::run::Turn;
 use crate::roles::runtime::RoleRuntime;
 use crate::roles::shelf::key;
+use crate::task_facts;
 
 /// Where the history of an agent in a thread is kept.
 fn memory_key(runtime: &RoleRuntime, thread: &str, agent: &str) -> String {
@@ -64,7 +65,12 @@ pub(crate) async fn invoke(at: &At, turn: &Rc<Turn>, prompt: &str) -> Result<()>
         "system_prompt": program.system_prompt, "prompt": program.conversation.prompt,
         "history": program.conversation.history.len(),
     }));
-    interpret(at, turn, program).await?;
+    let facts =
+        [("agent_name", &*spec.name), ("tenant_id", runtime.tenant()), ("run_id", &*turn.run.trace.id)];
+    let said = task_facts::say(&at.cx, facts);
+    let answered = interpret(at, turn, program).await;
+    drop(said);
+    answered?;
     at.cx.check()?;
     if at.cx.task().is_cancelled() {
         return Err(thrown("cancelled"));

@@ -176,7 +176,7 @@ pub fn unheard_failures(vm: &Vm) -> Vec<String> {
 pub(crate) async fn tell_updates(cx: &Cx, worker: &Worker) {
     let hooks = cx.state::<Hooks>();
     for (event, payload) in worker.for_hooks.take() {
-        if let Err(error) = hooks.tell(cx, event, payload).await {
+        if let Err(error) = hooks.tell(cx, None, event, payload).await {
             let text = format!("[harn] warning: {event} hook: {}\n", error.uncaught_text());
             cx.vm().system().write_err(&text);
         }

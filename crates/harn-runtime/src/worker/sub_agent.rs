@@ -22,6 +22,7 @@ use crate::option_check::{own, refuse_unknown, refuse_wrong};
 use crate::policy::over;
 use crate::reminders::Reminders;
 use crate::session::{Session, Sessions};
+use crate::task_facts;
 use crate::worker::terms::{Limits, Terms};
 
 /// A sub-agent that may start.
@@ -184,8 +185,9 @@ impl SubAgent {
         let audited = audit::audited(cx, &self.audit, None);
         let options = Value::from(self.options.clone());
         let deadlines = cx.task().deadline_count();
+        let said = task_facts::say(cx, [("agent_name", &*self.name)]);
         let ended = run_loop(cx, &task.into(), &self.system, &options).await;
-        drop((audited, terms));
+        drop((said, audited, terms));
         if ended.is_err() && cx.task().interrupted_since(deadlines) {
             // It is the caller who is interrupted.
             ended?;

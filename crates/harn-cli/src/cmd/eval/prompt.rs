@@ -197,15 +197,21 @@ fn side_by_side(variants: &[Value]) -> String {
 
 /// The decisions that were taken otherwise for some model: where, and how for each.
 fn decisions(models: &[Value]) -> String {
+    // All branches of an `if` are one decision. A section is named by its label, a branch by its condition.
+    let is_section = |branch: &Value| branch["kind"] == "section";
+    let label = |branch: &Value| {
+        branch["branch_label"].as_str().map_or(String::new(), |_| line(&branch["branch_label"]))
+    };
     let place = |branch: &Value| {
-        let uri = line(&branch["template_uri"]);
-        format!(
-            "{uri}:{}:{} {} {}",
-            branch["line"],
-            branch["col"],
-            line(&branch["kind"]),
-            line(&branch["branch_label"])
-        )
+        let (uri, opened) = (line(&branch["template_uri"]), &branch["opened"]);
+        let name = if is_section(branch) { label(branch) } else { String::new() };
+        format!("{uri}:{}:{} {} {name}", opened["line"], opened["col"], line(&branch["kind"]))
+            .trim_end()
+            .to_owned()
+    };
+    let outcome = |branch: &Value| {
+        let condition = if is_section(branch) { String::new() } else { label(branch) };
+        format!("{} {condition}", line(&branch["branch_id"])).trim_end().to_owned()
     };
     let mut places: Vec<String> = Vec::new();
     for branch in models.iter().flat_map(|model| list(model, "branches")) {
@@ -220,8 +226,8 @@ fn decisions(models: &[Value]) -> String {
             .iter()
             .map(|model| {
                 let here = list(model, "branches").iter().filter(|branch| place(branch) == at);
-                let words: Vec<String> = here.map(|branch| line(&branch["branch_id"])).collect();
-                if words.is_empty() { "not reached".to_owned() } else { words.join(",") }
+                let outcomes: Vec<String> = here.map(outcome).collect();
+                if outcomes.is_empty() { "not reached".to_owned() } else { outcomes.join(", ") }
             })
             .collect();
         if taken.windows(2).any(|pair| pair[0] != pair[1]) {

@@ -15,6 +15,9 @@ use harn_system::{Real, System};
 
 use crate::args::{TestArgs, need_folders, usage_error};
 
+/// The version of the JSON of reports.
+pub(super) const SCHEMA_VERSION: i64 = 2;
+
 /// Runs tests; 1 if one failed.
 pub(crate) fn test(args: &TestArgs) -> u8 {
     if args.parallel && args.jobs == Some(1) {

@@ -211,7 +211,7 @@ fn document(
         })
         .collect();
     let mut document = json!({
-        "schemaVersion": 2,
+        "schemaVersion": super::SCHEMA_VERSION,
         "suite": "user",
         "root": root.display().to_string(),
         "duration_ms": total.as_millis() as u64,

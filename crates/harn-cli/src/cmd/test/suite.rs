@@ -177,7 +177,7 @@ fn json_text(results: &[CaseResult], total: Duration) -> String {
         || json!({"code": "tests_failed", "message": format!("{failed} tests failed"), "details": null}),
     );
     let document = json!({
-        "schemaVersion": 2,
+        "schemaVersion": super::SCHEMA_VERSION,
         "ok": failed == 0,
         "data": {
             "results": rows,
