@@ -24,6 +24,8 @@ pub struct Branch {
     pub line: u32,
     /// Column of the directive in characters, from 1.
     pub col: u32,
+    /// Line and column of the `if` or `section` that it is a branch of.
+    pub opened: (u32, u32),
     /// `if`, `elif:<n>`, `else`, `none`, or the label of an envelope.
     pub branch_id: String,
     /// The condition as written with whitespace collapsed, or the name of the section.

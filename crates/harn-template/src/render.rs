@@ -283,6 +283,7 @@ impl Renderer<'_> {
                             template_uri: Rc::clone(&template.uri),
                             line: place.0,
                             col: place.1,
+                            opened: place,
                             branch_id: closed.label.to_owned(),
                             branch_label: Some(section.spec.name.to_owned()),
                         });
@@ -329,17 +330,18 @@ impl Renderer<'_> {
             (false, Otherwise::Nothing) => (test.opened_at, "none".to_owned(), None),
         };
         let (line, col) = template.position(at as usize);
+        let opened = template.position(test.opened_at as usize);
         let template_uri = Rc::clone(&template.uri);
         self.recorder.branches.push(Branch {
             kind: "if",
             template_uri,
             line,
             col,
+            opened,
             branch_id: id,
             branch_label: label,
         });
         let here = self.out.len();
-        let opened = template.position(test.opened_at as usize);
         if !holds && test.otherwise == Otherwise::Nothing {
             self.recorder.span(SpanKind::If, (here, here), opened, &template.uri);
         } else {
