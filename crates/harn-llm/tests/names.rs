@@ -22,6 +22,7 @@ const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
     ("harn-cli", "cmd/test/one.rs", "mock", "the provider that tests have unless they choose one"),
     ("harn-runtime", "builtins/llm.rs", "anthropic", "the default of a parameter, by contract"),
     ("harn-runtime", "builtins/mock.rs", "mock", "the name of a group of builtins"),
+    ("harn-stdlib", "builtins/metadata/mod.rs", "local", "facts of the directory itself"),
     ("harn-template", "lint.rs", "anthropic", "what a template compares a provider with, for the advice"),
     ("harn-template", "lint.rs", "llamacpp", "the same"),
     ("harn-template", "lint.rs", "local", "the same"),
