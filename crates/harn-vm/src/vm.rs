@@ -39,7 +39,7 @@ pub struct Vm {
     method_tables: Vec<MethodTable>,
     methods: RefCell<Methods>,
     globals: RefCell<FxHashMap<String, Value>>,
-    /// The builtins with a namespace that compiled code refers to.
+    /// The builtins that compiled code refers to.
     referred: RefCell<FxHashSet<&'static str>>,
     interned: RefCell<FxHashMap<Box<str>, Str>>,
     functions: UnsafeCell<Vec<Value>>,
@@ -309,9 +309,16 @@ impl Vm {
         self.builtins.get(name).copied()
     }
 
-    /// Notes that compiled code refers to a builtin with a namespace.
-    pub(crate) fn note_reference(&self, builtin: &'static Builtin) {
+    /// The builtin called `name`, for code that refers to it.
+    pub(crate) fn refer_to(&self, name: &str) -> Option<&'static Builtin> {
+        let builtin = self.builtin(name)?;
         self.referred.borrow_mut().insert(builtin.name());
+        Some(builtin)
+    }
+
+    /// Whether code that was compiled so far names a builtin.
+    pub(crate) fn names_builtin(&self, name: &str) -> bool {
+        self.referred.borrow().contains(name)
     }
 
     /// Whether code that was compiled so far refers to a builtin of a namespace.

@@ -2,8 +2,9 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::time::Duration;
 
-use harn_system::Memory;
+use harn_system::{Layer, Memory, System};
 use harn_vm::{ErrorKind, Instance, NativeFunction, Source, Value, Vm, VmBuilder, block_on, load};
 
 /// Waits until others had their turns.
@@ -58,6 +59,36 @@ fn machines_have_locks_and_cells_of_their_own() {
         second.end().await.unwrap();
     })
     .unwrap();
+}
+
+/// Counts looks at the clock.
+struct Looks(Memory, Cell<u32>);
+
+impl Layer for Looks {
+    fn inner(&self) -> &dyn System {
+        &self.0
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.1.set(self.1.get() + 1);
+        self.0.monotonic()
+    }
+}
+
+#[test]
+fn locks_look_at_the_clock_where_a_program_asks_for_times() {
+    let looks = |text: &str| {
+        let system = Rc::new(Looks(Memory::new(), Cell::new(0)));
+        let vm = VmBuilder::new(system.clone()).build();
+        let source = Source { name: "/main.harn".into(), text: text.into(), dir: "/".into() };
+        let program = load(&vm, &source).unwrap_or_else(|e| panic!("{}", e.canonical(text)));
+        block_on(program.run(&vm, None, &[])).unwrap().result.unwrap();
+        system.1.get()
+    };
+    let none = looks("let n = 1");
+    assert_eq!(looks("mutex { let n = 1 }\nlet m = sync_mutex_acquire(\"m\")"), none);
+    assert!(looks("mutex { let n = 1 }\nlet all = sync_metrics()") > none);
+    assert!(looks("mutex { let n = 1 }\nlet all = sync_metrics\nall()") > none);
 }
 
 #[test]

@@ -83,7 +83,7 @@ impl<'a> Compiler<'a> {
                 Some(Binding::Function { index, .. }) => Target::Function(index),
                 Some(Binding::Struct(ty, _)) => Target::Struct(ty),
                 Some(Binding::Pipeline | Binding::Alias(_) | Binding::Interface(_) | Binding::Enum(_))
-                | None => match self.vm.builtin(name) {
+                | None => match self.vm.refer_to(name) {
                     Some(builtin) => Target::Builtin(builtin),
                     None => {
                         if self.vm.global(name).is_some() {

@@ -287,7 +287,7 @@ impl<'a> Compiler<'a> {
             None => {
                 if let Some(value) = self.vm.global(name) {
                     self.load_const(value, dst);
-                } else if let Some(builtin) = self.vm.builtin(name) {
+                } else if let Some(builtin) = self.vm.refer_to(name) {
                     self.load_const(builtin.value(), dst);
                 } else {
                     self.f().at(span);
@@ -847,8 +847,7 @@ impl<'a> Compiler<'a> {
         if self.resolve(&namespace).is_some() {
             return None;
         }
-        let builtin = self.vm.builtin(&format!("{namespace}.{name}"));
-        builtin.inspect(|&builtin| self.vm.note_reference(builtin))
+        self.vm.refer_to(&format!("{namespace}.{name}"))
     }
 
     /// Fails where a namespace of builtins is asked for something that it does not have; false for any other object.

@@ -73,6 +73,8 @@ pub(super) struct Lock {
     holders: RefCell<FxHashMap<u64, Weak<Task>>>,
     next_permit: Cell<u64>,
     counted: Counters,
+    /// Whether somebody may ask how long it was waited for and held: else nobody looks at the clock.
+    timed: Cell<bool>,
     system: Rc<dyn System>,
 }
 
@@ -91,7 +93,7 @@ impl Lock {
             return None;
         }
         self.free.set(self.free.get() - permits);
-        Some(self.permit(task, permits, self.system.monotonic()))
+        Some(self.permit(task, permits, self.clock()))
     }
 
     /// Takes permits, waiting for them at most for `limit`; `None` when that was over first.
@@ -118,6 +120,11 @@ impl Lock {
         }
         waiter.end = End::TimedOut;
         Ok(None)
+    }
+
+    /// The time, where it counts.
+    fn clock(&self) -> Duration {
+        if self.timed.get() { self.system.monotonic() } else { Duration::ZERO }
     }
 
     /// Whether the task holds a permit of it.
@@ -208,7 +215,7 @@ impl Waiter {
         longest.set(longest.get().max(queue.len()));
         drop(queue);
         lock.serve();
-        let since = (!place.granted.get()).then(|| lock.system.monotonic());
+        let since = (!place.granted.get()).then(|| lock.clock());
         Waiter { lock: lock.clone(), place, since, end: End::GivenUp, taken: false }
     }
 
@@ -226,7 +233,7 @@ impl Waiter {
     /// The permit that was granted.
     fn take(mut self, task: &Rc<Task>) -> Permit {
         self.taken = true;
-        let now = self.lock.system.monotonic();
+        let now = self.lock.clock();
         if let Some(since) = self.since {
             add(&self.lock.counted.waited, now.saturating_sub(since));
         }
@@ -272,7 +279,7 @@ impl Permit {
         count(&counted.released);
         // What the end of a program drops is no matter of the program: a look at the clock there would be in its journal.
         if crate::scheduler::is_running() {
-            add(&counted.held, self.lock.system.monotonic().saturating_sub(self.since));
+            add(&counted.held, self.lock.clock().saturating_sub(self.since));
         }
         self.lock.holders.borrow_mut().remove(&self.number);
         self.lock.give_back(self.permits);
@@ -333,7 +340,9 @@ impl Locks {
             let text = format!("sync {word} '{key}' requested {permits} permits from capacity {capacity}");
             return Err(Error::runtime(text));
         }
+        let timed = cx.vm().names_builtin("sync_metrics");
         if let Some(lock) = known {
+            lock.timed.set(timed);
             return Ok(lock.clone());
         }
         let lock = Rc::new(Lock {
@@ -345,6 +354,7 @@ impl Locks {
             holders: RefCell::default(),
             next_permit: Cell::new(0),
             counted: Counters::default(),
+            timed: Cell::new(timed),
             system: cx.vm().system().clone(),
         });
         locks.insert(key.into(), lock.clone());
