@@ -20,6 +20,7 @@ mod http;
 mod jq;
 mod methods;
 mod modules;
+mod pieces;
 mod places;
 mod plain;
 mod sequences;

@@ -84,6 +84,26 @@ fn a_slow_stream_loses_nothing() {
 }
 
 #[test]
+fn a_read_of_a_body_that_is_given_up_loses_nothing() {
+    let port = http("HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n", |stream| {
+        let _ = stream.write_all(b"ab");
+        thread::sleep(Duration::from_millis(400));
+        let _ = stream.write_all(b"cd");
+    });
+    let program = r#"
+        let h = http_stream_open("http://127.0.0.1:${port}/")
+        println(bytes_to_string(http_stream_read(h)))
+        println(is_err(try { deadline 50ms { http_stream_read(h) } }))
+        let other = spawn { try { http_stream_read(h) } }
+        sleep(20ms)
+        println(says({ -> http_stream_read(h) }))
+        println(bytes_to_string(unwrap(await(other))))
+        println(http_stream_read(h))"#;
+    let expected = "ab\ntrue\nhttp_stream_read: another task waits for 'http-stream-1' already\ncd\nnil\n";
+    assert_eq!(printed(port, program), expected);
+}
+
+#[test]
 fn replies_that_are_no_streams_are_errors() {
     let program =
         r#"println(says({ -> sse_connect("GET", "http://127.0.0.1:${port}/", {timeout_ms: 300}) }))"#;

@@ -2,9 +2,12 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use harn_system::Body;
+use harn_system::HttpError;
 use harn_value::{Dict, Ref, Value};
 use harn_vm::{Cx, Error, Result};
 
@@ -12,6 +15,7 @@ use super::mock::Reply;
 use super::options::Options;
 use super::send::{Opened, head, open};
 use crate::args::printed;
+use crate::pieces::{Pieces, Turn};
 
 /// Most sessions and most streams of a program at a time.
 const MOST: usize = 64;
@@ -21,7 +25,7 @@ const MOST: usize = 64;
 pub(crate) struct Handles {
     made: Cell<u64>,
     sessions: RefCell<BTreeMap<String, Ref<Dict>>>,
-    streams: RefCell<BTreeMap<String, Stream>>,
+    streams: RefCell<BTreeMap<String, Rc<Stream>>>,
 }
 
 impl Handles {
@@ -88,15 +92,14 @@ fn headers_over(kept: &Dict, own: &Dict) -> Value {
 /// A reply whose body is read as it comes.
 struct Stream {
     head: Dict,
-    /// `None` while somebody reads.
-    source: Option<Source>,
+    turn: Turn,
+    source: RefCell<Source>,
 }
 
 struct Source {
     /// What came and was not given yet.
     ahead: Bytes,
-    /// Where more comes from; `None` at the end.
-    body: Option<Box<dyn Body>>,
+    pieces: Pieces,
 }
 
 /// Sends a request and keeps its reply under a handle.
@@ -110,11 +113,12 @@ pub(crate) async fn open_stream(cx: &Cx, method: &str, url: &str, options: &Opti
         return Err(error);
     }
     let (reply, source) = match open(cx, "http_stream_open", method, url, options).await? {
-        Opened::Mock(Reply { status, headers, body }) => {
-            (Reply { status, headers, body: Vec::new() }, Source { ahead: body.into(), body: None })
-        }
+        Opened::Mock(Reply { status, headers, body }) => (
+            Reply { status, headers, body: Vec::new() },
+            Source { ahead: body.into(), pieces: Pieces::default() },
+        ),
         Opened::Net(reply) => {
-            let source = Source { ahead: Bytes::new(), body: Some(reply.body) };
+            let source = Source { ahead: Bytes::new(), pieces: Pieces::of(reply.body) };
             (Reply { status: reply.status, headers: reply.headers, body: Vec::new() }, source)
         }
     };
@@ -123,7 +127,8 @@ pub(crate) async fn open_stream(cx: &Cx, method: &str, url: &str, options: &Opti
         return Err(error);
     }
     let name = handles.name("http-stream");
-    handles.streams.borrow_mut().insert(name.clone(), Stream { head: head(&reply), source: Some(source) });
+    let stream = Stream { head: head(&reply), turn: Turn::default(), source: RefCell::new(source) };
+    handles.streams.borrow_mut().insert(name.clone(), Rc::new(stream));
     Ok(name)
 }
 
@@ -141,38 +146,27 @@ pub(crate) fn stream_info(cx: &Cx, handle: &str) -> Result<Dict> {
 
 /// Up to `most` bytes of the body; `None` at its end.
 pub(crate) async fn read_stream(cx: &Cx, handle: &str, most: usize) -> Result<Option<Vec<u8>>> {
-    let handles = cx.state::<Handles>();
-    let taken = match handles.streams.borrow_mut().get_mut(handle) {
-        None => return Err(unknown("http_stream_read", handle)),
-        Some(stream) => stream.source.take(),
-    };
-    let Some(mut source) = taken else {
-        return Err(Error::thrown(format!("http_stream_read: another task reads stream '{handle}'")));
-    };
-    let outcome = source.read(most).await;
-    // It may have been closed meanwhile.
-    if let Some(stream) = handles.streams.borrow_mut().get_mut(handle) {
-        stream.source = Some(source);
-    }
-    outcome
+    const READ: &str = "http_stream_read";
+    let stream = cx.state::<Handles>().streams.borrow().get(handle).cloned();
+    let stream = stream.ok_or_else(|| unknown(READ, handle))?;
+    let _turn = stream.turn.take(READ, handle)?;
+    let piece = poll_fn(|context| stream.source.borrow_mut().poll(most, context)).await;
+    piece.map_err(|error| {
+        let text = format!("{READ}: failed to read response body: {error}");
+        Error::thrown(text).with_facts(crate::failures::of_http(error.kind, String::new()))
+    })
 }
 
 impl Source {
-    async fn read(&mut self, most: usize) -> Result<Option<Vec<u8>>> {
+    /// Up to `most` bytes that have come; `None` at the end.
+    fn poll(&mut self, most: usize, context: &mut Context<'_>) -> Poll<Result<Option<Vec<u8>>, HttpError>> {
         while self.ahead.is_empty() {
-            let Some(body) = &mut self.body else { return Ok(None) };
-            match body.next().await {
-                Ok(Some(piece)) => self.ahead = piece,
-                Ok(None) => self.body = None,
-                Err(error) => {
-                    self.body = None;
-                    let text = format!("http_stream_read: failed to read response body: {error}");
-                    let facts = crate::failures::of_http(error.kind, String::new());
-                    return Err(Error::thrown(text).with_facts(facts));
-                }
+            match ready!(self.pieces.poll(context))? {
+                Some(piece) => self.ahead = piece,
+                None => return Poll::Ready(Ok(None)),
             }
         }
-        Ok(Some(self.ahead.split_to(most.min(self.ahead.len())).to_vec()))
+        Poll::Ready(Ok(Some(self.ahead.split_to(most.min(self.ahead.len())).to_vec())))
     }
 }
 

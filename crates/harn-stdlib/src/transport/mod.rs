@@ -93,27 +93,6 @@ impl Limits {
     }
 }
 
-/// One wait at a time: two would take each other's messages.
-#[derive(Default)]
-struct Turn(Cell<bool>);
-
-struct Taken<'a>(&'a Turn);
-
-impl Turn {
-    fn take(&self, builtin: &str, handle: &str) -> Result<Taken<'_>> {
-        if self.0.replace(true) {
-            return Err(Error::thrown(format!("{builtin}: another task waits for '{handle}' already")));
-        }
-        Ok(Taken(self))
-    }
-}
-
-impl Drop for Taken<'_> {
-    fn drop(&mut self) {
-        self.0.0.set(false);
-    }
-}
-
 /// Waits for what a connection gives, at most for `limit`; cancellation and deadlines end the wait.
 async fn wait<T>(
     cx: &Cx,

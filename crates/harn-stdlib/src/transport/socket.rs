@@ -12,10 +12,11 @@ use harn_system::{Frame, HttpError, HttpErrorKind, HttpRequest, Waiting};
 use harn_value::{Dict, Value};
 use harn_vm::{Cx, Error, Result};
 
-use super::{Limits, Mocks, Open, Turn, failed, message_too_large, only_type, wait};
+use super::{Limits, Mocks, Open, failed, message_too_large, only_type, wait};
 use crate::args::printed;
 use crate::http::egress::check_egress;
 use crate::http::{Options, redacted_url};
+use crate::pieces::Turn;
 
 const CONNECT: &str = "websocket_connect";
 const SEND: &str = "websocket_send";

@@ -2,26 +2,22 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::Bytes;
-use harn_system::{Body, HttpError, HttpReply};
+use harn_system::HttpReply;
 use harn_value::{Dict, Value};
 use harn_vm::{Cx, Error, Result};
 
 use super::events::{Event, Reader};
-use super::{Limits, Mocks, Open, Turn, failed, message_too_large, only_type, wait};
+use super::{Limits, Mocks, Open, failed, message_too_large, only_type, wait};
 use crate::http::egress::check_egress;
 use crate::http::{Options, open_stream, redacted_url};
+use crate::pieces::{Pieces, Turn};
 
 const RECEIVE: &str = "sse_receive";
 const CONNECT: &str = "sse_connect";
-
-/// A wait for the next piece of a body, which keeps what it waits for.
-type Next = Pin<Box<dyn Future<Output = (Box<dyn Body>, std::result::Result<Option<Bytes>, HttpError>)>>>;
 
 /// A stream of events that a program holds.
 pub(crate) struct Stream {
@@ -38,17 +34,10 @@ pub(crate) struct Stream {
 struct Incoming {
     events: VecDeque<Event>,
     reader: Reader,
-    /// `None` at the end, and where events are those of a mock.
-    next: Option<Next>,
+    /// None where events are those of a mock.
+    pieces: Pieces,
     /// An event was too large.
     too_large: bool,
-}
-
-fn next_of(mut body: Box<dyn Body>) -> Next {
-    Box::pin(async move {
-        let piece = body.next().await;
-        (body, piece)
-    })
 }
 
 /// Opens a stream, and gives its handle.
@@ -57,8 +46,12 @@ pub(crate) async fn connect(cx: &Cx, method: &str, url: &str, given: &Dict) -> R
     let options = with_accept(Options::of(cx, given, None)?);
     let mocks = cx.state::<Mocks>();
     let open = cx.state::<Open>();
-    let mut incoming =
-        Incoming { events: VecDeque::new(), reader: Reader::new(limits.bytes), next: None, too_large: false };
+    let mut incoming = Incoming {
+        events: VecDeque::new(),
+        reader: Reader::new(limits.bytes),
+        pieces: Pieces::default(),
+        too_large: false,
+    };
     let handle = match mocks.stream(url) {
         Some(events) => {
             check_egress(cx, CONNECT, url)?;
@@ -70,7 +63,7 @@ pub(crate) async fn connect(cx: &Cx, method: &str, url: &str, given: &Dict) -> R
         None => {
             let reply = open_stream(cx, CONNECT, method, url, options).await?;
             check_reply(url, &reply)?;
-            incoming.next = Some(next_of(reply.body));
+            incoming.pieces = Pieces::of(reply.body);
             open.handle("sse")
         }
     };
@@ -123,7 +116,7 @@ impl Stream {
         };
         let Some(event) = event else { return Ok(Value::NIL) };
         if self.given.get() == self.limits.messages {
-            self.incoming.borrow_mut().next = None;
+            self.incoming.borrow_mut().pieces.end();
             return Err(Error::thrown(format!("{RECEIVE}: stream '{handle}' exceeded max_events")));
         }
         self.given.set(self.given.get() + 1);
@@ -142,19 +135,15 @@ impl Stream {
                 incoming.events.clear();
             }
             if incoming.too_large {
-                incoming.next = None;
+                incoming.pieces.end();
                 return Poll::Ready(Err(message_too_large(RECEIVE, self.limits.bytes)));
             }
-            let Some(next) = &mut incoming.next else { return Poll::Ready(Ok(None)) };
-            let (body, piece) = ready!(next.as_mut().poll(context));
-            incoming.next = None;
-            match piece {
+            match ready!(incoming.pieces.poll(context)) {
                 Ok(Some(piece)) => {
                     let Incoming { events, reader, too_large, .. } = &mut *incoming;
                     *too_large = reader.feed(&piece, events).is_err();
-                    incoming.next = Some(next_of(body));
                 }
-                Ok(None) => {}
+                Ok(None) => return Poll::Ready(Ok(None)),
                 Err(error) => return Poll::Ready(Err(failed(cx, RECEIVE, &self.url, &error))),
             }
         }
