@@ -88,8 +88,16 @@ struct Place {
 impl Lock {
     /// Takes permits without waiting, unless somebody waits already.
     pub(super) fn try_acquire(self: &Rc<Lock>, task: &Rc<Task>, permits: i64) -> Option<Permit> {
-        if self.free.get() < permits || !self.queue.borrow().is_empty() {
+        let permit = self.take_free(task, permits);
+        if permit.is_none() {
             count(&self.counted.timed_out);
+        }
+        permit
+    }
+
+    /// Takes permits that are free and that nobody waits for.
+    fn take_free(self: &Rc<Lock>, task: &Rc<Task>, permits: i64) -> Option<Permit> {
+        if self.free.get() < permits || !self.queue.borrow().is_empty() {
             return None;
         }
         self.free.set(self.free.get() - permits);
@@ -109,11 +117,13 @@ impl Lock {
         if limit.is_some_and(|limit| limit.is_zero()) {
             return Ok(self.try_acquire(cx.task(), permits));
         }
-        let mut waiter = Waiter::new(self, permits);
-        if waiter.place.granted.get() {
-            // Nobody waits: cancellation has nothing to end.
-            return Ok(Some(waiter.take(cx.task())));
+        // Nobody waits: cancellation has nothing to end.
+        if let Some(permit) = self.take_free(cx.task(), permits) {
+            let longest = &self.counted.longest_queue;
+            longest.set(longest.get().max(1));
+            return Ok(Some(permit));
         }
+        let mut waiter = Waiter::new(self, permits);
         let granted = wait::for_tasks(cx, limit, waiter.granted()).await?.is_some();
         if granted {
             return Ok(Some(waiter.take(cx.task())));
@@ -200,8 +210,7 @@ enum End {
 struct Waiter {
     lock: Rc<Lock>,
     place: Rc<Place>,
-    /// Since when, unless it was served at once.
-    since: Option<Duration>,
+    since: Duration,
     end: End,
     taken: bool,
 }
@@ -214,9 +223,7 @@ impl Waiter {
         let longest = &lock.counted.longest_queue;
         longest.set(longest.get().max(queue.len()));
         drop(queue);
-        lock.serve();
-        let since = (!place.granted.get()).then(|| lock.clock());
-        Waiter { lock: lock.clone(), place, since, end: End::GivenUp, taken: false }
+        Waiter { lock: lock.clone(), place, since: lock.clock(), end: End::GivenUp, taken: false }
     }
 
     fn granted(&self) -> impl Future<Output = ()> + use<> {
@@ -234,9 +241,7 @@ impl Waiter {
     fn take(mut self, task: &Rc<Task>) -> Permit {
         self.taken = true;
         let now = self.lock.clock();
-        if let Some(since) = self.since {
-            add(&self.lock.counted.waited, now.saturating_sub(since));
-        }
+        add(&self.lock.counted.waited, now.saturating_sub(self.since));
         self.lock.permit(task, self.place.permits, now)
     }
 }
