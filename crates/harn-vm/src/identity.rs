@@ -1,7 +1,7 @@
 //! Who the running task is: its id, which says how it came to be, and what the crates around the machine know of it.
 //!
 //! Everything that needs the place of a task in the program (scopes of shared state, `runtime_context`) asks
-//! [`Cx::task_identity`]. Ids are put together when somebody asks, so tasks that nobody asks pay nothing for them.
+//! `Cx::task_identity`. Ids are put together when somebody asks, so tasks that nobody asks pay nothing for them.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
