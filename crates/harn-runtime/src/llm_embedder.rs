@@ -14,9 +14,9 @@ use harn_llm::{CallError, Fragment, LlmRuntime, Route, SystemText};
 use harn_prompt::reminder::{SlotCaps, pending, place};
 use harn_prompt::{CallParts, Prose};
 use harn_system::{System, SystemExt};
-use harn_value::Value;
 use harn_value::{Data as Json, data::Map, json};
-use harn_vm::{Cx, Vm};
+use harn_value::{Str, Value};
+use harn_vm::{Cx, OpenSpan, SpanKind, Vm};
 
 use crate::assets::EmbeddedPrompts;
 use crate::convert::{from_json, to_json};
@@ -53,6 +53,22 @@ struct Running {
     llm: LlmBinding,
     /// Whether closures can be called in place, or need a task of their own.
     in_place: bool,
+    /// Its span, if the program records them.
+    span: Option<Rc<OpenSpan>>,
+}
+
+impl Running {
+    fn new(cx: &Cx, llm: LlmBinding, in_place: bool) -> Running {
+        let name = || {
+            let llm = llm.value();
+            Str::new(
+                llm.as_dict().and_then(|llm| llm.get_str("model")).and_then(Value::as_str).map_or("", |m| m),
+            )
+        };
+        let span =
+            if in_place { cx.span(SpanKind::LlmCall, name) } else { cx.span_beside(SpanKind::LlmCall, name) };
+        Running { cx: cx.clone(), llm, in_place, span: span.map(Rc::new) }
+    }
 }
 
 /// Runs a call for the task of `cx`: its render context is open until it ends, and closures among its
@@ -69,7 +85,7 @@ pub(crate) fn calling<'a, T: 'a>(
     let cx = cx.clone();
     async move {
         let _open = OpenContext::new(&cx, llm.clone());
-        within(Running { cx, llm, in_place: true }, work).await
+        within(Running::new(&cx, llm, true), work).await
     }
 }
 
@@ -79,7 +95,7 @@ pub(crate) fn calling_aside<'a, T: 'a>(
     options: &Json,
     work: impl Future<Output = T> + 'a,
 ) -> impl Future<Output = T> + 'a {
-    within(Running { cx: cx.clone(), llm: binding(cx, options), in_place: false }, Box::pin(work))
+    within(Running::new(cx, binding(cx, options), false), Box::pin(work))
 }
 
 /// Renders embedded prompts for the model of a loop.
@@ -329,6 +345,15 @@ impl harn_llm::Embedder for ProgramEmbedder {
 
     fn trace(&self, event: Json) {
         if let Some(state) = self.state() {
+            let running = state.running.borrow();
+            if let Some(span) = running.as_ref().and_then(|running| running.span.as_ref())
+                && event["type"] == "llm_call"
+            {
+                for key in ["input_tokens", "output_tokens"] {
+                    span.note(key, from_json(&event[key]));
+                }
+            }
+            drop(running);
             state.trace.borrow_mut().add(event);
         }
     }

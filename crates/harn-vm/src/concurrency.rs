@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use harn_syntax::Severity;
 use harn_system::SystemExt;
-use harn_value::{Dict, EnumValue, Foreign, List, Ref, Value, View};
+use harn_value::{Dict, EnumValue, Foreign, List, Ref, Str, Value, View};
 use rustc_hash::FxHashMap;
 
 use crate::builtin::{Builtin, Callable, Maybe};
@@ -22,6 +22,7 @@ use crate::identity::{Form, Origin};
 use crate::isolate::Isolation;
 use crate::scheduler::among_tasks;
 use crate::signature::{self, WrongTime};
+use crate::spans::{OpenSpan, SpanKind};
 use crate::task::{CANCELLED, Ends, GRACE, Handle, Task};
 
 /// The handle that `spawn` gives.
@@ -101,6 +102,10 @@ impl Cx {
         }
         let vm = self.vm().clone();
         vm.live_tasks.set(vm.live_tasks.get() + 1);
+        self.goes_on_in(&task);
+        if let Origin::Spawn(_) = origin {
+            self.span_of_task(&task, SpanKind::Spawn, || Str::new(task.task_name()));
+        }
         let fiber = Fiber::new(&vm, &task, callee, args);
         let running = task.clone();
         let limits = task.deadline_count();
@@ -327,12 +332,16 @@ struct Group {
     running: FxHashMap<usize, Rc<Task>>,
     started: usize,
     ends: Rc<Ends>,
+    /// What its tasks do is inside of it.
+    span: Option<OpenSpan>,
 }
 
 impl Group {
     fn new(cx: &Cx, form: Form, work: Work, body: &Value, cap: usize) -> Group {
         let (running, ends) = Default::default();
-        Group { form, id: cx.task().next_group(), work, body: body.clone(), cap, running, started: 0, ends }
+        let span = cx.span_beside(SpanKind::Parallel, || Str::new(form.name()));
+        let id = cx.task().next_group();
+        Group { form, id, work, body: body.clone(), cap, running, started: 0, ends, span }
     }
 
     /// Starts one more task if it may; false if not.
@@ -344,6 +353,10 @@ impl Group {
         harn_value::memory::check(0)?;
         let origin = Origin::Parallel { form: self.form, group: self.id, number: self.started };
         let task = cx.begin(cx.task(), origin, &self.body, vec![item]);
+        if let Some(span) = &self.span {
+            span.note("tasks", Value::int(1));
+            cx.is_inside(span, &task);
+        }
         task.report_to(&self.ends, self.started);
         self.running.insert(self.started, task);
         self.started += 1;
@@ -952,7 +965,12 @@ builtins! {
 
 /// The tables of this crate.
 pub(crate) fn tables() -> Vec<&'static [Builtin]> {
-    let own = [CONCURRENCY, crate::runtime_context::RUNTIME_CONTEXT, crate::patterns::PATTERNS];
+    let own = [
+        CONCURRENCY,
+        crate::runtime_context::RUNTIME_CONTEXT,
+        crate::spans::SPANS,
+        crate::patterns::PATTERNS,
+    ];
     own.into_iter().chain(crate::sync::tables()).collect()
 }
 

@@ -35,6 +35,11 @@ impl Form {
         }
     }
 
+    /// The name of the tasks.
+    pub(crate) fn name(self) -> &'static str {
+        self.words().1
+    }
+
     /// The word in ids, and the name of the tasks.
     fn words(self) -> (&'static str, &'static str) {
         match self {

@@ -58,6 +58,7 @@ mod program;
 mod runtime_context;
 mod scheduler;
 mod schema;
+mod spans;
 pub mod suggest;
 mod sync;
 pub mod task;
@@ -83,6 +84,7 @@ pub use native_function::NativeFunction;
 pub use observe::{Level, Observer, Scene};
 pub use program::{EvalError, MAX_SOURCE, Outcome, Session, read_source};
 pub use scheduler::{block_on, block_on_with, spawn};
+pub use spans::{FinishedSpan, OpenSpan, SpanKind};
 pub use uncaught::{drawn, uncaught};
 pub use vm::{Interrupt, Vm, VmBuilder};
 

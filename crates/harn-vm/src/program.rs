@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use harn_syntax::Span;
 use harn_system::System;
-use harn_value::Value;
+use harn_value::{Str, Value};
 use rustc_hash::FxHashMap;
 
 use crate::bytecode::Proto;
@@ -14,6 +14,7 @@ use crate::cx::Cx;
 use crate::error::{Error, ErrorKind, Result, TraceEntry};
 use crate::fiber::Fiber;
 use crate::modules::{LoadError, Program, Source, Step};
+use crate::spans::{OpenSpan, SpanKind};
 use crate::task::Task;
 use crate::vm::Vm;
 
@@ -126,20 +127,31 @@ impl Program {
         args: &[(&str, Value)],
     ) -> Result<Value> {
         let mut last = Value::NIL;
-        for step in &self.steps {
+        for (number, step) in self.steps.iter().enumerate() {
             match step {
-                Step::Run(proto) => last = call(vm, task, proto, Vec::new()).await?,
+                Step::Run(proto) => {
+                    // The last one is the program itself.
+                    let imported = number + 1 < self.steps.len();
+                    let _span = imported.then(|| import_span(vm, task, proto));
+                    last = call(vm, task, proto, Vec::new()).await?;
+                }
                 Step::Fail { text, module, span } => return Err(fail(vm, text, *module, *span)),
             }
         }
-        let Some((_, proto)) = self.pipeline(entry)? else { return Ok(last) };
+        let Some((name, proto)) = self.pipeline(entry)? else { return Ok(last) };
         let values = proto
             .param_names
             .iter()
             .map(|name| args.iter().find(|(n, _)| n == name).map_or(Value::NIL, |(_, v)| v.clone()))
             .collect();
+        let _span = vm.span_in(task, SpanKind::Pipeline, || Str::new(name));
         call(vm, task, proto, values).await
     }
+}
+
+/// The span of the top level of an imported file.
+fn import_span(vm: &Rc<Vm>, task: &Rc<Task>, main: &Proto) -> Option<OpenSpan> {
+    vm.span_in(task, SpanKind::Import, || Str::new(&main.file))
 }
 
 /// A REPL session: inputs share variables, functions and types.
@@ -206,7 +218,8 @@ impl Session {
         for step in &imports {
             match step {
                 Step::Run(proto) => {
-                    drop(call(&self.vm, &self.task, proto, Vec::new()).await.map_err(EvalError::Run)?)
+                    let _span = import_span(&self.vm, &self.task, proto);
+                    drop(call(&self.vm, &self.task, proto, Vec::new()).await.map_err(EvalError::Run)?);
                 }
                 Step::Fail { text, .. } => return Err(EvalError::Run(Error::runtime(text.clone()))),
             }

@@ -14,6 +14,7 @@ use harn_value::Value;
 use crate::access::Access;
 use crate::error::{Error, Result};
 use crate::identity::{Birth, Origin};
+use crate::spans::TaskSpans;
 use crate::vm::Vm;
 
 /// Module-level variables.
@@ -93,6 +94,7 @@ pub struct Task {
     /// Number among the children of its parent, from 1; 0 for the root.
     pub id: u64,
     pub(crate) birth: Birth,
+    pub(crate) spans: TaskSpans,
     parent: Option<Weak<Task>>,
     /// The task that the program began with, unless this is it. A parent may be gone before its child has cleaned up.
     root: Option<Weak<Task>>,
@@ -154,6 +156,7 @@ impl Task {
         Task {
             id,
             birth,
+            spans: TaskSpans::default(),
             parent,
             root,
             system,
@@ -514,6 +517,7 @@ impl Task {
     // ---- result ----
 
     pub(crate) fn finish(&self, result: Result<Value>) {
+        self.spans.end();
         *self.result.borrow_mut() = Some(result);
         self.finished.set(true);
         for waiter in self.waiters.borrow_mut().drain(..) {

@@ -21,6 +21,7 @@ use crate::cx::States;
 use crate::cycles::Sweep;
 use crate::identity::TaskFacts;
 use crate::observe::Observer;
+use crate::spans::Spans;
 use crate::task::{Globals, Task};
 
 type Methods = FxHashMap<&'static str, FxHashMap<&'static str, &'static Builtin>>;
@@ -32,6 +33,9 @@ pub struct Vm {
     /// Whether a function with `yield` and cleanup blocks was compiled, or one that takes locks: then what a block's variables
     /// hold is dropped at its end, and code looks after dropped generators at the end of every statement.
     pub(crate) settles: Cell<bool>,
+    /// Whether the program asks for its spans: then functions that are compiled open one.
+    pub(crate) traces: Cell<bool>,
+    pub(crate) spans: Spans,
     pub(crate) system: Rc<dyn System>,
     gate: Gate,
     builtins: FxHashMap<&'static str, &'static Builtin>,
@@ -272,6 +276,8 @@ impl VmBuilder {
         Rc::new(Vm {
             cleanups,
             settles: Cell::new(false),
+            traces: Cell::new(false),
+            spans: Spans::default(),
             system: self.system,
             gate,
             builtins,
@@ -492,6 +498,7 @@ impl Vm {
     }
 
     pub(crate) fn new_module(&self, file: &str, source: &str) -> u32 {
+        self.look_for_tracing(source);
         self.grow_tables();
         let mut modules = self.modules.borrow_mut();
         modules.push(Module {

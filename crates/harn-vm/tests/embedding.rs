@@ -92,6 +92,39 @@ fn locks_look_at_the_clock_where_a_program_asks_for_times() {
 }
 
 #[test]
+fn functions_open_spans_where_a_program_asks_for_them() {
+    let system = Rc::new(Looks(Memory::new(), Cell::new(0)));
+    let enable = NativeFunction::value("enable_tracing", |cx, _| async move {
+        cx.record_spans(true);
+        Ok(Value::NIL)
+    });
+    let seen = NativeFunction::value("seen", |cx, _| async move {
+        let (spans, left_out) = cx.finished_spans();
+        assert_eq!(left_out, spans.first().map_or(0, |first| first.id - 1));
+        Ok(Value::int(spans.len() as i64))
+    });
+    let run = |text: &str| {
+        let vm = VmBuilder::new(system.clone())
+            .global("enable_tracing", enable.clone())
+            .global("seen", seen.clone())
+            .build();
+        let source = Source { name: "/main.harn".into(), text: text.into(), dir: "/".into() };
+        let program = load(&vm, &source).unwrap_or_else(|e| panic!("{}", e.canonical(text)));
+        block_on(program.run(&vm, None, &[])).unwrap().result.unwrap().to_string()
+    };
+    assert_eq!(run("fn f(n) { return n }\nf(1)\nreturn seen()"), "0");
+    assert_eq!(system.1.get(), 0);
+    assert_eq!(run("fn f(n) { return n }\nenable_tracing()\nf(1)\nf(2)\nreturn seen()"), "2");
+    // However a call ends.
+    let ways = "fn f(n) { if n == 0 { throw \"no\" }\n return n }\nfn g(n) { return f(n) }\nenable_tracing()\n\
+                try { g(0) } catch (e) { }\ng(1)\nreturn seen()";
+    assert_eq!(run(ways), "4");
+    // The last ones are kept.
+    let many = "fn f(n) { return n }\nenable_tracing()\nfor i in 0 to 20000 { f(i) }\nreturn seen()";
+    assert_eq!(run(many), "16384");
+}
+
+#[test]
 fn calls_at_the_same_time_share_the_variables() {
     let system = Rc::new(Memory::new());
     let text =

@@ -11,10 +11,10 @@ use harn_prompt::{Prose, prose::agent_asset};
 use harn_stdlib::{Doubts, Later};
 use harn_system::Uncertain;
 use harn_value::{Data as Json, data::Map, json};
-use harn_value::{Dict, Ref, Value};
+use harn_value::{Dict, Ref, Str, Value};
 use harn_vm::closure::Closure;
 use harn_vm::task_scope::TaskScope;
-use harn_vm::{Error, ErrorKind, Result, Vm};
+use harn_vm::{Error, ErrorKind, Result, SpanKind, Vm};
 
 use super::{Driver, millis};
 use crate::builtins::result_text;
@@ -62,6 +62,7 @@ impl Driver {
             for run in runs {
                 let handler = self.handlers.get(&run.name).cloned().unwrap_or_default();
                 let task = self.cx.spawn(&handler, self.arguments(agent, run, &handler));
+                self.cx.span_of_task(&task, SpanKind::ToolCall, || Str::new(&run.name));
                 let doubt = self.doubts.get(&run.name);
                 let doubt =
                     doubt.map(|said| InDoubt::of(self.cx.state(), |scope| scope.open_in(&task, *said)));
@@ -74,6 +75,7 @@ impl Driver {
             }
         } else {
             for run in runs {
+                let _span = self.cx.span(SpanKind::ToolCall, || Str::new(&run.name));
                 replies.push(self.run_tool(agent, run).await?);
             }
         }

@@ -1,9 +1,13 @@
-//! Spans that a program opens itself, for its log.
+//! Spans that a program opens itself, for its log, and those that the runtime records for it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::time::Duration;
 
 use harn_system::SystemExt;
 use harn_value::{Dict, Value};
 use harn_vm::builtin::Text;
-use harn_vm::{Error, builtins};
+use harn_vm::{Error, FinishedSpan, builtins};
 
 use crate::args::printed;
 use crate::state::State;
@@ -67,5 +71,146 @@ builtins! {
     /// ```
     State fn trace_id(cx) -> "string | nil" {
         cx.state::<State>().open_span().map(|(trace_id, _)| trace_id)
+    }
+
+    /// Begins to record what the program does, with nothing recorded, or stops that.
+    ///
+    /// Recorded are calls of functions with a name (not of generators), model calls, tools that a loop calls, parallel
+    /// operations, spawned tasks, imported files and pipelines, each when it has finished. What was in progress before is
+    /// not recorded. Without `enable_tracing` in its text a program pays nothing for it. The last 16,384 spans are kept.
+    ///
+    /// ```harn
+    /// fn double(n) { return n * 2 }
+    /// enable_tracing()
+    /// double(4)
+    /// enable_tracing(false)
+    /// double(5)
+    /// println(trace_spans().map({ span -> span.name })) // -> [double]
+    /// ```
+    State fn enable_tracing(cx, on: Option<bool> as "bool?") -> "nil" {
+        cx.record_spans(on.unwrap_or(true));
+    }
+
+    /// Gives the recorded spans that have finished, in the order in which they began.
+    ///
+    /// Each is `{span_id, parent_id, kind, name, start_ms, duration_ms, metadata?}`. `kind` is `pipeline`, `fn_call`,
+    /// `llm_call`, `tool_call`, `import`, `parallel` or `spawn`, `parent_id` the span around it (nil where there is none;
+    /// it may still be in progress), `start_ms` a time as `elapsed` gives it. `metadata` is there when more is known: tokens
+    /// of a model call, the number of tasks of a parallel operation.
+    ///
+    /// ```harn
+    /// fn inner() { return 1 }
+    /// fn outer() { let n = inner(); return n }
+    /// enable_tracing()
+    /// outer()
+    /// let [first, second] = trace_spans()
+    /// println([first.name, second.name, second.parent_id == first.span_id]) // -> [outer, inner, true]
+    /// ```
+    State fn trace_spans(cx) -> "list" {
+        let (mut spans, _) = cx.finished_spans();
+        spans.sort_by_key(|span| span.id);
+        Value::list(spans.into_iter().map(span_dict).collect())
+    }
+
+    /// Draws the recorded spans as a tree with their times.
+    ///
+    /// The total reaches from the first start to the last end. What is deeper than 40 levels is drawn at that level.
+    ///
+    /// ```harn
+    /// println(trace_summary()) // -> No spans recorded.
+    /// ```
+    State fn trace_summary(cx) -> "string" {
+        let (spans, left_out) = cx.finished_spans();
+        summary(spans, left_out)
+    }
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+fn span_dict(span: FinishedSpan) -> Value {
+    let mut dict = Dict::new();
+    let number = |id: u64| i64::try_from(id).unwrap_or(i64::MAX);
+    dict.insert("span_id", number(span.id));
+    dict.insert("parent_id", span.parent.map(number));
+    dict.insert("kind", span.kind.word());
+    dict.insert("name", span.name);
+    dict.insert("start_ms", millis(span.start));
+    dict.insert("duration_ms", millis(span.duration));
+    if !span.metadata.is_empty() {
+        dict.insert("metadata", span.metadata.into_iter().collect::<Dict>());
+    }
+    dict.into()
+}
+
+/// Levels that are drawn further in than the one above: lines of deep recursion would grow without bound.
+const LEVELS: usize = 40;
+
+fn summary(mut spans: Vec<FinishedSpan>, left_out: u64) -> String {
+    let start = spans.iter().map(|span| span.start).min();
+    let end = spans.iter().map(|span| span.start + span.duration).max();
+    let (Some(start), Some(end)) = (start, end) else { return "No spans recorded.".to_owned() };
+    let mut out = format!("Trace: {} spans, {}ms total", spans.len(), millis(end.saturating_sub(start)));
+    if left_out > 0 {
+        let _ = write!(out, " ({left_out} earlier ones were not kept)");
+    }
+    out.push_str("\n\n");
+    spans.sort_by_key(|span| span.id);
+    let mut inside: BTreeMap<Option<u64>, Vec<usize>> = BTreeMap::new();
+    let known: BTreeSet<u64> = spans.iter().map(|span| span.id).collect();
+    for (at, span) in spans.iter().enumerate() {
+        inside.entry(span.parent.filter(|parent| known.contains(parent))).or_default().push(at);
+    }
+    let roots = inside.remove(&None).unwrap_or_default();
+    let mut waiting: Vec<(usize, usize)> = roots.into_iter().rev().map(|at| (at, 0)).collect();
+    while let Some((at, level)) = waiting.pop() {
+        let span = &spans[at];
+        let indent = level.min(LEVELS) * 2;
+        let _ = write!(out, "{:indent$}{} {} {}ms", "", span.kind.word(), span.name, millis(span.duration));
+        if !span.metadata.is_empty() {
+            let known: Vec<String> =
+                span.metadata.iter().map(|(key, value)| format!("{key}={value}")).collect();
+            let _ = write!(out, " ({})", known.join(" "));
+        }
+        out.push('\n');
+        let within = inside.remove(&Some(span.id)).unwrap_or_default();
+        waiting.extend(within.into_iter().rev().map(|at| (at, level + 1)));
+    }
+    out.truncate(out.trim_end().len());
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use harn_vm::SpanKind;
+
+    fn span(id: u64, parent: Option<u64>, start: u64, duration: u64) -> FinishedSpan {
+        FinishedSpan {
+            id,
+            parent,
+            kind: SpanKind::FnCall,
+            name: format!("f{id}").as_str().into(),
+            start: Duration::from_millis(start),
+            duration: Duration::from_millis(duration),
+            metadata: vec![("n", Value::int(7))],
+        }
+    }
+
+    #[test]
+    fn a_tree_of_spans_is_drawn() {
+        // The second is inside of the first, the third inside of one that has not finished.
+        let spans = vec![span(3, Some(1), 12, 5), span(5, Some(4), 40, 10), span(1, None, 10, 20)];
+        let expected = "Trace: 3 spans, 40ms total\n\nfn_call f1 20ms (n=7)\n  fn_call f3 5ms (n=7)\nfn_call f5 10ms (n=7)";
+        assert_eq!(summary(spans, 0), expected);
+    }
+
+    #[test]
+    fn deep_recursion_is_drawn_in_bounded_space() {
+        let chain = |n: u64| summary((1..=n).map(|id| span(id, (id > 1).then(|| id - 1), 0, 1)).collect(), 9);
+        assert!(chain(2).starts_with("Trace: 2 spans, 1ms total (9 earlier ones were not kept)"));
+        let line = "fn_call f9999 1ms (n=7)\n".len() + 2 * LEVELS;
+        assert!(chain(8000).len() < 8100 * line);
     }
 }

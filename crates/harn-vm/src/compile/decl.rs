@@ -92,6 +92,22 @@ impl<'a> Compiler<'a> {
             }
             self.f().declare(&param.name.name, Binding::Local { reg, mutable: false, cell }, true, true);
         }
+        if role == Role::Function {
+            self.open_span(name);
+        }
+    }
+
+    /// Opens a span where a function begins, if the program asks for its spans and the function has a name. A generator
+    /// has none: what others do while it is suspended is not inside of it.
+    fn open_span(&mut self, name: &str) {
+        if !self.vm.traces.get() || self.f().generator || name.starts_with('<') {
+            return;
+        }
+        // The span stays in its register, and closes when the call gives that up.
+        let (span, argument) = (self.f().temp(), self.f().temp());
+        self.load_const(Value::str(name), argument);
+        self.call_builtin("__span", span, 1, span);
+        self.f().next -= 1;
     }
 
     pub(super) fn end_function(&mut self, func: &'a Function) -> Rc<Proto> {
