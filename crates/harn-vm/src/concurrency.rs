@@ -355,7 +355,7 @@ impl Group {
         let task = cx.begin(cx.task(), origin, &self.body, vec![item]);
         if let Some(span) = &self.span {
             span.note("tasks", Value::int(1));
-            cx.is_inside(span, &task);
+            task.spans.enter(span.id());
         }
         task.report_to(&self.ends, self.started);
         self.running.insert(self.started, task);
@@ -968,7 +968,7 @@ pub(crate) fn tables() -> Vec<&'static [Builtin]> {
     let own = [
         CONCURRENCY,
         crate::runtime_context::RUNTIME_CONTEXT,
-        crate::spans::SPANS,
+        crate::tracing::SPANS,
         crate::patterns::PATTERNS,
     ];
     own.into_iter().chain(crate::sync::tables()).collect()

@@ -63,6 +63,7 @@ pub mod suggest;
 mod sync;
 pub mod task;
 pub mod task_scope;
+mod tracing;
 mod types;
 mod uncaught;
 mod verify;

@@ -21,7 +21,7 @@ use crate::cx::States;
 use crate::cycles::Sweep;
 use crate::identity::TaskFacts;
 use crate::observe::Observer;
-use crate::spans::Spans;
+use crate::spans::{ASKED_WITH, Spans};
 use crate::task::{Globals, Task};
 
 type Methods = FxHashMap<&'static str, FxHashMap<&'static str, &'static Builtin>>;
@@ -35,7 +35,7 @@ pub struct Vm {
     pub(crate) settles: Cell<bool>,
     /// Whether the program asks for its spans: then functions that are compiled open one.
     pub(crate) traces: Cell<bool>,
-    pub(crate) spans: Spans,
+    pub(crate) spans: Rc<Spans>,
     pub(crate) system: Rc<dyn System>,
     gate: Gate,
     builtins: FxHashMap<&'static str, &'static Builtin>,
@@ -277,7 +277,7 @@ impl VmBuilder {
             cleanups,
             settles: Cell::new(false),
             traces: Cell::new(false),
-            spans: Spans::default(),
+            spans: Spans::new(self.system.clone()),
             system: self.system,
             gate,
             builtins,
@@ -498,7 +498,8 @@ impl Vm {
     }
 
     pub(crate) fn new_module(&self, file: &str, source: &str) -> u32 {
-        self.look_for_tracing(source);
+        // Whether a program asks for its spans is to be known before its first function is compiled.
+        self.traces.set(self.traces.get() || source.contains(ASKED_WITH));
         self.grow_tables();
         let mut modules = self.modules.borrow_mut();
         modules.push(Module {
