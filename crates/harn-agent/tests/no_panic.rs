@@ -138,7 +138,11 @@ proptest! {
         let listing = ToolListing::default();
         let input = TurnInput { options: &options, session_system: None, listing: &listing };
         let prose = |name: &str, _: &Map<String, Value>| Ok(name.to_owned());
-        prop_assert!(turn_fragments(&input, &prose).is_ok());
+        // What is malformed is an error that says where, and nothing else is.
+        if let Err(error) = turn_fragments(&input, &prose) {
+            let text = error.to_string();
+            prop_assert!(text.contains("_system_fragments[") || text.contains("profile"), "{}", text);
+        }
     }
 
     #[test]
