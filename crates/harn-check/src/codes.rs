@@ -154,6 +154,8 @@ codes! {
     NEVER_REASSIGNED = "mutable-never-reassigned", "A `var` is never assigned again.", "Write `let`.";
     COMPARISON_TO_BOOL = "comparison-to-bool", "A value is compared with `true` or `false`.",
         "Write the condition itself, or its negation with `!`.";
+    FIELD_WITHOUT_COLON = "field-without-colon", "Two fields of a struct on one line without a comma, the second with the name of a type.",
+        "Write `name: type` for a field with a type, a comma between two fields.";
     POINTLESS_COMPARISON = "pointless-comparison", "A value is compared with itself.",
         "Compare it with what was meant.";
     EMPTY_BLOCK = "empty-block", "A block that does nothing.", "Remove it, or say in a comment why it is empty.";

@@ -346,6 +346,11 @@ pub const EXAMPLES: &[Example] = &[
         "let ok = argv.contains(\"-v\")\nif ok { println(\"yes\") }\n",
     ),
     program(
+        "field-without-colon",
+        "struct Point {\n  x int\n}\n\nprintln(Point {x: 1, int: 2})\n",
+        "struct Point {\n  x: int\n}\n\nprintln(Point {x: 1})\n",
+    ),
+    program(
         "pointless-comparison",
         "let n = len(argv)\nif n == n { println(n) }\n",
         "let n = len(argv)\nif n == 0 { println(n) }\n",

@@ -62,6 +62,19 @@ fn comparisons_without_a_point() {
 }
 
 #[test]
+fn types_of_fields_without_a_colon() {
+    let rule = "field-without-colon";
+    fires(rule, "struct P {\n  x int\n}\nprintln(P {x: 1, int: 2})\n", 2);
+    fires(rule, "struct P {\n  x: int\n  next? Node\n}\nprintln(P {x: 1, Node: 2})\n", 3);
+    fires(rule, "struct P { name str }\nprintln(P {name: 1, str: 2})\n", 1);
+    // Two fields: by a comma, a line or their names.
+    silent("struct P { x, int }\nprintln(P {x: 1, int: 2})\n");
+    silent("struct P {\n  x\n  int\n}\nprintln(P {x: 1, int: 2})\n");
+    silent("struct P { x y }\nprintln(P {x: 1, y: 2})\n");
+    silent("struct P { x: int string }\nprintln(P {x: 1, string: 2})\n");
+}
+
+#[test]
 fn branches_that_are_never_taken() {
     fires(
         "duplicate-match-arm",

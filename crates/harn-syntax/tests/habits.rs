@@ -23,6 +23,28 @@ fn a_missing_comma_is_named() {
 }
 
 #[test]
+fn names_in_braces_and_fields_of_tools() {
+    for (text, expected) in [
+        (
+            "import { x y } from \"z\"",
+            "names in braces stand with a comma between them: `import { x, y } from \"z\"`",
+        ),
+        ("let {a b c} = d", "names in braces stand with a comma between them: `let {a, b, c} = d`"),
+        (
+            "import { x as y } from \"z\"",
+            "what a file exports is used by its own names: `import { x } from \"z\"`",
+        ),
+        ("tool t(x) {\n  descripton \"a\"\n}", "did you mean `description`?"),
+        (
+            "tool t(x) {\n  description: \"a\"\n}",
+            "a field of a tool has its value behind a blank, without `:`",
+        ),
+    ] {
+        assert_eq!(help(text), [expected], "{text}");
+    }
+}
+
+#[test]
 fn a_line_is_read_with_the_beginning_of_its_block() {
     for (text, expected) in [
         (

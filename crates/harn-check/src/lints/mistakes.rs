@@ -14,6 +14,14 @@ pub(super) fn run(text: &str, tree: &Program) -> Vec<Diagnostic> {
     rules.out
 }
 
+/// Whether a name is that of a type, here or in another language, or looks like one.
+fn is_type(name: &str) -> bool {
+    let built_in =
+        ["any", "bool", "bytes", "dict", "duration", "float", "int", "list", "nil", "set", "string"];
+    let is_foreign = || harn_syntax::habits::type_instead_of(name).is_some();
+    built_in.contains(&name) || is_foreign() || name.starts_with(|c: char| c.is_ascii_uppercase())
+}
+
 struct Rules<'a> {
     text: &'a str,
     out: Vec<Diagnostic>,
@@ -72,6 +80,30 @@ impl<'a> Rules<'a> {
         }
     }
 
+    /// `a int` declares two fields, for a comma between fields may be left out.
+    fn fields(&mut self, fields: &[StructField]) {
+        for pair in fields.windows(2) {
+            let [field, next] = pair else { continue };
+            let gap = Span { start: field.name.span.end, end: next.name.span.start };
+            let between = self.slice(gap);
+            let blank = between.strip_prefix('?').unwrap_or(between);
+            let (name, ty) = (field.name.name.as_str(), next.name.name.as_str());
+            if field.ty.is_some()
+                || blank.is_empty()
+                || !blank.trim_matches([' ', '\t']).is_empty()
+                || !is_type(ty)
+            {
+                continue;
+            }
+            let mark = if field.optional { "?" } else { "" };
+            let message = format!("`{name}{mark} {ty}` declares two fields, `{name}` and `{ty}`");
+            let found = Diagnostic::warning(message).with_help(format!(
+                "the type of a field stands behind `:`: `{name}{mark}: {ty}`; two fields, with a comma"
+            ));
+            self.keep(FIELD_WITHOUT_COLON, field.name.span.to(next.name.span), found);
+        }
+    }
+
     fn condition(&mut self, cond: &Expr) {
         if let ExprKind::Bool(value) = cond.kind {
             let message = format!("if condition is always `{value}`");
@@ -120,6 +152,9 @@ impl<'a> Visitor<'a> for Rules<'a> {
     }
 
     fn decl(&mut self, decl: &'a Decl) {
+        if let DeclKind::Struct(d) = &decl.kind {
+            self.fields(&d.fields);
+        }
         if let DeclKind::Pipeline(pipeline) = &decl.kind {
             let name = pipeline.name.name.as_str();
             let free = matches!(name, "default" | "main" | "auto") || name.starts_with("test");

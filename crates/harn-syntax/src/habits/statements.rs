@@ -86,6 +86,16 @@ pub(super) const FORMS: Table = &[
         "a function is declared with `fn`",
     ),
     (r"(\bimport\s*\{[^{}]*?\b\w+)\s+as\s+\w+", By("$1"), "what a file exports is used by its own names"),
+    (
+        r"(\b(?:import|let|var)\s*\{[^{}:]*?\w)\s+(\w+)",
+        By("$1, $2"),
+        "names in braces stand with a comma between them",
+    ),
+    (
+        r#"(^\s*|\{\s*)(description|guidance|namespace|defer_loading|compact|annotations)\s*:\s*(["{tf].*)$"#,
+        By("$1$2 $3"),
+        "a field of a tool has its value behind a blank, without `:`",
+    ),
     (r"\bimport\s+(\w+)\s*,\s*\{\s*([^{}]*?)\s*\}", By("import { $1, $2 }"), "names are imported in braces"),
     (r"\bfor\s+await\s*\(", By("for ("), "every function may wait"),
     (

@@ -96,18 +96,22 @@ pub(crate) fn raw_text(line: &str, at: usize) -> Option<&'static str> {
     )
 }
 
-/// The words that statements begin with.
-const BEGINNINGS: [&str; 28] = [
+/// The words that statements and the fields of tools begin with.
+const BEGINNINGS: [&str; 33] = [
+    "annotations",
     "break",
     "catch",
+    "compact",
     "continue",
     "deadline",
     "defer",
+    "description",
     "else",
     "emit",
     "enum",
     "finally",
     "for",
+    "guidance",
     "guard",
     "if",
     "impl",
@@ -115,6 +119,7 @@ const BEGINNINGS: [&str; 28] = [
     "interface",
     "let",
     "match",
+    "namespace",
     "parallel",
     "pipeline",
     "retry",
