@@ -85,8 +85,8 @@ type Open = RefCell<Vec<u64>>;
 #[derive(Default)]
 pub(crate) struct TaskSpans {
     open: OnceCell<Rc<Open>>,
-    /// That of the task itself, until it ends.
-    own: RefCell<Option<OpenSpan>>,
+    /// That of the task itself, until it ends. In a box: most tasks have none, and there may be many.
+    own: RefCell<Option<Box<OpenSpan>>>,
 }
 
 impl TaskSpans {
@@ -101,7 +101,7 @@ impl TaskSpans {
 
     /// A span of all that the task does, until it ends.
     pub(crate) fn set_own(&self, span: Option<OpenSpan>) {
-        drop(self.own.replace(span));
+        drop(self.own.replace(span.map(Box::new)));
     }
 
     /// The task is over.
