@@ -6,6 +6,7 @@ use harn_syntax::{Diagnostic, Span};
 
 use crate::checks::dead;
 use crate::codes::*;
+use crate::types::BUILTIN;
 
 /// Runs the rules of this file.
 pub(super) fn run(text: &str, tree: &Program) -> Vec<Diagnostic> {
@@ -16,10 +17,11 @@ pub(super) fn run(text: &str, tree: &Program) -> Vec<Diagnostic> {
 
 /// Whether a name is that of a type, here or in another language, or looks like one.
 fn is_type(name: &str) -> bool {
-    let built_in =
-        ["any", "bool", "bytes", "dict", "duration", "float", "int", "list", "nil", "set", "string"];
     let is_foreign = || harn_syntax::habits::type_instead_of(name).is_some();
-    built_in.contains(&name) || is_foreign() || name.starts_with(|c: char| c.is_ascii_uppercase())
+    name == "any"
+        || BUILTIN.contains(&name)
+        || is_foreign()
+        || name.starts_with(|c: char| c.is_ascii_uppercase())
 }
 
 struct Rules<'a> {

@@ -30,7 +30,7 @@ pub(crate) type Env<'e> = &'e [(Name, Ty)];
 pub(super) const ANY_STRUCT: &str = "*";
 
 /// Types of the language that have no declaration.
-pub(super) const BUILTIN: [&str; 21] = [
+pub(crate) const BUILTIN: [&str; 21] = [
     "Generator",
     "Iter",
     "Pair",
