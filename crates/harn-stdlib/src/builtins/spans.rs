@@ -77,7 +77,8 @@ builtins! {
     ///
     /// Recorded are calls of functions with a name (not of generators), model calls, tools that a loop calls, parallel
     /// operations, spawned tasks, imported files and pipelines, each when it has finished. What was in progress before is
-    /// not recorded. Without `enable_tracing` in its text a program pays nothing for it. The last 16,384 spans are kept.
+    /// not recorded. The last 16,384 spans are kept. Without `enable_tracing` in its text a program pays nothing for it; with
+    /// it, a call whose result is returned takes room of its own, so that recursion by such calls comes to the limit of calls.
     ///
     /// ```harn
     /// fn double(n) { return n * 2 }
@@ -100,7 +101,7 @@ builtins! {
     ///
     /// ```harn
     /// fn inner() { return 1 }
-    /// fn outer() { let n = inner(); return n }
+    /// fn outer() { return inner() }
     /// enable_tracing()
     /// outer()
     /// let [first, second] = trace_spans()

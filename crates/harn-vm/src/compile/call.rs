@@ -478,10 +478,11 @@ impl<'a> Compiler<'a> {
         self.f().next = mark;
     }
 
-    /// Whether a call whose result is returned takes the place of its caller: an observer may want to see both, and what
-    /// the caller has locked is locked until it has returned.
+    /// Whether a call whose result is returned takes the place of its caller: an observer may want to see both, the span of
+    /// the caller lasts as long as the call, and what the caller has locked is locked until it has returned.
     fn makes_tail_calls(&mut self) -> bool {
         !self.f().facts.takes_locks
+            && !self.vm.traces.get()
             && !self.vm.observer.as_ref().is_some_and(|observer| observer.keeps_calls())
     }
 
