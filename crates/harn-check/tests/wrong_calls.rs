@@ -361,8 +361,11 @@ fn the_names_in_every_dict_are_looked_at() {
 }
 
 /// Names of times that are none of those a duration may stand for, and why.
-const NO_TIMES: &[(&str, &str)] =
-    &[("backoff_multiplier", "a factor"), ("estimated_time_ms", "what a record says, as JSON keeps it")];
+const NO_TIMES: &[(&str, &str)] = &[
+    ("backoff_factor", "a factor"),
+    ("backoff_multiplier", "a factor"),
+    ("estimated_time_ms", "what a record says, as JSON keeps it"),
+];
 
 /// Whether a parameter or option is a limit, a wait or an interval by its name.
 fn is_time(name: &str) -> bool {

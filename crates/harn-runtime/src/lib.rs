@@ -233,6 +233,7 @@ pub fn globals() -> Vec<(&'static str, Value)> {
 pub fn vm_builder(system: Rc<dyn System>) -> VmBuilder {
     let builder = VmBuilder::new(system).builtins(tables()).methods(methods()).std_modules(std_module);
     let builder = builder.task_facts(harn_stdlib::task_facts).task_facts(task_facts::tell);
+    let builder = builder.debug_facts(harn_stdlib::debug_facts);
     let builder = builder.global("skills", harn_agent::skills::empty());
     globals().into_iter().fold(builder, |builder, (name, value)| builder.global(name, value))
 }

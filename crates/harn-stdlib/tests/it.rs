@@ -8,5 +8,6 @@ mod conformance;
 mod examples;
 mod hostile_paths;
 mod odd_arguments;
+mod supervisors;
 mod tables;
 mod transport;

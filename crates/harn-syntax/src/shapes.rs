@@ -141,6 +141,26 @@ pub const SHAPES: &[(&str, &str)] = &[
         "{name?: text, value?: any, value_base64?: string, path?: string, filename?: text, content_type?: text}",
     ),
     (
+        "supervisor_restart",
+        "{mode?: string, policy?: string, max_restarts?: int, max?: int, window_ms?: duration | int | string, \
+         window?: duration | int | string, backoff_ms?: duration | int | string, backoff?: duration | int | string, \
+         initial_backoff_ms?: duration | int | string, max_backoff_ms?: duration | int | string, \
+         max_backoff?: duration | int | string, factor?: int | float, backoff_factor?: int | float, \
+         jitter_ms?: duration | int | string, jitter?: duration | int | string, \
+         circuit_open_ms?: duration | int | string, circuit_open?: duration | int | string}",
+    ),
+    (
+        "supervisor_child",
+        "{name?: string, kind?: string, task?: any, handler?: any, restart?: any | supervisor_restart, \
+         active_lease?: string, lease?: string}",
+    ),
+    // What is no dict and no list is told in words of its own.
+    (
+        "supervisor_spec",
+        "{id?: string, name?: string, strategy?: string, shutdown_ms?: duration | int | string, \
+         drain_ms?: duration | int | string, restart?: any | supervisor_restart, children?: any | list<supervisor_child>}",
+    ),
+    (
         "process_limits",
         "{timeout?: duration | int, max_output_bytes?: int, idempotent?: bool, on_uncertain?: string}",
     ),

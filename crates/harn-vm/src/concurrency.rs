@@ -18,7 +18,7 @@ use crate::channel::{Channel, Received, Sender, StreamValue};
 use crate::cx::Cx;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fiber::Fiber;
-use crate::identity::{Form, Origin};
+use crate::identity::{Form, Origin, Supervised};
 use crate::isolate::Isolation;
 use crate::scheduler::among_tasks;
 use crate::signature::{self, WrongTime};
@@ -87,6 +87,35 @@ impl Cx {
         self.begin(owner, Origin::Runtime, f, args)
     }
 
+    /// Starts the task that looks after the tasks of a supervisor, by calling `f`.
+    pub fn spawn_supervisor(&self, id: Str, f: &Value, args: Vec<Value>) -> Rc<Task> {
+        self.begin(self.task(), Origin::Supervisor(id), f, args)
+    }
+
+    /// Starts a task that belongs to a supervisor: to its program it is a child of the task that began the supervisor. Its end
+    /// is told to `ends`, under `number`; [`Cx::end_of`] has the result.
+    pub fn spawn_supervised(
+        &self,
+        supervisor: &Rc<Task>,
+        who: Supervised,
+        f: &Value,
+        args: Vec<Value>,
+        (ends, number): (&Rc<Ends>, usize),
+    ) -> Rc<Task> {
+        let task = self.begin(supervisor, Origin::Supervised(Box::new(who)), f, args);
+        task.report_to(ends, number);
+        task
+    }
+
+    /// Takes from a task that has ended what it has printed and its result; none when it was told to stop at once, or has ended
+    /// the program.
+    pub fn end_of(&self, task: &Task) -> (String, Option<Result<Value>>) {
+        task.forget();
+        let ended = |error: &Error| matches!(error.kind(), ErrorKind::Abort | ErrorKind::Exit(_));
+        let result = task.take_result().filter(|result| !result.as_ref().is_err_and(ended));
+        (task.take_output(), result)
+    }
+
     fn begin(&self, owner: &Rc<Task>, origin: Origin, f: &Value, args: Vec<Value>) -> Rc<Task> {
         let mut isolation = Isolation::default();
         let globals = isolation.globals(&self.task().globals);
@@ -103,8 +132,8 @@ impl Cx {
         let vm = self.vm().clone();
         vm.live_tasks.set(vm.live_tasks.get() + 1);
         self.goes_on_in(&task);
-        if let Origin::Spawn(_) = origin {
-            self.span_of_task(&task, SpanKind::Spawn, || Str::new(task.task_name()));
+        if task.is_named() {
+            self.span_of_task(&task, SpanKind::Spawn, || task.task_name());
         }
         let fiber = Fiber::new(&vm, &task, callee, args);
         let running = task.clone();
@@ -152,10 +181,18 @@ impl Cx {
     /// Tells the person of the failure of a task that the program does not ask for.
     #[cold]
     fn tell_failure_of_task(&self, error: &Error) {
+        let help = "`await` its handle, or catch the error in the task";
+        self.tell_failure("a task failed, and nothing awaits it", help, error);
+    }
+
+    /// Tells the person of an error that the program may not ask for: what has failed, the error, and what helps when the error
+    /// itself does not say that.
+    #[cold]
+    pub fn tell_failure(&self, what: &str, help: &str, error: &Error) {
         let (mut diagnostic, file) = crate::uncaught::uncaught(self.vm(), error);
         diagnostic.severity = Severity::Warning;
-        diagnostic.message = format!("a task failed, and nothing awaits it: {}", diagnostic.message);
-        diagnostic.help.get_or_insert("`await` its handle, or catch the error in the task".to_owned());
+        diagnostic.message = format!("{what}: {}", diagnostic.message);
+        diagnostic.help.get_or_insert_with(|| help.to_owned());
         let drawn = crate::uncaught::drawn(&diagnostic, file.as_ref());
         self.vm().system().write_err(&format!("{}\n", drawn.trim_end()));
     }
@@ -231,7 +268,7 @@ impl Cx {
     }
 
     /// The text of an error as `parallel settle` gives it.
-    pub(crate) fn settled_text(&self, error: &Error) -> String {
+    pub fn settled_text(&self, error: &Error) -> String {
         error.settled_text(self.line_of(error))
     }
 }

@@ -6,7 +6,7 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
-use harn_value::{Dict, Value};
+use harn_value::{Dict, Str, Value};
 
 use crate::cx::Cx;
 use crate::task::Task;
@@ -52,8 +52,17 @@ impl Form {
     }
 }
 
+/// What a supervisor keeps running.
+pub struct Supervised {
+    /// The id of the supervisor.
+    pub supervisor: Str,
+    /// Its name among the others.
+    pub name: Str,
+    /// What kind of work it is.
+    pub kind: Str,
+}
+
 /// What began a task.
-#[derive(Clone, Copy)]
 pub(crate) enum Origin {
     /// The host, as the task that a program begins with.
     Program,
@@ -65,6 +74,10 @@ pub(crate) enum Origin {
     Spawn(u64),
     /// The how many-th parallel operation, for the item of a number.
     Parallel { form: Form, group: u64, number: usize },
+    /// The program, as the supervisor of an id. To the program, what it starts belongs to the task that began it.
+    Supervisor(Str),
+    /// A supervisor.
+    Supervised(Box<Supervised>),
 }
 
 /// What a task was born with, and what the ids of its children come from.
@@ -135,36 +148,59 @@ impl Task {
 
     /// What its own id adds to that of its parent.
     fn part(&self) -> String {
-        match self.birth.origin {
+        match &self.birth.origin {
             Origin::Program => ROOT.to_owned(),
             Origin::Host => format!("call:{}", self.id),
             Origin::Runtime => format!("task:{}", self.id),
             Origin::Spawn(number) => format!("spawn:{number}"),
             Origin::Parallel { form, group, number } => format!("{}:{group}:{number}", form.words().0),
+            Origin::Supervisor(id) => format!("supervisor:{id}"),
+            Origin::Supervised(who) => who.name.to_string(),
         }
     }
 
     /// What kind of task it is.
-    pub(crate) fn task_name(&self) -> &'static str {
-        match self.birth.origin {
+    pub(crate) fn task_name(&self) -> Str {
+        let name = match &self.birth.origin {
             Origin::Program => "root",
             Origin::Host => "call",
             Origin::Runtime => "task",
             Origin::Spawn(_) => "spawn",
             Origin::Parallel { form, .. } => form.words().1,
-        }
+            Origin::Supervisor(_) => "supervisor",
+            Origin::Supervised(who) => return Str::new(&format!("supervisor {}", who.kind)),
+        };
+        Str::new(name)
     }
 
     /// The id of the task that created it.
     pub(crate) fn parent_task_id(&self) -> Option<String> {
         let gone = || self.birth.above.get().map(ToString::to_string);
-        self.parent().map(|parent| parent.task_id()).or_else(gone)
+        let id = self.parent().map(|parent| parent.task_id()).or_else(gone)?;
+        let Origin::Supervised(who) = &self.birth.origin else { return Some(id) };
+        let above = id.strip_suffix(&format!(":supervisor:{}", who.supervisor)).map(str::to_owned);
+        Some(above.unwrap_or(id))
     }
 
-    /// The id of the parallel operation that it belongs to.
+    /// The id of the parallel operation or of the supervisor that it belongs to.
     pub(crate) fn task_group_id(&self) -> Option<String> {
-        let Origin::Parallel { form, group, .. } = self.birth.origin else { return None };
-        Some(format!("{}:{}:{group}", self.parent_task_id()?, form.words().0))
+        match &self.birth.origin {
+            Origin::Parallel { form, group, .. } => {
+                Some(format!("{}:{}:{group}", self.parent_task_id()?, form.words().0))
+            }
+            Origin::Supervised(who) => Some(who.supervisor.to_string()),
+            _ => None,
+        }
+    }
+
+    /// Whether the program began it, and it has a span of its own.
+    pub(crate) fn is_named(&self) -> bool {
+        matches!(self.birth.origin, Origin::Spawn(_) | Origin::Supervised(_))
+    }
+
+    /// Whether it looks after the tasks of a supervisor.
+    pub(crate) fn is_supervisor(&self) -> bool {
+        matches!(self.birth.origin, Origin::Supervisor(_))
     }
 
     /// This task is over while a child still cleans up: its id stays known to that.
@@ -174,7 +210,7 @@ impl Task {
 }
 
 /// What the crates around the machine know of the running task, by the keys of `runtime_context`. What is not in it is
-/// not known. `supervisors` is a list, and goes into `debug`.
+/// not known.
 pub type TaskFacts = fn(&Cx, &mut Dict);
 
 /// Who the running task is.
@@ -183,7 +219,7 @@ pub(crate) struct TaskIdentity {
     pub(crate) task_id: String,
     /// The id of the task that the program began with.
     pub(crate) root_task_id: String,
-    /// The parallel operation that it belongs to.
+    /// The parallel operation or the supervisor that it belongs to.
     pub(crate) task_group_id: Option<String>,
     /// The run of a workflow that it works in.
     pub(crate) run_id: Option<String>,

@@ -4,6 +4,7 @@ use harn_value::{Dict, Str, Value};
 
 use crate::builtins;
 use crate::cx::Cx;
+use crate::task::Task;
 
 /// What `runtime_context` tells besides what the machine itself knows. Always there; nil where it is not known.
 const TOLD: [&str; 19] = [
@@ -33,7 +34,10 @@ fn context(cx: &Cx) -> Dict {
     let task = cx.task();
     let cancelled = task.is_cancelled() || cx.vm().is_interrupted();
     let mut debug = Dict::new();
-    debug.insert("supervisors", facts.remove("supervisors").unwrap_or_else(|| Value::list(Vec::new())));
+    debug.insert("supervisors", Value::list(Vec::new()));
+    for tell in &cx.vm().debug_facts {
+        tell(cx, &mut debug);
+    }
     debug.insert("held_synchronization", Value::list(crate::sync::held_locks(cx)));
     debug.insert("active_task_ids", Value::list(active_children(cx)));
     debug.insert("cancelled", cancelled);
@@ -56,8 +60,19 @@ fn context(cx: &Cx) -> Dict {
 
 /// The ids of the tasks that the running one has begun, as far as they have not ended.
 fn active_children(cx: &Cx) -> Vec<Value> {
-    let children = cx.task().children.borrow();
-    children.values().filter(|child| !child.is_finished()).map(|child| child.task_id().into()).collect()
+    let mut ids = Vec::new();
+    add_active(cx.task(), &mut ids);
+    ids
+}
+
+fn add_active(task: &Task, ids: &mut Vec<Value>) {
+    for child in task.children.borrow().values().filter(|child| !child.is_finished()) {
+        if child.is_supervisor() {
+            add_active(child, ids);
+        } else {
+            ids.push(child.task_id().into());
+        }
+    }
 }
 
 fn values(cx: &Cx) -> Value {
@@ -80,7 +95,7 @@ builtins! {
     /// The running task, as the program sees it.
     pub(crate) static RUNTIME_CONTEXT: "concurrency";
 
-    /// Tells of the running task: its id, the parallel operation, loop, worker and run that it belongs to, and its values.
+    /// Tells of the running task: its id, the parallel operation or supervisor, loop, worker and run that it belongs to, and its values.
     ///
     /// All keys are always there; what is not known is nil. Ids tell how a task came to be, and are the same in every run of a
     /// program: `task_root:spawn:2` is the second task that the first one spawned, `task_root:parallel_each:1:0` the first

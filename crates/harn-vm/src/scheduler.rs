@@ -161,7 +161,7 @@ thread_local! {
 
 /// Waits for what only other tasks can bring: a value in a channel, the end of a task, a lock. When all tasks do, none of them
 /// can go on, and the program is told.
-pub(crate) async fn among_tasks<T>(waiting: impl Future<Output = T>) -> T {
+pub async fn among_tasks<T>(waiting: impl Future<Output = T>) -> T {
     let mut waiting = pin!(waiting);
     poll_fn(|context| {
         let polled = waiting.as_mut().poll(context);

@@ -34,13 +34,14 @@ const CLEANUP_CHECKS: u32 = 64;
 
 /// Numbers of the tasks of a group that have ended, in that order.
 #[derive(Default)]
-pub(crate) struct Ends {
+pub struct Ends {
     numbers: RefCell<VecDeque<usize>>,
     waker: RefCell<Option<Waker>>,
 }
 
 impl Ends {
-    fn add(&self, number: usize) {
+    /// Adds the number of a task that has ended, or one that is no task's, to wake who waits for the next.
+    pub fn add(&self, number: usize) {
         self.numbers.borrow_mut().push_back(number);
         if let Some(waker) = self.waker.take() {
             waker.wake();
@@ -48,7 +49,7 @@ impl Ends {
     }
 
     /// Waits for the next end.
-    pub(crate) async fn next(&self) -> usize {
+    pub async fn next(&self) -> usize {
         std::future::poll_fn(|context| match self.numbers.borrow_mut().pop_front() {
             Some(number) => Poll::Ready(number),
             None => {

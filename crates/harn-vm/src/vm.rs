@@ -73,6 +73,8 @@ pub struct Vm {
     pub(crate) observer: Option<Rc<dyn Observer>>,
     /// What the crates around the machine know of tasks.
     pub(crate) task_facts: Vec<TaskFacts>,
+    /// What they know for `debug` of `runtime_context`.
+    pub(crate) debug_facts: Vec<TaskFacts>,
     /// Reads the source of `std/...` modules.
     pub(crate) std_modules: fn(&str) -> Option<&'static str>,
     /// The last field: dropped when nothing above refers to the program's data any more.
@@ -160,6 +162,7 @@ pub struct VmBuilder {
     tells_deadlocks: bool,
     observer: Option<Rc<dyn Observer>>,
     task_facts: Vec<TaskFacts>,
+    debug_facts: Vec<TaskFacts>,
 }
 
 impl VmBuilder {
@@ -177,6 +180,7 @@ impl VmBuilder {
             tells_deadlocks: false,
             observer: None,
             task_facts: Vec::new(),
+            debug_facts: Vec::new(),
         }
     }
 
@@ -208,6 +212,13 @@ impl VmBuilder {
     #[must_use]
     pub fn task_facts(mut self, facts: TaskFacts) -> VmBuilder {
         self.task_facts.push(facts);
+        self
+    }
+
+    /// Adds what a crate knows for the entry `debug` of `runtime_context`: asked only there, so it may be much.
+    #[must_use]
+    pub fn debug_facts(mut self, facts: TaskFacts) -> VmBuilder {
+        self.debug_facts.push(facts);
         self
     }
 
@@ -303,6 +314,7 @@ impl VmBuilder {
             tells_deadlocks: self.tells_deadlocks,
             observer: self.observer,
             task_facts: self.task_facts,
+            debug_facts: self.debug_facts,
             std_modules: self.std_modules,
             _sweep: Sweep,
         })

@@ -45,6 +45,7 @@ mod spans;
 mod store;
 mod stream;
 mod strings;
+mod supervisor;
 mod terminal;
 mod time;
 mod toml;
@@ -117,6 +118,7 @@ pub fn builtins() -> Vec<&'static [Builtin]> {
         store::STORE,
         metadata::METADATA,
         circuit::CIRCUITS,
+        supervisor::SUPERVISORS,
         spans::SPANS,
     ]
 }

@@ -1,0 +1,90 @@
+//! Supervisors: tasks that are started again when they fail.
+
+use harn_value::Value;
+use harn_vm::{Error, builtins};
+
+use crate::args::Millis;
+use crate::supervisor::{Supervisor, Supervisors};
+
+builtins! {
+    /// Supervisors.
+    pub(crate) static SUPERVISORS: "supervisors";
+
+    /// Starts tasks, and starts them again when they fail: `{_type: "supervisor", id, name}`.
+    ///
+    /// Each child has a `task`, which gets `{attempt, child_kind, child_name, restart_count, supervisor_id}`, and may have a `name`,
+    /// a `kind`, an `active_lease` (a text of yours that is shown with it) and a `restart` policy of its own.
+    /// The policy is a mode (`"on_failure"`, `"always"`, `"never"`) or `{mode, max_restarts, window_ms, backoff_ms, max_backoff_ms,
+    /// factor, jitter_ms, circuit_open_ms}`. More than `max_restarts` failures within `window_ms` (60000; 0: ever), and the child
+    /// is not started again, or once more after `circuit_open_ms`. `strategy` says what a failure means for the others:
+    /// `"one_for_one"` nothing, `"one_for_all"` that all are stopped and started again, `"rest_for_one"` the later ones,
+    /// `"escalate_to_parent"` that everything is stopped.
+    ///
+    /// Children see copies of the variables as they are now, in each start. What they print is an event `child_output`. A child that
+    /// has failed and is not started again is told on standard error. All end with the task that started them.
+    ///
+    /// ```harn
+    /// fn work(child) {
+    ///   if child.attempt < 3 { throw "not yet" }
+    ///   println("done")
+    /// }
+    /// let jobs = supervisor_start({name: "jobs", children: [{name: "worker", task: work}]})
+    /// while supervisor_state(jobs).status == "running" { sleep(1ms) }
+    /// println(supervisor_metrics(jobs)) // -> {escalated: 0, failed: 2, restarted: 2, started: 3, stopped: 1, suppressed: 0}
+    /// ```
+    State fn supervisor_start(cx, spec: Value as "!supervisor_spec") -> "dict" {
+        Supervisor::start(cx, &spec)?.handle()
+    }
+
+    /// Tells how a supervisor and its children go.
+    ///
+    /// The status is `running`, `completed` (no child will run again), `draining`, `stopped` or `escalated`; that of a child
+    /// `running`, `waiting`, `draining`, `circuit_open`, `stopped`, `failed` or `suppressed`. `last_error` and
+    /// `restart_count` stay, `next_restart_time` is in milliseconds since 1970.
+    ///
+    /// ```harn
+    /// let jobs = supervisor_start({children: [{name: "one", task: { -> sleep(1h) }}]})
+    /// println(supervisor_state(jobs).children[0].status) // -> running
+    /// ```
+    State fn supervisor_state(cx, supervisor: Value as "string | {id?: string, ...}") -> "dict" {
+        cx.state::<Supervisors>().find("supervisor_state", &supervisor)?.view()
+    }
+
+    /// Counts what has happened: `{escalated, failed, restarted, started, stopped, suppressed}`.
+    ///
+    /// ```harn
+    /// let jobs = supervisor_start({children: [{task: { -> sleep(1h) }}, {task: { -> sleep(1h) }}]})
+    /// println(supervisor_metrics(jobs).started) // -> 2
+    /// ```
+    State fn supervisor_metrics(cx, supervisor: Value as "string | {id?: string, ...}") -> "dict" {
+        cx.state::<Supervisors>().find("supervisor_metrics", &supervisor)?.metrics()
+    }
+
+    /// Lists what has happened: `{seq, at_ms, supervisor_id, child, kind, message}`, the oldest first.
+    ///
+    /// The last 4096 are kept. They also go to the topic `supervisor.lifecycle` of the event log.
+    ///
+    /// ```harn
+    /// let jobs = supervisor_start({children: [{task: { -> println("hi") }}]})
+    /// while supervisor_state(jobs).status == "running" { sleep(1ms) }
+    /// println(supervisor_events(jobs).map({ event -> event.kind })) // -> [supervisor_started, child_started, child_output, child_stopped, supervisor_completed]
+    /// ```
+    State fn supervisor_events(cx, supervisor: Value as "string | {id?: string, ...}") -> "list" {
+        cx.state::<Supervisors>().find("supervisor_events", &supervisor)?.events()
+    }
+
+    /// Stops the children and returns the state: each is cancelled, and aborted when it still runs after `timeout`.
+    ///
+    /// Without a timeout that is `shutdown_ms` of the supervisor (5000).
+    ///
+    /// ```harn
+    /// let jobs = supervisor_start({children: [{task: { -> sleep(1h) }}]})
+    /// println(supervisor_stop(jobs).status) // -> stopped
+    /// ```
+    State async fn supervisor_stop(cx, supervisor: Value as "string | {id?: string, ...}", timeout: Millis) -> "dict" {
+        let supervisor = cx.state::<Supervisors>().find("supervisor_stop", &supervisor)?;
+        let limit = timeout.0.map(|ms| std::time::Duration::from_millis(ms.unsigned_abs()));
+        supervisor.halt(&cx, limit).await?;
+        Ok::<Value, Error>(supervisor.view())?
+    }
+}
