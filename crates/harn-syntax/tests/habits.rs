@@ -45,6 +45,28 @@ fn names_in_braces_and_fields_of_tools() {
 }
 
 #[test]
+fn statements_in_braces_where_a_value_stands() {
+    for text in [
+        "let a = {task: { sleep(1h) }}",
+        "f({ foo() })",
+        "let a = {\n  task: {\n    try { 1 }\n  }\n}",
+        "let a = [{ xs.map(f) }]",
+        "xs.map({ if x { 1 } })",
+        "let f = { return 1 }",
+    ] {
+        let told = help(text);
+        let expected = Some("a closure without parameters is written `{ -> ... }`");
+        assert_eq!(told.first().map(String::as_str), expected, "{text}");
+    }
+    // These are dicts.
+    assert_eq!(help("let d = { a = 1 }"), ["an entry of a dict is written `key: value`: `let d = { a: 1 }`"]);
+    assert_eq!(
+        help("let h = spawn({ return 1 })").first().map(String::as_str),
+        Some("a block follows `spawn`: `spawn { ... }`")
+    );
+}
+
+#[test]
 fn a_line_is_read_with_the_beginning_of_its_block() {
     for (text, expected) in [
         (

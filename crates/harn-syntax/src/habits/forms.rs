@@ -55,6 +55,7 @@ pub(super) const FORMS: Table = &[
         "two names stand in parentheses: key and value of a dict; index and value with `.iter().enumerate()`",
     ),
     (r"\bfor\s*\{(.*)$", By("while true {$1"), "a loop without condition is `while true { ... }`"),
+    (r"\bspawn\s*\(\s*\{", Mend::None, "a block follows `spawn`: `spawn { ... }`"),
     (r"\bloop\s*\{", By("while true {"), "a loop without condition is `while true { ... }`"),
     (
         r"\bfor\s+(\w+)\s+in\s+range\(([^,()]+)\)\s*:\s*(.+)$",

@@ -43,11 +43,29 @@ pub(crate) fn advice(source: &str, span: Span) -> Option<String> {
     };
     let (before, behind) = line.split_at(line.len().min(at - start));
     words::for_a_name(before, behind)
+        .or_else(|| closure_without_arrow(source, at, |word, _| STATEMENTS.contains(&word)))
         .or_else(|| words::raw_text(line, at - start).map(str::to_owned))
         .or_else(by_line)
+        .or_else(|| closure_without_arrow(source, at, |_, next| "(.[+-*/%<>".contains(next)))
         .or_else(|| words::advice(source, span).map(str::to_owned))
         .or_else(|| words::misspelt(line.get(..at - start)?, at - start < line.len()))
         .or_else(|| words::command(line))
+}
+
+/// Words that statements begin with.
+const STATEMENTS: [&str; 12] =
+    ["if", "for", "while", "try", "return", "throw", "let", "var", "match", "defer", "spawn", "parallel"];
+
+/// The advice for braces that stand where a value does, with a statement in them: without an arrow they are a dict.
+/// `begins` says whether a word in front of `at` and what stands there begin one.
+fn closure_without_arrow(source: &str, at: usize, begins: fn(&str, char) -> bool) -> Option<String> {
+    let opener = crate::brackets::opener(&source[..at], u32::try_from(at).ok()?)?;
+    let (head, inside) = source[..at].split_at(opener.start as usize);
+    let word = inside.strip_prefix('{')?.trim();
+    let is_name = !word.is_empty() && word.chars().all(|c| c == '_' || c.is_alphanumeric());
+    let is_value = head.trim_end().ends_with(['(', ',', ':', '=', '[']);
+    let is_statement = is_name && is_value && begins(word, source[at..].chars().next()?);
+    is_statement.then(|| "a closure without parameters is written `{ -> ... }`".to_owned())
 }
 
 /// Blocks whose lines mean what their beginning says, and a sign of a line that is not what it should be.
