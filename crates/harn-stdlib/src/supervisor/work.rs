@@ -159,12 +159,17 @@ impl Supervisor {
                 let text = cx.settled_text(&error);
                 self.child_failed(cx, at, &text);
                 if let Some(what) = self.after_failure(cx, at, &text).await {
-                    let name = self.state.borrow().children[at].name.clone();
-                    let what = format!("child '{name}' of supervisor '{}' has failed and {what}", self.id);
-                    cx.tell_failure(&what, "`restart` and `strategy` say what follows a failure", &error);
+                    self.tell(cx, at, what, &error);
                 }
             }
         }
+    }
+
+    /// Tells the person of a failure that is not followed by another start.
+    fn tell(&self, cx: &Cx, at: usize, what: &str, error: &Error) {
+        let name = self.state.borrow().children[at].name.clone();
+        let what = format!("child '{name}' of supervisor '{}' {what}", self.id);
+        cx.tell_failure(&what, "`restart` and `strategy` say what follows a failure", error);
     }
 
     /// The result of the start that is over; what it has printed is an event.
@@ -215,14 +220,14 @@ impl Supervisor {
     async fn after_failure(&self, cx: &Cx, at: usize, text: &str) -> Option<&'static str> {
         if self.strategy == Strategy::EscalateToParent {
             self.escalate(cx, at, text).await;
-            return Some("everything is stopped");
+            return Some("has failed and everything is stopped");
         }
         let now = cx.vm().system().monotonic();
         let (delay, too_often) = {
             let child = &mut self.state.borrow_mut().children[at];
             let policy = &child.policy;
             if policy.mode == Mode::Never {
-                return Some("is not started again");
+                return Some("has failed and is not started again");
             }
             child.failures.push_back(now);
             let since = now.checked_sub(Duration::from_millis(policy.window)).filter(|_| policy.window > 0);
@@ -237,7 +242,9 @@ impl Supervisor {
             (policy.delay(at, child.restarts), most.is_some_and(|most| child.failures.len() > most))
         };
         if too_often {
-            return self.suppress(cx, at).then_some("is not started again, because it has failed too often");
+            return self
+                .suppress(cx, at)
+                .then_some("has failed and is not started again, because it has failed too often");
         }
         self.schedule(cx, at, delay, "restart_backoff");
         let along: Vec<usize> = {
@@ -342,6 +349,11 @@ impl Supervisor {
             left.insert(*at);
             task.cancel();
         }
+        // Some may have ended before, while others were waited for.
+        let put_off = std::mem::take(&mut self.state.borrow_mut().put_off);
+        for number in put_off {
+            self.was_told(cx, &mut left, number);
+        }
         let system = cx.vm().system();
         let until = system.monotonic().saturating_add(limit);
         while !left.is_empty() {
@@ -387,6 +399,7 @@ impl Supervisor {
             && !is_cancellation(&error)
         {
             self.child_failed(cx, at, &cx.settled_text(&error));
+            self.tell(cx, at, "has failed while it was stopped", &error);
         }
         self.child_stopped(cx, at);
     }
