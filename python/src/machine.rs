@@ -97,14 +97,17 @@ impl Layer for Surroundings {
     }
 }
 
-/// What a machine begins with.
+/// The inputs of a machine. It crosses to the machine's thread, so it holds no `System`: that is built there.
 struct Setup {
     source: Source,
     argv: Vec<String>,
     task: Option<String>,
     globals: Vec<(String, Data)>,
     mocks: Vec<Data>,
-    system: Surroundings,
+    /// Environment variables that shadow those of the process.
+    env: HashMap<String, String>,
+    /// The buffer for captured output, `None` when programs write to the streams of the process.
+    written: Option<Arc<Mutex<Written>>>,
 }
 
 /// A program as its own thread sees it.
@@ -213,7 +216,8 @@ fn load_failure(source: &Source, error: &LoadError) -> Failure {
 
 /// The machine and its program, or why there is none.
 fn prepare(side: &Rc<Side>, setup: Setup) -> Result<(Rc<Vm>, Instance), Failure> {
-    let Setup { source, argv, task, globals, mocks, system } = setup;
+    let Setup { source, argv, task, globals, mocks, env, written } = setup;
+    let system = Surroundings { real: Real::new(), env, written };
     let argv: Vec<Value> = argv.iter().map(|arg| Value::str(arg)).collect();
     let task = task.map_or(Value::NIL, Value::from);
     let context: Dict =
@@ -234,7 +238,7 @@ fn prepare(side: &Rc<Side>, setup: Setup) -> Result<(Rc<Vm>, Instance), Failure>
     install_skills(&vm, &source.dir, &[]).map_err(refused)?;
     configure_sessions(&vm, &source.dir).map_err(refused)?;
     for mock in &mocks {
-        let answer = harn_value::json::to_serde(&to_value(side, mock).map_err(refused)?);
+        let answer = harn_value::json::to_data(&to_value(side, mock).map_err(refused)?);
         let answer = answer.map_err(|why| refused(format!("mocks: {why}")))?;
         llm_runtime(&vm).mock_push(&answer).map_err(|why| Failure::plain("value", why))?;
     }
@@ -484,12 +488,13 @@ impl Machine {
         capture: bool,
     ) -> PyResult<Machine> {
         let written = Arc::<Mutex<Written>>::default();
-        let system = Surroundings { real: Real::new(), env, written: capture.then(|| written.clone()) };
         let Data::Dict(globals) = python::to_data(globals.as_any(), 0)? else {
             return Err(python::internal());
         };
         let mocks = python::all_to_data(&mocks)?;
-        let setup = Setup { source: Source { name, text, dir: folder }, argv, task, globals, mocks, system };
+        let source = Source { name, text, dir: folder };
+        let captured = capture.then(|| written.clone());
+        let setup = Setup { source, argv, task, globals, mocks, env, written: captured };
         let (commands, told) = unbounded_channel();
         let (ready, stop) = (Arc::<Slot>::default(), Arc::<Mutex<Option<Interrupt>>>::default());
         let (own, slot, holder) = (commands.clone(), ready.clone(), stop.clone());
