@@ -1,5 +1,5 @@
 //! What the layers above the network cost: reading streams, calls answered by the mock, and a thousand
-//! streams at once. Run with `cargo bench -p harn-llm`; a word behind it selects: `decode`, `mock`, `many`.
+//! streams at once. Run with `cargo bench -p harn-benches --bench streams`; a word behind it selects: `decode`, `mock`, `many`.
 //! A thousand streams need 2,100 open files (`ulimit -n 4096`).
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, reason = "a bench")]
 

@@ -1,6 +1,6 @@
 //! Parse and render times next to MiniJinja, on three templates that say the same in both languages.
 //!
-//! `cargo bench -p harn-template` prints milliseconds per run and ratios; below 1 we are faster. Each
+//! `cargo bench -p harn-benches --bench vs_minijinja` prints milliseconds per run and ratios; below 1 we are faster. Each
 //! number is the best of several batches, so that a busy machine matters little.
 
 use std::borrow::Cow;
