@@ -74,14 +74,14 @@ fn is_linear(name: &str, args: &[&str], size: usize, text: impl Fn(usize) -> Str
 fn declarations_and_unknown_names_take_linear_time() {
     type Shape = (&'static str, usize, fn(usize) -> String);
     let shapes: [Shape; 6] = [
-        ("lets", 8_000, |n| lines(n, |i| format!("let a{i} = {i}"))),
-        ("parameters", 8_000, |n| format!("fn f({}) {{ 1 }}\n", listed(n, |i| format!("p{i} = 1")))),
-        ("fields", 4_000, |n| format!("struct S {{ {} }}\n", listed(n, |i| format!("f{i}: int")))),
-        ("variants", 4_000, |n| format!("enum E {{ {} }}\n", listed(n, |i| format!("V{i}")))),
-        ("unknown names", 3_000, |n| {
+        ("lets", 4_000, |n| lines(n, |i| format!("let a{i} = {i}"))),
+        ("parameters", 4_000, |n| format!("fn f({}) {{ 1 }}\n", listed(n, |i| format!("p{i} = 1")))),
+        ("fields", 2_000, |n| format!("struct S {{ {} }}\n", listed(n, |i| format!("f{i}: int")))),
+        ("variants", 2_000, |n| format!("enum E {{ {} }}\n", listed(n, |i| format!("V{i}")))),
+        ("unknown names", 1_500, |n| {
             lines(n, |i| format!("let known{i} = 1")) + &lines(n, |i| format!("println(unknwon{i})"))
         }),
-        ("unknown calls", 3_000, |n| {
+        ("unknown calls", 1_500, |n| {
             lines(n, |i| format!("fn known{i}() {{ 1 }}")) + &lines(n, |i| format!("unknwon{i}()"))
         }),
     ];

@@ -26,7 +26,7 @@ fn release(into: &Path) -> Option<String> {
     let name = format!("harn-{target}");
     std::fs::create_dir_all(into.join(&name)).unwrap();
     std::fs::copy(env!("CARGO_BIN_EXE_harn"), into.join(&name).join("harn")).unwrap();
-    let pack = format!("tar -czf {name}.tar.gz {name} && sha256sum {name}.tar.gz > SHA256SUMS");
+    let pack = format!("tar -cf - {name} | gzip -1 > {name}.tar.gz && sha256sum {name}.tar.gz > SHA256SUMS");
     assert!(run(Command::new("sh").args(["-c", &pack]).current_dir(into)).0);
     Some(name)
 }
