@@ -6,7 +6,7 @@ FROM rust:1-alpine AS build
 RUN apk add --no-cache musl-dev make ca-certificates
 WORKDIR /source
 COPY . .
-RUN RUSTFLAGS="$(make --silent rustflags)" cargo build --locked --profile dist --package harn-cli --features postgres && cp target/dist/harn /harn
+RUN RUSTFLAGS="$(make --silent rustflags)" cargo build --locked --profile dist --package harn-cli && cp target/dist/harn /harn
 
 FROM scratch
 COPY --from=build /harn /bin/harn

@@ -15,20 +15,21 @@ NAMES    := -Csymbol-mangling-version=v0
 FAST      = $(strip $(RUSTFLAGS) $(NAMES) $(shell rustc $(DISPATCH) --print target-cpus >/dev/null 2>&1 && echo $(DISPATCH)))
 
 .DEFAULT_GOAL := help
-.PHONY: help rustflags build dist run test test-fast test-real-server python conformance kill kill-agents workers postgres replays check fmt fmt-check harn-fmt harn-fmt-check lint lint-no-rust-prompt-prose rustdoc docs book bench bench-picture \
-        bench-agents bench-runs bench-quick fuzz asan snap clean lsp-test acp-test tree-sitter
+.PHONY: help rustflags build dist run test test-fast test-real-server python conformance kill kill-agents workers postgres replays check check-changed check-parts tools \
+        fmt harn-fmt lint lint-no-rust-prompt-prose rustdoc docs book bench bench-limit bench-picture bench-agents bench-runs bench-frameworks bench-quick fuzz asan snap clean \
+        lsp-test acp-test tree-sitter
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-26s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build the release binary, target/release/harn
-	RUSTFLAGS="$(FAST)" $(CARGO) build --release --package harn-cli --features postgres
+	RUSTFLAGS="$(FAST)" $(CARGO) build --release --package harn-cli
 
 rustflags: ## print the RUSTFLAGS of the release builds
 	@echo $(FAST)
 
 dist: ## build what is shipped, target/dist/harn: a little faster, and much longer to build
-	RUSTFLAGS="$(FAST)" $(CARGO) build --profile dist --package harn-cli --features postgres
+	RUSTFLAGS="$(FAST)" $(CARGO) build --profile dist --package harn-cli
 
 run: build ## review a folder with an agent, on recorded model replies
 	$(HARN) run examples/review_folder.harn
@@ -57,48 +58,37 @@ replays: build ## run all conformance cases with a journal, again from it, both 
 # The package is a workspace of its own: nothing else needs Python. PROFILE=dev builds faster, for work on it.
 PYTHON  ?= python3
 PROFILE ?= release
-VENV     = $(abspath $(TARGET))/python/venv
+VENV    ?= $(abspath $(TARGET))/tools/python
 
 python: ## build the Python package (a wheel in target/python/wheels) and run its tests
 	test -x $(VENV)/bin/maturin -a -x $(VENV)/bin/pytest || { $(PYTHON) -m venv $(VENV) && \
-	  $(VENV)/bin/pip install --quiet 'maturin>=1.16,<2' 'pytest>=8'; }
+	  $(VENV)/bin/pip install --quiet -r python/requirements-check.txt; }
 	rm -rf $(abspath $(TARGET))/python/wheels
 	cd python && VIRTUAL_ENV=$(VENV) CARGO_TARGET_DIR=$(abspath $(TARGET)) $(VENV)/bin/maturin build --profile $(PROFILE) \
 	  --interpreter $(VENV)/bin/python --out $(abspath $(TARGET))/python/wheels
 	$(VENV)/bin/pip install --quiet --force-reinstall --no-deps $(abspath $(TARGET))/python/wheels/*.whl
 	cd $(abspath $(TARGET))/python && $(VENV)/bin/pytest -p no:cacheprovider -c $(CURDIR)/python/pyproject.toml $(CURDIR)/python/tests $(PYTEST)
 
-LSP_VENV := $(abspath $(TARGET))/lsp/venv
-
 lsp-test: build ## drive the language server with pytest-lsp; MS=30 also judges the times of its answers
-	test -x $(LSP_VENV)/bin/pytest || { python3 -m venv $(LSP_VENV) && \
-	  $(LSP_VENV)/bin/pip install --quiet -r editors/lsp-test/requirements.txt; }
-	cd editors/lsp-test && HARN=$(abspath $(HARN)) $(if $(MS),LSP_MS=$(MS)) $(LSP_VENV)/bin/pytest -p no:cacheprovider -s $(PYTEST)
-
-ACP_VENV := $(abspath $(TARGET))/acp/venv
+	@HARN=$(abspath $(HARN)) LSP_MS=$(MS) .ci/check lsp
 
 acp-test: build ## serve a program over ACP to the client of the protocol's own Python package
-	test -x $(ACP_VENV)/bin/pytest || { python3 -m venv $(ACP_VENV) && \
-	  $(ACP_VENV)/bin/pip install --quiet -r editors/acp-test/requirements.txt; }
-	cd editors/acp-test && HARN=$(abspath $(HARN)) $(ACP_VENV)/bin/pytest $(PYTEST)
+	@HARN=$(abspath $(HARN)) .ci/check acp
 
-# A workspace of its own: nothing else needs node.
+# Without `--package`, so that nothing is compiled with other features than for the tests.
 tree-sitter: ## generate, compile and test the tree-sitter grammar (needs node and a C compiler); UPDATE=1 writes the corpus
-	$(CARGO) run --quiet --manifest-path editors/tree-sitter-harn/tool/Cargo.toml --target-dir $(abspath $(TARGET))/tree-sitter -- \
+	$(CARGO) run --quiet --bin tree-sitter-harn-tool -- \
 	  $(CURDIR) $(abspath $(TARGET))/tree-sitter $(if $(UPDATE),--update) $(FILES)
 
 workers: ## two workers share 1,000 runs (N) while they are killed again and again, and one is stopped and wakes up too late; on SQLite and (where it is installed) PostgreSQL
-	HARN_RUNS=$(or $(N),1000) $(CARGO) test --package harn-cli --features postgres --test it -- two_workers_share a_process_that_was_stopped \
+	HARN_RUNS=$(or $(N),1000) $(CARGO) test --package harn-cli --test it -- two_workers_share a_process_that_was_stopped \
 	  --nocapture --test-threads 1
 
-# Everyday builds do without the client of PostgreSQL, so its tests run here. Each starts a server of its own in a folder below
-# /tmp, as the user `postgres` when this runs as root.
-postgres: ## install PostgreSQL from Debian's packages if it is missing, and run the tests of the store in it
+# Each test starts a server of its own in a directory below /tmp, as the user `postgres` when this runs as root.
+postgres: ## install PostgreSQL from Debian's packages if it is missing, and run the tests of the store on it
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || \
 	  { echo "installing PostgreSQL"; if [ "$$(id -u)" = 0 ]; then apt-get install --yes postgresql; else sudo apt-get install --yes postgresql; fi; }
-	HARN_POSTGRES=1 $(CARGO) test --package harn-store --features postgres
-	HARN_POSTGRES=1 $(CARGO) test --package harn-cli --features postgres --test it database
-
+	@.ci/check postgres
 
 kill: ## kill programs at any moment, 200 times each, and look that nothing acknowledged is lost
 	HARN_KILLS=200 $(CARGO) test --package harn-cli --test it kill -- --nocapture
@@ -109,48 +99,52 @@ kill-agents: ## kill an agent with parallel tools, sub-agents and an approval 1,
 conformance: build ## run the conformance suite; F=text selects cases
 	$(HARN) test conformance $(if $(F),--filter '$(F)')
 
-check: fmt-check harn-fmt-check lint rustdoc test ## everything that must hold before a commit; CI runs this
+# `.ci/check` lists the parts; PARTS chooses some of them, as in `make check PARTS="clippy tests"`.
+check: ## check every part of the project, as CI does; says at the end what passed, failed or was skipped
+	@.ci/check $(PARTS)
+
+check-changed: ## check what the change since the last whole check (or BASE) can affect
+	@.ci/check --changed $(BASE)
+
+check-parts: ## break each part in a scratch copy and see that `make check` fails each time
+	@.ci/break-parts $(PARTS)
+
+tools: ## build mdBook into the target directory, for the part `book`
+	test -x $(TARGET)/tools/bin/mdbook || $(CARGO) install --quiet --locked --debug --no-default-features --features search --root $(TARGET)/tools mdbook@0.5.4
 
 fmt: ## format the Rust code
 	$(CARGO) fmt --all
 
-# A machine with only the compiler has no rustfmt and no clippy: then their steps say so and are left out.
-fmt-check: ## check the format of the Rust code
-	@if $(CARGO) fmt --version >/dev/null 2>&1; then $(CARGO) fmt --all -- --check; \
-	else echo "skipped: rustfmt is not installed (rustup component add rustfmt)"; fi
-
 harn-fmt: ## format the Harn code of the repository
 	$(CARGO) run --quiet --package harn-cli -- fmt examples stdlib
 
-harn-fmt-check: ## check the format of the Harn code of the repository
-	@$(CARGO) run --quiet --package harn-cli -- fmt --check examples stdlib
-
-lint: lint-no-rust-prompt-prose ## run clippy, warnings are errors
-	@if $(CARGO) clippy --version >/dev/null 2>&1; then $(CARGO) clippy --workspace --all-targets -- -D warnings && \
-	$(CARGO) clippy --workspace --all-targets --features harn-cli/postgres -- -D warnings; \
-	else echo "skipped: clippy is not installed (rustup component add clippy)"; fi
+lint: ## run clippy and the check of prose in Rust code
+	@.ci/check prose clippy
 
 lint-no-rust-prompt-prose: ## fail when Rust code holds prose meant for a model
 	@.ci/lint-prompt-prose
 
 rustdoc: ## build the documentation of the Rust code, warnings are errors
-	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --quiet
+	@.ci/check docs
 
 docs: ## write the generated pages of the book (the builtin reference)
 	$(CARGO) run --quiet --package harn-cli -- explain --reference docs/reference
 
-book: ## build the book as a site with search, target/book (needs mdbook: cargo install --locked mdbook)
-	mdbook build
+book: tools ## build the book as a site with search, target/book
+	@.ci/check book
 
 bench: build ## time the programs of benches/ against Lua 5.4 and CPython
 	python3 benches/run.py --harn $(HARN) --rounds $(ROUNDS) --json benches/out/latest.json
+
+bench-limit: build ## the same, and fail when a ratio is worse than in benches/results.json
+	python3 benches/run.py --harn $(HARN) --rounds $(ROUNDS) --against benches/results.json
 
 bench-picture: ## draw the picture of the README from the results of `make bench`
 	cp benches/out/latest.json benches/results.json
 	python3 benches/chart.py benches/results.json docs/images/speed.svg
 
 bench-agents: ## measure agent loops: CPU, memory, connections (G=turns, crowd, waiting, row, kept, daemons, children or stages for one group)
-	RUSTFLAGS="$(FAST)" $(CARGO) bench --package harn-cli --features postgres --bench agents -- $(G)
+	RUSTFLAGS="$(FAST)" $(CARGO) bench --package harn-cli --bench agents -- $(G)
 
 bench-runs: build ## measure durable runs: the journal per effect, agent turns, resuming; OTHERS=1 also LangGraph and DBOS, from PyPI
 	python3 benches/runs/run.py --harn $(HARN) $(if $(OTHERS),--others)

@@ -299,6 +299,27 @@ def report_growth(harn, programs, rounds, limit_s):
     return ratios
 
 
+def regressions(rows, earlier, slack):
+    """Compares the ratios to the other language with earlier ones; returns a line per program that lost more than `slack`."""
+    before = {row["program"]: row for row in earlier}
+    lost, lines = [], []
+    for row in rows:
+        old = before.get(row["program"], {})
+        column = "harn_lua" if row["harn_lua"] and old.get("harn_lua") else "harn_python"
+        if row[column] and old.get(column):
+            factor = row[column] / old[column]
+            lost.append(factor)
+            if factor > slack:
+                lines.append(f"{row['program']}: {column} was {old[column]:.2f} and is {row[column]:.2f}")
+    if not lost:
+        return ["--against: no program was measured in both runs"]
+    change = mean(lost)
+    print(f"\nAgainst the earlier results: {change:.3f} times the ratio in the mean of {len(lost)} programs")
+    if change > 1 + (slack - 1) / 5:
+        lines.append(f"the mean ratio is {change:.3f} times the earlier one")
+    return lines
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--harn", help="the harn binary (default: the release build)")
@@ -310,6 +331,9 @@ def main():
     growth.add_argument("--only-growth", action="store_true", help="do the growth check and nothing else")
     parser.add_argument("--limit", type=float, default=120, help="seconds after which a program is killed")
     parser.add_argument("--json", metavar="FILE", help="also write the results as JSON")
+    parser.add_argument("--against", metavar="FILE", help="fail when a ratio is worse than in these results (--json)")
+    parser.add_argument("--slack", type=float, default=1.25,
+                        help="with --against: the factor that one program may lose (default 1.25); the mean may lose a fifth of it")
     options = parser.parse_args()
 
     programs = PROGRAMS
@@ -403,6 +427,9 @@ def main():
             problems += [f"{name}: grows faster than its size ({ratio:.2f})"
                          for name, ratio in growth.items() if ratio > GROWTH_LIMIT]
 
+    if options.against:
+        with open(options.against) as file:
+            problems += regressions(rows, json.load(file)["programs"], options.slack)
     if results:
         print("\nTargets")
         for name, value in results.items():
