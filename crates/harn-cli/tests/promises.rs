@@ -144,10 +144,7 @@ const HELD: &[(&str, &[(&str, &str)])] = &[
     ("| timers only", &[(PEOPLE, "long_sleeps_end_the_process_and_tools_are_told")]),
     (
         "`--suspend-after TIME` replaces both limits",
-        &[
-            (RUNS, "a_run_that_only_waits_holds_no_process"),
-            (PEOPLE, "an_answer_wakes_a_process_that_waits"),
-        ],
+        &[(RUNS, "a_run_that_only_waits_holds_no_process"), (PEOPLE, "an_answer_wakes_a_process_that_waits")],
     ),
     (
         "Other tasks continue while one task waits",
@@ -236,19 +233,10 @@ const HELD: &[(&str, &[(&str, &str)])] = &[
         &[(JOURNAL, "a_program_in_doubt_is_an_error_unless_it_may_run_twice")],
     ),
     ("The error message lists", &[(PEOPLE, "a_file_in_doubt_has_the_category_of_doubt")]),
-    (
-        "| `idempotent: true` |",
-        &[(KILLS, "an_agent_with_everything_is_killed_and_does_nothing_twice")],
-    ),
-    (
-        "| `on_uncertain: \"retry\"` |",
-        &[(JOURNAL, "a_program_in_doubt_is_an_error_unless_it_may_run_twice")],
-    ),
+    ("| `idempotent: true` |", &[(KILLS, "an_agent_with_everything_is_killed_and_does_nothing_twice")]),
+    ("| `on_uncertain: \"retry\"` |", &[(JOURNAL, "a_program_in_doubt_is_an_error_unless_it_may_run_twice")]),
     ("| `on_uncertain: \"ask\"` |", &[(PEOPLE, "a_person_decides_what_is_done_again")]),
-    (
-        "| `on_uncertain: \"fail\"` |",
-        &[(JOURNAL, "a_program_in_doubt_is_an_error_unless_it_may_run_twice")],
-    ),
+    ("| `on_uncertain: \"fail\"` |", &[(JOURNAL, "a_program_in_doubt_is_an_error_unless_it_may_run_twice")]),
     (
         "| `harn resume ID --retry-in-doubt` |",
         &[(JOURNAL, "a_program_in_doubt_is_an_error_unless_it_may_run_twice")],
@@ -300,14 +288,8 @@ const HELD: &[(&str, &[(&str, &str)])] = &[
             ("conformance/agents/daemons", "anew_by_itself"),
         ],
     ),
-    (
-        "To pass on a daemon with a handle",
-        &[(ANEW, "a_daemon_goes_on_from_its_snapshot_with_a_new_journal")],
-    ),
-    (
-        "`continue_as_new` also restarts a program",
-        &[(ANEW, "without_a_journal_it_begins_anew_as_well")],
-    ),
+    ("To pass on a daemon with a handle", &[(ANEW, "a_daemon_goes_on_from_its_snapshot_with_a_new_journal")]),
+    ("`continue_as_new` also restarts a program", &[(ANEW, "without_a_journal_it_begins_anew_as_well")]),
 ];
 
 const ANEW: &str = "crates/harn-cli/tests/anew.rs";
