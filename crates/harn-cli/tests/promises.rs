@@ -59,7 +59,7 @@ const HELD: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
-        "**Side effects are not repeated without your consent.**",
+        "**Completed side effects are not repeated.**",
         &[
             (KILLS, "an_agent_with_everything_is_killed_and_does_nothing_twice"),
             (FAULTS, "a_disk_that_takes_nothing_stops_the_run_and_a_good_one_goes_on"),
@@ -107,7 +107,7 @@ const HELD: &[(&str, &[(&str, &str)])] = &[
     ),
     // Secrets.
     (
-        "The journal records of secret environment variables only",
+        "For a secret environment variable",
         &[(JOURNAL, "keys_never_enter_a_journal"), (RUNS, "keys_are_taken_from_the_environment_again")],
     ),
     (
@@ -229,7 +229,7 @@ const HELD: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
-        "| other requests, commands, calls of MCP tools |",
+        "| other requests, commands, calls of [MCP](../agents/mcp.md) tools |",
         &[(JOURNAL, "a_program_in_doubt_is_an_error_unless_it_may_run_twice")],
     ),
     ("The error message lists", &[(PEOPLE, "a_file_in_doubt_has_the_category_of_doubt")]),
