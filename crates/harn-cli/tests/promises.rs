@@ -383,9 +383,9 @@ const IN_SHORT: &[(&str, &[&str])] = &[
         ],
     ),
     ("**Keys are not shown**", &["Keys are hidden", "Keys do not follow redirects"]),
-    ("**Text of others stays text**", &["Text of others cannot close", "Calls inside quoted results,"]),
+    ("**Untrusted content stays data**", &["Text of others cannot close", "Calls inside quoted results,"]),
     (
-        "**A limit that is malformed is refused**",
+        "**A malformed limit is rejected**",
         &["Limits that are malformed", "`policy` holds for everything"],
     ),
 ];
