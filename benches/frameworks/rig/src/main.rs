@@ -17,7 +17,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().collect();
     let (agents, turns): (usize, usize) = (args[2].parse()?, args[3].parse()?);
     let client = OpenAIConfig::new("none").with_base_url(&args[1]).with_route(Route::Chat).client();
-    let agent = AgentBuilder::new(client.completion("gpt-4o")).preamble("You look at places.").tool(Look).build();
+    let agent =
+        AgentBuilder::new(client.completion("gpt-4o")).preamble("You look at places.").tool(Look).build();
     let runs = (0..agents).map(|number| {
         let run = agent.prompt(format!("Agent {number}: look at every place.")).max_turns(turns + 1);
         async move { run.await }

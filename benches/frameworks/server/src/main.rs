@@ -133,7 +133,8 @@ fn complete(runs: &Runs, name: &str, body: &[u8], first: bool) -> (u16, Value) {
         run.delay
     };
     // Histories are parsed without the lock.
-    let checked = serde_json::from_slice(body).map_err(|error| error.to_string()).and_then(|body| history(&body));
+    let checked =
+        serde_json::from_slice(body).map_err(|error| error.to_string()).and_then(|body| history(&body));
     if !delay.is_zero() {
         std::thread::sleep(delay);
     }
@@ -168,7 +169,9 @@ fn history(body: &Value) -> Result<(usize, usize), String> {
         return Err(format!("expected the tool look(at), got {names:?}"));
     }
     let messages = body["messages"].as_array().ok_or("the request has no messages")?;
-    let [system, user, turns @ ..] = messages.as_slice() else { return Err("the history has no prompt".into()) };
+    let [system, user, turns @ ..] = messages.as_slice() else {
+        return Err("the history has no prompt".into());
+    };
     if !matches!(system["role"].as_str(), Some("system" | "developer")) || !text(system).contains(SYSTEM) {
         return Err(format!("the first message is not the system prompt: {system}"));
     }
@@ -182,7 +185,9 @@ fn history(body: &Value) -> Result<(usize, usize), String> {
     for (index, turn) in turns.chunks(2).enumerate() {
         let (assistant, tool) = (&turn[0], &turn[1]);
         let calls = assistant["tool_calls"].as_array().map_or(&[][..], Vec::as_slice);
-        let [call] = calls else { return Err(format!("agent {agent}, turn {index}: not one tool call: {assistant}")) };
+        let [call] = calls else {
+            return Err(format!("agent {agent}, turn {index}: not one tool call: {assistant}"));
+        };
         let arguments = call["function"]["arguments"].as_str().unwrap_or_default();
         let arguments: Value = serde_json::from_str(arguments).unwrap_or_default();
         let id = call_id(agent, index);
@@ -193,7 +198,10 @@ fn history(body: &Value) -> Result<(usize, usize), String> {
         {
             return Err(format!("agent {agent}, turn {index}: the call was changed: {assistant}"));
         }
-        if tool["role"] != "tool" || tool["tool_call_id"] != id || text(tool) != format!("place {index} is quiet") {
+        if tool["role"] != "tool"
+            || tool["tool_call_id"] != id
+            || text(tool) != format!("place {index} is quiet")
+        {
             return Err(format!("agent {agent}, turn {index}: not the result of the tool: {tool}"));
         }
     }
