@@ -13,7 +13,7 @@ use harn_vm::{Cx, Result};
 use crate::convert::{data_option, thrown};
 
 #[derive(Default)]
-struct Audits(TaskScope<Known>);
+struct Audits(TaskScope<Known, true>);
 
 #[derive(Clone, Default)]
 struct Known {

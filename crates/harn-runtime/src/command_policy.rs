@@ -3,7 +3,6 @@
 //! Policies stack: a command runs only when every policy around it lets it, the outermost first. Their closures belong to
 //! the program; a command that such a closure runs itself is refused, unless the policy allows that.
 
-use std::cell::Cell;
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -144,16 +143,16 @@ impl CommandPolicy {
 struct Frame {
     policy: Rc<CommandPolicy>,
     outer: Option<Rc<Frame>>,
-    /// What `command_policy_pop` closes; a loop's policy is not its business.
-    pushed: Option<Rc<Cell<u64>>>,
+    /// Whether `command_policy_pop` ends it; the policy of a loop ends with the loop.
+    pushed: bool,
 }
 
 /// The command policies of a program.
 #[derive(Default)]
 pub(crate) struct CommandPolicies {
-    frames: TaskScope<Rc<Frame>>,
+    frames: TaskScope<Rc<Frame>, true>,
     /// Closures of policies that run.
-    in_closure: TaskScope<()>,
+    in_closure: TaskScope<(), true>,
 }
 
 /// Keeps a policy in force for a loop.
@@ -187,7 +186,7 @@ impl CommandPolicies {
 
     /// Puts a policy in force for a loop.
     pub(crate) fn enter(self: &Rc<Self>, cx: &Cx, policy: CommandPolicy) -> InForce {
-        let frame = Frame { policy: Rc::new(policy), outer: self.frames.current(cx), pushed: None };
+        let frame = Frame { policy: Rc::new(policy), outer: self.frames.current(cx), pushed: false };
         InForce { policies: self.clone(), token: self.frames.open(cx, Rc::new(frame)) }
     }
 
@@ -195,26 +194,21 @@ impl CommandPolicies {
     pub(crate) fn carry(self: &Rc<Self>, cx: &Cx, policies: &[Rc<CommandPolicy>]) -> Option<InForce> {
         let mut outer = None;
         for policy in policies {
-            outer = Some(Rc::new(Frame { policy: policy.clone(), outer, pushed: None }));
+            outer = Some(Rc::new(Frame { policy: policy.clone(), outer, pushed: false }));
         }
         outer.map(|frame| InForce { policies: self.clone(), token: self.frames.open(cx, frame) })
     }
 
     /// Puts a policy in force until it is popped.
     pub(crate) fn push(&self, cx: &Cx, policy: CommandPolicy) {
-        let pushed = Rc::new(Cell::new(0));
-        let outer = self.frames.current(cx);
-        let frame = Frame { policy: Rc::new(policy), outer, pushed: Some(pushed.clone()) };
-        pushed.set(self.frames.open(cx, Rc::new(frame)));
+        let frame = Frame { policy: Rc::new(policy), outer: self.frames.current(cx), pushed: true };
+        self.frames.open(cx, Rc::new(frame));
     }
 
-    /// Ends the policy that was pushed last; whether there was one.
+    /// Ends the policy that the running task pushed last; returns whether there was one.
     pub(crate) fn pop(&self, cx: &Cx) -> bool {
-        let Some(token) = self.frames.current(cx).and_then(|frame| frame.pushed.clone()) else {
-            return false;
-        };
-        self.frames.close(token.get());
-        true
+        let own = self.frames.own(cx).filter(|(_, frame)| frame.pushed);
+        own.map(|(token, _)| self.frames.close(token)).is_some()
     }
 
     /// Whether a call of a loop's tool counts as a command.

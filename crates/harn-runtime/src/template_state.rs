@@ -21,7 +21,7 @@ pub(crate) struct TemplateState {
     next_prompt: Cell<u64>,
     marks: RefCell<BTreeMap<String, i64>>,
     /// Open render contexts.
-    contexts: TaskScope<LlmBinding>,
+    contexts: TaskScope<LlmBinding, true>,
     warned: RefCell<BTreeSet<String>>,
 }
 
@@ -91,14 +91,16 @@ impl TemplateState {
         self.warned.borrow_mut().insert(uri.to_owned())
     }
 
-    /// Opens a render context for the running task and its children, until [`TemplateState::pop`].
+    /// Opens a render context for the running task and the tasks that it starts until [`TemplateState::pop`].
     pub(crate) fn push(&self, cx: &Cx, llm: LlmBinding) {
         self.contexts.open(cx, llm);
     }
 
     /// Closes the innermost context of the running task.
     pub(crate) fn pop(&self, cx: &Cx) {
-        self.contexts.close_innermost(cx);
+        if let Some((token, _)) = self.contexts.own(cx) {
+            self.contexts.close(token);
+        }
     }
 
     /// The value of `llm` for the running task, nil outside of any context.

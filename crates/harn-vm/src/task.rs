@@ -15,6 +15,7 @@ use crate::access::Access;
 use crate::error::{Error, Result};
 use crate::identity::{Birth, Origin};
 use crate::spans::TaskSpans;
+use crate::task_scope::Scopes;
 use crate::vm::Vm;
 
 /// Module-level variables.
@@ -121,6 +122,8 @@ pub struct Task {
     deadlines: RefCell<Vec<Deadline>>,
     /// What it may do outside, innermost last.
     access: RefCell<Vec<(u64, Rc<Access>)>>,
+    /// What is open around it, see [`crate::task_scope::TaskScope`].
+    pub(crate) scopes: RefCell<Scopes>,
     next_token: Cell<u64>,
     waker: RefCell<Option<Waker>>,
     /// Children that were not awaited yet, by number, which is the order of creation.
@@ -174,6 +177,7 @@ impl Task {
             cleanup_since: Cell::new(None),
             deadlines: RefCell::default(),
             access: RefCell::default(),
+            scopes: RefCell::default(),
             next_token: Cell::new(1),
             waker: RefCell::default(),
             children: RefCell::default(),
@@ -201,6 +205,7 @@ impl Task {
         }
         *child.deadlines.borrow_mut() = self.deadlines.borrow().clone();
         *child.access.borrow_mut() = self.access.borrow().last().cloned().into_iter().collect();
+        *child.scopes.borrow_mut() = self.scopes.borrow().clone();
         child.next_token.set(self.next_token.get());
         let child = Rc::new(child);
         self.children.borrow_mut().insert(id, child.clone());

@@ -1,105 +1,126 @@
 //! Values that hold for a task and for those it starts, while something lasts: the model that a call talks
-//! to, the folders that a policy allows, the session of an agent loop.
+//! to, the directories that a policy allows, the session of an agent loop.
 
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::marker::PhantomData;
 use std::rc::{Rc, Weak};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustc_hash::FxBuildHasher;
 
 use crate::cx::Cx;
 use crate::task::Task;
 
-type Table<K, V> = RefCell<HashMap<K, V, FxBuildHasher>>;
+/// What is open around a task, innermost first. A task starts with the list of its parent at that moment: what the parent
+/// opens or closes later does not change it.
+pub(crate) type Scopes = Option<Rc<Node>>;
 
-/// What is open, by the task that opened it, innermost last. Thousands of tasks may have something open at once, so
-/// opening, closing and looking up take the same time however many do.
-pub struct TaskScope<T> {
-    open: Table<usize, Vec<Entry<T>>>,
-    /// The task of each token.
-    tasks: Table<u64, usize>,
-    next: Cell<u64>,
-}
-
-struct Entry<T> {
+/// An open value of one [`TaskScope`].
+pub(crate) struct Node {
+    scope: u64,
     token: u64,
-    // Weak, so that the address stays taken and no later task is mistaken for this one.
-    _task: Weak<Task>,
-    value: T,
+    value: Shared,
+    outer: Scopes,
 }
 
-impl<T> Default for TaskScope<T> {
+/// The value that a scope holds for all its tasks; `None` once it is closed for all of them.
+type Shared = Rc<RefCell<Option<Rc<dyn Any>>>>;
+
+/// Values of one kind. A value that is closed no longer holds for any task; with `LASTS` it continues to hold for the tasks that
+/// were started while it was open.
+pub struct TaskScope<T, const LASTS: bool = false> {
+    id: u64,
+    next: Cell<u64>,
+    /// The task that opened each token.
+    open: RefCell<HashMap<u64, Weak<Task>, FxBuildHasher>>,
+    values: PhantomData<T>,
+}
+
+impl<T, const LASTS: bool> Default for TaskScope<T, LASTS> {
     fn default() -> Self {
-        TaskScope { open: RefCell::default(), tasks: RefCell::default(), next: Cell::default() }
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        TaskScope { id, next: Cell::default(), open: RefCell::default(), values: PhantomData }
     }
 }
 
-impl<T: Clone> TaskScope<T> {
-    /// Opens a scope for the running task and its children; the token closes it.
+impl<T: Clone + 'static, const LASTS: bool> TaskScope<T, LASTS> {
+    /// Opens a scope for the running task and the tasks that it starts from now on; the token closes it.
     pub fn open(&self, cx: &Cx, value: T) -> u64 {
         self.open_in(cx.task(), value)
     }
 
-    /// Opens a scope for another task and its children.
+    /// Opens a scope for another task.
     pub fn open_in(&self, own: &Rc<Task>, value: T) -> u64 {
-        let (token, task) = (self.next.get(), address(own));
+        let token = self.next.get();
         self.next.set(token + 1);
-        let entry = Entry { token, _task: Rc::downgrade(own), value };
-        self.open.borrow_mut().entry(task).or_default().push(entry);
-        self.tasks.borrow_mut().insert(token, task);
+        let outer = own.scopes.take();
+        let value: Rc<dyn Any> = Rc::new(value);
+        let value = Rc::new(RefCell::new(Some(value)));
+        own.scopes.replace(Some(Rc::new(Node { scope: self.id, token, value, outer })));
+        self.open.borrow_mut().insert(token, Rc::downgrade(own));
         token
     }
 
     /// Closes a scope. Closing it twice does nothing.
     pub fn close(&self, token: u64) {
-        let task = self.tasks.borrow_mut().remove(&token);
-        if let Some(task) = task {
-            self.remove(task, |entry| entry.token == token);
+        let task = self.open.borrow_mut().remove(&token);
+        let Some(task) = task.and_then(|task| task.upgrade()) else { return };
+        let scopes = task.scopes.borrow().clone();
+        let Some((rest, value)) = without(&scopes, self.id, token) else { return };
+        // A value may close scopes itself when it is dropped: the list is replaced first.
+        drop(task.scopes.replace(rest));
+        if !LASTS {
+            drop(value.take());
         }
     }
 
-    /// Closes the innermost scope that the running task opened itself.
-    pub fn close_innermost(&self, cx: &Cx) {
-        if let Some(token) = self.remove(address(cx.task()), |_| true) {
-            self.tasks.borrow_mut().remove(&token);
-        }
+    /// Returns the innermost value that the running task opened itself, with its token.
+    pub fn own(&self, cx: &Cx) -> Option<(u64, T)> {
+        let own = |token: u64| {
+            let open = self.open.borrow();
+            open.get(&token).is_some_and(|task| std::ptr::eq(task.as_ptr(), Rc::as_ptr(cx.task())))
+        };
+        self.find(cx.task(), own)
     }
 
-    /// Removes the innermost entry of a task that fits.
-    fn remove(&self, task: usize, fits: impl Fn(&Entry<T>) -> bool) -> Option<u64> {
-        let mut open = self.open.borrow_mut();
-        let entries = open.get_mut(&task)?;
-        let removed = entries.iter().rposition(fits).map(|at| entries.remove(at));
-        if entries.is_empty() {
-            open.remove(&task);
-        }
-        // What is removed may close scopes itself when it is dropped.
-        drop(open);
-        removed.map(|entry| entry.token)
-    }
-
-    /// The innermost value for the running task; that of the task which started it when it has none.
+    /// Returns the innermost value for the running task.
     pub fn current(&self, cx: &Cx) -> Option<T> {
         self.current_of(cx.task())
     }
 
     /// As [`TaskScope::current`], for another task.
     pub fn current_of(&self, task: &Rc<Task>) -> Option<T> {
-        let open = self.open.borrow();
-        if open.is_empty() {
-            return None;
-        }
-        let mut task = Some(task.clone());
-        while let Some(current) = task {
-            if let Some(entry) = open.get(&address(&current)).and_then(|entries| entries.last()) {
-                return Some(entry.value.clone());
+        Some(self.find(task, |_| true)?.1)
+    }
+
+    /// The innermost value of a task whose token fits.
+    fn find(&self, task: &Rc<Task>, fits: impl Fn(u64) -> bool) -> Option<(u64, T)> {
+        let scopes = task.scopes.borrow();
+        let mut node = scopes.as_ref();
+        while let Some(current) = node {
+            if current.scope == self.id
+                && fits(current.token)
+                && let Some(value) =
+                    current.value.borrow().as_ref().and_then(|value| value.downcast_ref::<T>())
+            {
+                return Some((current.token, value.clone()));
             }
-            task = current.parent();
+            node = current.outer.as_ref();
         }
         None
     }
 }
 
-fn address(task: &Rc<Task>) -> usize {
-    Rc::as_ptr(task) as usize
+/// The list without one value, and that value; `None` when it is not in the list.
+fn without(scopes: &Scopes, scope: u64, token: u64) -> Option<(Scopes, Shared)> {
+    let node = scopes.as_ref()?;
+    if node.scope == scope && node.token == token {
+        return Some((node.outer.clone(), node.value.clone()));
+    }
+    let (outer, value) = without(&node.outer, scope, token)?;
+    let kept = Node { scope: node.scope, token: node.token, value: node.value.clone(), outer };
+    Some((Some(Rc::new(kept)), value))
 }
