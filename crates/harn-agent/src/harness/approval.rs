@@ -65,13 +65,18 @@ impl Approval {
     }
 }
 
-/// What an approval is about.
+/// The action that a rule applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Channel {
-    /// Carrying out a plan.
-    Plans,
+pub enum Subject<'a> {
+    /// Executing a plan.
+    Plan,
     /// Calling a tool.
-    Tools,
+    Tool {
+        /// The name that the model calls.
+        name: &'a str,
+        /// The approval that the tool was defined with.
+        own: Option<&'a Approval>,
+    },
 }
 
 /// The rules of both channels, where they are set.
@@ -156,7 +161,7 @@ impl Policies {
     }
 }
 
-/// Rules that stand above the floor, for agents and for their tools.
+/// Rules above the floor, for agents and for their tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overrides {
     /// Agent name to its patch.
@@ -213,24 +218,29 @@ impl Overrides {
         Ok(overrides)
     }
 
-    /// Returns the rule for `agent` on `channel`; for tools, `tool` names the one that is called. The most specific rule
-    /// wins in both directions: tool, then agent, then the floor.
-    #[must_use]
-    pub fn rule<'a>(
-        &'a self,
-        floor: &'a Policies,
-        agent: &str,
-        channel: Channel,
-        tool: Option<&str>,
-    ) -> &'a Approval {
-        let of_tool =
-            tool.filter(|_| channel == Channel::Tools).and_then(|tool| self.tools.get(agent)?.get(tool));
+    /// Replaces exactly the rules that `other` names; every other rule stays.
+    pub(super) fn overlay(&mut self, other: Overrides) {
+        for (agent, patch) in other.agents {
+            let own = self.agents.entry(agent).or_default();
+            own.plans = patch.plans.or(own.plans.take());
+            own.tools = patch.tools.or(own.tools.take());
+        }
+        for (agent, rules) in other.tools {
+            self.tools.entry(agent).or_default().extend(rules);
+        }
+    }
+
+    /// Returns the rule for a call of `agent`. The most specific rule wins in both directions: the tool's, then the
+    /// agent's, then the floor.
+    pub(super) fn rule<'a>(&'a self, floor: &'a Policies, agent: &str, subject: Subject<'a>) -> &'a Approval {
         let patch = self.agents.get(agent);
-        let (of_agent, of_floor) = match channel {
-            Channel::Plans => (patch.and_then(|p| p.plans.as_ref()), &floor.plans),
-            Channel::Tools => (patch.and_then(|p| p.tools.as_ref()), &floor.tools),
-        };
-        of_tool.or(of_agent).unwrap_or(of_floor)
+        match subject {
+            Subject::Plan => patch.and_then(|patch| patch.plans.as_ref()).unwrap_or(&floor.plans),
+            Subject::Tool { name, own } => {
+                let named = self.tools.get(agent).and_then(|rules| rules.get(name)).or(own);
+                named.or(patch.and_then(|patch| patch.tools.as_ref())).unwrap_or(&floor.tools)
+            }
+        }
     }
 }
 
@@ -318,13 +328,17 @@ mod tests {
         )
         .unwrap();
         let floor = Policies::default();
-        let rule = |agent: &str, channel, tool| overrides.rule(&floor, agent, channel, tool).kind();
-        assert_eq!(rule("e", Channel::Tools, Some("read")), "never");
-        assert_eq!(rule("e", Channel::Tools, Some("other")), "always");
-        assert_eq!(rule("e", Channel::Plans, None), "never");
-        assert_eq!(rule("p", Channel::Plans, None), "always");
-        assert_eq!(rule("p", Channel::Tools, Some("post")), "always");
-        assert_eq!(rule("p", Channel::Tools, None), "never");
+        let tool =
+            |agent: &str, name| overrides.rule(&floor, agent, Subject::Tool { name, own: None }).kind();
+        assert_eq!(tool("e", "read"), "never");
+        assert_eq!(tool("e", "other"), "always");
+        assert_eq!(tool("p", "post"), "always");
+        assert_eq!(tool("p", "read"), "never");
+        let own = Some(&Approval::Always);
+        assert_eq!(overrides.rule(&floor, "p", Subject::Tool { name: "read", own }).kind(), "always");
+        assert_eq!(overrides.rule(&floor, "e", Subject::Tool { name: "read", own }).kind(), "never");
+        assert_eq!(overrides.rule(&floor, "e", Subject::Plan).kind(), "never");
+        assert_eq!(overrides.rule(&floor, "p", Subject::Plan).kind(), "always");
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub mod toolkit;
 pub mod wire;
 
 pub use agent::{AgentSpec, ModelSpec, Role, define_agent};
-pub use approval::{Approval, Channel, Overrides, Patch, Policies};
+pub use approval::{Approval, Overrides, Patch, Policies, Subject};
 pub use conversation::{ChatProgram, Conversation, chat_program, parse_conversation};
 pub use fields::named_config;
 pub use plan::{PlanSpec, ReferenceSpec, define_plan, define_reference, tagged_union};

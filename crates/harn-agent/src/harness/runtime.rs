@@ -6,8 +6,8 @@ use harn_value::{Data as Value, data::Map};
 
 use super::fields::Fields;
 use super::{
-    AgentSpec, Approval, HarnessError, Overrides, Patch, PlanSpec, Policies, ReferenceSpec, Role, ToolSpec,
-    ToolkitDescriptions, ToolkitSpec, define_plan, define_reference, define_tool,
+    AgentSpec, Approval, HarnessError, Overrides, Patch, PlanSpec, Policies, ReferenceSpec, Role, Subject,
+    ToolSpec, ToolkitDescriptions, ToolkitSpec, define_plan, define_reference, define_tool,
 };
 use harn_prompt::layered::augment_prompt_tools;
 use harn_prompt::value::object;
@@ -87,7 +87,7 @@ pub struct RuntimeSpec {
     pub toolkits: Vec<ToolkitSpec>,
     /// The approval floor.
     pub approval_policies: Policies,
-    /// Rules above the floor: those given, else those collected from agents and their tools.
+    /// Rules above the floor: those of agents and their tools, with the given overrides laid over them.
     pub approval_overrides: Overrides,
     /// Store descriptors.
     pub storage_factories: StorageFactories,
@@ -205,7 +205,14 @@ impl RuntimeSpec {
             None => self.coordinator().map(|agent| agent.approval_policies.clone()).unwrap_or_default(),
         };
         self.approval_policies = Policies::default().with(&patch);
-        self.approval_overrides = overrides.unwrap_or_else(|| self.collected_overrides(from_coordinator));
+        self.approval_overrides = self.collected_overrides(from_coordinator);
+        self.approval_overrides.overlay(overrides.unwrap_or_default());
+    }
+
+    /// Returns the rule for a call of `agent`.
+    #[must_use]
+    pub fn approval_rule<'a>(&'a self, agent: &str, subject: Subject<'a>) -> &'a Approval {
+        self.approval_overrides.rule(&self.approval_policies, agent, subject)
     }
 
     fn collected_overrides(&self, coordinator_is_floor: bool) -> Overrides {
@@ -215,9 +222,8 @@ impl RuntimeSpec {
             if !agent.approval_policies.is_empty() && !is_floor {
                 overrides.agents.insert(agent.name.clone(), agent.approval_policies.clone());
             }
-            let given = agent.tools.iter().filter(|tool| tool.approval_given);
-            let mut rules: BTreeMap<String, Approval> =
-                given.map(|tool| (tool.name.clone(), tool.approval.clone())).collect();
+            let own = |tool: &ToolSpec| Some((tool.name.clone(), tool.own_approval()?.clone()));
+            let mut rules: BTreeMap<String, Approval> = agent.tools.iter().filter_map(own).collect();
             rules.extend(agent.tool_approval_policies.clone());
             if !rules.is_empty() {
                 overrides.tools.insert(agent.name.clone(), rules);
@@ -422,9 +428,7 @@ mod tests {
             json!({"agents": {}, "tools": {"p": {"find": {"kind": "never"}}}}),
             "the coordinator's approval is the floor; a tool without an approval overrides nothing"
         );
-        let rule = |tool| {
-            spec.approval_overrides.rule(&spec.approval_policies, "p", Channel::Tools, Some(tool)).kind()
-        };
+        let rule = |name| spec.approval_rule("p", Subject::Tool { name, own: None }).kind();
         assert_eq!((rule("find"), rule("look")), ("never", "always"));
 
         let given = with("approval_policies", json!({"plans": "never"})).unwrap();
@@ -434,11 +438,18 @@ mod tests {
         );
         assert_eq!(given.approval_overrides.agents["c"].to_json(), json!({"tools": {"kind": "always"}}));
 
-        let replaced = with("approval_overrides", json!({"agents": {"p": {"plans": "never"}}})).unwrap();
-        assert!(
-            replaced.approval_overrides.tools.is_empty(),
-            "given overrides replace what would be collected"
+        let overrides = json!({"agents": {"p": {"plans": "never"}}, "tools": {"p": {"look": "always"}}});
+        let overlaid = with("approval_overrides", overrides).unwrap();
+        let always = json!({"kind": "always"});
+        assert_eq!(
+            overlaid.approval_overrides.to_json(),
+            json!({
+                "agents": {"p": {"plans": {"kind": "never"}}},
+                "tools": {"p": {"find": {"kind": "never"}, "look": always}},
+            }),
+            "overrides change exactly the rules that they name"
         );
+        assert_eq!(with("approval_overrides", json!({})).unwrap(), spec);
     }
 
     #[test]

@@ -66,6 +66,11 @@ impl ToolSpec {
         self.binding_id.as_deref().unwrap_or(&self.name)
     }
 
+    /// Returns the approval that the tool was defined with, if it was.
+    pub(crate) fn own_approval(&self) -> Option<&Approval> {
+        self.approval_given.then_some(&self.approval)
+    }
+
     /// Returns the row that the tool has in a prompt: its approval kind in the last cell.
     #[must_use]
     pub fn row(&self) -> ToolRow {

@@ -1,14 +1,15 @@
 //! A runtime spec and what the host brings, put together: the tools of each agent, in order, with who runs them and the
 //! rule by which people are asked. Everything that does not fit is found here, before anything runs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use harn_llm::options::nearest;
 use harn_value::Data as Value;
 
 use super::catalog::input_schema;
 use crate::harness::toolkit::built_in_tools;
 use crate::harness::{
-    AgentSpec, Approval, Channel, ModelSpec, Role, RuntimeSpec, ToolSpec, ToolkitDescriptions, ToolkitSpec,
+    AgentSpec, Approval, ModelSpec, Role, RuntimeSpec, Subject, ToolSpec, ToolkitDescriptions, ToolkitSpec,
 };
 
 /// Why a runtime cannot be made.
@@ -25,6 +26,16 @@ pub enum CreateError {
     /// Nobody decides a dynamic rule.
     #[error("dynamic approval predicate '{0}' is not registered")]
     NoPredicate(String),
+    /// An approval rule names a tool that its agent does not have.
+    #[error("approval rule for unknown tool '{tool}' of agent '{agent}'; {fix}")]
+    UnknownTool {
+        /// The name in the rule.
+        tool: String,
+        /// The agent.
+        agent: String,
+        /// The nearest tool, or all of them.
+        fix: String,
+    },
     /// There is no such toolkit.
     #[error("unknown toolkit id: {0}")]
     UnknownToolkit(String),
@@ -148,8 +159,8 @@ pub fn assemble(
             });
         }
         let tools = tools_of(spec, agent, &for_all, facts, descriptions)?;
-        let rule = spec.approval_overrides.rule(&spec.approval_policies, &agent.name, Channel::Plans, None);
-        let plan_rule = registered(rule, facts)?;
+        check_rules(spec, agent, &tools)?;
+        let plan_rule = registered(spec.approval_rule(&agent.name, Subject::Plan), facts)?;
         agents.push(BoundAgent { spec: agent.clone(), provider, tools, plan_rule });
     }
     registered(&spec.approval_policies.plans, facts)?;
@@ -160,6 +171,20 @@ pub fn assemble(
         registered(rule, facts)?;
     }
     Ok(agents)
+}
+
+/// Rejects an approval rule for a tool that the agent does not have: it would protect nothing.
+fn check_rules(spec: &RuntimeSpec, agent: &AgentSpec, tools: &[BoundTool]) -> Result<(), CreateError> {
+    let mut rules = spec.approval_overrides.tools.get(&agent.name).into_iter().flat_map(BTreeMap::keys);
+    let Some(unknown) = rules.find(|rule| tools.iter().all(|tool| tool.name != **rule)) else {
+        return Ok(());
+    };
+    let names = || tools.iter().map(|tool| tool.name.as_str());
+    let fix = match nearest(unknown, names()) {
+        Some(near) => format!("did you mean '{near}'?"),
+        None => format!("it has [{}]", names().collect::<Vec<_>>().join(", ")),
+    };
+    Err(CreateError::UnknownTool { tool: unknown.clone(), agent: agent.name.clone(), fix })
 }
 
 fn registered(rule: &Approval, facts: &Facts<'_>) -> Result<Approval, CreateError> {
@@ -257,7 +282,7 @@ fn tools_of(
             let wanted =
                 |tool: &&ToolSpec| selected.as_ref().is_none_or(|names| names.contains(&tool.name.as_str()));
             for tool in toolkit.tools.iter().filter(wanted) {
-                list.add_host(tool, tool.approval_given)?;
+                list.add_host(tool)?;
             }
             continue;
         }
@@ -281,12 +306,11 @@ fn tools_of(
         }
     }
     for tool in &agent.tools {
-        // Its approval is among the overrides, if it has one.
-        list.add_host(tool, false)?;
+        list.add_host(tool)?;
     }
     for tool in for_all {
         if !list.has(&tool.name) {
-            list.add_host(tool, tool.approval_given)?;
+            list.add_host(tool)?;
         }
     }
     Ok(list.tools)
@@ -305,19 +329,8 @@ impl List<'_> {
         self.tools.iter().any(|tool| tool.name == name)
     }
 
-    /// The rule of a tool; `own` is the tool's own approval where it is not among the overrides.
     fn rule(&self, name: &str, own: Option<&Approval>) -> Result<Approval, CreateError> {
-        let overrides = &self.spec.approval_overrides;
-        let named = overrides.tools.get(&self.agent.name).is_some_and(|rules| rules.contains_key(name));
-        let rule = match own.filter(|_| !named) {
-            Some(own) => own,
-            // A plan is asked for as a plan, not a second time as a call.
-            None if name == "executePlan" && !named => &Approval::Never,
-            None => {
-                overrides.rule(&self.spec.approval_policies, &self.agent.name, Channel::Tools, Some(name))
-            }
-        };
-        registered(rule, self.facts)
+        registered(self.spec.approval_rule(&self.agent.name, Subject::Tool { name, own }), self.facts)
     }
 
     fn add_built_in(
@@ -326,7 +339,8 @@ impl List<'_> {
         backing: Backing,
         descriptions: &ToolkitDescriptions,
     ) -> Result<(), CreateError> {
-        let rule = self.rule(name, None)?;
+        // The plan itself is asked about, not the call that executes it.
+        let rule = self.rule(name, (name == "executePlan").then_some(&Approval::Never))?;
         self.tools.push(BoundTool {
             name: name.to_owned(),
             description: descriptions.of(name).to_owned(),
@@ -337,7 +351,7 @@ impl List<'_> {
         Ok(())
     }
 
-    fn add_host(&mut self, tool: &ToolSpec, own_approval: bool) -> Result<(), CreateError> {
+    fn add_host(&mut self, tool: &ToolSpec) -> Result<(), CreateError> {
         let agent = &self.agent.name;
         if self.has(&tool.name) {
             return Err(CreateError::DuplicateTool { tool: tool.name.clone(), agent: agent.clone() });
@@ -346,7 +360,7 @@ impl List<'_> {
         if !self.facts.handlers.contains(&binding) {
             return Err(CreateError::NoHandler { binding, agent: agent.clone() });
         }
-        let rule = self.rule(&tool.name, own_approval.then_some(&tool.approval))?;
+        let rule = self.rule(&tool.name, tool.own_approval())?;
         self.tools.push(BoundTool {
             name: tool.name.clone(),
             description: tool.description.clone(),
