@@ -46,16 +46,14 @@ fn checked(place: &str, option: &str, policy: &Json) -> Result<(), String> {
 pub fn intersect(request: &Json, ceiling: &Json) -> Result<Json, Vec<String>> {
     let mut problems = Vec::new();
     let mut out = request.as_object().cloned().unwrap_or_default();
-    let (asked, allowed) = (words(&request["tools"]), words(&ceiling["tools"]));
-    if !allowed.is_empty() {
+    if !ceiling["tools"].is_null() {
+        let (asked, allowed) = (words(&request["tools"]), words(&ceiling["tools"]));
         let refused: Vec<&str> =
             asked.iter().copied().filter(|tool| !allowed.iter().any(|pattern| glob(pattern, tool))).collect();
         if !refused.is_empty() {
             problems.push(format!("requested tools exceed host ceiling: {}", refused.join(", ")));
         }
-        if asked.is_empty() {
-            out.insert("tools".to_owned(), ceiling["tools"].clone());
-        }
+        inherit("tools", request, ceiling, &mut out);
     }
     capabilities(request, ceiling, &mut out, &mut problems);
     if let Some(level) = lower_level(&request["side_effect_level"], &ceiling["side_effect_level"]) {
@@ -65,30 +63,28 @@ pub fn intersect(request: &Json, ceiling: &Json) -> Result<Json, Vec<String>> {
     if let Some(limit) = limits.iter().filter_map(|limit| limit.as_u64()).min() {
         out.insert("recursion_limit".to_owned(), limit.into());
     }
-    if words(&request["workspace_roots"]).is_empty() && !words(&ceiling["workspace_roots"]).is_empty() {
-        out.insert("workspace_roots".to_owned(), ceiling["workspace_roots"].clone());
-    }
+    inherit("workspace_roots", request, ceiling, &mut out);
     if problems.is_empty() { Ok(Json::Object(out)) } else { Err(problems) }
 }
 
+/// Takes a limit of the ceiling over where the request has none of its own.
+fn inherit(key: &str, request: &Json, ceiling: &Json, out: &mut Map<String, Json>) {
+    if request[key].is_null() && !ceiling[key].is_null() {
+        out.insert(key.to_owned(), ceiling[key].clone());
+    }
+}
+
 fn capabilities(request: &Json, ceiling: &Json, out: &mut Map<String, Json>, problems: &mut Vec<String>) {
-    let none = Map::new();
-    let asked = request["capabilities"].as_object().unwrap_or(&none);
-    let allowed = ceiling["capabilities"].as_object().unwrap_or(&none);
-    if allowed.is_empty() {
-        return;
-    }
-    if asked.is_empty() {
-        out.insert("capabilities".to_owned(), ceiling["capabilities"].clone());
-        return;
-    }
-    for (name, operations) in asked {
+    inherit("capabilities", request, ceiling, out);
+    let Some(allowed) = ceiling["capabilities"].as_object() else { return };
+    for (name, operations) in request["capabilities"].as_object().into_iter().flatten() {
         let Some(known) = allowed.get(name) else {
             problems.push(format!("requested capability exceeds host ceiling: {name}"));
             continue;
         };
         let known = words(known);
-        let refused: Vec<&str> = words(operations).into_iter().filter(|op| !known.contains(op)).collect();
+        let beyond = |op: &&str| !known.contains(op) && !known.contains(&"*");
+        let refused: Vec<&str> = words(operations).into_iter().filter(beyond).collect();
         if !refused.is_empty() {
             problems.push(format!(
                 "requested capability operations exceed host ceiling: {name}.{}",
@@ -145,5 +141,17 @@ mod tests {
             json!({"side_effect_level": "read_only", "recursion_limit": 2, "tools": ["run_a"], "workspace_roots": ["."]})
         );
         assert_eq!(intersect(&json!({}), &held).unwrap()["tools"], json!(["run_*"]));
+    }
+
+    #[test]
+    fn an_empty_limit_permits_nothing() {
+        let nothing = json!({"tools": [], "capabilities": {}, "workspace_roots": []});
+        for (request, ceiling) in [(json!({}), nothing.clone()), (nothing.clone(), json!({}))] {
+            assert_eq!(intersect(&request, &ceiling).unwrap(), nothing, "{request} below {ceiling}");
+        }
+        assert_eq!(
+            problems(json!({"tools": ["a"], "capabilities": {"network": ["connect"]}}), nothing),
+            "requested tools exceed host ceiling: a; requested capability exceeds host ceiling: network"
+        );
     }
 }

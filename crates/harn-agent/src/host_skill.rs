@@ -158,7 +158,7 @@ mod tests {
         let read = fetched(&skill, &answer).unwrap();
         assert!(!read.is_unread());
         assert_eq!((read.id.as_str(), read.body(), read.host_id()), ("a", "Do it.", Some("1")));
-        assert_eq!(read.allowed_tools, ["x"]);
+        assert_eq!(read.allowed_tools.as_deref().unwrap_or_default(), ["x"]);
         let error = |answer: Json| fetched(&skill, &answer).unwrap_err();
         assert_eq!(error(json!({"text": "x"})), "the answer must be a dict whose `body` is a text, got dict");
         assert_eq!(error(json!({"body": 3})), "the answer must be a dict whose `body` is a text, got int");

@@ -29,8 +29,8 @@ pub struct LoopSkill {
     pub entry: Json,
     /// Globs of files it is about.
     pub paths: Vec<String>,
-    /// The tools that stay visible while it is active: names, `namespace:TAG` or `*`. Empty: it narrows nothing.
-    pub allowed_tools: Vec<String>,
+    /// The tools that stay visible while it is active: names, `namespace:TAG` or `*`. `None`: it narrows nothing.
+    pub allowed_tools: Option<Vec<String>>,
     /// Servers of tools that it wants.
     pub servers: Vec<String>,
     /// Whether the model may have it: matched or loaded.
@@ -60,7 +60,7 @@ impl LoopSkill {
             name: name.to_owned(),
             entry: entry.clone(),
             paths: list(&["paths"]),
-            allowed_tools: list(&["allowed_tools"]),
+            allowed_tools: field("allowed_tools").map(|_| list(&["allowed_tools"])),
             servers: list(&["mcp", "requires_mcp"]),
             for_models: !hidden.iter().any(|key| field(key).is_some_and(truthy)),
             file: None,
@@ -130,7 +130,7 @@ impl LoopSkill {
 
     /// Whether a tool stays visible while this skill is active.
     pub fn allows(&self, tool: &str, namespace: Option<&str>) -> bool {
-        self.allowed_tools.iter().any(|allowed| match allowed.strip_prefix("namespace:") {
+        self.allowed_tools.iter().flatten().any(|allowed| match allowed.strip_prefix("namespace:") {
             Some(tag) => namespace == Some(tag),
             None => allowed == "*" || allowed == tool,
         })

@@ -60,7 +60,7 @@ pub fn unknown(surface: &Json) -> Option<String> {
 fn tools_of(surface: &Map<String, Json>) -> Vec<Tool<'_>> {
     let none = &Json::Null;
     let policy = surface.get("policy").unwrap_or(none);
-    let allowed = texts(&policy["tools"]);
+    let allowed = (!policy["tools"].is_null()).then(|| texts(&policy["tools"]));
     let mut tools: Vec<Tool<'_>> = Vec::new();
     for key in ["tools", "native_tools"] {
         for entry in entries(surface.get(key).unwrap_or(none)) {
@@ -74,7 +74,7 @@ fn tools_of(surface: &Map<String, Json>) -> Vec<Tool<'_>> {
                     map.extend(more.clone());
                 }
             }
-            let active = allowed.is_empty() || allowed.iter().any(|pattern| glob(pattern, &name));
+            let active = allowed.as_ref().is_none_or(|all| all.iter().any(|pattern| glob(pattern, &name)));
             let deferred = entry["defer_loading"] == true;
             tools.push(Tool { name, entry, annotations, active, deferred });
         }
@@ -233,8 +233,8 @@ fn check_approval(tools: &[Tool<'_>], approval: &Json, found: &mut Vec<Finding>)
 }
 
 /// Looks at the lists of patterns that a loop is given, `permissions` too, for those that have no effect, beside what
-/// [`validate`] says of them. Where a list that is to stop calls fits no tool at all, and a tool has nearly such a name, that is
-/// an error: the slip would let the tool run.
+/// [`validate`] says of them. A misspelt name in a list that stops calls is an error, since the tool would run; so is a pattern
+/// that nearly matches a tool, where nothing in the list matches one.
 pub fn slips(surface: &Map<String, Json>) -> Vec<Finding> {
     let tools = tools_of(surface);
     let list = |option: &str, key: &str| {
@@ -258,7 +258,7 @@ pub fn slips(surface: &Map<String, Json>) -> Vec<Finding> {
             let of_approval = option == "approval_policy";
             let message = miss(if of_approval { key } else { &field }, pattern, near);
             let code = if of_approval { "APPROVAL_PATTERN_NO_MATCH" } else { "TOOL_PATTERN_NO_MATCH" };
-            if stops && all && near.is_some() {
+            if stops && near.is_some() && (all || !pattern.contains('*')) {
                 tell(code, Severity::Error, message, pattern, field);
             } else if !of_approval || pattern.contains('*') {
                 tell(code, Severity::Warning, message, pattern, field);

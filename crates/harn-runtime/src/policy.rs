@@ -19,7 +19,7 @@ const NESTING: u64 = 8;
 
 /// How deep the running loops are nested, and how deep they may be.
 #[derive(Default)]
-struct Nesting(TaskScope<(u64, u64)>);
+struct Nesting(TaskScope<(u64, u64), true>);
 
 /// What a policy needs of the program: its closures, and the session that remembers grants.
 pub(crate) struct Layer {
@@ -144,11 +144,10 @@ impl Drop for Depth {
 
 /// The ceiling of a policy.
 fn ceiling(policy: &Policy) -> Ceiling {
-    let roots = policy.workspace_roots();
     Ceiling {
         // The word was checked when the policy was read.
         level: policy.side_effect_level().and_then(Level::of).unwrap_or(Level::Network),
-        capabilities: policy.capability_names(),
-        roots: (!roots.is_empty()).then(|| roots.iter().map(PathBuf::from).collect()),
+        capabilities: policy.capabilities().cloned(),
+        roots: policy.workspace_roots().map(|roots| roots.iter().map(PathBuf::from).collect()),
     }
 }

@@ -59,8 +59,8 @@ impl Level {
 pub struct Ceiling {
     /// The highest level.
     pub level: Level,
-    /// Operations by capability (`workspace`: `read_text`, `list`, `exists`, `write_text`, `delete`; `process`: `exec`);
-    /// `None` without a limit.
+    /// Operations by capability (`workspace`: `read_text`, `list`, `exists`, `write_text`, `delete`; `process`: `exec`;
+    /// `network`: `connect`); `None` without a limit, an empty map allows none.
     pub capabilities: Option<BTreeMap<String, Vec<String>>>,
     /// Absolute folders that files must lie in; `None` without a limit, an empty list allows none.
     pub roots: Option<Vec<PathBuf>>,
@@ -80,6 +80,11 @@ impl Ceiling {
                 .get(capability)
                 .is_some_and(|operations| operations.iter().any(|o| o == operation || o == "*"))
         })
+    }
+
+    /// Whether connections to other hosts are allowed.
+    pub fn allows_network(&self) -> bool {
+        self.level >= Level::Network && self.allows("network", "connect")
     }
 }
 
@@ -217,7 +222,7 @@ impl Permitted {
 
     /// Lets the network be used, or refuses it.
     fn check_network(&self) -> Result<(), HttpError> {
-        if self.ceiling.level < Level::Network {
+        if !self.ceiling.allows_network() {
             let text = Refusal::Ceiling("network").to_string();
             return Err(HttpError::new(HttpErrorKind::Refused, text));
         }
@@ -486,6 +491,15 @@ mod tests {
         assert!(only_list.names(Path::new("/project")).is_ok());
         assert_eq!(refused(only_list.read(a, 9)), "exceeds workspace.read_text ceiling");
         assert_eq!(refused(now(only_list.run(Command::new("x")))), "exceeds process.exec ceiling");
+        let error = now(only_list.http(HttpRequest::new("GET", "http://x"))).err();
+        assert_eq!(error.expect("refused").text, "exceeds network ceiling");
+        let network = BTreeMap::from([("network".to_owned(), vec!["connect".to_owned()])]);
+        let only_network = under(Ceiling { capabilities: Some(network), ..Ceiling::default() });
+        assert!(now(only_network.http(HttpRequest::new("GET", "http://x"))).is_ok());
+        let nothing = under(Ceiling { capabilities: Some(BTreeMap::new()), ..Ceiling::default() });
+        assert_eq!(refused(nothing.read(a, 9)), "exceeds workspace.read_text ceiling");
+        assert_eq!(refused(now(nothing.run(Command::new("x")))), "exceeds process.exec ceiling");
+        assert!(now(nothing.http(HttpRequest::new("GET", "http://x"))).is_err());
     }
 
     #[test]

@@ -262,7 +262,7 @@ impl Cx {
         let Some(access) = self.task().access() else { return Ok(()) };
         let sandbox = gate.program.borrow().as_ref().and_then(|access| access.ceilings.first().cloned());
         for ceiling in &access.ceilings {
-            if matches!(builtin.effect, Effect::Llm | Effect::Loop) && ceiling.level < Level::Network {
+            if matches!(builtin.effect, Effect::Llm | Effect::Loop) && !ceiling.allows_network() {
                 // A loop within has a policy of its own, below this one; its model calls are what it is. Over the whole program
                 // there is no loop whose calls they could be, and an address of its own is the network like any other.
                 let over_all = sandbox.as_ref().is_some_and(|sandbox| Rc::ptr_eq(sandbox, ceiling));
@@ -273,7 +273,7 @@ impl Cx {
                     return Err(self.refused(&Refusal::Ceiling("LLM/network")));
                 }
             }
-            if builtin.effect == Effect::Net && ceiling.level < Level::Network {
+            if builtin.effect == Effect::Net && !ceiling.allows_network() {
                 return Err(self.refused(&Refusal::Ceiling("network")));
             }
             // The runtime's own files are not the program's, but what the program keeps there changes them.

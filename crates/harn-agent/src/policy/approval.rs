@@ -4,7 +4,7 @@ use harn_value::{Data as Json, data::Map, json};
 use serde::{Deserialize, Serialize};
 
 use super::judge::{Judge, Question, Reply, Stop};
-use super::read::{list, part};
+use super::read::{list, part, permitted};
 use super::{glob, path};
 use crate::tool::LoopTool;
 
@@ -17,7 +17,8 @@ pub(super) struct Approval {
     auto_approve: Vec<String>,
     auto_deny: Vec<String>,
     require: Vec<String>,
-    write_paths: Vec<String>,
+    /// `None` without a limit.
+    write_paths: Option<Vec<String>>,
 }
 
 impl Approval {
@@ -29,7 +30,7 @@ impl Approval {
             auto_approve: list("auto_approve")?,
             auto_deny: list("auto_deny")?,
             require: list("require_approval")?,
-            write_paths: list("write_path_allowlist")?,
+            write_paths: permitted(approval, "approval_policy", "write_path_allowlist")?,
         })
     }
 
@@ -51,10 +52,10 @@ impl Approval {
                 all.iter().map(move |path| (key, path.printed()))
             })
             .collect();
-        if !self.write_paths.is_empty()
+        if let Some(allowed) = &self.write_paths
             && !tool.annotations.is_read_only()
             && let Some((_, path)) =
-                paths.iter().find(|(_, path)| !self.write_paths.iter().any(|p| path::within(p, path)))
+                paths.iter().find(|(_, path)| !allowed.iter().any(|p| path::within(p, path)))
         {
             let reason = format!("tool '{name}' targets '{path}' which is not in the write-path allowlist");
             return Err(judge.denied(reason, Some("auto_denied")));

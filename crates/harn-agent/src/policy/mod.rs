@@ -23,7 +23,7 @@ pub use answer::{Escalated, RuleList};
 use approval::Approval;
 pub use judge::{Decision, Denial, PermissionEvent, Question, Reply, Verdict};
 use judge::{Judge, Stop};
-use read::{dict, list, part, strings};
+use read::{dict, list, part, permitted, strings};
 use rules::Rules;
 
 /// What `policy` may hold.
@@ -38,16 +38,16 @@ const POLICY_KEYS: [&str; 8] = [
     "command_policy",
 ];
 
-/// The limits of a loop.
+/// The limits of a loop. A limit that is `None` was not given; an empty one permits nothing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Policy {
-    tools: Vec<String>,
+    tools: Option<Vec<String>>,
     side_effect_level: Option<String>,
-    capabilities: Map<String, Json>,
+    capabilities: Option<BTreeMap<String, Vec<String>>>,
     constraints: Vec<Constraint>,
     approval: Approval,
     rules: Rules,
-    workspace_roots: Vec<String>,
+    workspace_roots: Option<Vec<String>>,
     recursion_limit: Option<u64>,
     /// The policy of the loop around this one: what it denies stays denied.
     outer: Option<Box<Policy>>,
@@ -71,9 +71,9 @@ impl Policy {
     pub fn from_options(options: &Map<String, Json>) -> Result<Policy, String> {
         let mut out = Policy::default();
         if let Some(policy) = part(options, "policy", &POLICY_KEYS)? {
-            out.tools = list(policy, "policy", "tools")?;
-            out.workspace_roots = list(policy, "policy", "workspace_roots")?;
-            if out.workspace_roots.iter().any(String::is_empty) {
+            out.tools = permitted(policy, "policy", "tools")?;
+            out.workspace_roots = permitted(policy, "policy", "workspace_roots")?;
+            if out.workspace_roots.iter().flatten().any(String::is_empty) {
                 return Err("agent_loop: policy.workspace_roots holds an empty path".to_owned());
             }
             out.side_effect_level = match policy.get("side_effect_level") {
@@ -98,11 +98,12 @@ impl Policy {
                         .ok_or("agent_loop: policy.recursion_limit must be an int of at least 0")?,
                 ),
             };
-            out.capabilities = dict(policy, "policy", "capabilities")?;
-            for capability in out.capabilities.keys() {
-                list(&out.capabilities, "policy.capabilities", capability)?;
+            if let Some(given) = dict(policy, "policy", "capabilities")? {
+                let operations = |name: &String| list(given, "policy.capabilities", name);
+                let named = given.keys().map(|name| Ok((name.clone(), operations(name)?)));
+                out.capabilities = Some(named.collect::<Result<_, String>>()?);
             }
-            out.annotations = dict(policy, "policy", "tool_annotations")?;
+            out.annotations = dict(policy, "policy", "tool_annotations")?.cloned().unwrap_or_default();
             for tool in out.annotations.keys() {
                 let place = format!("agent_loop: policy.tool_annotations.{tool}");
                 check_annotations(&place, &out.annotations[tool.as_str()])?;
@@ -141,17 +142,22 @@ impl Policy {
     /// A text that names what exceeds the ceiling.
     pub fn fits_under(&self, ceiling: &Policy) -> Result<(), String> {
         for layer in ceiling.layers() {
-            let beyond = |name: &String| !layer.tools.iter().any(|allowed| glob(allowed, name));
-            if !self.tools.is_empty() && !layer.tools.is_empty() && self.tools.iter().all(beyond) {
-                return Err(format!("requested tools exceed host ceiling: {}", self.tools.join(", ")));
+            if let (Some(asked), Some(allowed)) = (&self.tools, &layer.tools) {
+                let beyond = |name: &String| !allowed.iter().any(|allowed| glob(allowed, name));
+                if !asked.is_empty() && asked.iter().all(beyond) {
+                    return Err(format!("requested tools exceed host ceiling: {}", asked.join(", ")));
+                }
             }
-            for (name, operations) in self.capability_names().iter().flatten() {
-                let Some(allowed) = layer.capability_names() else { continue };
+            let (Some(asked), Some(allowed)) = (&self.capabilities, &layer.capabilities) else { continue };
+            for (name, operations) in asked {
                 let Some(allowed) = allowed.get(name) else {
                     return Err(format!("requested capability exceeds host ceiling: {name}"));
                 };
-                let more: Vec<&str> =
-                    operations.iter().filter(|op| !allowed.contains(op)).map(String::as_str).collect();
+                let more: Vec<&str> = operations
+                    .iter()
+                    .filter(|operation| !names_operation(allowed, operation))
+                    .map(String::as_str)
+                    .collect();
                 if !more.is_empty() {
                     let more = more.join(",");
                     return Err(format!(
@@ -168,9 +174,9 @@ impl Policy {
         self.side_effect_level.as_deref()
     }
 
-    /// The folders that files must lie in; empty without a limit.
-    pub fn workspace_roots(&self) -> &[String] {
-        &self.workspace_roots
+    /// The directories that files must lie in; `None` without a limit.
+    pub fn workspace_roots(&self) -> Option<&[String]> {
+        self.workspace_roots.as_deref()
     }
 
     /// How many loops may be nested in this one.
@@ -179,9 +185,8 @@ impl Policy {
     }
 
     /// The operations that are allowed, by capability; `None` without a limit.
-    pub fn capability_names(&self) -> Option<BTreeMap<String, Vec<String>>> {
-        let named = |(name, operations): (&String, &Json)| (name.clone(), strings(Some(operations)));
-        (!self.capabilities.is_empty()).then(|| self.capabilities.iter().map(named).collect())
+    pub fn capabilities(&self) -> Option<&BTreeMap<String, Vec<String>>> {
+        self.capabilities.as_ref()
     }
 
     /// Decides about a call, as far as the answers to its questions go. Every layer must grant it, the outermost first;
@@ -225,15 +230,15 @@ impl Policy {
 
     fn ceiling(&self, tool: &LoopTool, arguments: &Json) -> Result<(), String> {
         let name = &tool.name;
-        if !self.tools.is_empty() && !self.tools.iter().any(|allowed| glob(allowed, name)) {
+        if self.tools.as_ref().is_some_and(|tools| !tools.iter().any(|allowed| glob(allowed, name))) {
             return Err(format!("tool '{name}' exceeds tool ceiling"));
         }
         let annotations = &tool.annotations;
-        if !self.capabilities.is_empty() {
+        if let Some(capabilities) = &self.capabilities {
             for (capability, operations) in &annotations.capabilities {
-                let allowed = strings(self.capabilities.get(capability));
+                let allowed = capabilities.get(capability).map(Vec::as_slice).unwrap_or_default();
                 for operation in strings(Some(operations)) {
-                    if !allowed.contains(&operation) {
+                    if !names_operation(allowed, &operation) {
                         return Err(format!(
                             "tool '{name}' exceeds capability ceiling: {capability}.{operation}"
                         ));
@@ -302,6 +307,11 @@ impl Constraint {
             patterns.join(", ")
         ))
     }
+}
+
+/// Whether a list of operations has one; `*` stands for all of them.
+fn names_operation(allowed: &[String], operation: &str) -> bool {
+    allowed.iter().any(|allowed| allowed == operation || allowed == "*")
 }
 
 /// The rank of a side effect level; unknown words of annotations count as none.

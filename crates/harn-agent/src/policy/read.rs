@@ -30,21 +30,35 @@ pub(super) fn part<'a>(
 
 /// A list of strings of an option that protects; empty when it is missing.
 pub(super) fn list(map: &Map<String, Json>, name: &str, key: &str) -> Result<Vec<String>, String> {
+    Ok(permitted(map, name, key)?.unwrap_or_default())
+}
+
+/// A list of what is permitted: `None` when it is missing, which is no limit. An empty list permits nothing.
+pub(super) fn permitted(
+    map: &Map<String, Json>,
+    name: &str,
+    key: &str,
+) -> Result<Option<Vec<String>>, String> {
     let wrong = || format!("agent_loop: {name}.{key} must be a list of strings");
     match map.get(key) {
-        None | Some(Json::Null) => Ok(Vec::new()),
+        None | Some(Json::Null) => Ok(None),
         Some(Json::Array(items)) => {
-            items.iter().map(|item| item.as_str().map(str::to_owned).ok_or_else(wrong)).collect()
+            let items = items.iter().map(|item| item.as_str().map(str::to_owned).ok_or_else(wrong));
+            items.collect::<Result<_, _>>().map(Some)
         }
         Some(_) => Err(wrong()),
     }
 }
 
-/// A dict of an option that protects; empty when it is missing.
-pub(super) fn dict(map: &Map<String, Json>, name: &str, key: &str) -> Result<Map<String, Json>, String> {
+/// A dict of an option that protects; `None` when it is missing.
+pub(super) fn dict<'a>(
+    map: &'a Map<String, Json>,
+    name: &str,
+    key: &str,
+) -> Result<Option<&'a Map<String, Json>>, String> {
     match map.get(key) {
-        None | Some(Json::Null) => Ok(Map::new()),
-        Some(Json::Object(inner)) => Ok(inner.clone()),
+        None | Some(Json::Null) => Ok(None),
+        Some(Json::Object(inner)) => Ok(Some(inner)),
         Some(_) => Err(format!("agent_loop: {name}.{key} must be a dict")),
     }
 }

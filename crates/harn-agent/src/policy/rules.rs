@@ -15,7 +15,8 @@ use crate::tool::LoopTool;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Rules {
     given: bool,
-    allow: Vec<Rule>,
+    /// `None` without a limit.
+    allow: Option<Vec<Rule>>,
     deny: Vec<Rule>,
     /// Whether the program wants to hear of refusals.
     escalates: bool,
@@ -55,15 +56,14 @@ impl Rules {
                 true
             }
         };
-        Ok(Rules { given: true, allow: rules(map.get("allow"))?, deny: rules(map.get("deny"))?, escalates })
+        let (allow, deny) = (rules(map.get("allow"))?, rules(map.get("deny"))?.unwrap_or_default());
+        Ok(Rules { given: true, allow, deny, escalates })
     }
 
     /// Refuses a rule about an argument that none of its tools has: it would never fit, and a refusal would be none.
     pub(super) fn check_arguments(&self, tools: &[LoopTool]) -> Result<(), String> {
-        let lists = [(RuleList::Allow, &self.allow), (RuleList::Deny, &self.deny)];
-        for (list, rule) in
-            lists.into_iter().flat_map(|(list, rules)| rules.iter().map(move |rule| (list, rule)))
-        {
+        let allow = self.allow.iter().flatten().map(|rule| (RuleList::Allow, rule));
+        for (list, rule) in allow.chain(self.deny.iter().map(|rule| (RuleList::Deny, rule))) {
             let Matcher::Key(key, _) = &rule.matcher else { continue };
             let bound: Vec<&LoopTool> = tools.iter().filter(|tool| glob(&rule.tool, &tool.name)).collect();
             if bound.is_empty() || bound.iter().any(|tool| tool.may_have(key)) {
@@ -95,11 +95,13 @@ impl Rules {
             return Ok(());
         }
         let name = &tool.name;
+        let allowed = |judge: &mut Judge<'_>| -> Result<bool, Stop> {
+            let Some(rules) = &self.allow else { return Ok(true) };
+            Ok(first(rules, RuleList::Allow, judge, layer, tool, arguments)?.is_some())
+        };
         let reason = if let Some(rule) = first(&self.deny, RuleList::Deny, judge, layer, tool, arguments)? {
             format!("permission denied by deny rule: {}", rule.tool)
-        } else if self.allow.is_empty()
-            || first(&self.allow, RuleList::Allow, judge, layer, tool, arguments)?.is_some()
-        {
+        } else if allowed(judge)? {
             judge.granted("permission allow rule matched");
             return Ok(());
         } else {
@@ -159,10 +161,11 @@ fn first<'a>(
     Ok(None)
 }
 
-fn rules(value: Option<&Json>) -> Result<Vec<Rule>, String> {
+/// The rules of a list; `None` when it is missing.
+fn rules(value: Option<&Json>) -> Result<Option<Vec<Rule>>, String> {
     let always = |tool: &str| Rule { tool: tool.to_owned(), matcher: Matcher::Always };
-    match value {
-        None | Some(Json::Null) => Ok(Vec::new()),
+    let rules: Result<Vec<Rule>, String> = match value {
+        None | Some(Json::Null) => return Ok(None),
         Some(Json::String(tool)) => Ok(vec![always(tool)]),
         Some(Json::Array(list)) => list
             .iter()
@@ -175,7 +178,8 @@ fn rules(value: Option<&Json>) -> Result<Vec<Rule>, String> {
             .map(|(tool, matcher)| Ok(Rule { tool: tool.clone(), matcher: Matcher::from_json(matcher)? }))
             .collect(),
         Some(_) => Err("agent_loop: permissions must be lists or dicts of tool names".to_owned()),
-    }
+    };
+    rules.map(Some)
 }
 
 impl Matcher {

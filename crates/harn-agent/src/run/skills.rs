@@ -262,11 +262,11 @@ impl AgentLoop {
             "name": id, "description": skill.text("description"), "iteration": self.state.iterations,
             "score": candidate.map(|c| c.score),
             "reason": candidate.map_or("loaded by the model", |c| c.reason.as_str()),
-            "allowed_tools": skill.allowed_tools,
+            "allowed_tools": skill.allowed_tools.as_deref().unwrap_or_default(),
         });
         self.tell_skill("skill_activated", fields.clone());
         self.events.push(AgentEvent::SkillActivated(fields));
-        if !skill.allowed_tools.is_empty() {
+        if skill.allowed_tools.is_some() {
             let fields = json!({"name": id, "allowed_tools": skill.allowed_tools});
             self.tell_skill("skill_scope_tools", fields.clone());
             self.events.push(AgentEvent::SkillScopeTools(fields));
@@ -291,7 +291,7 @@ impl AgentLoop {
             return true;
         }
         let skills = self.state.skills.active.iter().filter_map(|id| self.config.skills.get(id));
-        let mut narrowing = skills.filter(|skill| !skill.allowed_tools.is_empty()).peekable();
+        let mut narrowing = skills.filter(|skill| skill.allowed_tools.is_some()).peekable();
         let namespace = tool.entry.get("namespace").and_then(Json::as_str);
         narrowing.peek().is_none() || narrowing.any(|skill| skill.allows(&tool.name, namespace))
     }

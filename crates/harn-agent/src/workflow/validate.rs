@@ -115,7 +115,7 @@ fn surface(graph: &Graph, node: &Node, out: &mut Validation) {
 pub fn request(node: &Node) -> Json {
     let mut request = node.part("capability_policy").clone();
     let names = node.tool_names();
-    if !names.is_empty() && request["tools"].as_array().is_none_or(Vec::is_empty) {
+    if !names.is_empty() && request["tools"].is_null() {
         if request.is_null() {
             request = json!({});
         }

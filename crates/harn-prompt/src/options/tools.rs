@@ -43,12 +43,12 @@ pub fn active_tools(options: &Map<String, Value>) -> BTreeSet<String> {
     let dict = |key| options.get(key).and_then(Value::as_object);
     let list =
         |dict: Option<&Map<String, Value>>, key| dict.and_then(|d| d.get(key)).map(names).unwrap_or_default();
-    let allowed = list(dict("policy"), "tools");
+    let allowed = dict("policy").and_then(|policy| present(policy, "tools")).map(names);
     let searched =
         options.get("tool_search").is_some_and(|search| !search.is_null() && *search != Value::Bool(false));
     let loaded = list(dict("tool_search"), "always_loaded");
     named(given(options))
-        .filter(|(name, _)| allowed.is_empty() || allowed.iter().any(|a| a == name))
+        .filter(|(name, _)| allowed.as_ref().is_none_or(|all| all.iter().any(|a| a == name)))
         .filter(|(name, tool)| !searched || !flag(tool, "defer_loading") || loaded.iter().any(|l| l == name))
         .map(|(name, _)| name.to_owned())
         .collect()
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(tools_of(json!({"tools": tools, "tool_search": {"always_loaded": ["c"]}})), ["a", "c"]);
         assert_eq!(tools_of(json!({"tools": tools, "tool_search": true})), ["a"]);
         assert_eq!(tools_of(json!({"tools": tools, "policy": {"tools": ["x"]}})), [] as [&str; 0]);
-        assert_eq!(tools_of(json!({"tools": tools, "policy": {"tools": []}})), ["a", "b", "c"]);
+        assert_eq!(tools_of(json!({"tools": tools, "policy": {"tools": []}})), Vec::<String>::new());
     }
 
     #[test]
