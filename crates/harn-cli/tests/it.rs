@@ -49,6 +49,7 @@ mod project;
 mod promises;
 mod repl;
 mod replay_debug;
+mod role_approvals;
 mod rooms;
 mod run_faults;
 mod runs;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use harn_agent::policy::{Escalated, Question, Reply};
+use harn_agent::policy::{Escalated, Question, Reply, RuleList};
 use harn_agent::{
     AgentEvent, AgentLoop, Answer, Archive, Binding, Look, LoopError, ModelCall, Moment, PermissionQuestion,
     SkillHook, Step, ToolReply, ToolRun, ToolStatus,
@@ -630,8 +630,17 @@ impl Driver {
         match question {
             Question::Matches { layer: number, list, rule, arguments } => {
                 let closure = entry(&entry(&layer(*number)?.permissions, list.as_str()), rule);
-                let said = self.cx.call(&closure, [from_json(arguments)]).await?;
-                Ok(Reply::Matches(said.truthy()))
+                let answer = self.cx.call(&closure, [from_json(arguments)]).await?;
+                // Anything but a bool decides against the call: a rule that allows does not match, one that denies does.
+                let matches = answer.as_bool().unwrap_or_else(|| {
+                    let (name, got) = (list.as_str(), answer.type_name());
+                    let text = format!(
+                        "permissions.{name} of '{rule}': expected bool, got {got}; the call is not allowed"
+                    );
+                    self.cx.system().write_err(&format!("[harn] warning: {text}\n"));
+                    *list == RuleList::Deny
+                });
+                Ok(Reply::Matches(matches))
             }
             Question::Escalate { layer: number, request } => {
                 let layer = layer(*number)?;

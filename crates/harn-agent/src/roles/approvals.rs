@@ -144,6 +144,12 @@ impl Approvals {
         }
     }
 
+    /// Returns whether there is a request of this id, answered or not.
+    #[must_use]
+    pub fn is_known(&self, id: &str) -> bool {
+        self.states.contains_key(id)
+    }
+
     /// Tells whether a request waits.
     #[must_use]
     pub fn is_pending(&self, id: &str) -> bool {

@@ -4,6 +4,7 @@
 //! asks with the same id again, and takes the answer that was given meanwhile.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use harn_agent::harness::Approval;
 use harn_agent::roles::approvals::AnswerError;
@@ -19,7 +20,8 @@ use crate::roles::run::Turn;
 use crate::roles::runtime::RoleRuntime;
 use crate::roles::shelf::key;
 
-/// Whether people have to be asked. A predicate that fails counts as yes.
+/// Returns whether the user has to be asked. Only a predicate that returns `false` skips the question: an error or
+/// another type asks.
 ///
 /// # Errors
 /// Only what ends the program or the run.
@@ -29,15 +31,17 @@ pub(crate) async fn must_ask(at: &At, rule: &Approval, subject: Value, context: 
         Approval::Always => return Ok(true),
         Approval::Dynamic(id) => id,
     };
-    match at.call(&at.closure("predicates", id), vec![subject, context]).await {
-        Ok(answer) => Ok(answer.truthy()),
-        Err(error) if error.is_catchable() && !at.cx.task().is_cancelled() => {
-            let text = format!("[harn] warning: approval predicate '{id}': {error}; a person is asked\n"); // prose-ok: diagnostic
-            at.cx.vm().system().write_err(&text);
-            Ok(true)
-        }
-        Err(error) => Err(error),
-    }
+    let problem = match at.call(&at.closure("predicates", id), vec![subject, context]).await {
+        Ok(answer) => match answer.as_bool() {
+            Some(answer) => return Ok(answer),
+            None => format!("expected bool, got {}", answer.type_name()),
+        },
+        Err(error) if error.is_catchable() && !at.cx.task().is_cancelled() => error.to_string(),
+        Err(error) => return Err(error),
+    };
+    let text = format!("[harn] warning: approval predicate '{id}': {problem}; approval is required\n");
+    at.cx.vm().system().write_err(&text);
+    Ok(true)
 }
 
 /// What is asked.
@@ -85,10 +89,23 @@ pub(crate) async fn ask(at: &At, turn: &Rc<Turn>, question: Question<'_>) -> Res
     let decision = loop {
         let mut answered = std::pin::pin!(runtime.answered.notified());
         answered.as_mut().enable();
-        if let Some(decision) = runtime.approvals.borrow_mut().take(&id) {
+        let here = runtime.approvals.borrow_mut().take(&id);
+        if let Some(decision) = here {
             break decision;
         }
-        answered.await;
+        if !runtime.kv.is_durable() {
+            answered.await;
+        } else if let Some(decision) =
+            runtime.kv.get(at, &id_key(runtime, &id)).await?.as_ref().and_then(stored_decision)
+        {
+            // Another process answered, or this one between the two looks: the stored answer is the one that counts.
+            runtime.approvals.borrow_mut().answer(&id, decision).ok();
+        } else {
+            tokio::select! {
+                () = &mut answered => {}
+                slept = at.cx.sleep(POLL) => slept?,
+            }
+        }
     };
     if runtime.kv.is_durable() {
         // The next call of this kind is a new question.
@@ -97,6 +114,21 @@ pub(crate) async fn ask(at: &At, turn: &Rc<Turn>, question: Question<'_>) -> Res
     }
     turn.emit(at, event::with_data("approval-decision", decision.to_event(&id))).await?;
     Ok(decision)
+}
+
+/// How often a waiting run looks for an answer that another process stored.
+const POLL: Duration = Duration::from_millis(250);
+
+/// The decision of a stored answer; `None` for a request without one.
+fn stored_decision(state: &Json) -> Option<Decision> {
+    if state["state"] != "answered" {
+        return None;
+    }
+    Some(Decision {
+        outcome: state["outcome"].as_str().and_then(Outcome::named)?,
+        feedback: state["feedback"].as_str().map(str::to_owned),
+        partial: state.get("partial").filter(|partial| !partial.is_null()).cloned(),
+    })
 }
 
 fn id_key(runtime: &RoleRuntime, id: &str) -> String {
@@ -128,13 +160,7 @@ async fn recall(at: &At, runtime: &RoleRuntime, same: &str) -> Result<(String, O
             Ok((state.clone(), state))
         })
         .await?;
-    let outcome = state["outcome"].as_str().and_then(Outcome::named);
-    let decision = outcome.map(|outcome| Decision {
-        outcome,
-        feedback: state["feedback"].as_str().map(str::to_owned),
-        partial: state.get("partial").filter(|partial| !partial.is_null()).cloned(),
-    });
-    Ok((id, decision))
+    Ok((id, stored_decision(&state)))
 }
 
 /// `respond_to_approval`.
@@ -154,22 +180,24 @@ pub(crate) async fn respond(
     let partial = entry(options, "partial");
     let partial = (!partial.is_nil()).then(|| crate::convert::to_json(&partial));
     let decision = Decision { outcome: word, feedback, partial };
-    let known = runtime.approvals.borrow_mut().answer(id, decision.clone());
-    match known {
-        Ok(()) => runtime.answered.notify_waiters(),
-        Err(AnswerError::NotFound(_)) if runtime.kv.is_durable() => {
-            // It was asked by a process that is gone.
-            let state = json!({"state": "answered", "outcome": decision.outcome.as_str(),
-                               "feedback": decision.feedback, "partial": decision.partial});
-            let change = |found: Option<Json>| match found.as_ref().and_then(|state| state["state"].as_str())
-            {
-                Some("pending") => Ok((state, ())),
-                Some(_) => Err(AnswerError::Resolved(id.to_owned())).or_throw(),
-                None => Err(AnswerError::NotFound(id.to_owned())).or_throw(),
-            };
-            runtime.kv.change(at, &id_key(runtime, id), change).await?;
-        }
-        Err(error) => return Err(error).or_throw(),
+    let resolved = || AnswerError::Resolved(id.to_owned());
+    let known = runtime.approvals.borrow().is_known(id);
+    if known && !runtime.approvals.borrow().is_pending(id) {
+        return Err(resolved()).or_throw();
     }
+    if runtime.kv.is_durable() {
+        // Several processes may answer: the store takes the first answer.
+        let state = json!({"state": "answered", "outcome": decision.outcome.as_str(),
+                           "feedback": decision.feedback, "partial": decision.partial});
+        let change = |found: Option<Json>| match found.as_ref().and_then(|state| state["state"].as_str()) {
+            Some("pending") => Ok((state, ())),
+            Some(_) => Err(resolved()).or_throw(),
+            None => Err(AnswerError::NotFound(id.to_owned())).or_throw(),
+        };
+        runtime.kv.change(at, &id_key(runtime, id), change).await?;
+    } else {
+        runtime.approvals.borrow_mut().answer(id, decision).or_throw()?;
+    }
+    runtime.answered.notify_waiters();
     Ok(())
 }
