@@ -1,5 +1,6 @@
 //! Artifacts: pieces of work that stages hand to each other, and which of them a stage gets to see.
 
+use harn_prompt::untrusted::quote_element;
 use harn_value::{Data as Json, data::Map, json};
 
 /// What a `context_policy` may hold.
@@ -331,19 +332,15 @@ fn block(artifact: &Json) -> String {
     let mut lines = vec!["<artifact>".to_owned()];
     for key in ["title", "kind", "source", "freshness", "priority"] {
         if !artifact[key].is_null() {
-            lines.push(format!("<{key}>{}</{key}>", guarded(&artifact[key].printed())));
+            let value = artifact[key].printed();
+            lines.push(format!("<{key}>{}</{key}>", quote_element(&value, &["artifact", "body", key])));
         }
     }
     lines.push("<body>".to_owned());
-    lines.push(guarded(&text_of(artifact)));
+    lines.push(quote_element(&text_of(artifact), &["artifact", "body"]).into_owned());
     lines.push("</body>".to_owned());
     lines.push("</artifact>".to_owned());
     lines.join("\n")
-}
-
-/// Text of others cannot end the frame that it stands in.
-fn guarded(text: &str) -> String {
-    text.replace("</artifact>", "&lt;/artifact>").replace("</body>", "&lt;/body>")
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Handoffs: one agent passes work on to another, or to a person.
 
 use harn_llm::options::nearest;
+use harn_prompt::untrusted::quote_element;
 use harn_value::{Data as Json, json};
 
 /// What a handoff consists of.
@@ -179,7 +180,7 @@ pub fn context(handoff: &Json) -> String {
     let mut lines = vec!["<handoff>".to_owned()];
     let mut tag = |name: &str, text: String| {
         if !text.is_empty() {
-            lines.push(format!("<{name}>{}</{name}>", text.replace("</handoff>", "&lt;/handoff>")));
+            lines.push(format!("<{name}>{}</{name}>", quote_element(&text, &["handoff", name])));
         }
     };
     let plain = |value: &Json| if value.is_null() { String::new() } else { value.printed() };

@@ -5,8 +5,8 @@
 
 use std::cell::Cell;
 
-use harn_llm::frame::quote;
 use harn_llm::options::nearest;
+use harn_prompt::untrusted::{is_plain, quote, without_controls};
 use harn_value::{Data as Json, data::Map, json};
 
 use crate::error::ConfigError;
@@ -355,10 +355,6 @@ fn plain_name(name: &str) -> String {
     name.chars().map(plain).collect()
 }
 
-fn without_controls(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control() || *c == '\n' || *c == '\t').collect()
-}
-
 /// The properties of an object schema as parameters, those that are not required with `required: false`.
 fn parameters(schema: &Json) -> Json {
     let empty = Map::new();
@@ -378,16 +374,12 @@ fn parameters(schema: &Json) -> Json {
         }
         (name.clone(), Json::Object(property))
     };
-    Json::Object(properties.iter().filter(|(name, _)| is_harmless(name)).map(parameter).collect())
+    Json::Object(properties.iter().filter(|(name, _)| is_plain(name)).map(parameter).collect())
 }
 
-/// The words of a server are those of a stranger, and go into the system prompt: they must not close or begin a frame there.
+/// Quotes text of a server, which goes into the system prompt.
 fn harmless(text: &str) -> String {
     quote(&without_controls(text)).into_owned()
-}
-
-fn is_harmless(text: &str) -> bool {
-    !text.chars().any(char::is_control) && quote(text) == text
 }
 
 /// Makes the texts of a schema harmless.
@@ -403,26 +395,26 @@ fn disarm(schema: &mut Json) {
 /// Makes what stands under a keyword harmless. Names and values are what the server is sent: where they cannot stay as they are,
 /// they are left out. Says whether the keyword stays.
 fn disarm_keyword(key: &str, value: &mut Json) -> bool {
-    fn is_plain(value: &Json) -> bool {
+    fn all_plain(value: &Json) -> bool {
         match value {
-            Json::String(text) => is_harmless(text),
-            Json::Array(items) => items.iter().all(is_plain),
-            Json::Object(map) => map.iter().all(|(key, value)| is_harmless(key) && is_plain(value)),
+            Json::String(text) => is_plain(text),
+            Json::Array(items) => items.iter().all(all_plain),
+            Json::Object(map) => map.iter().all(|(key, value)| is_plain(key) && all_plain(value)),
             _ => true,
         }
     }
     match (key, value) {
         ("enum" | "const" | "default" | "example" | "examples" | "required" | "pattern", value) => {
-            is_plain(value)
+            all_plain(value)
         }
         ("properties" | "patternProperties", Json::Object(map)) => {
-            map.retain(|name, _| is_harmless(name));
+            map.retain(|name, _| is_plain(name));
             map.values_mut().for_each(disarm);
             true
         }
         (key, value) => {
             disarm(value);
-            is_harmless(key)
+            is_plain(key)
         }
     }
 }

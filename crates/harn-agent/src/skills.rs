@@ -3,6 +3,7 @@
 
 use harn_llm::options::nearest;
 use harn_prompt::turn::CatalogEntry;
+use harn_prompt::untrusted::quote_name;
 use harn_value::{Data as Json, data::Map};
 use harn_value::{Dict, List, Ref, Value};
 
@@ -251,7 +252,7 @@ pub fn describe(registry: &Value) -> Result<String> {
     let mut lines: Vec<(String, String)> = skills
         .iter()
         .map(|skill| {
-            let field = |key| text_of(skill, key).map(|t| t.trim().to_owned()).filter(|t| !t.is_empty());
+            let field = |key| text_of(skill, key).map(|t| quote_name(t.trim())).filter(|t| !t.is_empty());
             let name = field("name").unwrap_or_default();
             let mut line = match field("description") {
                 Some(description) => format!("- {name}: {description}"),

@@ -169,7 +169,7 @@ proptest! {
         let messages = other.as_array().cloned().unwrap_or_default();
         for anthropic_wire in [false, true] {
             let caps = SlotCaps { anthropic_wire, ..SlotCaps::default() };
-            prop_assert!(place(&pending(&transcript), &messages, caps, &str::to_owned).messages.len() >= messages.len());
+            prop_assert!(place(&pending(&transcript), &messages, caps).messages.len() >= messages.len());
         }
         let _ = Remote::from_json(&value);
         prop_assert!(Remote::from_url(None, &url).url.is_some());

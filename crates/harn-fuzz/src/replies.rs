@@ -3,12 +3,12 @@
 use std::rc::Rc;
 use std::sync::LazyLock;
 
-use harn_llm::frame;
 use harn_llm::sse::{Framer, Framing};
 use harn_llm::structured::extract::from_text;
 use harn_llm::tool_text::{has_opening_tag, parse_reply, sanitize, sanitize_partial};
 use harn_llm::wire::{ReplyReader, WireStyle};
 use harn_llm::{Call, LlmRuntime, Request, Secret, StdEmbedder, StreamEvent};
+use harn_prompt::untrusted::quote;
 use harn_value::{Data as Value, json};
 
 use crate::rng::Rng;
@@ -332,8 +332,8 @@ pub(crate) fn check_tagged(bytes: &[u8]) {
             "written anew, the reply calls something else:\n{canonical}"
         );
     }
-    let quoted = frame::quote(&text);
-    assert_eq!(frame::quote(&quoted), quoted, "quoting twice is quoting once");
+    let quoted = quote(&text);
+    assert_eq!(quote(&quoted), quoted, "quoting twice is quoting once");
     for (open, close) in [
         ("<tool_result>\n", "\n</tool_result>"),
         ("<runtime_feedback kind=\"tool_results\">\n", "\n</runtime_feedback>"),

@@ -5,6 +5,8 @@
 
 use std::time::Instant;
 
+use harn_prompt::untrusted::{quote, quote_speech, quote_summary, quote_tokens};
+
 use crate::sse::{Framer, Framing};
 use crate::structured::extract::from_text;
 use crate::tool_text::{has_opening_tag, parse_reply, sanitize, sanitize_partial};
@@ -88,7 +90,9 @@ fn read(text: &str) {
     sanitize(text);
     sanitize_partial(text);
     from_text(text);
-    crate::frame::quote(text);
+    for quote in [quote, quote_summary, quote_speech, quote_tokens] {
+        quote(text);
+    }
 }
 
 /// The least time of some runs, in nanoseconds.

@@ -21,7 +21,6 @@ pub mod error;
 mod estimate;
 pub mod event;
 pub mod experiment;
-pub mod frame;
 mod glob;
 #[cfg(test)]
 mod growth;

@@ -190,7 +190,7 @@ impl Message {
     pub(crate) fn holds_results(&self) -> bool {
         self.content.iter().any(|block| match block {
             ContentBlock::ToolResult { .. } => true,
-            ContentBlock::Text(text) => text.starts_with(crate::frame::RESULTS),
+            ContentBlock::Text(text) => text.starts_with(harn_prompt::untrusted::RESULTS),
             _ => false,
         })
     }

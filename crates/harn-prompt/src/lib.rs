@@ -14,6 +14,7 @@
 //! | [`reminder`] | fragments with a life span |
 //! | [`layered`] | prompts from explicit layers |
 //! | [`mentions`] | the tools that a text speaks of |
+//! | [`untrusted`] | content from outside inside the frames of the runtime |
 //!
 //! ```
 //! use harn_prompt::prompt_explain;
@@ -42,6 +43,7 @@ pub mod reduce;
 pub mod reminder;
 pub mod stability;
 pub mod turn;
+pub mod untrusted;
 pub mod value;
 pub mod view;
 

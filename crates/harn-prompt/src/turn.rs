@@ -9,6 +9,7 @@ use crate::options::primary::{ProfileIds, decomposed, profile_fragments, system_
 use crate::options::{host, tools};
 use crate::prose::{Prose, ProseError, agent_asset};
 use crate::reduce::SEPARATOR;
+use crate::untrusted::{quote, quote_frames, quote_name, without_controls};
 use crate::value::{flag, names, object, present, text};
 
 /// The sentinel of a loop that names none.
@@ -243,7 +244,7 @@ fn with_stubs(
         return Ok(body);
     }
     let stub = |(name, description): &(String, String)| {
-        object([("name", name.clone().into()), ("description", description.clone().into())])
+        object([("name", quote_name(name).into()), ("description", quote_name(description).into())])
     };
     let search = options.get("tool_search").and_then(Value::as_object).and_then(|dict| text(dict, "name"));
     let stubs = object([
@@ -297,9 +298,11 @@ fn mcp_advisory(options: &Map<String, Value>, prose: &dyn Prose) -> Result<Strin
         if body.is_empty() {
             body.push_str("## MCP Server Advisory Context");
         }
-        let name = text(server, "name").unwrap_or("mcp-server").trim();
-        let note = prose.render(&agent_asset("mcp_advisory_note"), &map(object([("name", name.into())])))?;
-        body.push_str(&format!("\n\n### {name}\n{}\n{}", note.trim(), instructions.trim()));
+        let name = quote_name(text(server, "name").unwrap_or("mcp-server").trim());
+        let bindings = map(object([("name", name.as_str().into())]));
+        let note = prose.render(&agent_asset("mcp_advisory_note"), &bindings)?;
+        let instructions = without_controls(instructions.trim());
+        body.push_str(&format!("\n\n### {name}\n{}\n{}", note.trim(), quote(&instructions)));
     }
     Ok(body)
 }
@@ -340,20 +343,21 @@ fn active_skills(active: &[Skill<'_>]) -> String {
             body.push_str("## Active skills");
         }
         let title = text(entry, "id").or_else(|| text(entry, "name")).unwrap_or(id);
-        body.push_str(&format!("\n\n### {}", title.trim()));
-        let mut line = |label: &str, value: &str| body.push_str(&format!("\n{label}{}", value.trim()));
+        body.push_str(&format!("\n\n### {}", quote_name(title.trim())));
+        let mut line =
+            |label: &str, value: &str| body.push_str(&format!("\n{label}{}", quote_name(value.trim())));
         if let Some(description) = text(entry, "description").or_else(|| text(entry, "short")) {
             line("", description);
         }
         if let Some(when) = text(entry, "when_to_use") {
             line("When to use: ", when);
         }
-        let scoped = entry.get("allowed_tools").map(names).unwrap_or_default();
-        if !scoped.is_empty() {
-            line("Scoped tools: ", &scoped.join(", "));
+        if let Some(scoped) = present(entry, "allowed_tools").map(names) {
+            let scoped = if scoped.is_empty() { "none".to_owned() } else { scoped.join(", ") };
+            line("Scoped tools: ", &scoped);
         }
         if let Some(prompt) = text(entry, "prompt") {
-            line("\n", prompt);
+            body.push_str(&format!("\n\n{}", quote_frames(prompt.trim())));
         }
     }
     body
@@ -429,9 +433,9 @@ pub fn skill_catalog_text(
     let lines: Vec<String> = sorted
         .iter()
         .map(|entry| {
-            let mut line = format!("- `{}`: {}", entry.id, entry.description);
+            let mut line = format!("- `{}`: {}", quote_name(&entry.id), quote_name(&entry.description));
             if !entry.when_to_use.is_empty() {
-                line.push_str(&format!("\n  when: {}", entry.when_to_use));
+                line.push_str(&format!("\n  when: {}", quote_name(&entry.when_to_use)));
             }
             line
         })

@@ -307,7 +307,7 @@ impl harn_llm::Embedder for ProgramEmbedder {
             prompt_caching: route.caps.prompt_caching,
             prefers_xml_scaffolding: route.caps.prefers_xml_scaffolding,
         };
-        let placed = place(&pending, &last(), caps, &|body| harn_llm::frame::quote(body).into_owned());
+        let placed = place(&pending, &last(), caps);
         let fragment =
             |f: harn_prompt::Fragment| Fragment { id: f.id, source: "reminder", after: false, body: f.body };
         Some(Reminded {

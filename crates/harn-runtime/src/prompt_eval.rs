@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use harn_llm::{Call, LlmRuntime};
 use harn_prompt::Prose;
+use harn_prompt::untrusted::quote_element;
 use harn_system::{System, SystemExt};
 use harn_template::{Caller, FsLoader, Loader, RenderContext, Template};
 use harn_value::{Data as Json, json, json::from_data};
@@ -128,8 +129,9 @@ fn answer(runtime: &LlmRuntime, job: &PromptJob<'_>, text: &str, model: &mut Jso
     if job.mode != PromptMode::Judge {
         return Ok(());
     }
-    let bindings = [("prompt", text.into()), ("answer", reply["text"].clone())];
-    let bindings = bindings.into_iter().map(|(key, value): (&str, Json)| (key.to_owned(), value)).collect();
+    let bindings = [("prompt", text), ("answer", reply["text"].as_str().unwrap_or_default())];
+    let quoted = |text| Json::from(quote_element(text, &["prompt", "answer"]).into_owned());
+    let bindings = bindings.into_iter().map(|(key, text)| (key.to_owned(), quoted(text))).collect();
     let prompt = EmbeddedPrompts::default().render("std/llm/eval_judge.harn.prompt", &bindings);
     let prompt = prompt.map_err(|error| error.to_string())?;
     let schema = json!({

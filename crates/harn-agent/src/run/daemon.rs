@@ -6,6 +6,7 @@ use std::rc::Rc;
 use harn_llm::{Conversation, Message, Role, transcript};
 use harn_prompt::Prose;
 use harn_prompt::prose::agent_asset;
+use harn_prompt::untrusted::quote_name;
 use harn_value::{Data as Json, json};
 use serde::{Deserialize, Serialize};
 
@@ -145,7 +146,8 @@ impl AgentLoop {
         }
         if !changed.is_empty() {
             let asset = agent_asset("daemon_watch_feedback");
-            let text = prose.render(&asset, &bindings([("watch_paths", json!(changed))]))?;
+            let paths: Json = changed.iter().map(|path| Json::from(quote_name(path))).collect();
+            let text = prose.render(&asset, &bindings([("watch_paths", paths)]))?;
             self.events.push(AgentEvent::FsWatch { watch_paths: changed.clone() });
             self.feedback("watch", &text);
             self.wake("watch", &changed);

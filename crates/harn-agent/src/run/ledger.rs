@@ -1,6 +1,6 @@
 //! The task ledger in a loop: it is shown in each call, changed by a tool, and looked at before the end.
 
-use harn_llm::frame::quote;
+use harn_prompt::untrusted::quote;
 use harn_prompt::{Prose, prose::agent_asset};
 use harn_value::{Data as Json, data::Map, json};
 

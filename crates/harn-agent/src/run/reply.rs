@@ -1,9 +1,9 @@
 //! Reading what the model answered: text, calls, and whether it says that it is finished.
 
-use harn_llm::frame::quote;
 use harn_llm::tool_text::{Block, has_opening_tag, parse_reply};
 use harn_prompt::Prose;
 use harn_prompt::prose::agent_asset;
+use harn_prompt::untrusted::quote;
 use harn_value::{Data as Json, data::Map, json};
 
 use super::state::{Call, Note, Phase, Turn};

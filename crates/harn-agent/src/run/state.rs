@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use harn_llm::Conversation;
-use harn_llm::frame::quote;
+use harn_prompt::untrusted::quote;
 use harn_value::{Data as Json, json};
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,7 @@
 //! What a stage asks of a model: its prompt, and the options of the loop or call.
 
 use harn_prompt::Prose;
+use harn_prompt::untrusted::quote_element;
 use harn_value::{Data as Json, data::Map, json};
 use serde::{Deserialize, Serialize};
 
@@ -9,6 +10,17 @@ use super::options::{LIMIT_KEYS, RunOptions};
 use super::routes::Routes;
 use crate::artifact;
 use crate::ceiling::intersect;
+
+/// The elements of the prompt of a stage. The last two are parts of the task.
+const ELEMENTS: [&str; 7] = [
+    "workflow_task",
+    "workflow_verification",
+    "workflow_repair",
+    "workflow_context",
+    "workflow_response_contract",
+    "label",
+    "instructions",
+];
 
 /// A piece of work for whoever drives the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -174,12 +186,15 @@ impl Inputs<'_> {
         let mut context = vec![section_texts(node.get("context"))];
         context.push(artifact::context(self.selected, &render_only(node.part("context_policy"))));
         context.retain(|part| !part.is_empty());
+        let quoted_in = |text: &str, names: &[&str]| Json::from(quote_element(text, names).into_owned());
+        let quoted = |text: &str| quoted_in(text, &ELEMENTS[..5]);
+        let checks = self.checks();
         let mut bindings = Map::new();
-        bindings.insert("label".to_owned(), node.text("task_label").unwrap_or("Task").into());
-        bindings.insert("instructions".to_owned(), instructions.into());
-        bindings.insert("verification".to_owned(), json!(self.checks()));
-        bindings.insert("repair".to_owned(), self.repair.into());
-        bindings.insert("context".to_owned(), context.join("\n\n").into());
+        bindings.insert("label".to_owned(), quoted_in(node.text("task_label").unwrap_or("Task"), &ELEMENTS));
+        bindings.insert("instructions".to_owned(), quoted_in(&instructions, &ELEMENTS));
+        bindings.insert("verification".to_owned(), checks.iter().map(|check| quoted(check)).collect());
+        bindings.insert("repair".to_owned(), self.repair.map(quoted).unwrap_or_default());
+        bindings.insert("context".to_owned(), quoted(&context.join("\n\n")));
         let text = prose.render("std/workflow/stage_prompt.harn.prompt", &bindings);
         Ok(text.map_err(|error| error.to_string())?.trim_end().to_owned())
     }

@@ -161,7 +161,7 @@ impl<'a> Parser<'a> {
             };
             self.blanks()?;
             if !self.eat(':') {
-                let key = crate::frame::quote(crate::json::clip(&key, 60));
+                let key = harn_prompt::untrusted::quote(crate::json::clip(&key, 60));
                 return Err(format!("expected `:` after key `{key}`, found {}", self.describe_next()));
             }
             let value = self.value()?;

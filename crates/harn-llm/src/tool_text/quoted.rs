@@ -1,6 +1,6 @@
 //! Spans of a reply that quote others: code fences, and the runtime's own marks for results, feedback and reminders.
 
-use crate::frame::is_end_mark;
+use harn_prompt::untrusted::is_end_mark;
 
 /// A quoted span at some place of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,11 +7,11 @@ use harn_value::Data as Value;
 use super::quoted::{Quote, quote_at, whole_fence};
 use super::scan::{Found, MAX_ERRORS, bare_calls, known_name_at, line_calls};
 use super::visible::sanitize;
-use crate::frame::quote;
 use crate::json::clip;
 use crate::message::ToolCall;
 use crate::tool_text::grammar::parse_call;
 use crate::wire::think::{Piece, ThinkSplitter};
+use harn_prompt::untrusted::quote;
 
 /// A block of a tagged reply, in order.
 #[derive(Debug, Clone, PartialEq)]

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use harn_value::Data as Value;
 use regex::Regex;
 
-use crate::frame::is_end_mark;
+use harn_prompt::untrusted::is_end_mark;
 
 /// The expressions are constants, so a failure to compile is a bug found by the first test.
 fn regex(pattern: &str) -> Regex {

@@ -8,10 +8,10 @@ use harn_value::{Data as Value, json};
 use super::{Ids, add_asset, event, is_transcript, with_messages};
 use crate::conversation::Conversation;
 use crate::estimate::estimate_tokens;
-use crate::frame::{RESULTS, quote};
 use crate::json::{display, list_at, present, str_at};
 use crate::message::Message;
 use crate::options::Shape;
+use harn_prompt::untrusted::{RESULTS, quote_name, quote_speech, quote_summary};
 
 /// How the summary is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -195,7 +195,8 @@ pub(crate) fn conversation_lines(messages: &[Value]) -> String {
             let shown: String = arguments.chars().take(LINE_CHARS).collect();
             Some(format!(" {}({shown})", str_at(function, "name")?))
         });
-        format!("{role}: {}{}", public_text(m), calls.collect::<String>())
+        let said = format!("{}{}", public_text(m), calls.collect::<String>());
+        format!("{}: {}", quote_name(&role), quote_speech(&said))
     };
     messages.iter().map(line).collect::<Vec<_>>().join("\n")
 }
@@ -205,7 +206,8 @@ const LINE_CHARS: usize = 500;
 const LINES: usize = 15;
 
 /// Renders the message that stands for the removed ones; `written` is the text of a model. What it tells is
-/// [quoted](crate::frame::quote): a frame that is cut off, or that a summary repeats, is none any more.
+/// [quoted](harn_prompt::untrusted::quote_summary): a frame that is cut off, or that a summary repeats, loses its meaning, and
+/// no line of a message reads as another message.
 pub fn render(removed: &[Value], strategy: Strategy, written: Option<&str>) -> String {
     render_masked(removed, strategy, written, &|_| None)
 }
@@ -218,17 +220,17 @@ pub fn render_masked(
     mask: &dyn Fn(usize) -> Option<String>,
 ) -> String {
     let count = removed.len();
-    let role = |m: &Value| str_at(m, "role").unwrap_or("user").to_string();
+    let role = |m: &Value| quote_name(str_at(m, "role").unwrap_or("user"));
     match strategy {
         Strategy::Llm => {
-            let written = quote(written.unwrap_or_default().trim());
+            let written = quote_summary(written.unwrap_or_default().trim());
             format!("[auto-compacted {count} older messages]\n{written}")
         }
         Strategy::Truncate => {
             let mut out = format!("[auto-compacted {count} older messages via truncate strategy]");
             for message in removed.iter().take(LINES) {
                 let text: String = public_text(message).chars().take(LINE_CHARS).collect();
-                out.push_str(&format!("\n[{}] {}", role(message), quote(&text)));
+                out.push_str(&format!("\n[{}] {}", role(message), quote_summary(&text)));
             }
             out
         }
@@ -244,7 +246,7 @@ pub fn render_masked(
                     }
                     None => text,
                 };
-                out.push_str(&format!("\n[{role}] {}", quote(&shown)));
+                out.push_str(&format!("\n[{role}] {}", quote_summary(&shown)));
             }
             out
         }

@@ -1,5 +1,6 @@
 //! Events of a transcript: one per message, in a form that can be shown without knowing message shapes.
 
+use harn_prompt::untrusted::quote_name;
 use harn_value::{Data as Value, json};
 
 use super::Ids;
@@ -80,9 +81,10 @@ fn block_text(block: &Value) -> Option<String> {
             .iter()
             .find_map(|k| str_at(block, k))
             .unwrap_or_else(|| str_at(block, "type").unwrap_or("file"))
-            .to_string()
     };
-    let named = |keys: &[&str]| keys.iter().find_map(|key| str_at(block, key)).unwrap_or_default();
+    let label = || quote_name(label());
+    let named =
+        |keys: &[&str]| quote_name(keys.iter().find_map(|key| str_at(block, key)).unwrap_or_default());
     match str_at(block, "type").unwrap_or("text") {
         "text" | "output_text" | "input_text" => str_at(block, "text").map(str::to_string),
         "reasoning" | "reasoning_summary" | "thinking" => None,
@@ -90,7 +92,7 @@ fn block_text(block: &Value) -> Option<String> {
         "tool_result" => Some(format!("<tool_result:{}>", named(&["name", "tool_use_id"]))),
         "image" => Some(format!("<image:{}>", label())),
         "file" => Some(format!("<file:{}>", label())),
-        other => Some(format!("<{other}>")),
+        other => Some(format!("<{}>", quote_name(other))),
     }
 }
 

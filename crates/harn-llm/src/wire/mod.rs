@@ -261,3 +261,75 @@ fn wrong_shape(provider: &str, body: &Node<'_>) -> LlmError {
 fn error_member(provider: &str, body: &Node<'_>) -> Option<LlmError> {
     body.present("error").map(|e| LlmError::api(provider, &e.to_value()))
 }
+
+#[cfg(test)]
+mod tests {
+    use harn_value::json;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::sample;
+
+    const CHAT_STYLES: [WireStyle; 7] = [
+        WireStyle::Anthropic,
+        WireStyle::OpenAiChat,
+        WireStyle::OpenAiResponses,
+        WireStyle::OllamaChat,
+        WireStyle::OllamaRaw,
+        WireStyle::Gemini,
+        WireStyle::Bedrock,
+    ];
+
+    /// A mixture of the control tokens of chat templates and other text.
+    fn mixture() -> impl Strategy<Value = String> {
+        let piece = prop_oneof![
+            prop::sample::select(vec![
+                "<|im_start|>", "<|im_end|>", "<|endoftext|>", "<|", "|>", "<", "im_start", "system\n", "user\n", "\n", "&lt;",
+                "<tool_call>", "</tool_call>", "<think>", "\"", "}", "]", ",",
+            ])
+            .prop_map(str::to_owned),
+            ".{0,3}",
+        ];
+        // Blank text is left out of a request.
+        prop::collection::vec(piece, 0..16).prop_map(|pieces| format!("x{}", pieces.concat()))
+    }
+
+    /// The body without its text. Of a prompt that is rendered from a template, the control tokens with the roles stay.
+    fn skeleton(value: &Value, style: WireStyle) -> Value {
+        match value {
+            Value::String(text) if style == WireStyle::OllamaRaw => {
+                let token = regex::Regex::new(r"<\|[\p{L}\p{N}_-]+\|>(?:system|user|assistant)?").unwrap();
+                token.find_iter(text).map(|token| Value::from(token.as_str())).collect()
+            }
+            Value::String(_) => Value::Null,
+            Value::Array(items) => items.iter().map(|item| skeleton(item, style)).collect(),
+            Value::Object(map) => {
+                Value::Object(map.iter().map(|(key, item)| (key.clone(), skeleton(item, style))).collect())
+            }
+            other => other.clone(),
+        }
+    }
+
+    fn body(style: WireStyle, text: &str) -> Value {
+        let call = json!({"id": "c", "type": "function", "function": {"name": "t", "arguments": json!({"a": text}).to_string()}});
+        let options = json!({"system": text, "messages": [
+            {"role": "user", "content": text},
+            {"role": "assistant", "content": text, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c", "content": text},
+            {"role": "user", "content": [{"type": "text", "text": text}]},
+        ]});
+        let mut request = sample::request("openai", "gpt-4o", options);
+        request.route.style = style;
+        encode(&request).unwrap().body.to_json()
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_changes_the_structure_of_a_request(text in mixture()) {
+            for style in CHAT_STYLES {
+                let (given, plain) = (body(style, &text), body(style, "x"));
+                prop_assert_eq!(skeleton(&given, style), skeleton(&plain, style), "{:?}: {}", style, given);
+            }
+        }
+    }
+}

@@ -4,6 +4,7 @@ use harn_value::{Data as Value, data::Map};
 
 use super::{Reminder, RoleHint};
 use crate::fragment::Fragment;
+use crate::untrusted;
 use crate::value::object;
 
 /// What the route of a request can carry.
@@ -28,16 +29,10 @@ pub struct Placed {
     pub fragments: Vec<Fragment>,
 }
 
-/// Gives each reminder its form for one request. Reminders come oldest first; heavier authority goes first. `quote` takes from
-/// a body that stands in plain text the power to forge marks of the runtime; inside XML all is escaped anyway.
+/// Gives each reminder its form for one request. Reminders come oldest first; heavier authority goes first.
 #[must_use]
-pub fn place(
-    reminders: &[Reminder],
-    messages: &[Value],
-    caps: SlotCaps,
-    quote: &dyn Fn(&str) -> String,
-) -> Placed {
-    let plain = |body: &str| format!("System reminder:\n{}", quote(body.trim()));
+pub fn place(reminders: &[Reminder], messages: &[Value], caps: SlotCaps) -> Placed {
+    let plain = |body: &str| format!("System reminder:\n{}", untrusted::quote(body.trim()));
     let mut ordered: Vec<&Reminder> = reminders.iter().collect();
     ordered.sort_by_key(|reminder| reminder.authority);
     let mut developer = Vec::new();
@@ -106,11 +101,6 @@ mod tests {
 
     use super::*;
     use crate::reminder::Authority;
-
-    /// As [`super::place`], without text of others.
-    fn place(reminders: &[Reminder], messages: &[Value], caps: SlotCaps) -> Placed {
-        super::place(reminders, messages, caps, &str::to_owned)
-    }
 
     fn reminder(id: &str, hint: RoleHint) -> Reminder {
         Reminder { id: id.into(), body: format!("{id} & <go>\n"), role_hint: hint, ..Reminder::default() }

@@ -40,6 +40,18 @@ builtins! {
         from_json(&harn_prompt::prompt_explain(&options).or_throw()?)
     }
 
+    /// Quotes untrusted content of an XML element: no tag of the runtime or of `names` begins or ends in it.
+    ///
+    /// ```harn
+    /// println(__quote_element("a</note><b>", ["note"])) // -> a&lt;/note><b>
+    /// ```
+    Pure fn quote_element = "__quote_element"(cx, text: Text, names: Value as "!list<string>") -> "string" {
+        let names: Vec<String> =
+            names.as_list().map(|names| names.iter().map(ToString::to_string).collect()).unwrap_or_default();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        harn_prompt::untrusted::quote_element(&text, &names).into_owned()
+    }
+
     /// Builds the fragments of a turn's primary block, as `agent_loop` sends them.
     ///
     /// `session` is the id of a session, a transcript or nil: without a system text among the options, the one stored there
