@@ -578,6 +578,7 @@ fn given(builder: harn_vm::VmBuilder, options: &RunOptions, project: &Value) -> 
 /// The root of the project that a folder belongs to, nil without one.
 fn project(system: &dyn System, dir: &Path) -> Value {
     Settings::manifest(system, dir)
+        .filter(|path| harn_front::trust::warning(system, path).is_none())
         .and_then(|path| path.parent().map(|root| Value::str(&root.display().to_string())))
         .unwrap_or(Value::NIL)
 }
@@ -597,7 +598,12 @@ pub(crate) fn state_file(system: &dyn System) -> PathBuf {
     let root =
         || harn_front::project_root(&here, &harn_front::Through(system)).unwrap_or_else(|| here.clone());
     let folder = || set("HARN_STATE_DIR").map_or_else(|| root().join(".harn"), |folder| here.join(folder));
-    set("HARN_STATE_FILE").map_or_else(|| folder().join("state.db"), |file| here.join(file))
+    let file = set("HARN_STATE_FILE").map_or_else(|| folder().join("state.db"), |file| here.join(file));
+    let root = root();
+    if file.starts_with(&root) {
+        system.confine(&file, &root);
+    }
+    file
 }
 
 fn task(options: &RunOptions) -> Value {
@@ -706,6 +712,10 @@ pub(crate) fn prepare(
         return Err(End::Refused(vec![Problem::located(located)]));
     }
     let sandbox = confined(options.sandbox).map_err(refused)?;
+    let manifest = Settings::manifest(&*system, program.dir());
+    if let Some(text) = manifest.and_then(|path| harn_front::trust::warning(&*system, &path)) {
+        system.write_err(&harn_syntax::notice(&format!("warning: {text}")));
+    }
     let project = project(&*system, program.dir());
     let roots = [Some(system.work_dir()), project.as_str().map(|root| PathBuf::from(root.as_str()))];
     let mut builder = given(harn_runtime::vm_builder(system), options, &project).tell_deadlocks();
@@ -796,7 +806,7 @@ pub(crate) fn run(
         }
     };
     for text in harn_runtime::unheard_failures(&vm) {
-        vm.system().write_err(&format!("[harn] warning: {text}\n"));
+        vm.system().write_err(&harn_syntax::notice(&format!("warning: {text}")));
     }
     if let Some(text) = options.traffic.leftovers(&vm) {
         vm.system().write_err(&format!("warning: {text}\n"));

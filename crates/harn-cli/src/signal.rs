@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM, and what stands for them on Windows: a thread waits for them and asks the running program to stop.
+//! SIGINT, SIGTERM, SIGHUP and SIGQUIT, and what stands for them on Windows: a thread waits for them and asks the running program to stop.
 
 #[cfg(unix)]
 mod unix;
@@ -28,10 +28,18 @@ const SIGINT: i32 = 2;
 /// The number of SIGTERM: Ctrl-Break and a window that is closed stand for it on Windows.
 const SIGTERM: i32 = 15;
 
+/// The number of SIGHUP: the terminal is gone.
+#[cfg(unix)]
+const SIGHUP: i32 = 1;
+
+/// The number of SIGQUIT, which Ctrl-\ sends.
+#[cfg(unix)]
+const SIGQUIT: i32 = 3;
+
 /// The exit code by the last signal.
 static CODE: AtomicU8 = AtomicU8::new(INTERRUPTED);
 
-/// Exit code of a program stopped by a signal: 130 for SIGINT (Ctrl-C), 143 for SIGTERM.
+/// Exit code of a program stopped by a signal: 130 for SIGINT (Ctrl-C), 143 for SIGTERM, 129 for SIGHUP, 131 for SIGQUIT.
 pub(crate) fn exit_code() -> u8 {
     CODE.load(Ordering::Relaxed)
 }

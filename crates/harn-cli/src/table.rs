@@ -15,6 +15,7 @@ pub(crate) fn draw(headings: &[&str], rows: &[Vec<String>]) -> String {
 /// As [`draw`], but what is too wide is cut in one column, and the others are whole: for tables whose end is what they are for.
 /// Some of that column stays, even where a line passes the width.
 pub(crate) fn draw_all_but(headings: &[&str], rows: &[Vec<String>], column: usize) -> String {
+    let rows = &in_one_line(rows);
     let (_, widths, gap) = measured(headings, rows);
     let all = widths.iter().sum::<usize>() + gap.len() * widths.len().saturating_sub(1);
     let own = widths.get(column).copied().unwrap_or(0);
@@ -32,7 +33,14 @@ pub(crate) fn draw_all_but(headings: &[&str], rows: &[Vec<String>], column: usiz
     lines(headings, &rows, |line| line.to_owned())
 }
 
+/// The rows without what would move a cell to another place: control characters, line feeds, tabs.
+fn in_one_line(rows: &[Vec<String>]) -> Vec<Vec<String>> {
+    let clean = |cell: &String| harn_syntax::printable(cell).replace(['\n', '\t'], " ");
+    rows.iter().map(|row| row.iter().map(clean).collect()).collect()
+}
+
 fn lines(headings: &[&str], rows: &[Vec<String>], fit: impl Fn(&str) -> String) -> String {
+    let rows = &in_one_line(rows);
     let (head, widths, gap) = measured(headings, rows);
     let mut out = String::new();
     for row in std::iter::once(&head).chain(rows) {

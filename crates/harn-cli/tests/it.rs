@@ -72,6 +72,8 @@ mod test_options;
 mod trace;
 mod trees;
 mod trial;
+#[cfg(unix)]
+mod trust;
 mod usage;
 mod user_tests;
 mod waitpoints;

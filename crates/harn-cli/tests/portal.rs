@@ -14,6 +14,7 @@ use crate::common::{command, folder, harn_in};
 struct Portal {
     child: Child,
     address: String,
+    token: String,
     told: Vec<String>,
 }
 
@@ -30,17 +31,20 @@ fn start(dir: &Path, args: &[&str]) -> Portal {
         command(&args).current_dir(dir).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let told: Vec<String> = lines.take(2).map(Result::unwrap).collect();
-    let address = told[0].rsplit("http://").next().unwrap().to_owned();
-    Portal { child, address, told }
+    let page = told[0].rsplit("http://").next().unwrap();
+    let (address, token) = page.split_once("/?token=").unwrap_or((page, ""));
+    let (address, token) = (address.to_owned(), token.to_owned());
+    Portal { child, address, token, told }
 }
 
 impl Portal {
     fn ask(&self, method: &str, path: &str, body: &str) -> (String, Value) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         let text = format!(
-            "{method} {path} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
-             Connection: close\r\n\r\n{body}",
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
             self.address,
+            self.token,
             body.len()
         );
         stream.write_all(text.as_bytes()).unwrap();
@@ -74,6 +78,23 @@ fn runs_are_shown_until_ctrl_c() {
         assert_eq!(portal.child.wait().unwrap().code(), Some(0));
     }
     let _ = portal.child.kill();
+}
+
+#[test]
+fn each_start_prints_a_token_of_its_own_and_asks_for_it() {
+    let dir = folder(&[]);
+    let (mut first, second) = (start(dir.path(), &[]), start(dir.path(), &[]));
+    assert!(first.token.len() >= 32 && first.token != second.token, "{:?}", first.told);
+    assert_eq!(first.ask("GET", "/api/runs", "").0, "HTTP/1.1 200 OK");
+    first.token.clone_from(&second.token);
+    assert_eq!(first.ask("GET", "/api/runs", "").0, "HTTP/1.1 401 Unauthorized");
+    let open = start(dir.path(), &["--no-token"]);
+    assert!(open.token.is_empty() && !open.told[0].contains("token"), "{:?}", open.told);
+    assert_eq!(open.ask("GET", "/api/runs", "").0, "HTTP/1.1 200 OK");
+    let ran =
+        harn_in(dir.path(), &["portal", "--port", "0", "--open", "false", "--host", "0.0.0.0", "--no-token"]);
+    assert_eq!((ran.code, ran.out.as_str()), (1, ""));
+    assert_eq!(ran.err, "error: --no-token needs a loopback address such as 127.0.0.1, not 0.0.0.0\n");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM end a program in an orderly way.
+//! SIGINT, SIGTERM, SIGHUP and SIGQUIT end a program in an orderly way.
 
 #![cfg(unix)]
 
@@ -39,7 +39,12 @@ fn stop(mut child: Child, signal: &str) -> Output {
 }
 
 fn check(rest: &str, signal: &str, printed: &str) {
-    let code = if signal == "-TERM" { 143 } else { 130 };
+    let code = match signal {
+        "-TERM" => 143,
+        "-HUP" => 129,
+        "-QUIT" => 131,
+        _ => 130,
+    };
     let folder = tempfile::tempdir().unwrap();
     let output = stop(start(folder.path(), rest), signal);
     let err = String::from_utf8_lossy(&output.stderr);
@@ -56,6 +61,61 @@ fn a_busy_loop_is_stopped() {
 #[test]
 fn a_waiting_program_is_stopped() {
     check("sleep(1h)", "-TERM", "");
+}
+
+#[test]
+fn a_lost_terminal_and_quit_stop_a_program_with_its_cleanup() {
+    for signal in ["-HUP", "-QUIT"] {
+        check("try {\n  sleep(1h)\n} finally {\n  println(\"finally\")\n}", signal, "finally\n");
+    }
+}
+
+#[test]
+fn each_signal_ends_what_the_program_has_started() {
+    for signal in ["-INT", "-TERM", "-HUP", "-QUIT"] {
+        let folder = tempfile::tempdir().unwrap();
+        let rest = "exec(\"sh\", \"-c\", \"sleep 1000 & echo $! > child.tmp; echo $$ >> child.tmp; mv child.tmp child; wait\")";
+        let child = start(folder.path(), rest);
+        let pids = (0..2000).find_map(|_| {
+            std::thread::sleep(Duration::from_millis(5));
+            std::fs::read_to_string(folder.path().join("child")).ok()
+        });
+        let pids = pids.expect("the program starts another one");
+        stop(child, signal);
+        for pid in pids.split_whitespace() {
+            let runs =
+                || Command::new("kill").args(["-0", pid]).stderr(Stdio::null()).status().unwrap().success();
+            let gone = (0..400).any(|_| {
+                std::thread::sleep(Duration::from_millis(5));
+                !runs()
+            });
+            assert!(gone, "{signal}: process {pid} goes on");
+        }
+    }
+}
+
+/// As with `nohup`.
+#[test]
+fn a_program_that_was_started_without_sighup_outlives_its_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "write_file(\"started\", \"\")\nread_line()\nprintln(\"done\")\n";
+    std::fs::write(folder.path().join("main.harn"), text).unwrap();
+    let harn = crate::common::command(&["run", "main.harn"]);
+    let mut child = Command::new("sh")
+        .args(["-c", "trap '' HUP; exec \"$0\" run main.harn"])
+        .arg(harn.get_program())
+        .current_dir(folder.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    while !folder.path().join("started").exists() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(Command::new("kill").args(["-HUP", &child.id().to_string()]).status().unwrap().success());
+    drop(child.stdin.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), &*output.stdout), (Some(0), &b"done\n"[..]));
 }
 
 #[test]

@@ -39,6 +39,12 @@ pub trait Files {
     /// The system's error; an error for what is no regular file or too large.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
 
+    /// Whether a manifest may start programs, name addresses for keys and widen permissions; see [`crate::trust`].
+    fn trusts(&self, manifest: &Path) -> bool {
+        let _ = manifest;
+        true
+    }
+
     /// Whether a path leads to a regular file.
     fn is_file(&self, path: &Path) -> bool {
         self.kind(path).is_ok_and(|kind| kind == Kind::File)
@@ -70,5 +76,9 @@ impl Files for Through<'_> {
 
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         self.0.read(path, MAX_BYTES)
+    }
+
+    fn trusts(&self, manifest: &Path) -> bool {
+        crate::trust::trusts(self.0, manifest)
     }
 }

@@ -9,6 +9,7 @@
 //! | `imports` | from the text of an import to the file that it means |
 //! | `packages` | installed packages and their `[exports]` |
 //! | `roots` | the project that a folder belongs to |
+//! | `trust` | which manifests may start programs and name addresses |
 //! | `sources` | the files that were read, each once, with text and tree |
 //! | `error` | imports that lead nowhere |
 //! | `names` | what the names of a file stand for |
@@ -24,6 +25,7 @@ mod names;
 mod packages;
 mod roots;
 mod sources;
+pub mod trust;
 
 pub use error::ImportError;
 pub use exports::{exports, is_hidden, selectable};

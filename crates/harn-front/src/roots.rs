@@ -7,10 +7,12 @@ use crate::files::Files;
 /// How many folders upwards the manifest of a source is looked for.
 const MAX_LEVELS: usize = 16;
 
-/// The folder of the manifest for the sources of a folder, which must be absolute and without `..`.
+/// The folder of the manifest for the sources of a folder, which must be absolute and without `..`; none when the manifest is
+/// not trusted.
 #[must_use]
 pub fn project_root(folder: &Path, files: &dyn Files) -> Option<PathBuf> {
-    manifest_near(folder, files)?.parent().map(Path::to_owned)
+    let manifest = manifest_near(folder, files).filter(|manifest| files.trusts(manifest))?;
+    manifest.parent().map(Path::to_owned)
 }
 
 /// The manifest for the sources of a folder: from there upwards at most 16 folders, not beyond one that holds `.git`.

@@ -2,7 +2,8 @@
 //! random moments.
 //!
 //! The tree is in memory, or a scratch folder of this machine. There a layer at the bottom refuses whatever would change
-//! something outside of the working directory, and that is a finding. It does not panic: a program takes that for an error.
+//! something outside of the roots or read the canary, and that is a finding. It does not panic: a program takes that for an error.
+//! The directory of the runtime's files is a link now and then, or holds one, or a variable names another one.
 
 use std::cell::{Cell, RefCell};
 use std::fs;
@@ -120,6 +121,39 @@ const CHANGING: &[&str] = &[
     "store_clear",
 ];
 
+/// Links that a hostile checkout brings along: below `project/.harn`, or that itself.
+const STATE_LINKS: &[(&str, &str)] = &[
+    ("@/canary", ".harn"),
+    ("@/nowhere", ".harn"),
+    ("../canary", ".harn"),
+    ("@/canary/keep", ".harn/store.json"),
+    ("@/canary/new", ".harn/store.json"),
+    ("../../canary/keep", ".harn/store.json"),
+    ("../work/a", ".harn/store.json"),
+    ("@/canary/new", ".harn/store.json.lock"),
+    ("@/canary", ".harn/checkpoints"),
+    ("@/canary/keep", ".harn/checkpoints/fuzz.json"),
+    ("@/canary", ".harn/metadata"),
+    ("@/canary", ".harn/workers"),
+    ("@/canary", ".harn/workflows"),
+    ("@/canary", ".harn/worktrees"),
+    ("@/canary", ".harn-runs"),
+];
+
+/// Variables that name directories of the runtime.
+const VARIABLES: &[&str] = &[
+    "HARN_STATE_DIR",
+    "HARN_STATE_FILE",
+    "HARN_RUN_DIR",
+    "HARN_WORKER_STATE_DIR",
+    "HARN_WORKTREE_DIR",
+    "HARN_WORKFLOW_STATE_DIR",
+];
+
+/// What they name.
+const PLACES: &[&str] =
+    &["@/canary", "@/canary/new", "../../canary", "out", "out/new", "@/nowhere", "@/home/state"];
+
 /// Lines of calls; the first line holds the seed of the disk.
 pub(crate) fn generate(rng: &mut Rng) -> Vec<u8> {
     let mut out = format!("{}\n", rng.bits());
@@ -144,6 +178,10 @@ struct Disk {
     top: PathBuf,
     rng: RefCell<Rng>,
     faults: Cell<bool>,
+    /// What programs may use: the working directory, or the project.
+    root: PathBuf,
+    /// A variable of the environment.
+    variable: Option<(&'static str, String)>,
     /// What would have been changed outside.
     outside: RefCell<Option<String>>,
 }
@@ -168,6 +206,13 @@ impl Disk {
             ("loop", "loop"),
         ];
         let faults = Cell::new(false);
+        let mut odds = Rng::new(seed, 2);
+        let state = odds.chance(40).then(|| STATE_LINKS[odds.below(STATE_LINKS.len())]);
+        let named = odds.chance(30).then(|| (odds.pick(VARIABLES), odds.pick(PLACES)));
+        let wide = odds.chance(50);
+        let root = |top: &Path| top.join(if wide { "project" } else { "project/work" });
+        let variable =
+            |top: &Path| named.map(|(name, place)| (name, place.replace('@', &top.to_string_lossy())));
         if !real {
             let mut memory = Memory::new().with_cwd("/project/work").with_env("HOME", "/home");
             for (path, text) in files {
@@ -176,8 +221,24 @@ impl Disk {
             for (target, path) in links {
                 memory = memory.with_link(&target.replace('@', ""), &format!("/project/work/{path}"));
             }
+            if let Some((target, path)) = state {
+                let path = format!("/project/{path}");
+                let folder = Path::new(&path).parent().expect("a directory");
+                memory.make_dirs(folder).expect("a directory");
+                memory = memory.with_link(&target.replace('@', ""), &path);
+            }
             let (inner, outside) = (Rc::new(memory), RefCell::default());
-            return Rc::new(Disk { scratch: None, inner, top: PathBuf::new(), rng, faults, outside });
+            let (root, variable) = (root(Path::new("/")), variable(Path::new("")));
+            return Rc::new(Disk {
+                scratch: None,
+                inner,
+                top: PathBuf::new(),
+                rng,
+                faults,
+                root,
+                variable,
+                outside,
+            });
         }
         let scratch = tempfile::tempdir().expect("a scratch folder");
         let top = scratch.path().canonicalize().expect("a path");
@@ -190,9 +251,16 @@ impl Disk {
             let target = target.replace('@', &top.to_string_lossy());
             std::os::unix::fs::symlink(target, top.join("project/work").join(path)).expect("a link");
         }
+        if let Some((target, path)) = state {
+            let path = top.join("project").join(path);
+            fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
+            let target = target.replace('@', &top.to_string_lossy());
+            std::os::unix::fs::symlink(target, path).expect("a link");
+        }
         fs::hard_link(top.join("project/work/a"), top.join("project/work/twin")).expect("a link");
         let (scratch, inner, outside) = (Some(scratch), Rc::new(Real::new()), RefCell::default());
-        Rc::new(Disk { scratch, inner, top, rng, faults, outside })
+        let (root, variable) = (root(&top), variable(&top));
+        Rc::new(Disk { scratch, inner, top, rng, faults, root, variable, outside })
     }
 
     fn work(&self) -> PathBuf {
@@ -207,7 +275,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Refuses a change that would go outside of the working directory, and notes it. Knows nothing of how permissions are checked.
+    /// Refuses a change that would go outside of the roots, and notes it. Knows nothing of how permissions are checked.
     fn guard(&self, path: &Path, follow: bool) -> io::Result<()> {
         if self.scratch.is_none() {
             return Ok(());
@@ -230,11 +298,21 @@ impl Disk {
             }
             real = real.canonicalize().unwrap_or(real);
         }
-        // The state of the runtime lies beside the manifest.
-        if real.starts_with(self.work()) || real.starts_with(self.top.join("project/.harn")) {
+        if real.starts_with(&self.root) {
             return Ok(());
         }
         self.outside.borrow_mut().get_or_insert(path.display().to_string());
+        Err(io::Error::from(io::ErrorKind::PermissionDenied))
+    }
+
+    /// Notes a look into the canary, and refuses it.
+    fn guard_read(&self, path: &Path) -> io::Result<()> {
+        let real = self.inner.canonical(path).unwrap_or_else(|_| path.to_owned());
+        if !self.faults.get() || !real.starts_with(self.top.join("canary")) || self.top.as_os_str().is_empty()
+        {
+            return Ok(());
+        }
+        self.outside.borrow_mut().get_or_insert(format!("{} (read)", path.display()));
         Err(io::Error::from(io::ErrorKind::PermissionDenied))
     }
 
@@ -243,7 +321,9 @@ impl Disk {
         for name in self.inner.names(folder).expect("a folder") {
             let path = folder.join(name);
             // The state of the runtime: no file of the program.
-            if path.file_name().is_some_and(|name| name == ".harn") {
+            let is_state =
+                [".harn", ".harn-runs"].iter().any(|own| path.file_name().is_some_and(|name| name == *own));
+            if is_state {
                 continue;
             }
             let facts = self.inner.link_facts(&path).expect("an entry");
@@ -309,6 +389,9 @@ impl Layer for Disk {
             "HOME" => {
                 Some(self.top.join("home").display().to_string()).filter(|_| !self.top.as_os_str().is_empty())
             }
+            _ if self.variable.as_ref().is_some_and(|(known, _)| *known == name) => {
+                self.variable.as_ref().map(|(_, value)| value.clone())
+            }
             _ if self.scratch.is_some() => None,
             _ => self.inner.env(name),
         }
@@ -316,6 +399,16 @@ impl Layer for Disk {
 
     fn link_facts(&self, path: &Path) -> io::Result<Facts> {
         self.inner.link_facts(path)
+    }
+
+    fn read(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+        self.guard_read(path)?;
+        self.inner.read(path, limit)
+    }
+
+    fn names(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
+        self.guard_read(path)?;
+        self.inner.names(path)
     }
 
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -368,7 +461,7 @@ impl Layer for Disk {
 
 /// A machine for the calls of one input.
 fn machine(disk: &Rc<Disk>) -> Rc<Vm> {
-    let ceiling = Ceiling { roots: Some(vec![disk.work()]), ..Ceiling::default() };
+    let ceiling = Ceiling { roots: Some(vec![disk.root.clone()]), ..Ceiling::default() };
     harn_runtime::vm_builder(disk.clone()).limit(ceiling).build()
 }
 
@@ -382,13 +475,13 @@ fn run(vm: &Rc<Vm>, disk: &Disk, call: &str) -> Result<(), String> {
     outcome?.result.map(|_| ()).map_err(|error| error.uncaught_text())
 }
 
-/// Nothing outside of the working directory changes, what the run stands on stays, and a call that fails changes nothing.
+/// Nothing outside of the roots changes or is read, what the run stands on stays, and a call that fails changes nothing.
 pub(crate) fn check(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let mut lines = text.lines();
     let seed = lines.next().and_then(|line| line.parse().ok()).unwrap_or(0_u64);
     let disk = Disk::new(seed % 2 == 1, seed);
-    let work = format!("{}/", disk.work().display().to_string().escape_debug());
+    let work = format!("{}/", disk.root.display().to_string().escape_debug());
     let outside = |all: &str| {
         all.lines()
             .filter(|line| !line.starts_with(&work))
@@ -412,8 +505,8 @@ pub(crate) fn check(bytes: &[u8]) {
         let result = run(&vm, &disk, &call);
         let after = disk.all();
         let reached = disk.outside.borrow_mut().take();
-        assert!(reached.is_none(), "{call} wants to change {reached:?}, outside of the working directory");
-        assert_eq!(outside(&after), kept, "{call} changed something outside of the working directory");
+        assert!(reached.is_none(), "{call} wants {reached:?}, outside of {}", disk.root.display());
+        assert_eq!(outside(&after), kept, "{call} changed something outside of {}", disk.root.display());
         if let Err(error) = result {
             assert!(!error.is_empty() && !error.contains("internal error"), "{call} fails with {error:?}");
             assert_eq!(after, before, "{call} failed ({error}) and changed something");
@@ -430,13 +523,11 @@ mod tests {
     fn what_is_outside_is_refused_and_noted() {
         let disk = Disk::new(true, 1);
         let work = disk.work();
-        for path in ["a", "new/deep", "sub/x", "self", "self/new", "link", "../.harn/store.json"] {
+        for path in ["a", "new/deep", "sub/x", "self", "self/new", "link"] {
             disk.guard(&work.join(path), true).expect(path);
         }
         assert_eq!(*disk.outside.borrow(), None);
-        for path in
-            ["../new", "out/keep", "hole", "up/new", "none/../../new", "/etc/new", "../../canary/keep"]
-        {
+        for path in ["out/keep", "hole", "/etc/new", "../../canary/keep"] {
             disk.guard(&work.join(path), true).expect_err(path);
             assert!(disk.outside.borrow_mut().take().is_some(), "{path}");
         }
@@ -447,7 +538,7 @@ mod tests {
     fn a_call_that_reaches_out_is_a_finding() {
         let disk = Disk::new(true, 1);
         let vm = harn_runtime::vm_builder(disk.clone()).build();
-        run(&vm, &disk, "write_file(\"../out.txt\", \"x\")").expect_err("refused");
+        run(&vm, &disk, "write_file(\"../../out.txt\", \"x\")").expect_err("refused");
         assert!(disk.outside.borrow().is_some());
     }
 }

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
-use harn_system::{Real, System};
+use harn_system::{Egress, Real, System};
 use harn_value::Data as Value;
 
 use crate::error::CallError;
@@ -62,6 +63,14 @@ pub trait Embedder {
     /// Returns the wall clock in milliseconds since the Unix epoch.
     fn now_ms(&self) -> i64 {
         self.system().now_ms()
+    }
+
+    /// Returns the rules for connections to an address that the program chose itself; without any it may be every address.
+    ///
+    /// # Errors
+    /// The rules cannot be read: then no request is sent.
+    fn egress(&self) -> Result<Option<Arc<Egress>>, String> {
+        Ok(None)
     }
 
     /// Waits between two attempts.

@@ -345,6 +345,7 @@ mod tests {
             headers: vec![],
             auth: vec![("authorization".into(), crate::secret::Secret::new("Bearer sk-123456"))],
             body: body.as_object().cloned().map(|fields| crate::wire::Body::new(fields).into_payload()),
+            egress: None,
             deadline: Duration::ZERO,
             timeout: Duration::ZERO,
         }

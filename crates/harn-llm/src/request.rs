@@ -1,8 +1,10 @@
 //! A call that is ready to go out: the route is chosen, every option is settled.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
+use harn_system::Egress;
 use harn_value::Data as Value;
 
 use crate::capabilities::Capabilities;
@@ -31,6 +33,8 @@ pub struct Route {
     pub dialect: Dialect,
     /// Base address without a slash at the end.
     pub base_url: String,
+    /// The rules for its connections, when the program chose the address.
+    pub egress: Option<Arc<Egress>>,
     /// The region of a cloud that the configuration names.
     pub region: Option<String>,
     /// Path of chat requests.

@@ -33,6 +33,7 @@ pub(crate) fn request(provider: &str, model: &str, options: Value) -> Request {
             style,
             dialect: table.dialect(),
             base_url: table.base_url.clone().unwrap_or_default(),
+            egress: None,
             region: None,
             endpoint,
             completion_endpoint: None,

@@ -1,115 +1,28 @@
-//! A value that must never be shown: keys and tokens.
+//! Secrets in data: [`harn_system::secret`] says what one is.
 
-use std::fmt;
+pub use harn_system::secret::{FIELD_WORDS, Secret, is_secret_header, redact_url};
 
-/// Text such as an API key. `Debug` and `Display` print `***`; only [`Secret::reveal`] gives the text.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Secret(String);
+/// Shorter ones are looked for in errors only.
+const MIN_IN_ANSWERS: usize = 8;
 
-impl Secret {
-    /// Wraps `text`.
-    pub fn new(text: impl Into<String>) -> Self {
-        Secret(text.into())
-    }
+/// Hides secrets in data.
+pub trait RedactData {
+    /// Hides the secret in every string of an answer, and returns whether it was there. Answers are data that a program works
+    /// with: what is shorter than a key is left, and so is the end of a string that looks like the beginning of one.
+    fn redact_answer(&self, answer: &mut harn_value::Data) -> bool;
 
-    /// Returns the text, for the one place that puts it on the wire.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
+    /// Hides the secret in every string of a value.
+    fn redact_value(&self, value: &mut harn_value::Data);
+}
 
-    /// Returns true when there is nothing to hide.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Replaces every occurrence of the secret in `text` by `***`, also of one that a header holds behind
-    /// `Bearer `, of one in other case (as addresses have it), and of its beginning where the text was cut.
-    pub fn redact(&self, text: &str) -> String {
-        let mut out = self.redact_whole(text);
-        if let Some(cut) = self.beginning_at_end(&out) {
-            out.truncate(out.len() - cut);
-            out.push_str("***");
-        }
-        out
-    }
-
-    /// As [`Secret::redact`], but only what is whole: the end of a text that was not cut means itself.
-    pub(crate) fn redact_whole(&self, text: &str) -> String {
-        if self.is_short() { text.to_string() } else { self.without_whole(text) }
-    }
-
-    /// Hides the secret in a text that is in pieces, wherever the cuts are; of a text that `is_cut` itself also its
-    /// beginning at the end. Says whether there was something to hide.
-    pub(crate) fn redact_pieces(&self, pieces: &mut [&mut String], is_cut: bool) -> bool {
-        if self.is_short() {
-            return false;
-        }
-        let text: String = pieces.iter().map(|piece| piece.as_str()).collect();
-        let (wanted, lower) = (self.bare().to_ascii_lowercase(), text.to_ascii_lowercase());
-        let mut found: Vec<_> = lower.match_indices(&wanted).map(|(at, _)| at..at + wanted.len()).collect();
-        let rest = &text[found.last().map_or(0, |last| last.end)..];
-        let half = self.beginning_at_end(rest).filter(|_| is_cut);
-        found.extend(half.map(|cut| text.len() - cut..text.len()));
-        let mut start = 0;
-        for piece in pieces.iter_mut().filter(|_| !found.is_empty()) {
-            let end = start + piece.len();
-            let (mut out, mut at) = (String::new(), start);
-            let first = found.partition_point(|range| range.end <= start);
-            for range in found[first..].iter().take_while(|range| range.start < end) {
-                // The stars stand where the secret begins; its other pieces are left out.
-                if range.start >= start {
-                    out.push_str(&text[at..range.start]);
-                    out.push_str("***");
-                }
-                at = range.end.min(end);
-            }
-            out.push_str(&text[at..end]);
-            **piece = out;
-            start = end;
-        }
-        !found.is_empty()
-    }
-
-    /// A very short "key" would turn harmless text into stars.
-    fn is_short(&self) -> bool {
-        self.bare().len() < MIN_SECRET
-    }
-
-    /// Bytes at the end of a text that are the beginning of the secret.
-    fn beginning_at_end(&self, text: &str) -> Option<usize> {
-        let bare = self.bare();
-        (MIN_SECRET..bare.len()).rev().find(|n| bare.is_char_boundary(*n) && text.ends_with(&bare[..*n]))
-    }
-
-    fn bare(&self) -> &str {
-        self.0.strip_prefix("Bearer ").unwrap_or(&self.0)
-    }
-
-    /// Replaces every whole occurrence, whatever its case.
-    fn without_whole(&self, text: &str) -> String {
-        let bare = self.bare();
-        let (wanted, lower) = (bare.to_ascii_lowercase(), text.to_ascii_lowercase());
-        let mut out = String::with_capacity(text.len());
-        let mut at = 0;
-        // ASCII letters keep their length in either case, so places in one text are places in the other.
-        while let Some(found) = lower[at..].find(&wanted) {
-            out.push_str(&text[at..at + found]);
-            out.push_str("***");
-            at += found + wanted.len();
-        }
-        out.push_str(&text[at..]);
-        out
-    }
-
-    /// Hides the secret in every text of an answer, and says whether it was there. Answers are data that a program works with:
-    /// what is shorter than a key is left, and so is the end of a text that looks like the beginning of one.
-    pub fn redact_answer(&self, answer: &mut harn_value::Data) -> bool {
-        if self.bare().len() < MIN_IN_ANSWERS {
+impl RedactData for Secret {
+    fn redact_answer(&self, answer: &mut harn_value::Data) -> bool {
+        if self.key_len() < MIN_IN_ANSWERS {
             return false;
         }
         match answer {
             harn_value::Data::String(text) => {
-                let plain = self.without_whole(text);
+                let plain = self.redact_whole(text);
                 let found = plain != *text;
                 *text = plain;
                 found
@@ -124,8 +37,7 @@ impl Secret {
         }
     }
 
-    /// Hides the secret in every text of a value.
-    pub(crate) fn redact_value(&self, value: &mut harn_value::Data) {
+    fn redact_value(&self, value: &mut harn_value::Data) {
         match value {
             harn_value::Data::String(text) => *text = self.redact(text),
             harn_value::Data::Array(items) => items.iter_mut().for_each(|item| self.redact_value(item)),
@@ -133,60 +45,6 @@ impl Secret {
             _ => {}
         }
     }
-}
-
-/// Shorter texts are no secrets, and would be found everywhere.
-const MIN_SECRET: usize = 4;
-
-/// Shorter ones are looked for in errors only.
-const MIN_IN_ANSWERS: usize = 8;
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
-    }
-}
-
-impl fmt::Display for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
-    }
-}
-
-/// Returns whether a header of this name is there to authorise.
-pub fn is_secret_header(name: &str) -> bool {
-    let name = name.to_lowercase();
-    ["auth", "key", "token", "secret", "cookie", "password"].iter().any(|word| name.contains(word))
-}
-
-/// Names of query parameters that hold secrets.
-const SECRET_PARAMETERS: &[&str] =
-    &["key", "api_key", "apikey", "api-key", "token", "access_token", "sig", "signature", "code"];
-
-/// Hides what an address may hold of secrets: a user's password, and the values of query parameters that
-/// are named like one. Text that is no address is hidden as a whole when it might hold a password.
-pub fn redact_url(url: &str) -> String {
-    let Some(mut parsed) = url::Url::parse(url).ok().filter(url::Url::has_host) else {
-        return if url.contains('@') { "***".to_string() } else { url.to_string() };
-    };
-    let is_secret = |name: &str| SECRET_PARAMETERS.contains(&name.to_lowercase().as_str());
-    let bare = parsed.username().is_empty() && parsed.password().is_none();
-    if bare && !parsed.query_pairs().any(|(name, _)| is_secret(&name)) {
-        return url.to_string();
-    }
-    if !bare && parsed.set_username("***").is_ok() {
-        // An address that took a name takes a password, too.
-        let _ = parsed.set_password(None);
-    }
-    let query = parsed.query().map(|query| {
-        let shown = query.split('&').map(|pair| match pair.split_once('=') {
-            Some((name, _)) if is_secret(name) => format!("{name}=***"),
-            _ => pair.to_string(),
-        });
-        shown.collect::<Vec<_>>().join("&")
-    });
-    parsed.set_query(query.as_deref());
-    parsed.to_string()
 }
 
 #[cfg(test)]
@@ -201,27 +59,5 @@ mod tests {
         assert_eq!(answer, harn_value::json!({"a": ["x ***.", "made on github"], "n": 1}));
         assert!(!key.redact_answer(&mut answer));
         assert!(!Secret::new("demo").redact_answer(&mut harn_value::json!("demo")));
-    }
-
-    #[test]
-    fn a_secret_is_never_shown() {
-        let key = Secret::new("sk-live-123456");
-        assert_eq!(format!("{key:?} {key}"), "*** ***");
-        assert_eq!(key.redact("bad key sk-live-123456!"), "bad key ***!");
-        assert_eq!(key.redact("to http://SK-live-123456.host"), "to http://***.host");
-        assert_eq!(key.redact("é cut: sk-live-12345"), "é cut: ***");
-        assert_eq!(key.redact("sk-live-123456sk-live-123456 sk-"), "****** sk-");
-    }
-
-    #[test]
-    fn addresses_are_shown_without_their_secrets() {
-        for (url, shown) in [
-            ("https://h/v1?api-version=2", "https://h/v1?api-version=2"),
-            ("https://me:pw@h/v1", "https://***@h/v1"),
-            ("https://h/v1?a=b&Key=s3&x", "https://h/v1?a=b&Key=***&x"),
-            ("me:pw@h", "***"),
-        ] {
-            assert_eq!(redact_url(url), shown, "{url}");
-        }
     }
 }

@@ -5,7 +5,8 @@
 //!
 //! | File | What it holds |
 //! | --- | --- |
-//! | `server` | addresses and their answers; who may ask |
+//! | `server` | addresses and their answers |
+//! | `access` | who may ask: hosts, origins, the token |
 //! | `records` | which files are records, and what a list shows of each |
 //! | `list` | filters, order and pages of the list |
 //! | `detail` | everything about one run |
@@ -16,6 +17,7 @@
 //! | `launch` | programs that the page has started |
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
+mod access;
 mod calls;
 mod costs;
 mod detail;
@@ -30,6 +32,7 @@ use std::path::PathBuf;
 
 use harn_value::Data;
 
+pub use access::Token;
 pub use server::{Portal, bind};
 
 /// What the portal shows, and how.
@@ -43,6 +46,8 @@ pub struct Settings {
     pub program: PathBuf,
     /// Whether programs may be launched although the portal listens to other machines.
     pub remote_launch: bool,
+    /// The secret that requests must show; `None` lets every process of this machine and its browser pages ask.
+    pub token: Option<Token>,
     /// The version that the page shows.
     pub version: &'static str,
     /// Providers and models for launches: `{providers: [{name, ready, note, default_model, models}]}`.

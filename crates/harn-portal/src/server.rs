@@ -1,8 +1,7 @@
-//! Addresses and their answers, and who may ask: the host that a request names must be this one, so that no other page in the
-//! browser reaches it by a name of its own, and what changes something must come from this page.
+//! Addresses and their answers.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -15,6 +14,7 @@ use axum::routing::{get, post};
 use harn_runtime::diff_run_records;
 use harn_value::{Data, json};
 
+use crate::access::{Verdict, judge};
 use crate::launch::{self, Jobs};
 use crate::list::Wanted;
 use crate::records::{Records, Refused};
@@ -156,11 +156,19 @@ async fn beside<T: Send + 'static>(
     done.unwrap_or_else(|e| Err((StatusCode::INTERNAL_SERVER_ERROR, format!("the portal has failed: {e}"))))
 }
 
-/// Refuses what does not come from the page, and says how browsers are to treat what is answered.
+/// Refuses who may not ask, and says how browsers are to treat what is answered.
 async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let mut response = match why_not(&app, request.method(), request.headers()) {
-        Some(why) => answered(Err((StatusCode::FORBIDDEN, why.to_owned()))),
-        None => next.run(request).await,
+    let (token, headers) = (app.settings.token.as_ref(), request.headers());
+    let mut response = match judge(token, app.address, &app.host, request.method(), request.uri(), headers) {
+        Verdict::Pass => next.run(request).await,
+        Verdict::Welcome { to, cookie } => {
+            (StatusCode::SEE_OTHER, [(header::LOCATION, to), (header::SET_COOKIE, cookie)]).into_response()
+        }
+        Verdict::NoToken => answered(Err((
+            StatusCode::UNAUTHORIZED,
+            "the portal needs its token: open the address that it printed when it started".to_owned(),
+        ))),
+        Verdict::Refuse(why) => answered(Err((StatusCode::FORBIDDEN, why.to_owned()))),
     };
     let headers = response.headers_mut();
     for (name, value) in [
@@ -172,44 +180,6 @@ async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Res
         headers.insert(name, HeaderValue::from_static(value));
     }
     response
-}
-
-fn why_not(app: &App, method: &Method, headers: &HeaderMap) -> Option<&'static str> {
-    let text = |name: header::HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
-    let host = text(header::HOST).unwrap_or_default();
-    if !is_own(host, app.address, &app.host) {
-        return Some("the request names another host than this portal");
-    }
-    if *method == Method::GET || *method == Method::HEAD {
-        return None;
-    }
-    let own = format!("http://{host}");
-    if text(header::ORIGIN).is_some_and(|origin| !origin.eq_ignore_ascii_case(&own)) {
-        return Some("the request comes from another page");
-    }
-    let site = headers.get("sec-fetch-site").map(|value| value.to_str().unwrap_or_default());
-    if site.is_some_and(|site| site != "same-origin" && site != "none") {
-        return Some("the request comes from another page");
-    }
-    None
-}
-
-/// Whether a `Host` header names the address that the portal listens on, or this machine.
-fn is_own(host: &str, address: SocketAddr, given: &str) -> bool {
-    let host = host.to_lowercase();
-    let (name, port) = match host.rsplit_once(':') {
-        Some((name, port)) if !port.contains(']') => (name, port.parse().ok()),
-        _ => (host.as_str(), Some(80)),
-    };
-    if port != Some(address.port()) {
-        return false;
-    }
-    let name = name.trim_start_matches('[').trim_end_matches(']');
-    match name.parse::<IpAddr>() {
-        // An address cannot be made to lead elsewhere, as a name can.
-        Ok(ip) => address.ip().is_unspecified() || ip == address.ip() || ip.is_loopback(),
-        Err(_) => name == "localhost" || name == given,
-    }
 }
 
 async fn page(request: Request) -> Response {

@@ -141,7 +141,9 @@ impl Daemon {
     /// As `write_meta` where nobody can be told otherwise. Nothing is lost by it: the snapshot says what was completed.
     fn note_meta(&self) {
         if let Err(why) = self.write_meta() {
-            self.system.write_err(&format!("[harn] warning: a daemon's queue is not up to date: {why}\n"));
+            self.system.write_err(&harn_syntax::notice(&format!(
+                "warning: a daemon's queue is not up to date: {why}"
+            )));
         }
     }
 
@@ -713,7 +715,10 @@ pub(crate) async fn job(cx: &Cx, id: &str, options: &Value) {
         Err(error) => {
             let why = told(&error);
             // Nobody may be waiting for it.
-            cx.system().write_err(&format!("[harn] warning: the daemon {} failed: {why}\n", daemon.id()));
+            cx.system().write_err(&harn_syntax::notice(&format!(
+                "warning: the daemon {} failed: {why}",
+                daemon.id()
+            )));
             *daemon.error.borrow_mut() = Some(why);
             daemon.end(Life::Failed);
         }

@@ -605,7 +605,9 @@ impl Driver {
             let closure = closures.map(|skill| entry(skill, hook)).find(is_callable).unwrap_or_default();
             match self.cx.call(&closure, []).await {
                 Err(error) if error.is_catchable() => {
-                    self.cx.system().write_err(&format!("[harn] warning: {hook} of a skill: {error}\n"));
+                    self.cx
+                        .system()
+                        .write_err(&harn_syntax::notice(&format!("warning: {hook} of a skill: {error}")));
                 }
                 called => drop(called?),
             }
@@ -690,7 +692,7 @@ impl Driver {
         );
         let told = ("no approval".to_owned(), text.clone());
         if self.cx.state::<Sessions>().odd_tools.borrow_mut().insert(told) {
-            self.cx.system().write_err(&format!("[harn] warning: {text}\n"));
+            self.cx.system().write_err(&harn_syntax::notice(&format!("warning: {text}")));
         }
     }
 
@@ -742,7 +744,7 @@ impl Driver {
             self.trace_event(&event);
             self.tell_hooks(&event).await?;
             if let AgentEvent::Warning { text } = &event {
-                self.cx.system().write_err(&format!("[harn] warning: {text}\n"));
+                self.cx.system().write_err(&harn_syntax::notice(&format!("warning: {text}")));
             }
             if let AgentEvent::Reminder(entry) = &event {
                 tell(self.cx.vm(), Some(&self.session.id), entry.clone());
@@ -792,9 +794,9 @@ impl Driver {
     fn over_budget(&self, agent: &AgentLoop, message: String) -> Answer {
         if !agent.has_called() {
             let text = format!(
-                "[harn] warning: the loop ends before its first call: {message}; the reply is counted at max_tokens, so a smaller one costs less\n" // prose-ok: diagnostic
+                "warning: the loop ends before its first call: {message}; the reply is counted at max_tokens, so a smaller one costs less" // prose-ok: diagnostic
             );
-            self.cx.system().write_err(&text);
+            self.cx.system().write_err(&harn_syntax::notice(&text));
         }
         Answer::OverBudget(message)
     }
@@ -854,9 +856,8 @@ impl Driver {
                 Ok(text) => Ok(Some(text)),
                 Err(error) if !error.is_catchable() || over_budget(&to_json(&error.caught())) => Err(error),
                 Err(error) => {
-                    let text =
-                        format!("[harn] warning: compaction: no summary, texts are cut instead: {error}\n");
-                    self.cx.system().write_err(&text);
+                    let text = format!("warning: compaction: no summary, texts are cut instead: {error}");
+                    self.cx.system().write_err(&harn_syntax::notice(&text));
                     Ok(None)
                 }
             }

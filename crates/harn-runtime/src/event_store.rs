@@ -72,11 +72,13 @@ pub fn refuse_event_log(system: &dyn System) -> Result<(), String> {
 fn database(system: &dyn System, folder: &Path, given: Option<String>) -> PathBuf {
     let here = harn_template::absolute_folder(folder, system).unwrap_or_else(|| folder.to_owned());
     let root = harn_front::project_root(&here, &Through(system)).unwrap_or(here);
-    if let Some(given) = given {
-        return root.join(given);
-    }
     let state = system.env("HARN_STATE_DIR").filter(|value| !value.is_empty());
-    root.join(state.unwrap_or_else(|| ".harn".to_owned())).join("events.sqlite")
+    let state = root.join(state.unwrap_or_else(|| ".harn".to_owned()));
+    let file = given.map_or_else(|| state.join("events.sqlite"), |given| root.join(given));
+    if file.starts_with(&root) {
+        system.confine(&file, &root);
+    }
+    file
 }
 
 /// A file of events, which any number of processes may add to.

@@ -309,14 +309,22 @@ impl Asked {
         }
     }
 
+    /// The line with the arguments of what is to be approved; none when there are none.
+    fn arguments(&self) -> Option<String> {
+        shown_arguments(&self.request.details).map(|line| format!("    {line}\n"))
+    }
+
+    /// The prompt as a terminal shows it: no control characters, and no line that looks like one of the runtime.
+    fn prompt(&self) -> String {
+        harn_syntax::with_margin(&self.request.prompt, harn_syntax::MARGIN)
+    }
+
     /// Says on standard error that the program waits.
     fn announce(&self) {
-        self.cx.system().write_err(&format!(
-            "[harn] {} {} waits for an answer: {}\n",
-            self.request.kind.as_str(),
-            self.id,
-            self.request.prompt
-        ));
+        let (kind, id) = (self.request.kind.as_str(), &self.id);
+        let text = format!("{kind} {id} waits for an answer: {}", self.request.prompt);
+        let arguments = self.arguments().unwrap_or_default();
+        self.cx.system().write_err(&format!("{}{arguments}", harn_syntax::notice(&text)));
     }
 
     /// Waits until somebody elsewhere takes over what is handed to them; nothing when nobody does.
@@ -344,7 +352,7 @@ impl Asked {
             self.refuse_cancelled(&answer)?;
             return Ok(Response::Answer(answer));
         }
-        if let Some(line) = self.ask_terminal(&format!("{} ", self.request.prompt)).await? {
+        if let Some(line) = self.ask_terminal(&format!("{} ", self.prompt())).await? {
             return Ok(Response::Answer(json!({"answer": line})));
         }
         self.announce();
@@ -366,7 +374,10 @@ impl Asked {
 
     /// Asks the person at the terminal, and counts the answer; false without one.
     async fn ask_for_approval(&self, yes: &mut Approved) -> Result<bool> {
-        let question = format!("{} [y/N] ", self.request.prompt);
+        let question = match self.arguments() {
+            Some(arguments) => format!("{}\n{arguments}[y/N] ", self.prompt()),
+            None => format!("{} [y/N] ", self.prompt()),
+        };
         let Some(line) = self.ask_terminal(&question).await? else { return Ok(false) };
         let approved = matches!(line.trim().to_lowercase().as_str(), "y" | "yes");
         let reviewer = self.request.reviewers.first().map_or(TERMINAL, String::as_str);
@@ -432,10 +443,10 @@ impl Asked {
         let listed = self.request.reviewers.is_empty() || self.request.reviewers.contains(&reviewer);
         if !listed {
             let text = format!(
-                "[harn] warning: {reviewer} answered {} but is none of its reviewers\n",
+                "warning: {reviewer} answered {} but is none of its reviewers",
                 self.request.kind.as_str()
             );
-            self.cx.vm().system().write_err(&text);
+            self.cx.vm().system().write_err(&harn_syntax::notice(&text));
             return Ok(());
         }
         let reason = answer["reason"].as_str().map(str::to_owned);
@@ -502,6 +513,27 @@ impl Asked {
             "request_id": self.id, "kind": kind,
         }))
     }
+}
+
+/// The longest line of arguments.
+const MAX_ARGUMENTS: usize = 2000;
+
+/// How long arguments are that a prompt about a tool shows whole.
+const SHORT_ARGUMENTS: usize = 150;
+
+/// The arguments of what is to be approved in one line: `arguments: {..}`; none when the details of the request name none.
+pub fn shown_arguments(details: &Json) -> Option<String> {
+    let raw = &details["toolCall"]["rawInput"];
+    // The prompt about a tool shows its arguments as long as they are short.
+    let arguments = Some(&details["args"]).filter(|args| !args.is_null());
+    let arguments = arguments.or_else(|| Some(raw).filter(|raw| raw.to_string().len() > SHORT_ARGUMENTS))?;
+    // JSON has no line feeds and escapes most control characters, but not those of bidirectional text.
+    let text = harn_syntax::printable(&arguments.to_string()).into_owned();
+    let cut = text.char_indices().nth(MAX_ARGUMENTS).map(|(at, _)| &text[..at]);
+    Some(match cut {
+        Some(cut) => format!("arguments: {cut}… ({} characters)", text.chars().count()),
+        None => format!("arguments: {text}"),
+    })
 }
 
 /// The answer of a person elsewhere, as hosts give theirs.

@@ -173,9 +173,9 @@ impl Hooks {
                 // Such a hook may end with anything: what only looks like a reminder is no reason to stop.
                 if let Err(error) = without_reminders(cx, session, event, &said) {
                     let text = format!(
-                        "[harn] warning: {event} hook: {error}; a hook that does not mean a reminder ends with nil\n" // prose-ok: diagnostic
+                        "warning: {event} hook: {error}; a hook that does not mean a reminder ends with nil" // prose-ok: diagnostic
                     );
-                    cx.system().write_err(&text);
+                    cx.system().write_err(&harn_syntax::notice(&text));
                 }
             }
         }

@@ -117,6 +117,7 @@ pub use harn_agent::loop_skill::{Candidate, REQUIRE_SIGNED as REQUIRE_SIGNED_SKI
 pub use harn_agent::skill_file::{FILE as SKILL_FILE, Signature, SkillFile};
 pub use harn_agent::skill_sign::{SigningKey, fingerprint_of};
 pub use harn_stdlib::{Answer, HostBridge, attach_host, constant_time_equal, hmac_sha256, wrong_pattern};
+pub use hitl::shown_arguments;
 pub use hooks::install_manifest_hooks;
 pub use host::{HostInbox, host_inbox};
 pub use host_module::HostModule;

@@ -6,6 +6,7 @@ use std::future::poll_fn;
 use std::path::Path;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 
 use harn_llm::embedder::{LocalFuture, Reminded};
 use harn_llm::options::Expected;
@@ -13,7 +14,7 @@ use harn_llm::wire::WireStyle;
 use harn_llm::{CallError, Fragment, LlmRuntime, Route, SystemText};
 use harn_prompt::reminder::{SlotCaps, pending, place};
 use harn_prompt::{CallParts, Prose};
-use harn_system::{System, SystemExt};
+use harn_system::{Egress, System, SystemExt};
 use harn_value::{Data as Json, data::Map, json};
 use harn_value::{Str, Value};
 use harn_vm::{Cx, OpenSpan, SpanKind, Vm};
@@ -250,13 +251,18 @@ impl harn_llm::Embedder for ProgramEmbedder {
         self.system.clone()
     }
 
+    fn egress(&self) -> Result<Option<Arc<Egress>>, String> {
+        let Some(vm) = self.vm.upgrade() else { return Ok(None) };
+        harn_stdlib::egress_rules(&vm).map_err(|error| error.uncaught_text())
+    }
+
     fn new_id(&self) -> String {
         self.vm.upgrade().map(|vm| new_id(&vm)).unwrap_or_default()
     }
 
     fn warn(&self, message: &str) {
         if let Some(vm) = self.vm.upgrade() {
-            vm.system().write_err(&format!("[harn] warning: llm: {message}\n"));
+            vm.system().write_err(&harn_syntax::notice(&format!("warning: llm: {message}")));
         }
     }
 
@@ -339,7 +345,7 @@ impl harn_llm::Embedder for ProgramEmbedder {
 
     fn progress(&self, message: &str) {
         if let Some(vm) = self.vm.upgrade() {
-            vm.system().write_err(&format!("[harn] {message}\n"));
+            vm.system().write_err(&harn_syntax::notice(&format!("{message}")));
         }
     }
 

@@ -21,6 +21,7 @@ use crate::witness::Witness;
 pub(crate) fn configure(runtime: &LlmRuntime, vm: &Rc<Vm>, dir: &Path, above: Vec<Layer>) {
     let system = &**vm.system();
     let mut layers: Vec<Layer> = user_file(system).into_iter().collect();
+    let of_user = layers.len();
     let dir = if dir.is_absolute() { dir.to_owned() } else { system.work_dir().join(dir) };
     if let Some((root, manifest)) = manifest(system, &dir) {
         let below = Config::load_quietly(&layers);
@@ -34,10 +35,11 @@ pub(crate) fn configure(runtime: &LlmRuntime, vm: &Rc<Vm>, dir: &Path, above: Ve
         let texts: Vec<(&str, &str)> =
             texts.iter().map(|(file, text)| (file.as_str(), text.as_str())).collect();
         for problem in runtime.add_capability_manifests(&texts) {
-            system.write_err(&format!("[llm_config] {problem}\n"));
+            system.write_err(&told(&format!("[llm_config] {problem}")));
         }
     }
     layers.extend(above);
+    runtime.set_program_providers(layers[of_user..].iter().flat_map(addressed).collect());
     if !layers.is_empty() {
         runtime.set_config_layers(layers);
     }
@@ -60,7 +62,7 @@ fn user_file(system: &dyn System) -> Option<Layer> {
         // The file in the home folder is optional, one that was asked for is not.
         Err(problem) => {
             if named.is_some() {
-                system.write_err(&format!("[llm_config] Cannot read {}: {problem}\n", path.display()));
+                system.write_err(&told(&format!("[llm_config] Cannot read {}: {problem}", path.display())));
             }
             None
         }
@@ -85,6 +87,16 @@ fn package_manifests(system: &dyn System, root: &Path) -> Vec<PathBuf> {
 
 /// What says where the requests to a provider go.
 const WHERE: [&str; 5] = ["base_url", "base_url_env", "region", "chat_endpoint", "completion_endpoint"];
+
+/// The providers that a layer names an address for.
+fn addressed(layer: &Layer) -> Vec<String> {
+    let entries: toml::Table = toml::from_str(&layer.toml).unwrap_or_default();
+    let providers = entries.get("providers").and_then(toml::Value::as_table);
+    let names = |(name, provider): (&String, &toml::Value)| {
+        WHERE.iter().any(|key| provider.get(*key).is_some()).then(|| name.clone())
+    };
+    providers.into_iter().flatten().filter_map(names).collect()
+}
 
 /// Keeps keys at home: where a package changes how a provider is reached that is known, the key and the headers of below are not
 /// sent there, and the key of another provider is none for one of its own. Whoever wants that says so above the packages.
@@ -127,13 +139,13 @@ fn packages(system: &dyn System, root: &Path, below: &Config) -> Vec<Layer> {
                 let mut layer = layer(system, path, &text, Some("llm"))?;
                 let mut entries: toml::Table = toml::from_str(&layer.toml).ok()?;
                 for text in without_keys(&mut entries, below) {
-                    system.write_err(&format!("[llm_config] {}: {text}\n", layer.origin));
+                    system.write_err(&told(&format!("[llm_config] {}: {text}", layer.origin)));
                 }
                 layer.toml = toml::to_string(&entries).ok()?;
                 Some(layer)
             }
             Err(problem) => {
-                system.write_err(&format!("[llm_config] Cannot read {}: {problem}\n", path.display()));
+                system.write_err(&told(&format!("[llm_config] Cannot read {}: {problem}", path.display())));
                 None
             }
         })
@@ -144,7 +156,8 @@ fn packages(system: &dyn System, root: &Path, below: &Config) -> Vec<Layer> {
 fn layer(system: &dyn System, path: &Path, text: &str, table: Option<&str>) -> Option<Layer> {
     let origin = path.display().to_string();
     let report = |problem: &LlmConfigProblem| {
-        system.write_err(&format!("[llm_config] TOML parse error in {origin}:{}\n", problem.placed(text)));
+        system
+            .write_err(&told(&format!("[llm_config] TOML parse error in {origin}:{}", problem.placed(text))));
     };
     let (entries, problems) = llm_tables::read(text, table).inspect_err(report).ok()?;
     problems.iter().for_each(report);
@@ -152,6 +165,11 @@ fn layer(system: &dyn System, path: &Path, text: &str, table: Option<&str>) -> O
         return None;
     }
     Some(Layer { toml: toml::to_string(&entries).ok()?, origin })
+}
+
+/// A line about the configuration.
+fn told(text: &str) -> String {
+    format!("{}\n", harn_syntax::with_margin(text, harn_syntax::MARGIN))
 }
 
 /// The largest file of configuration that is read: 16 MiB.

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use harn_agent::mcp::{self, MAX_TOOLS, Program, Reach, Server};
-use harn_llm::secret::Secret;
+use harn_llm::secret::{RedactData, Secret};
 use harn_system::{Command, Peer, PeerRequest, System, SystemExt, Uncertain, is_secret_variable};
 use harn_value::{Data as Json, data::Map, json};
 use harn_value::{Dict, Foreign, Ref, Value};
@@ -68,6 +68,10 @@ impl Client {
     /// # Errors
     /// The server cannot be started or does not answer; a policy forbids it.
     pub(crate) async fn connect(cx: &Cx, what: &str, server: &Server) -> Result<Client> {
+        // Whoever names the server: the program, a loop, or the manifest.
+        if !cx.allows_name("mcp_connect") {
+            return Err(Error::category("tool_rejected", "Tool 'mcp_connect' is not permitted."));
+        }
         let policies = CommandPolicies::of(cx);
         let program = match &server.reach {
             Reach::Program(program) if !policies.chain(cx).is_empty() => program,

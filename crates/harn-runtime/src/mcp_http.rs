@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use harn_agent::mcp;
-use harn_llm::secret::{Secret, redact_url};
+use harn_llm::secret::{RedactData, Secret, redact_url};
 use harn_llm::sse::{Framer, Framing};
 use harn_system::{HttpError, HttpErrorKind, HttpReply, HttpRequest, Refusal, Uncertain};
 use harn_value::{Data as Json, json};
@@ -215,6 +215,7 @@ impl Link {
             timeout: Some(manner.timeout),
             max_response: MAX_MESSAGE,
             uncertain: manner.uncertain,
+            egress: harn_stdlib::egress_rules(cx.vm())?,
             ..HttpRequest::new("POST", &*self.url)
         };
         let reply = cx.system().http(request).await.map_err(|error| self.failed(cx, name, &error))?;
@@ -239,6 +240,7 @@ impl Link {
         match error.kind {
             HttpErrorKind::Refused => cx.refused(&Refusal::Ceiling("network")),
             HttpErrorKind::InDoubt => Error::category("in_doubt", error.text.clone()),
+            HttpErrorKind::Egress => harn_stdlib::egress_error("mcp_connect", &error.text),
             _ => {
                 let text = format!("MCP server '{name}' at {}: {}", self.url(), error.text);
                 thrown(self.token.as_ref().map_or_else(|| text.clone(), |token| token.redact(&text)))

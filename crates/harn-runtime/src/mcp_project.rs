@@ -75,7 +75,7 @@ pub async fn start_servers(vm: &Rc<Vm>) {
     if vm.system().env(OF_SERVER).is_some() {
         return;
     }
-    let warn = |text: String| vm.system().write_err(&format!("[harn] warning: {text}\n"));
+    let warn = |text: String| vm.system().write_err(&harn_syntax::notice(&format!("warning: {text}")));
     let all = match servers.named(vm) {
         Ok(all) => all,
         Err(why) => return warn(why),

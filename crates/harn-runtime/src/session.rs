@@ -123,7 +123,7 @@ impl Session {
         let _telling = Telling::begin(cx);
         for listener in &listeners {
             if let Err(error) = cx.call(listener, [told.clone()]).await {
-                cx.system().write_err(&format!("[harn] warning: agent_subscribe: {error}\n"));
+                cx.system().write_err(&harn_syntax::notice(&format!("warning: agent_subscribe: {error}")));
             }
         }
     }

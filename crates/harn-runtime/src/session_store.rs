@@ -6,7 +6,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
@@ -14,16 +14,16 @@ use harn_front::Through;
 use harn_store::{Place, Store};
 use harn_system::{Beside, System, SystemExt, Waiting};
 use harn_value::{Data as Json, json};
-use harn_vm::{Cx, Result, Vm};
+use harn_vm::{Cx, Error, Result, Vm};
 
 use crate::convert::thrown;
 use crate::session::{History, Session, Sessions};
 use crate::stored::{Content, Keeper, Stored};
 
-/// The store of a program, opened when a session first needs it.
+/// The store of a program with its file, opened when a session first needs it.
 #[derive(Default)]
 struct Opened {
-    store: RefCell<Option<Arc<dyn Store>>>,
+    store: RefCell<Option<(Arc<dyn Store>, Option<PathBuf>)>>,
     /// `[sessions] persist` of the manifest: all sessions with a name are stored.
     always: Cell<bool>,
     /// What the sessions are a part of: it stands in front of their names in the store.
@@ -139,26 +139,37 @@ fn keeper(cx: &Cx, id: &str) -> Result<Rc<Keeper>> {
     Ok(keeper)
 }
 
-/// The store of the project, made at its first use.
+/// The store of the project, made at its first use. Each use has the permissions of the code that asks.
 fn store(cx: &Cx) -> Result<Arc<dyn Store>> {
     let opened = cx.state::<Opened>();
-    if let Some(store) = &*opened.store.borrow() {
+    let system = cx.system();
+    if let Some((store, file)) = &*opened.store.borrow() {
+        if let Some(file) = file {
+            system.check_write(file).map_err(|error| unstored(cx, file, &error))?;
+        }
         return Ok(store.clone());
     }
     let file = || harn_stdlib::state_place(cx, "HARN_STATE_FILE", "state.db");
-    let place = crate::store_place(&*cx.system(), file).map_err(thrown)?;
+    // A database is the user's choice: an environment that the program makes up names none.
+    let place = crate::store_place(&**cx.vm().system(), file).map_err(thrown)?;
+    let mut own = None;
     if let Place::File(path) = &place
         && let Some(folder) = path.parent()
     {
-        // Through the door: who may not write files keeps no sessions either.
-        cx.system().make_dirs(folder).map_err(|error| {
-            let text = format!("sessions cannot be stored in {}: {error}", folder.display());
-            cx.refusal(&error).unwrap_or_else(|| thrown(text))
-        })?;
+        // The store opens the file itself, so permissions are checked here.
+        let allowed = system.check_write(path).and_then(|()| system.make_dirs(folder));
+        allowed.map_err(|error| unstored(cx, folder, &error))?;
+        own = Some(path.clone());
     }
     let store = place.open().map_err(|error| thrown(error.to_string()))?;
-    *opened.store.borrow_mut() = Some(store.clone());
+    *opened.store.borrow_mut() = Some((store.clone(), own));
     Ok(store)
+}
+
+/// The error of a place where no sessions can be stored.
+fn unstored(cx: &Cx, place: &Path, error: &io::Error) -> Error {
+    let text = format!("sessions cannot be stored in {}: {error}", place.display());
+    cx.refusal(error).unwrap_or_else(|| thrown(text))
 }
 
 /// What the head of a stored session says.

@@ -130,7 +130,7 @@ pub fn install_skills(vm: &Rc<Vm>, folder: &Path, given: &[PathBuf]) -> std::res
     let system = vm.system().clone();
     let skills = find_skills(&*system, folder, given)?;
     let warn = |folder: &Path, text: &str| {
-        system.write_err(&format!("[harn] warning: {}: {text}\n", folder.join(FILE).display()));
+        system.write_err(&harn_syntax::notice(&format!("warning: {}: {text}", folder.join(FILE).display())));
     };
     for (folder, problem) in &skills.problems {
         warn(folder, problem);
@@ -453,7 +453,7 @@ pub(crate) async fn read_file(
             (None, Some(asked)) => asked,
             (None, None) => {
                 let key = asked_key(&*system, &signer, &signers).await.unwrap_or_else(|problem| {
-                    system.write_err(&format!("[harn] warning: {problem}\n"));
+                    system.write_err(&harn_syntax::notice(&format!("warning: {problem}")));
                     None
                 });
                 found.keys.borrow_mut().insert(signer, key.clone());

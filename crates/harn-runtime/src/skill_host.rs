@@ -21,7 +21,7 @@ struct Told(RefCell<BTreeSet<String>>);
 
 fn tell(cx: &Cx, text: String) {
     if cx.vm().extension::<Told>().0.borrow_mut().insert(text.clone()) {
-        cx.system().write_err(&format!("[harn] warning: {text}\n"));
+        cx.system().write_err(&harn_syntax::notice(&format!("warning: {text}")));
     }
 }
 

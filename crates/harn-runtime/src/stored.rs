@@ -213,9 +213,8 @@ impl Keeper {
                         return Err(self.failed(&error));
                     }
                     if !std::mem::replace(&mut told, true) {
-                        let text =
-                            format!("[harn] session '{}' is in use by another process; waiting\n", self.id);
-                        system.write_err(&text);
+                        let text = format!("session '{}' is in use by another process; waiting", self.id);
+                        system.write_err(&harn_syntax::notice(&text));
                     }
                     system.sleep(POLL).await;
                 }

@@ -184,7 +184,7 @@ impl Door {
                 Some(Ok(None)) | None => Ok(()),
             };
             if let Err(error) = answer {
-                cx.system().write_err(&format!("[harn] warning: waitpoint {id}: {error}\n"));
+                cx.system().write_err(&harn_syntax::notice(&format!("warning: waitpoint {id}: {error}")));
             }
         });
     }

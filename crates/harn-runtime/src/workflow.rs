@@ -109,7 +109,7 @@ pub(crate) async fn execute(
             // The error of the stage is what counts; that its record could not be written either is told beside it.
             let written = file.as_ref().map_or(Ok(0), |file| file.write(cx, &run.packed_record()));
             if let Err(problem) = written {
-                cx.system().write_err(&format!("[harn] warning: {}\n", problem.uncaught_text()));
+                cx.system().write_err(&harn_syntax::notice(&format!("warning: {}", problem.uncaught_text())));
             }
         }
         return Err(error);
@@ -361,8 +361,10 @@ async fn run_many(
             Err(error) if error.is_catchable() => {
                 // The record says so; who runs the program is told, too.
                 let text = error.uncaught_text();
-                cx.system()
-                    .write_err(&format!("[harn] warning: workflow stage {node}, item {}: {text}\n", at + 1));
+                cx.system().write_err(&harn_syntax::notice(&format!(
+                    "warning: workflow stage {node}, item {}: {text}",
+                    at + 1
+                )));
                 Err(text)
             }
             Err(error) => return Err(error),
@@ -420,8 +422,6 @@ fn limited(cx: &Cx, policy: &Json) -> Result<Option<Limit>> {
 struct RecordFile {
     path: PathBuf,
     shown: String,
-    /// Whether the program has chosen the place: then its limits hold for it.
-    chosen: bool,
     /// What the files have by now.
     saved: Cell<Option<Saved>>,
 }
@@ -442,19 +442,14 @@ impl RecordFile {
         match given {
             Some(shown) => {
                 let path = cx.system().work_dir().join(&shown);
-                Some(RecordFile { path, shown, chosen: true, saved: Cell::default() })
+                Some(RecordFile { path, shown, saved: Cell::default() })
             }
-            None if !cx.may_keep() => None,
             None => {
                 let path = run_folder(cx).join(format!("{}.json", new_id(cx.vm())));
                 let shown = path.display().to_string();
-                Some(RecordFile { path, shown, chosen: false, saved: Cell::default() })
+                cx.may_keep(&path).then(|| RecordFile { path, shown, saved: Cell::default() })
             }
         }
-    }
-
-    fn system(&self, cx: &Cx) -> Rc<dyn System> {
-        if self.chosen { cx.system() } else { cx.vm().system().clone() }
     }
 
     fn failed(&self, cx: &Cx, error: &std::io::Error) -> Error {
@@ -465,12 +460,12 @@ impl RecordFile {
 
     /// Writes the record as a whole.
     fn write(&self, cx: &Cx, record: &Json) -> Result<usize> {
-        let written = write_record(&*self.system(cx), &self.path, record);
+        let written = write_record(&*cx.system(), &self.path, record);
         let size = written.map_err(|error| self.failed(cx, &error))?;
         let later = later_than(&self.path);
-        if cx.vm().system().link_facts(&later).is_ok() {
+        if cx.system().link_facts(&later).is_ok() {
             // What is in it is in the record now. Left behind, it would change nothing.
-            let _ = cx.vm().system().remove(&later);
+            let _ = cx.system().remove(&later);
         }
         Ok(size)
     }
@@ -485,7 +480,7 @@ impl RecordFile {
             line.push(b'\n');
             let later = saved.later + line.len();
             if later <= saved.whole {
-                let kept = self.system(cx).append(&later_than(&self.path), &line);
+                let kept = cx.system().append(&later_than(&self.path), &line);
                 kept.map_err(|error| self.failed(cx, &error))?;
                 self.saved.set(Some(Saved { mark: run.mark(), later, ..saved }));
                 return Ok(());

@@ -8,6 +8,7 @@ mod ceilings;
 mod conformance;
 mod daemon_growth;
 mod effects;
+mod escapes;
 mod examples;
 mod examples_of_builtins;
 mod guide;

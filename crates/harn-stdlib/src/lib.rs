@@ -41,7 +41,7 @@ pub use builtins::{
 pub use command_guard::{CommandGuard, Later, Runner, attach_command_guard};
 pub use failures::with_file_facts;
 pub use http::Doubts;
-pub use http::egress::check_egress;
+pub use http::egress::{check_egress, egress_error, egress_rules};
 pub use methods::methods;
 pub use modules::module;
 pub use plain::check_data;

@@ -68,6 +68,20 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     }))
 }
 
+/// As [`printable`], with `margin` at the beginning of each further line: a string of others cannot look like a line of the
+/// runtime.
+pub fn with_margin(text: &str, margin: &str) -> String {
+    printable(text.trim_end_matches('\n')).replace('\n', &format!("\n{margin}"))
+}
+
+/// The margin of further lines in a [`notice`].
+pub const MARGIN: &str = "    | ";
+
+/// A line of the runtime for standard error: `[harn] `, the text, and a line feed.
+pub fn notice(text: &str) -> String {
+    format!("[harn] {}\n", with_margin(text, MARGIN))
+}
+
 /// How many columns [`printable`] gives a character.
 fn width_of(c: char) -> usize {
     if is_control(c) { c.escape_unicode().len() } else { 1 }

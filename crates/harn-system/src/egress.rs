@@ -1,11 +1,12 @@
-//! Where requests may lead: rules about hosts, addresses and ports.
+//! Where connections may lead: rules about hosts, addresses and ports. They are asked for the address of a request before a
+//! name is looked up, and for each connection when its addresses are known: of the host itself or of a proxy.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use url::{Host, Url};
 
 /// A set of rules. A rule of `deny` that fits blocks; else one of `allow` that fits lets pass; else the default decides.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Egress {
     /// What may be asked.
     pub allow: Vec<EgressRule>,
@@ -16,14 +17,14 @@ pub struct Egress {
 }
 
 /// A rule: a host, `*.suffix`, an address, a block of addresses, each with or without a port, or a URL.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct EgressRule {
     text: String,
     target: Target,
     port: Option<u16>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Target {
     Name(String),
     /// The suffix with its leading dot.
@@ -43,19 +44,114 @@ pub struct Blocked {
 }
 
 impl Egress {
-    /// Lets a request to an address pass, or says why not.
+    /// Checks the address of a request.
     ///
     /// # Errors
     /// What blocks it.
     pub fn check(&self, url: &Url) -> Result<(), Blocked> {
-        let port = url.port_or_known_default();
-        let fits = |rule: &&EgressRule| rule.fits(url.host(), port);
-        let reason = match self.deny.iter().find(fits) {
+        let host = url.host().map(|host| host.to_owned());
+        self.decide(host.as_ref(), url.host_str().unwrap_or_default(), url.port_or_known_default())
+    }
+
+    /// Checks one end of a connection by its name: the host of a request, or a proxy.
+    pub(crate) fn check_peer(&self, name: &str, port: u16) -> Result<(), Blocked> {
+        self.decide(Host::parse(name).ok().as_ref(), name, Some(port))
+    }
+
+    /// Checks the addresses that a name was resolved to, and returns those that may be connected to.
+    pub(crate) fn admit(
+        &self,
+        name: &str,
+        port: u16,
+        mut addresses: Vec<SocketAddr>,
+    ) -> Result<Vec<SocketAddr>, Blocked> {
+        let mut denied = None;
+        addresses.retain(|address| {
+            let rule = self.denies(Some(&of_address(address.ip())), Some(address.port()));
+            denied = denied.take().or_else(|| rule.map(EgressRule::text));
+            rule.is_none()
+        });
+        match denied {
+            Some(rule) if addresses.is_empty() => {
+                let reason = format!("its address matched deny rule `{rule}`");
+                Err(Blocked { host: name.to_owned(), port: Some(port), reason })
+            }
+            _ => Ok(addresses),
+        }
+    }
+
+    fn decide(&self, host: Option<&Host<String>>, name: &str, port: Option<u16>) -> Result<(), Blocked> {
+        let reason = match self.denies(host, port) {
             Some(rule) => format!("matched deny rule `{}`", rule.text),
-            None if self.open || self.allow.iter().any(|rule| fits(&rule)) => return Ok(()),
+            None if self.open || self.allow.iter().any(|rule| rule.fits(host, port)) => return Ok(()),
             None => "no allow rule matched".to_owned(),
         };
-        Err(Blocked { host: url.host_str().unwrap_or_default().to_owned(), port, reason })
+        Err(Blocked { host: name.to_owned(), port, reason })
+    }
+
+    /// The rule that denies a host, whichever way its address is written.
+    fn denies(&self, host: Option<&Host<String>>, port: Option<u16>) -> Option<&EgressRule> {
+        let address = match host {
+            Some(Host::Ipv4(address)) => Some(IpAddr::V4(*address)),
+            Some(Host::Ipv6(address)) => Some(IpAddr::V6(*address)),
+            _ => None,
+        };
+        let spellings: Vec<Host<String>> = address.map(spellings).unwrap_or_default();
+        let local = address.is_some_and(leads_here).then(|| Host::Domain("localhost".to_owned()));
+        let hosts: Vec<&Host<String>> = host.into_iter().chain(&spellings).chain(&local).collect();
+        self.deny.iter().find(|rule| hosts.iter().any(|host| rule.fits(Some(*host), port)))
+    }
+}
+
+fn of_address(address: IpAddr) -> Host<String> {
+    match address {
+        IpAddr::V4(address) => Host::Ipv4(address),
+        IpAddr::V6(address) => Host::Ipv6(address),
+    }
+}
+
+/// Whether a connection to an address ends at this machine: loopback, and the address of no host, which stands for it.
+fn leads_here(address: IpAddr) -> bool {
+    let here = |address: IpAddr| address.is_loopback() || address.is_unspecified();
+    here(address) || inner(address).is_some_and(|inner| here(IpAddr::V4(inner)))
+}
+
+/// The address of IPv4 in one of IPv6: mapped, compatible, of a translator (RFC 6052) or of a tunnel (RFC 3056).
+fn inner(address: IpAddr) -> Option<Ipv4Addr> {
+    let IpAddr::V6(address) = address else { return None };
+    let octets = address.octets();
+    let four = |at: usize| Ipv4Addr::new(octets[at], octets[at + 1], octets[at + 2], octets[at + 3]);
+    match address.segments() {
+        [0, 0, 0, 0, 0, 0 | 0xffff, ..] | [0x64, 0xff9b, 0, 0, 0, 0, ..] | [0x64, 0xff9b, 1, ..] => {
+            Some(four(12))
+        }
+        [0x2002, ..] => Some(four(2)),
+        _ => None,
+    }
+}
+
+/// Other addresses that lead to the same place.
+fn spellings(address: IpAddr) -> Vec<Host<String>> {
+    let mut all: Vec<Host<String>> = inner(address).map(Host::Ipv4).into_iter().collect();
+    if leads_here(address) {
+        all.extend([Host::Ipv4(Ipv4Addr::LOCALHOST), Host::Ipv6(Ipv6Addr::LOCALHOST)]);
+    }
+    all
+}
+
+impl Blocked {
+    /// The text of an [`HttpError`](crate::HttpError) of the kind `Egress`, which [`Blocked::parse`] reads.
+    pub(crate) fn to_text(&self, place: &str) -> String {
+        let port = self.port.map(|port| port.to_string()).unwrap_or_default();
+        [place, &self.host, &port, &self.reason].join("\n")
+    }
+
+    /// The address that was asked for, without what may be a key, and what blocked it.
+    pub fn parse(text: &str) -> Option<(&str, Blocked)> {
+        let mut parts = text.splitn(4, '\n');
+        let (place, host, port) = (parts.next()?, parts.next()?, parts.next()?);
+        let (host, port) = (host.to_owned(), port.parse().ok());
+        Some((place, Blocked { host, port, reason: parts.next()?.to_owned() }))
     }
 }
 
@@ -92,7 +188,7 @@ impl EgressRule {
         &self.text
     }
 
-    fn fits(&self, host: Option<Host<&str>>, port: Option<u16>) -> bool {
+    fn fits(&self, host: Option<&Host<String>>, port: Option<u16>) -> bool {
         if self.port.is_some() && self.port != port {
             return false;
         }
@@ -107,8 +203,8 @@ impl EgressRule {
                     Target::Block(..) => false,
                 };
             }
-            Some(Host::Ipv4(address)) => IpAddr::V4(address),
-            Some(Host::Ipv6(address)) => IpAddr::V6(address),
+            Some(Host::Ipv4(address)) => IpAddr::V4(*address),
+            Some(Host::Ipv6(address)) => IpAddr::V6(*address),
         };
         matches!(&self.target, Target::Block(block, size) if contains(*block, *size, address))
     }
@@ -243,6 +339,72 @@ mod tests {
         ] {
             assert!(EgressRule::parse(rule).is_err(), "{rule}");
         }
+    }
+
+    #[test]
+    fn all_spellings_of_a_denied_address_are_denied() {
+        let denied = |rule: &str, url: &str| {
+            let deny = vec![EgressRule::parse(rule).expect("a rule")];
+            let egress = Egress { allow: Vec::new(), deny, open: true };
+            egress.check(&Url::parse(url).expect("a URL")).is_err()
+        };
+        for rule in ["127.0.0.0/8", "127.0.0.1", "localhost", "::1"] {
+            for url in [
+                "http://127.0.0.1:9",
+                "http://127.1",
+                "http://2130706433",
+                "http://0x7f000001",
+                "http://0x7f.1",
+                "http://0177.0.0.1",
+                "http://017700000001",
+                "http://0",
+                "http://0.0.0.0:9",
+                "http://0x0",
+                "http://[::]:9",
+                "http://[::1]",
+                "http://[::ffff:127.0.0.1]",
+                "http://[::ffff:7f00:1]",
+                "http://[::127.0.0.1]",
+                "http://[64:ff9b::127.0.0.1]",
+                "http://[2002:7f00:1::]",
+                "http://[::ffff:0.0.0.0]",
+                "http://127\u{3002}0\u{3002}0\u{3002}1",
+                "http://\u{ff11}27.0.0.1",
+                "http://a.test@127.0.0.1",
+                "http://127.0.0.1\\@a.test",
+                "http://127.0.0\t.1",
+                "http://%31%32%37.0.0.1",
+            ] {
+                assert!(denied(rule, url), "{rule} {url}");
+            }
+            for url in ["http://128.0.0.1", "http://a.test", "http://[::2]", "http://[2001:db8::1]"] {
+                assert!(!denied(rule, url), "{rule} {url}");
+            }
+        }
+        for url in [
+            "http://169.254.169.254",
+            "http://[::ffff:a9fe:a9fe]",
+            "http://[64:ff9b::a9fe:a9fe]",
+            "http://2852039166",
+        ] {
+            assert!(denied("169.254.0.0/16", url), "{url}");
+        }
+    }
+
+    #[test]
+    fn what_a_name_resolves_to_is_denied_as_the_address_is() {
+        let deny = vec![EgressRule::parse("10.0.0.0/8:80").expect("a rule")];
+        let egress = Egress { allow: Vec::new(), deny, open: true };
+        let admit = |addresses: &[&str]| {
+            let addresses = addresses.iter().map(|text| text.parse().expect("an address")).collect();
+            egress.admit("a.test", 80, addresses).map(|left| left.len())
+        };
+        assert_eq!(admit(&["11.0.0.1:80", "10.0.0.1:80"]), Ok(1));
+        assert_eq!(admit(&["10.0.0.1:81"]), Ok(1));
+        let blocked = admit(&["10.0.0.1:80", "[::ffff:10.0.0.2]:80"]).expect_err("blocked");
+        assert_eq!(blocked.reason, "its address matched deny rule `10.0.0.0/8:80`");
+        let text = blocked.to_text("http://a.test/x");
+        assert_eq!(Blocked::parse(&text), Some(("http://a.test/x", blocked)));
     }
 
     #[test]

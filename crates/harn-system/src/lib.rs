@@ -6,6 +6,7 @@
 //! - [`guard`] says which paths nothing may remove, move or replace.
 
 mod capture;
+mod confine;
 mod egress;
 mod file;
 pub mod guard;
@@ -18,6 +19,7 @@ mod permit;
 mod process;
 pub mod real;
 mod record;
+pub mod secret;
 mod socket;
 mod system;
 mod wait;
@@ -27,16 +29,14 @@ pub use egress::{Blocked, Egress, EgressRule};
 pub use file::{Draft, Facts, Kind, Lock, MoveError};
 pub use guard::Protected;
 pub use memory::Memory;
-pub use net::{
-    Body, HttpError, HttpErrorKind, HttpReply, HttpRequest, Payload, Resolver, Tls, is_secret_header,
-    is_secret_variable,
-};
+pub use net::{Body, HttpError, HttpErrorKind, HttpReply, HttpRequest, Payload, Resolver, Tls};
 pub use peer::{Peer, PeerRequest};
 pub use people::{Asked, Inquiry, Reply};
 pub use permit::{Ceiling, Level, Permitted, Refusal, absolute_roots};
 pub use process::{Command, Finished, InDoubt};
 pub use real::Real;
 pub use record::{Recorder, Touched};
+pub use secret::{is_secret_header, is_secret_variable};
 pub use socket::{Frame, Socket};
 pub use system::{Beside, Layer, Outside, Stream, System, SystemExt, Work};
 pub use wait::{Uncertain, Waiting};

@@ -41,7 +41,7 @@ pub struct HttpRequest {
     pub decompress: bool,
     /// Whether the proxies that the environment names are left out.
     pub direct: bool,
-    /// Where it may lead: redirects are held to it. The first address is for the sender to check.
+    /// Where it may lead: its address, each redirect, and each connection, the one to a proxy too, are held to it.
     pub egress: Option<Arc<Egress>>,
     /// Who finds the addresses of hosts instead of the system.
     pub resolver: Option<Resolver>,
@@ -239,7 +239,7 @@ pub enum HttpErrorKind {
     Refused,
     /// Nobody knows whether the request arrived: the process that sent it has ended.
     InDoubt,
-    /// A redirect leads where the request may not go; the text is the address, without what may be a key.
+    /// A rule blocks it; the text is for [`Blocked::parse`](crate::Blocked::parse).
     Egress,
 }
 
@@ -276,47 +276,4 @@ impl std::error::Error for HttpError {}
 pub(crate) fn too_large(limit: u64) -> HttpError {
     let text = format!("the response is larger than {limit} bytes (option max_response_bytes)");
     HttpError::new(HttpErrorKind::TooLarge, text)
-}
-
-/// Whether a header is named like something that must stay between sender and receiver: it does not follow
-/// a redirect to another origin and is hidden where requests are shown.
-pub fn is_secret_header(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    let whole = ["cookie", "set-cookie", "authorization", "proxy-authorization", "www-authenticate"];
-    let parts =
-        ["key", "token", "secret", "password", "passwd", "credential", "auth", "session", "signature"];
-    whole.contains(&name.as_str()) || parts.iter().any(|part| name.contains(part))
-}
-
-/// Whether a variable of the environment holds a key or password, by its name.
-pub fn is_secret_variable(name: &str) -> bool {
-    let name = name.to_ascii_uppercase();
-    // The address of the store may hold a password.
-    matches!(&*name, "HARN_STORE_URL" | "PGPASSWORD")
-        || ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"]
-            .iter()
-            .any(|part| name.split('_').any(|word| word.strip_suffix('S').unwrap_or(word) == *part))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_secret_header;
-
-    #[test]
-    fn headers_named_like_keys() {
-        for name in [
-            "Authorization",
-            "x-api-key",
-            "Api-Key",
-            "X-Auth-Token",
-            "x-goog-api-key",
-            "Cookie",
-            "X-Amz-Security-Token",
-        ] {
-            assert!(is_secret_header(name), "{name}");
-        }
-        for name in ["accept", "content-type", "user-agent", "x-request-id"] {
-            assert!(!is_secret_header(name), "{name}");
-        }
-    }
 }

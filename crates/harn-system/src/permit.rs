@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use crate::confine::without_links;
 use crate::file::{Draft, Facts, Lock, MoveError};
 use crate::net::{HttpError, HttpErrorKind, HttpReply, HttpRequest};
 use crate::peer::PeerRequest;
@@ -102,6 +103,13 @@ pub enum Refusal {
         /// The folders.
         roots: Vec<PathBuf>,
     },
+    /// A file that the runtime derived leads out of its directory.
+    Link {
+        /// The file.
+        path: PathBuf,
+        /// The directory.
+        root: PathBuf,
+    },
     /// A program would run in a folder outside of those that are allowed.
     WorkDir {
         /// Where it would run.
@@ -117,7 +125,7 @@ impl Refusal {
         error.get_ref()?.downcast_ref()
     }
 
-    fn error(self) -> io::Error {
+    pub(crate) fn error(self) -> io::Error {
         io::Error::new(io::ErrorKind::PermissionDenied, self)
     }
 }
@@ -134,6 +142,13 @@ impl std::fmt::Display for Refusal {
             Refusal::Outside { verb, path, roots } => {
                 let roots = listed(roots);
                 write!(f, "attempted to {verb} '{}' outside workspace_roots [{roots}]", path.display())
+            }
+            Refusal::Link { path, root } => {
+                let (path, root) = (path.display(), root.display());
+                write!(
+                    f,
+                    "{path} leads out of {root} through a link; remove the link, or name another directory with HARN_STATE_DIR"
+                )
             }
             Refusal::WorkDir { path, roots } => {
                 let roots = listed(roots);
@@ -247,19 +262,9 @@ impl Permitted {
     /// The path without links, whether or not there is something at its end; `None` when that cannot be told, as for
     /// a link to nothing.
     fn real(&self, path: &Path, follow: bool) -> Option<PathBuf> {
-        if follow && let Ok(real) = self.ground.canonical(path) {
-            return Some(real);
-        }
-        if follow && self.ground.link_facts(path).is_ok() {
-            return None;
-        }
-        let name = path.file_name()?;
-        let parent = path.parent()?;
-        let parent = match self.ground.canonical(parent) {
-            Ok(parent) => parent,
-            Err(_) => self.real(parent, true)?,
-        };
-        Some(parent.join(name))
+        without_links(path, follow, &|path| self.ground.canonical(path), &|path| {
+            self.ground.link_facts(path).is_ok()
+        })
     }
 }
 
@@ -338,6 +343,16 @@ impl Layer for Permitted {
     fn try_lock(&self, path: &Path) -> io::Result<Option<Lock>> {
         self.check(&WRITE, path)?;
         self.inner.try_lock(path)
+    }
+
+    fn check_read(&self, path: &Path) -> io::Result<()> {
+        self.check(&READ, path)?;
+        self.inner.check_read(path)
+    }
+
+    fn check_write(&self, path: &Path) -> io::Result<()> {
+        self.check(&WRITE, path)?;
+        self.inner.check_write(path)
     }
 
     fn run(&self, command: Command) -> Waiting<'_, io::Result<Finished>> {

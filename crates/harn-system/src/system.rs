@@ -152,6 +152,25 @@ pub trait System {
     /// The system's error.
     fn try_lock(&self, path: &Path) -> io::Result<Option<Lock>>;
 
+    /// Whether another user owns a file or its directory, or may change one of them. The super-user is no other user; where
+    /// systems have no owners of this kind, no file is foreign.
+    fn is_foreign(&self, path: &Path) -> bool;
+
+    /// Says that the runtime derived `place` for a program: from now on no file operation on it follows a link out of `root`.
+    fn confine(&self, place: &Path, root: &Path);
+
+    /// Checks whether permissions let a file be read, without looking at it.
+    ///
+    /// # Errors
+    /// What forbids it.
+    fn check_read(&self, path: &Path) -> io::Result<()>;
+
+    /// Checks whether permissions let a file be written: for files that are written by other means, such as a database.
+    ///
+    /// # Errors
+    /// What forbids it.
+    fn check_write(&self, path: &Path) -> io::Result<()>;
+
     // ---- processes ----
 
     /// Runs a program to its end. When the wait is dropped, it ends with everything it has started.
@@ -385,6 +404,18 @@ pub trait Layer {
     fn try_lock(&self, path: &Path) -> io::Result<Option<Lock>> {
         self.inner().try_lock(path)
     }
+    fn is_foreign(&self, path: &Path) -> bool {
+        self.inner().is_foreign(path)
+    }
+    fn confine(&self, place: &Path, root: &Path) {
+        self.inner().confine(place, root);
+    }
+    fn check_read(&self, path: &Path) -> io::Result<()> {
+        self.inner().check_read(path)
+    }
+    fn check_write(&self, path: &Path) -> io::Result<()> {
+        self.inner().check_write(path)
+    }
     fn run(&self, command: Command) -> Waiting<'_, io::Result<Finished>> {
         self.inner().run(command)
     }
@@ -501,6 +532,18 @@ impl<L: Layer> System for L {
     }
     fn try_lock(&self, path: &Path) -> io::Result<Option<Lock>> {
         Layer::try_lock(self, path)
+    }
+    fn is_foreign(&self, path: &Path) -> bool {
+        Layer::is_foreign(self, path)
+    }
+    fn confine(&self, place: &Path, root: &Path) {
+        Layer::confine(self, place, root);
+    }
+    fn check_read(&self, path: &Path) -> io::Result<()> {
+        Layer::check_read(self, path)
+    }
+    fn check_write(&self, path: &Path) -> io::Result<()> {
+        Layer::check_write(self, path)
     }
     fn run(&self, command: Command) -> Waiting<'_, io::Result<Finished>> {
         Layer::run(self, command)

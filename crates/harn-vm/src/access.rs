@@ -211,9 +211,9 @@ impl Cx {
         self.vm().gate().names.borrow().as_ref().is_none_or(|names| names.allow(name))
     }
 
-    /// Whether the running task may leave values in the files of the runtime.
-    pub fn may_keep(&self) -> bool {
-        self.access().is_none_or(|access| access.ceilings.iter().all(|ceiling| may_write(ceiling)))
+    /// Whether the running task may leave values in this file of the runtime.
+    pub fn may_keep(&self, file: &Path) -> bool {
+        self.system().check_write(file).is_ok()
     }
 
     /// The data of the innermost limit, when it is a `T`.
@@ -240,7 +240,9 @@ impl Cx {
             "tool_rejected",
             match refusal {
                 Refusal::Ceiling(_) => format!("builtin '{name}' {refusal}"),
-                Refusal::Outside { .. } => format!("sandbox violation: builtin '{name}' {refusal}"),
+                Refusal::Outside { .. } | Refusal::Link { .. } => {
+                    format!("sandbox violation: builtin '{name}' {refusal}")
+                }
                 Refusal::WorkDir { .. } => format!("sandbox violation: {refusal}"),
             },
         )

@@ -75,7 +75,7 @@ pub use call_loop::CallLoop;
 pub use compile::CompileError;
 pub use cx::Cx;
 pub use error::{Error, ErrorKind, Result};
-pub use harn_syntax::{shapes, signature};
+pub use harn_syntax::{notice, shapes, signature};
 pub use harn_value::{NativeHeader, Value};
 pub use identity::{Supervised, TaskFacts};
 pub use instance::{Call, Instance};

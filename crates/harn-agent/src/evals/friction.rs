@@ -1,5 +1,6 @@
 //! What people have to correct or look up again and again, and what an agent should be given so that they need not.
 
+use harn_llm::secret::FIELD_WORDS;
 use harn_value::{Data as Json, data::Map, json};
 
 /// The fields of an event besides its kind.
@@ -10,10 +11,6 @@ const ESTIMATES: [&str; 2] = ["estimated_time_ms", "estimated_cost_usd"];
 
 /// What stands for a secret.
 const HIDDEN: &str = "[redacted]";
-
-/// Words in the names of secrets.
-const SECRET_WORDS: [&str; 9] =
-    ["token", "secret", "password", "passwd", "api_key", "apikey", "api-key", "authorization", "credential"];
 
 /// Reads an event, and hides the secrets in it.
 ///
@@ -74,7 +71,7 @@ fn texts(at: &str, value: &Json) -> Result<Vec<String>, String> {
 /// Whether a key names a secret. `secret_ref` says where one is kept, and is none.
 fn is_secret(key: &str) -> bool {
     let key = key.to_lowercase();
-    !key.ends_with("_ref") && SECRET_WORDS.iter().any(|word| key.contains(word))
+    !key.ends_with("_ref") && FIELD_WORDS.iter().any(|word| key.contains(word))
 }
 
 fn hide(value: &mut Json) {
@@ -97,7 +94,7 @@ fn hide(value: &mut Json) {
 /// A text in which what is assigned to a secret's name is hidden: `token=abc`, `password: abc`, `Bearer abc`.
 fn without_secrets(text: &str) -> String {
     static ASSIGNED: std::sync::LazyLock<regex::Regex> = std::sync::LazyLock::new(|| {
-        let names = SECRET_WORDS.join("|");
+        let names = FIELD_WORDS.join("|");
         let rule = format!(
             r#"(?i)([\w-]*(?:{names})[\w-]*["']?\s*[=:]\s*["']?(?:bearer\s+)?|\bbearer\s+)[^\s"'&,;]+"#
         );

@@ -169,7 +169,7 @@ impl Server {
             // Nobody waits for an answer: what is wrong is told to whoever runs the server.
             None => {
                 if let Err(problem) = self.notification(method, params) {
-                    eprintln!("[harn] warning: {method}: {}", problem.message);
+                    eprint!("{}", harn_syntax::notice(&format!("warning: {method}: {}", problem.message)));
                 }
             }
         }
@@ -234,7 +234,13 @@ impl Server {
         let log = Log::of(&cwd, &id).filter(|log| match log.begin() {
             Ok(()) => true,
             Err(error) => {
-                eprintln!("[harn] warning: the session cannot be loaded later: {}: {error}", cwd.display());
+                eprint!(
+                    "{}",
+                    harn_syntax::notice(&format!(
+                        "warning: the session cannot be loaded later: {}: {error}",
+                        cwd.display()
+                    ))
+                );
                 false
             }
         });
@@ -297,7 +303,10 @@ impl Server {
     fn route_answer(&self, id: &Json, message: &Json) {
         let session = id.as_str().and_then(|id| self.sessions.get(id.split_once(':')?.0));
         let (Some(session), Some(id)) = (session, id.as_str()) else {
-            eprintln!("[harn] warning: the client has answered {id}, which nobody asked");
+            eprint!(
+                "{}",
+                harn_syntax::notice(&format!("warning: the client has answered {id}, which nobody asked"))
+            );
             return;
         };
         let answer = match message.get("error") {

@@ -253,7 +253,7 @@ fn ready<'a>(
 
 fn tell(prepared: &Prepared, method: &str, params: &Json) {
     if let Err(why) = host_inbox(&prepared.vm).tell(method, params) {
-        eprintln!("[harn] warning: {why}");
+        eprint!("{}", harn_syntax::notice(&format!("warning: {why}")));
     }
 }
 

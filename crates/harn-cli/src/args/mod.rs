@@ -74,6 +74,11 @@ pub(crate) enum Command {
     Skills(SkillsCommand),
     /// Evaluate what you type, line by line.
     Repl,
+    /// Trust the manifest of a directory
+    ///
+    /// A harn.toml above the working directory that another user owns or can change starts no servers and hooks, names no models and
+    /// stores, and does not widen a sandbox, unless its directory is trusted. Without a path the trusted directories are listed.
+    Trust(TrustArgs),
     /// Make a folder with a new project.
     #[command(override_usage = "harn new [OPTIONS] <NAME>\n       harn new <TEMPLATE> <NAME>")]
     New(NewArgs),
@@ -428,6 +433,15 @@ pub(crate) struct NewArgs {
     pub(crate) template: Option<Template>,
 }
 
+#[derive(Debug, clap::Args)]
+pub(crate) struct TrustArgs {
+    /// The directory that holds the harn.toml.
+    pub(crate) path: Option<PathBuf>,
+    /// Take the directory out of the list.
+    #[arg(long, requires = "path")]
+    pub(crate) remove: bool,
+}
+
 /// Arguments of `harn init`.
 #[derive(Debug, Args)]
 pub(crate) struct InitArgs {
@@ -683,6 +697,9 @@ pub(crate) struct PortalArgs {
     /// Allow launches although other machines can reach the page: whoever reaches it can run programs here.
     #[arg(long)]
     pub(crate) allow_remote_launch: bool,
+    /// Ask for no token. Only on a loopback address: every user and page of this machine can then launch programs.
+    #[arg(long)]
+    pub(crate) no_token: bool,
 }
 
 /// Puts `run` in front of a program, and `--` in front of its arguments: `harn FILE ARGS...`, which is also what the

@@ -69,6 +69,11 @@ pub(super) fn failed(text: &str) -> u8 {
     1
 }
 
+/// The arguments in the details of a request.
+pub(super) fn shown_arguments(details: &[u8]) -> Option<String> {
+    harn_runtime::shown_arguments(&serde_json::from_slice(details).ok()?)
+}
+
 /// A name for a run.
 pub(super) fn drawn() -> String {
     format!("{:012x}", Real::new().random_u64() >> 16)
@@ -409,6 +414,7 @@ impl Owned {
         }
         sink.suspended(id, due_ms, pending);
         let mut text = format!("[harn] run {id} {note}");
+        let asked = harn_store::wait(self.store.waitpoints(Some(id), true)).unwrap_or_default();
         for Pending { id: request, kind, prompt, .. } in pending {
             let value = match &**kind {
                 "question" => "VALUE",
@@ -416,7 +422,13 @@ impl Owned {
                 _ => "--approve` or `--reject",
             };
             let how = value.replace("` or `", &format!("` or `harn answer {id} {request} "));
-            text += &format!("\n  {kind} {request}: {prompt}\n    `harn answer {id} {request} {how}`");
+            let details = asked.iter().find(|found| found.asked.request_id == *request);
+            let prompt = harn_syntax::with_margin(prompt, harn_syntax::MARGIN);
+            text += &format!("\n  {kind} {request}: {prompt}");
+            if let Some(arguments) = details.and_then(|found| shown_arguments(&found.asked.info)) {
+                text += &format!("\n    {arguments}");
+            }
+            text += &format!("\n    `harn answer {id} {request} {how}`");
         }
         let then = if pending.is_empty() { "" } else { " then" };
         let separator = if pending.is_empty() { "; " } else { "\n" };
@@ -442,7 +454,12 @@ impl Owned {
             Stop::Suspended { due_ms, pending } => self.suspended(due_ms, &pending, sink),
             stop => {
                 self.park(&stop.to_string());
-                eprintln!("error: run '{id}': {stop}; `harn resume {id}` goes on with it");
+                eprintln!(
+                    "error: {}",
+                    harn_syntax::printable(&format!(
+                        "run '{id}': {stop}; `harn resume {id}` goes on with it"
+                    ))
+                );
                 TO_BE_RESUMED
             }
         }
@@ -667,7 +684,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> u8 {
         Some(Stop::Difference(difference)) => shown_difference(id, &difference),
         Some(Stop::Interrupted) => sink.finish(end),
         Some(stop @ (Stop::End | Stop::Until(_))) => {
-            eprintln!("[harn] run {id}: {stop}");
+            eprint!("{}", harn_syntax::notice(&format!("run {id}: {stop}")));
             0
         }
         Some(stop) => failed(&format!("run '{id}': {stop}")),

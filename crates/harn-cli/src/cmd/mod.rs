@@ -28,6 +28,7 @@ pub(crate) mod runs;
 pub(crate) mod skills;
 pub(crate) mod submit;
 pub(crate) mod test;
+pub(crate) mod trust;
 pub(crate) mod version;
 pub(crate) mod viz;
 pub(crate) mod watch;

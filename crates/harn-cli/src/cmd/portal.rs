@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use harn_portal::Settings;
+use harn_portal::{Settings, Token};
 use harn_system::{Command, Real, System, SystemExt, real::process};
 use harn_value::{Data as Value, json};
 use tokio::sync::Notify;
@@ -32,14 +32,32 @@ fn failed(error: &str) -> u8 {
 }
 
 async fn serve(args: &PortalArgs) -> Result<(), String> {
-    let portal = harn_portal::bind(settings(args)?, &args.host, args.port).await?;
-    let page = format!("http://{}", portal.address());
-    out::write(&format!("Harn portal listening on {page}\nWatching run records in {}\n", args.dir.display()));
+    let drawn = || {
+        let mut bytes = [0; 24];
+        Real::new().random(&mut bytes);
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+    };
+    let (token, once) = (drawn(), drawn());
+    let mut settings = settings(args)?;
+    settings.token = (!args.no_token).then(|| Token::new(token.clone(), once.clone()));
+    let portal = harn_portal::bind(settings, &args.host, args.port).await?;
+    if args.no_token && !portal.address().ip().is_loopback() {
+        return Err(format!("--no-token needs a loopback address such as 127.0.0.1, not {}", args.host));
+    }
+    let address = |token: &str| match args.no_token {
+        true => format!("http://{}", portal.address()),
+        false => format!("http://{}/?token={token}", portal.address()),
+    };
+    let (shown, page) = (address(&token), address(&once));
+    out::write(&format!(
+        "Harn portal listening on {shown}\nWatching run records in {}\n",
+        args.dir.display()
+    ));
     let opened = async {
         if args.open
             && let Err(error) = open(&page).await
         {
-            eprintln!("warning: cannot open a browser: {error}; open {page} yourself, or say --open false");
+            eprintln!("warning: cannot open a browser: {error}; open {shown} yourself, or say --open false");
         }
         std::future::pending().await
     };
@@ -78,6 +96,7 @@ fn settings(args: &PortalArgs) -> Result<Settings, String> {
         workspace,
         program,
         remote_launch: args.allow_remote_launch,
+        token: None,
         version: env!("CARGO_PKG_VERSION"),
         models: json!({"providers": providers.iter().map(provider).collect::<Vec<_>>()}),
         words: json!({

@@ -253,7 +253,7 @@ impl Worker {
     }
 
     fn tell(&self, text: &str) {
-        self.system.write_err(&format!("[harn] {}\n", harn_syntax::printable(text)));
+        self.system.write_err(&harn_syntax::notice(text));
     }
 
     /// Says how a run stands whose process has ended. One that ended without a word is worked on again, but not for ever.

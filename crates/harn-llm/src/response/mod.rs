@@ -7,6 +7,7 @@ use harn_value::{Data as Value, json};
 use crate::event::Usage;
 use crate::json::{Object, str_at};
 use crate::message::ToolCall;
+use crate::secret::RedactData;
 use crate::tool_text::{TaggedReply, has_opening_tag, parse_reply};
 
 pub use builder::ResponseBuilder;

@@ -259,6 +259,9 @@ impl LlmRuntime {
         if let Some(refusal) = self.refused_network(provider) {
             return Err(refusal);
         }
+        let known = table.healthcheck.as_ref().and_then(|check| check.url.as_deref()) == Some(url);
+        let given = !known && !url.starts_with(&table.base_url(self.embedder()));
+        let egress = self.egress(provider, given)?;
         let more = table.extra_headers.clone().into_iter().flatten();
         let (secret, headers): (Vec<_>, Vec<_>) = more.partition(|(name, _)| is_secret_header(name));
         let secret = secret.into_iter().map(|(name, value)| (name, Secret::new(value)));
@@ -271,6 +274,7 @@ impl LlmRuntime {
             auth: auth.into_iter().chain(secret).collect(),
             body: body
                 .and_then(|body| Some(crate::wire::Body::new(body.as_object()?.clone()).into_payload())),
+            egress,
             deadline: carrier.now() + TIMEOUT,
             timeout: TIMEOUT,
         };

@@ -21,7 +21,9 @@ mod summary;
 use std::cell::{Cell, OnceCell, Ref, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
+use std::sync::Arc;
 
+use harn_system::Egress;
 use harn_value::Data as Value;
 
 use crate::capabilities::CapabilityMatrix;
@@ -101,6 +103,8 @@ type Watcher = Box<dyn FnMut(&Prepared)>;
 pub struct LlmRuntime {
     embedder: Rc<dyn Embedder>,
     layers: RefCell<Vec<Layer>>,
+    /// The providers whose addresses the project, its packages or the program name.
+    of_program: RefCell<BTreeSet<String>>,
     config: OnceCell<RefCell<Config>>,
     caps: OnceCell<RefCell<CapabilityMatrix>>,
     mock: RefCell<MockState>,
@@ -129,6 +133,7 @@ impl LlmRuntime {
         LlmRuntime {
             embedder,
             layers: RefCell::default(),
+            of_program: RefCell::default(),
             config: OnceCell::new(),
             caps: OnceCell::new(),
             mock: RefCell::default(),
@@ -155,6 +160,16 @@ impl LlmRuntime {
         if let Some(config) = self.config.get() {
             *config.borrow_mut() = Config::load(&self.layers.borrow(), &*self.embedder);
         }
+    }
+
+    /// Sets the providers whose addresses the project, its packages or the program name: rules about egress hold for them.
+    pub fn set_program_providers(&self, names: BTreeSet<String>) {
+        *self.of_program.borrow_mut() = names;
+    }
+
+    /// Returns the rules for connections to a provider whose address was `given` by the caller or not.
+    fn egress(&self, provider: &str, given: bool) -> Result<Option<Arc<Egress>>, String> {
+        if given || self.of_program.borrow().contains(provider) { self.embedder.egress() } else { Ok(None) }
     }
 
     fn config_cell(&self) -> &RefCell<Config> {

@@ -72,6 +72,7 @@ impl LlmRuntime {
             .as_deref()
             .map(crate::config::clean_url)
             .unwrap_or_else(|| table.base_url(self.embedder()));
+        let egress = self.egress(provider, options.base_url.is_some()).map_err(CallError::Option)?;
         let endpoint = table.chat_endpoint().to_string();
         let mut route = Route {
             provider: provider.to_string(),
@@ -81,6 +82,7 @@ impl LlmRuntime {
             style: table.wire(),
             dialect: table.dialect(),
             base_url: base.trim_end_matches('/').to_string(),
+            egress,
             region: table.region.clone(),
             endpoint,
             completion_endpoint: table.completion_endpoint.clone(),

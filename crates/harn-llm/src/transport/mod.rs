@@ -6,10 +6,11 @@
 mod cassette;
 mod network;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use harn_system::Payload;
+use harn_system::{Egress, Payload};
 
 use crate::embedder::LocalFuture;
 use crate::error::{Category, Kind, LlmError};
@@ -41,6 +42,8 @@ pub struct HttpRequest<'a> {
     pub auth: Vec<(String, Secret)>,
     /// JSON body, as it is sent.
     pub body: Option<Payload>,
+    /// The rules for its connections.
+    pub egress: Option<Arc<Egress>>,
     /// When to give up, on the clock of the carrier.
     pub deadline: Duration,
     /// The timeout behind the deadline, for messages.
@@ -136,6 +139,7 @@ pub(crate) async fn exchange(
         auth,
         // What it was written from is gone while the reply is waited for.
         body: Some(wire.body.into_payload()),
+        egress: route.egress.clone(),
         deadline: carrier.now() + request.timeout,
         timeout: request.timeout,
     };

@@ -7,12 +7,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use harn_system::{Body, HttpErrorKind, Resolver, System, SystemExt, Uncertain};
+use harn_system::{Blocked, Body, HttpErrorKind, Resolver, System, SystemExt, Uncertain};
 use url::Url;
 
 use super::{Carrier, HttpReply, HttpRequest, ReplyBody, ReplyHead, invalid_request};
 use crate::embedder::LocalFuture;
-use crate::error::{Category, LlmError};
+use crate::error::{Category, Kind, LlmError};
 use crate::secret::redact_url;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -105,6 +105,7 @@ impl Network {
             // Requests to this machine never go through a proxy.
             direct: resolver.is_some() || is_loopback(url),
             resolver,
+            egress: request.egress.clone(),
             max_response: u64::MAX,
             // A model that is asked twice does no harm.
             uncertain: Uncertain::Retry,
@@ -116,6 +117,7 @@ impl Network {
             Some(Ok(reply)) => Ok(reply),
             Some(Err(error)) => Err(match error.kind {
                 HttpErrorKind::Timeout => timed_out(provider, CONNECT_TIMEOUT),
+                HttpErrorKind::Egress => blocked(&error.text),
                 HttpErrorKind::Invalid => invalid_request(format!("{provider} API error: {error}")),
                 _ => LlmError::new(Category::TransientNetwork, format!("{provider} API error: {error}")),
             }),
@@ -170,6 +172,20 @@ fn head_of(reply: &harn_system::HttpReply) -> ReplyHead {
         content_type: reply.header("content-type").unwrap_or("unknown").to_owned(),
         retry_after: reply.header("retry-after").map(str::to_owned),
     }
+}
+
+/// The error of a request that a rule about egress blocks; `text` is that of the system.
+fn blocked(text: &str) -> LlmError {
+    let message = match Blocked::parse(text) {
+        Some((place, Blocked { host, port, reason })) => {
+            let port = port.map(|port| format!(":{port}")).unwrap_or_default();
+            format!("EgressBlocked: llm_call blocked {host}{port} for {} ({reason})", redact_url(place))
+        }
+        None => "EgressBlocked: llm_call".to_owned(),
+    };
+    let mut error = LlmError::new(Category::EgressBlocked, message);
+    (error.kind, error.reason) = (Kind::Terminal, "egress_blocked");
+    error
 }
 
 fn timed_out(provider: &str, after: Duration) -> LlmError {

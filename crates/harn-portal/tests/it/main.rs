@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use client::{Reply, request};
-use harn_portal::Settings;
+use harn_portal::{Settings, Token};
 use harn_value::{Data, json};
 
 /// A folder with records, and a portal over it.
@@ -25,12 +25,18 @@ fn serve_on(host: &'static str, program: PathBuf) -> Served {
 
 /// As [`serve_on`]; `remote_launch` allows launches whoever reaches it.
 fn serve_to(host: &'static str, program: PathBuf, remote_launch: bool) -> Served {
+    serve_with(host, program, remote_launch, None)
+}
+
+/// As [`serve_to`]; requests must show the token.
+fn serve_with(host: &'static str, program: PathBuf, remote_launch: bool, token: Option<Token>) -> Served {
     let folder = tempfile::tempdir().unwrap();
     let settings = Settings {
         dir: folder.path().join("runs"),
         workspace: folder.path().to_owned(),
         program,
         remote_launch,
+        token,
         version: "0.0.0",
         models: json!({"providers": []}),
         words: json!({"keywords": ["let"], "builtins": ["println"]}),
@@ -91,6 +97,52 @@ impl Served {
         }
         self.write(&format!("runs/{path}"), &record.to_string());
     }
+}
+
+#[test]
+fn requests_without_the_token_learn_and_change_nothing() {
+    let token = Token::new("t0ken".to_owned(), "on1ce".to_owned());
+    let served = serve_with("127.0.0.1", PathBuf::from("/bin/sh"), false, Some(token));
+    let port = served.address.rsplit_once(':').unwrap().1;
+    let get = |path: &str, headers: &str| {
+        request(&served.address, &format!("GET {path} HTTP/1.1\r\nHost: {}\r\n{headers}", served.address), "")
+    };
+    let other = format!("Cookie: harn_portal_{port}=other; x=t0ken\r\n");
+    for path in
+        ["/", "/api/runs", "/api/run/raw?path=x", "/assets/portal.js", "/api/launch/targets", "/api/no"]
+    {
+        for headers in ["", "Authorization: Bearer t0ke\r\n", "Authorization: t0ken\r\n", &other] {
+            let reply = get(path, headers);
+            assert_eq!(reply.status, 401, "{path} {headers}: {}", reply.body);
+            assert!(reply.body.contains("needs its token") && reply.header("set-cookie").is_empty());
+        }
+    }
+    for path in ["/?token=", "/?token=t0kenx", "/?a=token=t0ken", "/?Token=t0ken", "/?token=t0ke%6e"] {
+        assert_eq!(get(path, "").status, 401, "{path}");
+    }
+    let body = json!({"kind": "source", "source": "println(1)", "task": "t"});
+    assert_eq!(served.post_json("/api/launch", &body).status, 401);
+    assert_eq!(served.post_json("/api/launch/stop", &json!({"id": "x"})).status, 401);
+    // The token in the address gives a cookie, and is taken out of the address.
+    for (path, to) in [
+        ("/?token=t0ken", "/"),
+        ("/runs?a=1&token=t0ken&b=2", "/runs?a=1&b=2"),
+        ("//evil.test/x?token=t0ken", "/evil.test/x"),
+    ] {
+        let reply = get(path, "");
+        assert_eq!((reply.status, &*reply.header("location")), (303, to), "{path}");
+        let cookie = reply.header("set-cookie");
+        assert_eq!(cookie, format!("harn_portal_{port}=t0ken; Path=/; HttpOnly; SameSite=Strict"));
+    }
+    let cookie = format!("Cookie: a=b; harn_portal_{port}=t0ken\r\n");
+    assert_eq!(get("/api/runs", &cookie).status, 200);
+    assert_eq!(get("/api/runs", "Authorization: Bearer t0ken\r\n").status, 200);
+    // A cookie does not make a request of another page one of this page.
+    let foreign = format!("{cookie}Origin: http://evil.test\r\nContent-Type: application/json\r\n");
+    assert_eq!(served.post("/api/launch", &foreign, &body.to_string()).status, 403);
+    // What the browser's arguments show is good for one request.
+    assert_eq!(get("/?token=on1ce", "").status, 303);
+    assert_eq!(get("/?token=on1ce", "").status, 401);
 }
 
 #[test]

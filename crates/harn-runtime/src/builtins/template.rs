@@ -158,9 +158,9 @@ fn rendered(
     let uri = template.uri();
     let shadowed = !llm.is_nil() && bindings.as_dict().is_some_and(|d| d.contains("llm"));
     if shadowed && state.warns(uri) {
-        cx.system().write_err(&format!(
-            "[harn] warning: template.llm_scope: a binding named `llm` hides the injected one; rename it (template_uri={uri}, reason=user_binding_shadowed)\n"
-        ));
+        cx.system().write_err(&harn_syntax::notice(&format!(
+            "warning: template.llm_scope: a binding named `llm` hides the injected one; rename it (template_uri={uri}, reason=user_binding_shadowed)"
+        )));
     }
     let context = RenderContext {
         loader,

@@ -47,7 +47,7 @@ pub(super) fn check_surface(cx: &Cx, sessions: &Sessions, surface: &Map<String, 
             continue;
         }
         if sessions.odd_tools.borrow_mut().insert((code.clone(), message.clone())) {
-            cx.system().write_err(&format!("[harn] warning: {code}: {message}\n"));
+            cx.system().write_err(&harn_syntax::notice(&format!("warning: {code}: {message}")));
         }
     }
     Ok(())
@@ -82,7 +82,7 @@ pub(super) fn check_servers(
             return Err(thrown(format!("agent_loop: {text}{hint}")));
         }
         if sessions.odd_tools.borrow_mut().insert(("mcp_server".to_owned(), text.clone())) {
-            cx.system().write_err(&format!("[harn] warning: {text}\n"));
+            cx.system().write_err(&harn_syntax::notice(&format!("warning: {text}")));
         }
     }
     Ok(())
@@ -102,7 +102,7 @@ pub(crate) fn notice_strangers(cx: &Cx, llm: &LlmRuntime, options: &Json) {
     let sessions = cx.state::<Sessions>();
     for text in harn_agent::neighbours::strangers(options, known, names) {
         if sessions.odd_tools.borrow_mut().insert(("unknown option".to_owned(), text.clone())) {
-            cx.system().write_err(&format!("[harn] warning: {text}\n"));
+            cx.system().write_err(&harn_syntax::notice(&format!("warning: {text}")));
         }
     }
 }
@@ -120,7 +120,7 @@ pub(super) fn check_watched(cx: &Cx, paths: &[String], is_there: impl Fn(&str) -
             )));
         }
         let text = format!("watch_paths: '{path}' is not there; that it comes does not wake the daemon"); // prose-ok: diagnostic
-        cx.system().write_err(&format!("[harn] warning: {text}\n"));
+        cx.system().write_err(&harn_syntax::notice(&format!("warning: {text}")));
     }
     Ok(())
 }

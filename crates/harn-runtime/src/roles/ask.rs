@@ -39,8 +39,8 @@ pub(crate) async fn must_ask(at: &At, rule: &Approval, subject: Value, context: 
         Err(error) if error.is_catchable() && !at.cx.task().is_cancelled() => error.to_string(),
         Err(error) => return Err(error),
     };
-    let text = format!("[harn] warning: approval predicate '{id}': {problem}; approval is required\n");
-    at.cx.vm().system().write_err(&text);
+    let text = format!("warning: approval predicate '{id}': {problem}; approval is required");
+    at.cx.vm().system().write_err(&harn_syntax::notice(&text));
     Ok(true)
 }
 

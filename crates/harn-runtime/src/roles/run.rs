@@ -75,7 +75,10 @@ impl Run {
         for hook in hooks.as_list().into_iter().flat_map(|hooks| hooks.iter()) {
             match at.call(hook, vec![value.clone()]).await {
                 Err(error) if error.is_catchable() && !at.cx.task().is_cancelled() => {
-                    at.cx.vm().system().write_err(&format!("[harn] warning: event_hooks: {error}\n"));
+                    at.cx
+                        .vm()
+                        .system()
+                        .write_err(&harn_syntax::notice(&format!("warning: event_hooks: {error}")));
                 }
                 called => drop(called?),
             }

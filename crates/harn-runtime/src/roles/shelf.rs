@@ -266,15 +266,18 @@ pub(crate) fn key(parts: &[&str]) -> String {
 fn file(cx: &Cx, path: &str) -> Result<Rc<SqliteStore>> {
     let path = cx.system().work_dir().join(path);
     let files = cx.state::<Files>();
-    if let Some(store) = files.0.borrow().get(&path) {
-        return Ok(store.clone());
-    }
+    let known = files.0.borrow().get(&path).cloned();
     if let Some(folder) = path.parent() {
-        // Through the door: who may not write files keeps nothing there either.
-        cx.system().make_dirs(folder).map_err(|error| {
+        // The store opens the file itself, so permissions are checked here.
+        let system = cx.system();
+        let make = || if known.is_some() { Ok(()) } else { system.make_dirs(folder) };
+        system.check_write(&path).and_then(|()| make()).map_err(|error| {
             let text = format!("create_runtime: cannot store in {}: {error}", folder.display());
             cx.refusal(&error).unwrap_or_else(|| thrown(text))
         })?;
+    }
+    if let Some(store) = known {
+        return Ok(store);
     }
     let store = Rc::new(SqliteStore::new(path.clone()));
     files.0.borrow_mut().insert(path, store.clone());

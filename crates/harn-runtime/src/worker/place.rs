@@ -100,6 +100,8 @@ pub(crate) async fn prepare(cx: &Cx, execution: &Execution) -> Result<(), String
     let Some(tree) = &execution.worktree else { return Ok(()) };
     let Some(path) = &tree.path else { return Ok(()) };
     let system = cx.system();
+    // git itself is held by no permission.
+    system.check_write(Path::new(path)).map_err(|error| format!("execution.worktree: {error}"))?;
     if system.exists(&Path::new(path).join(".git")) {
         return Ok(());
     }
@@ -193,7 +195,7 @@ impl Drop for Tree {
 
 /// Tells what could not be cleaned up.
 pub(crate) fn warn(cx: &Cx, why: &str) {
-    cx.system().write_err(&format!("[harn] warning: execution.worktree: {why}\n"));
+    cx.system().write_err(&harn_syntax::notice(&format!("warning: execution.worktree: {why}")));
 }
 
 /// The folder of a working tree that is removed in the end.

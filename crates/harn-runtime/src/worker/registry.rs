@@ -7,6 +7,7 @@ use std::rc::Rc;
 use harn_agent::AgentEvent;
 use harn_agent::lifecycle::{Life, Record, Update};
 use harn_stdlib::timestamp_now;
+use harn_system::System;
 use harn_value::Value;
 use harn_value::{Data as Json, json};
 use harn_vm::task::Task;
@@ -41,6 +42,8 @@ pub(crate) struct Worker {
     pub(crate) changed: Notify,
     /// What hooks of the project are still to be told: event and payload.
     for_hooks: RefCell<Vec<(&'static str, Json)>>,
+    /// Where its snapshot is written: with the permissions of the code that started it.
+    system: Rc<dyn System>,
     /// Whether a failed write of the snapshot was told.
     warned: Cell<bool>,
     /// Whether the program was shown how it ended.
@@ -49,6 +52,7 @@ pub(crate) struct Worker {
 
 impl Worker {
     pub(crate) fn new(
+        cx: &Cx,
         record: Record,
         config: Value,
         limits: Limits,
@@ -65,6 +69,7 @@ impl Worker {
             task: RefCell::default(),
             changed: Notify::new(),
             for_hooks: RefCell::default(),
+            system: cx.system(),
             warned: Cell::new(false),
             shown: Cell::new(false),
         }
@@ -86,11 +91,11 @@ impl Worker {
         let now = timestamp_now(cx);
         let update = work(&mut self.record.borrow_mut(), &now);
         self.shown.set(false);
-        if let Err(problem) = self.save(cx)
+        if let Err(problem) = self.save()
             && !self.warned.replace(true)
         {
-            let text = format!("[harn] warning: a worker's snapshot is not up to date: {problem}\n");
-            cx.vm().system().write_err(&text);
+            let text = format!("warning: a worker's snapshot is not up to date: {problem}");
+            cx.vm().system().write_err(&harn_syntax::notice(&text));
         }
         if let Some(update) = update {
             self.announce(cx, update);
@@ -121,10 +126,10 @@ impl Worker {
     ///
     /// # Errors
     /// A text that names the file.
-    pub(crate) fn save(&self, cx: &Cx) -> Result<(), String> {
+    pub(crate) fn save(&self) -> Result<(), String> {
         let record = self.record.borrow();
         let Some(path) = &record.snapshot_path else { return Ok(()) };
-        write(&**cx.vm().system(), Path::new(path), &record.snapshot())
+        write(&*self.system, Path::new(path), &record.snapshot())
     }
 }
 
@@ -177,8 +182,8 @@ pub(crate) async fn tell_updates(cx: &Cx, worker: &Worker) {
     let hooks = cx.state::<Hooks>();
     for (event, payload) in worker.for_hooks.take() {
         if let Err(error) = hooks.tell(cx, None, event, payload).await {
-            let text = format!("[harn] warning: {event} hook: {}\n", error.uncaught_text());
-            cx.vm().system().write_err(&text);
+            let text = format!("warning: {event} hook: {}", error.uncaught_text());
+            cx.vm().system().write_err(&harn_syntax::notice(&text));
         }
     }
     let id = worker.record.borrow().lineage.parent_session_id.clone();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use harn_agent::lifecycle::{Carry, Execution, Life, Lineage, Mode, Plan, Record, Request, Update};
 use harn_stdlib::{state_place, timestamp_now};
-use harn_system::{Refusal, SystemExt};
+use harn_system::SystemExt;
 use harn_value::Data as Json;
 use harn_value::Value;
 use harn_vm::task::Task;
@@ -73,14 +73,7 @@ pub(crate) async fn start(cx: &Cx, start: Start) -> Result<Rc<Worker>> {
     let audit = crate::audit::read(function, &start.limits)?;
     let limits = Limits::of(cx, function, &start.limits)?;
     let given = to_json(&entry(&start.limits, "carry"));
-    let mut carry = Carry::from_option(&given).map_err(told)?;
-    if !cx.may_keep() {
-        // Only who asks for a snapshot is told that there is none.
-        if given["persist_state"] == Json::Bool(true) {
-            return Err(cx.refused(&Refusal::Ceiling("workspace write")));
-        }
-        carry.persist_state = false;
-    }
+    let carry = Carry::from_option(&given).map_err(told)?;
     let mut execution =
         Execution::from_option(&to_json(&entry(&start.limits, "execution")), &id).map_err(told)?;
     place::settle(cx, &mut execution, &id).map_err(told)?;
@@ -117,13 +110,21 @@ pub(crate) async fn start(cx: &Cx, start: Start) -> Result<Rc<Worker>> {
     }
     if record.carry.persist_state {
         let path = snapshot_folder(cx).join(format!("{id}.json"));
-        record.snapshot_path = Some(path.to_string_lossy().into_owned());
+        match cx.system().check_write(&path) {
+            Ok(()) => record.snapshot_path = Some(path.to_string_lossy().into_owned()),
+            // Only code that asks for a snapshot gets an error.
+            Err(error) if given["persist_state"] == Json::Bool(true) => {
+                let error = cx.refusal(&error).unwrap_or_else(|| told(error.to_string()));
+                return tree.close(Err(error), told).await;
+            }
+            Err(_) => record.carry.persist_state = false,
+        }
     }
-    let worker = Rc::new(Worker::new(record, start.config, limits, depth(cx), owner));
+    let worker = Rc::new(Worker::new(cx, record, start.config, limits, depth(cx), owner));
     let saved = {
         // Who is stopped in the middle would leave a worker that is listed and never runs.
         let _calm = Calm::new();
-        let saved = worker.save(cx);
+        let saved = worker.save();
         if saved.is_ok() {
             workers.add(worker.clone());
             worker.announce(cx, Update::Spawned);
@@ -140,7 +141,7 @@ pub(crate) async fn start(cx: &Cx, start: Start) -> Result<Rc<Worker>> {
 }
 
 fn snapshot_folder(cx: &Cx) -> PathBuf {
-    cx.vm().system().work_dir().join(state_place(cx, "HARN_WORKER_STATE_DIR", "workers"))
+    cx.system().work_dir().join(state_place(cx, "HARN_WORKER_STATE_DIR", "workers"))
 }
 
 /// Starts the task of a worker whose record says that it runs.
@@ -227,8 +228,7 @@ pub(crate) fn load(cx: &Cx, reference: &str) -> Result<Rc<Worker>> {
         return Ok(worker);
     }
     let is_path = reference.contains('/') || reference.ends_with(".json");
-    // A file that the program names is one that it may read.
-    let system = if is_path { cx.system() } else { cx.vm().system().clone() };
+    let system = cx.system();
     let path = if is_path {
         system.work_dir().join(reference)
     } else {
@@ -270,10 +270,10 @@ pub(crate) fn load(cx: &Cx, reference: &str) -> Result<Rc<Worker>> {
             lost.join(", ")
         )));
     }
-    let kept = record.carry.persist_state && cx.may_keep();
+    let kept = record.carry.persist_state && system.check_write(&path).is_ok();
     record.snapshot_path = kept.then(|| path.to_string_lossy().into_owned());
     let limits = Limits::saved(cx, &record.inherited, &record.own);
-    let worker = Rc::new(Worker::new(record, config, limits, depth(cx), workers.running.current(cx)));
+    let worker = Rc::new(Worker::new(cx, record, config, limits, depth(cx), workers.running.current(cx)));
     worker.change(cx, |_, _| None);
     workers.add(worker.clone());
     Ok(worker)

@@ -75,7 +75,7 @@ impl SubAgent {
                 for text in
                     harn_agent::surface::misses("sub_agent_run: allowed_tools", &names, &to_json(&tools))
                 {
-                    cx.system().write_err(&format!("[harn] warning: {text}\n"));
+                    cx.system().write_err(&harn_syntax::notice(&format!("warning: {text}")));
                 }
                 let policy = json!({"policy": {"tools": names}});
                 let policy = Policy::from_options(policy.as_object().unwrap_or(&Map::new())).or_throw()?;
@@ -212,9 +212,8 @@ impl SubAgent {
                     Some(category) => Failure::new(category, caught["message"].as_str().unwrap_or_default()),
                     None => {
                         // The envelope says so; a program that does not look at it is told, too.
-                        let text =
-                            format!("[harn] warning: sub-agent {}: {}\n", self.name, error.uncaught_text());
-                        cx.system().write_err(&text);
+                        let text = format!("warning: sub-agent {}: {}", self.name, error.uncaught_text());
+                        cx.system().write_err(&harn_syntax::notice(&text));
                         Failure::new("runtime", told(&error))
                     }
                 };

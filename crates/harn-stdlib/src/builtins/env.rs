@@ -89,7 +89,7 @@ builtins! {
     /// println(runtime_paths().execution_root == cwd()) // -> true
     /// ```
     Env fn runtime_paths(cx) -> "dict" {
-        let base = find_project_root(cx).unwrap_or_else(|| source_directory(cx));
+        let base = base(cx);
         let place = |name: &str, default: PathBuf| match cx.system().env(name).filter(|v| !v.is_empty()) {
             Some(path) => resolve(cx, &path),
             None => default,
@@ -199,28 +199,75 @@ fn find_project_root(cx: &Cx) -> Option<PathBuf> {
     harn_front::project_root(&system.work_dir(), &harn_front::Through(&**system))
 }
 
-/// Where the runtime keeps its state: `HARN_STATE_DIR`, or `.harn` in the project.
-pub(crate) fn state_root(cx: &Cx) -> PathBuf {
-    match cx.system().env("HARN_STATE_DIR").filter(|v| !v.is_empty()) {
-        Some(path) => resolve(cx, &path),
-        None => find_project_root(cx).unwrap_or_else(|| source_directory(cx)).join(".harn"),
+/// Where files of the runtime are when no variable names another place: in the project, or beside the program.
+fn base(cx: &Cx) -> PathBuf {
+    find_project_root(cx).unwrap_or_else(|| source_directory(cx))
+}
+
+/// A place that the runtime derives for a program, and the directory that no link leads out of.
+struct Derived {
+    place: PathBuf,
+    root: PathBuf,
+}
+
+impl Derived {
+    /// What `variable` names, or else `default`. A place that a variable names may lie anywhere, but a relative one is below the
+    /// working directory, and no link leads out of that.
+    fn of(cx: &Cx, variable: &str, default: impl FnOnce() -> Derived) -> Derived {
+        match cx.system().env(variable).filter(|path| !path.is_empty()) {
+            None => default(),
+            Some(path) => {
+                let place = resolve(cx, &path);
+                let work = Some(Path::new(&path)).filter(|path| path.is_relative() && place.ends_with(path));
+                let work = work.and_then(|path| place.ancestors().nth(path.components().count()));
+                let root = work.unwrap_or(&place).to_owned();
+                Derived { place, root }
+            }
+        }
+    }
+
+    fn join(mut self, name: &str) -> Derived {
+        self.place.push(name);
+        self
+    }
+
+    /// The path, for file operations.
+    fn path(self, cx: &Cx) -> PathBuf {
+        cx.system().confine(&self.place, &self.root);
+        self.place
     }
 }
 
-/// A folder of the runtime's state: what `variable` of the environment names, or `name` in the state folder.
+/// Where the runtime keeps its state: `HARN_STATE_DIR`, or `.harn` in the project.
+fn state(cx: &Cx) -> Derived {
+    Derived::of(cx, "HARN_STATE_DIR", || {
+        let root = base(cx);
+        Derived { place: root.join(".harn"), root }
+    })
+}
+
+/// The state directory, to be named.
+pub(crate) fn state_root(cx: &Cx) -> PathBuf {
+    state(cx).place
+}
+
+/// A file or directory in the state directory.
+pub(crate) fn state_file(cx: &Cx, name: &str) -> PathBuf {
+    state(cx).join(name).path(cx)
+}
+
+/// A directory of the runtime's state: what `variable` of the environment names, or `name` in the state directory.
 pub fn state_place(cx: &Cx, variable: &str, name: &str) -> PathBuf {
-    match cx.system().env(variable).filter(|path| !path.is_empty()) {
-        Some(path) => resolve(cx, &path),
-        None => state_root(cx).join(name),
-    }
+    Derived::of(cx, variable, || state(cx).join(name)).path(cx)
 }
 
 /// Where records of runs are kept: `HARN_RUN_DIR`, or `.harn-runs` in the project.
 pub fn run_folder(cx: &Cx) -> PathBuf {
-    match cx.system().env("HARN_RUN_DIR").filter(|path| !path.is_empty()) {
-        Some(path) => resolve(cx, &path),
-        None => find_project_root(cx).unwrap_or_else(|| source_directory(cx)).join(".harn-runs"),
-    }
+    let default = || {
+        let root = base(cx);
+        Derived { place: root.join(".harn-runs"), root }
+    };
+    Derived::of(cx, "HARN_RUN_DIR", default).path(cx)
 }
 
 /// The name that programs know the operating system by.

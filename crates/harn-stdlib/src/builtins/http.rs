@@ -203,9 +203,10 @@ builtins! {
     ///
     /// A rule is a host, `*.suffix` (subdomains only), an IP address, a CIDR block, each with or without `:port`, or a URL, of which
     /// host and port count. What a rule of `deny` fits is blocked; else what one of `allow` fits passes; else `default` decides
-    /// (`"allow"` or `"deny"`; `"allow"` when left out). It holds for requests of the program, redirects and mocked requests
-    /// included, and not for calls of models. A blocked one throws `{type: "EgressBlocked", category, message, surface, url, host,
-    /// port, reason}`. Rules about addresses look at addresses in URLs; names are not looked up for them.
+    /// (`"allow"` or `"deny"`; `"allow"` when left out). It holds for every connection of the program: redirects, proxies and mocked
+    /// requests, and calls of models whose address is not the user's configuration. A blocked one throws `{type: "EgressBlocked",
+    /// category, message, surface, url, host, port, reason}`. A rule about an address fits every spelling of it; one that denies also
+    /// fits names that resolve to it.
     /// Where `HARN_EGRESS_ALLOW`, `HARN_EGRESS_DENY` or `HARN_EGRESS_DEFAULT` is set, the rules are those, and cannot be replaced.
     ///
     /// ```harn

@@ -37,7 +37,9 @@ struct Content {
 /// See the module.
 pub(super) struct JsonFile {
     known: Rc<Known>,
+    /// What the code that uses it may do.
     system: Rc<dyn System>,
+    cx: Cx,
     path: PathBuf,
     /// What it is called in messages.
     name: &'static str,
@@ -45,52 +47,60 @@ pub(super) struct JsonFile {
 
 impl JsonFile {
     pub(super) fn new(cx: &Cx, path: PathBuf, name: &'static str) -> JsonFile {
-        JsonFile { known: cx.state(), system: cx.vm().system().clone(), path, name }
+        JsonFile { known: cx.state(), system: cx.system(), cx: cx.clone(), path, name }
     }
 
-    fn with<R>(&self, f: impl FnOnce(&Dict) -> R) -> R {
-        let mut files = self.known.files.borrow_mut();
-        f(&files.entry(self.path.clone()).or_insert_with(|| self.first_read()).values)
+    fn with<R>(&self, f: impl FnOnce(&Dict) -> R) -> Result<R> {
+        // Another task may have read it that may do more.
+        self.system.check_read(&self.path).map_err(|error| self.failed("read", &error))?;
+        if !self.known.files.borrow().contains_key(&self.path) {
+            let content = self.first_read()?;
+            self.known.files.borrow_mut().insert(self.path.clone(), content);
+        }
+        let files = self.known.files.borrow();
+        Ok(f(files.get(&self.path).map_or(&Dict::new(), |content| &content.values)))
     }
 
-    /// A file that cannot be read counts as empty, but not without a word.
-    fn first_read(&self) -> Content {
+    /// A file that cannot be read is treated as empty, with a warning; one that must not be read is an error.
+    fn first_read(&self) -> Result<Content> {
         let text = match self.system.read(&self.path, MAX_BYTES) {
             Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Content::default()),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return Err(self.failed("read", &error));
+            }
             Err(error) => {
-                if error.kind() != io::ErrorKind::NotFound {
-                    self.warn(&format!("cannot be read ({error}) and counts as empty"));
-                }
-                return Content::default();
+                self.warn(&format!("cannot be read ({error}) and counts as empty"));
+                return Ok(Content::default());
             }
         };
         let content = content(text);
         if let Some(why) = &content.broken {
             self.warn(&format!("{why}. It counts as empty, and is set aside before it is written anew"));
         }
-        content
+        Ok(content)
     }
 
     fn warn(&self, what: &str) {
-        self.system.write_err(&format!("[harn] warning: {} {what}\n", self.path.display()));
+        self.system.write_err(&harn_vm::notice(&format!("warning: {} {what}", self.path.display())));
     }
 
-    pub(super) fn read(&self, key: &str) -> Option<Value> {
+    pub(super) fn read(&self, key: &str) -> Result<Option<Value>> {
         self.with(|values| values.get_str(key).cloned())
     }
 
-    pub(super) fn has(&self, key: &str) -> bool {
+    pub(super) fn has(&self, key: &str) -> Result<bool> {
         self.with(|values| values.contains(key))
     }
 
-    pub(super) fn keys(&self) -> Vec<Value> {
+    pub(super) fn keys(&self) -> Result<Vec<Value>> {
         self.with(|values| values.keys().map(Value::from).collect())
     }
 
     /// Changes the values and writes the file; an error leaves both as they were.
     pub(super) async fn change(&self, cx: &Cx, change: impl FnOnce(&mut Dict)) -> Result<()> {
         let _lock = self.lock(cx).await?;
-        self.rewrite(change).map_err(|error| self.failed(&error))
+        self.rewrite(change).map_err(|error| self.failed("write", &error))
     }
 
     /// Forgets all values and removes the file.
@@ -100,7 +110,7 @@ impl JsonFile {
         }
         let _lock = self.lock(cx).await?;
         match self.system.remove(&self.path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(self.failed(&error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(self.failed("write", &error)),
             _ => {}
         }
         self.known.files.borrow_mut().insert(self.path.clone(), Content::default());
@@ -148,22 +158,25 @@ impl JsonFile {
     /// hold two locks.
     async fn lock(&self, cx: &Cx) -> Result<Lock> {
         if let Some(folder) = self.path.parent() {
-            self.system.make_dirs(folder).map_err(|error| self.failed(&error))?;
+            self.system.make_dirs(folder).map_err(|error| self.failed("write", &error))?;
         }
         let mut name = self.path.clone().into_os_string();
         name.push(".lock");
         for tried in 0..TRIES {
-            if let Some(lock) = self.system.try_lock(Path::new(&name)).map_err(|error| self.failed(&error))? {
+            if let Some(lock) =
+                self.system.try_lock(Path::new(&name)).map_err(|error| self.failed("write", &error))?
+            {
                 return Ok(lock);
             }
             cx.sleep(LONGEST_PAUSE.min(Duration::from_millis(1 + u64::from(tried)))).await?;
         }
         let held = format!("another program has held the lock of {} for ten seconds", self.path.display());
-        Err(self.failed(&io::Error::new(io::ErrorKind::WouldBlock, held)))
+        Err(self.failed("write", &io::Error::new(io::ErrorKind::WouldBlock, held)))
     }
 
-    fn failed(&self, error: &io::Error) -> Error {
-        Error::runtime(format!("{} write error: {error}", self.name))
+    fn failed(&self, what: &str, error: &io::Error) -> Error {
+        let text = || Error::runtime(format!("{} {what} error: {error}", self.name));
+        self.cx.refusal(error).unwrap_or_else(text)
     }
 }
 

@@ -42,7 +42,7 @@ builtins! {
     /// Reads a JSON Web Token whose signature is good: `{valid: true, claims}`; anything else is an error.
     ///
     /// `alg` is `HS256`, with the shared secret as key, or `ES256` or `RS256`, with a public key as PEM. A token that names another
-    /// algorithm is refused. The times `exp` and `nbf` are not checked: compare them with `timestamp()`.
+    /// algorithm is refused, and so is an empty secret. The times `exp` and `nbf` are not checked: compare them with `timestamp()`.
     ///
     /// ```harn
     /// let token = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhZGEifQ.Sl2SLd0LojSQ-rhW2V5n4GC4rb0qp17dPUjkNSSZpKc"
@@ -136,6 +136,8 @@ fn pem_words(reason: &pem::Error, section: &str) -> String {
 /// The claims of a token with a good signature.
 fn verify(alg: &str, token: &str, key: &str) -> Checked<Value> {
     let check: Check = match alg {
+        // With an empty secret everybody can sign.
+        "HS256" if key.is_empty() => return Err("the key is empty".to_owned()),
         "HS256" => {
             let key = key.as_bytes().to_vec();
             Box::new(move |message, signature| constant_time_equal(&hmac_sha256(&key, message), signature))

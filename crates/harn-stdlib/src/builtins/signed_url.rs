@@ -31,6 +31,9 @@ builtins! {
         else {
             return Err(refused("signed_url", "requires 4 or 5 arguments: base, claims, secret, expires_at, options?"));
         };
+        if secret.is_empty() {
+            return Err(refused("signed_url", EMPTY));
+        }
         let options = Options::of("signed_url", &options)?;
         let link = Link::of(&base).ok_or_else(|| refused("signed_url", NO_LINK))?;
         signed(link, &claims, &secret, &printed(&expires_at), &options)?
@@ -59,6 +62,9 @@ builtins! {
         verdict(link, &keys, now, &options)
     }
 }
+
+/// Everybody can sign with an empty secret.
+const EMPTY: &str = "the secret is empty";
 
 const NO_LINK: &str = "expected an absolute URL or an absolute path starting with `/`";
 
@@ -189,9 +195,17 @@ enum Keys {
 impl Keys {
     fn of(keys: &Value) -> Result<Keys> {
         let Some(dict) = keys.to_dict() else {
-            return Ok(Keys::One(printed(keys)));
+            let secret = printed(keys);
+            return if secret.is_empty() {
+                Err(refused("verify_signed_url", EMPTY))
+            } else {
+                Ok(Keys::One(secret))
+            };
         };
         let secret = |(kid, secret): (&Str, &Value)| match secret.as_str() {
+            Some(text) if text.is_empty() => {
+                Err(refused("verify_signed_url", &format!("the secret of key '{kid}' is empty")))
+            }
             Some(text) => Ok((kid.clone(), text.clone())),
             None => {
                 let got = secret.type_name();

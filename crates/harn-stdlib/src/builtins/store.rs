@@ -6,7 +6,7 @@ use harn_value::{Dict, Value, json};
 use harn_vm::builtin::Text;
 use harn_vm::{Cx, Error, Result, builtins};
 
-use super::env::state_root;
+use super::env::state_file;
 use super::json_file::JsonFile;
 
 builtins! {
@@ -21,7 +21,7 @@ builtins! {
     /// store_delete("harn_doc_get")
     /// ```
     Fs fn store_get(cx, key: Text as "string") -> "any" {
-        store(cx).read(&key)
+        store(cx).read(&key)?
     }
 
     /// Puts a value into the store, on disk at once.
@@ -71,7 +71,7 @@ builtins! {
     /// store_clear()
     /// ```
     Fs fn store_list(cx) -> "list" {
-        store(cx).keys()
+        store(cx).keys()?
     }
 
     /// Writes the store to disk.
@@ -103,7 +103,7 @@ builtins! {
     /// println(checkpoint_get("no such step")) // -> nil
     /// ```
     Fs fn checkpoint_get(cx, key: Text as "string") -> "any" {
-        checkpoints(cx).read(&key)
+        checkpoints(cx).read(&key)?
     }
 
     /// Says whether this program has a checkpoint.
@@ -112,7 +112,7 @@ builtins! {
     /// println(checkpoint_exists("no such step")) // -> false
     /// ```
     Fs fn checkpoint_exists(cx, key: Text as "string") -> "bool" {
-        checkpoints(cx).has(&key)
+        checkpoints(cx).has(&key)?
     }
 
     /// Lists the checkpoints of this program, sorted.
@@ -124,7 +124,7 @@ builtins! {
     /// checkpoint_clear()
     /// ```
     Fs fn checkpoint_list(cx) -> "list" {
-        checkpoints(cx).keys()
+        checkpoints(cx).keys()?
     }
 
     /// Removes a checkpoint of this program.
@@ -152,14 +152,14 @@ builtins! {
 }
 
 fn store(cx: &Cx) -> JsonFile {
-    JsonFile::new(cx, state_root(cx).join("store.json"), "store")
+    JsonFile::new(cx, state_file(cx, "store.json"), "store")
 }
 
 /// The checkpoints belong to the program, whichever of its modules asks.
 fn checkpoints(cx: &Cx) -> JsonFile {
     let file = cx.vm().program_file();
     let stem = Path::new(&*file).file_stem().map_or_else(|| "main".into(), |stem| stem.to_string_lossy());
-    JsonFile::new(cx, state_root(cx).join("checkpoints").join(format!("{stem}.json")), "checkpoint")
+    JsonFile::new(cx, state_file(cx, &format!("checkpoints/{stem}.json")), "checkpoint")
 }
 
 /// The value as it will be read again. In the file it stands one level deeper: what could not be read there would take the

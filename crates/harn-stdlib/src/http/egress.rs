@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use harn_system::{Blocked, Egress, EgressRule};
 use harn_value::{Dict, Value};
-use harn_vm::{Cx, Error, Result};
+use harn_vm::{Cx, Error, Result, Vm};
 use url::Url;
 
 use super::mock::redacted_url;
@@ -26,12 +26,12 @@ enum Known {
 }
 
 /// The rules that hold, with where they come from.
-fn known(cx: &Cx) -> Result<Known> {
-    let policy = cx.state::<Policy>();
+fn known(vm: &Vm) -> Result<Known> {
+    let policy = vm.extension::<Policy>();
     if let Some(known) = &*policy.0.borrow() {
         return Ok(known.clone());
     }
-    let found = match of_environment(cx).map_err(Error::thrown)? {
+    let found = match of_environment(vm).map_err(Error::thrown)? {
         Some(rules) => Known::Rules("environment", Arc::new(rules)),
         None => Known::None,
     };
@@ -39,12 +39,12 @@ fn known(cx: &Cx) -> Result<Known> {
     Ok(found)
 }
 
-/// The rules that hold for a program, for requests that are sent on by others (redirects).
+/// The rules that hold for a program. Each request carries them to where its connections are made.
 ///
 /// # Errors
 /// The environment holds something that is none.
-pub(crate) fn rules(cx: &Cx) -> Result<Option<Arc<Egress>>> {
-    Ok(match known(cx)? {
+pub fn egress_rules(vm: &Vm) -> Result<Option<Arc<Egress>>> {
+    Ok(match known(vm)? {
         Known::None => None,
         Known::Rules(_, rules) => Some(rules),
     })
@@ -55,10 +55,18 @@ pub(crate) fn rules(cx: &Cx) -> Result<Option<Arc<Egress>>> {
 /// # Errors
 /// A rule blocks it, or the environment holds something that is no rule: then nothing passes.
 pub fn check_egress(cx: &Cx, surface: &str, url: &str) -> Result<()> {
-    let Some(rules) = rules(cx)? else { return Ok(()) };
+    let Some(rules) = egress_rules(cx.vm())? else { return Ok(()) };
     let parsed =
         Url::parse(url).map_err(|reason| Error::thrown(format!("{surface}: invalid URL: {reason}")))?;
     rules.check(&parsed).map_err(|blocked| error(surface, url, &blocked))
+}
+
+/// The error of a request that was stopped on its way; `text` is that of the [`HttpError`](harn_system::HttpError).
+pub fn egress_error(surface: &str, text: &str) -> Error {
+    match Blocked::parse(text) {
+        Some((url, blocked)) => error(surface, url, &blocked),
+        None => Error::thrown(format!("{surface}: a rule about egress blocks the request")),
+    }
 }
 
 fn error(surface: &str, url: &str, blocked: &Blocked) -> Error {
@@ -79,7 +87,7 @@ fn error(surface: &str, url: &str, blocked: &Blocked) -> Error {
 
 /// Installs the rules of `egress_policy`, once; gives what holds now.
 pub(crate) fn install(cx: &Cx, config: &Value) -> Result<Dict> {
-    if let Known::Rules(source, _) = known(cx)? {
+    if let Known::Rules(source, _) = known(cx.vm())? {
         return Err(Error::thrown(format!("egress_policy: policy already configured from {source}")));
     }
     let config = config.to_dict().ok_or_else(|| Error::thrown("egress_policy: requires a config dict"))?;
@@ -119,8 +127,9 @@ fn of_config(config: &Dict) -> std::result::Result<Egress, String> {
 }
 
 /// The rules of the environment; none when no variable holds anything.
-fn of_environment(cx: &Cx) -> std::result::Result<Option<Egress>, String> {
-    let get = |name: &str| cx.system().env(name).filter(|text| !text.trim().is_empty());
+fn of_environment(vm: &Vm) -> std::result::Result<Option<Egress>, String> {
+    // The environment of the process: one that a program makes up for a part of it changes no rule.
+    let get = |name: &str| vm.system().env(name).filter(|text| !text.trim().is_empty());
     let (allow, deny, default) = (get(ALLOW), get(DENY), get(DEFAULT));
     if allow.is_none() && deny.is_none() && default.is_none() {
         return Ok(None);

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use harn_system::secret::{is_secret_header, is_secret_parameter};
 use harn_value::{Dict, Value};
 use url::form_urlencoded;
 
@@ -99,34 +100,10 @@ fn reply(response: &Value) -> Reply {
     }
 }
 
-const SECRET_HEADERS: [&str; 9] = [
-    "authorization",
-    "proxy-authorization",
-    "cookie",
-    "set-cookie",
-    "x-api-key",
-    "api-key",
-    "x-auth-token",
-    "x-csrf-token",
-    "x-xsrf-token",
-];
-
-const SECRET_PARAMETERS: [&str; 9] = [
-    "api_key",
-    "apikey",
-    "access_token",
-    "refresh_token",
-    "id_token",
-    "client_secret",
-    "password",
-    "secret",
-    "token",
-];
-
 impl Call {
     fn to_value(&self, show_secrets: bool) -> Value {
         let header = |(name, value): &(String, String)| {
-            let hidden = !show_secrets && SECRET_HEADERS.contains(&name.as_str());
+            let hidden = !show_secrets && is_secret_header(name);
             (name.clone(), if hidden { "[redacted]".to_owned() } else { value.clone() })
         };
         let mut dict = Dict::new();
@@ -142,14 +119,12 @@ impl Call {
 pub(crate) fn redacted_url(url: &str) -> String {
     let url = without_password(url);
     let Some((base, query)) = url.split_once('?') else { return url };
-    let secret = |name: &str| {
-        let name = name.to_lowercase();
-        SECRET_PARAMETERS.contains(&name.as_str()) || name.ends_with("_token") || name.ends_with("_secret")
-    };
     let part = |part: &str| {
         let name = form_urlencoded::parse(part.as_bytes()).next().map(|(name, _)| name.into_owned());
         match part.split_once('=') {
-            Some((raw, _)) if name.is_some_and(|name| secret(&name)) => format!("{raw}=%5Bredacted%5D"),
+            Some((raw, _)) if name.is_some_and(|name| is_secret_parameter(&name)) => {
+                format!("{raw}=%5Bredacted%5D")
+            }
             _ => part.to_owned(),
         }
     };

@@ -264,7 +264,7 @@ impl<'a> Request<'a> {
             decompress: options.decompress,
             max_response: options.max_response.unwrap_or(limit),
             uncertain: options.uncertain,
-            egress: egress::rules(cx).map_err(|error| Failed { error, passing: false })?,
+            egress: egress::egress_rules(cx.vm()).map_err(|error| Failed { error, passing: false })?,
             ..HttpRequest::new(&*self.method, &*self.url)
         };
         cx.system().http(request).await.map_err(|error| match error.kind {
@@ -274,19 +274,15 @@ impl<'a> Request<'a> {
             HttpErrorKind::InDoubt => {
                 Failed { error: Error::structured("in_doubt", &error.text), passing: false }
             }
-            HttpErrorKind::Egress => Failed { error: self.stopped(cx, &error.text), passing: false },
+            HttpErrorKind::Egress => {
+                Failed { error: egress::egress_error(self.surface, &error.text), passing: false }
+            }
             HttpErrorKind::Invalid => {
                 let facts = failures::of_http(error.kind, redacted_url(&self.url));
                 Failed { error: Error::thrown(error.text).with_facts(facts), passing: false }
             }
             _ => self.failed(&error, "request failed"),
         })
-    }
-
-    /// The error of a redirect to a place where the rules let nobody go: they say why.
-    fn stopped(&self, cx: &Cx, place: &str) -> Error {
-        let allowed = egress::check_egress(cx, self.surface, place);
-        allowed.err().unwrap_or_else(|| Error::thrown(format!("{}: a redirect was refused", self.surface)))
     }
 
     /// The failure of an exchange, with what was being done.

@@ -110,6 +110,7 @@ async fn wait<T>(
 fn failed(cx: &Cx, builtin: &str, url: &str, error: &HttpError) -> Error {
     match error.kind {
         HttpErrorKind::Refused => cx.refused(&Refusal::Ceiling("network")),
+        HttpErrorKind::Egress => crate::http::egress::egress_error(builtin, &error.text),
         kind => {
             let facts = failures::of_http(kind, redacted_url(url));
             Error::thrown(format!("{builtin}: failed: {error}")).with_facts(facts)

@@ -14,7 +14,7 @@ use harn_vm::{Cx, Error, Result};
 
 use super::{Limits, Mocks, Open, failed, message_too_large, only_type, wait};
 use crate::args::printed;
-use crate::http::egress::check_egress;
+use crate::http::egress::{check_egress, egress_rules};
 use crate::http::{Options, redacted_url};
 use crate::pieces::Turn;
 
@@ -76,6 +76,7 @@ pub(crate) async fn connect(cx: &Cx, url: &str, given: &Dict) -> Result<String> 
                 timeout: Some(options.timeout),
                 connect_timeout: options.connect_timeout,
                 proxy: options.proxy,
+                egress: egress_rules(cx.vm())?,
                 max_response: limits.bytes,
                 ..HttpRequest::new("GET", url)
             };

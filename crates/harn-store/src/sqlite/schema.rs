@@ -31,6 +31,14 @@ pub(super) fn open(path: &Path, options: &SqliteOptions) -> Outcome<Connection> 
             Fault::Other(Error::Open { path: path.to_owned(), why: format!("{}: {error}", folder.display()) })
         })?;
     }
+    for end in ["", "-wal", "-shm", "-journal"] {
+        let mut file = path.as_os_str().to_owned();
+        file.push(end);
+        if std::fs::symlink_metadata(&file).is_ok_and(|facts| facts.is_symlink()) {
+            let why = format!("{} is a link; name the file that it leads to", Path::new(&file).display());
+            return Err(Fault::Other(Error::Open { path: path.to_owned(), why }));
+        }
+    }
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut db = Connection::open_with_flags(path, flags)?;

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::confine::Confined;
 use crate::file::{Draft, Facts, Lock, MoveError};
 use crate::net::{Body, HttpError, HttpErrorKind, HttpReply, HttpRequest};
 use crate::peer::PeerRequest;
@@ -46,6 +47,7 @@ pub struct Memory {
     input: Rc<RefCell<Input<VecDeque<u8>>>>,
     programs: RefCell<Option<Programs>>,
     servers: RefCell<Option<Servers>>,
+    confined: Confined,
 }
 
 impl Default for Memory {
@@ -68,6 +70,7 @@ impl Default for Memory {
             input: Rc::new(RefCell::new(Input::new(VecDeque::new()))),
             programs: RefCell::default(),
             servers: RefCell::default(),
+            confined: Confined::default(),
         }
     }
 }
@@ -184,6 +187,12 @@ impl Memory {
         self.cwd.borrow().join(path)
     }
 
+    fn inside(&self, path: &Path) -> io::Result<()> {
+        let path = self.absolute(path);
+        let canonical = |path: &Path| self.canonical(path);
+        self.confined.check(&path, &canonical, &|path| self.link_facts(path).is_ok())
+    }
+
     /// The tree, to be changed now.
     fn tree(&self) -> RefMut<'_, Tree> {
         let mut tree = self.tree.borrow_mut();
@@ -198,6 +207,7 @@ fn too_large(limit: u64) -> io::Error {
 
 impl System for Memory {
     fn facts(&self, path: &Path) -> io::Result<Facts> {
+        self.inside(path)?;
         self.tree.borrow().facts(&self.absolute(path), true)
     }
 
@@ -210,34 +220,41 @@ impl System for Memory {
     }
 
     fn names(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
+        self.inside(path)?;
         self.tree.borrow().names(&self.absolute(path))
     }
 
     fn read(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+        self.inside(path)?;
         let tree = self.tree.borrow();
         let bytes = tree.read(&self.absolute(path))?;
         if bytes.len() as u64 > limit { Err(too_large(limit)) } else { Ok(bytes.to_vec()) }
     }
 
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.inside(path)?;
         self.tree().write(&self.absolute(path), bytes, false)
     }
 
     fn draft(&self, path: &Path) -> io::Result<Box<dyn Draft>> {
+        self.inside(path)?;
         let path = self.absolute(path);
         self.tree.borrow().writable(&path)?;
         Ok(Box::new(Written { tree: self.tree.clone(), path, bytes: Vec::new() }))
     }
 
     fn append(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.inside(path)?;
         self.tree().write(&self.absolute(path), bytes, true)
     }
 
     fn make_dirs(&self, path: &Path) -> io::Result<()> {
+        self.inside(path)?;
         self.tree().make_dirs(&self.absolute(path))
     }
 
     fn make_dir(&self, path: &Path) -> io::Result<()> {
+        self.inside(path)?;
         let path = self.absolute(path);
         if self.link_facts(&path).is_ok() {
             return Err(io::Error::from(io::ErrorKind::AlreadyExists));
@@ -247,12 +264,15 @@ impl System for Memory {
     }
 
     fn copy(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.inside(from)?;
+        self.inside(to)?;
         self.different(from, to)?;
         let bytes = self.read(from, u64::MAX)?;
         self.replace(to, &bytes)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<(), MoveError> {
+        self.inside(from).and_then(|()| self.inside(to)).map_err(MoveError::NotMoved)?;
         self.link_facts(from).map_err(MoveError::NotMoved)?;
         self.different(from, to).map_err(MoveError::NotMoved)?;
         let moved = self.tree().rename(&self.absolute(from), &self.absolute(to));
@@ -260,10 +280,12 @@ impl System for Memory {
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
+        self.inside(path)?;
         self.tree().remove(&self.absolute(path))
     }
 
     fn try_lock(&self, path: &Path) -> io::Result<Option<Lock>> {
+        self.inside(path)?;
         self.append(path, b"")?;
         let path = self.canonical(path)?;
         let mut locks = self.locks.borrow_mut();
@@ -272,6 +294,22 @@ impl System for Memory {
         }
         locks.push(path.clone());
         Ok(Some(Lock(Box::new(Held { locks: self.locks.clone(), path }))))
+    }
+
+    fn is_foreign(&self, _path: &Path) -> bool {
+        false
+    }
+
+    fn confine(&self, place: &Path, root: &Path) {
+        self.confined.add(&self.absolute(place), &self.absolute(root));
+    }
+
+    fn check_read(&self, _path: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn check_write(&self, _path: &Path) -> io::Result<()> {
+        Ok(())
     }
 
     fn run(&self, command: Command) -> Waiting<'_, io::Result<Finished>> {
@@ -293,13 +331,18 @@ impl System for Memory {
     }
 
     fn http(&self, request: HttpRequest) -> Waiting<'_, Result<HttpReply, HttpError>> {
-        let reply = match &*self.servers.borrow() {
-            Some(servers) => servers(&request).map(|(status, headers, body)| HttpReply {
+        let blocked = request.egress.as_ref().and_then(|egress| {
+            let by = egress.check(&url::Url::parse(&request.url).ok()?).err()?;
+            Some(HttpError::new(HttpErrorKind::Egress, by.to_text(&request.url)))
+        });
+        let reply = match (blocked, &*self.servers.borrow()) {
+            (Some(blocked), _) => Err(blocked),
+            (None, Some(servers)) => servers(&request).map(|(status, headers, body)| HttpReply {
                 status,
                 headers,
                 body: Box::new(Whole(Some(body), request.max_response)),
             }),
-            None => Err(HttpError::new(HttpErrorKind::Connect, "there is no network")),
+            (None, None) => Err(HttpError::new(HttpErrorKind::Connect, "there is no network")),
         };
         Box::pin(std::future::ready(reply))
     }

@@ -51,6 +51,23 @@ pub(crate) fn look(path: &Path, through_links: bool) -> io::Result<(Metadata, (u
     Ok((facts, identity))
 }
 
+/// Whether another user owns a file or its directory, or may change one of them. The super-user may change all files anyway.
+pub(crate) fn is_foreign(path: &Path) -> bool {
+    let user = rustix::process::geteuid().as_raw();
+    let of_others = |facts: io::Result<Metadata>| {
+        let Ok(facts) = facts else { return true };
+        // A group with the number of the user is the user's own on most systems. In a sticky directory others change only
+        // what is theirs.
+        let is_sticky = facts.is_dir() && facts.mode() & 0o1000 != 0;
+        let by_group = facts.mode() & 0o020 != 0 && facts.gid() != facts.uid();
+        let writable = by_group || facts.mode() & 0o002 != 0;
+        ![0, user].contains(&facts.uid()) || (writable && !facts.is_symlink() && !is_sticky)
+    };
+    of_others(path.metadata())
+        || of_others(path.symlink_metadata())
+        || path.parent().is_none_or(|folder| of_others(folder.metadata()))
+}
+
 /// Opening must not wait, should the path have become a FIFO since it was looked at.
 pub(crate) fn without_waiting(options: &mut OpenOptions) -> &mut OpenOptions {
     options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32)

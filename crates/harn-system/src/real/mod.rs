@@ -17,6 +17,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub use replace::{Replacement, create_private};
 
+use crate::confine::Confined;
 use crate::file::{Draft, Facts, Lock, MoveError};
 use crate::guard::Protected;
 use crate::net::{HttpError, HttpReply, HttpRequest};
@@ -40,6 +41,7 @@ pub struct Real {
     used: Cell<usize>,
     /// The working directory as it was when it was first asked for.
     place: OnceCell<PathBuf>,
+    confined: Confined,
 }
 
 /// A file that is locked.
@@ -62,6 +64,7 @@ impl Default for Real {
             chance: RefCell::new([0; 256]),
             used: Cell::new(256),
             place: OnceCell::new(),
+            confined: Confined::default(),
         }
     }
 }
@@ -78,6 +81,10 @@ impl Real {
     /// As there.
     pub fn read_line_now(&self) -> io::Result<Option<String>> {
         input::line_now()
+    }
+
+    fn inside(&self, path: &Path) -> io::Result<()> {
+        self.confined.check(path, &os::canonical, &|path| files::facts(path, false).is_ok())
     }
 
     /// Fails for a folder that is or holds a home folder of the user, or the place where the process began. This is known
@@ -100,6 +107,7 @@ impl Real {
 
 impl System for Real {
     fn facts(&self, path: &Path) -> io::Result<Facts> {
+        self.inside(path)?;
         files::facts(path, true)
     }
 
@@ -112,54 +120,82 @@ impl System for Real {
     }
 
     fn names(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
+        self.inside(path)?;
         files::names(path)
     }
 
     fn read(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+        self.inside(path)?;
         files::read(path, limit)
     }
 
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.inside(path)?;
         files::replace(path, bytes)
     }
 
     fn draft(&self, path: &Path) -> io::Result<Box<dyn Draft>> {
+        self.inside(path)?;
         Ok(Box::new(Replacement::new(path)?))
     }
 
     fn append(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.inside(path)?;
         files::append(path, bytes)
     }
 
     fn make_dirs(&self, path: &Path) -> io::Result<()> {
+        self.inside(path)?;
         files::make_dirs(path)
     }
 
     fn make_dir(&self, path: &Path) -> io::Result<()> {
+        self.inside(path)?;
         std::fs::create_dir(path)
     }
 
     fn copy(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.inside(from)?;
+        self.inside(to)?;
         files::copy(from, to)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<(), MoveError> {
+        self.inside(from).and_then(|()| self.inside(to)).map_err(MoveError::NotMoved)?;
         self.spare(from).and_then(|()| self.spare(to)).map_err(MoveError::NotMoved)?;
         files::rename(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
+        self.inside(path)?;
         self.spare(path)?;
         files::remove(path)
     }
 
     fn try_lock(&self, path: &Path) -> io::Result<Option<Lock>> {
+        self.inside(path)?;
         let file = files::open_to_append(path)?;
         match file.try_lock() {
             Ok(()) => Ok(Some(Lock(Box::new(Held(file))))),
             Err(std::fs::TryLockError::WouldBlock) => Ok(None),
             Err(std::fs::TryLockError::Error(error)) => Err(error),
         }
+    }
+
+    fn is_foreign(&self, path: &Path) -> bool {
+        os::is_foreign(path)
+    }
+
+    fn confine(&self, place: &Path, root: &Path) {
+        self.confined.add(place, root);
+    }
+
+    fn check_read(&self, _path: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn check_write(&self, _path: &Path) -> io::Result<()> {
+        Ok(())
     }
 
     fn run(&self, command: Command) -> Waiting<'_, io::Result<Finished>> {

@@ -68,7 +68,10 @@ fn unknown(id: &str, request_id: &str, all: &[Waitpoint]) -> String {
     let open: Vec<String> = all
         .iter()
         .filter(|found| found.is_open())
-        .map(|found| format!("{} ({}: {})", found.asked.request_id, found.asked.kind, found.asked.prompt))
+        .map(|found| {
+            let prompt = found.asked.prompt.replace('\n', " ");
+            format!("{} ({}: {prompt})", found.asked.request_id, found.asked.kind)
+        })
         .collect();
     match open.as_slice() {
         [] => format!("run '{id}' asks nothing"),

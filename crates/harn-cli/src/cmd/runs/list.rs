@@ -138,12 +138,15 @@ fn answered(waitpoint: &Waitpoint) -> Value {
     })
 }
 
+/// Stands before further lines of a value.
+const MARGIN: &str = "          | ";
+
 /// A run for people.
 fn page(run: &Run, waitpoints: &[Waitpoint], now_ms: i64) -> String {
     let status = run.status_at(now_ms);
     let mut out = String::new();
     let mut line = |name: &str, value: &str| {
-        let _ = writeln!(out, "{name:<9} {}", harn_syntax::printable(value));
+        let _ = writeln!(out, "{name:<9} {}", harn_syntax::with_margin(value, MARGIN));
     };
     line("run", &run.id);
     line(
@@ -186,6 +189,9 @@ fn page(run: &Run, waitpoints: &[Waitpoint], now_ms: i64) -> String {
         });
         let open = if waitpoint.is_open() && !status.is_end() { "asks" } else { "asked" };
         line(open, &format!("{} ({}): {}", asked.request_id, asked.kind, asked.prompt));
+        if let Some(arguments) = crate::cmd::durable::shown_arguments(&asked.info) {
+            line("", &format!("  {arguments}"));
+        }
         answers.for_each(|answer| line("", &answer));
     }
     out

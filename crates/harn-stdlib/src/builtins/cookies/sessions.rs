@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use harn_value::{Dict, Value, json};
+use harn_value::{Dict, Str, Value, json};
 use harn_vm::builtins;
 
 use super::attributes::Attributes;
@@ -28,6 +28,7 @@ builtins! {
         let (Some(value), Some(secret)) = (value.text(), secret.text()) else {
             return Err(missing("cookie_sign", 2));
         };
+        let secret = secret_of("cookie_sign", secret)?;
         if value.chars().any(|c| c.is_control() || c == ';' || c == ',') {
             return Err(refused("cookie_sign value must not contain separators or control characters"));
         }
@@ -45,6 +46,7 @@ builtins! {
         let (Some(signed), Some(secret)) = (signed.text(), secret.text()) else {
             return Err(missing("cookie_verify", 2));
         };
+        let secret = secret_of("cookie_verify", secret)?;
         verdict("value", match signed.rsplit_once('.') {
             None => Err("malformed"),
             Some((value, given)) if is_signed(value, given, &secret) => Ok(Value::str(value)),
@@ -65,6 +67,7 @@ builtins! {
         let (Some(payload), Some(secret)) = (payload.0, secret.text()) else {
             return Err(missing("session_sign", 2));
         };
+        let secret = secret_of("session_sign", secret)?;
         token(&payload, &secret)?
     }
 
@@ -80,6 +83,7 @@ builtins! {
         let (Some(token), Some(secret)) = (token.text(), secret.text()) else {
             return Err(missing("session_verify", 2));
         };
+        let secret = secret_of("session_verify", secret)?;
         verdict("payload", payload(&token, &secret))
     }
 
@@ -94,6 +98,7 @@ builtins! {
         let (Some(name), Some(payload), Some(secret)) = (name.text(), payload.0, secret.text()) else {
             return Err(missing("session_cookie", 3));
         };
+        let secret = secret_of("session_cookie", secret)?;
         Attributes::careful().with(&options)?.set_cookie(&name, &token(&payload, &secret)?)?
     }
 
@@ -110,10 +115,19 @@ builtins! {
         let (Some(given), Some(name), Some(secret)) = (headers.0, name.text(), secret.text()) else {
             return Err(missing("session_from_cookies", 3));
         };
+        let secret = secret_of("session_from_cookies", secret)?;
         let cookies = Cookies::read(&headers::texts("session_from_cookies", "headers", "cookie", &given)?).firsts();
         let found = cookies.iter().find(|(known, _)| *known == *name);
         verdict("payload", found.ok_or("missing_cookie").and_then(|(_, token)| payload(token, &secret)))
     }
+}
+
+/// The secret of a builtin.
+///
+/// # Errors
+/// It is empty: everybody can sign with it.
+fn secret_of(function: &str, secret: Str) -> harn_vm::Result<Str> {
+    if secret.is_empty() { Err(refused(&format!("{function}: the secret is empty"))) } else { Ok(secret) }
 }
 
 fn signature(text: &str, secret: &str) -> String {

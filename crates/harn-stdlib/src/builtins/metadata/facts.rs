@@ -7,13 +7,12 @@ use std::ops::Deref;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use harn_system::SystemExt;
 use harn_value::{Dict, Str, Value};
 use harn_vm::builtin::{ArgName, FromArg};
 use harn_vm::{Cx, Error, Result};
 use rustc_hash::FxHashMap;
 
-use super::super::env::state_root;
+use super::super::env::state_file;
 use super::super::json_file::JsonFile;
 use crate::places::{resolve, show};
 
@@ -79,30 +78,50 @@ pub(super) struct Facts<'a> {
 }
 
 impl Facts<'_> {
-    pub(super) fn of(cx: &Cx) -> Facts<'_> {
-        let facts = Facts { cx, folder: state_root(cx).join("metadata"), places: cx.state() };
+    pub(super) fn of(cx: &Cx) -> Result<Facts<'_>> {
+        let facts = Facts { cx, folder: state_file(cx, "metadata"), places: cx.state() };
+        // What is in memory may have been read by code that may do more.
+        cx.system().check_read(&facts.folder).map_err(|error| facts.failed(&error))?;
         let known = facts.places.0.borrow().contains_key(&facts.folder);
         if !known {
-            let found = facts.on_disk();
+            let found = facts.on_disk()?;
             facts.places.0.borrow_mut().insert(facts.folder.clone(), found);
         }
-        facts
+        Ok(facts)
     }
 
-    /// The namespaces that were saved. What cannot be read counts as empty, but not without a word.
-    fn on_disk(&self) -> Unsaved {
-        let system = self.cx.vm().system();
-        let names = system.names(&self.folder).unwrap_or_else(|error| {
-            if error.kind() != io::ErrorKind::NotFound {
-                let folder = self.folder.display();
-                system.write_err(&format!(
-                    "[harn] warning: {folder} cannot be read ({error}) and counts as empty\n"
-                ));
+    fn failed(&self, error: &io::Error) -> Error {
+        let text = || Error::runtime(format!("metadata read error: {error}"));
+        self.cx.refusal(error).unwrap_or_else(text)
+    }
+
+    /// The namespaces that were saved. What cannot be read is treated as empty, with a warning.
+    fn on_disk(&self) -> Result<Unsaved> {
+        let system = self.cx.system();
+        let names = match system.names(&self.folder) {
+            Ok(names) => names,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(self.failed(&error)),
+            Err(error) => {
+                if error.kind() != io::ErrorKind::NotFound {
+                    let folder = self.folder.display();
+                    system.write_err(&harn_vm::notice(&format!(
+                        "warning: {folder} cannot be read ({error}) and counts as empty"
+                    )));
+                }
+                Vec::new()
             }
-            Vec::new()
-        });
-        let names = names.iter().map(|name| show(name));
-        names.filter(|name| system.is_file(&self.path(name))).map(|name| (name, BTreeMap::new())).collect()
+        };
+        let mut found = Unsaved::new();
+        for name in names.iter().map(|name| show(name)) {
+            match system.facts(&self.path(&name)) {
+                Ok(facts) if facts.is_file() => drop(found.insert(name, BTreeMap::new())),
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    return Err(self.failed(&error));
+                }
+                _ => {}
+            }
+        }
+        Ok(found)
     }
 
     fn path(&self, namespace: &str) -> PathBuf {
@@ -127,7 +146,7 @@ impl Facts<'_> {
     }
 
     /// The directories with facts of their own, in the namespace or in any.
-    pub(super) fn stored(&self, namespace: Option<&str>) -> BTreeSet<String> {
+    pub(super) fn stored(&self, namespace: Option<&str>) -> Result<BTreeSet<String>> {
         let all = namespace.map_or_else(|| self.namespaces(), |namespace| vec![namespace.to_owned()]);
         let mut found = BTreeSet::new();
         for namespace in all {
@@ -135,40 +154,44 @@ impl Facts<'_> {
             else {
                 continue;
             };
-            let saved = self.file(&namespace).keys();
+            let saved = self.file(&namespace).keys()?;
             let saved = saved.iter().filter_map(|key| key.as_str().map(|key| key.to_string()));
-            found.extend(saved.chain(unsaved).filter(|dir| self.local(&namespace, dir).is_some()));
+            for dir in saved.chain(unsaved) {
+                if self.local(&namespace, &dir)?.is_some() {
+                    found.insert(dir);
+                }
+            }
         }
-        found
+        Ok(found)
     }
 
     /// The facts of a directory itself.
-    pub(super) fn local(&self, namespace: &str, dir: &str) -> Option<Dict> {
-        let set = self.unsaved(namespace, |set| set.get(dir).cloned())?;
-        let mut facts = as_facts(self.file(namespace).read(dir).as_ref());
+    pub(super) fn local(&self, namespace: &str, dir: &str) -> Result<Option<Dict>> {
+        let Some(set) = self.unsaved(namespace, |set| set.get(dir).cloned()) else { return Ok(None) };
+        let mut facts = as_facts(self.file(namespace).read(dir)?.as_ref());
         facts.spread(&set.unwrap_or_default());
-        (!facts.is_empty()).then_some(facts)
+        Ok((!facts.is_empty()).then_some(facts))
     }
 
     /// The facts of a directory with those that it inherits.
-    pub(super) fn resolved(&self, namespace: &str, dir: &str) -> Option<Dict> {
-        merged(upwards(dir).filter_map(|dir| self.local(namespace, dir)))
+    pub(super) fn resolved(&self, namespace: &str, dir: &str) -> Result<Option<Dict>> {
+        merged(upwards(dir).map(|dir| self.local(namespace, dir)))
     }
 
     /// The same of all namespaces, mixed.
-    pub(super) fn mixed(&self, dir: &str) -> Option<Dict> {
-        merged(self.namespaces().iter().filter_map(|namespace| self.resolved(namespace, dir)))
+    pub(super) fn mixed(&self, dir: &str) -> Result<Option<Dict>> {
+        merged(self.namespaces().iter().map(|namespace| self.resolved(namespace, dir)))
     }
 
     /// `{namespace: facts}`, of those that have any.
-    pub(super) fn by_namespace(&self, facts: impl Fn(&str) -> Option<Dict>) -> Option<Dict> {
+    pub(super) fn by_namespace(&self, facts: impl Fn(&str) -> Result<Option<Dict>>) -> Result<Option<Dict>> {
         let mut all = Dict::new();
         for namespace in self.namespaces() {
-            if let Some(facts) = facts(&namespace) {
+            if let Some(facts) = facts(&namespace)? {
                 all.insert(namespace, facts);
             }
         }
-        (!all.is_empty()).then_some(all)
+        Ok((!all.is_empty()).then_some(all))
     }
 
     /// Adds facts, in memory.
@@ -212,9 +235,14 @@ fn as_facts(saved: Option<&Value>) -> Dict {
 }
 
 /// All facts in one, later ones first choice; nothing when there are none.
-fn merged(facts: impl Iterator<Item = Dict>) -> Option<Dict> {
-    facts.reduce(|mut all, facts| {
-        all.spread(&facts);
-        all
-    })
+fn merged(facts: impl Iterator<Item = Result<Option<Dict>>>) -> Result<Option<Dict>> {
+    let mut all: Option<Dict> = None;
+    for facts in facts {
+        match (&mut all, facts?) {
+            (Some(all), Some(facts)) => all.spread(&facts),
+            (None, facts) => all = facts,
+            (Some(_), None) => {}
+        }
+    }
+    Ok(all)
 }

@@ -78,8 +78,8 @@ impl Hashing<'_> {
     /// See `metadata_stale`.
     pub(super) fn stale(&self, facts: &Facts) -> Result<Dict> {
         let (mut tier1, mut tier2) = (Vec::new(), Vec::new());
-        for dir in facts.stored(Some(CLASSIFICATION)) {
-            let stored = facts.local(CLASSIFICATION, &dir).unwrap_or_default();
+        for dir in facts.stored(Some(CLASSIFICATION))? {
+            let stored = facts.local(CLASSIFICATION, &dir)?.unwrap_or_default();
             let (structure, content) = (hash(&stored, STRUCTURE), hash(&stored, CONTENT));
             if structure.or(content).is_none() {
                 continue;
@@ -102,13 +102,13 @@ impl Hashing<'_> {
 
     /// See `metadata_refresh_hashes`.
     pub(super) fn refresh(&self, facts: &Facts) -> Result<()> {
-        for dir in facts.stored(None) {
+        for dir in facts.stored(None)? {
             let mut fresh = Dict::new();
             if let Some(now) = self.of(&dir)? {
                 fresh.insert(STRUCTURE, now.structure);
                 fresh.insert(CONTENT, now.content);
             } else {
-                let stored = facts.local(CLASSIFICATION, &dir).unwrap_or_default();
+                let stored = facts.local(CLASSIFICATION, &dir)?.unwrap_or_default();
                 for name in [STRUCTURE, CONTENT].into_iter().filter(|name| stored.contains(name)) {
                     fresh.insert(name, Value::NIL);
                 }
@@ -122,12 +122,15 @@ impl Hashing<'_> {
 
     /// See `metadata_status`.
     pub(super) fn status(&self, facts: &Facts, namespace: Option<&str>) -> Result<Dict> {
-        let directories = facts.stored(None);
+        let directories = facts.stored(None)?;
         let namespaces = facts.namespaces();
         let (mut no_structure, mut no_content) = (Vec::new(), Vec::new());
         for dir in &directories {
-            let own = namespace.and_then(|namespace| facts.local(namespace, dir));
-            let looked_at = own.or_else(|| facts.local(CLASSIFICATION, dir)).unwrap_or_default();
+            let own = namespace.map(|namespace| facts.local(namespace, dir)).transpose()?.flatten();
+            let looked_at = match own {
+                Some(own) => own,
+                None => facts.local(CLASSIFICATION, dir)?.unwrap_or_default(),
+            };
             let missing = [STRUCTURE, CONTENT].map(|name| hash(&looked_at, name).is_none());
             if missing == [false, false] || !self.exists(dir)? {
                 continue;

@@ -12,7 +12,7 @@ mod scan;
 
 use harn_value::{Dict, Ref, Str, Value};
 use harn_vm::builtin::Rest;
-use harn_vm::{Error, builtins};
+use harn_vm::{Error, Result, builtins};
 
 use super::store::through_json;
 use crate::args::PathArg;
@@ -37,7 +37,7 @@ builtins! {
     /// ```
     Keep fn metadata_set(cx, dir: Str, namespace: Namespace, data: Ref<Dict>) -> "nil" {
         let data = through_json(NAME, &data.into())?;
-        let facts = Facts::of(cx);
+        let facts = Facts::of(cx)?;
         if let Some(data) = data.as_dict().filter(|data| !data.is_empty()) {
             facts.set(&namespace, &directory(cx, &dir), data);
         }
@@ -55,10 +55,10 @@ builtins! {
     /// println(metadata_get("docs", "nothing")) // -> nil
     /// ```
     Fs fn metadata_get(cx, dir: Str, namespace: Option<Namespace> as "string?") -> "dict | nil" {
-        let (facts, dir) = (Facts::of(cx), directory(cx, &dir));
+        let (facts, dir) = (Facts::of(cx)?, directory(cx, &dir));
         match namespace {
-            Some(namespace) => facts.resolved(&namespace, &dir),
-            None => facts.mixed(&dir),
+            Some(namespace) => facts.resolved(&namespace, &dir)?,
+            None => facts.mixed(&dir)?,
         }
     }
 
@@ -70,10 +70,10 @@ builtins! {
     /// println(metadata_resolve("src")) // -> {build: {tool: make}, team: {owner: ada}}
     /// ```
     Fs fn metadata_resolve(cx, dir: Str, namespace: Option<Namespace> as "string?") -> "dict | nil" {
-        let (facts, dir) = (Facts::of(cx), directory(cx, &dir));
+        let (facts, dir) = (Facts::of(cx)?, directory(cx, &dir));
         match namespace {
-            Some(namespace) => facts.resolved(&namespace, &dir),
-            None => facts.by_namespace(|namespace| facts.resolved(namespace, &dir)),
+            Some(namespace) => facts.resolved(&namespace, &dir)?,
+            None => facts.by_namespace(|namespace| facts.resolved(namespace, &dir))?,
         }
     }
 
@@ -88,21 +88,21 @@ builtins! {
     /// println(metadata_entries("team")[1].resolved) // -> {owner: ada, review: true}
     /// ```
     Fs fn metadata_entries(cx, namespace: Option<Namespace> as "string?") -> "list" {
-        let facts = Facts::of(cx);
+        let facts = Facts::of(cx)?;
         let entry = |dir: String| {
             let local = |namespace: &str| facts.local(namespace, &dir);
             let resolved = |namespace: &str| facts.resolved(namespace, &dir);
             let (local, resolved) = match namespace.as_deref() {
-                Some(namespace) => (local(namespace), resolved(namespace)),
-                None => (facts.by_namespace(local), facts.by_namespace(resolved)),
+                Some(namespace) => (local(namespace)?, resolved(namespace)?),
+                None => (facts.by_namespace(local)?, facts.by_namespace(resolved)?),
             };
             let mut entry = Dict::new();
             entry.insert("dir", shown(&dir));
             entry.insert("local", local);
             entry.insert("resolved", resolved);
-            Value::from(entry)
+            Ok(Value::from(entry))
         };
-        facts.stored(namespace.as_deref()).into_iter().map(entry).collect::<Vec<_>>()
+        facts.stored(namespace.as_deref())?.into_iter().map(entry).collect::<Result<Vec<_>>>()?
     }
 
     /// Sums up what is stored: counts, names, and which directories have no hash or one that no longer fits.
@@ -118,7 +118,7 @@ builtins! {
     /// println(status.missing_content_hash) // -> [.]
     /// ```
     Fs fn metadata_status(cx, namespace: Option<Namespace> as "string?") -> "dict" {
-        Hashing::new(cx, NAME).status(&Facts::of(cx), namespace.as_deref())?
+        Hashing::new(cx, NAME).status(&Facts::of(cx)?, namespace.as_deref())?
     }
 
     /// Lists the directories whose stored hashes no longer fit: `{any_stale, tier1, tier2}`.
@@ -132,7 +132,7 @@ builtins! {
     /// ```
     Fs fn metadata_stale(cx, ignored: Rest) -> "dict" {
         drop(ignored);
-        Hashing::new(cx, NAME).stale(&Facts::of(cx))?
+        Hashing::new(cx, NAME).stale(&Facts::of(cx)?)?
     }
 
     /// Sets the hashes in `classification` of every stored directory to what they are now.
@@ -145,7 +145,7 @@ builtins! {
     /// println(metadata_stale().any_stale) // -> false
     /// ```
     Keep fn metadata_refresh_hashes(cx) -> "nil" {
-        Hashing::new(cx, NAME).refresh(&Facts::of(cx))?;
+        Hashing::new(cx, NAME).refresh(&Facts::of(cx)?)?;
     }
 
     /// Writes all facts that were set to the state folder, below `metadata/`.
@@ -157,7 +157,7 @@ builtins! {
     /// println(metadata_save()) // -> nil
     /// ```
     Keep async fn metadata_save(cx) -> "nil" {
-        Facts::of(&cx).save().await?;
+        Facts::of(&cx)?.save().await?;
     }
 
     /// Does nothing: facts are looked up anew each time.

@@ -15,7 +15,8 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::net::{HttpError, HttpErrorKind, Resolver};
+use crate::egress::Blocked;
+use crate::net::{HttpError, HttpErrorKind};
 
 use super::invalid;
 use super::route::{Peer, Proxy, Route};
@@ -46,7 +47,7 @@ pub(super) async fn open(
     tunnels: bool,
 ) -> Result<Box<dyn Io>, HttpError> {
     let first = route.proxy.as_ref().map_or(&route.peer, |proxy| &proxy.peer);
-    let mut io = socket(first, route.resolver.as_ref()).await?;
+    let mut io = socket(first, route).await?;
     let to_peer = async |io| {
         let own = route.tls.as_deref();
         let config = own.map_or_else(&tls, tls::config)?;
@@ -70,7 +71,18 @@ pub(super) async fn open(
     Ok(io)
 }
 
-async fn socket(peer: &Peer, resolver: Option<&Resolver>) -> Result<Box<dyn Io>, HttpError> {
+/// Connects to the first hop of a route. Here it is decided where a program may connect to: every connection comes through.
+async fn socket(peer: &Peer, route: &Route) -> Result<Box<dyn Io>, HttpError> {
+    let resolver = route.resolver.as_ref();
+    let egress = route.egress.as_deref();
+    let stop = |by: Blocked| {
+        let what = if route.proxy.is_some() { "the proxy" } else { "the host" };
+        let reason = format!("{what}: {}", by.reason);
+        HttpError::new(HttpErrorKind::Egress, Blocked { reason, ..by }.to_text(&route.origin()))
+    };
+    if let Some(egress) = egress {
+        egress.check_peer(&peer.host, peer.port).map_err(stop)?;
+    }
     let name = peer.host.trim_start_matches('[').trim_end_matches(']');
     let unknown = |reason: io::Error| failed(format!("dns error: {reason}"));
     let addresses: Vec<SocketAddr> = match (name.parse::<IpAddr>(), resolver) {
@@ -84,6 +96,10 @@ async fn socket(peer: &Peer, resolver: Option<&Resolver>) -> Result<Box<dyn Io>,
     if addresses.is_empty() {
         return Err(failed("dns error: the host has no address"));
     }
+    let addresses = match egress {
+        Some(egress) => egress.admit(&peer.host, peer.port, addresses).map_err(stop)?,
+        None => addresses,
+    };
     let stream =
         race(in_turns(addresses)).await.map_err(|reason| failed(format!("tcp connect error: {reason}")))?;
     tune(&stream);

@@ -31,9 +31,8 @@ use http::{Method, Request, Uri};
 use tokio::time::Instant;
 use url::{Position, Url};
 
-use crate::net::{
-    Body, HttpError, HttpErrorKind, HttpReply, HttpRequest, Payload, is_secret_header, too_large,
-};
+use crate::net::{Body, HttpError, HttpErrorKind, HttpReply, HttpRequest, Payload, too_large};
+use crate::secret::is_secret_header;
 use crate::wait::Waiting;
 
 use pool::Pool;
@@ -224,11 +223,6 @@ impl Clients {
             let Some(next) = next else {
                 return Err(HttpError::new(HttpErrorKind::Redirect, "a redirect leads to no HTTP address"));
             };
-            if request.egress.as_ref().is_some_and(|egress| egress.check(&next).is_err()) {
-                let place =
-                    format!("{}://{}", next.scheme(), &next[Position::BeforeHost..Position::AfterPath]);
-                return Err(HttpError::new(HttpErrorKind::Egress, place));
-            }
             // As browsers do it, and RFC 9110 section 15.4 allows: only 307 and 308 send the body again.
             let changes = match status {
                 303 => method != Method::HEAD,

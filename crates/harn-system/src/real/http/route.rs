@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use http::Uri;
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
-use url::Url;
+use url::{Position, Url};
 
-use crate::net::{HttpError, HttpRequest, Resolver, Tls};
+use crate::egress::{Blocked, Egress};
+use crate::net::{HttpError, HttpErrorKind, HttpRequest, Resolver, Tls};
 
 use super::invalid;
 
@@ -34,10 +35,18 @@ pub(super) struct Route {
     pub(super) resolver: Option<Resolver>,
     /// What TLS with the peer trusts and shows, beyond the usual.
     pub(super) tls: Option<Arc<Tls>>,
+    /// The rules that it is opened under: a connection serves no request under others.
+    pub(super) egress: Option<Arc<Egress>>,
+}
+
+/// The error of a request to an address that a rule blocks. The query may hold a key: it is left out.
+pub(super) fn blocked(url: &Url, by: &Blocked) -> HttpError {
+    let place = format!("{}://{}", url.scheme(), &url[Position::BeforeHost..Position::AfterPath]);
+    HttpError::new(HttpErrorKind::Egress, by.to_text(&place))
 }
 
 impl Route {
-    /// The route of a request to an address.
+    /// The route of a request to an address, which the rules of the request let pass.
     pub(super) fn of(request: &HttpRequest, tls: Option<&Arc<Tls>>, url: &Url) -> Result<Route, HttpError> {
         let peer = match (url.scheme(), url.host_str(), url.port_or_known_default()) {
             (scheme @ ("http" | "https"), Some(host), Some(port)) if !host.is_empty() => {
@@ -48,8 +57,18 @@ impl Route {
         if !peer.tls && tls.is_some_and(|tls| !tls.pins.is_empty()) {
             return Err(invalid("tls: pinned_sha256 needs https://".to_owned()));
         }
+        if let Some(egress) = &request.egress {
+            egress.check(url).map_err(|by| blocked(url, &by))?;
+        }
         let tls = tls.filter(|_| peer.tls).cloned();
-        Ok(Route { peer, proxy: proxy(request, url)?, resolver: request.resolver.clone(), tls })
+        let (resolver, egress) = (request.resolver.clone(), request.egress.clone());
+        Ok(Route { peer, proxy: proxy(request, url)?, resolver, tls, egress })
+    }
+
+    /// The origin that it leads to.
+    pub(super) fn origin(&self) -> String {
+        let Peer { tls, host, port } = &self.peer;
+        format!("{}://{host}:{port}/", if *tls { "https" } else { "http" })
     }
 
     /// Whether the proxy is asked for the whole address, and not for a connection to its host.

@@ -3,7 +3,7 @@
 use base64::engine::general_purpose::STANDARD;
 
 use super::*;
-use crate::egress::{Egress, EgressRule};
+use crate::egress::{Blocked, Egress, EgressRule};
 use crate::net::{Resolver, Tls};
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -122,12 +122,71 @@ fn redirects_are_held_to_the_rules() {
     let target = other.replace("127.0.0.1", "localhost");
     let place = format!("location: {target}/x?key=1\r\n");
     let (first, _) = server(move |_| page("302 Found", &place, ""));
-    let deny = vec![EgressRule::parse("localhost").expect("a rule")];
-    let egress = Some(Arc::new(Egress { allow: Vec::new(), deny, open: true }));
-    let request = HttpRequest { redirects: 5, egress, direct: true, ..HttpRequest::new("GET", first) };
+    let request = HttpRequest {
+        redirects: 5,
+        egress: denied(&target.replace("http://", "")),
+        direct: true,
+        ..HttpRequest::new("GET", first)
+    };
     let error = block_on(text(request)).expect_err("a rule");
-    assert_eq!((error.kind, error.text), (HttpErrorKind::Egress, format!("{target}/x")));
+    assert_eq!(error.kind, HttpErrorKind::Egress);
+    let (place, by) = Blocked::parse(&error.text).expect("a rule");
+    assert_eq!((place, &*by.host), (&*format!("{target}/x"), "localhost"));
     assert!(heard.lock().expect("a lock").is_empty());
+}
+
+fn denied(rule: &str) -> Option<Arc<Egress>> {
+    let deny = vec![EgressRule::parse(rule).expect("a rule")];
+    Some(Arc::new(Egress { allow: Vec::new(), deny, open: true }))
+}
+
+/// Each way to a server that the rules deny: by its address, by a name that has it, through a proxy, over a connection that
+/// a request without rules has left open.
+#[test]
+fn every_connection_is_held_to_the_rules() {
+    let (server, heard) = server(|_| page("200 OK", "", "there"));
+    let address = server.trim_start_matches("http://").to_owned();
+    let port = address.rsplit_once(':').expect("a port").1.to_owned();
+    let elsewhere = || Some(Resolver::new(|_| Ok(vec!["127.0.0.1".parse().expect("an address")])));
+    let plain = |url: &str| HttpRequest { direct: true, ..HttpRequest::new("GET", url) };
+    let named = format!("http://a.test:{port}/");
+    let proxied =
+        |proxy: String, url: &str| HttpRequest { proxy: Some(proxy), ..HttpRequest::new("GET", url) };
+    let clients = Clients::default();
+    let ask =
+        |request: HttpRequest| block_on(async { clients.exchange(request).await.map(|reply| reply.status) });
+    ask(HttpRequest { resolver: elsewhere(), ..plain(&named) }).expect("without rules");
+    let before = heard.lock().expect("a lock").len();
+    for rule in [format!("127.0.0.0/8:{port}"), format!("localhost:{port}")] {
+        let requests = [
+            plain(&server),
+            plain(&format!("http://0:{port}/")),
+            plain(&format!("http://localhost:{port}/")),
+            HttpRequest { resolver: elsewhere(), ..plain(&named) },
+            proxied(server.clone(), "http://b.test/"),
+            proxied(server.clone(), "https://b.test/"),
+            proxied(format!("http://2130706433:{port}"), "http://b.test/"),
+            proxied(format!("http://0:{port}"), "http://b.test/"),
+            proxied(format!("http://localhost:{port}"), "https://b.test/"),
+        ];
+        for request in requests {
+            let told = format!("{rule}: {} {:?}", request.url, request.proxy);
+            let error = ask(HttpRequest { egress: denied(&rule), ..request.clone() }).expect_err(&told);
+            assert_eq!(error.kind, HttpErrorKind::Egress, "{told}: {error}");
+            let url = request.url.replacen("http", "ws", 1);
+            let socket = HttpRequest { egress: denied(&rule), url, ..request };
+            let error = block_on(async { clients.websocket(socket).await.map(drop) }).expect_err(&told);
+            assert_eq!(error.kind, HttpErrorKind::Egress, "{told}: {error}");
+        }
+    }
+    // A proxy is a connection of its own: the host alone being allowed is not enough.
+    let allow = vec![EgressRule::parse("b.test").expect("a rule")];
+    let only = Some(Arc::new(Egress { allow, deny: Vec::new(), open: false }));
+    let error = ask(HttpRequest { egress: only, ..proxied(server.clone(), "http://b.test/") });
+    let error = error.expect_err("the proxy is not allowed");
+    let (_, by) = Blocked::parse(&error.text).expect("a rule");
+    assert_eq!(by.reason, "the proxy: no allow rule matched");
+    assert_eq!(heard.lock().expect("a lock").len(), before);
 }
 
 #[test]

@@ -1,0 +1,56 @@
+//! Which manifests are trusted: one outside of the working directory's own tree that another user owns or can change starts no
+//! programs, names no addresses for keys and widens no permissions. `HARN_TRUST` and `harn trust` name directories that are.
+
+use std::path::{Path, PathBuf};
+
+use harn_system::{System, SystemExt};
+
+/// The variable with directories whose manifests are trusted, separated by commas.
+pub const VARIABLE: &str = "HARN_TRUST";
+
+/// The largest list of trusted directories that is read: 1 MiB.
+const MAX_LIST: u64 = 1 << 20;
+
+/// The file that lists the trusted directories of the user, one per line.
+pub fn list_file(system: &dyn System) -> Option<PathBuf> {
+    let home = system.env("HOME").filter(|home| !home.is_empty())?;
+    Some(Path::new(&home).join(".config/harn/trusted"))
+}
+
+/// The trusted directories of the user, as the file lists them.
+pub fn listed(system: &dyn System) -> Vec<PathBuf> {
+    // A list that others can change says nothing.
+    let file = list_file(system).filter(|file| system.is_file(file) && !system.is_foreign(file));
+    let text = file.and_then(|file| system.read_text(&file, MAX_LIST).ok()).unwrap_or_default();
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).map(PathBuf::from).collect()
+}
+
+/// Whether a manifest is trusted.
+pub(crate) fn trusts(system: &dyn System, manifest: &Path) -> bool {
+    // First, for most manifests are the user's own: what follows is written down in a journal.
+    if !system.is_foreign(manifest) {
+        return true;
+    }
+    let real = |path: &Path| system.canonical(path).unwrap_or_else(|_| path.to_owned());
+    let folder = real(manifest.parent().unwrap_or(Path::new("/")));
+    if system.cwd().is_ok_and(|cwd| folder.starts_with(real(&cwd))) {
+        return true;
+    }
+    let named = system.env(VARIABLE).unwrap_or_default();
+    let named = named.split(',').map(str::trim).filter(|path| !path.is_empty()).map(PathBuf::from);
+    named.chain(listed(system)).any(|path| path.is_absolute() && real(&path) == folder)
+}
+
+/// The warning about a manifest that is not trusted.
+pub fn warning(system: &dyn System, manifest: &Path) -> Option<String> {
+    if trusts(system, manifest) {
+        return None;
+    }
+    let folder = manifest.parent().unwrap_or(Path::new("/"));
+    Some(format!(
+        "{} belongs to another user or can be changed by one: its servers, hooks, models, store and sandbox roots are not used; \
+         to trust it, run `harn trust {}` or set {VARIABLE}",
+        manifest.display(),
+        folder.display()
+    ))
+}

@@ -1,0 +1,136 @@
+//! Who may ask: the host that a request names must be this one, so that no other page in the browser reaches it by a name of its
+//! own; what changes something must come from this page; and each request shows the token that was printed at the start, as a
+//! cookie, in the header `Authorization` or, for the first page, in the address.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::http::{HeaderMap, Method, Uri, header};
+use harn_runtime::constant_time_equal;
+
+/// The secret of a portal.
+#[derive(Clone)]
+pub struct Token {
+    text: String,
+    /// One that is good for a single request: for the browser that is opened, whose arguments other users can see.
+    once: Arc<Mutex<Option<String>>>,
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+impl Token {
+    /// Makes one of two random strings.
+    pub fn new(text: String, once: String) -> Token {
+        Token { text, once: Arc::new(Mutex::new(Some(once))) }
+    }
+
+    /// Whether a text is the token. One that is good once is used up.
+    fn is(&self, text: &str) -> bool {
+        if constant_time_equal(text.as_bytes(), self.text.as_bytes()) {
+            return true;
+        }
+        let mut once = self.once.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = once.as_ref().is_some_and(|once| constant_time_equal(text.as_bytes(), once.as_bytes()));
+        if fits {
+            *once = None;
+        }
+        fits
+    }
+}
+
+/// What is done with a request.
+pub(crate) enum Verdict {
+    Pass,
+    /// The page is shown again without the token in its address; the cookie is set.
+    Welcome {
+        to: String,
+        cookie: String,
+    },
+    /// Its status is 401.
+    NoToken,
+    /// Its status is 403.
+    Refuse(&'static str),
+}
+
+/// The name of the cookie: browsers give a cookie to all ports of a host.
+fn cookie_name(address: SocketAddr) -> String {
+    format!("harn_portal_{}", address.port())
+}
+
+/// Decides about a request.
+pub(crate) fn judge(
+    token: Option<&Token>,
+    address: SocketAddr,
+    given_host: &str,
+    method: &Method,
+    uri: &Uri,
+    headers: &HeaderMap,
+) -> Verdict {
+    if let Some(why) = why_not(address, given_host, method, headers) {
+        return Verdict::Refuse(why);
+    }
+    let Some(token) = token else { return Verdict::Pass };
+    let name = cookie_name(address);
+    let text = |value: &axum::http::HeaderValue| value.to_str().unwrap_or_default().to_owned();
+    let cookies = headers.get_all(header::COOKIE).iter().map(text).collect::<Vec<_>>().join(";");
+    let cookie = cookies.split(';').filter_map(|pair| pair.trim().split_once('='));
+    let shown = headers.get(header::AUTHORIZATION).map(text).unwrap_or_default();
+    let shown = shown.strip_prefix("Bearer ").or_else(|| shown.strip_prefix("token ")).unwrap_or_default();
+    let same = |text: &str| constant_time_equal(text.as_bytes(), token.text.as_bytes());
+    if cookie.filter(|(own, _)| *own == name).any(|(_, value)| same(value)) || same(shown) {
+        return Verdict::Pass;
+    }
+    let query = uri.query().unwrap_or_default();
+    let asked = query.split('&').find_map(|pair| pair.strip_prefix("token="));
+    if !asked.is_some_and(|text| token.is(text)) {
+        return Verdict::NoToken;
+    }
+    let rest: Vec<&str> = query.split('&').filter(|pair| !pair.starts_with("token=")).collect();
+    // A path that begins with two slashes would be another host.
+    let path = format!("/{}", uri.path().trim_start_matches('/'));
+    let to = if rest.is_empty() { path } else { format!("{path}?{}", rest.join("&")) };
+    let cookie = format!("{name}={}; Path=/; HttpOnly; SameSite=Strict", token.text);
+    Verdict::Welcome { to, cookie }
+}
+
+fn why_not(address: SocketAddr, given: &str, method: &Method, headers: &HeaderMap) -> Option<&'static str> {
+    let text = |name: header::HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    let host = text(header::HOST).unwrap_or_default();
+    if !is_own(host, address, given) {
+        return Some("the request names another host than this portal");
+    }
+    if *method == Method::GET || *method == Method::HEAD {
+        return None;
+    }
+    let own = format!("http://{host}");
+    if text(header::ORIGIN).is_some_and(|origin| !origin.eq_ignore_ascii_case(&own)) {
+        return Some("the request comes from another page");
+    }
+    let site = headers.get("sec-fetch-site").map(|value| value.to_str().unwrap_or_default());
+    if site.is_some_and(|site| site != "same-origin" && site != "none") {
+        return Some("the request comes from another page");
+    }
+    None
+}
+
+/// Whether a `Host` header names the address that the portal listens on, or this machine.
+fn is_own(host: &str, address: SocketAddr, given: &str) -> bool {
+    let host = host.to_lowercase();
+    let (name, port) = match host.rsplit_once(':') {
+        Some((name, port)) if !port.contains(']') => (name, port.parse().ok()),
+        _ => (host.as_str(), Some(80)),
+    };
+    if port != Some(address.port()) {
+        return false;
+    }
+    let name = name.trim_start_matches('[').trim_end_matches(']');
+    match name.parse::<IpAddr>() {
+        // An address cannot be made to lead elsewhere, as a name can.
+        Ok(ip) => address.ip().is_unspecified() || ip == address.ip() || ip.is_loopback(),
+        Err(_) => name == "localhost" || name == given,
+    }
+}
