@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use harn_system::{System, SystemExt};
 
 /// The variable with directories whose manifests are trusted, separated by commas.
-pub const VARIABLE: &str = "HARN_TRUST";
+const VARIABLE: &str = "HARN_TRUST";
 
 /// The largest list of trusted directories that is read: 1 MiB.
 const MAX_LIST: u64 = 1 << 20;

@@ -10,6 +10,7 @@ mod confine;
 mod egress;
 mod file;
 pub mod guard;
+mod links;
 mod memory;
 mod net;
 mod os;

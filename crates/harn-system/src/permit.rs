@@ -6,8 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use crate::confine::without_links;
 use crate::file::{Draft, Facts, Lock, MoveError};
+use crate::links::without_links;
 use crate::net::{HttpError, HttpErrorKind, HttpReply, HttpRequest};
 use crate::peer::PeerRequest;
 use crate::process::{Command, Finished};
