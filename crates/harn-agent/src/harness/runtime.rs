@@ -350,7 +350,6 @@ mod tests {
     use harn_value::json;
 
     use super::*;
-    use crate::harness::Channel;
 
     fn agents() -> Value {
         json!([
