@@ -547,7 +547,7 @@ pub(crate) fn bare_vm() -> Rc<Vm> {
 
 /// A machine for a session that has no file.
 pub(crate) fn session_vm(system: Rc<dyn System>) -> Rc<Vm> {
-    let project = project(&*system, Path::new(""));
+    let project = project(&*system, Path::new(""), drop);
     given(harn_runtime::vm_builder(system), &RunOptions::default(), &project).tell_deadlocks().build()
 }
 
@@ -575,12 +575,16 @@ fn given(builder: harn_vm::VmBuilder, options: &RunOptions, project: &Value) -> 
     builder.global("argv", Value::from(argv)).global("context", Value::dict(context))
 }
 
-/// The root of the project that a folder belongs to, nil without one.
-fn project(system: &dyn System, dir: &Path) -> Value {
-    Settings::manifest(system, dir)
-        .filter(|path| harn_front::trust::warning(system, path).is_none())
-        .and_then(|path| path.parent().map(|root| Value::str(&root.display().to_string())))
-        .unwrap_or(Value::NIL)
+/// The root of the project that a folder belongs to, nil without one. `warn` hears of a manifest that is not trusted.
+fn project(system: &dyn System, dir: &Path, warn: impl FnOnce(String)) -> Value {
+    let Some(manifest) = Settings::manifest(system, dir) else { return Value::NIL };
+    match harn_front::trust::warning(system, &manifest) {
+        Some(text) => {
+            warn(text);
+            Value::NIL
+        }
+        None => manifest.parent().map_or(Value::NIL, |root| Value::str(&root.display().to_string())),
+    }
 }
 
 /// Where the store of the project is: in a database, or in [`state_file`].
@@ -712,11 +716,9 @@ pub(crate) fn prepare(
         return Err(End::Refused(vec![Problem::located(located)]));
     }
     let sandbox = confined(options.sandbox).map_err(refused)?;
-    let manifest = Settings::manifest(&*system, program.dir());
-    if let Some(text) = manifest.and_then(|path| harn_front::trust::warning(&*system, &path)) {
+    let project = project(&*system, program.dir(), |text| {
         system.write_err(&harn_syntax::notice(&format!("warning: {text}")));
-    }
-    let project = project(&*system, program.dir());
+    });
     let roots = [Some(system.work_dir()), project.as_str().map(|root| PathBuf::from(root.as_str()))];
     let mut builder = given(harn_runtime::vm_builder(system), options, &project).tell_deadlocks();
     if let Some(names) = options.names.take() {
