@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use harn_system::{Ceiling, Finished, Level, Memory, System, SystemExt};
+use harn_system::{Ceiling, Finished, Level, Memory, System};
 use harn_value::Value;
 use harn_vm::{Effect, Names, Source, VmBuilder, block_on, load};
 
