@@ -345,7 +345,7 @@ impl harn_llm::Embedder for ProgramEmbedder {
 
     fn progress(&self, message: &str) {
         if let Some(vm) = self.vm.upgrade() {
-            vm.system().write_err(&harn_syntax::notice(&format!("{message}")));
+            vm.system().write_err(&harn_syntax::notice(message));
         }
     }
 

@@ -20,10 +20,13 @@ use crate::convert::thrown;
 use crate::session::{History, Session, Sessions};
 use crate::stored::{Content, Keeper, Stored};
 
+/// A store that is open, and its file when it has one.
+type Opening = (Arc<dyn Store>, Option<PathBuf>);
+
 /// The store of a program with its file, opened when a session first needs it.
 #[derive(Default)]
 struct Opened {
-    store: RefCell<Option<(Arc<dyn Store>, Option<PathBuf>)>>,
+    store: RefCell<Option<Opening>>,
     /// `[sessions] persist` of the manifest: all sessions with a name are stored.
     always: Cell<bool>,
     /// What the sessions are a part of: it stands in front of their names in the store.
