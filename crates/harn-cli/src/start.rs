@@ -18,19 +18,19 @@ use crate::style::Colour;
 
 /// What one can do first: what it is for, and what to type.
 const FIRST_STEPS: [(&str, &str); 6] = [
-    ("see an agent at work, no key needed", "harn demo agent-loop"),
-    ("try a line", "harn run -e 'println(1 + 2)'"),
-    ("type and see what happens", "harn repl"),
+    ("run an example agent, no key needed", "harn demo agent-loop"),
+    ("run one line of code", "harn run -e 'println(1 + 2)'"),
+    ("start an interactive session", "harn repl"),
     ("run a program with arguments", "harn FILE.harn ARGS..."),
     ("look up a builtin, method or keyword", "harn explain split"),
-    ("see all commands and options", "harn --help"),
+    ("list all commands", "harn --help"),
 ];
 
 /// Greets somebody who typed `harn` alone.
 pub(crate) fn greet() {
     let colour = Colour::of(Stream::Error);
     let mut out = format!(
-        "Harn {}: a scripting language for programs that work with language models.\n\nUsage: harn <COMMAND>\n\n",
+        "Harn {}: a scripting language and runtime for AI agents.\n\nUsage: harn <COMMAND>\n\n",
         env!("CARGO_PKG_VERSION")
     );
     for (what, command) in FIRST_STEPS {
@@ -71,11 +71,15 @@ fn tip(error: &Error, args: &[OsString]) -> Option<String> {
     match error.kind() {
         ErrorKind::InvalidSubcommand => {
             let name = given(ContextKind::InvalidSubcommand)?;
+            let cli = Cli::command();
+            // `harn serve NAME`: only the commands below `serve` are possible.
+            let parent =
+                args.get(1).filter(|first| *first != name).and_then(|first| cli.find_subcommand(first));
             let file = [name.to_owned(), format!("{name}.harn")]
                 .into_iter()
-                .find(|f| Real::new().is_file(Path::new(f)));
-            let cli = Cli::command();
-            let commands = || cli.get_subcommands().filter(|command| !command.is_hide_set());
+                .find(|f| parent.is_none() && Real::new().is_file(Path::new(f)));
+            let commands =
+                || parent.unwrap_or(&cli).get_subcommands().filter(|command| !command.is_hide_set());
             // The name alone of what is one of several below a command: `mcp` for `serve mcp`.
             let below = || {
                 let command = commands().find(|command| command.find_subcommand(name).is_some())?;
@@ -98,14 +102,14 @@ fn tip(error: &Error, args: &[OsString]) -> Option<String> {
         ErrorKind::MissingRequiredArgument => {
             let command =
                 args.get(1)?.to_str().filter(|command| ["check", "lint", "fmt"].contains(command))?;
-            Some(format!("all programs of this folder: harn {command} ."))
+            Some(format!("to use all programs in this directory: harn {command} ."))
         }
         ErrorKind::UnknownArgument if args.get(1).is_some_and(|command| command == "run") => {
             let surplus = given(ContextKind::InvalidArg)?;
             let file =
                 args.iter().skip(2).map(|arg| arg.to_string_lossy()).find(|arg| arg.ends_with(".harn"))?;
             (!surplus.starts_with('-'))
-                .then(|| format!("arguments of the program stand behind `--`: harn run {file} -- {surplus}"))
+                .then(|| format!("write arguments of the program after `--`: harn run {file} -- {surplus}"))
         }
         ErrorKind::InvalidValue | ErrorKind::ValueValidation => {
             variable(given(ContextKind::InvalidArg)?, args)
@@ -116,7 +120,7 @@ fn tip(error: &Error, args: &[OsString]) -> Option<String> {
         {
             let rest: Vec<_> = args.iter().skip(1).map(|arg| arg.to_string_lossy()).collect();
             let has_file = rest.iter().any(|arg| arg.ends_with(".harn"));
-            has_file.then(|| format!("options of a run stand behind `run`: harn run {}", rest.join(" ")))
+            has_file.then(|| format!("write options of `harn run` after `run`: harn run {}", rest.join(" ")))
         }
         _ => None,
     }
@@ -137,7 +141,5 @@ fn variable(option: &str, args: &[OsString]) -> Option<String> {
     });
     let name = option.get_env()?.to_string_lossy().into_owned();
     let set = Real::new().env(&name)?;
-    (!is_typed).then(|| {
-        format!("the environment variable {name} is set to '{}', and stands for --{long}", printable(&set))
-    })
+    (!is_typed).then(|| format!("the environment variable {name} sets --{long} to '{}'", printable(&set)))
 }

@@ -1,5 +1,4 @@
-//! The arguments of what is used while programs are written: watching, drawing, testing, measuring, looking for what is
-//! missing.
+//! The arguments of the commands for development.
 
 use std::path::PathBuf;
 
@@ -8,12 +7,14 @@ use clap::{Args, Subcommand};
 /// Arguments of `harn watch`.
 #[derive(Debug, Args)]
 pub(crate) struct WatchArgs {
-    /// The program.
+    /// Program to run
     pub(crate) file: PathBuf,
-    /// Only these builtins may be called, besides output and looking at values: names with commas between.
+    /// Allow only these builtins, separated by commas
+    ///
+    /// Builtins that print or inspect values, such as `println` and `type_of`, are always allowed.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "deny")]
     pub(crate) allow: Option<Vec<String>>,
-    /// These builtins may not be called.
+    /// Forbid these builtins, separated by commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) deny: Option<Vec<String>>,
 }
@@ -21,25 +22,31 @@ pub(crate) struct WatchArgs {
 /// Arguments of `harn playground`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct PlaygroundArgs {
-    /// The program whose exported functions are the host's.
+    /// Host program; its exported functions are called
     #[arg(long, value_name = "FILE", default_value = "host.harn")]
     pub(crate) host: PathBuf,
-    /// The program to run.
+    /// Program to run
     #[arg(long, value_name = "FILE", default_value = "pipeline.harn")]
     pub(crate) script: PathBuf,
-    /// The task of the program; it is in the environment variable HARN_TASK, too.
+    /// Set the task of the program
+    ///
+    /// The environment variable HARN_TASK has the same value.
     #[arg(long, value_name = "TEXT")]
     pub(crate) task: Option<String>,
-    /// The model that calls go to which name none.
+    /// Set the default model
     #[arg(long, value_name = "PROVIDER:MODEL")]
     pub(crate) llm: Option<String>,
-    /// Answer model calls from this file of recorded replies (JSON Lines).
+    /// Answer model calls from recorded replies
+    ///
+    /// The file is written by --llm-mock-record (JSON Lines).
     #[arg(long, value_name = "FILE", conflicts_with = "llm_mock_record")]
     pub(crate) llm_mock: Option<PathBuf>,
-    /// Record the replies of this run into a file for --llm-mock.
+    /// Record model replies for --llm-mock
     #[arg(long, value_name = "FILE")]
     pub(crate) llm_mock_record: Option<PathBuf>,
-    /// Run again whenever a program below the folder of the script changes.
+    /// Run again after each change
+    ///
+    /// Watches every `.harn` file below the script's directory.
     #[arg(long)]
     pub(crate) watch: bool,
 }
@@ -47,9 +54,9 @@ pub(crate) struct PlaygroundArgs {
 /// Arguments of `harn viz`.
 #[derive(Debug, Args)]
 pub(crate) struct VizArgs {
-    /// The program; `-` takes standard input.
+    /// Program to draw; `-` reads standard input
     pub(crate) file: PathBuf,
-    /// Write the chart to this file.
+    /// Write the chart to this file
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
@@ -57,74 +64,94 @@ pub(crate) struct VizArgs {
 /// Arguments of `harn test`.
 #[derive(Debug, Args)]
 pub(crate) struct TestArgs {
-    /// What to test: a file or folder with tests (default: ./tests); `conformance`, the suite in ./conformance; or `package`, the
-    /// eval packs of the package.
+    /// Tests to run (default: ./tests)
+    ///
+    /// A file or directory with tests; `conformance` for the suite in ./conformance; or `package` for the eval packs of the
+    /// package.
     #[arg(value_name = "TARGET")]
     pub(crate) target: Option<String>,
-    /// With `conformance`: a file or folder of the suite.
+    /// File or directory; requires `conformance`
     pub(crate) selection: Option<PathBuf>,
-    /// With `package`: evaluate the packs that `[package] evals` in harn.toml lists, else harn.eval.toml.
+    /// Run the eval packs; requires `package`
+    ///
+    /// `[package] evals` in harn.toml lists the packs. Default: harn.eval.toml.
     #[arg(long)]
     pub(crate) evals: bool,
-    /// Run the tests whose name or path has this part; also `a*b`, `a|b` and `re:REGEX`.
+    /// Run only matching tests
+    ///
+    /// Matches the name or path: a part of it, `a*b`, `a|b` or `re:REGEX`.
     #[arg(long, value_name = "PATTERN")]
     pub(crate) filter: Option<String>,
-    /// Run several tests at a time: as many as there are processors, at most 8. That is the default.
+    /// Run tests in parallel (default)
+    ///
+    /// Runs as many tests at once as there are processors, at most 8.
     #[arg(long)]
     pub(crate) parallel: bool,
-    /// How many tests run at a time.
+    /// Set how many tests run at once
     #[arg(long, short, value_name = "N", env = "HARN_TEST_JOBS", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) jobs: Option<u16>,
-    /// Milliseconds that a test may take.
+    /// Set the time limit per test, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 30_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) timeout: u64,
-    /// Show the time of each test, and what passing tests print.
+    /// Show times and the output of passing tests
     #[arg(long, short)]
     pub(crate) verbose: bool,
-    /// Show times and a summary of them.
+    /// Show times and a summary
     #[arg(long)]
     pub(crate) timing: bool,
-    /// With `conformance`: run the cases in a system in memory, which has their files but neither network nor processes.
+    /// Run in an in-memory system; requires `conformance`
+    ///
+    /// The system has the files of the cases, but no network and no processes.
     #[arg(long)]
     pub(crate) in_memory: bool,
-    /// With `conformance`: run each case with a journal, again from that journal alone, both also with random delays, and again
-    /// killed and resumed; all must end the same, with the same effects outside.
+    /// Verify journals and recovery; requires `conformance`
+    ///
+    /// Runs each case with a journal, replays it from the journal, repeats both with random delays, and kills and resumes
+    /// it. Results and effects must be the same.
     #[arg(long, conflicts_with = "in_memory")]
     pub(crate) journal: bool,
-    /// With `--journal`: how often each case is killed.
+    /// Set how often each case is killed
     #[arg(long, value_name = "N", default_value_t = 3, requires = "journal")]
     pub(crate) kills: u64,
-    /// Run the tests again whenever a `.harn` file below the target or its project changes.
+    /// Run again after each change
+    ///
+    /// Watches every `.harn` file below the target and its project.
     #[arg(long, conflicts_with_all = ["json", "junit", "json_out", "coverage_out"])]
     pub(crate) watch: bool,
-    /// Let tests ask models, and keep each reply in .harn-fixtures.
+    /// Record model replies in .harn-fixtures
     #[arg(long, conflicts_with_all = ["replay", "in_memory", "journal"])]
     pub(crate) record: bool,
-    /// Take the replies of models from .harn-fixtures; what was not recorded is an error.
+    /// Answer model calls from .harn-fixtures
+    ///
+    /// A call without a recorded reply is an error.
     #[arg(long, conflicts_with_all = ["in_memory", "journal"])]
     pub(crate) replay: bool,
-    /// Run each test twice, the second time on the model replies of the first; both must end the same.
+    /// Run each test twice and compare
+    ///
+    /// The second run uses the model replies of the first.
     #[arg(long, conflicts_with_all = ["watch", "record", "replay", "in_memory", "journal"])]
     pub(crate) determinism: bool,
-    /// Show which lines of the modules under test were run.
+    /// Show line coverage of the tested modules
     #[arg(long)]
     pub(crate) coverage: bool,
-    /// Also write the coverage to a file, in the format of LCOV; implies `--coverage`.
+    /// Write line coverage to an LCOV file
+    ///
+    /// Implies --coverage.
     #[arg(long, value_name = "FILE")]
     pub(crate) coverage_out: Option<PathBuf>,
-    /// Write the snapshots of `assert_snapshot` anew instead of comparing with them.
+    /// Rewrite the snapshots of `assert_snapshot`
     #[arg(long)]
     pub(crate) update_snapshots: bool,
-    /// Look for skills in this folder first. Can be given several times.
+    /// Search this directory for skills first; repeatable
     #[arg(long = "skill-dir", value_name = "DIR")]
     pub(crate) skill_dirs: Vec<PathBuf>,
-    /// Also write a JUnit report.
+    /// Write a JUnit report to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
-    /// Write the report to standard output as JSON instead.
+    /// Write the report as JSON to standard output
     #[arg(long)]
     pub(crate) json: bool,
-    /// Also write the report as JSON to a file.
+    /// Write the report as JSON to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) json_out: Option<PathBuf>,
 }
@@ -132,18 +159,22 @@ pub(crate) struct TestArgs {
 /// Arguments of `harn bench`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
-    /// The program.
+    /// Program to measure
     pub(crate) file: PathBuf,
-    /// How many times it runs, each time in a machine of its own.
+    /// Set how often the program runs
+    ///
+    /// Each run starts with fresh state.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
     pub(crate) iterations: u32,
-    /// Also write all figures to a file, as JSON.
+    /// Write all figures to a JSON file
     #[arg(long, value_name = "FILE")]
     pub(crate) profile_json: Option<PathBuf>,
-    /// Answer the model calls of each run from this file of recorded replies (JSON Lines).
+    /// Answer model calls from recorded replies
+    ///
+    /// The file is written by `harn run --llm-mock-record` (JSON Lines).
     #[arg(long, value_name = "FILE")]
     pub(crate) llm_mock: Option<PathBuf>,
-    /// Arguments for the program, its list `argv`.
+    /// Arguments of the program, available as `argv`
     #[arg(last = true, value_name = "ARGS")]
     pub(crate) args: Vec<String>,
 }
@@ -158,96 +189,114 @@ pub(crate) struct BenchArgs {
 pub(crate) struct EvalArgs {
     #[command(subcommand)]
     pub(crate) command: Option<EvalCommand>,
-    /// The record of a run, a folder of records, the manifest of a suite (JSON), a pack (TOML), or a program.
+    /// Run record, suite, eval pack or program
+    ///
+    /// A run record or a directory of records (JSON), the manifest of a suite (JSON), an eval pack (TOML), or a program with
+    /// --structural-experiment.
     #[arg(required = true)]
     pub(crate) path: Option<PathBuf>,
-    /// Compare with this record, or records of a folder with those of the same names in another one; a difference fails.
+    /// Compare with a baseline; fail on differences
+    ///
+    /// BASELINE is a run record, or a directory whose records have the same names.
     #[arg(long, value_name = "BASELINE", conflicts_with = "structural_experiment")]
     pub(crate) compare: Option<PathBuf>,
-    /// Run a program as it is and with this experiment in its model calls, and compare.
+    /// Run with and without this experiment
+    ///
+    /// SPEC changes the model calls of the program. Compares both runs.
     #[arg(long, value_name = "SPEC")]
     pub(crate) structural_experiment: Option<String>,
-    /// Answer the model calls of both runs from this file of recorded replies; the experiment's from NAME.experiment.jsonl, if
-    /// there is one.
+    /// Answer model calls from recorded replies
+    ///
+    /// The run with the experiment uses NAME.experiment.jsonl if that file exists.
     #[arg(long, value_name = "FILE", requires = "structural_experiment", conflicts_with = "llm_mock_record")]
     pub(crate) llm_mock: Option<PathBuf>,
-    /// Record the replies of the plain run into a file for --llm-mock, and those of the experiment into NAME.experiment.jsonl.
+    /// Record model replies for --llm-mock
+    ///
+    /// The replies of the run with the experiment are written to NAME.experiment.jsonl.
     #[arg(long, value_name = "FILE", requires = "structural_experiment")]
     pub(crate) llm_mock_record: Option<PathBuf>,
-    /// Write the report to standard output as JSON instead.
+    /// Write the report as JSON to standard output
     #[arg(long)]
     pub(crate) json: bool,
-    /// Arguments for the program, its list `argv`.
+    /// Arguments of the program, available as `argv`
     #[arg(last = true, value_name = "ARGS", requires = "structural_experiment")]
     pub(crate) args: Vec<String>,
 }
 
-/// What can be evaluated besides runs.
+/// Subcommands of `harn eval`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum EvalCommand {
-    /// Render one template for several models, and show the variants side by side.
+    /// Compare one prompt template across models.
     Prompt(EvalPromptArgs),
 }
 
 /// Arguments of `harn eval prompt`.
 #[derive(Debug, Args)]
 pub(crate) struct EvalPromptArgs {
-    /// The template: a path, or an embedded one (`std/…`).
+    /// Path of a template, or `std/…`
     pub(crate) template: String,
-    /// The models, with commas between; also fleets, which `[eval.fleets.NAME] models` in harn.toml lists.
+    /// Compare these models, separated by commas
+    ///
+    /// A name can also be a fleet: `[eval.fleets.NAME] models` in harn.toml.
     #[arg(long, value_name = "MODELS", value_delimiter = ',', required = true)]
     pub(crate) fleet: Vec<String>,
-    /// The bindings of the template: a JSON object, or the path of a file with one.
+    /// Set the template bindings
+    ///
+    /// A JSON object, or the path of a file with one.
     #[arg(long, value_name = "JSON")]
     pub(crate) bindings: Option<String>,
-    /// What is done with the texts: nothing, each model answers its own, or a model judges the answers, too.
+    /// Choose what to do with the prompts
     #[arg(long, value_enum, default_value_t)]
     pub(crate) mode: EvalMode,
-    /// With `--mode judge`: the model that judges; without one, that of calls which name none.
+    /// Set the judge model; requires `--mode judge`
+    ///
+    /// Default: the default model.
     #[arg(long, value_name = "MODEL")]
     pub(crate) judge: Option<String>,
-    /// The form of the report.
+    /// Set the format of the report
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: EvalOutput,
-    /// Write the report to this file.
+    /// Write the report to this file
     #[arg(short = 'o', value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
-    /// Answer the model calls from this file of recorded replies (JSON Lines).
+    /// Answer model calls from recorded replies
+    ///
+    /// The file is written by `harn run --llm-mock-record` (JSON Lines).
     #[arg(long, value_name = "FILE")]
     pub(crate) llm_mock: Option<PathBuf>,
 }
 
-/// What `harn eval prompt` does with the texts.
+/// How `harn eval prompt` uses the prompts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum EvalMode {
-    /// They are shown; no model is called.
+    /// Show them without calling models
     #[default]
     Render,
-    /// Each model answers its text.
+    /// Send each prompt to its model
     Run,
-    /// A model judges the answers.
+    /// Let a model judge the replies, too
     Judge,
 }
 
-/// The form of a report of `harn eval prompt`.
+/// The report formats of `harn eval prompt`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum EvalOutput {
-    /// Text of 80 columns.
+    /// Plain text, 80 columns wide
     #[default]
     Terminal,
-    /// JSON in the envelope of all commands.
+    /// JSON
     Json,
-    /// A page.
+    /// A web page
     Html,
 }
 
 /// Arguments of `harn doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
-    /// Do not ask the provider of models whether it answers.
+    /// Do not contact the model provider
     #[arg(long)]
     pub(crate) no_network: bool,
-    /// Write the findings to standard output as JSON.
+    /// Write the findings as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -1,4 +1,4 @@
-//! The command line: every command and option, once. Help texts and shell completions are made from these.
+//! The command line: every command and option. Help and shell completions are generated from these.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,6 +8,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use harn_system::{Real, SystemExt};
 
 mod develop;
+mod groups;
 mod runs;
 mod serve;
 mod skills;
@@ -20,11 +21,11 @@ pub(crate) use runs::{RunsCommand, RunsEventsArgs, RunsListArgs};
 pub(crate) use serve::{AcpArgs, McpArgs, Serve, Transport};
 pub(crate) use skills::{LookArgs, SkillInstallArgs, SkillsCommand};
 
-/// A scripting language for programs that work with language models.
+/// A scripting language and runtime for AI agents.
 #[derive(Debug, Parser)]
 #[command(name = "harn", version, max_term_width = 100)]
 #[command(after_help = "`harn FILE.harn ARGS...` is short for `harn run FILE.harn -- ARGS...`.\n\
-                  `harn --json-schemas [--command NAME]` lists the commands that write JSON, with its version.")]
+                  `harn --json-schemas` lists the commands that write JSON.")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -35,110 +36,134 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run a program.
     Run(RunArgs),
-    /// Go on with a run that was interrupted.
+    /// Resume an interrupted or suspended run.
     Resume(ResumeArgs),
-    /// Answer what a run asks.
+    /// Answer a question or approval of a run.
     Answer(AnswerArgs),
-    /// Put a program into the store, for a worker to run.
+    /// Queue a program for a worker.
     Submit(Box<SubmitArgs>),
-    /// Run what is queued, due or abandoned in the store, until it is stopped.
+    /// Run queued, due and interrupted runs.
+    ///
+    /// The worker takes runs from the project's store until it is stopped.
     Worker(WorkerArgs),
-    /// Show a run again from its journal; nothing happens outside.
+    /// Replay a run from its journal.
+    ///
+    /// A replay has no effects: calls of models, tools, files and the network are answered from the journal. A file with a
+    /// run record, such as run.json, is printed and compared with its fixture.
     Replay(ReplayArgs),
-    /// Begin a new run with the journal of another one, and go on live from there.
+    /// Start a new run from a journal entry.
+    ///
+    /// The new run replays the journal up to the entry and runs live from there.
     Fork(ForkArgs),
-    /// Let other programs talk to a program.
+    /// Serve a program over MCP or ACP.
     #[command(subcommand)]
     Serve(Serve),
-    /// The same as `harn serve mcp`.
+    /// Alias of `harn serve mcp`.
     #[command(hide = true)]
     McpServe(McpArgs),
-    /// Run a program with another program as its host.
+    /// Run a program against a host program.
     ///
-    /// The exported functions of the host program answer `host_call` (`host_call("notes.list", {})` calls `notes_list`) and are
-    /// the host's tools.
+    /// The exported functions of the host program answer `host_call` (`host_call("notes.list", {})` calls `notes_list`) and
+    /// are the tools of the host.
     Playground(PlaygroundArgs),
-    /// Run a program, and again whenever a program below its folder changes.
+    /// Run a program again after each change.
+    ///
+    /// Watches every `.harn` file below the program's directory.
     Watch(WatchArgs),
-    /// Draw the pipelines and functions of a program as a Mermaid flowchart.
+    /// Draw a program as a Mermaid flowchart.
+    ///
+    /// The chart shows the program's pipelines and functions.
     Viz(VizArgs),
-    /// Run a program several times and show how long it takes.
+    /// Measure how long a program takes.
     Bench(BenchArgs),
-    /// Look whether everything that programs of this project need is there.
+    /// Check the installation and the project.
     Doctor(DoctorArgs),
-    /// Look at the runs that are kept, and manage them.
+    /// List, inspect and manage stored runs.
     #[command(subcommand)]
     Runs(RunsCommand),
-    /// Look for skills on disk, bring them in, and sign them.
+    /// List, install, sign and verify skills.
     #[command(subcommand, visible_alias = "skill")]
     Skills(SkillsCommand),
-    /// Evaluate what you type, line by line.
+    /// Start an interactive session.
     Repl,
-    /// Trust the manifest of a directory
+    /// Trust the manifest of a directory.
     ///
-    /// A harn.toml above the working directory that another user owns or can change starts no servers and hooks, names no models and
-    /// stores, and does not widen a sandbox, unless its directory is trusted. Without a path the trusted directories are listed.
+    /// A harn.toml above the working directory that another user owns or can change starts no servers and hooks, names no
+    /// models and stores, and does not widen a sandbox, unless its directory is trusted. Without a path, the trusted
+    /// directories are listed.
     Trust(TrustArgs),
-    /// Make a folder with a new project.
+    /// Create a project in a new directory.
     #[command(override_usage = "harn new [OPTIONS] <NAME>\n       harn new <TEMPLATE> <NAME>")]
     New(NewArgs),
-    /// Make the current folder, or one with a name, a project; what is there stays.
+    /// Create a project in the current directory.
+    ///
+    /// Existing files are not changed.
     Init(InitArgs),
-    /// Install the dependencies that the manifest asks for.
+    /// Install the dependencies of the project.
     Install(InstallArgs),
-    /// Add a dependency to the manifest and install it.
+    /// Add a dependency and install it.
     Add(AddArgs),
-    /// Take a dependency out of the manifest.
+    /// Remove a dependency.
     Remove(RemoveArgs),
-    /// Look dependencies up anew: the newest commits of branches, and where tags point now.
+    /// Update dependencies to their newest versions.
+    ///
+    /// Fetches the newest commits of branches and the commits that tags point to now.
     Update(UpdateArgs),
-    /// Write harn.lock without installing anything.
+    /// Update harn.lock without installing dependencies.
     Lock(LockArgs),
-    /// Run a test suite.
+    /// Run tests.
     Test(TestArgs),
-    /// Hold records of runs to what is expected of them; also compare models, or ways to ask them.
+    /// Evaluate run records, suites and eval packs.
+    ///
+    /// A program with `--structural-experiment` runs twice, with and without the experiment, and the results are compared.
     Eval(Box<EvalArgs>),
-    /// Look for errors without running anything.
+    /// Check programs without running them.
     Check(CheckArgs),
-    /// Look for what is legal but unwise, in programs and prompt templates.
+    /// Report suspicious code in programs and templates.
     Lint(LintArgs),
-    /// Give programs the one layout.
+    /// Format source files.
     Fmt(FmtArgs),
-    /// Answer an editor: the language server, on standard input and output.
+    /// Start the language server for editors.
+    ///
+    /// The server uses standard input and output.
     Lsp,
-    /// Let an editor debug a program: the debug adapter, on standard input and output.
+    /// Start the debug adapter for editors.
+    ///
+    /// The adapter uses standard input and output.
     Dap,
-    /// Show what a builtin, method or keyword does, or the prompts that a program sends.
+    /// Explain a name, an error code or prompts.
     Explain(ExplainArgs),
-    /// List the providers of models: whether a key is set, and their default models.
+    /// List model providers and their configuration.
     Providers(ListArgs),
-    /// List the models that have a name or a price here, or show what one can do.
+    /// List known models and their prices.
     Models(ListArgs),
-    /// Show a model as one JSON object; on demand, ask whether its provider serves it.
+    /// Show one model as JSON.
     ModelInfo(ModelInfoArgs),
-    /// Show providers, models and aliases as one JSON object.
+    /// Show all providers and models as JSON.
     ProviderCatalog {
-        /// Only those that can be used now: no key is needed, or it is set.
+        /// Show only providers that can be used now
+        ///
+        /// These are providers that need no key and providers whose key is set.
         #[arg(long)]
         available_only: bool,
     },
-    /// Ask a provider whether it answers, and whether it serves a model.
+    /// Check whether a provider answers.
     ProviderReady(ReadyArgs),
-    /// Run a built-in scenario that needs neither keys nor network.
+    /// Run a built-in example without keys or network.
     Demo(DemoArgs),
-    /// Look at recorded runs in the browser: a local web page
+    /// Browse recorded runs in a web page.
     ///
-    /// Shows the records of runs below a folder: stages, calls of models with their prompts, which branches templates took,
-    /// costs; compares runs, and launches programs. The page asks no other host for anything.
+    /// Shows the run records of a directory: stages, model calls with their prompts, template branches and costs. Compares
+    /// runs and launches programs. The page makes no requests to other hosts.
     Portal(PortalArgs),
-    /// Print a completion script for a shell.
+    /// Print a shell completion script.
     #[command(visible_alias = "completion")]
     Completions {
-        /// The shell.
+        /// Shell to print the script for
         #[arg(value_enum)]
         shell: clap_complete::Shell,
     },
-    /// Print a banner with the version.
+    /// Print the version.
     Version,
     /// List the commands that write JSON.
     #[command(hide = true, override_usage = "harn --json-schemas [--command <NAME>]")]
@@ -148,7 +173,9 @@ pub(crate) enum Command {
 /// Arguments of `harn --json-schemas`.
 #[derive(Debug, Args)]
 pub(crate) struct JsonSchemasArgs {
-    /// Only this command and those below it, such as `eval prompt`.
+    /// Show only this command and its subcommands
+    ///
+    /// For example `eval prompt`.
     #[arg(long, value_name = "NAME")]
     pub(crate) command: Option<String>,
 }
@@ -159,62 +186,82 @@ pub(crate) struct JsonSchemasArgs {
     override_usage = "harn run [OPTIONS] <FILE.harn | -> [-- ARGS...]\n       harn run [OPTIONS] -e <CODE> [-- ARGS...]"
 )]
 pub(crate) struct RunArgs {
-    /// The program; `-` reads it from standard input.
+    /// Program to run; `-` reads standard input
     pub(crate) file: Option<PathBuf>,
-    /// Run this code.
+    /// Run this code instead of a file
     #[arg(short = 'e', value_name = "CODE", allow_hyphen_values = true)]
     pub(crate) eval: Option<String>,
-    /// Text of the task: the first parameter of the program's pipeline.
+    /// Set the task of the program
+    ///
+    /// The task is the first parameter of the program's pipeline.
     #[arg(long, value_name = "TEXT", env = "HARN_TASK")]
     pub(crate) task: Option<String>,
-    /// Most memory that the program's data may take, as in 512M or 2G.
+    /// Limit the memory of the program's data
+    ///
+    /// For example 512M or 2G.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) max_memory: Option<usize>,
-    /// Only these builtins may be called, besides output and looking at values: names with commas between.
+    /// Allow only these builtins, separated by commas
+    ///
+    /// Builtins that print or inspect values, such as `println` and `type_of`, are always allowed.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "deny")]
     pub(crate) allow: Option<Vec<String>>,
-    /// These builtins may not be called.
+    /// Forbid these builtins, separated by commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) deny: Option<Vec<String>>,
-    /// The program may use files below the working directory and its project only, and do no more than this: none,
-    /// read_only, workspace_write (the default), process_exec or network.
+    /// Restrict what the program can access
+    ///
+    /// The program can use files in the working directory and the project only. LEVEL limits it further: none, read_only,
+    /// workspace_write (default), process_exec or network.
     #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "workspace_write")]
     pub(crate) sandbox: Option<String>,
-    /// Look for skills in this folder before all others; may be given more than once.
+    /// Search this directory for skills first; repeatable
     #[arg(long = "skill-dir", value_name = "DIR")]
     pub(crate) skill_dirs: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) models: TrafficArgs,
-    /// After the run, list the model calls with their tokens, times and cost on standard error.
+    /// Print model calls with tokens and cost
+    ///
+    /// The list is written to standard error after the run.
     #[arg(long, env = "HARN_TRACE", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) trace: bool,
-    /// After the run, show on standard error where the time went.
+    /// Print where the time was spent
+    ///
+    /// The profile is written to standard error after the run.
     #[arg(long, env = "HARN_PROFILE", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) profile: bool,
-    /// Write that to a file as JSON.
+    /// Write the profile to a JSON file
     #[arg(long, value_name = "FILE", env = "HARN_PROFILE_JSON")]
     pub(crate) profile_json: Option<PathBuf>,
-    /// Run nothing; show what the model calls that stand in the program may cost.
+    /// Estimate the cost of model calls; run nothing
+    ///
+    /// The estimate covers the model calls that appear literally in the program.
     #[arg(long, conflicts_with_all = ["json", "durable"])]
     pub(crate) explain_cost: bool,
-    /// Write output, result and errors to standard output as JSON, one event per line.
+    /// Write output, result and errors as JSON
+    ///
+    /// One event per line, on standard output.
     #[arg(long)]
     pub(crate) json: bool,
-    /// With --json: leave out what the program prints.
+    /// Omit the program's output; requires --json
     #[arg(long, requires = "json")]
     pub(crate) quiet: bool,
-    /// Keep a journal: when the run is interrupted, `harn resume` goes on with it.
+    /// Record a journal for `harn resume`
     #[arg(long)]
     pub(crate) durable: bool,
-    /// With --durable: the name of the run. Without it, one is drawn.
+    /// Name the run; requires --durable
+    ///
+    /// Default: a generated ID.
     #[arg(long, value_name = "ID")]
     pub(crate) run_id: Option<String>,
-    /// With --durable: end the process when the program does nothing but wait for longer than this, as in 500ms, 30s, 5m, 2h
-    /// or never; `harn resume` goes on then. Without it, a run that waits for a person ends at once, and one that sleeps
-    /// after 5m.
+    /// Suspend a waiting run after this time
+    ///
+    /// Requires --durable. Times are written as 500ms, 30s, 5m, 2h or never. The process exits when the program only waits
+    /// for longer than this; `harn resume` continues the run. Default: at once when the run waits for an answer, after 5m
+    /// when it sleeps.
     #[arg(long, value_name = "TIME", value_parser = parse_pause)]
     pub(crate) suspend_after: Option<std::time::Duration>,
-    /// Arguments for the program, its list `argv`.
+    /// Arguments of the program, available as `argv`
     #[arg(last = true, value_name = "ARGS")]
     pub(crate) args: Vec<String>,
 }
@@ -222,16 +269,18 @@ pub(crate) struct RunArgs {
 /// Arguments of `harn resume`.
 #[derive(Debug, Args)]
 pub(crate) struct ResumeArgs {
-    /// The run.
+    /// ID of the run
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     pub(crate) id: Option<String>,
-    /// All runs of the project that were interrupted, or were suspended and are due, one after the other.
+    /// Resume all interrupted and due runs
+    ///
+    /// Resumes the runs of the project that were interrupted, and suspended runs that are due, one after the other.
     #[arg(long)]
     pub(crate) all: bool,
-    /// Do effects again of which nobody knows whether they happened.
+    /// Repeat effects whose outcome is unknown
     #[arg(long)]
     pub(crate) retry_in_doubt: bool,
-    /// The right to write the run, as a worker hands it on: its epoch, and for how many milliseconds it holds.
+    /// Lease of the worker: epoch and milliseconds
     #[arg(long, hide = true, conflicts_with = "all", value_parser = parse_lease)]
     pub(crate) lease: Option<(u64, i64)>,
 }
@@ -244,11 +293,14 @@ pub(crate) struct ResumeArgs {
 pub(crate) struct SubmitArgs {
     #[command(flatten)]
     pub(crate) run: RunArgs,
-    /// Not before this time: 2026-11-30T08:00:00Z, 2026-11-30T08:00 (UTC), or 30s, 10m, 2h from now.
+    /// Start at this time
+    ///
+    /// An absolute time such as 2026-11-30T08:00:00Z or 2026-11-30T08:00 (UTC), or a delay such as 30s, 10m or 2h.
     #[arg(long, value_name = "TIME")]
     pub(crate) at: Option<String>,
-    /// Again and again: minute, hour, day, month and weekday as in cron, in UTC, such as "0 3 * * mon-fri"; or @hourly,
-    /// @daily, @weekly, @monthly.
+    /// Repeat on this cron schedule
+    ///
+    /// Minute, hour, day, month and weekday in UTC, such as "0 3 * * mon-fri"; or @hourly, @daily, @weekly, @monthly.
     #[arg(long, value_name = "CRON")]
     pub(crate) every: Option<String>,
 }
@@ -256,13 +308,15 @@ pub(crate) struct SubmitArgs {
 /// Arguments of `harn worker`.
 #[derive(Debug, Args)]
 pub(crate) struct WorkerArgs {
-    /// How many runs at once.
+    /// Set how many runs execute at once
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = parse_count)]
     pub(crate) concurrency: usize,
-    /// End when nothing is left to do.
+    /// Exit when no run is left
     #[arg(long)]
     pub(crate) drain: bool,
-    /// How long a run is held back when nothing is heard of who works on it.
+    /// Set how long a run stays leased
+    ///
+    /// A run whose worker is silent for longer than this is taken over by another worker.
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_lease_time)]
     pub(crate) lease: std::time::Duration,
 }
@@ -270,26 +324,28 @@ pub(crate) struct WorkerArgs {
 /// Arguments of `harn answer`.
 #[derive(Debug, Args)]
 pub(crate) struct AnswerArgs {
-    /// The run.
+    /// ID of the run
     pub(crate) id: String,
-    /// What it asks, as `harn runs show` names it.
+    /// Request to answer, from `harn runs show`
     pub(crate) request: String,
-    /// The answer: JSON, or text.
+    /// Answer, as JSON or plain text
     #[arg(conflicts_with_all = ["approve", "reject"], required_unless_present_any = ["approve", "reject"])]
     pub(crate) value: Option<String>,
-    /// Say yes.
+    /// Approve the request
     #[arg(long, conflicts_with = "reject")]
     pub(crate) approve: bool,
-    /// Say no.
+    /// Reject the request
     #[arg(long)]
     pub(crate) reject: bool,
-    /// With --approve or --reject: why.
+    /// Give a reason; requires --approve or --reject
     #[arg(long, value_name = "TEXT", conflicts_with = "value")]
     pub(crate) reason: Option<String>,
-    /// Who answers. Without it, the name of the user.
+    /// Name who answers
+    ///
+    /// Default: the name of the user.
     #[arg(long, value_name = "NAME")]
     pub(crate) by: Option<String>,
-    /// Write to standard output as JSON.
+    /// Write JSON to standard output
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -297,18 +353,24 @@ pub(crate) struct AnswerArgs {
 /// Arguments of `harn replay`.
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArgs {
-    /// The run, or a file with the record of one, such as run.json: what it says is shown and held against its fixture.
+    /// ID of a run, or a run record
     pub(crate) id: String,
-    /// Stop before this entry of the journal.
+    /// Stop before this journal entry
     #[arg(long, value_name = "N", conflicts_with = "check")]
     pub(crate) until: Option<u64>,
-    /// Compare the journal with the sources of today; the first difference is shown, and nothing else.
+    /// Compare the journal with the current sources
+    ///
+    /// Prints the first difference only.
     #[arg(long, conflicts_with = "json")]
     pub(crate) check: bool,
-    /// Step from effect to effect, forwards and back, and look at variables, calls and source; commands are read from standard input.
+    /// Step through the effects interactively
+    ///
+    /// Steps forwards and backwards and shows variables, calls and source. Commands are read from standard input.
     #[arg(long, conflicts_with_all = ["check", "until", "json"])]
     pub(crate) debug: bool,
-    /// Write output, result and errors to standard output as JSON, one event per line.
+    /// Write output, result and errors as JSON
+    ///
+    /// One event per line, on standard output.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -316,38 +378,46 @@ pub(crate) struct ReplayArgs {
 /// Arguments of `harn fork`.
 #[derive(Debug, Args)]
 pub(crate) struct ForkArgs {
-    /// The run.
+    /// ID of the run
     pub(crate) id: String,
-    /// Go on live before this entry of its journal.
+    /// Run live from this journal entry on
     #[arg(long, value_name = "N")]
     pub(crate) at: u64,
-    /// The name of the new run. Without it, one is drawn.
+    /// Name the new run
+    ///
+    /// Default: a generated ID.
     #[arg(long, value_name = "ID")]
     pub(crate) run_id: Option<String>,
-    /// Use the sources of today in place of those that the run began with.
+    /// Use the current sources
+    ///
+    /// Default: the sources that the original run started with.
     #[arg(long)]
     pub(crate) changed: bool,
 }
 
-/// Where model calls are answered from, and what of them is kept.
+/// Where model calls are answered from, and what is recorded.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TrafficArgs {
-    /// Answer model calls from this file of recorded replies (JSON Lines).
+    /// Answer model calls from recorded replies
+    ///
+    /// The file is written by --llm-mock-record (JSON Lines).
     #[arg(long, value_name = "FILE", conflicts_with_all = ["llm_mock_record", "llm_cassette", "llm_cassette_record"])]
     pub(crate) llm_mock: Option<PathBuf>,
-    /// Record the replies of this run into a file for --llm-mock.
+    /// Record model replies for --llm-mock
     #[arg(long, value_name = "FILE")]
     pub(crate) llm_mock_record: Option<PathBuf>,
-    /// Take the HTTP exchanges with providers from this cassette instead of the network.
+    /// Answer provider requests from a cassette
+    ///
+    /// No request reaches the network.
     #[arg(long, value_name = "FILE", conflicts_with = "llm_cassette_record")]
     pub(crate) llm_cassette: Option<PathBuf>,
-    /// Record the HTTP exchanges with providers into a file for --llm-cassette.
+    /// Record provider requests into a cassette
     #[arg(long, value_name = "FILE")]
     pub(crate) llm_cassette_record: Option<PathBuf>,
 }
 
 impl TrafficArgs {
-    /// As the machine takes it.
+    /// Converts the options for the machine.
     pub(crate) fn traffic(self) -> harn_runtime::ModelTraffic {
         harn_runtime::ModelTraffic {
             replies: self.llm_mock,
@@ -362,10 +432,10 @@ impl TrafficArgs {
 /// Arguments of `harn providers` and `harn models`.
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
-    /// Show what is known about this one.
+    /// Show details of this one
     #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) name: Option<String>,
-    /// Write to standard output as JSON.
+    /// Write JSON to standard output
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -373,16 +443,22 @@ pub(crate) struct ListArgs {
 /// Arguments of `harn model-info`.
 #[derive(Debug, Args)]
 pub(crate) struct ModelInfoArgs {
-    /// An alias or a model id.
+    /// Model ID or alias
     #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) model: String,
-    /// Ask the provider; the exit code is 1 unless it serves the model.
+    /// Ask the provider whether it serves the model
+    ///
+    /// The exit code is 1 if it does not.
     #[arg(long)]
     pub(crate) verify: bool,
-    /// With Ollama, load the model as well; elsewhere the same as --verify.
+    /// Load the model in Ollama
+    ///
+    /// Same as --verify for other providers.
     #[arg(long)]
     pub(crate) warm: bool,
-    /// How long Ollama keeps the model: `10m`, a number of seconds, `forever`.
+    /// Keep the model loaded for this time
+    ///
+    /// For Ollama: 10m, a number of seconds, or forever.
     #[arg(long, value_name = "TIME", requires = "warm", allow_hyphen_values = true)]
     pub(crate) keep_alive: Option<String>,
 }
@@ -390,54 +466,56 @@ pub(crate) struct ModelInfoArgs {
 /// Arguments of `harn provider-ready`.
 #[derive(Debug, Args)]
 pub(crate) struct ReadyArgs {
-    /// The provider.
+    /// Name of the provider
     pub(crate) provider: String,
-    /// An alias or a model id that it shall serve.
+    /// Check that the provider serves this model
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Option<String>,
-    /// Ask this address instead of the configured one.
+    /// Use this address instead of the configured one
     #[arg(long, value_name = "URL")]
     pub(crate) base_url: Option<String>,
-    /// Write to standard output as JSON.
+    /// Write JSON to standard output
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// What a new project begins with.
+/// The templates of new projects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Template {
-    /// A program with a module of its own and a test.
+    /// A program with a module and a test
     Basic,
-    /// An agent with one tool, and a test without a model.
+    /// An agent with a tool and a test
     Agent,
-    /// A measurement over cases.
+    /// An evaluation over a set of cases
     Eval,
-    /// A package for other projects.
+    /// A package for other projects
     Package,
-    /// A server of the Model Context Protocol with a tool and a resource.
+    /// An MCP server with tool and resource
     McpServer,
-    /// A pipeline and a host to try it with.
+    /// A pipeline and a host to run it
     PipelineLab,
 }
 
 /// Arguments of `harn new`.
 #[derive(Debug, Args)]
 pub(crate) struct NewArgs {
-    /// The folder that is made; its last part is the project's name.
+    /// Directory to create
+    ///
+    /// The last part of the path is the name of the project.
     pub(crate) name: String,
-    /// Behind a template: the name.
+    /// The name, after a template.
     #[arg(hide = true, conflicts_with = "template")]
     pub(crate) second: Option<String>,
-    /// What it begins with (default: basic).
+    /// Choose a template (default: basic)
     #[arg(long, value_enum)]
     pub(crate) template: Option<Template>,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct TrustArgs {
-    /// The directory that holds the harn.toml.
+    /// Directory of the harn.toml (default: list the trusted ones)
     pub(crate) path: Option<PathBuf>,
-    /// Take the directory out of the list.
+    /// Stop trusting the directory
     #[arg(long, requires = "path")]
     pub(crate) remove: bool,
 }
@@ -445,9 +523,9 @@ pub(crate) struct TrustArgs {
 /// Arguments of `harn init`.
 #[derive(Debug, Args)]
 pub(crate) struct InitArgs {
-    /// The folder that is made; without it, the current one.
+    /// Directory to create (default: the current one)
     pub(crate) name: Option<String>,
-    /// What it begins with (default: basic).
+    /// Choose a template (default: basic)
     #[arg(long, value_enum)]
     pub(crate) template: Option<Template>,
 }
@@ -455,13 +533,15 @@ pub(crate) struct InitArgs {
 /// Arguments of `harn install`.
 #[derive(Debug, Args)]
 pub(crate) struct InstallArgs {
-    /// Fail if harn.lock would have to change.
+    /// Fail if harn.lock is out of date
     #[arg(long, visible_alias = "frozen")]
     pub(crate) locked: bool,
-    /// Ask no repository: everything comes from the cache.
+    /// Use cached packages only
     #[arg(long)]
     pub(crate) offline: bool,
-    /// Take this dependency, or `all`, from its repository once more, as the lock file has it.
+    /// Fetch a dependency again, or `all`
+    ///
+    /// Uses the version in the lock file.
     #[arg(long, value_name = "NAME", conflicts_with = "offline")]
     pub(crate) refetch: Option<String>,
 }
@@ -469,10 +549,10 @@ pub(crate) struct InstallArgs {
 /// Arguments of `harn lock`.
 #[derive(Debug, Args)]
 pub(crate) struct LockArgs {
-    /// Fail if harn.lock would have to change.
+    /// Fail if harn.lock is out of date
     #[arg(long, visible_alias = "frozen")]
     pub(crate) locked: bool,
-    /// Ask no repository: everything comes from the cache.
+    /// Use cached packages only
     #[arg(long)]
     pub(crate) offline: bool,
 }
@@ -480,29 +560,32 @@ pub(crate) struct LockArgs {
 /// Arguments of `harn add`.
 #[derive(Debug, Args)]
 pub(crate) struct AddArgs {
-    /// A folder, a `.harn` file, or the address of a git repository, also as `github.com/OWNER/NAME@TAG`. With --git or --path:
-    /// the name that imports use.
+    /// Directory, file or git URL of the package
+    ///
+    /// Also `github.com/OWNER/NAME@TAG`. With --git or --path: the name to import it by.
     #[arg(required_unless_present_any = ["git", "path", "registry"])]
     pub(crate) source: Option<String>,
-    /// The address of a git repository.
+    /// Fetch the package from a git repository
     #[arg(long, value_name = "URL", conflicts_with = "path")]
     pub(crate) git: Option<String>,
-    /// A folder or a `.harn` file.
+    /// Use a local directory or `.harn` file
     #[arg(long, value_name = "PATH", conflicts_with_all = ["rev", "branch"])]
     pub(crate) path: Option<PathBuf>,
-    /// There is none: the answer says what to give instead.
+    /// Unsupported: the error names the alternatives
     #[arg(long, value_name = "URL", hide = true)]
     pub(crate) registry: Option<String>,
-    /// The name that imports use (default: the last part of the source).
+    /// Name to import it by
+    ///
+    /// Default: the last part of the source.
     #[arg(long, value_name = "NAME")]
     pub(crate) alias: Option<String>,
-    /// The tag or commit of the repository.
+    /// Use this tag or commit
     #[arg(long, visible_alias = "tag", value_name = "REV", conflicts_with = "branch")]
     pub(crate) rev: Option<String>,
-    /// The branch of the repository (default: its main one).
+    /// Use this branch (default: the main branch)
     #[arg(long, value_name = "NAME")]
     pub(crate) branch: Option<String>,
-    /// The name that the package itself must have.
+    /// Require this name of the package
     #[arg(long, value_name = "NAME")]
     pub(crate) package: Option<String>,
 }
@@ -510,16 +593,16 @@ pub(crate) struct AddArgs {
 /// Arguments of `harn remove`.
 #[derive(Debug, Args)]
 pub(crate) struct RemoveArgs {
-    /// The name of the dependency.
+    /// Name of the dependency
     pub(crate) alias: String,
 }
 
 /// Arguments of `harn update`.
 #[derive(Debug, Args)]
 pub(crate) struct UpdateArgs {
-    /// The dependency to look up (default: all).
+    /// Dependency to update (default: all)
     pub(crate) alias: Option<String>,
-    /// All of them.
+    /// Update all dependencies
     #[arg(long, conflicts_with = "alias")]
     pub(crate) all: bool,
 }
@@ -527,43 +610,53 @@ pub(crate) struct UpdateArgs {
 /// Arguments of `harn check`.
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
-    /// Programs, or folders with programs.
+    /// Programs, or directories with programs
     #[arg(value_name = "FILE")]
     pub(crate) targets: Vec<PathBuf>,
-    /// Also what `[workspace] pipelines` of the nearest harn.toml names.
+    /// Also check the pipelines of the workspace
+    ///
+    /// `[workspace] pipelines` of the nearest harn.toml lists them.
     #[arg(long)]
     pub(crate) workspace: bool,
-    /// How serious findings about imports and templates are: `error`, `warning` or `off`.
+    /// Set the severity of import and template findings
+    ///
+    /// One of error, warning or off.
     #[arg(long, value_name = "LEVEL", value_parser = parse_preflight)]
     pub(crate) preflight: Option<harn_check::PreflightSeverity>,
-    /// A JSON or TOML file with operations of the host that calls may name: `{capability: [operations]}`.
+    /// Read host operations from this file
+    ///
+    /// A JSON or TOML file with the operations that `host_call` can name: `{capability: [operations]}`.
     #[arg(long, value_name = "FILE")]
     pub(crate) host_capabilities: Option<PathBuf>,
-    /// Look for templates in this folder first.
+    /// Search this directory for templates first
     #[arg(long, value_name = "FOLDER")]
     pub(crate) bundle_root: Option<PathBuf>,
-    /// Write to standard output as JSON what the programs are made of: the files they import and the templates they render.
+    /// List imported files and templates as JSON
     #[arg(long, conflicts_with_all = ["json", "fix", "provider_matrix"])]
     pub(crate) bundle: bool,
-    /// Also tell where parts of values from outside are used before anything has looked at the whole.
+    /// Report unvalidated values from outside
+    ///
+    /// Reports fields that are read from JSON, HTTP, model or host results that were not validated.
     #[arg(long)]
     pub(crate) strict_types: bool,
-    /// Also look whether what `@invariant("NAME", ...)` promises of a function holds on all ways that lead out of it.
+    /// Verify `@invariant` attributes on all paths
     #[arg(long)]
     pub(crate) invariants: bool,
-    /// Show what the models can do in place of checking anything: tools, thinking, pictures and so on.
+    /// Show the features of all models
+    ///
+    /// Tools, thinking, images and so on. Checks nothing.
     #[arg(long)]
     pub(crate) provider_matrix: bool,
-    /// With --provider-matrix: `text` or `json`.
+    /// Set the format; requires --provider-matrix
     #[arg(long, value_name = "FORMAT", requires = "provider_matrix", value_parser = ["text", "json"])]
     pub(crate) format: Option<String>,
-    /// With --provider-matrix: only the models that have this feature.
+    /// Show models with this feature; requires --provider-matrix
     #[arg(long, value_name = "FEATURE", requires = "provider_matrix")]
     pub(crate) filter: Option<String>,
-    /// Apply the mends that keep what was meant, then report what is left.
+    /// Apply safe fixes, then report the rest
     #[arg(long)]
     pub(crate) fix: bool,
-    /// Write the findings to standard output as JSON.
+    /// Write the findings as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -571,16 +664,16 @@ pub(crate) struct CheckArgs {
 /// Arguments of `harn lint`.
 #[derive(Debug, Args)]
 pub(crate) struct LintArgs {
-    /// Programs and prompt templates, or folders with them.
+    /// Programs and templates, or directories with them
     #[arg(required = true, value_name = "FILE")]
     pub(crate) targets: Vec<PathBuf>,
-    /// Every program must say at its head what it is for.
+    /// Require a comment at the top of programs
     #[arg(long)]
     pub(crate) require_file_header: bool,
-    /// Apply the mends that keep the meaning, then report what is left.
+    /// Apply safe fixes, then report the rest
     #[arg(long)]
     pub(crate) fix: bool,
-    /// Write the findings to standard output as JSON.
+    /// Write the findings as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -588,19 +681,25 @@ pub(crate) struct LintArgs {
 /// Arguments of `harn fmt`.
 #[derive(Debug, Args)]
 pub(crate) struct FmtArgs {
-    /// Programs, or folders with programs; `-` takes standard input and writes to standard output.
+    /// Programs, or directories with programs
+    ///
+    /// `-` formats standard input to standard output.
     #[arg(required = true, value_name = "FILE")]
     pub(crate) targets: Vec<PathBuf>,
-    /// Write nothing; fail if a file would change.
+    /// Write nothing; fail if a file would change
     #[arg(long)]
     pub(crate) check: bool,
-    /// How many columns a line has; 100 if the manifest says nothing.
+    /// Set the maximum line width
+    ///
+    /// Default: `[fmt]` in harn.toml, or 100.
     #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(20..=1000))]
     pub(crate) line_width: Option<u16>,
-    /// How many columns a line of dashes has; 80 if the manifest says nothing.
+    /// Set the width of separator comments
+    ///
+    /// Default: `[fmt]` in harn.toml, or 80.
     #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(20..=1000))]
     pub(crate) separator_width: Option<u16>,
-    /// Write what was done to standard output as JSON.
+    /// Write the results as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -609,53 +708,62 @@ pub(crate) struct FmtArgs {
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub(crate) struct ExplainArgs {
-    /// What else can be explained.
+    /// A subcommand of `harn explain`.
     #[command(subcommand)]
     pub(crate) what: Option<Explain>,
-    /// A name as in `split`, `list.map` or `match`; without one, all names by topic.
+    /// Builtin, method, keyword, module or error code
+    ///
+    /// For example `split`, `list.map`, `match` or `std/math`. Without a name: all names by topic.
     pub(crate) name: Option<String>,
-    /// What follows a misspelt subcommand.
+    /// Arguments after a misspelt subcommand.
     #[arg(hide = true)]
     pub(crate) surplus: Vec<String>,
-    /// Show the way on which a function, tool or pipeline of a file breaks an invariant.
+    /// Show the path that violates an invariant
+    ///
+    /// HANDLER is a function, tool or pipeline of FILE.
     #[arg(long, num_args = 3, value_names = ["INVARIANT", "HANDLER", "FILE"], conflicts_with_all = ["name", "surplus", "reference"])]
     pub(crate) invariant: Option<Vec<String>>,
-    /// Write the reference pages of the book into this folder.
+    /// Write the reference pages into this directory
     #[arg(long, value_name = "FOLDER", conflicts_with = "name")]
     pub(crate) reference: Option<PathBuf>,
-    /// With --reference: write nothing, fail if a page is not up to date.
+    /// Fail if a page is outdated; requires --reference
     #[arg(long, requires = "reference")]
     pub(crate) check: bool,
-    /// With a name: write what is told of it as JSON, of a code also its cause, its mend and its example.
+    /// Write JSON; requires a name
     #[arg(long, requires = "name")]
     pub(crate) json: bool,
 }
 
-/// What `harn explain` explains besides names.
+/// Subcommands of `harn explain`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Explain {
-    /// Show the prompt of every model call that a program makes, fragment by fragment.
+    /// Show the prompts that a program sends.
     ///
-    /// The program runs without models: calls need no key, reach no network, and are answered by what the program gives
-    /// `llm_mock`, else by the mock's default reply. What it prints goes to standard error.
+    /// Shows every model call fragment by fragment. The program runs without models: calls need no key, reach no network,
+    /// and are answered by the replies of `llm_mock` or the default reply of the mock. The program's output goes to standard
+    /// error.
     Prompt(ExplainPromptArgs),
 }
 
 /// Arguments of `harn explain prompt`.
 #[derive(Debug, Args)]
 pub(crate) struct ExplainPromptArgs {
-    /// The program; `-` reads it from standard input.
+    /// Program to run; `-` reads standard input
     pub(crate) file: PathBuf,
-    /// Answer model calls from this file of recorded replies (JSON Lines).
+    /// Answer model calls from recorded replies
+    ///
+    /// The file is written by `harn run --llm-mock-record` (JSON Lines).
     #[arg(long, value_name = "FILE")]
     pub(crate) llm_mock: Option<PathBuf>,
-    /// Text of the task: the first parameter of the program's pipeline.
+    /// Set the task of the program
+    ///
+    /// The task is the first parameter of the program's pipeline.
     #[arg(long, value_name = "TEXT", env = "HARN_TASK")]
     pub(crate) task: Option<String>,
-    /// Write all calls to standard output as one JSON document.
+    /// Write all calls as one JSON document
     #[arg(long)]
     pub(crate) json: bool,
-    /// Arguments for the program, its list `argv`.
+    /// Arguments of the program, available as `argv`
     #[arg(last = true, value_name = "ARGS")]
     pub(crate) args: Vec<String>,
 }
@@ -663,18 +771,20 @@ pub(crate) struct ExplainPromptArgs {
 /// Arguments of `harn demo`.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
-    /// The scenario; without one there is a menu, or the list.
+    /// Name of the example
+    ///
+    /// Default: choose from a menu on a terminal, else print the list.
     pub(crate) scenario: Option<String>,
-    /// List the scenarios.
+    /// List the examples
     #[arg(long, conflicts_with = "scenario")]
     pub(crate) list: bool,
-    /// Write the list, or the run and what it printed, to standard output as JSON.
+    /// Write JSON to standard output
     #[arg(long)]
     pub(crate) json: bool,
-    /// Ask real models instead of replaying replies.
+    /// Call real models instead of recorded replies
     #[arg(long, conflicts_with = "list")]
     pub(crate) live: bool,
-    /// Keep no record in .harn-runs.
+    /// Do not write a record to .harn-runs
     #[arg(long, conflicts_with = "list")]
     pub(crate) no_record: bool,
 }
@@ -682,30 +792,36 @@ pub(crate) struct DemoArgs {
 /// Arguments of `harn portal`.
 #[derive(Debug, Args)]
 pub(crate) struct PortalArgs {
-    /// The folder of the records.
+    /// Directory of the run records
     #[arg(long, value_name = "DIR", default_value = ".harn-runs", env = "HARN_RUN_DIR")]
     pub(crate) dir: PathBuf,
-    /// The address to listen on.
+    /// Address to listen on
     #[arg(long, value_name = "HOST", default_value = "127.0.0.1")]
     pub(crate) host: String,
-    /// The port to listen on; 0 is any free one.
+    /// Port to listen on
+    ///
+    /// 0 chooses a free port.
     #[arg(long, value_name = "PORT", default_value_t = 4721)]
     pub(crate) port: u16,
-    /// Open the page in the browser.
+    /// Open the page in the browser
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
     pub(crate) open: bool,
-    /// Allow launches although other machines can reach the page: whoever reaches it can run programs here.
+    /// Allow remote users to launch programs
+    ///
+    /// By default, launching is disabled when other machines can reach the page.
     #[arg(long)]
     pub(crate) allow_remote_launch: bool,
-    /// Ask for no token. Only on a loopback address: every user and page of this machine can then launch programs.
+    /// Require no token (loopback addresses only)
+    ///
+    /// Every user and every web page on this machine can then launch programs.
     #[arg(long)]
     pub(crate) no_token: bool,
 }
 
-/// Puts `run` in front of a program, and `--` in front of its arguments: `harn FILE ARGS...`, which is also what the
-/// system makes of a file that begins with `#!/usr/bin/env harn`. A program ends in `.harn` or has a folder in its name.
+/// Inserts `run` before a program, and `--` before its arguments: `harn FILE ARGS...`, which is also how the system starts
+/// a file that begins with `#!/usr/bin/env harn`. A program ends in `.harn` or has a directory in its path.
 ///
-/// `--json-schemas` belongs to no command, and is one here.
+/// Turns `--json-schemas`, which belongs to no command, into a hidden one.
 pub(crate) fn with_run(mut args: Vec<OsString>) -> Vec<OsString> {
     let begins = |start: &str| args.get(1).is_some_and(|arg| arg.to_string_lossy().starts_with(start));
     if (begins("--json-schemas") || begins("--command"))
@@ -727,13 +843,13 @@ pub(crate) fn with_run(mut args: Vec<OsString>) -> Vec<OsString> {
     args
 }
 
-/// Reads the command line.
+/// Parses the command line.
 ///
-/// Who runs a program waits for it: building the parsers of all other commands takes as long as a short program, so `run`
-/// is read by its own. What that one refuses, the whole parser refuses, in its words.
+/// Building the parsers of all commands takes as long as a short program, so `run` has a fast path. The complete parser
+/// reports the errors.
 ///
 /// # Errors
-/// What is wrong with it.
+/// When the arguments are invalid, or when help or the version was requested.
 pub(crate) fn read(args: &[OsString]) -> Result<Cli, clap::Error> {
     if args.get(1).is_some_and(|command| command == "run") {
         let run = RunArgs::augment_args(clap::Command::new("run"));
@@ -742,10 +858,10 @@ pub(crate) fn read(args: &[OsString]) -> Result<Cli, clap::Error> {
             return Ok(Cli { command: Command::Run(run) });
         }
     }
-    Cli::try_parse_from(args)
+    groups::cli().try_get_matches_from(args).and_then(|matches| Cli::from_arg_matches(&matches))
 }
 
-/// Ends the process with a usage error of a command.
+/// Ends the process with a usage error.
 pub(crate) fn usage_error(command: &str, text: &str) -> ! {
     let mut cli = Cli::command();
     cli.build();
@@ -755,62 +871,65 @@ pub(crate) fn usage_error(command: &str, text: &str) -> ! {
     }
 }
 
-/// Ends the process with a usage error where an option names a folder that is not there.
+/// Ends the process with a usage error if a directory that an option names does not exist.
 pub(crate) fn need_folders<'a>(command: &str, option: &str, folders: impl IntoIterator<Item = &'a PathBuf>) {
     if let Some(folder) = folders.into_iter().find(|folder| !Real::new().is_dir(folder)) {
-        usage_error(command, &format!("{option}: there is no folder {}", folder.display()));
+        usage_error(command, &format!("{option}: directory not found: {}", folder.display()));
     }
 }
 
-/// Reads the level of the preflight.
+/// Parses the severity of preflight findings.
 fn parse_preflight(text: &str) -> Result<harn_check::PreflightSeverity, String> {
-    harn_check::PreflightSeverity::parse(text).ok_or_else(|| "expected error, warning or off".to_owned())
+    harn_check::PreflightSeverity::parse(text)
+        .ok_or_else(|| format!("expected error, warning or off, got '{text}'"))
 }
 
-/// Reads how a run stands.
+/// Parses the status of a run.
 fn parse_status(text: &str) -> Result<harn_store::RunStatus, String> {
     let known: Vec<_> = harn_store::RunStatus::ALL.into_iter().map(harn_store::RunStatus::word).collect();
-    harn_store::RunStatus::named(text).ok_or_else(|| format!("expected one of {}", known.join(", ")))
+    harn_store::RunStatus::named(text)
+        .ok_or_else(|| format!("expected one of {}, got '{text}'", known.join(", ")))
 }
 
-/// Reads how many things are done at once.
+/// Parses a concurrency, from 1 to 1000.
 pub(crate) fn parse_count(text: &str) -> Result<usize, String> {
     let wrong = || format!("expected a number from 1 to 1000, got '{text}'");
     text.parse().ok().filter(|n| (1..=1000).contains(n)).ok_or_else(wrong)
 }
 
-/// Reads how many are shown at most: none would look as if there were none.
+/// Parses a limit of at least 1: an empty list would look like an empty store.
 fn at_least_one() -> clap::builder::RangedU64ValueParser {
     clap::value_parser!(u64).range(1..)
 }
 
-/// Reads for how long a lease holds.
+/// Parses the duration of a lease, from 500ms to 24h.
 fn parse_lease_time(text: &str) -> Result<std::time::Duration, String> {
     let time = parse_time(text)?;
     let fits = (500..=86_400_000).contains(&time.as_millis());
     fits.then_some(time).ok_or_else(|| format!("expected a time from 500ms to 24h, got '{text}'"))
 }
 
-/// Reads a lease that is handed on.
+/// Parses a lease: its epoch and its milliseconds.
 fn parse_lease(text: &str) -> Result<(u64, i64), String> {
     let parts = text.split_once(':').and_then(|(epoch, ms)| Some((epoch.parse().ok()?, ms.parse().ok()?)));
     parts.ok_or_else(|| format!("expected EPOCH:MILLISECONDS, got '{text}'"))
 }
 
-/// The command line of this process, in full.
+/// Returns the command line of this process.
 pub(crate) fn given_command() -> Vec<String> {
     with_run(std::env::args_os().collect()).iter().map(|arg| arg.to_string_lossy().into_owned()).collect()
 }
 
-/// Reads a time after which a run is ended that waits.
+/// Parses the time after which a waiting run is suspended, or `never`.
 fn parse_pause(text: &str) -> Result<std::time::Duration, String> {
     if text == "never" {
         return Ok(std::time::Duration::MAX);
     }
-    parse_time(text).map_err(|error| format!("{error}; `never` is possible, too"))
+    parse_time(text)
+        .map_err(|_| format!("expected a time such as 500ms, 30s, 5m or 2h, or never, got '{text}'"))
 }
 
-/// Reads a length of time: a number with its unit behind it.
+/// Parses a duration: a number with a unit.
 pub(crate) fn parse_time(text: &str) -> Result<std::time::Duration, String> {
     let wrong = || format!("expected a time such as 500ms, 30s, 5m or 2h, got '{text}'");
     let at = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
@@ -825,7 +944,7 @@ pub(crate) fn parse_time(text: &str) -> Result<std::time::Duration, String> {
     number.checked_mul(unit).map(std::time::Duration::from_millis).ok_or_else(wrong)
 }
 
-/// Reads a size: a number of bytes, or one with K, M or G behind it.
+/// Parses a size in bytes, with an optional K, M or G.
 fn parse_size(text: &str) -> Result<usize, String> {
     let upper = text.trim().to_ascii_uppercase();
     let upper = upper.strip_suffix("IB").or_else(|| upper.strip_suffix('B')).unwrap_or(&upper);
@@ -840,7 +959,7 @@ fn parse_size(text: &str) -> Result<usize, String> {
     number
         .checked_mul(1 << shift)
         .filter(|n| *n > 0)
-        .ok_or_else(|| format!("'{text}' is not a possible size"))
+        .ok_or_else(|| format!("expected a size such as 512M or 2G, got '{text}'"))
 }
 
 #[cfg(test)]

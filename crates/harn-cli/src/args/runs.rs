@@ -4,77 +4,83 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-/// What `harn runs` does.
+/// Subcommands of `harn runs`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RunsCommand {
-    /// List the runs, the newest first.
+    /// List runs, newest first.
     List(RunsListArgs),
-    /// Show how a run stands, and what it waits for.
+    /// Show the state of a run.
     Show {
-        /// The run.
+        /// ID of the run
         id: String,
-        /// Write to standard output as JSON.
+        /// Write JSON to standard output
         #[arg(long)]
         json: bool,
     },
-    /// List the journal of a run, also while it is written.
+    /// List the journal entries of a run.
     Events(RunsEventsArgs),
-    /// Compare what two runs have done; the exit code is 1 when they differ. Times and outcomes may differ.
+    /// Compare the effects of two runs.
+    ///
+    /// The exit code is 1 if they differ. Times and results are not compared.
     Diff {
-        /// The one.
+        /// ID of the first run
         first: String,
-        /// The other.
+        /// ID of the second run
         second: String,
-        /// Write to standard output as JSON.
+        /// Write JSON to standard output
         #[arg(long)]
         json: bool,
     },
-    /// Remove runs with all that belongs to them.
+    /// Delete runs and their data.
     Rm {
-        /// The runs.
+        /// IDs of the runs
         #[arg(required = true, value_name = "ID")]
         ids: Vec<String>,
-        /// Write to standard output as JSON.
+        /// Write JSON to standard output
         #[arg(long)]
         json: bool,
     },
-    /// Show what the record of a run (a file such as run.json) comes to.
+    /// Summarize a run record.
     Inspect {
-        /// The record.
+        /// Run record, such as run.json
         #[arg(value_name = "RUN.json")]
         file: PathBuf,
-        /// Also show what is different in this one.
+        /// Compare with this record
         #[arg(long, value_name = "RUN.json")]
         compare: Option<PathBuf>,
-        /// Write to standard output as JSON.
+        /// Write JSON to standard output
         #[arg(long)]
         json: bool,
     },
-    /// Show the record of a run as a whole with --json; without, what it comes to.
+    /// Show a run record.
     View {
-        /// The record.
+        /// Run record, such as run.json
         #[arg(value_name = "RUN.json")]
         file: PathBuf,
-        /// Write to standard output as JSON.
+        /// Write the complete record as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Write a run to a file, with its journal, sources and answers.
+    /// Export a run to a file.
+    ///
+    /// The file has the journal, the sources and the answers of the run.
     Export {
-        /// The run.
+        /// ID of the run
         id: String,
-        /// The file; without it, standard output.
+        /// Write to this file (default: standard output)
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Take in a run from a file that `harn runs export` has written.
+    /// Import a run from a file.
+    ///
+    /// The file was written by `harn runs export`.
     Import {
-        /// The file.
+        /// File to import
         file: PathBuf,
-        /// The name of the run here; without it, the one that it had.
+        /// Rename the run (default: its original ID)
         #[arg(long = "run-id", value_name = "ID")]
         id: Option<String>,
-        /// Write to standard output as JSON.
+        /// Write JSON to standard output
         #[arg(long)]
         json: bool,
     },
@@ -83,17 +89,20 @@ pub(crate) enum RunsCommand {
 /// Arguments of `harn runs list`.
 #[derive(Debug, Args)]
 pub(crate) struct RunsListArgs {
-    /// Only those that stand so: queued, running, suspended, completed, failed or abandoned.
+    /// Show only runs with this status
+    ///
+    /// One of queued, running, suspended, completed, failed or abandoned.
     #[arg(long, value_parser = super::parse_status)]
     pub(crate) status: Option<harn_store::RunStatus>,
-    /// Instead of the project's store, the records in this folder and in the folders in it (files such as run.json); without a
-    /// folder those in .harn-runs (HARN_RUN_DIR).
+    /// List run records of a directory instead
+    ///
+    /// Includes its subdirectories. Default: HARN_RUN_DIR, or .harn-runs.
     #[arg(long, value_name = "FOLDER", num_args = 0..=1, conflicts_with = "status")]
     pub(crate) dir: Option<Option<PathBuf>>,
-    /// At most so many.
+    /// Limit the number of runs
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = super::at_least_one())]
     pub(crate) limit: u64,
-    /// Write to standard output as JSON.
+    /// Write JSON to standard output
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -101,15 +110,15 @@ pub(crate) struct RunsListArgs {
 /// Arguments of `harn runs events`.
 #[derive(Debug, Args)]
 pub(crate) struct RunsEventsArgs {
-    /// The run.
+    /// ID of the run
     pub(crate) id: String,
-    /// Begin with this entry.
+    /// Start with this entry
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) from: u64,
-    /// At most so many.
+    /// Limit the number of entries
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = super::at_least_one())]
     pub(crate) limit: u64,
-    /// Write to standard output as JSON.
+    /// Write JSON to standard output
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -4,92 +4,106 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-/// What `harn skills` does.
+/// Subcommands of `harn skills`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SkillsCommand {
-    /// List the skills that programs in this folder have.
+    /// List the skills of this directory.
     List {
-        /// Also those that an earlier layer hides by one of the same name.
+        /// Include skills that another layer overrides
         #[arg(long)]
         all: bool,
         #[command(flatten)]
         look: LookArgs,
     },
-    /// Show a skill: where it lies, who signed it, its front matter, files and text.
+    /// Show a skill: location, signature and content.
     Inspect {
-        /// Its name.
+        /// Name of the skill
         name: String,
         #[command(flatten)]
         look: LookArgs,
     },
-    /// Show which skills a loop would take for a task, the best first, and why.
+    /// Rank skills for a task.
+    ///
+    /// The order is the one in which an agent loop selects them. Shows the reasons.
     Match {
-        /// The task.
+        /// Task to match
         task: String,
-        /// A file that the task is about; may be given more than once.
+        /// File that the task mentions; repeatable
         #[arg(long = "file", value_name = "PATH")]
         files: Vec<String>,
-        /// At most so many.
+        /// Limit the number of skills
         #[arg(long, value_name = "N", value_parser = super::parse_count)]
         top: Option<usize>,
         #[command(flatten)]
         look: LookArgs,
     },
-    /// Copy skills into the project (.harn/skills), from a folder or a git repository.
+    /// Install skills into the project.
+    ///
+    /// Copies skills from a directory or a git repository to .harn/skills.
     Install(SkillInstallArgs),
-    /// Make a skill to begin with, in the project (.harn/skills).
+    /// Create a skill in the project.
+    ///
+    /// The skill is created in .harn/skills.
     New {
-        /// Its name.
+        /// Name of the skill
         name: String,
-        /// What it is for, in one line.
+        /// Describe the skill in one line
         #[arg(long, value_name = "TEXT")]
         short: Option<String>,
-        /// For all projects of the user: in ~/.harn/skills.
+        /// Create it in ~/.harn/skills for all projects
         #[arg(long)]
         user: bool,
     },
-    /// Make a key to sign skills with: FILE, for you alone, and beside it FINGERPRINT.pub, for everybody.
+    /// Create a key to sign skills with.
+    ///
+    /// Writes the private key to FILE and the public key to FINGERPRINT.pub in the same directory.
     Key {
-        /// The file of the private key.
+        /// File of the private key
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
-    /// Sign a skill: writes SKILL.md.sig beside its SKILL.md.
+    /// Sign a skill.
+    ///
+    /// Writes SKILL.md.sig next to SKILL.md.
     Sign {
-        /// Its folder.
+        /// Directory of the skill
         folder: PathBuf,
-        /// The file of the private key.
+        /// File of the private key
         #[arg(long, value_name = "FILE")]
         key: PathBuf,
     },
-    /// Look whether a skill is signed by somebody whom you trust; the exit code is 1 if not.
+    /// Verify the signature of a skill.
+    ///
+    /// The exit code is 1 if no trusted key signed the skill.
     Verify {
-        /// Its folder, or its name.
+        /// Directory or name of the skill
         skill: String,
         #[command(flatten)]
         look: LookArgs,
     },
-    /// Trust a signer, or show whom you trust.
+    /// Manage trusted signers.
+    ///
+    /// Trusts the signer with this public key, or lists or removes trusted signers.
     Trust {
-        /// The file of the public key.
+        /// File of the public key
         #[arg(value_name = "FILE.pub", required_unless_present_any = ["list", "remove"])]
         file: Option<PathBuf>,
-        /// List the fingerprints of those whom you trust.
+        /// List the fingerprints of trusted signers
         #[arg(long, conflicts_with_all = ["file", "remove"])]
         list: bool,
-        /// Trust this one no longer.
+        /// Remove this signer
         #[arg(long, value_name = "FINGERPRINT", conflicts_with = "file")]
         remove: Option<String>,
     },
 }
 
-/// Where skills are looked for, and how they are shown.
+/// Where skills are searched, and how they are printed.
 #[derive(Debug, Args)]
 pub(crate) struct LookArgs {
-    /// Look for skills in this folder before all others; may be given more than once.
+    /// Search this directory for skills first; repeatable
     #[arg(long = "skill-dir", value_name = "DIR")]
     pub(crate) skill_dirs: Vec<PathBuf>,
-    /// Write to standard output as JSON.
+    /// Write JSON to standard output
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -97,21 +111,21 @@ pub(crate) struct LookArgs {
 /// Arguments of `harn skills install`.
 #[derive(Debug, Args)]
 pub(crate) struct SkillInstallArgs {
-    /// The folder of a skill or of several, or the address of a git repository.
+    /// Directory or git URL of the skills
     pub(crate) source: String,
-    /// The folder in SOURCE that holds the skills.
+    /// Directory of the skills inside the source
     #[arg(long, value_name = "FOLDER")]
     pub(crate) path: Option<PathBuf>,
-    /// A tag or commit of the repository.
+    /// Use this tag or commit
     #[arg(long, value_name = "TAG|COMMIT", conflicts_with = "branch")]
     pub(crate) rev: Option<String>,
-    /// A branch of the repository.
+    /// Use this branch
     #[arg(long)]
     pub(crate) branch: Option<String>,
-    /// Replace skills that are there.
+    /// Replace installed skills
     #[arg(long)]
     pub(crate) replace: bool,
-    /// For all projects of the user: in ~/.harn/skills.
+    /// Install into ~/.harn/skills for all projects
     #[arg(long)]
     pub(crate) user: bool,
 }

@@ -7,7 +7,7 @@ pub(crate) fn version() -> u8 {
     let rule = "─".repeat(title.len() + 2);
     let _ = writeln!(
         crate::out::Out,
-        "╭{rule}╮\n│ {title} │\n╰{rule}╯\na scripting language for programs that work with language models"
+        "╭{rule}╮\n│ {title} │\n╰{rule}╯\na scripting language and runtime for AI agents"
     );
     0
 }
