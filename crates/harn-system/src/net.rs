@@ -248,7 +248,7 @@ pub enum HttpErrorKind {
 pub struct HttpError {
     /// Its kind.
     pub kind: HttpErrorKind,
-    /// What happened, without the address, which may hold a key.
+    /// What happened. It names the origin at most: the rest of an address may hold a key.
     pub text: String,
 }
 

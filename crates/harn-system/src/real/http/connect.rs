@@ -75,6 +75,8 @@ pub(super) async fn open(
 async fn socket(peer: &Peer, route: &Route) -> Result<Box<dyn Io>, HttpError> {
     let resolver = route.resolver.as_ref();
     let egress = route.egress.as_deref();
+    let via = if route.proxy.is_some() { "the proxy " } else { "" };
+    let unreachable = |reason: String| failed(format!("cannot connect to {via}{peer}: {reason}"));
     let stop = |by: Blocked| {
         let what = if route.proxy.is_some() { "the proxy" } else { "the host" };
         let reason = format!("{what}: {}", by.reason);
@@ -84,26 +86,36 @@ async fn socket(peer: &Peer, route: &Route) -> Result<Box<dyn Io>, HttpError> {
         egress.check_peer(&peer.host, peer.port).map_err(stop)?;
     }
     let name = peer.host.trim_start_matches('[').trim_end_matches(']');
-    let unknown = |reason: io::Error| failed(format!("dns error: {reason}"));
     let addresses: Vec<SocketAddr> = match (name.parse::<IpAddr>(), resolver) {
         (Ok(address), _) => vec![SocketAddr::new(address, peer.port)],
         (_, Some(resolver)) => {
-            let found = resolver.find(name).map_err(|reason| failed(reason.to_string()))?;
+            let found = resolver.find(name).map_err(|reason| unreachable(reason.to_string()))?;
             found.into_iter().map(|address| SocketAddr::new(address, peer.port)).collect()
         }
-        _ => tokio::net::lookup_host((name, peer.port)).await.map_err(unknown)?.collect(),
+        _ => {
+            let found = tokio::net::lookup_host((name, peer.port)).await;
+            found.map_err(|reason| unreachable(format!("dns error: {reason}")))?.collect()
+        }
     };
     if addresses.is_empty() {
-        return Err(failed("dns error: the host has no address"));
+        return Err(unreachable("dns error: the host has no address".to_owned()));
     }
     let addresses = match egress {
         Some(egress) => egress.admit(&peer.host, peer.port, addresses).map_err(stop)?,
         None => addresses,
     };
-    let stream =
-        race(in_turns(addresses)).await.map_err(|reason| failed(format!("tcp connect error: {reason}")))?;
+    let stream = race(in_turns(addresses)).await.map_err(|reason| unreachable(in_words(&reason)))?;
     tune(&stream);
     Ok(Box::new(stream))
+}
+
+/// Why a socket did not open, without the number that the system gives it.
+fn in_words(reason: &io::Error) -> String {
+    use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, TimedOut};
+    match reason.kind() {
+        kind @ (ConnectionRefused | HostUnreachable | NetworkUnreachable | TimedOut) => kind.to_string(),
+        _ => reason.to_string(),
+    }
 }
 
 /// The addresses, those of both kinds in turns.
@@ -176,7 +188,7 @@ async fn secure(
     let stream = TlsConnector::from(config)
         .connect(name, io)
         .await
-        .map_err(|reason| failed(format!("TLS error: {reason}")))?;
+        .map_err(|reason| failed(format!("cannot connect to {peer}: TLS error: {reason}")))?;
     tls::check_pins(pins, stream.get_ref().1)?;
     Ok(Box::new(stream))
 }
@@ -184,7 +196,8 @@ async fn secure(
 /// Asks a proxy for a connection to a host.
 async fn tunnel(io: Box<dyn Io>, proxy: &Proxy, to: &Peer) -> Result<Box<dyn Io>, HttpError> {
     let target = format!("{}:{}", to.host, to.port);
-    let refused = |reason: &str| failed(format!("the proxy did not connect: {reason}"));
+    let refused =
+        |reason: &str| failed(format!("cannot connect to {to} through the proxy {}: {reason}", proxy.peer));
     let mut request = Request::new(Sent::new(&[]));
     *request.method_mut() = Method::CONNECT;
     *request.uri_mut() = target.parse().map_err(|reason| invalid(format!("invalid URL: {reason}")))?;
@@ -192,14 +205,14 @@ async fn tunnel(io: Box<dyn Io>, proxy: &Proxy, to: &Peer) -> Result<Box<dyn Io>
     request.headers_mut().insert("host", name);
     if let Some(auth) = &proxy.auth {
         let auth = HeaderValue::from_bytes(auth)
-            .map_err(|_| refused("its name and password make no valid header"))?;
+            .map_err(|_| refused("its user name and password are not a valid header"))?;
         request.headers_mut().insert("proxy-authorization", auth);
     }
     let sent = Connection::new(io).send(request).await;
     let (reply, exchange) = sent.map_err(|failure| refused(&failure.text))?;
     match reply.status {
-        200..=299 => exchange.into_tunnel().ok_or_else(|| refused("it said more than its reply")),
-        407 => Err(refused("it wants a name and a password (status 407)")),
+        200..=299 => exchange.into_tunnel().ok_or_else(|| refused("it sent data after its reply")),
+        407 => Err(refused("it requires a user name and a password (status 407)")),
         status => Err(refused(&format!("status {status}"))),
     }
 }

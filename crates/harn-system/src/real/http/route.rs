@@ -1,5 +1,6 @@
 //! What a connection leads to, and through which proxy.
 
+use std::fmt;
 use std::sync::Arc;
 
 use http::Uri;
@@ -18,6 +19,15 @@ pub(super) struct Peer {
     /// A name or an address; one of IPv6 stands in brackets.
     pub(super) host: String,
     pub(super) port: u16,
+}
+
+/// The origin, without a port that follows from the scheme.
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scheme, usual) = if self.tls { ("https", 443) } else { ("http", 80) };
+        write!(f, "{scheme}://{}", self.host)?;
+        if self.port == usual { Ok(()) } else { write!(f, ":{}", self.port) }
+    }
 }
 
 /// A proxy, and what it wants to be shown.
