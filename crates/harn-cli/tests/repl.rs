@@ -52,7 +52,7 @@ fn wrong_types_are_told_before_an_input_runs() {
 #[test]
 fn habits_of_other_languages_are_answered() {
     let ran = harn_with(&["repl"], "print \"x\"\n");
-    let expected = "Error: expected `;` or a new line, found `\"x\"` at 1:7\n  help: the arguments of a call stand in parentheses: `println(\"x\")`\n";
+    let expected = "Error: expected `;` or a new line, found `\"x\"` at 1:7\n  help: a call needs parentheses: `println(\"x\")`\n";
     assert_eq!((ran.code, ran.err.as_str()), (1, expected));
 }
 

@@ -198,15 +198,15 @@ impl SyntaxError {
             }
             SyntaxErrorKind::NumberSuffix(c) => (
                 "E0002",
-                format!("unexpected character '{c}' directly behind a number"),
+                format!("unexpected character '{c}' directly after a number"),
                 "here",
-                Some("put a blank or an operator between them; durations end in ms, s, m, h, d or w"),
+                Some("put a space or an operator between them; durations end in ms, s, m, h, d or w"),
             ),
             SyntaxErrorKind::UnterminatedString => (
                 "E0003",
                 "unterminated string".to_owned(),
                 "here",
-                Some("add a closing `\"`, or use `\"\"\"` for text of several lines"),
+                Some("add a closing `\"`, or use `\"\"\"` for several lines"),
             ),
             SyntaxErrorKind::UnterminatedComment => {
                 ("E0004", "unterminated block comment".to_owned(), "here", Some("add a closing `*/`"))
@@ -216,7 +216,7 @@ impl SyntaxError {
                 "E0006",
                 self.kind.plain(),
                 "here",
-                Some("give inner parts names with `let`, or move them into functions"),
+                Some("name inner parts with `let`, or move them into functions"),
             ),
             SyntaxErrorKind::ChainTooLong => {
                 ("E0007", self.kind.plain(), "here", Some("split the expression with `let`"))
@@ -290,9 +290,9 @@ impl SyntaxError {
             "\\n" => "the end of the line".to_owned(),
             _ if found.contains(' ') && !found.contains('(') => found.to_owned(),
             _ if found.ends_with("(reserved keyword)") || self.is_word_for_a_name(text) => {
-                format!("`{text}`, which is a word of the language")
+                format!("`{text}` (reserved keyword)")
             }
-            _ if text.is_empty() => "the end of the text".to_owned(),
+            _ if text.is_empty() => "the end of the file".to_owned(),
             _ => format!("`{}`", cut(text)),
         }
     }

@@ -375,7 +375,12 @@ pub fn too_few(name: &str, least: usize, got: usize) -> String {
 
 /// `NAME: PARAM must be TYPE, got TYPE`
 pub fn wrong_type(name: &str, param: &str, ty: &str, got: &str) -> String {
-    format!("{name}: {param} must be {}, got {got}", words(ty))
+    // Options in the place of the system prompt would go to the model as text.
+    let also = match (param, got) {
+        ("system", "dict") => format!("; options are the third argument: {name}(prompt, nil, {{...}})"),
+        _ => String::new(),
+    };
+    format!("{name}: {param} must be {}, got {got}{also}", words(ty))
 }
 
 /// `list.map: the function takes 2 arguments, but gets 1`

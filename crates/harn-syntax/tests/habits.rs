@@ -27,13 +27,10 @@ fn names_in_braces_and_fields_of_tools() {
     for (text, expected) in [
         (
             "import { x y } from \"z\"",
-            "names in braces stand with a comma between them: `import { x, y } from \"z\"`",
+            "names in braces need commas between them: `import { x, y } from \"z\"`",
         ),
-        ("let {a b c} = d", "names in braces stand with a comma between them: `let {a, b, c} = d`"),
-        (
-            "import { x as y } from \"z\"",
-            "what a file exports is used by its own names: `import { x } from \"z\"`",
-        ),
+        ("let {a b c} = d", "names in braces need commas between them: `let {a, b, c} = d`"),
+        ("import { x as y } from \"z\"", "imported names cannot be renamed: `import { x } from \"z\"`"),
         ("tool t(x) {\n  descripton \"a\"\n}", "did you mean `description`?"),
         (
             "tool t(x) {\n  description: \"a\"\n}",
@@ -55,11 +52,11 @@ fn statements_in_braces_where_a_value_stands() {
         "let f = { return 1 }",
     ] {
         let told = help(text);
-        let expected = Some("a closure without parameters is written `{ -> ... }`");
+        let expected = Some("write a closure without parameters as `{ -> ... }`");
         assert_eq!(told.first().map(String::as_str), expected, "{text}");
     }
     // These are dicts.
-    assert_eq!(help("let d = { a = 1 }"), ["an entry of a dict is written `key: value`: `let d = { a: 1 }`"]);
+    assert_eq!(help("let d = { a = 1 }"), ["write dict entries as `key: value`: `let d = { a: 1 }`"]);
     assert_eq!(
         help("let h = spawn({ return 1 })").first().map(String::as_str),
         Some("a block follows `spawn`: `spawn { ... }`")
@@ -71,7 +68,7 @@ fn a_line_is_read_with_the_beginning_of_its_block() {
     for (text, expected) in [
         (
             "fn f(x) {\n  let y = match x {\n    1 => \"one\",\n    _ => \"other\"\n  }\n}",
-            "an arm is written `pattern -> { ... }`; the arms of `match` stand without commas: `match x { 1 -> { \"one\" }`",
+            "write an arm as `pattern -> { ... }`; the arms of `match` have no commas: `match x { 1 -> { \"one\" }`",
         ),
         (
             "pub struct P {\n  a: int\n  x: int = 0\n}",
@@ -150,8 +147,8 @@ fn programs_of_strangers_are_answered() {
 #[test]
 fn errors_of_running_programs_have_a_way_out() {
     let way = |text: &str, place: &str| harn_syntax::habits::failed(text, place).unwrap_or_default();
-    assert_eq!(way("cannot iterate over int", "10"), "a range counts: `for i in 1 to 10`");
-    assert_eq!(way("cannot iterate over int", &"x".repeat(50)), "a range counts: `for i in 1 to n`");
+    assert_eq!(way("cannot iterate over int", "10"), "iterate over a range: `for i in 1 to 10`");
+    assert_eq!(way("cannot iterate over int", &"x".repeat(50)), "iterate over a range: `for i in 1 to n`");
     assert!(way("cannot order list and list", "sort_by").contains("`sort_by` twice, the last key first"));
     assert!(
         way("exec: arguments must be text or dict, got list", "exec").contains("`exec(\"ls\", \"-la\")`")

@@ -204,7 +204,7 @@ pub(super) fn hidden_closer(line: &str) -> Option<String> {
     let (left, right) = (found.get(1)?.as_str(), found.get(2)?.as_str());
     let mended = format!("{}{left} / {right}{}", &line[..all.start()], &line[all.end()..]);
     Some(format!(
-        "`//` begins a comment, and what it hides is missing; ints divide without rest by `/`: `{}`",
+        "`//` starts a comment that hides the rest of the line; integer division is `/`: `{}`",
         mended.trim()
     ))
 }

@@ -65,7 +65,7 @@ fn closure_without_arrow(source: &str, at: usize, begins: fn(&str, char) -> bool
     let is_name = !word.is_empty() && word.chars().all(|c| c == '_' || c.is_alphanumeric());
     let is_value = head.trim_end().ends_with(['(', ',', ':', '=', '[']);
     let is_statement = is_name && is_value && begins(word, source[at..].chars().next()?);
-    is_statement.then(|| "a closure without parameters is written `{ -> ... }`".to_owned())
+    is_statement.then(|| "write a closure without parameters as `{ -> ... }`".to_owned())
 }
 
 /// Blocks whose lines mean what their beginning says, and a sign of a line that is not what it should be.
@@ -99,31 +99,32 @@ pub fn of_a_shell(source: &str, span: Span) -> Option<String> {
 pub fn failed(text: &str, place: &str) -> Option<String> {
     if text == "cannot iterate over int" {
         let most = Some(place).filter(|place| place.len() <= 40 && !place.contains('\n')).unwrap_or("n");
-        return Some(format!("a range counts: `for i in 1 to {most}`"));
+        return Some(format!("iterate over a range: `for i in 1 to {most}`"));
     }
     if text == "cannot order list and list" {
         return Some(
-            "a key is a number or a text; by two keys: `sort_by` twice, the last key first, or `sort({ a, b -> ... })`, \
-             which compares"
+            "a sort key is a number or a string; for two keys call `sort_by` twice, the last key first, or compare \
+             with `sort({ a, b -> ... })`"
                 .to_owned(),
         );
     }
     if let Some((name, _)) = text.split_once(": arguments must be text or dict, got list") {
         let head = if name == "exec_at" { "exec_at(dir, \"ls\"" } else { "exec(\"ls\"" };
         return Some(format!(
-            "the arguments follow one by one: `{head}, \"-la\")`, those of a list too: `{head}, ...list)`"
+            "pass the arguments one by one: `{head}, \"-la\")`, or spread a list: `{head}, ...list)`"
         ));
     }
     if text.starts_with("Failed to write file ") && text.ends_with("(os error 2)") {
-        return Some("its folder is not there: `mkdir(dirname(path))` makes it".to_owned());
+        return Some("create the directory first: `mkdir(dirname(path))`".to_owned());
     }
     if text.starts_with("Failed to read template ") && text.contains("{{") {
         return Some(
-            "this is the name of a file; a text is rendered by `render_string(text, values)`".to_owned(),
+            "`render` takes the path of a file; render a string with `render_string(text, values)`"
+                .to_owned(),
         );
     }
     let (name, _) = text.split_once(": expected a dict of fields, got ")?;
-    Some(format!("a struct is made with the names of its fields: `{name} {{field: value}}`"))
+    Some(format!("name the fields of the struct: `{name} {{field: value}}`"))
 }
 
 /// Methods of iterators that somebody may look for on a generator or stream.
@@ -158,25 +159,24 @@ const OF_ITERATORS: [&str; 25] = [
 /// Returns the way out of the call of a method that values of `type_name` do not have; `names` are those that they have,
 /// in order.
 pub fn method_help(name: &str, type_name: &str, names: &[&str]) -> Option<String> {
-    let near = || {
-        crate::suggest::nearest(name, names.iter().copied()).map(|near| format!("did you mean `{near}`? "))
-    };
+    let near =
+        || crate::suggest::nearest(name, names.iter().copied()).map(|near| format!("did you mean `{near}`?"));
     // What gives one value after another is no dict and no list: the advice about those would lead astray.
     let lazy = matches!(type_name, "generator" | "stream");
     let advice = if lazy && OF_ITERATORS.contains(&name) {
-        Some(format!("an iterator has it: `it.iter().{name}(...)`; "))
+        Some(format!("use an iterator: `it.iter().{name}(...)`"))
     } else {
-        method_advice(name).filter(|_| !lazy).map(|advice| format!("{advice}; "))
+        method_advice(name).filter(|_| !lazy).map(str::to_owned)
     };
-    let meant = advice.or_else(near).unwrap_or_default();
+    let meant = advice.or_else(near);
     // The few methods that functions have say nothing to somebody who took `log` for a module.
-    if type_name == "builtin" && meant.is_empty() {
+    if type_name == "builtin" && meant.is_none() {
         return Some(
             "a builtin is a function, called by its name: `log(text)`; `harn explain NAME` shows it"
                 .to_owned(),
         );
     }
-    (!names.is_empty()).then(|| format!("{meant}{type_name} has {}", names.join(", ")))
+    meant.or_else(|| (!names.is_empty()).then(|| format!("methods of {type_name}: {}", names.join(", "))))
 }
 
 /// Returns advice for a text whose `"` at `quote` is never closed, when a `${` in it is what is open, or a raw text before it
@@ -191,8 +191,8 @@ pub(crate) fn open_interpolation(source: &str, quote: Span) -> Option<String> {
     let line = rest.lines().next()?;
     let open = line.rfind("${")?;
     (!line[open..].contains('}')).then(|| {
-        "the `${` in this text is open: close it with `}`, and the text with `\"`; a `$` that is only a sign stands \
-         before anything but `{`"
+        "close this `${` with `}` and the string with `\"`; write a literal `$` before anything \
+         but `{`"
             .to_owned()
     })
 }

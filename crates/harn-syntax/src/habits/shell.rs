@@ -9,133 +9,125 @@ use super::form::{
 
 /// The table: pattern, replacement, and what to say.
 pub(super) const FORMS: Table = &[
-    (
-        r"^\s*set\s+[-+]\w+.*",
-        Mend::None,
-        "nothing is to be set: an error that nobody catches ends the program",
-    ),
+    (r"^\s*set\s+[-+]\w+.*", Mend::None, "no setting is needed: an uncaught error ends the program"),
     (r"^\s*:\s*$", Mend::None, "an empty block is `{ }`"),
-    (r"\$\(\(\s*(.+?)\s*\)\)", By("$1"), "numbers are reckoned as they stand"),
-    (r"^(\s*)\(\(\s*(.+?)\s*\)\)\s*$", By("$1$2"), "numbers are reckoned as they stand"),
+    (r"\$\(\(\s*(.+?)\s*\)\)", By("$1"), "arithmetic needs no special syntax"),
+    (r"^(\s*)\(\(\s*(.+?)\s*\)\)\s*$", By("$1$2"), "arithmetic needs no special syntax"),
     // Conditions and loops.
     (
         r"\b(if|elif|while|until)\s+(?:\[\[?|test)\s*(.+?)\s*(?:\]\]?)?\s*(?:;?\s*(?:then|do)\b|;|$)",
         With(condition),
-        "a condition stands without brackets, a block in braces",
+        "a condition needs no brackets, a block needs braces",
     ),
-    (r"^\s*\}?\s*else\s*$", By("} else {"), "a block stands in braces"),
+    (r"^\s*\}?\s*else\s*$", By("} else {"), "a block needs braces"),
     (
         r"\bfor\s+(\w+)\s+in\s+(?:\$\(|`)seq\s+(\S+)\s+(\S+?)[)`]\s*;?\s*(?:do\b)?",
         By("for $1 in $2 to $3 {"),
-        "a loop counts through a range",
+        "loop over a range",
     ),
     (
         r"\bfor\s+(\w+)\s+in\s+\{(\d+)\.\.(\d+)\}\s*;?\s*(?:do\b)?",
         By("for $1 in $2 to $3 {"),
-        "a loop counts through a range",
+        "loop over a range",
     ),
     (
         r#"\bfor\s+(\w+)\s+in\s+"?\$(?:@|\*)"?\s*;?\s*(?:do\b)?"#,
         By("for $1 in argv {"),
-        "the arguments of the program are `argv`",
+        "the program's arguments are `argv`",
     ),
     (
         r"\bfor\s+(\w+)\s+in\s+(\S*\*\S*?)\s*;?\s*(?:do\b.*)?$",
         By("for $1 in glob(\"$2\") {"),
-        "files are found with `glob`",
+        "find files with `glob`",
     ),
     (
         r"\bwhile\s+(?:IFS=\S*\s+)?read\s+(?:-r\s+)?(\w+)\s*;?\s*(?:do\b.*)?$",
         By("for $1 in (read_stdin() ?? \"\").lines() {"),
-        "the lines of a text are `text.lines()`; the input is `read_stdin()`, a file `read_file(path)`",
+        "split a string into lines with `text.lines()`; read the input with `read_stdin()`, a file with `read_file(path)`",
     ),
     (
         r"^(\s*)(if|while|until)\s+(!?)\s*([a-z][\w./-]*(?:\s+[\w./=-]+)*)\s*;\s*(?:then|do)\b.*$",
         With(command_as_condition),
-        "whether a command came to a good end is told by `success`",
+        "check a command with `success`",
     ),
     (r"\bcase\s+\$?(\w+)\s+in\s*$", By("match $1 {"), "write `match value { pattern -> { ... } }`"),
     (
         r"(\{\s*|;\s*)echo\s+([^\x22$;{}|>&]+?)\s*(?:;\s*)?(\})",
         By("${1}println(\"$2\") $3"),
-        "the arguments of a call stand in parentheses, text in double quotes",
+        "a call needs parentheses, a string double quotes",
     ),
     (
         r"^(\s*)([a-z][\w-]*)\s\|\s([a-z][\w-]*(?:\s.*)?)$",
         By("${1}println(shell(\"$2 | $3\").stdout)"),
-        "a line of a shell is run with `shell`",
+        "run a shell line with `shell`",
     ),
     // Functions and variables.
     (
         r"^(\s*)(?:function\s+)?([A-Za-z_]\w*)\s*\(\)\s*\{(.*)$",
         By("${1}fn $2() {$3"),
-        "a function is declared with `fn`",
+        "declare functions with `fn`",
     ),
-    (r"^(\s*)function\s+([A-Za-z_]\w*)\s*\{(.*)$", By("${1}fn $2() {$3"), "a function is declared with `fn`"),
+    (r"^(\s*)function\s+([A-Za-z_]\w*)\s*\{(.*)$", By("${1}fn $2() {$3"), "declare functions with `fn`"),
     (
         r"^(\s*)export\s+(\w+)=(\S+)\s*$",
         By("${1}let $2 = \"$3\""),
-        "a variable is declared with `let`; the environment is read with `env(\"NAME\")`",
+        "declare variables with `let`; read the environment with `env(\"NAME\")`",
     ),
     (
         r"^(\s*)(?:let\s+|local\s+|export\s+)?(\w+)=(?:\$\(|`)(.+?)[)`]\s*$",
         With(output_of),
-        "a command is run with `shell`, a program with `exec`",
+        "run a command with `shell`, a program with `exec`",
     ),
     (
         r"^(\s*)(?:let\s+|local\s+)?(\w+)=\(\s*(\S+(?:[ \t]+\S+)*?)\s*\)\s*$",
         With(items),
-        "a list stands in brackets, its items between commas",
+        "a list needs brackets, with commas between its items",
     ),
     (
         r"^(\s*)\$\(([^()]+)\)\s*$",
         By("${1}shell(\"$2\").stdout"),
-        "a command is run with `shell`, a program with `exec`",
+        "run a command with `shell`, a program with `exec`",
     ),
-    (r"\$\{(\w+):-([^}]*)\}", By("($1 ?? \"$2\")"), "a value for nil is written with `??`"),
+    (r"\$\{(\w+):-([^}]*)\}", By("($1 ?? \"$2\")"), "write a default for nil with `??`"),
     (r"\$\{#(\w+)\}", By("len($1)"), "the length is `len(value)`"),
-    (r"\$#", By("len(argv)"), "the arguments of the program are `argv`"),
-    (r#""?\$[@*]"?"#, By("argv"), "the arguments of the program are `argv`"),
-    (r"\$([1-9])", With(argument), "the arguments of the program are `argv`"),
+    (r"\$#", By("len(argv)"), "the program's arguments are `argv`"),
+    (r#""?\$[@*]"?"#, By("argv"), "the program's arguments are `argv`"),
+    (r"\$([1-9])", With(argument), "the program's arguments are `argv`"),
     (
         r"\$\?",
         Mend::None,
-        "how a program ended is told by the result: `let r = exec(\"make\")`, then `r.status` and `r.success`",
+        "the result has the exit status: `let r = exec(\"make\")`, then `r.status` and `r.success`",
     ),
     // Commands whose work is done by functions.
-    (r"^\s*cat\s*<<-?\s*\S+", Mend::None, "text of several lines stands between two `\"\"\"`"),
+    (r"^\s*cat\s*<<-?\s*\S+", Mend::None, "use `\"\"\"` for strings of several lines"),
     (
         r"^(\s*)((?:cat|ls|grep|find|echo|ps|sort|head|tail|awk|sed|cut|tr|uniq|wc|curl|du|df|git)\b[^|]*\|[^|].*)$",
         With(line_of_a_shell),
-        "a line of a shell is run with `shell`; text and lists have methods for the most of it",
+        "run a shell line with `shell`; strings and lists have methods for most of it",
     ),
-    (r"^(\s*)echo\s+(.+?)\s*>>\s*(\S+)\s*$", With(appended), "a file grows by `append_file`"),
-    (r"^(\s*)echo\s+(.+?)\s*>\s*(\S+)\s*$", With(written), "a file is written with `write_file`"),
+    (r"^(\s*)echo\s+(.+?)\s*>>\s*(\S+)\s*$", With(appended), "append to a file with `append_file`"),
+    (r"^(\s*)echo\s+(.+?)\s*>\s*(\S+)\s*$", With(written), "write a file with `write_file`"),
     (
         r#"^(\s*)echo\s+"\$\{(\w+)\[[@*]\]\}"\s*$"#,
         By("${1}println($2.join(\" \"))"),
-        "the list joins its items",
+        "join items with a method of the list",
     ),
-    (r#"^(\s*)echo\s+(?:-e\s+)?(".*\$.*")\s*$"#, With(said), "any text may hold `${...}`"),
-    (
-        r"^(\s*)echo\s+\$\{?(\w+)\}?\s*$",
-        By("${1}println($2)"),
-        "the arguments of a call stand in parentheses",
-    ),
+    (r#"^(\s*)echo\s+(?:-e\s+)?(".*\$.*")\s*$"#, With(said), "every string can contain `${...}`"),
+    (r"^(\s*)echo\s+\$\{?(\w+)\}?\s*$", By("${1}println($2)"), "a call needs parentheses"),
     (
         r"^(\s*)printf\s+.*",
         Mend::None,
-        "values stand in the text: `print(\"... ${value}\")`, with a new line `println`",
+        "interpolate values: `print(\"... ${value}\")`; `println` adds a newline",
     ),
     (
         r"^\s*[a-z][\w./-]*(?:\s+[^&|\s]+)*\s*(?:&&|\|\|)\s*(?:echo|exit|return|cd|[a-z]+\s+[-\w./]+).*$",
         Mend::None,
-        "what follows depends on the result: `if exec(\"make\").success { ... } else { exit(1) }`",
+        "check the result: `if exec(\"make\").success { ... } else { exit(1) }`",
     ),
     (
         r"^(\s*)([a-z][\w./-]*(?:\s+[^&|]+)?)\s*&\s*$",
         By("${1}spawn { shell(\"$2\") }"),
-        "a task is started with `spawn`",
+        "start a task with `spawn`",
     ),
     (
         r"^(\s*)trap\s+['\x22]?(\w+)['\x22]?\s+\w+\s*$",
@@ -145,68 +137,56 @@ pub(super) const FORMS: Table = &[
     (
         r#"^(\s*)alias\s+(\w+)=["'](.+)["']\s*$"#,
         By("${1}fn $2() { shell(\"$3\") }"),
-        "a short name is a function",
+        "write an alias as a function",
     ),
     (
         r"^\s*date\b.*",
         Mend::None,
-        "the time is `timestamp()` in seconds, `date_now_iso()` as text, `date_now()` as a dict",
+        "get the time with `timestamp()` in seconds, `date_now_iso()` as text, `date_now()` as a dict",
     ),
-    (r"^(\s*)sleep\s+(\d+)(s|m|h)?\s*$", With(pause), "the arguments of a call stand in parentheses"),
-    (r"^(\s*)exit\s+(\d+)\s*$", By("${1}exit($2)"), "the arguments of a call stand in parentheses"),
-    (r"^(\s*)(?:source|\.)\s+(\S+)\s*$", By("${1}import \"$2\""), "other files are brought in with `import`"),
+    (r"^(\s*)sleep\s+(\d+)(s|m|h)?\s*$", With(pause), "a call needs parentheses"),
+    (r"^(\s*)exit\s+(\d+)\s*$", By("${1}exit($2)"), "a call needs parentheses"),
+    (r"^(\s*)(?:source|\.)\s+(\S+)\s*$", By("${1}import \"$2\""), "import other files with `import`"),
     (
         r#"^(\s*)read\s+(?:-r\s+)?-p\s+("[^"]*")\s+(\w+)\s*$"#,
         By("${1}let $3 = prompt_user($2)"),
         "a person is asked with `prompt_user`",
     ),
     (r"^(\s*)read\s+(?:-r\s+)?(\w+)\s*$", By("${1}let $2 = read_line()"), "a line is read with `read_line`"),
-    (r"^(\s*)mkdir\s+(?:-p\s+)?(\S+)\s*$", By("${1}mkdir(\"$2\")"), "folders are made with `mkdir`"),
-    (
-        r"^(\s*)rm\s+(?:-\w+\s+)?(\S+)\s*$",
-        By("${1}delete_file(\"$2\")"),
-        "files are removed with `delete_file`",
-    ),
+    (r"^(\s*)mkdir\s+(?:-p\s+)?(\S+)\s*$", By("${1}mkdir(\"$2\")"), "create directories with `mkdir`"),
+    (r"^(\s*)rm\s+(?:-\w+\s+)?(\S+)\s*$", By("${1}delete_file(\"$2\")"), "delete files with `delete_file`"),
     (
         r"^(\s*)cp\s+(?:-\w+\s+)?(\S+)\s+(\S+)\s*$",
         By("${1}copy_file(\"$2\", \"$3\")"),
-        "files are copied with `copy_file`",
+        "copy files with `copy_file`",
     ),
     (
         r"^(\s*)mv\s+(?:-\w+\s+)?(\S+)\s+(\S+)\s*$",
         By("${1}move_file(\"$2\", \"$3\")"),
-        "files are moved with `move_file`",
+        "move files with `move_file`",
     ),
     (
         r"^(\s*)cd\s+(\S+)\s*$",
         Mend::None,
-        "a program is run elsewhere with `exec_at(folder, program)`, a file named by its path",
+        "run a program in another directory with `exec_at(dir, program)`; name files by path",
     ),
     (
         r"^(\s*)jq\s+(?:-\w+\s+)?'?(\.[^\s']*)'?\s+(\S+)\s*$",
         By("${1}println(jq(json_parse(read_file(\"$3\")), \"$2\"))"),
-        "JSON is read with `json_parse`, and looked through with `jq`",
+        "parse JSON with `json_parse` and query it with `jq`",
     ),
-    (r"^(\s*)cat\s+(\S+)\s*$", By("${1}println(read_file(\"$2\"))"), "files are read with `read_file`"),
+    (r"^(\s*)cat\s+(\S+)\s*$", By("${1}println(read_file(\"$2\"))"), "read files with `read_file`"),
     (
         r"^(\s*)(?:curl|wget)\s+(?:-\S+\s+)*(\S+)\s*$",
         By("${1}println(http_get(\"$2\").body)"),
-        "pages are fetched with `http_get`",
+        "fetch pages with `http_get`",
     ),
-    (
-        r"\[?\[?\s*-[fed]\s+(\S+)\s*\]\]?",
-        By("file_exists(\"$1\")"),
-        "whether a file is there is told by `file_exists`",
-    ),
-    (
-        r"^(\s*)test\s+-[fed]\s+(\S+)",
-        By("${1}file_exists(\"$2\")"),
-        "whether a file is there is told by `file_exists`",
-    ),
+    (r"\[?\[?\s*-[fed]\s+(\S+)\s*\]\]?", By("file_exists(\"$1\")"), "check a file with `file_exists`"),
+    (r"^(\s*)test\s+-[fed]\s+(\S+)", By("${1}file_exists(\"$2\")"), "check a file with `file_exists`"),
     (
         r"^(\s*)(ls|grep|sed|awk|find|touch|chmod|git|docker|npm|pip|make|ssh|tar|kill|ps)\s+(.+?)\s*$",
         By("${1}shell(\"$2 $3\")"),
-        "a command is run with `shell`, a program with `exec`",
+        "run a command with `shell`, a program with `exec`",
     ),
 ];
 
@@ -216,15 +196,15 @@ pub(super) fn line(line: &str) -> Option<String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     match words[..] {
         ["set", flags] if flags.starts_with(['-', '+']) => {
-            Some("nothing is to be set: an error that nobody catches ends the program".to_owned())
+            Some("no setting is needed: an uncaught error ends the program".to_owned())
         }
         [command, ">", file] if is_word(command) && is_word(file) && file.contains('.') => Some(format!(
-            "a file is written with `write_file`: `write_file(\"{file}\", shell(\"{command}\").stdout)`"
+            "write a file with `write_file`: `write_file(\"{file}\", shell(\"{command}\").stdout)`"
         )),
         [first, sign @ ("&&" | "||"), second] if is_word(first) && is_word(second) => {
             let not = if sign == "&&" { "" } else { "!" };
             Some(format!(
-                "whether a command came to a good end is told by `success`: `if {not}shell(\"{first}\").success {{ shell(\"{second}\") }}`"
+                "check a command with `success`: `if {not}shell(\"{first}\").success {{ shell(\"{second}\") }}`"
             ))
         }
         _ => None,

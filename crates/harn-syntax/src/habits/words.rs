@@ -11,38 +11,41 @@ use crate::token::TokenKind;
 const WORDS: &[(&str, &str)] = &[
     ("and", "write `&&` for and"),
     ("or", "write `||` for or"),
-    ("not", "write `!` for not (`not` stands before `in` only)"),
-    ("mut", "a variable that changes is declared with `var`: `var x = 1`"),
-    ("const", "a variable that never changes is declared with `let`: `let x = 1`"),
+    ("not", "write `!` for not (`not` is used in `not in` only)"),
+    ("mut", "declare variables that change with `var`: `var x = 1`"),
+    ("const", "declare constants with `let`: `let x = 1`"),
     ("elif", "write `else if`"),
     ("elsif", "write `else if`"),
     ("elseif", "write `else if`"),
-    ("def", "a function is declared with `fn`: `fn double(x) { return x * 2 }`"),
-    ("func", "a function is declared with `fn`: `fn double(x) { return x * 2 }`"),
-    ("function", "a function is declared with `fn`: `fn double(x) { return x * 2 }`"),
-    ("lambda", "a closure is written `{ x -> x + 1 }`"),
-    ("async", "every function may wait; write `spawn { ... }` for a task and `await(task)` for its result"),
-    ("class", "records are declared with `struct Name { ... }`, their methods with `impl Name { ... }`"),
+    ("def", "declare functions with `fn`: `fn double(x) { return x * 2 }`"),
+    ("func", "declare functions with `fn`: `fn double(x) { return x * 2 }`"),
+    ("function", "declare functions with `fn`: `fn double(x) { return x * 2 }`"),
+    ("lambda", "write a closure as `{ x -> x + 1 }`"),
+    (
+        "async",
+        "every function can wait; start a task with `spawn { ... }` and get its result with `await(task)`",
+    ),
+    ("class", "declare records with `struct Name { ... }`, methods with `impl Name { ... }`"),
     ("switch", "write `match value { pattern -> { ... } }`"),
-    ("case", "an arm of `match` is written `pattern -> { ... }`"),
+    ("case", "write an arm of `match` as `pattern -> { ... }`"),
     ("unless", "write `if !condition { ... }`"),
-    ("do", "a loop is written `while condition { ... }`, without `do`"),
+    ("do", "write `while condition { ... }`, without `do`"),
     ("foreach", "write `for item in items { ... }`"),
-    ("export", "write `pub` before what other files may import"),
-    ("raise", "an error is thrown with `throw`"),
-    ("except", "errors are caught with `catch`: `try { ... } catch (e) { ... }`"),
+    ("export", "mark exports with `pub`"),
+    ("raise", "throw an error with `throw`"),
+    ("except", "catch errors with `catch`: `try { ... } catch (e) { ... }`"),
     ("from", "write `import { name } from \"path\"`"),
 ];
 
 /// Ends of the text before the failure and starts of the text at it, and the advice for each pair.
 const SIGNS: &[(&str, &str, &str)] = &[
-    ("+", "+", "add one with `x += 1`"),
-    ("==", "=", "values are compared with `==`"),
-    ("!=", "=", "values are compared with `!=`"),
-    ("=", ">", "a closure is written `{ x -> x + 1 }`, an arm of `match` `pattern -> { ... }`"),
-    ("", "=>", "a closure is written `{ x -> x + 1 }`, an arm of `match` `pattern -> { ... }`"),
-    ("for (", "", "a loop is written `for i in 0 to 10 { ... }`, without parentheses"),
-    ("import ", "", "the path of an import is text: `import \"std/json\"`"),
+    ("+", "+", "increment with `x += 1`"),
+    ("==", "=", "compare values with `==`"),
+    ("!=", "=", "compare values with `!=`"),
+    ("=", ">", "write a closure as `{ x -> x + 1 }`, an arm of `match` `pattern -> { ... }`"),
+    ("", "=>", "write a closure as `{ x -> x + 1 }`, an arm of `match` `pattern -> { ... }`"),
+    ("for (", "", "write `for i in 0 to 10 { ... }`, without parentheses"),
+    ("import ", "", "the path of an import is a string: `import \"std/json\"`"),
 ];
 
 /// Returns what a writer used to another language should have put at `span`, where `source` failed to parse.
@@ -79,10 +82,10 @@ pub(crate) fn for_a_name(before: &str, at: &str) -> Option<String> {
     }
     let found = (*DECLARED).as_ref()?.captures(before)?;
     let tool = match found.get(1).map(|kind| kind.as_str()) {
-        Some("tool") => "; `tool_define` makes a tool whose parameters may have such names",
+        Some("tool") => "; `tool_define` allows such parameter names",
         _ => "",
     };
-    Some(format!("a word of the language is no name: take another one, such as `{word}_`{tool}"))
+    Some(format!("`{word}` is a keyword; choose another name, such as `{word}_`{tool}"))
 }
 
 /// Returns advice where the parser failed behind a raw text that has ended earlier than its writer meant.
@@ -91,8 +94,8 @@ pub(crate) fn raw_text(line: &str, at: usize) -> Option<&'static str> {
         LazyLock::new(|| Regex::new(r####"(?:^|[^\w])r(?:"""|#+"[^"]*"[^#]|"[^"]*\\"[^\s,;)\]}])"####).ok());
     let found = (*RAW).as_ref()?.find(line)?;
     (found.start() <= at).then_some(
-        "the raw form is `r\"...\"`, and ends at its first `\"`: a pattern says `\\x22` for it; other text with quotes stands \
-         between two `\"\"\"`, or has `\\\"` for each",
+        "a raw string `r\"...\"` ends at its first `\"`: write `\\x22` in a pattern; write other strings with quotes \
+         in `\"\"\"`, or escape each as `\\\"`",
     )
 }
 
@@ -167,22 +170,18 @@ pub(crate) fn command(line: &str) -> Option<String> {
         rest.iter().all(|word| word.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c)));
     (is_name && are_words && !rest.is_empty()).then(|| {
         let line = words.join(" ");
-        format!(
-            "a function is called with parentheses; a command of the system is run with `shell(\"{line}\")`"
-        )
+        format!("call functions with parentheses; run a system command with `shell(\"{line}\")`")
     })
 }
 
 /// Returns what to write instead of a character that no token begins with.
 pub(crate) fn character(c: char) -> Option<&'static str> {
     match c {
-        '\'' | '`' | '“' | '”' | '„' | '‘' | '’' => {
-            Some("text stands in double quotes: `\"text\"`")
-        }
-        '#' => Some("a comment begins with `//`"),
-        '–' | '—' | '−' => Some("write the minus sign of the keyboard: `-`"),
-        '\u{a0}' | '\u{feff}' | '\u{200b}' => Some("write an ordinary blank"),
-        '$' => Some("names stand without `$`; inside text write `${name}`"),
+        '\'' | '`' | '“' | '”' | '„' | '‘' | '’' => Some("strings need double quotes: `\"text\"`"),
+        '#' => Some("comments start with `//`"),
+        '–' | '—' | '−' => Some("write a plain minus sign: `-`"),
+        '\u{a0}' | '\u{feff}' | '\u{200b}' => Some("write an ordinary space"),
+        '$' => Some("names have no `$`; inside a string write `${name}`"),
         _ => None,
     }
 }
