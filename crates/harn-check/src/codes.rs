@@ -129,7 +129,7 @@ codes! {
     UNKNOWN_IMPORT = "P0109", "An import lists a name that its file does not declare.",
         "Write a name that the file declares, or mark the declaration `pub` where only marked names go out.";
     HOST_OPERATION = "P0110", "A call of the host names an operation that hosts do not have, or no literal that could be looked at.",
-        "Write the name that is meant; operations of your own host stand in `[check.host_capabilities]` of `harn.toml`.";
+        "Write the name that is meant; declare the operations of your host in `[check.host_capabilities]` of `harn.toml`.";
     IMPORT_COLLISION = "P0111", "An import brings a name that the file declares itself, or that another import brings from elsewhere: the run ends there.",
         "List the names that are needed, `import { name } from \"file\"`, or rename one of the two.";
     PROMPT_TOOL = "P0112", "A prompt speaks of a tool that the file does not make, or that is deferred until a search finds it.",

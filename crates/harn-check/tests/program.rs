@@ -34,7 +34,7 @@ fn suggestions_come_from_every_scope() {
 #[test]
 fn a_text_with_places_for_values_is_answered() {
     let shown = drawn("println(\"%s of %s\" % 1)");
-    assert!(shown.contains("help: values stand in the text: \"... ${value}\""), "{shown}");
+    assert!(shown.contains("help: interpolate the value: \"... ${value}\""), "{shown}");
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn what_neither_a_loop_nor_a_struct_takes() {
     assert_eq!(messages("let n = true\nfor i in n { println(i) }"), ["cannot iterate over bool"]);
     let shown = drawn("for i in 10 { println(i) }");
     assert!(shown.starts_with("for i") && shown.contains("E0106"), "{shown}");
-    assert!(shown.contains("help: a range counts: `for i in 1 to 10`"), "{shown}");
+    assert!(shown.contains("help: iterate over a range: `for i in 1 to 10`"), "{shown}");
     fine("for c in \"abc\" { println(c) }\nfor x in nil { println(x) }\nfor i in 1 to 10 { println(i) }");
     let point = "struct P { x: int, y: int }\n";
     assert_eq!(messages(&format!("{point}P(1, 2)")), ["P: expected a dict of fields, got int"]);

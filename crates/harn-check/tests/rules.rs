@@ -712,7 +712,7 @@ const ROWS: &[Row] = &[
         "an if without else at the end",
         "fn g(n: int) -> string {\n  if n == 0 { return \"a\" }\n  \"b\"\n}\n",
         "fn g(n: int) -> string {\n  if n == 0 { return \"a\" }\n}\n",
-        "not every way ends with a value: expected string, got nil",
+        "missing return value on some paths: expected string, got nil",
     ),
     (
         "a branch without a value",

@@ -199,7 +199,7 @@ fn a_bundle_root_must_exist() {
     let folder = folder(&[("a.harn", "println(1)\n")]);
     let ran = harn_in(folder.path(), &["check", "--bundle-root", "nosuch", "a.harn"]);
     assert_eq!((ran.code, ran.out.as_str()), (2, ""));
-    assert!(ran.err.contains("--bundle-root: there is no folder nosuch"), "{}", ran.err);
+    assert!(ran.err.contains("--bundle-root: directory not found: nosuch"), "{}", ran.err);
 }
 
 #[test]
@@ -289,7 +289,7 @@ fn a_type_that_is_a_slip_is_an_error_of_the_check() {
     let folder = crate::common::folder(&[("a.harn", "fn add(a: i32) { return a }\nprintln(add(nil))\n")]);
     let ran = crate::common::harn_in(folder.path(), &["check", "a.harn"]);
     assert!(
-        ran.code == 1 && ran.err.contains("error: there is no type `i32`; did you mean `int`?"),
+        ran.code == 1 && ran.err.contains("error: unknown type `i32`; did you mean `int`?"),
         "{}",
         ran.err
     );

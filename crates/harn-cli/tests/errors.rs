@@ -172,15 +172,11 @@ println(workflow_execute("x", {nodes: {each: node}}, [], {provider: "mock", pers
 #[test]
 fn files_that_are_not_there_are_answered() {
     let ran = run_text("write_file(\"out/a.txt\", \"x\")\n");
-    assert!(
-        ran.err.contains("help: its folder is not there: `mkdir(dirname(path))` makes it"),
-        "{}",
-        ran.err
-    );
+    assert!(ran.err.contains("help: create the directory first: `mkdir(dirname(path))`"), "{}", ran.err);
     assert_eq!(run_text("mkdir(dirname(\"out/in/a.txt\"))\nwrite_file(\"out/in/a.txt\", \"x\")\n").code, 0);
     let ran = run_text("println(render_prompt(\"Hello {{ name }}\", {name: \"Ada\"}))\n");
     assert!(
-        ran.err.contains("help: this is the name of a file; a text is rendered by `render_string"),
+        ran.err.contains("help: `render` takes the path of a file; render a string with `render_string"),
         "{}",
         ran.err
     );
@@ -189,5 +185,5 @@ fn files_that_are_not_there_are_answered() {
 #[test]
 fn wrong_values_are_answered_where_they_fail() {
     let ran = run_text("let n = json_parse(\"10\")\nfor i in n { println(i) }\n");
-    assert!(ran.err.contains("help: a range counts: `for i in 1 to n`"), "{}", ran.err);
+    assert!(ran.err.contains("help: iterate over a range: `for i in 1 to n`"), "{}", ran.err);
 }

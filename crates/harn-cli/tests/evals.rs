@@ -211,7 +211,7 @@ fn the_packs_of_a_package_are_those_that_its_manifest_lists() {
         ),
         (vec![("harn.toml", "[package]\nevals = 3\n")], "[package] evals must be a list of paths of packs"),
         (vec![("harn.toml", "[package]\nevals = [\"gone.toml\"]\n")], "cannot read gone.toml: "),
-        (vec![], "there is no harn.toml here or above"),
+        (vec![], "no harn.toml in this directory or its parents"),
     ] {
         let ran = harn_in(folder(&files).path(), &["test", "package", "--evals"]);
         assert!(ran.code == 1 && ran.err.contains(text), "{text}: {}", ran.shown());

@@ -40,7 +40,10 @@ fn a_name_that_is_several_things_shows_them_all() {
 fn an_unknown_name_gets_a_suggestion() {
     let ran = harn(&["explain", "jsn_parse"]);
     assert_eq!(ran.code, 2);
-    assert_eq!(ran.err, "error: nothing is called `jsn_parse` (did you mean `json_parse`?)\n");
+    assert_eq!(
+        ran.err,
+        "error: unknown name `jsn_parse` (did you mean `json_parse`?); `harn explain` lists all names\n"
+    );
 }
 
 #[test]
@@ -94,6 +97,6 @@ fn modules() {
     let ran = harn(&["explain", "std/pth"]);
     assert_eq!(
         (ran.code, ran.err.as_str()),
-        (2, "error: there is no module `std/pth` (did you mean `std/path`?)\n")
+        (2, "error: unknown module `std/pth` (did you mean `std/path`?)\n")
     );
 }

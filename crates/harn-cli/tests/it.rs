@@ -39,6 +39,8 @@ mod lint_rules;
 mod llm_scope;
 mod lsp;
 mod mcp;
+#[cfg(unix)]
+mod messages;
 mod models;
 mod packages;
 mod paths;

@@ -90,7 +90,7 @@ fn nothing_is_made_where_nothing_was_kept() {
     assert_eq!(harn_in(dir.path(), &["runs", "list"]).out, "No runs.\n");
     let ran = harn_in(dir.path(), &["runs", "show", "none"]);
     assert_eq!(ran.code, 1);
-    assert!(ran.err.contains("there is no run 'none'") && ran.err.contains("harn runs list"), "{}", ran.err);
+    assert!(ran.err.contains("unknown run 'none'") && ran.err.contains("harn runs list"), "{}", ran.err);
     assert!(!dir.path().join(".harn").exists());
 }
 

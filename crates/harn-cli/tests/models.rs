@@ -46,8 +46,8 @@ fn a_model_that_nobody_knows_is_told() {
     let of = |name: &str| harn_with_env(home.path(), &["models", name], &[]);
     let ran = of("fronteir");
     assert_eq!(ran.code, 0, "{}", ran.shown());
-    let told = "note: nothing is known of `fronteir` (did you mean `frontier`?): a call with this name goes to the \
-                default provider, `anthropic`\n";
+    let told = "note: unknown model `fronteir` (did you mean `frontier`?): calls with this name go to the \
+                default provider `anthropic`\n";
     assert_eq!(ran.err, told);
     assert_eq!(of("gpt-4o").err, "");
 }
@@ -75,7 +75,11 @@ fn one_provider_and_an_unknown_one() {
     assert!(ran.out.contains("address              http://10.0.0.1:99\n"), "{}", ran.out);
     let ran = harn_with_env(home.path(), &["providers", "nobody"], &[]);
     assert_eq!(ran.code, 1);
-    assert!(ran.err.starts_with("error: unknown provider `nobody`; known: anthropic, "), "{}", ran.err);
+    assert!(
+        ran.err.starts_with("error: unknown provider `nobody`; known providers: anthropic, "),
+        "{}",
+        ran.err
+    );
     let ran = harn_with_env(home.path(), &["providers", "nobody", "--json"], &[]);
     assert_eq!((ran.code, json_of(&ran)["error"]["code"].as_str()), (1, Some("unknown_provider")));
 }
@@ -289,7 +293,11 @@ fn a_provider_is_ready_or_says_why_not() {
     assert_eq!(json_of(&ran)["error"]["details"]["metadata"]["auth_env"], json!(["OPENAI_API_KEY"]));
     let ran = ready(&["nobody"], &[]);
     assert_eq!(ran.code, 1);
-    assert!(ran.err.starts_with("error: unknown provider `nobody`; known: anthropic, "), "{}", ran.err);
+    assert!(
+        ran.err.starts_with("error: unknown provider `nobody`; known providers: anthropic, "),
+        "{}",
+        ran.err
+    );
 }
 
 const PROGRAM: &str = r#"

@@ -100,7 +100,7 @@ fn approvals_are_for_those_who_are_named() {
     assert_eq!(answer(path, &request, &["{\"approved\": true}", "--by", "bob"]).code, 0);
     let end = harn_in(path, &["resume", "r"]);
     assert_eq!((end.code, end.out.as_str()), (0, "[ada, bob]\n"), "{}", end.shown());
-    for (id, request, why) in [("r", "none", "has ended"), ("x", "none", "there is no run 'x'")] {
+    for (id, request, why) in [("r", "none", "has ended"), ("x", "none", "unknown run 'x'")] {
         let ran = harn_in(path, &["answer", id, request, "1"]);
         assert!(ran.code == 1 && (ran.err.contains(why) || ran.err.contains("asks nothing")), "{}", ran.err);
     }
@@ -235,7 +235,7 @@ fn the_project_makes_runs_durable() {
     std::fs::write(path.join("harn.toml"), "").unwrap();
     for args in [["run", "--run-id", "r", "main.harn"], ["run", "--suspend-after", "1s", "main.harn"]] {
         let refused = harn_in(path, &args);
-        assert!(refused.code == 2 && refused.err.contains("needs --durable"), "{}", refused.shown());
+        assert!(refused.code == 2 && refused.err.contains("requires --durable"), "{}", refused.shown());
     }
     std::fs::write(path.join("harn.toml"), "[run]\ndurable = \"yes\"\n").unwrap();
     let checked = harn_in(path, &["check", "main.harn"]);

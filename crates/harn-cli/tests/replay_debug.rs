@@ -190,7 +190,7 @@ fn runs_that_have_no_good_end() {
     let wrong = harn_in(dir.path(), &["replay", "r", "--debug", "--check"]);
     assert_eq!(wrong.code, 2, "{}", wrong.shown());
     let none = harn_in(dir.path(), &["replay", "x", "--debug"]);
-    assert!(none.code == 1 && none.err.contains("there is no run 'x'"), "{}", none.shown());
+    assert!(none.code == 1 && none.err.contains("unknown run 'x'"), "{}", none.shown());
 }
 
 /// A reader that goes away ends nothing; a full disk is told.

@@ -72,7 +72,7 @@ fn a_replay_prints_the_same_and_does_nothing() {
     let taken = durable_as(path, "one", &["-e", "1"]);
     assert!(taken.code == 1 && taken.err.contains("there is a run 'one' already"), "{}", taken.shown());
     let none = harn_in(path, &["resume", "two"]);
-    assert!(none.code == 1 && none.err.starts_with("error: there is no run 'two' here"), "{}", none.shown());
+    assert!(none.code == 1 && none.err.starts_with("error: unknown run 'two' in "), "{}", none.shown());
     for args in [&["replay", "two"][..], &["fork", "two", "--at", "1"], &["resume", "one"]] {
         let wrong = harn_in(path, args);
         assert!(wrong.code == 1 && wrong.err.starts_with("error: "), "{}", wrong.shown());

@@ -81,7 +81,7 @@ fn skills_are_listed_shown_and_matched() {
     );
     assert_eq!(
         refused(&skills(path, &["inspect", "deply"])).lines().last(),
-        Some("error: there is no skill 'deply'; there are deploy")
+        Some("error: unknown skill 'deply'; known skills: deploy")
     );
 
     let fits = skills(
@@ -158,7 +158,7 @@ fn skills_are_installed_as_a_whole_or_not_at_all() {
     for (source, why) in [
         ("../wrong", "b/SKILL.md: SKILL.md frontmatter requires a non-empty `short` field"),
         ("../twice", "is called 'tea', too"),
-        ("../odd", "'../x' is no name for a folder: letters, digits, '.', '_' and '-'"),
+        ("../odd", "invalid directory name '../x': use letters, digits, '.', '_' and '-'"),
         ("../none", "--path names the folder in it that does"),
         ("../missing", "No such file or directory (os error 2)"),
     ] {
@@ -249,7 +249,7 @@ fn a_new_skill_is_one() {
     );
     assert_eq!(skills(path, &["list"]).out.lines().count(), 3);
     assert!(refused(&skills(path, &["new", "notes"])).ends_with("notes is there already"));
-    assert!(refused(&skills(path, &["new", "a/b"])).contains("is no name for a skill"));
+    assert!(refused(&skills(path, &["new", "a/b"])).contains("invalid skill name"));
     assert!(refused(&skills(path, &["new", "x", "--short", "a\nb"])).contains("must be one line"));
 }
 

@@ -108,11 +108,7 @@ fn all_that_outlives_a_process_is_in_the_database() {
     assert_eq!(harn_in(path, &["runs", "rm", "r", "copy"]).code, 0);
     assert_eq!(harn_in(path, &["runs", "list"]).out, "No runs.\n");
     let gone = harn_in(path, &["runs", "show", "r"]);
-    assert!(
-        gone.code == 1 && gone.err.contains("there is no run 'r' in postgres://harn@"),
-        "{}",
-        gone.shown()
-    );
+    assert!(gone.code == 1 && gone.err.contains("unknown run 'r' in postgres://harn@"), "{}", gone.shown());
     // A session of one process is there in the next.
     let say = |text: &str| {
         let open = "let s = agent_session_open(\"s\", {persist: true})\n";

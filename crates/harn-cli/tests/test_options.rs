@@ -332,7 +332,7 @@ fn skills_of_a_folder_are_found_by_tests_and_programs() {
     for command in [&["test"][..], &["run", "-e", "println(1)"]] {
         let ran = harn_in(home.path(), &[command, &["--skill-dir", "mien"]].concat());
         assert_eq!(ran.code, 2, "{ran:?}");
-        assert!(ran.err.contains("--skill-dir: there is no folder mien"), "{ran:?}");
+        assert!(ran.err.contains("--skill-dir: directory not found: mien"), "{ran:?}");
     }
 }
 

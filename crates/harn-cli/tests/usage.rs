@@ -35,6 +35,10 @@ fn slips_are_answered_with_what_was_meant() {
     let ran = harn(&["mcp"]);
     assert!(ran.code == 2 && ran.err.contains("\n  tip: did you mean 'serve mcp'?\n"), "{}", ran.err);
     assert!(!ran.err.contains("mcp-serve"), "{}", ran.err);
+    let ran = harn(&["serve", "mpc"]);
+    assert!(ran.code == 2 && ran.err.contains("'mcp'") && !ran.err.contains("'fmt'"), "{}", ran.err);
+    let ran = harn(&["serve", "foo"]);
+    assert!(ran.code == 2 && !ran.err.contains("tip:"), "{}", ran.err);
     let ran = harn(&["run", "--trce", "a.harn"]);
     assert!(ran.err.contains("--trace"), "{}", ran.err);
     let folder = folder(&[("job.harn", "println(argv)"), ("notes.txt", "")]);
@@ -125,7 +129,7 @@ fn a_wrong_value_of_a_variable_names_the_variable() {
     };
     let ran = with(&["test", "x.harn"]);
     assert_eq!(ran.code, 2);
-    let tip = "tip: the environment variable HARN_TEST_JOBS is set to 'abc', and stands for --jobs";
+    let tip = "tip: the environment variable HARN_TEST_JOBS sets --jobs to 'abc'";
     assert!(ran.err.contains("invalid value 'abc' for '--jobs <N>'") && ran.err.contains(tip), "{}", ran.err);
     let typed = with(&["test", "--jobs", "0", "x.harn"]);
     assert!(
@@ -139,9 +143,9 @@ fn a_wrong_value_of_a_variable_names_the_variable() {
 fn slips_are_told_when_a_program_is_submitted() {
     let folder = folder(&[("a.harn", "println(1)\n")]);
     for (option, told) in [
-        (&["--llm-mock", "no.jsonl"][..], "--llm-mock: there is no file no.jsonl"),
-        (&["--llm-cassette", "no.jsonl"], "--llm-cassette: there is no file no.jsonl"),
-        (&["--skill-dir", "no"], "--skill-dir: there is no folder no"),
+        (&["--llm-mock", "no.jsonl"][..], "--llm-mock: file not found: no.jsonl"),
+        (&["--llm-cassette", "no.jsonl"], "--llm-cassette: file not found: no.jsonl"),
+        (&["--skill-dir", "no"], "--skill-dir: directory not found: no"),
         (&["--explain-cost"], "--explain-cost runs nothing"),
         (&["--durable"], "--durable is not needed"),
     ] {
@@ -189,7 +193,7 @@ fn run_wants_exactly_one_program() {
 fn an_option_of_run_before_the_file_is_told_its_place() {
     let ran = harn(&["--trace", "a.harn", "x"]);
     assert_eq!(ran.code, 2);
-    let tip = "  tip: options of a run stand behind `run`: harn run --trace a.harn x\n";
+    let tip = "  tip: write options of `harn run` after `run`: harn run --trace a.harn x\n";
     assert!(ran.err.contains(tip), "{}", ran.err);
 }
 
@@ -198,7 +202,7 @@ fn a_command_without_its_files_names_the_folder() {
     for command in ["check", "lint", "fmt"] {
         let ran = harn(&[command]);
         assert_eq!(ran.code, 2, "{command}");
-        let tip = format!("  tip: all programs of this folder: harn {command} .\n");
+        let tip = format!("  tip: to use all programs in this directory: harn {command} .\n");
         assert!(ran.err.contains(&tip), "{}", ran.err);
     }
 }
@@ -212,7 +216,11 @@ fn a_new_project_names_its_template_before_its_name() {
     assert!(std::fs::read_to_string(dir.path().join("helper/main.harn")).unwrap().contains("agent_loop"));
     let ran = harn(&["new", "agnet", &path("other")]);
     assert_eq!(ran.code, 2);
-    assert!(ran.err.contains("'agnet' is no template; there are basic, agent, eval, package"), "{}", ran.err);
+    assert!(
+        ran.err.contains("unknown template 'agnet' (did you mean `agent`?); known templates: basic, agent"),
+        "{}",
+        ran.err
+    );
     assert!(!dir.path().join("other").exists());
 }
 

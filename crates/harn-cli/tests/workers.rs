@@ -83,9 +83,9 @@ fn what_is_submitted_runs_with_its_arguments() {
     let taken = harn_in(path, &["submit", "--run-id", "one", "main.harn"]);
     assert!(taken.code == 1 && taken.err.contains("there is a run 'one' already"), "{}", taken.shown());
     for (args, why) in [
-        (["--at", "soon"], "is no time"),
-        (["--every", "* * *"], "is no schedule"),
-        (["--every", "0 0 31 2 *"], "never comes"),
+        (["--at", "soon"], "expected a time such as"),
+        (["--every", "* * *"], "expected a cron schedule"),
+        (["--every", "0 0 31 2 *"], "never occurs"),
         (["--run-id", "a b"], "cannot be the name"),
     ] {
         let refused = harn_in(path, &["submit", args[0], args[1], "main.harn"]);

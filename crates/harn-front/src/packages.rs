@@ -78,7 +78,7 @@ fn exported(root: &Path, path: &str, files: &dyn Files) -> Result<Option<PathBuf
     }
     let file = root.join(file);
     if !files.is_file(&file) {
-        return Err(wrong(format!("exports.{key}: there is no file {}", file.display())));
+        return Err(wrong(format!("exports.{key}: file not found: {}", file.display())));
     }
     Ok(Some(file))
 }

@@ -86,7 +86,7 @@ fn packages_are_found_by_place_and_by_export() {
     let manifest = "Import error: ROOT/.harn/packages/p/harn.toml: exports.";
     assert_eq!(at("p/number"), format!("{manifest}number: expected the path of a file, got integer"));
     assert_eq!(at("p/out"), format!("{manifest}out: '../x.harn' must be a path inside the package"));
-    assert_eq!(at("p/gone"), format!("{manifest}gone: there is no file ROOT/.harn/packages/p/gone.harn"));
+    assert_eq!(at("p/gone"), format!("{manifest}gone: file not found: ROOT/.harn/packages/p/gone.harn"));
     assert_eq!(at("broken"), ".harn/packages/broken/lib.harn", "the manifest is read only for exports");
     assert!(at("broken/x").starts_with("Import error: ROOT/.harn/packages/broken/harn.toml: "));
 }

@@ -99,7 +99,7 @@ async fn a_missing_key_is_an_option_error_with_category_auth() {
     let safe = runtime.llm_call_safe(&Call::new("x", None, json!({"response_format": "xml"}))).await;
     assert_eq!(safe["error"]["reason"], "unknown");
     let error = message(call(&runtime, "x", json!({"provider": "zzz", "model": "m"})).await);
-    assert!(error.starts_with("llm_call: unknown provider \"zzz\"; known providers: anthropic, "), "{error}");
+    assert!(error.starts_with("llm_call: unknown provider `zzz`; known providers: anthropic, "), "{error}");
 }
 
 #[tokio::test]

@@ -364,7 +364,7 @@ async fn a_slip_in_the_name_of_a_provider_sends_nothing() {
             (json!({"model": "acmee:good"}), "did you mean \"acme:good\"?"),
             (json!({"provider": "auto", "model": "acmee:good"}), "did you mean \"acme:good\"?"),
             (json!({"route_policy": "always(acmee:good)"}), "did you mean \"acme:good\"?"),
-            (json!({"provider": "antropic"}), "unknown provider \"antropic\"; did you mean \"anthropic\"?"),
+            (json!({"provider": "antropic"}), "unknown provider `antropic` (did you mean `anthropic`?)"),
         ] {
             let error = runtime.llm_call(&Call::new("secret", None, options.clone())).await.unwrap_err();
             assert!(error.message().contains(told), "{options}: {}", error.message());

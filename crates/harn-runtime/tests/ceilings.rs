@@ -260,7 +260,7 @@ fn a_folder_that_cannot_be_seen_has_no_fingerprint() {
     );
     assert!(got.contains("outside workspace_roots"), "{got}");
     let got = result(|free| free, "return project_fingerprint(\"nowhere\")");
-    assert!(got.contains("project_fingerprint: there is no folder"), "{got}");
+    assert!(got.contains("project_fingerprint: directory not found:"), "{got}");
 }
 
 #[test]

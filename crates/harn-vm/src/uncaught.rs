@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use harn_syntax::{Diagnostic, SourceFile, Span};
 
-use crate::error::{Error, TraceEntry};
+use crate::error::{Error, ErrorKind, TraceEntry};
 use crate::vm::Vm;
 
 /// Frames shown of a deep call stack: the innermost and the outermost.
@@ -48,7 +48,8 @@ pub fn uncaught(vm: &Vm, error: &Error) -> (Diagnostic, Option<SourceFile>) {
         _ => error.uncaught_text(),
     };
     let mut diagnostic = Diagnostic::error(text).at(span);
-    diagnostic.help = source.as_ref().and_then(|source| advice(vm, error, source, span));
+    let of_place = || source.as_ref().and_then(|source| advice(vm, error, source, span));
+    diagnostic.help = failed_call(error).map(str::to_owned).or_else(of_place);
     if let Some(declared) = declared {
         let text = "the parameter";
         diagnostic = match vm.shown(declared.module, declared.span) {
@@ -86,6 +87,23 @@ pub fn drawn(diagnostic: &Diagnostic, file: Option<&SourceFile>) -> String {
     file.map_or_else(|| diagnostic.render_plain(false), |file| diagnostic.render(file, false))
 }
 
+/// How to fix a failed model call, whose error is a dict with the category, the provider and the model.
+fn failed_call(error: &Error) -> Option<&'static str> {
+    let ErrorKind::Thrown(value) = error.kind() else { return None };
+    let fields = value.to_dict()?;
+    let text =
+        |name: &str| fields.get(&name.into()).and_then(|value| value.as_str().map(ToString::to_string));
+    text("provider").and(text("model"))?;
+    match text("category")?.as_str() {
+        "transient_network" => Some("check that the server is running, and the address in `base_url`"),
+        "auth" => Some("check the API key; `harn providers` lists the variables that hold keys"),
+        "not_found" => Some("check the model and `base_url`; `harn models` lists known models"),
+        "rate_limit" => Some("try again later, or set `llm_retries`"),
+        "timeout" => Some("try again later, or raise `timeout`"),
+        _ => None,
+    }
+}
+
 /// The way out of errors that people of other languages run into.
 fn advice(vm: &Vm, error: &Error, source: &SourceFile, at: Span) -> Option<String> {
     let text = error.uncaught_text();
@@ -121,9 +139,9 @@ fn missing_value(text: &str, source: &SourceFile, at: Span) -> Option<String> {
             Some((target, more)) => {
                 let target = target.rsplit(['{', ';', '}']).next().unwrap_or(target).trim();
                 let more = more.split(['}', ';']).next().unwrap_or(more).trim();
-                format!("what is not there yet is nil: `{target} = ({target} ?? 0) + {more}`")
+                format!("a missing entry is nil: `{target} = ({target} ?? 0) + {more}`")
             }
-            None => "what is missing is nil: a value in its place is `value ?? 0`".to_owned(),
+            None => "replace nil with a default: `value ?? 0`".to_owned(),
         });
     }
     if let Some(name) = text.strip_prefix("cannot access property `")
@@ -131,19 +149,19 @@ fn missing_value(text: &str, source: &SourceFile, at: Span) -> Option<String> {
     {
         return match of {
             "nil" => Some(format!(
-                "what is missing is nil: `?.{name}` gives nil then, and `value?.{name} ?? other` another value"
+                "`?.{name}` returns nil for nil, and `value?.{name} ?? other` returns a default"
             )),
-            "string" => Some(format!("the value is text; if it is JSON: `json_parse(text).{name}`")),
+            "string" => Some(format!("the value is a string; if it is JSON: `json_parse(text).{name}`")),
             _ => None,
         };
     }
     if text.starts_with("cannot destructure ") && text.contains("(a, b) pattern") {
         return Some(
-            "index and value of a list are `for (i, x) in xs.iter().enumerate() { ... }`".to_owned(),
+            "iterate with index and value: `for (i, x) in xs.iter().enumerate() { ... }`".to_owned(),
         );
     }
     if text.contains("No match arm matched the value") {
-        return Some("an arm for all other values is `_ -> { ... }`, at the end".to_owned());
+        return Some("add `_ -> { ... }` at the end for all other values".to_owned());
     }
     if let Some((_, rest)) = text.split_once("process spawn failed: ")
         && let Some(command) = rest.split('`').nth(1).filter(|command| command.contains(' '))
@@ -151,14 +169,15 @@ fn missing_value(text: &str, source: &SourceFile, at: Span) -> Option<String> {
         let words: Vec<String> = command.split_whitespace().map(|word| format!("\"{word}\"")).collect();
         let words = words.join(", ");
         return Some(format!(
-            "each argument stands by itself: `exec({words})`; a line of a shell is `shell(\"{command}\")`"
+            "pass each argument separately: `exec({words})`; run a shell line with `shell(\"{command}\")`"
         ));
     }
     if text.starts_with("cannot index into builtin") {
         return Some("this is a function: call it with parentheses, as `env(\"HOME\")`".to_owned());
     }
     let durations = ["duration to dict", "duration from dict", "dict and duration"];
-    durations.iter().any(|part| text.contains(part)).then(|| {
-        "dates are moved by `date_add(date, -1d)`; two of them are compared by `date_diff(a, b)`".to_owned()
-    })
+    durations
+        .iter()
+        .any(|part| text.contains(part))
+        .then(|| "move dates with `date_add(date, -1d)`, compare them with `date_diff(a, b)`".to_owned())
 }

@@ -232,7 +232,7 @@ pub(crate) fn last_value<'a>(pass: &mut Pass<'a>, block: &'a Block) {
         // A body that holds nothing is yet to be written.
         if !nil_fits && let Some(end) = pass.end_without_value(block).filter(|_| !block.stmts.is_empty()) {
             let message =
-                format!("not every way ends with a value: expected {}, got nil", type_text(written));
+                format!("missing return value on some paths: expected {}, got nil", type_text(written));
             let found = Diagnostic::warning(message).with_code(NO_RESULT);
             // Of a block over several lines, the first one shows.
             let line = end.slice(pass.source.text).lines().next().unwrap_or_default().trim_end();

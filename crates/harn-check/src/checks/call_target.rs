@@ -160,7 +160,7 @@ fn relatives(name: &str, functions: &[&str]) -> Option<String> {
     near.sort_unstable();
     near.dedup();
     near.truncate(12);
-    (!near.is_empty()).then(|| format!("there are {}", near.join(", ")))
+    (!near.is_empty()).then(|| format!("similar names: {}", near.join(", ")))
 }
 
 /// The first type whose values have a method of this name.

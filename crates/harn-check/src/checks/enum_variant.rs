@@ -82,7 +82,7 @@ fn variant(pass: &mut Pass<'_>, decl: &EnumDecl, name: &Ident) {
     let mut diagnostic = Diagnostic::warning(message).with_code(UNKNOWN_VARIANT).at(name.span);
     diagnostic.help = match close(&name.name, names()) {
         Some(near) => Some(format!("did you mean `{near}`?")),
-        None => Some(format!("it has {}", names().collect::<Vec<_>>().join(", "))),
+        None => Some(format!("variants: {}", names().collect::<Vec<_>>().join(", "))),
     };
     pass.report(diagnostic);
 }

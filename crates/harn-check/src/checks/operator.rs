@@ -29,13 +29,13 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, expr: &'a Expr) {
     if *op == BinaryOp::Add
         && let Some(text) = interpolated(pass.source.text, lhs, rhs)
     {
-        diagnostic.help = Some(format!("values stand in the text: {text}"));
+        diagnostic.help = Some(format!("interpolate the value: {text}"));
         diagnostic = diagnostic.with_fix(format!("write {text}"), vec![(expr.span, text)]);
     } else if *op == BinaryOp::Add && [a, b].contains(&"string") {
         diagnostic.help = Some("convert the other side: `to_string(value)`, or `to_int(text)`".to_owned());
     } else if *op == BinaryOp::Rem && a == "string" {
         // The way of Python and Ruby to put values into text.
-        diagnostic.help = Some("values stand in the text: \"... ${value}\"".to_owned());
+        diagnostic.help = Some("interpolate the value: \"... ${value}\"".to_owned());
     }
     pass.report(diagnostic);
 }

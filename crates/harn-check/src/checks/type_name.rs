@@ -31,7 +31,7 @@ pub(crate) fn misnamed(typing: &Typing<'_>, ty: &TypeExpr) -> Vec<(u32, String)>
 
 fn told(typing: &Typing<'_>, name: &Ident) -> Option<Diagnostic> {
     let near = type_instead_of(&name.name).or_else(|| nearest(&name.name, &typing.names()))?;
-    let message = format!("there is no type `{}`; did you mean `{near}`?", name.name);
+    let message = format!("unknown type `{}`; did you mean `{near}`?", name.name);
     let fix = vec![(name.span, near.to_owned())];
     Some(
         Diagnostic::warning(message)

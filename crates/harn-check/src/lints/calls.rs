@@ -39,8 +39,8 @@ impl Rules {
             ("assert" | "assert_eq" | "assert_ne", _) if !self.has_tests => self.report(
                 ASSERT_OUTSIDE,
                 expr.span,
-                &format!("`{name}` stands outside of a test"),
-                "`require` says what a program needs; tests are pipelines named `test_...`",
+                &format!("`{name}` used outside of a test"),
+                "use `require` in programs; tests are pipelines named `test_...`",
             ),
             ("llm_call", [_, system, ..]) if has_value(&system.value) => self.report(
                 INJECTION,

@@ -309,7 +309,7 @@ impl<'a> Rules<'a> {
                 Some(format!("to call a function, write `{name}()`"))
             }
             // The way of Python to describe what follows.
-            ExprKind::Str(_) => Some("a comment begins with `//`".to_owned()),
+            ExprKind::Str(_) => Some("comments start with `//`".to_owned()),
             _ => None,
         };
         self.report(UNUSED_RESULT, value.span, message).help = target;
@@ -350,7 +350,7 @@ impl<'a> Visitor<'a> for Rules<'a> {
                 if param.name.name != "self" && self.is_unused(&param.name.name) {
                     let message = format!("parameter `{}` is declared but never used", param.name.name);
                     self.report(UNUSED_PARAMETER, param.name.span, message).help =
-                        Some(format!("`_{}` says that it is meant so", param.name.name));
+                        Some(format!("rename it to `_{}` if it is unused on purpose", param.name.name));
                 }
             }
         }

@@ -85,7 +85,7 @@ pub(super) fn check(tree: &Program, settings: &Settings) -> Vec<Diagnostic> {
                 let all = standard.iter().chain(&settings.host_operations).map(String::as_str);
                 let near = close(op, all).map(|near| format!("did you mean `{near}`?"));
                 let help = near.unwrap_or_else(|| {
-                    "operations of your own host stand in `[check.host_capabilities]` of harn.toml".to_owned()
+                    "declare the operations of your host in `[check.host_capabilities]` of harn.toml".to_owned()
                 });
                 (format!("preflight: unknown host capability/operation '{op}'"), help)
             }

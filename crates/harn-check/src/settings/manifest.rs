@@ -324,7 +324,7 @@ impl<'a> Manifest<'a> {
             match value.get_ref().as_str() {
                 Some(path) if self.system.is_file(&self.path.with_file_name(path)) => {}
                 Some(path) => {
-                    let message = format!("[exports] {name}: there is no file {path}");
+                    let message = format!("[exports] {name}: file not found: {path}");
                     self.report(Diagnostic::error(message).with_label(span(value.span()), ""));
                 }
                 None => self.wrong_value("exports", name, value, wrong("the path of a module", value)),
@@ -345,7 +345,7 @@ impl<'a> Manifest<'a> {
         let entries = texts(value, must)?;
         for (path, place) in &entries {
             if !self.system.is_file(&self.path.with_file_name(path)) {
-                let message = format!("[package] evals: there is no file {path}");
+                let message = format!("[package] evals: file not found: {path}");
                 self.report(Diagnostic::error(message).with_label(*place, ""));
             }
         }
@@ -405,7 +405,7 @@ impl<'a> Manifest<'a> {
         };
         let root = self.settings.root.as_deref().unwrap_or(Path::new("")).join(folder);
         if !self.system.is_dir(&root) {
-            let message = format!("[check] bundle_root: there is no folder {}", root.display());
+            let message = format!("[check] bundle_root: directory not found: {}", root.display());
             self.report(Diagnostic::warning(message).with_label(span(value.span()), ""));
         }
         self.settings.bundle_root = Some(root);

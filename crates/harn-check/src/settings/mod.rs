@@ -198,7 +198,7 @@ mod tests {
         let fine = "[package]\nevals = [\"a.eval.toml\"]\n[eval.fleets.small]\nmodels = [\"mock:a\"]\n";
         assert_eq!(told(fine), [""; 0]);
         for (wrong, expected) in [
-            ("[package]\nevals = [\"b.toml\"]\n", "[package] evals: there is no file b.toml"),
+            ("[package]\nevals = [\"b.toml\"]\n", "[package] evals: file not found: b.toml"),
             ("[package]\nevals = \"a\"\n", "[package] evals must be a list of paths of packs, got a string"),
             (
                 "[package]\nevals = [1]\n",
@@ -213,7 +213,7 @@ mod tests {
             ("[sessions]\npersit = true\n", "unknown key `persit` in [sessions]: programs refuse it"),
             ("[sesions]\npersist = true\n", "unknown table `[sesions]`: it has no effect"),
             ("[skills]\npaths = \"x\"\n", "[skills] paths must be a list of strings, got a string"),
-            ("[exports]\na = \"no.harn\"\n", "[exports] a: there is no file no.harn"),
+            ("[exports]\na = \"no.harn\"\n", "[exports] a: file not found: no.harn"),
             ("[[hooks]]\nevent = \"PreToolUse\"\n", "[[hooks]] needs `handler`"),
             (
                 "[[hooks]]\nevent = \"PreToolUse\"\nhandler = \"x::f\"\npatern = \"*\"\n",

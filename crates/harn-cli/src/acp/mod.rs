@@ -111,7 +111,7 @@ fn folder(
         return wrong("`cwd` must be an absolute path");
     }
     if !Real::new().is_dir(&cwd) {
-        return wrong(&format!("there is no folder {}", cwd.display()));
+        return wrong(&format!("directory not found: {}", cwd.display()));
     }
     if !servers.is_empty() {
         return wrong("this version starts no MCP servers of clients; leave `mcpServers` empty"); // prose-ok: diagnostic

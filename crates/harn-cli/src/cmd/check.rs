@@ -116,7 +116,7 @@ fn targets(args: &CheckArgs) -> Result<Vec<PathBuf>, &'static str> {
     }
     if targets.is_empty() {
         return Err(
-            "`harn check` requires at least one target path, or `--workspace` with `[workspace].pipelines`\n\n  tip: all programs of this folder: harn check .",
+            "`harn check` requires at least one target path, or `--workspace` with `[workspace].pipelines`\n\n  tip: to use all programs in this directory: harn check .",
         );
     }
     Ok(targets)

@@ -38,7 +38,7 @@ impl Schedule {
         let fields: Vec<&str> = plain.split_whitespace().collect();
         let [minute, hour, day, month, weekday] = fields[..] else {
             return Err(format!(
-                "'{text}' is no schedule: expected five fields (minute hour day month weekday) such as \"0 3 * * *\", or @hourly, @daily, @weekly or @monthly"
+                "expected a cron schedule with five fields (minute hour day month weekday) such as \"0 3 * * *\", or @hourly, @daily, @weekly or @monthly, got '{text}'"
             ));
         };
         let mut weekdays = set("weekday", weekday, 0, 7, &WEEKDAYS)?;
@@ -54,7 +54,7 @@ impl Schedule {
         };
         match schedule.after(0) {
             Some(_) => Ok(schedule),
-            None => Err(format!("'{text}' never comes: there is no such day")),
+            None => Err(format!("schedule '{text}' never occurs: no month has such a day")),
         }
     }
 
@@ -88,7 +88,7 @@ fn set(what: &str, field: &str, low: u32, high: u32, names: &[&str]) -> Result<u
     for part in field.split(',') {
         let wrong = || {
             format!(
-                "'{part}' is no {what}: expected numbers from {low} to {high}, *, a-b, */n or lists of them"
+                "invalid {what} '{part}': expected numbers from {low} to {high}, *, a-b, */n or lists of them"
             )
         };
         let number = |text: &str| {

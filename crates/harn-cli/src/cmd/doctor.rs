@@ -121,7 +121,7 @@ impl Doctor {
 
     fn manifest(&mut self) {
         let Some((root, text)) = &self.project else {
-            let detail = "no harn.toml in this folder or above it; `harn init` makes one";
+            let detail = "no harn.toml in this directory or its parents; create one with `harn init`";
             return self.add(Status::Skipped, "manifest", detail);
         };
         let path = root.join("harn.toml").display().to_string();

@@ -60,7 +60,9 @@ pub(super) fn known_store(id: &str) -> Failed<Arc<dyn Store>> {
 }
 
 pub(super) fn missing(id: &str) -> String {
-    format!("there is no run '{id}' here: runs are kept in the project that they were started in")
+    let place =
+        program::store_place(&Real::new()).map_or_else(|_| "the store".to_owned(), |place| place.to_string());
+    format!("unknown run '{id}' in {place}; `harn runs list` lists its runs")
 }
 
 /// The end of a command that has failed.
@@ -155,7 +157,7 @@ pub(crate) fn is_wanted(args: &RunArgs) -> bool {
         if given {
             usage_error(
                 "run",
-                &format!("{name} needs --durable, or `durable = true` below `[run]` in harn.toml"),
+                &format!("{name} requires --durable, or `durable = true` in `[run]` of harn.toml"),
             );
         }
     }

@@ -153,6 +153,8 @@ fn tell(path: &Path, fate: &Fate) {
         Fate::Unchanged => {}
         Fate::Formatted => crate::out::write(&format!("formatted {name}\n")),
         Fate::WouldChange => eprintln!("{name}: would be reformatted"),
+        // This message names the file.
+        Fate::Failed(why) if why.starts_with("cannot read ") => eprintln!("error: {}", printable(why)),
         Fate::Failed(why) => eprintln!("{name}: {}", printable(why)),
     }
 }

@@ -30,7 +30,7 @@ fn unlisted(name: &str, model: &Value, listed: &[Value]) -> String {
     let hint = harn_vm::suggest::hint(name, names.iter().map(String::as_str));
     let provider = text(&model["provider"]);
     format!(
-        "note: nothing is known of `{name}`{hint}: a call with this name goes to the default provider, `{provider}`"
+        "note: unknown model `{name}`{hint}: calls with this name go to the default provider `{provider}`"
     )
 }
 

@@ -58,8 +58,9 @@ pub(crate) fn new(args: &NewArgs) -> u8 {
                 .iter()
                 .filter_map(|t| Some(t.to_possible_value()?.get_name().to_owned()))
                 .collect();
+            let hint = harn_vm::suggest::hint(&args.name, known.iter().map(String::as_str));
             let text = format!(
-                "unexpected argument '{surplus}': '{}' is no template; there are {}",
+                "unexpected argument '{surplus}': unknown template '{}'{hint}; known templates: {}",
                 args.name,
                 known.join(", ")
             );
@@ -88,7 +89,7 @@ fn make_folder(name: &str, template: Template) -> u8 {
     let path = PathBuf::from(name);
     let Some(last) = path.file_name().and_then(|last| last.to_str()).filter(|last| is_name(last)) else {
         eprintln!(
-            "error: '{}' is no name for a project: letters, digits, '.', '_' and '-'",
+            "error: invalid project name '{}': use letters, digits, '.', '_' and '-'",
             harn_syntax::printable(name)
         );
         return 1;

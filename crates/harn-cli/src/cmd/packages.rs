@@ -82,7 +82,7 @@ fn wait<T>(work: impl Future<Output = Result<T, Trouble>>) -> Result<T, Trouble>
 fn with_project(work: impl FnOnce(&Project<'_>) -> Result<String, Trouble>) -> u8 {
     let system = Real::new();
     let Some(project) = Project::near(&system, &system.work_dir()) else {
-        eprintln!("error: there is no harn.toml here or above; `harn init` makes one");
+        eprintln!("error: no harn.toml in this directory or its parents; create one with `harn init`");
         return 1;
     };
     match work(&project) {
@@ -140,8 +140,7 @@ fn source(args: &AddArgs) -> Result<(Source, Option<String>), Trouble> {
     let given = args.source.as_deref().unwrap_or_default();
     if args.registry.is_some() || given.starts_with('@') {
         return Err(Trouble(
-            "there is no registry of packages; name a repository (--git URL --tag TAG) or a folder (--path PATH)"
-                .to_owned(),
+            "package registries are not supported; use --git URL --tag TAG or --path PATH".to_owned(),
         ));
     }
     Ok(match (&args.git, &args.path) {

@@ -25,7 +25,8 @@ pub(crate) fn providers(args: &ListArgs) -> u8 {
 /// Says that a provider is not among those listed.
 pub(super) fn unknown(name: &str, all: &[Value]) -> String {
     let known: Vec<&str> = all.iter().filter_map(|provider| provider["name"].as_str()).collect();
-    format!("unknown provider `{name}`; known: {}", known.join(", "))
+    let hint = harn_vm::suggest::hint(name, known.iter().copied());
+    format!("unknown provider `{name}`{hint}; known providers: {}", known.join(", "))
 }
 
 /// Shows providers, models and aliases as one JSON object.

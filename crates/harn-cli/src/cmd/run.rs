@@ -107,9 +107,9 @@ pub(super) fn options(args: RunArgs) -> RunOptions {
     need_folders("run", "--skill-dir", &args.skill_dirs);
     let names = names(args.allow, args.deny);
     let sandbox = args.sandbox.map(|word| {
-        let known = "none, read_only, workspace_write, process_exec, network";
+        let known = "none, read_only, workspace_write, process_exec or network";
         Level::of(&word).unwrap_or_else(|| {
-            usage_error("run", &format!("unknown sandbox level '{word}'; there are {known}"))
+            usage_error("run", &format!("unknown sandbox level '{word}': expected {known}"))
         })
     });
     RunOptions {

@@ -23,7 +23,7 @@ pub(crate) fn submit(args: &SubmitArgs) -> u8 {
     let models = &args.run.models;
     for (option, file) in [("--llm-mock", &models.llm_mock), ("--llm-cassette", &models.llm_cassette)] {
         if let Some(file) = file.as_deref().filter(|file| !Real::new().is_file(file)) {
-            usage_error("submit", &format!("{option}: there is no file {}", file.display()));
+            usage_error("submit", &format!("{option}: file not found: {}", file.display()));
         }
     }
     need_folders("submit", "--skill-dir", &args.run.skill_dirs);
@@ -165,6 +165,6 @@ fn time(text: &str, now_ms: i64) -> Failed<i64> {
     let plain = text.parse::<jiff::civil::DateTime>().ok();
     let at = plain.and_then(|at| at.to_zoned(jiff::tz::TimeZone::UTC).ok());
     at.map(|at| at.timestamp().as_millisecond()).ok_or_else(|| {
-        format!("'{text}' is no time: expected one such as 2026-11-30T08:00:00Z, 2026-11-30T08:00 (UTC), or 30s, 10m, 2h from now")
+        format!("expected a time such as 2026-11-30T08:00:00Z or 2026-11-30T08:00 (UTC), or a delay such as 30s, 10m or 2h, got '{text}'")
     })
 }

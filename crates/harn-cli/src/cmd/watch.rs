@@ -32,8 +32,11 @@ pub(crate) fn again_and_again(file: &Path, mut once: impl FnMut(&dyn Fn(Option<I
     let running: Arc<Mutex<Option<Interrupt>>> = Arc::default();
     let watched = running.clone();
     signal::interrupt_on_signal(move || watched.lock().unwrap_or_else(PoisonError::into_inner).clone());
-    if !Real::new().facts(file).is_ok_and(|facts| facts.is_file()) {
-        eprintln!("error: {} is no file", harn_syntax::printable(&file.display().to_string()));
+    let facts = Real::new().facts(file).map_err(|reason| reason.to_string());
+    let facts = facts.and_then(|facts| if facts.is_file() { Ok(()) } else { Err("not a file".to_owned()) });
+    if let Err(reason) = facts {
+        let path = file.display().to_string();
+        eprintln!("error: cannot read {}: {reason}", harn_syntax::printable(&path));
         return 1;
     }
     let folder = match file.parent() {

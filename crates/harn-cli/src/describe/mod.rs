@@ -59,7 +59,7 @@ pub(crate) fn describe(vm: &Vm, name: &str) -> Result<String, String> {
             names.extend(methods.values().flat_map(|of_type| of_type.keys().copied()));
         }
         let hint = suggest::hint(name, names.into_iter());
-        return Err(format!("nothing is called `{name}`{hint}"));
+        return Err(format!("unknown name `{name}`{hint}; `harn explain` lists all names"));
     }
     Ok(found.join("\n"))
 }

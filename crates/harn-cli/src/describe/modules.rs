@@ -37,7 +37,7 @@ pub(super) fn describe(path: &str) -> Result<String, String> {
     let found = read(path).ok_or_else(|| {
         let names: Vec<String> = std_module_names().iter().map(|name| format!("std/{name}")).collect();
         let hint = suggest::hint(path, names.iter().map(String::as_str));
-        format!("there is no module `{path}`{hint}")
+        format!("unknown module `{path}`{hint}")
     })?;
     let mut out = format!("{}    module\n\n{}\n", found.path, found.doc);
     for export in &found.exports {
@@ -143,6 +143,6 @@ mod tests {
         let text = describe("std/agents").expect("a module");
         assert!(text.contains("fn action_graph("), "{text}");
         let error = describe("std/mth").expect_err("no module");
-        assert_eq!(error, "there is no module `std/mth` (did you mean `std/math`?)");
+        assert_eq!(error, "unknown module `std/mth` (did you mean `std/math`?)");
     }
 }

@@ -14,9 +14,9 @@ impl Config {
         let names = known.join(", ");
         match nearest(name, known.iter().map(String::as_str)) {
             Some(near) => {
-                format!("unknown provider \"{name}\"; did you mean \"{near}\"? Known providers: {names}")
+                format!("unknown provider `{name}` (did you mean `{near}`?); known providers: {names}")
             }
-            None => format!("unknown provider \"{name}\"; known providers: {names}"),
+            None => format!("unknown provider `{name}`; known providers: {names}"),
         }
     }
 
@@ -50,7 +50,7 @@ impl Config {
             Some(at) => {
                 let name = entries[at].split(':').next().unwrap_or_default();
                 let wrong = match self.knows(name) {
-                    true => format!("\"{}\" names no model", entries[at]),
+                    true => format!("model is missing after `{}`", entries[at]),
                     false => self.unknown_provider(name),
                 };
                 Err(OptionError::new(format!("fallback_chain[{at}]: {wrong}")))
@@ -81,18 +81,18 @@ impl Config {
             return Ok(());
         }
         if self.knows(head) {
-            return Err(OptionError::new(format!("llm_call: model \"{id}\" names no model")));
+            return Err(OptionError::new(format!("llm_call: model is missing after `{id}`")));
         }
         let short = self.file.providers.values().filter_map(|table| table.short_name.as_deref());
         let names = self.file.providers.keys().chain(&self.registered).map(String::as_str).chain(short);
         match nearest(head, names).filter(|_| !self.is_of_family(head)) {
             None => Ok(()),
             Some(near) => {
-                let taken = self.infer_provider(id).map(|provider| {
-                    format!(" A model that is called so is \"{provider}:{id}\".") // prose-ok: diagnostic
-                });
+                let taken = self
+                    .infer_provider(id)
+                    .map(|provider| format!("; for a model of this name write `{provider}:{id}`"));
                 Err(OptionError::new(format!(
-                    "llm_call: model \"{id}\": unknown provider \"{head}\"; did you mean \"{near}:{model}\"?{}",
+                    "llm_call: model `{id}`: unknown provider `{head}` (did you mean `{near}:{model}`?){}",
                     taken.unwrap_or_default()
                 )))
             }
@@ -113,8 +113,7 @@ impl Config {
         }
         match self.split_prefix(model) {
             Some((named, _)) if named != provider => Err(format!(
-                // prose-ok: diagnostic
-                "provider \"{provider}\" and model \"{model}\" name two providers; leave one of them out. A model of \"{provider}\" that is called so is \"{provider}:{model}\""
+                "provider `{provider}` and model `{model}` name two providers; remove one, or write `{provider}:{model}` for a model of this name"
             )),
             _ => Ok(()),
         }
@@ -155,9 +154,9 @@ mod tests {
             ("grok:llama", "groq:llama"),
         ] {
             let error = told(id);
-            assert!(error.contains(&format!("; did you mean \"{near}\"?")), "{error}");
+            assert!(error.contains(&format!(" (did you mean `{near}`?)")), "{error}");
         }
-        assert_eq!(told("openai:"), "llm_call: model \"openai:\" names no model");
+        assert_eq!(told("openai:"), "llm_call: model is missing after `openai:`");
         for id in [
             "llama3.2:8b",
             "llama3:8b",
@@ -192,13 +191,11 @@ mod tests {
         };
         assert_eq!(check(&["openai", "ollama:llama3.2:8b", "hf:x/y", "mid", "acme:m"]), "");
         assert!(check(&["openai", "opnai"]).starts_with(
-            "fallback_chain[1]: unknown provider \"opnai\"; did you mean \"openai\"? Known providers: "
+            "fallback_chain[1]: unknown provider `opnai` (did you mean `openai`?); known providers: "
         ));
-        assert!(
-            check(&["claudsh:good"]).contains("unknown provider \"claudsh\"; did you mean \"claudish\"?")
-        );
-        assert!(check(&["gpt-4o"]).contains("unknown provider \"gpt-4o\"; known providers: "));
-        assert_eq!(check(&["openai:"]), "fallback_chain[0]: \"openai:\" names no model");
+        assert!(check(&["claudsh:good"]).contains("unknown provider `claudsh` (did you mean `claudish`?)"));
+        assert!(check(&["gpt-4o"]).contains("unknown provider `gpt-4o`; known providers: "));
+        assert_eq!(check(&["openai:"]), "fallback_chain[0]: model is missing after `openai:`");
     }
 
     #[test]
@@ -208,7 +205,7 @@ mod tests {
             config.choose(&CallOptions::from_json(&options).unwrap(), &embedder).unwrap_err().0
         };
         let config = Config::builtin();
-        let told = "unknown provider \"antropic\"; did you mean \"anthropic\"? Known providers: anthropic, ";
+        let told = "unknown provider `antropic` (did you mean `anthropic`?); known providers: anthropic, ";
         assert!(
             error(&config, json!({"provider": "antropic"}), &[]).starts_with(&format!("llm_call: {told}"))
         );

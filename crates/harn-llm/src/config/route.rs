@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn a_call_has_one_provider() {
-        let told = "provider \"anthropic\" and model \"openai:gpt-4o\" name two providers; leave one of them out. A model of \"anthropic\" that is called so is \"anthropic:openai:gpt-4o\"";
+        let told = "provider `anthropic` and model `openai:gpt-4o` name two providers; remove one, or write `anthropic:openai:gpt-4o` for a model of this name";
         assert_eq!(
             choose(json!({"provider": "anthropic", "model": "openai:gpt-4o"}), &[]),
             Err(format!("llm_call: {told}"))

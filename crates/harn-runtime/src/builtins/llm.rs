@@ -7,7 +7,7 @@ use harn_value::{Dict, Value};
 use harn_vm::builtin::{Text, kind};
 use harn_vm::channel::{Channel, Sender};
 use harn_vm::closure::Partial;
-use harn_vm::signature::Kinds;
+use harn_vm::signature::{self, Kinds};
 use harn_vm::{Cx, Error, Result, builtins};
 
 use crate::convert::{entry, from_json, text, thrown, to_json};
@@ -309,12 +309,7 @@ pub(crate) fn check_system(name: &str, system: &Value) -> Result<()> {
     if is_text(system) {
         return Ok(());
     }
-    let got = system.type_name();
-    let hint = match system.to_dict() {
-        Some(_) => format!("; options are the third argument: {name}(prompt, nil, {{...}})"),
-        None => String::new(),
-    };
-    Err(thrown(format!("{name}: system must be a string, got {got}{hint}")))
+    Err(thrown(signature::wrong_type(name, "system", "text", system.type_name())))
 }
 
 /// Whether a value may stand where text is wanted.

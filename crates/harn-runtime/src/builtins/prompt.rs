@@ -263,7 +263,7 @@ const MAX_FILE: u64 = 16 << 20;
 /// Whether a folder can be scanned: it is there, and a ceiling lets it be seen.
 fn to_scan(cx: &Cx, function: &str, folder: &Path) -> Result<()> {
     cx.system().names(folder).map(drop).map_err(|error| {
-        let text = || Error::thrown(format!("{function}: there is no folder {}", folder.display()));
+        let text = || Error::thrown(format!("{function}: directory not found: {}", folder.display()));
         cx.refusal(&error).unwrap_or_else(text)
     })
 }

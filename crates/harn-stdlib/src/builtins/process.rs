@@ -156,7 +156,7 @@ fn sought(cx: &Cx, dir: &Path, program: &str) -> String {
         return format!("`{program}`");
     }
     let path = cx.system().env("PATH").unwrap_or_default();
-    format!("`{program}` (looked for in PATH: {})", harn_value::short(&Value::from(path), 200))
+    format!("`{program}` (searched in PATH: {})", harn_value::short(&Value::from(path), 200))
 }
 
 /// Splits options off the end of the arguments.

@@ -107,9 +107,7 @@ fn store(id: &str) -> Outcome<Arc<dyn Store>> {
 }
 
 fn missing(id: &str) -> Failure {
-    let place = place().map_or_else(|_| "the store".to_owned(), |place| place.to_string());
-    let text = format!("there is no run '{id}' in {place}; `harn runs list` shows those that there are");
-    Failure::new("run_not_found", text)
+    Failure::new("run_not_found", super::durable::missing(id))
 }
 
 /// Waits for an answer of the store.

@@ -24,7 +24,7 @@ pub(super) fn install(system: &Real, args: &SkillInstallArgs) -> Outcome {
     let folders = skills_in(system, &source);
     if folders.is_empty() {
         return Err(format!(
-            "{} holds neither a {SKILL_FILE} nor folders with one; --path names the folder in it that does",
+            "{} has no {SKILL_FILE} and no directories with one; name the directory with --path",
             source.display()
         ));
     }
@@ -35,7 +35,7 @@ pub(super) fn install(system: &Real, args: &SkillInstallArgs) -> Outcome {
         let name = entry.get("name").and_then(harn_value::Data::as_str).unwrap_or_default().to_owned();
         if !is_folder_name(&name) {
             return Err(wrong(&format!(
-                "'{name}' is no name for a folder: letters, digits, '.', '_' and '-'"
+                "invalid directory name '{name}': use letters, digits, '.', '_' and '-'"
             )));
         }
         if let Some(other) = copies.iter().find(|copy| copy.name == name) {
@@ -137,7 +137,7 @@ fn apart(system: &Real, from: &Path, to: &Path) -> Result<(), String> {
 /// Makes a skill.
 pub(super) fn new(system: &Real, name: &str, short: Option<&str>, user: bool) -> Outcome {
     if !is_folder_name(name) {
-        return Err(format!("'{name}' is no name for a skill: letters, digits, '.', '_' and '-'"));
+        return Err(format!("invalid skill name '{name}': use letters, digits, '.', '_' and '-'"));
     }
     let folder = home_of_skills(system, user)?.join(name);
     if system.link_facts(&folder).is_ok() {

@@ -76,8 +76,8 @@ fn named<'a>(found: &'a SkillsOnDisk, name: &str) -> Result<&'a SkillOnDisk, Str
     visible.clone().find(|skill| skill.name() == name).ok_or_else(|| {
         let known: Vec<&str> = visible.by_ref().map(SkillOnDisk::name).collect();
         match known.as_slice() {
-            [] => format!("there is no skill '{name}': no folder that is looked through holds one"),
-            known => format!("there is no skill '{name}'; there are {}", known.join(", ")),
+            [] => format!("unknown skill '{name}': no skills are installed"),
+            known => format!("unknown skill '{name}'; known skills: {}", known.join(", ")),
         }
     })
 }
@@ -100,7 +100,7 @@ fn home_of_skills(system: &Real, user: bool) -> Result<PathBuf, String> {
     let manifest = project.map(|project| project.manifest());
     let root = manifest.as_deref().and_then(Path::parent);
     root.map(|root| root.join(".harn/skills")).ok_or_else(|| {
-        "there is no harn.toml here or above; `harn init` makes one, and --user is for skills of all projects".to_owned()
+        "no harn.toml in this directory or its parents; create one with `harn init`, or use --user".to_owned()
     })
 }
 
