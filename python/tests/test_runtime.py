@@ -2,32 +2,14 @@
 
 import asyncio
 import gc
-import json
 import threading
 import time
 
 import pytest
 
 import harn
+from conftest import kinds, results, runtime, script
 from harn import create_runtime, define_coordinator, define_runtime, define_specialist, define_tenant, define_tool
-
-
-def runtime(*tools, deps=None, agents=(), **spec):
-    agent = define_specialist("s", model={"id": "mock", "provider": "mock"}, prompt="You help.", tools=list(tools))
-    made = define_runtime(tenant=define_tenant("acme", "v1"), agents=[agent, *agents], **spec)
-    return create_runtime(made, **{"interpreter": "scripted", **(deps or {})})
-
-
-def script(*calls):
-    return json.dumps({"script": [{"tool": tool, "args": args} for tool, args in calls]})
-
-
-def results(events):
-    return [e["result"] for e in events if e["type"] == "tool-invocation" and e["state"] == "result"]
-
-
-def kinds(events):
-    return [e["type"] for e in events]
 
 
 def adder(**options):

@@ -1,10 +1,13 @@
-"""The examples of the prompt guide as they stand, and the same in Harn: equal specs, equal events."""
+"""The Python examples of the prompt guide, word for word, and the same program in Harn: equal specs, equal events."""
 
 import json
 import re
 
+import pytest
+
 import harn
-from harn import create_runtime, define_coordinator, define_executor, define_plan, define_planner, define_runtime, define_tenant
+from flowai_harness import create_runtime, define_coordinator, define_executor, define_plan, define_planner
+from flowai_harness import LayeredPrompt, ToolkitSpec, define_runtime, define_tenant
 
 GUIDE = '''
 from flowai_harness import define_tool, layered_prompt
@@ -62,11 +65,90 @@ executor = define_executor(
 )
 '''
 
+GUIDE_PROMPT_OF = '''
+def _prompt_text_and_cache_key(prompt):
+    if isinstance(prompt, LayeredPrompt):
+        return prompt.text, prompt.cache_key
+    if isinstance(prompt, str):
+        return prompt, None
+    raise TypeError("prompt must be a string or LayeredPrompt")
+'''
+
 GUIDE_TOOLKIT = 'ToolkitSpec(id="catalog", config={"tools": ["execute_query"]})'
 
 GUIDE_JSON = 'json.dumps(runtime_spec.model_dump(by_alias=True, mode="json"))'
 
+GUIDE_WIRE = '''
+{
+  "agents": [
+    {
+      "name": "scenario_planner",
+      "role": "planner",
+      "stateful": true,
+      "model": {"id": "claude-sonnet-4-6", "provider": null},
+      "systemPrompt": "# Identity\\nYou produce typed scenario plans.",
+      "routes": [],
+      "toolkits": []
+    }
+  ]
+}
+'''
+
+PROMPT = """# Identity
+You coordinate scenario planning for Acme customers.
+
+# Communication
+Be concise and surface approval points explicitly.
+
+# Operational Rules
+- Route plan-building work to the planner.
+- Route approved materialization work to the executor.
+
+# Tools
+| Tool | Description | Approval |
+| --- | --- | --- |
+| search_products | Search products by query. | never |
+
+# Domain Knowledge
+```json
+{
+  "entities": [
+    "product",
+    "segment",
+    "channel"
+  ],
+  "metrics": [
+    "revenue",
+    "margin"
+  ]
+}
+```
+
+# Safety
+- Never execute side-effecting tools without approval.
+
+# Output Format
+```json
+{
+  "events": [
+    "plan_proposed",
+    "approval_required",
+    "tool_result"
+  ]
+}
+```
+
+# Examples
+```json
+[
+  {
+    "user": "Branch Q3 pricing into a 5% promotion for top EU SKUs."
+  }
+]
+```"""
+
 IN_HARN = '''
+import { runtime_spec_json } from "std/harness"
 let domain_knowledge = {entities: ["product", "segment", "channel"], metrics: ["revenue", "margin"]}
 let search_products = define_tool("search_products", {
   description: "Search products by query.",
@@ -109,8 +191,9 @@ let rt = create_runtime(spec, {interpreter: "scripted", action_dispatcher: { act
 '''
 
 
+@pytest.fixture(scope="module")
 def guide():
-    """Runs the examples; gives their names."""
+    """The names of the examples, and the spec of their agents."""
     names = {
         "define_planner": define_planner,
         "define_executor": define_executor,
@@ -118,10 +201,6 @@ def guide():
     }
     exec(GUIDE, names)
     exec(GUIDE_AGENTS, names)
-    return names
-
-
-def spec_of(names):
     coordinator = define_coordinator(
         name="coordinator",
         model="claude-sonnet-4-6",
@@ -129,47 +208,96 @@ def spec_of(names):
         routes=["scenario_planner", "scenario_executor"],
     )
     agents = [coordinator, names["planner"], names["executor"]]
-    return define_runtime(tenant=define_tenant("acme", "v1"), agents=agents)
+    names["runtime_spec"] = define_runtime(tenant=define_tenant("acme", "v1"), agents=agents)
+    return names
 
 
-def program(rest):
-    head = 'import { runtime_spec_json } from "std/harness"\n'
-    return head + IN_HARN + rest
+def in_harn(rest):
+    return IN_HARN + rest
 
 
-def test_the_guide_runs_as_it_stands():
-    names = guide()
-    assert isinstance(names["coordinator_prompt"], harn.LayeredPrompt)
-    assert names["coordinator_prompt"].text.startswith("# Identity\nYou coordinate scenario planning")
-    assert "| search_products | Search products by query. | never |" in names["coordinator_prompt"].text
-    assert names["planner"].stateful and not names["executor"].stateful
-    runtime_spec = spec_of(names)
-    wire = json.loads(eval(GUIDE_JSON))
-    assert wire["agents"][1]["systemPrompt"] == names["planner"].system_prompt
-    assert "maxTurns" not in wire["agents"][1] and "promptCacheKey" not in wire["agents"][1]
-    toolkit = eval(GUIDE_TOOLKIT, {"ToolkitSpec": harn.ToolkitSpec})
+def test_the_prompt_of_the_guide(guide):
+    prompt = guide["coordinator_prompt"]
+    assert isinstance(prompt, LayeredPrompt) and prompt.text == PROMPT
+    assert len(prompt.cache_key) == 64
+
+
+def test_the_tool_of_the_guide(guide):
+    tool = guide["search_products"]
+    assert isinstance(tool, harn.ToolSpec) and tool.handler.__name__ == "search_products"
+    assert tool.input_schema["properties"] == {"query": {"type": "string"}, "limit": {"type": "integer"}}
+
+
+def test_the_agents_of_the_guide(guide):
+    assert guide["planner"].stateful and not guide["executor"].stateful
+    assert guide["planner"].system_prompt.startswith("# Identity\nYou produce typed scenario plans.\n\n# Domain")
+    assert "# Operational Rules\n- Execute only approved plans." in guide["executor"].system_prompt
+
+
+def test_prompts_are_normalized_as_in_the_guide(guide):
+    names = {"LayeredPrompt": LayeredPrompt}
+    exec(GUIDE_PROMPT_OF, names)
+    text_and_key = names["_prompt_text_and_cache_key"]
+    for prompt in (guide["coordinator_prompt"], "You help."):
+        agent = harn.define_specialist("s", model="m", prompt=prompt)
+        assert (agent.system_prompt, agent.prompt_cache_key) == text_and_key(prompt)
+    for wrong in (None, 1, {"text": "x"}):
+        for check in (text_and_key, lambda p: harn.define_specialist("s", model="m", prompt=p)):
+            with pytest.raises(TypeError, match="^prompt must be a string or LayeredPrompt$"):
+                check(wrong)
+
+
+def test_the_toolkit_of_the_guide():
+    toolkit = eval(GUIDE_TOOLKIT, {"ToolkitSpec": ToolkitSpec})
     assert (toolkit.id, toolkit.config) == ("catalog", {"tools": ["execute_query"]})
 
 
-def test_prompts_are_equal():
-    told = harn.run(code=program("return [coordinator_prompt.text, coordinator_prompt.cache_key]")).value
-    prompt = guide()["coordinator_prompt"]
-    assert told == [prompt.text, prompt.cache_key]
+def test_the_json_of_the_guide(guide):
+    text = eval(GUIDE_JSON, {"json": json, "runtime_spec": guide["runtime_spec"]})
+    coordinator, planner, executor = json.loads(text)["agents"]
+    assert planner["systemPrompt"] == guide["planner"].system_prompt
+    assert coordinator["routes"] == ["scenario_planner", "scenario_executor"]
+    for agent in (coordinator, planner, executor):
+        assert set(agent) == {"name", "role", "stateful", "model", "systemPrompt", "routes", "toolkits"}
 
 
-def test_specs_are_equal():
-    spec = spec_of(guide())
-    result = harn.run(code=program("return [runtime_spec_json(spec), spec]"))
-    wire, record = result.value
+def test_the_wire_form_of_the_guide():
+    plan = define_plan("ScenarioPlan", schema={"type": "object"})
+    prompt = harn.layered_prompt(identity="You produce typed scenario plans.")
+    agent = define_planner(name="scenario_planner", model="claude-sonnet-4-6", plan=plan, prompt=prompt)
+    wire = define_runtime(tenant=define_tenant("a", "v"), agents=[agent]).model_dump(by_alias=True, mode="json")
+    assert wire["agents"] == json.loads(GUIDE_WIRE)["agents"]
+    assert agent.model_dump(by_alias=True) == wire["agents"][0]
+
+
+def test_the_submodules_of_the_guide():
+    from flowai_harness.agents import define_planner as of_agents
+    from flowai_harness.prompts import layered_prompt as of_prompts
+
+    assert of_agents is harn.define_planner and of_prompts is harn.layered_prompt
+    import flowai_harness
+
+    assert all(getattr(flowai_harness, name) is getattr(harn, name) for name in harn.__all__)
+
+
+def test_prompts_are_equal_in_harn(guide):
+    prompt = guide["coordinator_prompt"]
+    result = harn.run(code=in_harn("return [coordinator_prompt.text, coordinator_prompt.cache_key]"))
+    assert result.value == [prompt.text, prompt.cache_key]
+
+
+def test_specs_are_equal_in_harn(guide):
+    spec = guide["runtime_spec"]
+    wire, record = harn.run(code=in_harn("return [runtime_spec_json(spec), spec]")).value
     assert harn.runtime_spec_json(spec) == wire
     assert spec.model_dump() == record.model_dump()
 
 
-def scripts():
+def prompts():
     body = {"actions": [{"kind": "price", "sku": "a", "to": 9}]}
     store = {"tool": "storePlan", "args": {"specName": "ScenarioPlan", "planId": "1", "body": body}}
     search = {"tool": "search_products", "args": {"query": "lamp", "limit": 2}}
-    wrong = {"tool": "search_products", "args": {"query": "lamp"}}
+    invalid = {"tool": "search_products", "args": {"query": "lamp"}}
     execute = {"tool": "executePlan", "args": {"planId": "1"}}
     route = lambda agent, *calls: {  # noqa: E731
         "tool": "call_agent",
@@ -177,21 +305,21 @@ def scripts():
     }
     calls = [
         route("scenario_planner", store),
-        route("scenario_executor", search, wrong, execute),
-        route("nobody", search),
+        route("scenario_executor", search, invalid, execute),
+        route("unknown", search),
     ]
     return [json.dumps({"script": calls}), "hello"]
 
 
-def told(events):
-    """Events without what differs from run to run: ids that are made up, and times."""
+def comparable(events):
+    """Events without generated ids and times."""
     ids = {}
 
-    def shown(value, key=""):
+    def plain(value, key=""):
         if isinstance(value, dict):
-            return {name: shown(part, name) for name, part in value.items()}
+            return {name: plain(part, name) for name, part in value.items()}
         if isinstance(value, list):
-            return [shown(part) for part in value]
+            return [plain(part) for part in value]
         if key == "durationMs" or (key.endswith("At") and value is not None):
             return 0
         if isinstance(value, str) and "T" in value:
@@ -200,20 +328,20 @@ def told(events):
             return ids.setdefault(value, f"id-{len(ids)}")
         return value
 
-    return [shown(event) for event in events]
+    return [plain(event) for event in events]
 
 
-def test_events_are_equal():
+def test_events_are_equal_in_harn(guide):
     async def dispatch(actions, ctx):
         return None
 
-    rt = create_runtime(spec_of(guide()), interpreter="scripted", action_dispatcher=dispatch)
-    own = []
-    for prompt in scripts():
-        for event in rt.query(prompt, thread_id="t"):
-            own.append(event)
-            if event["type"] == "approval-required":
-                rt.respond_to_approval(event["data"]["id"], "approve")
+    events = []
+    with create_runtime(guide["runtime_spec"], interpreter="scripted", action_dispatcher=dispatch) as rt:
+        for prompt in prompts():
+            for event in rt.query(prompt, thread_id="t"):
+                events.append(event)
+                if event["type"] == "approval-required":
+                    rt.respond_to_approval(event["data"]["id"], "approve")
     rest = """
     var all = []
     for prompt in prompts {
@@ -224,14 +352,17 @@ def test_events_are_equal():
     }
     return all
     """
-    others = harn.run(code=program(rest), globals={"prompts": scripts()}).value
-    assert told(own) == told(others)
-    assert {e["type"] for e in own} >= {"approval-required", "plan-status-change", "finish", "data-tool-agent"}
+    others = harn.run(code=in_harn(rest), globals={"prompts": prompts()}).value
+    assert comparable(events) == comparable(others)
+    assert {e["type"] for e in events} >= {"approval-required", "plan-status-change", "finish", "data-tool-agent"}
 
 
-def test_the_prompt_reaches_the_model_unchanged():
-    prompt = guide()["coordinator_prompt"]
+def test_the_prompt_reaches_the_model_unchanged(guide):
+    prompt = guide["coordinator_prompt"]
     agent = harn.define_specialist("s", model={"id": "mock", "provider": "mock"}, prompt=prompt)
-    rt = create_runtime(define_runtime(tenant=define_tenant("acme", "v1"), agents=[agent]), mocks=[{"text": "ok"}])
-    list(rt.run_specialist("s", "hi"))
-    assert rt.mock_calls()[0]["system"] == prompt.text
+    spec = define_runtime(tenant=define_tenant("acme", "v1"), agents=[agent])
+    with create_runtime(spec, mocks=[{"text": "ok"}]) as rt:
+        assert rt.registrations()[0]["system_prompt"] == prompt.text
+        assert rt.program_for("s", "hi").system_prompt == prompt.text
+        list(rt.run_specialist("s", "hi"))
+        assert rt.mock_calls()[0]["system"] == prompt.text

@@ -191,7 +191,7 @@ def test_errors_of_agents_and_runtimes():
 
 def test_specs_never_change():
     agent = define_specialist("s", model="m", prompt="x")
-    with pytest.raises(AttributeError, match="never changes"):
+    with pytest.raises(AttributeError, match="is immutable"):
         agent.name = "t"
     with pytest.raises(AttributeError, match="AgentSpec has no field 'nope'"):
         agent.nope
