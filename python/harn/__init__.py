@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as _datetime
 import os as _os
 
-from . import _calls, _errors, _harn, _values, _wait
+from . import _calls, _errors, _harn, _specs, _values, _wait
 
 _harn.set_factories(
     {
@@ -14,10 +14,10 @@ _harn.set_factories(
         "duration": lambda ms: _datetime.timedelta(milliseconds=ms),
         "error": _errors.make_error,
         "function": _values.Function,
-        "other": _values.Remote,
         "pair": _values.Pair,
         "range": range,
         "record": _values.make_record,
+        "remote": _values.Remote,
         "set": _values.make_set,
         "stream": _values.Stream,
         "variant": _values.EnumValue,
@@ -25,6 +25,7 @@ _harn.set_factories(
 )
 
 from ._errors import (  # noqa: E402
+    Frame,
     HarnCancelled,
     HarnClosed,
     HarnError,
@@ -37,10 +38,17 @@ from ._errors import (  # noqa: E402
     HarnTimeout,
     HarnTypeError,
     HarnValueError,
-    Place,
 )
-from ._program import Program, RunResult, arun, load, run  # noqa: E402
-from ._runtime import AsyncToolContext, EventStream, Runtime, ToolContext, create_runtime  # noqa: E402
+from ._program import Program, RunResult, aload, arun, load, run  # noqa: E402
+from ._runtime import (  # noqa: E402
+    AsyncRuntime,
+    AsyncToolContext,
+    EventStream,
+    Runtime,
+    ToolContext,
+    acreate_runtime,
+    create_runtime,
+)
 from ._specs import (  # noqa: E402
     AgentSpec,
     ChatProgram,
@@ -54,6 +62,7 @@ from ._specs import (  # noqa: E402
     ToolSpec,
     augment_prompt_tools,
     chat_program,
+    chat_program_with_system,
     define_coordinator,
     define_executor,
     define_plan,
@@ -71,14 +80,16 @@ from ._specs import (  # noqa: E402
     runtime_spec_parse,
     tagged_union,
 )
-from ._values import EnumValue, Function, Pair, Record, Stream  # noqa: E402
+from ._values import EnumValue, Function, Pair, Record, Remote, Stream  # noqa: E402
 
 __version__ = _harn.__version__
 
 
 def _after_fork() -> None:
-    _calls.pool.forget()
-    _wait.loops.forget()
+    _harn.after_fork()
+    _calls.threads.reset()
+    _wait.loops.reset()
+    _specs.reset()
 
 
 if hasattr(_os, "register_at_fork"):
@@ -86,11 +97,13 @@ if hasattr(_os, "register_at_fork"):
 
 __all__ = [
     "AgentSpec",
+    "AsyncRuntime",
     "AsyncToolContext",
     "ChatProgram",
     "Conversation",
     "EnumValue",
     "EventStream",
+    "Frame",
     "Function",
     "HarnCancelled",
     "HarnClosed",
@@ -106,11 +119,11 @@ __all__ = [
     "HarnValueError",
     "LayeredPrompt",
     "Pair",
-    "Place",
     "PlanSpec",
     "Program",
     "Record",
     "ReferenceSpec",
+    "Remote",
     "RunResult",
     "Runtime",
     "RuntimeSpec",
@@ -119,9 +132,12 @@ __all__ = [
     "ToolContext",
     "ToolSpec",
     "ToolkitSpec",
+    "acreate_runtime",
+    "aload",
     "arun",
     "augment_prompt_tools",
     "chat_program",
+    "chat_program_with_system",
     "create_runtime",
     "define_coordinator",
     "define_executor",

@@ -1,15 +1,12 @@
-"""The exceptions of this package.
-
-All are ``HarnError``. They carry a category where the program gave one, and the place in the program.
-"""
+"""Exceptions. All are ``HarnError``."""
 
 from __future__ import annotations
 
 from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 
-class Place(NamedTuple):
-    """A place in a program."""
+class Frame(NamedTuple):
+    """A frame of a stack trace of a program. Lines and columns count from 1."""
 
     function: str
     file: str
@@ -18,7 +15,7 @@ class Place(NamedTuple):
 
 
 class HarnError(Exception):
-    """Something went wrong in a program, or with what was asked of it."""
+    """A program failed, or a call of this package was wrong."""
 
     def __init__(
         self,
@@ -26,84 +23,84 @@ class HarnError(Exception):
         *,
         category: Optional[str] = None,
         value: Any = None,
-        trace: Sequence[Place] = (),
+        trace: Sequence[Frame] = (),
         notes: Sequence[str] = (),
     ) -> None:
         super().__init__(message)
-        #: What happened, without the place.
+        #: The message without the location.
         self.message = message
-        #: The category that the program gave (``timeout``, ``rate_limit``, ...); ``python`` for exceptions of Python.
+        #: The category that the program set (``timeout``, ``rate_limit``, ...); ``python`` for Python exceptions.
         self.category = category
-        #: What ``catch`` of the program would see.
+        #: The value that ``catch`` would bind.
         self.value = value
-        #: Places from the innermost outwards.
-        self.trace: List[Place] = list(trace)
-        #: Further facts.
+        #: The stack trace, innermost frame first.
+        self.trace: List[Frame] = list(trace)
+        #: Additional lines of the error.
         self.notes: List[str] = list(notes)
-        #: What the program had written when ``run`` failed.
+        #: The standard output of the program until it failed.
         self.output = ""
-        #: What it had written to standard error.
+        #: Its standard error until then.
         self.errors = ""
 
     @property
-    def place(self) -> Optional[Place]:
-        """Where it happened."""
+    def location(self) -> Optional[Frame]:
+        """The innermost frame."""
         return self.trace[0] if self.trace else None
 
     @property
     def file(self) -> Optional[str]:
-        """The file in which it happened."""
+        """The file of the innermost frame."""
         return self.trace[0].file if self.trace else None
 
     @property
     def line(self) -> Optional[int]:
-        """The line, from 1."""
+        """The line of the innermost frame, from 1."""
         return self.trace[0].line if self.trace else None
 
     @property
     def column(self) -> Optional[int]:
-        """The column, from 1."""
+        """The column of the innermost frame, from 1."""
         return self.trace[0].column if self.trace else None
 
     def __str__(self) -> str:
-        place = self.place
-        return f"{self.message} ({place.file}:{place.line}:{place.column})" if place else self.message
+        at = self.location
+        return f"{self.message} ({at.file}:{at.line}:{at.column})" if at else self.message
 
 
 class HarnSyntaxError(HarnError):
-    """The text is no program."""
+    """The source does not compile."""
 
 
 class HarnRuntimeError(HarnError):
-    """An error of a running program that it did not throw itself."""
+    """A runtime error that the program did not throw itself."""
 
 
 class HarnTypeError(HarnError, TypeError):
-    """A value of the wrong type."""
+    """A value has the wrong type."""
 
 
 class HarnThrown(HarnError):
-    """What a program threw and did not catch; ``value`` is what it threw."""
+    """The program threw ``value`` and did not catch it."""
 
 
 class HarnSpecError(HarnError, ValueError):
-    """A prompt, a spec or a runtime that does not fit together."""
+    """A prompt, a spec or a runtime is invalid."""
 
 
 class HarnValueError(HarnError, ValueError):
-    """A value that cannot go between Python and Harn."""
+    """A value cannot be converted, or an argument is invalid."""
 
 
 class HarnNameError(HarnError, AttributeError):
-    """A program exports no such name."""
+    """The program exports no such name."""
 
 
 class HarnTimeout(HarnError, TimeoutError):
-    """It took longer than allowed, and was stopped."""
+    """A call exceeded its time limit and was stopped."""
 
 
 class HarnCancelled(HarnError):
-    """It was stopped."""
+    """A call was cancelled."""
 
 
 class HarnClosed(HarnError):
@@ -111,24 +108,23 @@ class HarnClosed(HarnError):
 
 
 class HarnExit(HarnError):
-    """A called function ended the program with ``exit``."""
+    """A called function ended the program with ``exit(code)``."""
 
     code: int = 0
 
 
 _KINDS = {
-    "syntax": HarnSyntaxError,
-    "runtime": HarnRuntimeError,
-    "type": HarnTypeError,
-    "thrown": HarnThrown,
-    "value": HarnValueError,
-    "conversion": HarnValueError,
-    "convert": HarnValueError,
-    "convert_type": HarnTypeError,
-    "name": HarnNameError,
     "cancelled": HarnCancelled,
     "closed": HarnClosed,
+    "conversion": HarnValueError,
     "exit": HarnExit,
+    "name": HarnNameError,
+    "runtime": HarnRuntimeError,
+    "syntax": HarnSyntaxError,
+    "thrown": HarnThrown,
+    "type": HarnTypeError,
+    "unsupported_type": HarnTypeError,
+    "value": HarnValueError,
 }
 
 
@@ -141,12 +137,21 @@ def make_error(
     notes: Sequence[str],
     code: Optional[int],
 ) -> HarnError:
-    """The exception of a failure."""
-    error = _KINDS.get(kind, HarnError)(
-        message, category=category, value=value, trace=[Place(*place) for place in trace], notes=notes
+    """Makes the exception of a failure."""
+    error = _KINDS[kind](
+        message, category=category, value=value, trace=[Frame(*frame) for frame in trace], notes=notes
     )
     if isinstance(error, HarnExit):
         error.code = code or 0
     if isinstance(value, dict) and isinstance(value.get("exception"), BaseException):
         error.__cause__ = value["exception"]
     return error
+
+
+def spec_error(error: HarnThrown) -> HarnSpecError:
+    """Makes the exception for an error that a constructor of specs or a runtime threw."""
+    made = HarnSpecError(
+        error.message, category=error.category, value=error.value, trace=error.trace, notes=error.notes
+    )
+    made.__cause__ = error.__cause__
+    return made

@@ -1,25 +1,29 @@
-"""Running programs, and calling what they export."""
+"""Runs programs and calls the functions that they export."""
 
 from __future__ import annotations
 
 import atexit
 import os
-import weakref
+import time
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _harn
-from ._errors import HarnClosed, HarnError, HarnExit, HarnTypeError, HarnValueError
+from ._errors import HarnClosed, HarnError, HarnExit, HarnTimeout, HarnTypeError, HarnValueError
 from ._values import EnumValue
 from ._wait import wait, wait_async
 
 PathLike = Union[str, "os.PathLike[str]"]
 
-_machines: "weakref.WeakSet[Machine]" = weakref.WeakSet()
+#: Seconds that a program has for its cleanup when it is closed.
+CLOSE_LIMIT = 5.0
+
+#: Seconds that all programs together have for their cleanup when the interpreter ends.
+EXIT_LIMIT = 2.0
 
 
 class Machine:
-    """A program on a thread of its own."""
+    """A program on its own thread."""
 
     def __init__(
         self,
@@ -29,56 +33,74 @@ class Machine:
         argv: Sequence[str] = (),
         task: Optional[str] = None,
         env: Optional[Mapping[str, str]] = None,
-        globals: Optional[Mapping[str, Any]] = None,
+        globals: Optional[Mapping[str, Any]] = None,  # noqa: A002 - the name of the public functions
         mocks: Sequence[Any] = (),
         capture: bool = True,
+        project: bool = True,
     ) -> None:
         if (path is None) == (code is None):
-            raise HarnValueError("give either a path or code=...")
+            raise HarnValueError("expected either a path or code=...")
         if isinstance(argv, str) or not all(isinstance(arg, str) for arg in argv):
             raise HarnTypeError("argv must be a sequence of str")
         if path is not None:
-            name, text, folder = _harn.read_source(Path(path))
+            name, text, directory = _harn.read_source(Path(path))
         else:
-            name, text, folder = "<inline>", str(code), _harn.work_dir()
-        self._own = _harn.Machine(
-            name, text, folder, list(argv), task, dict(env or {}), dict(globals or {}), list(mocks), capture
+            name, text, directory = "<inline>", str(code), _harn.work_dir()
+        self.native = _harn.Machine(
+            name=name,
+            text=text,
+            directory=directory,
+            argv=list(argv),
+            task=task,
+            env=dict(env or {}),
+            globals=dict(globals or {}),
+            mocks=list(mocks),
+            capture=capture,
+            project=project,
         )
-        _machines.add(self)
 
     def ready(self) -> None:
         """Waits until the program is compiled."""
-        wait(self._own.ready())
+        wait(self.native.ready())
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._own, name)
+    async def aready(self) -> None:
+        """As ``ready``, on the running event loop."""
+        await wait_async(self.native.ready())
 
-    def end(self, timeout: float = 5.0) -> None:
+    def output(self) -> Tuple[str, str]:
+        """Returns the captured output so far: standard output and standard error."""
+        return self.native.output()
+
+    def close(self, timeout: float = CLOSE_LIMIT) -> None:
         """Ends the program and waits for its cleanup."""
-        pending = self._own.close()
-        if pending.settle_within(timeout):
-            try:
-                pending.result()
-            except (HarnExit, HarnClosed):
-                pass
+        try:
+            wait(self.native.close(), timeout)
+        except (HarnExit, HarnClosed, HarnTimeout):
+            pass
+
+    async def aclose(self, timeout: float = CLOSE_LIMIT) -> None:
+        """As ``close``, on the running event loop."""
+        try:
+            await wait_async(self.native.close(), timeout)
+        except (HarnExit, HarnClosed, HarnTimeout):
+            pass
 
 
 @atexit.register
-def _end_all() -> None:
-    for machine in list(_machines):
-        machine._own.close()
+def _close_all() -> None:
+    _harn.shutdown(EXIT_LIMIT)
 
 
 class RunResult(NamedTuple):
-    """What came of a run."""
+    """The result of a run."""
 
     #: The value of the pipeline, or of the ``return`` of a script.
     value: Any
-    #: What the program wrote.
+    #: The standard output.
     output: str
-    #: What it wrote to standard error.
+    #: The standard error.
     errors: str
-    #: The exit code that ``harn run`` would give.
+    #: The exit code of ``harn run``.
     exit_code: int
 
 
@@ -91,15 +113,28 @@ def _exit_code(value: Any) -> int:
 
 
 class _Run:
-    def __init__(self, path: Any, args: Any, code: Any, pipeline: Any, task: Any, rest: Dict[str, Any]) -> None:
-        self.pipeline = pipeline
-        self.parameters: Dict[str, Any] = {}
-        argv: Sequence[str] = ()
-        if isinstance(args, Mapping):
-            self.parameters = dict(args)
-        elif args is not None:
-            argv = args
-        self.machine = Machine(path, code, argv=argv, task=task, **rest)
+    """One run: the machine, the arguments and the time limit."""
+
+    def __init__(
+        self,
+        path: Optional[PathLike],
+        args: Union[Mapping[str, Any], Sequence[str], None],
+        pipeline: Optional[str],
+        timeout: Optional[float],
+        **options: Any,
+    ) -> None:
+        self.entry = pipeline
+        self.parameters: Dict[str, Any] = dict(args) if isinstance(args, Mapping) else {}
+        argv = () if args is None or isinstance(args, Mapping) else args
+        self.deadline = None if timeout is None else time.monotonic() + timeout
+        self.machine = Machine(path, argv=argv, **options)
+
+    def left(self) -> Optional[float]:
+        """Returns the seconds until the time limit."""
+        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+
+    def pipeline(self) -> _harn.Pending:
+        return self.machine.native.pipeline(self.entry, self.parameters)
 
     def failed(self, error: HarnError) -> None:
         error.output, error.errors = self.machine.output()
@@ -112,6 +147,14 @@ class _Run:
         output, errors = self.machine.output()
         return RunResult(value, output, errors, _exit_code(value))
 
+    def value(self, script: Any, pipeline: Optional[List[Any]]) -> Any:
+        """Selects the value: that of the pipeline if the program has one, else that of the script."""
+        if pipeline is not None:
+            return pipeline[0]
+        if self.parameters:
+            raise HarnValueError("the program has no pipeline that takes `args`; pass a list for argv")
+        return script
+
 
 def run(
     path: Optional[PathLike] = None,
@@ -121,40 +164,39 @@ def run(
     pipeline: Optional[str] = None,
     task: Optional[str] = None,
     env: Optional[Mapping[str, str]] = None,
-    globals: Optional[Mapping[str, Any]] = None,
+    globals: Optional[Mapping[str, Any]] = None,  # noqa: A002
     mocks: Sequence[Any] = (),
     capture: bool = True,
     timeout: Optional[float] = None,
 ) -> RunResult:
     """Runs a program to its end.
 
-    ``args`` are parameters of the pipeline by name, or a list of texts for ``argv``. ``globals`` are names that the program
-    finds, functions of Python among them. ``mocks`` answer its model calls. What it writes is captured, unless ``capture`` is
-    false. ``timeout`` is in seconds. Ctrl-C stops the program; its cleanup runs.
+    ``args`` are the parameters of the pipeline by name, or a list of strings for ``argv``. ``globals`` are additional names
+    in the program, such as functions of Python. ``mocks`` are the replies of the provider ``mock``. Output is captured unless
+    ``capture`` is false. ``timeout`` is in seconds. Ctrl-C stops the program; its cleanup runs.
 
-    Raises ``HarnError``; its ``output`` and ``errors`` are what was written before.
+    Raises ``HarnError`` when the program fails; ``output`` and ``errors`` of the exception are the output until then.
     """
-    own = _Run(path, args, code, pipeline, task, dict(env=env, globals=globals, mocks=mocks, capture=capture))
-    import time
-
-    until = None if timeout is None else time.monotonic() + timeout
-    left = lambda: None if until is None else max(0.0, until - time.monotonic())  # noqa: E731
+    own = _Run(
+        path, args, pipeline, timeout,
+        code=code, task=task, env=env, globals=globals, mocks=mocks, capture=capture,
+    )  # fmt: skip
+    native = own.machine.native
     try:
-        wait(own.machine._own.ready(), left())
-        value = wait(own.machine.begin(), left())
-        ran = wait(own.machine.pipeline(own.pipeline, _given(own)), left())
-        value = _value_of(own, value, ran)
-        own.machine.end()
+        wait(native.ready(), own.left())
+        script = wait(native.begin(), own.left())
+        value = own.value(script, wait(own.pipeline(), own.left()))
+        own.machine.close()
         return own.done(value)
     except HarnExit as error:
-        own.machine.end()
+        own.machine.close()
         return own.exited(error)
     except HarnError as error:
-        own.machine.end()
+        own.machine.close()
         own.failed(error)
         raise
     except BaseException:
-        own.machine.end()
+        own.machine.close()
         raise
 
 
@@ -166,47 +208,34 @@ async def arun(
     pipeline: Optional[str] = None,
     task: Optional[str] = None,
     env: Optional[Mapping[str, str]] = None,
-    globals: Optional[Mapping[str, Any]] = None,
+    globals: Optional[Mapping[str, Any]] = None,  # noqa: A002
     mocks: Sequence[Any] = (),
     capture: bool = True,
     timeout: Optional[float] = None,
 ) -> RunResult:
-    """As ``run``, on the running event loop."""
-    own = _Run(path, args, code, pipeline, task, dict(env=env, globals=globals, mocks=mocks, capture=capture))
-    import time
-
-    until = None if timeout is None else time.monotonic() + timeout
-    left = lambda: None if until is None else max(0.0, until - time.monotonic())  # noqa: E731
+    """As ``run``, on the running event loop. Cancelling the task stops the program."""
+    own = _Run(
+        path, args, pipeline, timeout,
+        code=code, task=task, env=env, globals=globals, mocks=mocks, capture=capture,
+    )  # fmt: skip
+    native = own.machine.native
     try:
-        await wait_async(own.machine._own.ready(), left())
-        value = await wait_async(own.machine.begin(), left())
-        ran = await wait_async(own.machine.pipeline(own.pipeline, _given(own)), left())
-        value = _value_of(own, value, ran)
-        await wait_async(own.machine._own.close())
+        await wait_async(native.ready(), own.left())
+        script = await wait_async(native.begin(), own.left())
+        value = own.value(script, await wait_async(own.pipeline(), own.left()))
+        await own.machine.aclose()
         return own.done(value)
     except HarnExit as error:
-        own.machine._own.close()
+        await own.machine.aclose()
         return own.exited(error)
     except HarnError as error:
-        own.machine._own.close()
+        await own.machine.aclose()
         own.failed(error)
         raise
     except BaseException:
-        own.machine._own.close()
+        # The task may be cancelled: it must not wait for the cleanup.
+        native.close()
         raise
-
-
-def _given(own: _Run) -> Dict[str, Any]:
-    return own.parameters
-
-
-def _value_of(own: _Run, value: Any, ran: Any) -> Any:
-    # A pipeline gives a list of its value; a program without one gives nothing.
-    if ran is None:
-        if own.parameters:
-            raise HarnValueError("the program has no pipeline whose parameters `args` could be: give a list for argv")
-        return value
-    return ran[0]
 
 
 class _Export:
@@ -219,7 +248,7 @@ class _Export:
         return self._program.call(self.__name__, *args, **options)
 
     async def aio(self, *args: Any, **options: Any) -> Any:
-        """Calls it on the running event loop."""
+        """As a call, on the running event loop."""
         return await self._program.acall(self.__name__, *args, **options)
 
     def __repr__(self) -> str:
@@ -227,7 +256,7 @@ class _Export:
 
 
 class Program:
-    """A program whose top level has run: ``program.name(...)`` calls what it exports."""
+    """A program whose top level has run: ``program.name(...)`` calls an exported function."""
 
     def __init__(self, machine: Machine, exports: List[str]) -> None:
         self._machine = machine
@@ -235,30 +264,33 @@ class Program:
 
     @property
     def exports(self) -> List[str]:
-        """The names that it exports."""
+        """The exported names."""
         return list(self._exports)
 
     @property
     def output(self) -> str:
-        """What it has written so far."""
+        """The standard output so far."""
         return self._machine.output()[0]
 
     @property
     def errors(self) -> str:
-        """What it has written to standard error so far."""
+        """The standard error so far."""
         return self._machine.output()[1]
 
+    def _start(self, name: str, args: Tuple[Any, ...], options: Dict[str, Any]) -> _harn.Pending:
+        return self._machine.native.call(name, [*args, options] if options else list(args))
+
     def call(self, name: str, *args: Any, **options: Any) -> Any:
-        """Calls an exported function. Keyword arguments travel in one dict behind the others."""
-        return wait(self._machine.call(name, [*args, options] if options else list(args)))
+        """Calls an exported function. Keyword arguments are passed as one dict after the others."""
+        return wait(self._start(name, args, options))
 
     async def acall(self, name: str, *args: Any, **options: Any) -> Any:
         """As ``call``, on the running event loop."""
-        return await wait_async(self._machine.call(name, [*args, options] if options else list(args)))
+        return await wait_async(self._start(name, args, options))
 
     def call_within(self, timeout: float, name: str, *args: Any, **options: Any) -> Any:
-        """As ``call``, for at most so many seconds."""
-        return wait(self._machine.call(name, [*args, options] if options else list(args)), timeout)
+        """As ``call``, for at most ``timeout`` seconds."""
+        return wait(self._start(name, args, options), timeout)
 
     def __getattr__(self, name: str) -> _Export:
         if name.startswith("_") or name not in self._exports:
@@ -270,14 +302,24 @@ class Program:
         return [*super().__dir__(), *self._exports]
 
     def close(self) -> None:
-        """Ends the program: its tasks stop, its cleanup runs."""
-        self._machine.end()
+        """Ends the program: tasks stop, cleanup runs."""
+        self._machine.close()
+
+    async def aclose(self) -> None:
+        """As ``close``, on the running event loop."""
+        await self._machine.aclose()
 
     def __enter__(self) -> "Program":
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
+
+    async def __aenter__(self) -> "Program":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
 
     def __repr__(self) -> str:
         return f"<Harn program: {', '.join(self._exports) or 'exports nothing'}>"
@@ -289,19 +331,45 @@ def load(
     code: Optional[str] = None,
     argv: Sequence[str] = (),
     env: Optional[Mapping[str, str]] = None,
-    globals: Optional[Mapping[str, Any]] = None,
+    globals: Optional[Mapping[str, Any]] = None,  # noqa: A002
     mocks: Sequence[Any] = (),
     capture: bool = True,
     timeout: Optional[float] = None,
 ) -> Program:
-    """Runs the top level of a program and keeps it, so that its functions can be called."""
+    """Runs the top level of a program, whose exported functions can then be called. ``timeout`` is in seconds."""
     machine = Machine(path, code, argv=argv, env=env, globals=globals, mocks=mocks, capture=capture)
     try:
         machine.ready()
-        wait(machine.begin(), timeout)
-        return Program(machine, wait(machine.exports()))
+        wait(machine.native.begin(), timeout)
+        return Program(machine, wait(machine.native.exports()))
     except BaseException as error:
-        machine.end()
+        machine.close()
         if isinstance(error, HarnError):
             error.output, error.errors = machine.output()
+        raise
+
+
+async def aload(
+    path: Optional[PathLike] = None,
+    *,
+    code: Optional[str] = None,
+    argv: Sequence[str] = (),
+    env: Optional[Mapping[str, str]] = None,
+    globals: Optional[Mapping[str, Any]] = None,  # noqa: A002
+    mocks: Sequence[Any] = (),
+    capture: bool = True,
+    timeout: Optional[float] = None,
+) -> Program:
+    """As ``load``, on the running event loop."""
+    machine = Machine(path, code, argv=argv, env=env, globals=globals, mocks=mocks, capture=capture)
+    try:
+        await machine.aready()
+        await wait_async(machine.native.begin(), timeout)
+        return Program(machine, await wait_async(machine.native.exports()))
+    except HarnError as error:
+        await machine.aclose()
+        error.output, error.errors = machine.output()
+        raise
+    except BaseException:
+        machine.native.close()
         raise

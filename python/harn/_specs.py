@@ -2,53 +2,68 @@
 
 from __future__ import annotations
 
+import dataclasses
+import enum
+import json
 import os
 import threading
 import types
 import typing
-from typing import Any, Callable, Dict, Iterable, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Union, overload
 
-from ._errors import HarnSpecError, HarnThrown, HarnTypeError
+from ._errors import HarnSpecError, HarnThrown, HarnTypeError, spec_error
 from ._program import Machine
-from ._values import Record, plain_json, record_class
+from ._values import Record, record_class
 from ._wait import wait
 
 _lock = threading.Lock()
 _machine: Optional[Machine] = None
-_owner = 0
 
 
-def library() -> Machine:
-    """The machine on which prompts and specs are made."""
-    global _machine, _owner
+def _spec_machine() -> Machine:
+    """Returns the machine on which all prompts and specs are made. It ignores the project of the working directory."""
+    global _machine
     with _lock:
-        if _machine is None or _owner != os.getpid():
-            machine = Machine(None, "")
+        if _machine is None:
+            machine = Machine(None, "", project=False)
             machine.ready()
-            _machine, _owner = machine, os.getpid()
+            _machine = machine
         return _machine
 
 
-def ask(name: str, *args: Any) -> Any:
+def reset() -> None:
+    """Forgets the machine: after a fork its thread does not exist."""
+    global _lock, _machine
+    _lock, _machine = threading.Lock(), None
+
+
+def call_builtin(name: str, *args: Any) -> Any:
     """Calls a builtin that makes a prompt or a spec."""
     try:
-        return wait(library().builtin(name, list(args)))
+        return wait(_spec_machine().native.builtin(name, list(args)), brief=True)
     except HarnThrown as error:
-        raise HarnSpecError(
-            error.message, category=error.category, value=error.value, trace=error.trace, notes=error.notes
-        ) from None
+        raise spec_error(error) from None
 
 
-def given(**options: Any) -> Dict[str, Any]:
-    """The options that were given."""
+def without_none(**options: Any) -> Dict[str, Any]:
+    """Returns the options that are not ``None``."""
     return {name: value for name, value in options.items() if value is not None}
+
+
+#: A function that handles calls of a tool: ``handler(args, ctx)``, or a coroutine function. It may omit parameters.
+Handler = Callable[..., Any]
 
 
 @record_class
 class LayeredPrompt(Record):
-    """A prompt (``text``) and the SHA-256 of its text (``cache_key``)."""
+    """A rendered prompt."""
 
     __slots__ = ()
+
+    #: The text.
+    text: str
+    #: The SHA-256 of the text in hexadecimal digits.
+    cache_key: str
 
     def __str__(self) -> str:
         return self.text
@@ -56,98 +71,171 @@ class LayeredPrompt(Record):
 
 @record_class
 class ToolSpec(Record):
-    """A tool: ``name``, ``description``, ``input_schema``, ``approval``, ``output_schema``, ``binding_id``, ``handler``.
+    """A tool.
 
-    Without a handler, calling it with a function gives a copy with that handler (so it is a decorator); with one, calling it
-    calls the handler.
+    A tool without a handler is a decorator: calling it with a function returns a copy with that handler. Calling a tool with
+    a handler calls the handler.
     """
 
     __slots__ = ()
 
+    name: str
+    description: str
+    #: A JSON Schema.
+    input_schema: Dict[str, Any]
+    #: ``{"kind": "never"}``, ``{"kind": "always"}`` or ``{"kind": "dynamic", "value": id}``.
+    approval: Dict[str, Any]
+    output_schema: Optional[Dict[str, Any]]
+    binding_id: Optional[str]
+
     @property
-    def handler(self) -> Optional[Callable[..., Any]]:
-        """The function behind it."""
-        return self._fields.get("handler")
+    def handler(self) -> Optional[Handler]:
+        """The handler."""
+        handler: Optional[Handler] = self._fields.get("handler")
+        return handler
+
+    @overload
+    def __call__(self, handler: Handler, /) -> "ToolSpec": ...
+
+    @overload
+    def __call__(self, *args: Any, **options: Any) -> Any: ...
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         if self.handler is not None:
             return self.handler(*args, **options)
         if len(args) != 1 or options or not callable(args[0]):
             raise HarnTypeError(f"tool {self.name!r} has no handler yet: call it with a function")
-        return ask("tool_bind", self, args[0])
+        return call_builtin("tool_bind", self, args[0])
 
 
 @record_class
 class AgentSpec(Record):
-    """An agent: ``name``, ``role``, ``stateful``, ``model``, ``system_prompt``, ``routes``, ``toolkits``, ..."""
+    """An agent."""
 
     __slots__ = ()
+
+    name: str
+    #: ``coordinator``, ``planner``, ``executor`` or ``specialist``.
+    role: str
+    #: Whether the agent remembers its turns per thread.
+    stateful: bool
+    #: ``{"id": ..., "provider": ...}``.
+    model: Dict[str, Optional[str]]
+    system_prompt: str
+    #: The agents that it may call.
+    routes: List[str]
+    toolkits: List[str]
+    max_turns: Optional[int]
+    plan: Optional["PlanSpec"]
+    tools: List[ToolSpec]
+    approval_policies: Optional[Dict[str, Any]]
+    tool_approval_policies: Dict[str, Any]
+    #: The ``cache_key`` of a layered prompt. It is not part of the wire form.
+    prompt_cache_key: Optional[str]
 
 
 @record_class
 class PlanSpec(Record):
-    """A kind of plan: ``name``, ``schema``, ``display_aliases``."""
+    """A kind of plan."""
 
     __slots__ = ()
+
+    name: str
+    #: A JSON Schema.
+    schema: Dict[str, Any]
+    #: ``{"status": ..., "alias": ...}`` per status.
+    display_aliases: List[Dict[str, str]]
 
 
 @record_class
 class ReferenceSpec(Record):
-    """A kind of stored value: ``name``, ``schema``, ``ttl_ms``."""
+    """A kind of stored value."""
 
     __slots__ = ()
+
+    name: str
+    #: A JSON Schema.
+    schema: Dict[str, Any]
+    #: The lifetime in milliseconds.
+    ttl_ms: Optional[int]
 
 
 @record_class
 class Tenant(Record):
-    """Whose runtime it is: ``resource_id``, ``version``."""
+    """The owner of a runtime."""
 
     __slots__ = ()
 
-
-@record_class
-class ChatProgram(Record):
-    """What an interpreter gets: ``conversation``, ``system_prompt``, ``model``, ``tenant``."""
-
-    __slots__ = ()
+    resource_id: str
+    version: str
 
 
 @record_class
 class Conversation(Record):
-    """Messages, split: ``messages``, ``prompt``, ``system``, ``history``."""
+    """Messages, split into prompt, system text and history."""
 
     __slots__ = ()
+
+    messages: List[Dict[str, Any]]
+    #: The content of the last user message.
+    prompt: str
+    system: Optional[str]
+    #: All messages but system messages and the last user message.
+    history: List[Dict[str, Any]]
+
+
+@record_class
+class ChatProgram(Record):
+    """The input of an interpreter."""
+
+    __slots__ = ()
+
+    conversation: Conversation
+    system_prompt: str
+    model: str
+    tenant: Tenant
 
 
 @record_class
 class ToolkitSpec(Record):
-    """A toolkit that a runtime has: ``ToolkitSpec(id="catalog", config={"tools": ["execute_query"]})``."""
+    """A toolkit of a runtime: ``ToolkitSpec(id="catalog", config={"tools": ["execute_query"]})``."""
 
     __slots__ = ()
 
-    def __init__(self, id: str, config: Optional[Mapping[str, Any]] = None) -> None:  # noqa: A002 - the name of the guide
+    id: str
+    config: Optional[Dict[str, Any]]
+
+    def __init__(self, id: str, config: Optional[Mapping[str, Any]] = None) -> None:  # noqa: A002 - the guide's name
         if not isinstance(id, str) or not id:
             raise HarnTypeError("ToolkitSpec: id must be a non-empty str")
-        object.__setattr__(self, "_name", "")
-        object.__setattr__(self, "_fields", given(id=id, config=None if config is None else dict(config)))
+        object.__setattr__(self, "_name", "ToolkitSpec")
+        object.__setattr__(self, "_fields", {"id": id, "config": None if config is None else dict(config)})
         object.__setattr__(self, "_origin", None)
-
-    def _to_harn(self) -> Any:
-        return super()._to_harn() if self._name else self._fields
-
-    def __repr__(self) -> str:
-        return super().__repr__() if self._name else f"ToolkitSpec(id={self.id!r}, config={self._fields.get('config')!r})"
 
 
 @record_class
 class RuntimeSpec(Record):
-    """A whole runtime: ``tenant``, ``agents``, ``references``, ``plans``, ``toolkits``, ``providers``, ..."""
+    """A runtime."""
 
     __slots__ = ()
 
+    tenant: Tenant
+    agents: List[AgentSpec]
+    references: List[ReferenceSpec]
+    plans: List[PlanSpec]
+    toolkits: List[ToolkitSpec]
+    approval_policies: Dict[str, Any]
+    approval_overrides: Dict[str, Any]
+    storage_factories: Dict[str, Any]
+    providers: Dict[str, Any]
+    tool_bindings: List[ToolSpec]
+
     def model_dump(self, *, by_alias: bool = False, mode: str = "python") -> Dict[str, Any]:
-        """The fields as plain data; ``by_alias`` gives the wire form (camelCase)."""
-        return plain_json(runtime_spec_json(self)) if by_alias else super().model_dump(mode=mode)
+        """Returns the fields as plain data; ``by_alias`` selects the wire form (camelCase)."""
+        if not by_alias or mode not in ("python", "json"):
+            return super().model_dump(mode=mode)
+        wire: Dict[str, Any] = json.loads(runtime_spec_json(self))
+        return wire
 
 
 def layered_prompt(
@@ -161,67 +249,135 @@ def layered_prompt(
     output_format: Any = None,
     examples: Any = None,
 ) -> LayeredPrompt:
-    """Renders a prompt from named layers in a fixed order, with a hash of its text."""
-    return ask(
-        "layered_prompt",
-        given(
-            identity=identity,
-            communication=communication,
-            operational_rules=operational_rules,
-            tools=tools if tools is None or isinstance(tools, (str, Mapping)) else list(tools),
-            domain_knowledge=domain_knowledge,
-            safety=safety,
-            output_format=output_format,
-            examples=examples,
+    """Renders a prompt from named layers in a fixed order.
+
+    ``identity`` is a string. ``communication``, ``operational_rules`` and ``safety`` are strings or sequences of strings,
+    ``tools`` an iterable of tools, dicts or names, the others any data: strings, dicts, lists, Pydantic models.
+    """
+    return typing.cast(
+        LayeredPrompt,
+        call_builtin(
+            "layered_prompt",
+            without_none(
+                identity=identity,
+                communication=communication,
+                operational_rules=operational_rules,
+                tools=tools if tools is None or isinstance(tools, (str, Mapping)) else list(tools),
+                domain_knowledge=domain_knowledge,
+                safety=safety,
+                output_format=output_format,
+                examples=examples,
+            ),
         ),
     )
 
 
 def augment_prompt_tools(prompt: Union[str, LayeredPrompt], tools: Iterable[Any]) -> LayeredPrompt:
-    """Adds rows to the table of tools of a prompt."""
-    return ask("augment_prompt_tools", prompt, list(tools))
+    """Adds rows to the tools table of a prompt."""
+    return typing.cast(LayeredPrompt, call_builtin("augment_prompt_tools", prompt, list(tools)))
 
 
 def prompt_explain(options: Optional[Mapping[str, Any]] = None, **more: Any) -> Dict[str, Any]:
-    """Assembles the system prompt of the options of a model call and explains each fragment. No model is called."""
-    return ask("prompt_explain", {**(options or {}), **more})
+    """Assembles the system prompt of the options of a model call and explains each fragment. Calls no model."""
+    return typing.cast(Dict[str, Any], call_builtin("prompt_explain", {**(options or {}), **more}))
 
 
-_NAMES = {str: "string", int: "int", float: "float", bool: "bool", list: "list", dict: "dict", Any: "any"}
+_NAMES: Dict[Any, str] = {
+    str: "string",
+    int: "int",
+    float: "float",
+    bool: "bool",
+    list: "list",
+    dict: "dict",
+    Any: "any",
+    None: "nil",
+    type(None): "nil",
+}
+
+_SUPPORTED = (
+    "str, int, float, bool, list, dict, list[T], dict[str, T], Optional[T], unions, Literal, enums, dataclasses, TypedDicts, "
+    "Pydantic models, dicts of them, and JSON Schemas"
+)
 
 
 def schema_of(schema: Any) -> Any:
-    """A schema as Harn takes it: types of Python stand for their names, also inside of dicts."""
+    """Returns a schema as Harn takes it: types of Python become type names, or JSON Schemas."""
     if schema is None or isinstance(schema, str):
         return schema
-    if isinstance(schema, type) and hasattr(schema, "model_json_schema"):
-        return schema.model_json_schema()
-    try:
-        if schema in _NAMES:
-            return _NAMES[schema]
-    except TypeError:
-        pass
-    origin, parts = typing.get_origin(schema), typing.get_args(schema)
-    if origin in (list, typing.Sequence) or (isinstance(origin, type) and issubclass(origin, Sequence)):
-        return [schema_of(parts[0])] if parts else "list"
-    if origin is dict or (isinstance(origin, type) and issubclass(origin, Mapping)):
-        return "dict"
-    if origin is Union or origin is getattr(types, "UnionType", None):
-        inner = [part for part in parts if part is not type(None)]
-        if len(inner) == 1 and len(parts) == 2:
-            name = schema_of(inner[0])
-            if isinstance(name, str):
-                return f"{name}?"
     if isinstance(schema, Mapping):
         if _is_json_schema(schema):
             return dict(schema)
         return {name: schema_of(part) for name, part in schema.items()}
     if isinstance(schema, list):
         return [schema_of(part) for part in schema]
-    raise HarnSpecError(
-        f"unsupported schema: {schema!r}; there are str, int, float, bool, list, dict, list[T], Optional[T], dicts of them, "
-        "JSON Schemas and Pydantic models"
-    )
+    return _schema_of_type(schema)
+
+
+def _schema_of_type(schema: Any) -> Any:
+    if isinstance(schema, type) and hasattr(schema, "model_json_schema"):
+        return schema.model_json_schema()
+    try:
+        if schema in _NAMES:
+            return _NAMES[schema]
+    except TypeError:
+        # Not hashable, so not a type.
+        pass
+    origin, parts = typing.get_origin(schema), typing.get_args(schema)
+    if origin is typing.Literal:
+        return {"type": _json_types(parts), "enum": list(parts)}
+    if origin is Union or origin is getattr(types, "UnionType", None):
+        return _union(parts)
+    if isinstance(origin, type) and issubclass(origin, (list, set, frozenset, tuple, Sequence)):
+        return [schema_of(parts[0])] if parts else "list"
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return "dict"
+    if isinstance(schema, type) and issubclass(schema, enum.Enum):
+        values = [member.value for member in schema]
+        return {"type": _json_types(values), "enum": values}
+    if isinstance(schema, type) and dataclasses.is_dataclass(schema):
+        hints = typing.get_type_hints(schema)
+        return {field.name: schema_of(hints[field.name]) for field in dataclasses.fields(schema)}
+    if isinstance(schema, type) and issubclass(schema, dict) and hasattr(schema, "__required_keys__"):
+        return {name: schema_of(part) for name, part in typing.get_type_hints(schema).items()}
+    raise HarnSpecError(f"unsupported schema: {schema!r}; expected {_SUPPORTED}")
+
+
+def _json_types(values: Iterable[Any]) -> List[str]:
+    names = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
+    found = []
+    for value in values:
+        name = names.get(type(value))
+        if name is None:
+            raise HarnSpecError(f"unsupported schema: the value {value!r}; expected str, int, float, bool or None")
+        if name not in found:
+            found.append(name)
+    return found
+
+
+def _union(parts: Sequence[Any]) -> Any:
+    inner = [schema_of(part) for part in parts if part is not type(None)]
+    nullable = len(inner) < len(parts)
+    if nullable and len(inner) == 1 and isinstance(inner[0], str):
+        return f"{inner[0]}?"
+    names = {"string": "string", "int": "integer", "float": "number", "bool": "boolean", "list": "array", "dict": "object"}
+    members: List[Any] = []
+    for part in inner:
+        if isinstance(part, str) and part in names:
+            members.append({"type": names[part]})
+        elif isinstance(part, dict) and _is_json_schema(part):
+            members.append(part)
+        else:
+            raise HarnSpecError(f"unsupported schema: a union of {part!r}; use a Pydantic model")
+    # `type` makes it a JSON Schema for Harn.
+    return {"anyOf": [*members, {"type": "null"}] if nullable else members, "type": _union_types(members, nullable)}
+
+
+def _union_types(members: Sequence[Mapping[str, Any]], nullable: bool) -> List[str]:
+    found: List[str] = []
+    for member in members:
+        own = member.get("type", "object")
+        found += [name for name in ([own] if isinstance(own, str) else own) if name not in found]
+    return [*found, "null"] if nullable and "null" not in found else found
 
 
 def _is_json_schema(schema: Mapping[str, Any]) -> bool:
@@ -240,28 +396,31 @@ def define_tool(
     approval: Any = None,
     output_schema: Any = None,
     binding_id: Optional[str] = None,
-    handler: Optional[Callable[..., Any]] = None,
-) -> Any:
-    """Describes a tool. Without a handler the result is a decorator, too: ``@define_tool(name=...)``.
+    handler: Optional[Handler] = None,
+) -> ToolSpec:
+    """Describes a tool. Without ``handler`` the result is also a decorator: ``@define_tool(name=...)``.
 
     ``approval`` is ``"never"``, ``"always"``, ``{"kind": "dynamic", "value": id}`` or a function ``(args, ctx) -> bool``.
-    Handlers are called with the arguments and a context; they may be coroutines.
+    The runtime calls handlers with the validated arguments and a context; they may be coroutine functions.
     """
-    return ask(
-        "define_tool",
-        given(
-            name=name,
-            description=description,
-            input_schema=schema_of(input_schema),
-            approval=approval,
-            output_schema=schema_of(output_schema),
-            binding_id=binding_id,
-            handler=handler,
+    return typing.cast(
+        ToolSpec,
+        call_builtin(
+            "define_tool",
+            without_none(
+                name=name,
+                description=description,
+                input_schema=schema_of(input_schema),
+                approval=approval,
+                output_schema=schema_of(output_schema),
+                binding_id=binding_id,
+                handler=handler,
+            ),
         ),
     )
 
 
-def _agent(builtin: str, prompt: Any, options: Dict[str, Any]) -> AgentSpec:
+def _define_agent(builtin: str, prompt: Any, options: Dict[str, Any]) -> AgentSpec:
     if not isinstance(prompt, (str, LayeredPrompt)):
         raise HarnTypeError("prompt must be a string or LayeredPrompt")
     for name in ("routes", "tools", "toolkits"):
@@ -269,7 +428,7 @@ def _agent(builtin: str, prompt: Any, options: Dict[str, Any]) -> AgentSpec:
             if isinstance(options[name], (str, Mapping)):
                 raise HarnTypeError(f"{name} must be a list")
             options[name] = list(options[name])
-    return ask(builtin, {"prompt": prompt, **given(**options)})
+    return typing.cast(AgentSpec, call_builtin(builtin, {"prompt": prompt, **without_none(**options)}))
 
 
 def define_coordinator(
@@ -285,8 +444,8 @@ def define_coordinator(
     approval: Any = None,
     tool_approvals: Any = None,
 ) -> AgentSpec:
-    """Describes the agent that talks to the user and hands work to its routes."""
-    return _agent(
+    """Describes the agent that talks to the user and calls the agents in its routes."""
+    return _define_agent(
         "define_coordinator",
         prompt,
         dict(name=name, model=model, routes=routes, tools=tools, toolkits=toolkits, stateful=stateful,
@@ -309,7 +468,7 @@ def define_planner(
     tool_approvals: Any = None,
 ) -> AgentSpec:
     """Describes an agent that writes plans."""
-    return _agent(
+    return _define_agent(
         "define_planner",
         prompt,
         dict(name=name, model=model, plan=plan, routes=routes, tools=tools, toolkits=toolkits, stateful=stateful,
@@ -331,8 +490,8 @@ def define_executor(
     approval: Any = None,
     tool_approvals: Any = None,
 ) -> AgentSpec:
-    """Describes an agent that carries out approved plans."""
-    return _agent(
+    """Describes an agent that executes approved plans."""
+    return _define_agent(
         "define_executor",
         prompt,
         dict(name=name, model=model, plan=plan, routes=routes, tools=tools, toolkits=toolkits, stateful=stateful,
@@ -353,8 +512,8 @@ def define_specialist(
     approval: Any = None,
     tool_approvals: Any = None,
 ) -> AgentSpec:
-    """Describes a focused agent that others call."""
-    return _agent(
+    """Describes an agent for one task, which other agents or the host call."""
+    return _define_agent(
         "define_specialist",
         prompt,
         dict(name=name, model=model, routes=routes, tools=tools, toolkits=toolkits, stateful=stateful,
@@ -363,30 +522,33 @@ def define_specialist(
 
 
 def define_plan(name: str, *, schema: Any, display_aliases: Any = None) -> PlanSpec:
-    """Describes a kind of plan: the schema of its body and how its states are shown."""
-    return ask("define_plan", given(name=name, schema=schema_of(schema), display_aliases=display_aliases))
+    """Describes a kind of plan: the schema of its body, and the names under which its statuses are shown."""
+    options = without_none(name=name, schema=schema_of(schema), display_aliases=display_aliases)
+    return typing.cast(PlanSpec, call_builtin("define_plan", options))
 
 
 def define_reference(
     name: str, *, schema: Any, ttl_ms: Optional[int] = None, glimpse: Optional[Callable[[Any], Any]] = None
 ) -> ReferenceSpec:
-    """Describes a kind of stored value that tools pass by reference."""
-    return ask("define_reference", given(name=name, schema=schema_of(schema), ttl_ms=ttl_ms, glimpse=glimpse))
+    """Describes a kind of stored value that tools pass by reference. ``glimpse`` makes a summary of a value."""
+    options = without_none(name=name, schema=schema_of(schema), ttl_ms=ttl_ms, glimpse=glimpse)
+    return typing.cast(ReferenceSpec, call_builtin("define_reference", options))
 
 
 def define_tenant(resource_id: str, version: str) -> Tenant:
-    """Names whose runtime it is, and the version of its configuration."""
-    return ask("define_tenant", resource_id, version)
+    """Describes the owner of a runtime, and the version of its configuration."""
+    return typing.cast(Tenant, call_builtin("define_tenant", resource_id, version))
 
 
 def define_toolkit(id: str, *, tools: Sequence[ToolSpec]) -> ToolkitSpec:  # noqa: A002
-    """Describes a toolkit of one's own."""
-    return ask("define_toolkit", id, {"tools": list(tools)})
+    """Describes a custom toolkit."""
+    return typing.cast(ToolkitSpec, call_builtin("define_toolkit", id, {"tools": list(tools)}))
 
 
 def tagged_union(schemas: Sequence[Any], discriminator: str = "kind") -> Dict[str, Any]:
-    """Builds a schema that accepts one of several object schemas, told apart by a constant field."""
-    return ask("tagged_union", [schema_of(schema) for schema in schemas], discriminator)
+    """Builds a schema that accepts one of several object schemas, which a constant field distinguishes."""
+    members = [schema_of(schema) for schema in schemas]
+    return typing.cast(Dict[str, Any], call_builtin("tagged_union", members, discriminator))
 
 
 def define_runtime(
@@ -403,40 +565,48 @@ def define_runtime(
     tool_bindings: Sequence[Any] = (),
     prompt_role_tools: Optional[bool] = None,
 ) -> RuntimeSpec:
-    """Collects agents, plans, references, toolkits and policies into one spec, and checks that they fit."""
-    return ask(
-        "define_runtime",
-        given(
-            tenant=tenant,
-            agents=list(agents),
-            references=list(references),
-            plans=list(plans),
-            toolkits=list(toolkits),
-            approval_policies=approval_policies,
-            approval_overrides=approval_overrides,
-            storage_factories=storage_factories,
-            providers=providers,
-            tool_bindings=list(tool_bindings),
-            prompt_role_tools=prompt_role_tools,
+    """Collects agents, plans, references, toolkits and policies into one spec and validates it."""
+    return typing.cast(
+        RuntimeSpec,
+        call_builtin(
+            "define_runtime",
+            without_none(
+                tenant=tenant,
+                agents=list(agents),
+                references=list(references),
+                plans=list(plans),
+                toolkits=list(toolkits),
+                approval_policies=approval_policies,
+                approval_overrides=approval_overrides,
+                storage_factories=storage_factories,
+                providers=providers,
+                tool_bindings=list(tool_bindings),
+                prompt_role_tools=prompt_role_tools,
+            ),
         ),
     )
 
 
 def runtime_spec_json(spec: Any) -> str:
-    """The wire form of a runtime spec: JSON with sorted keys."""
-    return ask("__runtime_spec_json", spec)
+    """Returns the wire form of a runtime spec: JSON with sorted keys."""
+    return typing.cast(str, call_builtin("__runtime_spec_json", spec))
 
 
 def runtime_spec_parse(wire: Union[str, Mapping[str, Any]]) -> RuntimeSpec:
-    """Reads the wire form of a runtime spec."""
-    return ask("__runtime_spec_parse", wire)
+    """Parses the wire form of a runtime spec."""
+    return typing.cast(RuntimeSpec, call_builtin("__runtime_spec_parse", wire))
 
 
 def parse_conversation(messages: Sequence[Mapping[str, Any]]) -> Conversation:
     """Splits messages into prompt, system text and history."""
-    return ask("__parse_conversation", list(messages))
+    return typing.cast(Conversation, call_builtin("__parse_conversation", list(messages)))
 
 
-def chat_program(conversation: Any, model: str, tenant: Any) -> ChatProgram:
-    """Makes the program that an interpreter gets."""
-    return ask("__chat_program", conversation, model, tenant)
+def chat_program(conversation: Conversation, model: str, tenant: Tenant) -> ChatProgram:
+    """Makes the input of an interpreter."""
+    return typing.cast(ChatProgram, call_builtin("__chat_program", conversation, model, tenant))
+
+
+def chat_program_with_system(program: ChatProgram, text: str) -> ChatProgram:
+    """Returns a copy of a program with another system prompt."""
+    return typing.cast(ChatProgram, call_builtin("__chat_program_with_system", program, text))

@@ -1,64 +1,75 @@
-"""Values of programs that Python has no type for, and what becomes of objects that Harn has no type for."""
+"""Python classes for values of programs, and the conversion of Python objects that the native module does not know."""
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import datetime
 import enum
 import json
 import types
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence, Set
-from typing import Any, Dict, List, Optional, Tuple, Type
+from typing import TYPE_CHECKING, Any, Awaitable, Callable, Dict, List, Optional, Tuple, Type, TypeVar
 
 from . import _harn
 from ._errors import HarnTypeError, HarnValueError
 from ._wait import loops, running_loop, wait, wait_async
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 
 class Remote:
-    """A value that stays with its program."""
+    """A value that stays on the thread of its program."""
 
     __slots__ = ("_handle", "__weakref__")
 
-    def __init__(self, handle: Any) -> None:
+    _handle: Optional[_harn.Handle]
+
+    def __init__(self, handle: _harn.Handle) -> None:
         self._handle = handle
+
+    def _open(self) -> _harn.Handle:
+        if self._handle is None:
+            raise HarnValueError("the stream is closed")
+        return self._handle
 
     @property
     def type_name(self) -> str:
         """Its type in Harn."""
-        return self._handle.type_name
+        return self._open().type_name
 
     def __repr__(self) -> str:
-        return self._handle.text
+        return f"<closed {type(self).__name__}>" if self._handle is None else self._handle.text
 
 
 class Function(Remote):
-    """A function of a program. Keyword arguments travel in one dict behind the others, as usual in Harn."""
+    """A function of a program. Keyword arguments are passed as one dict after the others."""
 
     __slots__ = ()
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        return wait(self._ask(args, options))
+        return wait(self._start(args, options))
 
     async def aio(self, *args: Any, **options: Any) -> Any:
-        """Calls it on the running event loop."""
-        return await wait_async(self._ask(args, options))
+        """As a call, on the running event loop."""
+        return await wait_async(self._start(args, options))
 
-    def _ask(self, args: Sequence[Any], options: Dict[str, Any]) -> Any:
-        return self._handle.call([*args, options] if options else list(args))
+    def _start(self, args: Sequence[Any], options: Dict[str, Any]) -> _harn.Pending:
+        return self._open().call([*args, options] if options else list(args))
 
 
 class Stream(Remote):
-    """Something of a program that gives items, once: a generator, an iterator, a stream, a channel.
+    """A generator, iterator, stream or channel of a program: ``for`` and ``async for`` read its items once.
 
-    ``for`` and ``async for`` take them. Closing it, or letting go of it, ends what makes them.
+    Closing it, or dropping the last reference, ends the producer.
     """
 
     __slots__ = ("_loop",)
 
-    def __init__(self, handle: Any) -> None:
+    def __init__(self, handle: _harn.Handle) -> None:
         super().__init__(handle)
-        self._loop: Any = None
+        self._loop: Optional[asyncio.AbstractEventLoop] = None
 
     def __iter__(self) -> "Stream":
         return self
@@ -76,8 +87,8 @@ class Stream(Remote):
             raise StopIteration
         return item[0]
 
-    def _enter(self) -> None:
-        """From now on coroutines of handlers run on the event loop of this thread."""
+    def _enter_loop(self) -> None:
+        """Makes coroutines of handlers run on the event loop of this thread until the stream ends."""
         loop = None if self._loop is not None else running_loop()
         if loop is not None:
             self._loop = loop
@@ -89,7 +100,7 @@ class Stream(Remote):
     async def __anext__(self) -> Any:
         if self._handle is None:
             raise StopAsyncIteration
-        self._enter()
+        self._enter_loop()
         try:
             item = await wait_async(self._handle.next())
         except BaseException:
@@ -101,34 +112,31 @@ class Stream(Remote):
         return item[0]
 
     def close(self) -> None:
-        """Ends it."""
+        """Ends the stream."""
         self._handle = None
         loop, self._loop = self._loop, None
         if loop is not None:
             loops.leave(loop)
 
-    def __enter__(self) -> "Stream":
+    def __enter__(self) -> "Self":
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    async def __aenter__(self) -> "Stream":
+    async def __aenter__(self) -> "Self":
         return self
 
-    async def __aexit__(self, *_: Any) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.close()
 
     def __del__(self) -> None:
         if getattr(self, "_loop", None) is not None:
             self.close()
 
-    def __repr__(self) -> str:
-        return "<stream (done)>" if self._handle is None else self._handle.text
 
-
-class Pair(tuple):
-    """A pair of Harn."""
+class Pair(Tuple[Any, Any]):
+    """A pair."""
 
     __slots__ = ()
 
@@ -137,12 +145,12 @@ class Pair(tuple):
 
     @property
     def first(self) -> Any:
-        """The first part."""
+        """The first value."""
         return self[0]
 
     @property
     def second(self) -> Any:
-        """The second part."""
+        """The second value."""
         return self[1]
 
     def __repr__(self) -> str:
@@ -157,14 +165,15 @@ class EnumValue:
     type_name: str
     variant: str
     fields: Tuple[Any, ...]
-    _handle: Any
+    _handle: _harn.Handle
 
-    def __init__(self, type_name: str, variant: str, fields: Sequence[Any], handle: Any) -> None:
-        for name, value in zip(self.__slots__, (type_name, variant, tuple(fields), handle)):
+    def __init__(self, type_name: str, variant: str, fields: Sequence[Any], handle: _harn.Handle) -> None:
+        values = (type_name, variant, tuple(fields), handle)
+        for name, value in zip(("type_name", "variant", "fields", "_handle"), values):
             object.__setattr__(self, name, value)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError("values of enums never change")
+        raise AttributeError("enum values are immutable")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, EnumValue):
@@ -180,16 +189,16 @@ class EnumValue:
 
 
 class Record:
-    """An instance of a struct. It never changes; fields are attributes."""
+    """An immutable instance of a struct: fields are attributes."""
 
     __slots__ = ("_name", "_fields", "_origin")
 
     _name: str
     _fields: Dict[str, Any]
-    _origin: Any
+    _origin: Optional[_harn.Handle]
 
     @classmethod
-    def _make(cls, name: str, fields: Dict[str, Any], origin: Any) -> "Record":
+    def _make(cls, name: str, fields: Dict[str, Any], origin: Optional[_harn.Handle]) -> "Self":
         made = object.__new__(cls)
         object.__setattr__(made, "_name", name)
         object.__setattr__(made, "_fields", fields)
@@ -205,14 +214,20 @@ class Record:
         return _harn.RecordData(self._name, self._fields, self._origin)
 
     def _asdict(self) -> Dict[str, Any]:
-        """The fields."""
+        """Returns the fields."""
         return dict(self._fields)
 
     def model_dump(self, *, by_alias: bool = False, mode: str = "python") -> Dict[str, Any]:
-        """The fields as plain data; ``by_alias`` gives the names of the wire form (camelCase)."""
+        """Returns the fields as plain data; ``by_alias`` selects the names of the wire form (camelCase)."""
         if mode not in ("python", "json"):
             raise HarnValueError(f"mode must be 'python' or 'json', got {mode!r}")
-        return _dump(self, by_alias)
+        return _dump_record(self, by_alias)
+
+    def model_dump_json(self, *, by_alias: bool = False, indent: Optional[int] = None) -> str:
+        """Returns ``model_dump(mode="json")`` as JSON."""
+        dumped = self.model_dump(by_alias=by_alias, mode="json")
+        separators = (",", ":") if indent is None else None
+        return json.dumps(dumped, ensure_ascii=False, indent=indent, separators=separators)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -223,10 +238,10 @@ class Record:
             raise AttributeError(f"{self._name} has no field {name!r}; it has {', '.join(self._fields)}") from None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"{self._name} never changes")
+        raise AttributeError(f"{self._name} is immutable")
 
     def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"{self._name} never changes")
+        raise AttributeError(f"{self._name} is immutable")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Record):
@@ -244,7 +259,7 @@ class Record:
         return f"{self._name}({fields})"
 
 
-#: Fields that stay in the process.
+#: Fields that are not part of the wire form.
 _PRIVATE = {
     "AgentSpec": ("plan", "tools", "approval_policies", "tool_approval_policies", "prompt_cache_key"),
     "ToolSpec": ("handler", "approval_predicate"),
@@ -252,26 +267,34 @@ _PRIVATE = {
     "ToolkitSpec": ("tools",),
 }
 
+#: Fields of the wire form that are omitted when they are not set.
+_OPTIONAL = {"AgentSpec": ("max_turns",)}
+
+#: Fields whose keys belong to the user.
+_SCHEMAS = ("input_schema", "output_schema", "schema")
+
 
 def camel(name: str) -> str:
-    """The name of a field in the wire form."""
+    """Returns the name of a field in the wire form."""
     head, *rest = name.split("_")
     return head + "".join(part[:1].upper() + part[1:] for part in rest)
 
 
+def _dump_record(record: Record, by_alias: bool) -> Dict[str, Any]:
+    fields = {name: value for name, value in record._fields.items() if not callable(value)}
+    if not by_alias:
+        return {name: _dump(value, False) for name, value in fields.items()}
+    private, optional = _PRIVATE.get(record._name, ()), _OPTIONAL.get(record._name, ())
+    return {
+        camel(name): value if name in _SCHEMAS else _dump(value, True)
+        for name, value in fields.items()
+        if name not in private and not (name in optional and value is None)
+    }
+
+
 def _dump(value: Any, by_alias: bool) -> Any:
     if isinstance(value, Record):
-        out = {}
-        for name, field in value._fields.items():
-            if by_alias and name in _PRIVATE.get(value._name, ()):
-                continue
-            if by_alias and value._name == "AgentSpec" and name == "max_turns" and field is None:
-                continue
-            if callable(field):
-                continue
-            plain = field if by_alias and name in ("input_schema", "output_schema", "schema") else _dump(field, by_alias)
-            out[camel(name) if by_alias else name] = plain
-        return out
+        return _dump_record(value, by_alias)
     if isinstance(value, dict):
         return {key: _dump(item, by_alias) for key, item in value.items()}
     if isinstance(value, list):
@@ -279,43 +302,43 @@ def _dump(value: Any, by_alias: bool) -> Any:
     return value
 
 
+R = TypeVar("R", bound=Record)
+
 _RECORDS: Dict[str, Type[Record]] = {}
 
 
-def record_class(cls: Type[Record]) -> Type[Record]:
-    """A class for the structs of its name."""
+def record_class(cls: Type[R]) -> Type[R]:
+    """Registers a class for the structs of its name."""
     _RECORDS[cls.__name__] = cls
     return cls
 
 
-def make_record(name: str, fields: Dict[str, Any], origin: Any) -> Record:
-    """The object of a struct instance."""
+def make_record(name: str, fields: Dict[str, Any], origin: Optional[_harn.Handle]) -> Record:
+    """Makes the object of a struct instance."""
     return _RECORDS.get(name, Record)._make(name, fields, origin)
 
 
 def make_set(items: List[Any]) -> Any:
-    """The set of these items."""
+    """Makes a set."""
     try:
         return set(items)
     except TypeError as why:
-        raise HarnTypeError(f"a set of Harn holds what no set of Python can hold: {why}; return a list") from None
+        raise HarnTypeError(f"cannot make a Python set: {why}; return a list") from None
 
 
 _DATETIMES = (datetime.datetime, datetime.date, datetime.time)
 
 
 def adapt(value: Any) -> Any:
-    """What stands for an object of a type that the border does not know."""
+    """Makes an object that the native module knows, for one of a class that it does not know."""
     if isinstance(value, Remote):
-        if value._handle is None:
-            raise HarnValueError("the stream is closed")
-        return value._handle
+        return value._open()
     if isinstance(value, Record):
         return value._to_harn()
     if isinstance(value, EnumValue):
         return _harn.VariantData(value.type_name, value.variant, list(value.fields), value._handle)
     if isinstance(value, Pair):
-        return _harn.Wrapped("pair", (value[0], value[1]))
+        return _harn.Adapted("pair", (value[0], value[1]))
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, bool):
@@ -329,27 +352,25 @@ def adapt(value: Any) -> Any:
     if isinstance(value, datetime.timedelta):
         return _duration(value)
     if isinstance(value, _DATETIMES):
-        raise HarnTypeError(
-            f"Harn has no type for {type(value).__name__}: pass value.isoformat(), or a number of seconds"
-        )
+        raise HarnTypeError(f"Harn has no type for {type(value).__name__}: pass value.isoformat(), or a number of seconds")
     if isinstance(value, type) and hasattr(value, "model_json_schema"):
         return value.model_json_schema()
     if hasattr(value, "model_dump") and not isinstance(value, type):
         return value.model_dump(mode="json")
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    if isinstance(value, (memoryview,)):
+    if isinstance(value, memoryview):
         return bytes(value)
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, Set):
         return set(value)
     if isinstance(value, (AsyncIterator, types.AsyncGeneratorType)):
-        return _harn.Wrapped("pull", _pull_async(value))
+        return _harn.Adapted("pull", _pull_async(value))
     if isinstance(value, Iterator):
-        return _harn.Wrapped("pull", _pull(value))
+        return _harn.Adapted("pull", _pull(value))
     if callable(value):
-        return _harn.Wrapped("callable", value)
+        return _harn.Adapted("callable", value)
     if isinstance(value, Sequence):
         return list(value)
     raise HarnTypeError(f"Harn has no type for {type(value).__module__}.{type(value).__qualname__}: {_short(value)}")
@@ -360,14 +381,14 @@ def _short(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def _duration(value: datetime.timedelta) -> Any:
+def _duration(value: datetime.timedelta) -> _harn.Adapted:
     micros = (value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds
     if micros % 1000:
-        raise HarnValueError(f"a duration of Harn has milliseconds, and {value} has a part of one")
-    return _harn.Wrapped("duration", micros // 1000)
+        raise HarnValueError(f"the resolution of durations is a millisecond: cannot convert {value}")
+    return _harn.Adapted("duration", micros // 1000)
 
 
-def _pull(source: Iterator) -> Any:
+def _pull(source: "Iterator[Any]") -> Callable[[], Optional[List[Any]]]:
     def pull() -> Optional[List[Any]]:
         try:
             return [next(source)]
@@ -377,7 +398,7 @@ def _pull(source: Iterator) -> Any:
     return pull
 
 
-def _pull_async(source: AsyncIterator) -> Any:
+def _pull_async(source: "AsyncIterator[Any]") -> Callable[[], Awaitable[Optional[List[Any]]]]:
     async def pull() -> Optional[List[Any]]:
         try:
             return [await source.__anext__()]
@@ -387,11 +408,6 @@ def _pull_async(source: AsyncIterator) -> Any:
     return pull
 
 
-def opaque(value: Any) -> Any:
-    """An object that programs only hand on."""
-    return _harn.Wrapped("opaque", value)
-
-
-def plain_json(text: str) -> Any:
-    """What a JSON text says."""
-    return json.loads(text)
+def opaque(value: Any) -> _harn.Adapted:
+    """Adapts an object that programs only pass on."""
+    return _harn.Adapted("opaque", value)

@@ -1,4 +1,4 @@
-"""Waiting for what was asked of a program: with signals, with a limit, or on an event loop."""
+"""Waits for calls of a program: on a thread, with signals and a time limit, or on an event loop."""
 
 from __future__ import annotations
 
@@ -6,68 +6,76 @@ import asyncio
 import threading
 from typing import Any, Callable, List, Optional
 
+from . import _harn
 from ._errors import HarnTimeout
 
-#: Seconds that a stopped call has for its cleanup.
+#: Seconds that a cancelled call has for its cleanup.
 GRACE = 2.0
 
 
 def running_loop() -> Optional[asyncio.AbstractEventLoop]:
-    """The event loop that runs on this thread."""
+    """Returns the event loop that runs on this thread."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None
 
 
-def wait(pending: Any, timeout: Optional[float] = None, *, brief: bool = False) -> Any:
-    """Waits; a signal or a time limit stops the call. ``brief`` is for what waits for no function of Python."""
-    # A wait inside of a coroutine holds its loop up: coroutines of handlers must not run there.
+def _timed_out(timeout: Optional[float]) -> HarnTimeout:
+    return HarnTimeout(f"not done within {timeout:g} s", category="timeout")
+
+
+def wait(pending: _harn.Pending, timeout: Optional[float] = None, *, brief: bool = False) -> Any:
+    """Waits on this thread; a signal or the time limit cancels the call.
+
+    ``brief`` is for calls that run no function of Python.
+    """
+    # A wait inside a coroutine blocks its loop: coroutines of handlers must run on another one.
     loop = None if brief else running_loop()
     if loop is not None:
         loops.block(loop)
     try:
-        done = pending.wait(timeout)
+        done = pending.wait(timeout, signals=threading.current_thread() is threading.main_thread())
     except BaseException:
         pending.cancel()
-        pending.settle_within(GRACE)
+        pending.wait(GRACE)
         raise
     finally:
         if loop is not None:
             loops.unblock(loop)
     if not done:
         pending.cancel()
-        pending.settle_within(GRACE)
-        raise HarnTimeout(f"not done within {timeout:g} s", category="timeout")
+        pending.wait(GRACE)
+        raise _timed_out(timeout)
     return pending.result()
 
 
-async def wait_async(pending: Any, timeout: Optional[float] = None) -> Any:
-    """The same on the running event loop."""
+async def wait_async(pending: _harn.Pending, timeout: Optional[float] = None) -> Any:
+    """Waits on the running event loop; cancelling the task or the time limit cancels the call."""
     loop = asyncio.get_running_loop()
-    done = loop.create_future()
+    done: "asyncio.Future[None]" = loop.create_future()
 
     def settle() -> None:
         if not done.done():
             done.set_result(None)
 
-    def tell() -> None:
-        # The loop may be closed by now.
+    def notify() -> None:
         try:
             loop.call_soon_threadsafe(settle)
         except RuntimeError:
+            # The loop is closed.
             pass
 
     loops.enter(loop)
     try:
-        pending.on_done(tell)
+        pending.on_done(notify)
         if timeout is None:
             await done
         else:
             await asyncio.wait_for(done, timeout)
     except asyncio.TimeoutError:
         pending.cancel()
-        raise HarnTimeout(f"not done within {timeout:g} s", category="timeout") from None
+        raise _timed_out(timeout) from None
     except BaseException:
         pending.cancel()
         raise
@@ -77,24 +85,26 @@ async def wait_async(pending: Any, timeout: Optional[float] = None) -> Any:
 
 
 class _Job:
-    """A coroutine that has not begun."""
+    """A coroutine that has not started."""
 
     __slots__ = ("loop", "start")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, start: Callable[[asyncio.AbstractEventLoop], None]) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, start: Callable[[asyncio.AbstractEventLoop], None]
+    ) -> None:
         self.loop, self.start = loop, start
 
 
 class Loops:
-    """On which event loop coroutines of handlers run: the one that waits, else one on a thread of its own."""
+    """Selects the event loop for coroutines of handlers: one that waits for a program, else one on its own thread."""
 
     _own: Optional[asyncio.AbstractEventLoop]
 
     def __init__(self) -> None:
-        self.forget()
+        self.reset()
 
-    def forget(self) -> None:
-        """After a fork there are no threads."""
+    def reset(self) -> None:
+        """Forgets all loops: after a fork their threads do not exist."""
         self._lock = threading.Lock()
         self._waiting: List[asyncio.AbstractEventLoop] = []
         self._blocked: List[asyncio.AbstractEventLoop] = []
@@ -102,17 +112,17 @@ class Loops:
         self._own = None
 
     def enter(self, loop: asyncio.AbstractEventLoop) -> None:
-        """A loop waits for a program."""
+        """Registers a loop that waits for a program."""
         with self._lock:
             self._waiting.append(loop)
 
     def leave(self, loop: asyncio.AbstractEventLoop) -> None:
-        """It does not any more."""
+        """Reverts one ``enter``."""
         with self._lock:
             _remove_last(self._waiting, loop)
 
     def block(self, loop: asyncio.AbstractEventLoop) -> None:
-        """The thread of a loop waits without it: what has not begun there begins elsewhere."""
+        """Registers a loop whose thread blocks; coroutines that have not started there start elsewhere."""
         with self._lock:
             self._blocked.append(loop)
             moved = [job for job in self._jobs if job.loop is loop]
@@ -122,7 +132,7 @@ class Loops:
             self._send(job)
 
     def unblock(self, loop: asyncio.AbstractEventLoop) -> None:
-        """The loop goes on."""
+        """Reverts one ``block``."""
         with self._lock:
             _remove_last(self._blocked, loop)
 
@@ -138,7 +148,7 @@ class Loops:
         try:
             job.loop.call_soon_threadsafe(self._begin, job.loop, job)
         except RuntimeError:
-            # The loop was closed meanwhile.
+            # The loop was closed in the meantime.
             with self._lock:
                 job.loop = self._background()
             job.loop.call_soon_threadsafe(self._begin, job.loop, job)

@@ -1,4 +1,4 @@
-//! A program and its thread.
+//! A machine: a program, its VM and the thread that both live on.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -6,78 +6,123 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use harn_runtime::{configure_sessions, install_manifest_hooks, install_skills, llm_runtime, vm_builder};
+use harn_check::Settings;
+use harn_runtime::{configure_event_log, configure_sessions, install_manifest_hooks, install_servers};
+use harn_runtime::{install_skills, llm_runtime, start_servers, unwritten_calls, vm_builder};
 use harn_syntax::SourceFile;
 use harn_syntax::source_map::line_column;
-use harn_system::{Layer, Real, System, SystemExt};
+use harn_system::{Ceiling, Layer, Level, Real, System, SystemExt};
 use harn_value::{Dict, Value};
-use harn_vm::{Error, ErrorKind, Instance, Interrupt, LoadError, Source, Vm, block_on, load};
-use pyo3::prelude::*;
+use harn_vm::error::TraceEntry;
+use harn_vm::{Error, ErrorKind, Instance, LoadError, Source, Vm, block_on, load};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
 
-use crate::data::{Data, Remote, to_data, to_value};
-use crate::pending::{Failure, Outcome, Pending, Place, Slot};
-use crate::python;
+use crate::data::{Data, RemoteValue, to_data, to_value};
+use crate::pending::{
+    CancelTarget, Completion, Failure, Frame, Outcome, Pending, ProgramInterrupt, ResultSlot,
+};
 
-/// The stack of a program's thread: as large as that of a main thread.
+/// The stack of a machine's thread: as large as that of a main thread.
 const STACK: usize = 8 << 20;
 
-static NUMBERS: AtomicU64 = AtomicU64::new(1);
+/// The variable that holds programs to a sandbox, as for `harn run`.
+const SANDBOX: &str = "HARN_HANDLER_SANDBOX";
 
-fn number() -> u64 {
-    NUMBERS.fetch_add(1, Ordering::Relaxed)
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+fn new_id() -> u64 {
+    NEXT_ID.fetch_add(1, Ordering::Relaxed)
 }
 
-/// What is called.
-pub(crate) enum Target {
+/// The callee of a [`Command::Call`].
+pub enum Target {
     /// An exported function.
     Export(String),
     /// A builtin.
     Builtin(String),
     /// A value of the program.
-    Kept(Arc<Remote>),
+    Remote(Arc<RemoteValue>),
     /// The next item of a value of the program.
-    Next(Arc<Remote>),
-    /// The pipeline of a name, or the usual one, with its parameters in the place of arguments.
-    Pipeline(Option<String>),
+    NextItem(Arc<RemoteValue>),
+    /// The pipeline of a name, or the default one; its parameters are the arguments by name. The result is a list of the
+    /// pipeline's value, or nil when the program has no pipeline.
+    Pipeline(Option<String>, Vec<(String, Data)>),
 }
 
-/// What the thread of a program is told.
-pub(crate) enum Command {
-    Begin(Arc<Slot>),
-    Call { call: u64, target: Target, args: Vec<Data>, slot: Arc<Slot> },
-    Exports(Arc<Slot>),
+/// A message to the thread of a machine.
+pub enum Command {
+    /// Runs the top level.
+    Begin(Completion),
+    /// Calls something.
+    Call {
+        /// The number by which [`Command::Abort`] finds it.
+        call: u64,
+        /// The callee.
+        target: Target,
+        /// The arguments.
+        args: Vec<Data>,
+        /// Receives the result.
+        done: Completion,
+    },
+    /// Lists the exported names.
+    Exports(Completion),
+    /// Aborts a call.
     Abort(u64),
+    /// Releases a value that the host no longer refers to.
     Release(u64),
-    Close(Arc<Slot>),
+    /// Ends the program and then the thread.
+    Close(Completion),
+    /// Wakes the thread so that it ends.
+    End,
 }
 
-/// What a program has written.
+/// The sending end of a machine's commands.
+#[derive(Clone)]
+pub struct CommandSender(UnboundedSender<Command>);
+
+impl CommandSender {
+    /// Sends a command. A machine that has ended drops it, which settles its completion.
+    pub(crate) fn send(&self, command: Command) {
+        drop(self.0.send(command));
+    }
+
+    pub(crate) fn call(&self, target: Target, args: Vec<Data>) -> Pending {
+        let ((done, slot), call) = (Completion::with_slot(), new_id());
+        self.send(Command::Call { call, target, args, done });
+        Pending { slot, target: CancelTarget::Call(call, self.clone()) }
+    }
+}
+
+/// Captured output of a program.
 #[derive(Default)]
-struct Written {
-    out: String,
-    err: String,
+pub struct Output {
+    /// Standard output.
+    pub out: String,
+    /// Standard error.
+    pub err: String,
 }
 
-/// The machine's system: what programs write is kept, and variables of the environment are laid over its own.
-struct Surroundings {
+/// The system of a machine: it captures output and overlays environment variables.
+struct MachineSystem {
     real: Real,
     env: HashMap<String, String>,
-    /// Nothing when programs write to the streams of the process.
-    written: Option<Arc<Mutex<Written>>>,
+    /// `None` when programs write to the streams of the process.
+    output: Option<Arc<Mutex<Output>>>,
 }
 
-impl Surroundings {
-    fn keep(&self, write: impl FnOnce(&mut Written)) -> bool {
-        let Some(written) = &self.written else { return false };
-        write(&mut written.lock().unwrap_or_else(PoisonError::into_inner));
+impl MachineSystem {
+    fn capture(&self, write: impl FnOnce(&mut Output)) -> bool {
+        let Some(output) = &self.output else { return false };
+        write(&mut locked(output));
         true
     }
 }
 
-impl Layer for Surroundings {
+impl Layer for MachineSystem {
     fn inner(&self) -> &dyn System {
         &self.real
     }
@@ -87,69 +132,99 @@ impl Layer for Surroundings {
     }
 
     fn write_out(&self, text: &str) -> io::Result<()> {
-        if self.keep(|written| written.out.push_str(text)) { Ok(()) } else { self.real.write_out(text) }
+        if self.capture(|output| output.out.push_str(text)) { Ok(()) } else { self.real.write_out(text) }
     }
 
     fn write_err(&self, text: &str) {
-        if !self.keep(|written| written.err.push_str(text)) {
+        if !self.capture(|output| output.err.push_str(text)) {
             self.real.write_err(text);
         }
     }
 }
 
-/// The inputs of a machine. It crosses to the machine's thread, so it holds no `System`: that is built there.
-struct Setup {
-    source: Source,
-    argv: Vec<String>,
-    task: Option<String>,
-    globals: Vec<(String, Data)>,
-    mocks: Vec<Data>,
+/// The inputs of a machine. They cross to its thread, so they hold no `System`: that is built there.
+pub struct MachineOptions {
+    /// The program.
+    pub source: Source,
+    /// The global `argv`.
+    pub argv: Vec<String>,
+    /// The task in the global `context`.
+    pub task: Option<String>,
+    /// Additional global names.
+    pub globals: Vec<(String, Data)>,
+    /// Replies of the provider `mock`.
+    pub mocks: Vec<Data>,
     /// Environment variables that shadow those of the process.
-    env: HashMap<String, String>,
-    /// The buffer for captured output, `None` when programs write to the streams of the process.
-    written: Option<Arc<Mutex<Written>>>,
+    pub env: HashMap<String, String>,
+    /// Whether output is captured instead of written to the streams of the process.
+    pub capture: bool,
+    /// Whether the manifest of the program's directory applies: hooks, skills, servers, sessions, the event log.
+    pub project: bool,
 }
 
-/// A program as its own thread sees it.
-pub(crate) struct Side {
-    pub(crate) machine: u64,
-    commands: UnboundedSender<Command>,
-    values: RefCell<HashMap<u64, Value>>,
+/// The state of a machine on its own thread.
+pub(crate) struct MachineState {
+    id: u64,
+    commands: CommandSender,
+    exported: RefCell<HashMap<u64, Value>>,
     calls: RefCell<HashMap<u64, harn_vm::Call>>,
-    /// Who waits for an answer.
-    waiting: RefCell<Vec<Weak<Slot>>>,
-    closing: Cell<bool>,
+    /// Becomes ready when the top level has ended, if it was begun.
+    top_level: RefCell<Option<oneshot::Receiver<()>>>,
+    /// Results of `Close`, stored when everything else has ended.
+    closing: RefCell<Vec<(Completion, Outcome)>>,
+    ended: Cell<bool>,
 }
 
-impl Side {
-    /// Keeps a value for Python.
-    pub(crate) fn keep(&self, value: &Value) -> Arc<Remote> {
-        let id = number();
-        self.values.borrow_mut().insert(id, value.clone());
-        Arc::new(Remote {
+impl MachineState {
+    fn new(id: u64, commands: CommandSender) -> Rc<MachineState> {
+        Rc::new(MachineState {
             id,
-            machine: self.machine,
+            commands,
+            exported: RefCell::default(),
+            calls: RefCell::default(),
+            top_level: RefCell::default(),
+            closing: RefCell::default(),
+            ended: Cell::new(false),
+        })
+    }
+
+    /// A state without a thread.
+    #[cfg(test)]
+    pub(crate) fn detached() -> Rc<MachineState> {
+        MachineState::new(new_id(), CommandSender(unbounded_channel().0))
+    }
+
+    /// The number of values that the host refers to.
+    #[cfg(test)]
+    pub(crate) fn exported_count(&self) -> usize {
+        self.exported.borrow().len()
+    }
+
+    /// Stores a value for the host to refer to.
+    pub(crate) fn export(&self, value: &Value) -> Arc<RemoteValue> {
+        let id = new_id();
+        self.exported.borrow_mut().insert(id, value.clone());
+        Arc::new(RemoteValue {
+            id,
+            machine: self.id,
             type_name: value.type_name().to_owned(),
             text: harn_value::short(value, 200),
             commands: self.commands.clone(),
         })
     }
 
-    /// The value that Python holds.
+    /// Whether a value belongs to this machine.
+    pub(crate) fn owns(&self, remote: &RemoteValue) -> bool {
+        remote.machine == self.id
+    }
+
+    /// Returns the value that the host refers to.
     ///
     /// # Errors
     /// It belongs to another program.
-    pub(crate) fn kept(&self, remote: &Remote) -> Result<Value, String> {
-        let own = (remote.machine == self.machine).then(|| self.values.borrow().get(&remote.id).cloned());
-        own.flatten().ok_or_else(|| format!("{} belongs to another program", remote.text))
-    }
-
-    fn expect(&self, slot: &Arc<Slot>) {
-        let mut waiting = self.waiting.borrow_mut();
-        if waiting.len() >= 64 {
-            waiting.retain(|slot| slot.strong_count() > 0);
-        }
-        waiting.push(Arc::downgrade(slot));
+    pub(crate) fn lookup(&self, remote: &RemoteValue) -> Result<Value, String> {
+        let value = self.owns(remote).then(|| self.exported.borrow().get(&remote.id).cloned());
+        value.flatten().ok_or_else(|| format!("{} belongs to another program", remote.text))
     }
 
     fn outcome(&self, vm: &Vm, result: harn_vm::Result<Value>) -> Outcome {
@@ -161,430 +236,454 @@ impl Side {
 
     fn failure(&self, vm: &Vm, error: &Error) -> Failure {
         let value = to_data(self, &error.caught(), 0).unwrap_or(Data::Nil);
+        let thrown = match error.kind() {
+            ErrorKind::Thrown(thrown) => Some(thrown),
+            _ => None,
+        };
+        let text_of = |dict: Option<&Dict>, key: &str| {
+            dict.and_then(|d| d.get_str(key)?.as_str().map(ToString::to_string))
+        };
+        let thrown_dict = thrown.and_then(|value| value.as_dict()).map(|dict| &**dict);
         let (kind, code) = match error.kind() {
             ErrorKind::Thrown(_) => ("thrown", None),
             ErrorKind::Type(_) => ("type", None),
             ErrorKind::Exit(code) => ("exit", Some(*code)),
             ErrorKind::Abort => ("cancelled", None),
-            _ => ("runtime", None),
+            ErrorKind::Runtime(_) | ErrorKind::Plain(_) | ErrorKind::Category { .. } => ("runtime", None),
         };
-        let named =
-            |dict: Option<&Dict>| dict.and_then(|d| d.get_str("category")?.as_str().map(ToString::to_string));
         let category = match error.kind() {
             ErrorKind::Category { category, .. } => Some(category.clone()),
-            ErrorKind::Thrown(thrown) => named(thrown.as_dict().map(|d| &**d)),
-            _ => None,
+            _ => text_of(thrown_dict, "category"),
         };
-        let message = match error.kind() {
-            ErrorKind::Thrown(thrown) => {
-                let said =
-                    thrown.as_dict().and_then(|d| d.get_str("message")?.as_str().map(ToString::to_string));
-                said.unwrap_or_else(|| harn_value::short(thrown, 64 << 10))
+        let message = match thrown {
+            Some(value) => {
+                text_of(thrown_dict, "message").unwrap_or_else(|| harn_value::short(value, 64 << 10))
             }
-            _ => error.uncaught_text(),
+            None => error.uncaught_text(),
         };
-        let place = |entry: &harn_vm::error::TraceEntry| {
+        let frame = |entry: &TraceEntry| {
             let (_, text) = vm.source(entry.module)?;
             let (line, column) = line_column(&text, entry.span.start);
-            Some(Place { function: entry.function.clone(), file: entry.file.to_string(), line, column })
+            Some(Frame { function: entry.function.clone(), file: entry.file.to_string(), line, column })
         };
         Failure {
             kind,
-            category: category.or_else(|| named(error.facts())),
+            category: category.or_else(|| text_of(error.facts(), "category")),
             message,
             value,
-            trace: error.trace().iter().filter_map(place).collect(),
+            trace: error.trace().iter().filter_map(frame).collect(),
             notes: error.notes().to_vec(),
             code,
         }
     }
 }
 
-/// The errors of a text that is no program.
+/// The failure of a source that does not compile.
 fn load_failure(source: &Source, error: &LoadError) -> Failure {
     let file = SourceFile::new(source.name.clone(), source.text.clone());
-    let place = |diagnostic: &harn_syntax::Diagnostic| {
+    let frame = |diagnostic: &harn_syntax::Diagnostic| {
         let (line, column) = line_column(&source.text, diagnostic.span?.start);
-        Some(Place { function: String::new(), file: source.name.clone(), line, column })
+        Some(Frame { function: String::new(), file: source.name.clone(), line, column })
     };
     let diagnostics = error.diagnostics(&file);
     let mut failure = Failure::plain("syntax", error.canonical(&source.text));
-    failure.trace = diagnostics.first().and_then(place).into_iter().collect();
+    failure.trace = diagnostics.first().and_then(frame).into_iter().collect();
     failure.notes = diagnostics.iter().skip(1).map(|d| d.message.clone()).collect();
     failure
 }
 
-/// The machine and its program, or why there is none.
-fn prepare(side: &Rc<Side>, setup: Setup) -> Result<(Rc<Vm>, Instance), Failure> {
-    let Setup { source, argv, task, globals, mocks, env, written } = setup;
-    let system = Surroundings { real: Real::new(), env, written };
-    let argv: Vec<Value> = argv.iter().map(|arg| Value::str(arg)).collect();
+/// The upper bound that the environment sets for a program, as for `harn run`.
+///
+/// # Errors
+/// The variable has an unknown value.
+pub(crate) fn sandbox(variable: Option<&str>, roots: Vec<PathBuf>) -> Result<Option<Ceiling>, String> {
+    match variable {
+        None | Some("" | "off") => Ok(None),
+        Some("enforce") => {
+            Ok(Some(Ceiling { level: Level::ProcessExec, roots: Some(roots), ..Ceiling::default() }))
+        }
+        Some(other) => Err(format!("{SANDBOX} must be `enforce` or `off`, got `{other}`")),
+    }
+}
+
+/// Builds the VM and compiles the program.
+fn prepare(
+    state: &Rc<MachineState>,
+    options: MachineOptions,
+    output: &Arc<Mutex<Output>>,
+    interrupt: &ProgramInterrupt,
+) -> Result<(Rc<Vm>, Instance), Failure> {
+    let MachineOptions { source, argv, task, globals, mocks, env, capture, project } = options;
+    let rejected = |why: String| Failure::plain("runtime", why);
+    let system: Rc<dyn System> =
+        Rc::new(MachineSystem { real: Real::new(), env, output: capture.then(|| output.clone()) });
+    let manifest = if project { Settings::manifest(&*system, &source.dir) } else { None };
+    if manifest.is_some()
+        && let Some(problem) = Settings::unparsable(&*system, &source.dir)
+    {
+        return Err(rejected(problem.diagnostic.message));
+    }
+    let root = manifest.and_then(|path| path.parent().map(Path::to_owned));
+    // The process decides, not `env`, which the caller of a program may pass on from others.
+    let process = Real::new().env(SANDBOX);
+    let roots = [Some(system.work_dir()), root.clone()].into_iter().flatten().collect();
+    let ceiling = sandbox(process.as_deref(), roots).map_err(rejected)?;
+    let root = root.map_or(Value::NIL, |root| Value::str(&root.display().to_string()));
     let task = task.map_or(Value::NIL, Value::from);
     let context: Dict =
-        [("task", task), ("project_root", Value::NIL), ("task_type", Value::NIL)].into_iter().collect();
-    let builder =
-        vm_builder(Rc::new(system)).global("argv", Value::from(argv)).global("context", Value::dict(context));
+        [("task", task), ("project_root", root), ("task_type", Value::NIL)].into_iter().collect();
+    let argv: Vec<Value> = argv.iter().map(|arg| Value::str(arg)).collect();
+    let mut builder =
+        vm_builder(system).global("argv", Value::from(argv)).global("context", Value::dict(context));
+    if let Some(ceiling) = ceiling {
+        builder = builder.limit(ceiling);
+    }
     let vm = builder.build();
-    let refused = |why: String| Failure::plain("runtime", why);
+    interrupt.connect(vm.interrupt());
     for (name, value) in &globals {
         if vm.builtin(name).is_some() {
-            return Err(Failure::plain(
-                "value",
-                format!("globals: `{name}` is a builtin; choose another name"),
-            ));
+            let why = format!("globals: `{name}` is a builtin; choose another name");
+            return Err(Failure::plain("value", why));
         }
-        vm.set_global(name, to_value(side, value).map_err(refused)?);
+        vm.set_global(name, to_value(state, value).map_err(rejected)?);
     }
-    install_skills(&vm, &source.dir, &[]).map_err(refused)?;
-    configure_sessions(&vm, &source.dir).map_err(refused)?;
+    if project {
+        install_servers(&vm, &source.dir);
+        install_skills(&vm, &source.dir, &[])
+            .and_then(|()| configure_sessions(&vm, &source.dir))
+            .and_then(|()| configure_event_log(&vm, &source.dir))
+            .map_err(rejected)?;
+    }
     for mock in &mocks {
-        let answer = harn_value::json::to_data(&to_value(side, mock).map_err(refused)?);
-        let answer = answer.map_err(|why| refused(format!("mocks: {why}")))?;
-        llm_runtime(&vm).mock_push(&answer).map_err(|why| Failure::plain("value", why))?;
+        let reply = harn_value::json::to_data(&to_value(state, mock).map_err(rejected)?);
+        let reply = reply.map_err(|why| rejected(format!("mocks: {why}")))?;
+        llm_runtime(&vm).mock_push(&reply).map_err(|why| Failure::plain("value", why))?;
     }
     let program = load(&vm, &source).map_err(|error| load_failure(&source, &error))?;
     let instance = Instance::new(&vm, program);
     Ok((vm, instance))
 }
 
-/// What the thread of a program does.
-fn live(
-    setup: Setup,
-    commands: UnboundedSender<Command>,
-    mut told: UnboundedReceiver<Command>,
-    ready: &Slot,
-    stop: &Mutex<Option<Interrupt>>,
-    machine: u64,
+/// Runs a machine on this thread until it is closed.
+fn run_machine(
+    state: &Rc<MachineState>,
+    options: MachineOptions,
+    mut commands: UnboundedReceiver<Command>,
+    output: &Arc<Mutex<Output>>,
+    ready: Completion,
+    interrupt: &ProgramInterrupt,
 ) {
-    let side = Rc::new(Side {
-        machine,
-        commands,
-        values: RefCell::default(),
-        calls: RefCell::default(),
-        waiting: RefCell::default(),
-        closing: Cell::new(false),
-    });
-    let dir = setup.source.dir.clone();
-    let (vm, instance) = match prepare(&side, setup) {
-        Ok(made) => made,
+    let (dir, project) = (options.source.dir.clone(), options.project);
+    let (vm, instance) = match prepare(state, options, output, interrupt) {
+        Ok(prepared) => prepared,
         Err(failure) => return ready.settle(Err(failure)),
     };
-    *stop.lock().unwrap_or_else(PoisonError::into_inner) = Some(vm.interrupt().clone());
     let instance = Rc::new(instance);
     let served = block_on(async {
-        if let Err(why) = install_manifest_hooks(&vm, &dir).await {
-            return ready.settle(Err(Failure::plain("runtime", why)));
+        if project {
+            if let Err(why) = install_manifest_hooks(&vm, &dir).await {
+                return ready.settle(Err(Failure::plain("runtime", why)));
+            }
+            start_servers(&vm).await;
         }
         ready.settle(Ok(Data::Nil));
-        while let Some(command) = told.recv().await {
-            handle(&side, &instance, command);
-            if side.closing.get() {
+        while let Some(command) = commands.recv().await {
+            handle(state, &instance, command);
+            if state.ended.get() {
                 break;
             }
         }
     });
     if let Err(error) = served {
-        ready.settle(Err(Failure::plain("runtime", format!("cannot start the event loop: {error}"))));
+        // `ready` was dropped with the future, so the reason is only in the output.
+        vm.system().write_err(&format!("error: cannot start the event loop: {error}\n"));
     }
-    told.close();
-    while let Ok(command) = told.try_recv() {
-        match command {
-            Command::Begin(slot) | Command::Call { slot, .. } | Command::Exports(slot) => {
-                slot.settle(Err(Failure::closed()));
-            }
-            Command::Close(slot) => slot.settle(Ok(Data::Nil)),
-            Command::Abort(_) | Command::Release(_) => {}
-        }
-    }
-    for slot in side.waiting.take().iter().filter_map(Weak::upgrade) {
-        slot.settle(Err(Failure::closed()));
-    }
-    side.values.take();
 }
 
-fn handle(side: &Rc<Side>, instance: &Rc<Instance>, command: Command) {
+fn handle(state: &Rc<MachineState>, instance: &Rc<Instance>, command: Command) {
     match command {
-        Command::Begin(slot) => {
-            side.expect(&slot);
-            let (side, instance) = (side.clone(), instance.clone());
+        Command::Begin(done) => {
+            let (ended, top_level) = oneshot::channel();
+            *state.top_level.borrow_mut() = Some(top_level);
+            let (state, instance) = (state.clone(), instance.clone());
             harn_vm::spawn(async move {
                 let result = instance.begin().await;
-                slot.settle(side.outcome(instance.vm(), result));
+                done.settle(state.outcome(instance.vm(), result));
+                drop(ended);
             });
         }
-        Command::Call { call, target, args, slot } => {
-            side.expect(&slot);
-            match start(side, instance, &target, &args) {
-                Err(failure) => slot.settle(Err(failure)),
-                Ok(None) => slot.settle(Ok(Data::Nil)),
-                Ok(Some(running)) => {
-                    side.calls.borrow_mut().insert(call, running.clone());
-                    let (side, instance) = (side.clone(), instance.clone());
-                    // Nothing is what a program without a pipeline gives.
-                    let is_pipeline = matches!(target, Target::Pipeline(_));
-                    harn_vm::spawn(async move {
-                        let result = running.result().await;
-                        side.calls.borrow_mut().remove(&call);
-                        let outcome = side.outcome(instance.vm(), result);
-                        slot.settle(if is_pipeline {
-                            outcome.map(|data| Data::List(vec![data]))
-                        } else {
-                            outcome
-                        });
+        Command::Call { call, target, args, done } => match start(state, instance, &target, &args) {
+            Err(failure) => done.settle(Err(failure)),
+            Ok(None) => done.settle(Ok(Data::Nil)),
+            Ok(Some(running)) => {
+                state.calls.borrow_mut().insert(call, running.clone());
+                let (state, instance) = (state.clone(), instance.clone());
+                let is_pipeline = matches!(target, Target::Pipeline(..));
+                harn_vm::spawn(async move {
+                    let result = running.result().await;
+                    state.calls.borrow_mut().remove(&call);
+                    let outcome = state.outcome(instance.vm(), result);
+                    done.settle(if is_pipeline {
+                        outcome.map(|data| Data::List(vec![data]))
+                    } else {
+                        outcome
                     });
-                }
+                });
             }
-        }
-        Command::Exports(slot) => {
-            slot.settle(Ok(Data::List(instance.exports().map(|name| Data::Str(name.to_owned())).collect())));
+        },
+        Command::Exports(done) => {
+            let names = instance.exports().map(|name| Data::Str(name.to_owned()));
+            done.settle(Ok(Data::List(names.collect())));
         }
         Command::Abort(call) => {
-            if let Some(call) = side.calls.borrow().get(&call) {
+            if let Some(call) = state.calls.borrow().get(&call) {
                 call.abort();
             }
         }
         Command::Release(id) => {
-            let value = side.values.borrow_mut().remove(&id);
-            // Its end may let go of others.
+            let value = state.exported.borrow_mut().remove(&id);
+            // Dropping it may release further values, which borrows the map again.
             drop(value);
         }
-        Command::Close(slot) => {
-            let (side, instance) = (side.clone(), instance.clone());
+        Command::Close(done) => {
+            let (state, instance) = (state.clone(), instance.clone());
             harn_vm::spawn(async move {
-                let running: Vec<harn_vm::Call> = side.calls.borrow().values().cloned().collect();
+                let running: Vec<harn_vm::Call> = state.calls.borrow().values().cloned().collect();
                 running.iter().for_each(harn_vm::Call::abort);
+                let top_level = state.top_level.take();
+                if let Some(top_level) = top_level {
+                    // `Machine::interrupt_top_level` stops it. The sender is dropped without a message.
+                    let _ = top_level.await;
+                }
                 let ended = instance.end().await;
-                let outcome = side.outcome(instance.vm(), ended.map(|()| Value::NIL));
-                side.closing.set(true);
-                // Wakes the loop that looks.
-                let _ = side.commands.send(Command::Release(0));
-                slot.settle(outcome);
+                let mut outcome = state.outcome(instance.vm(), ended.map(|()| Value::NIL));
+                if let (Ok(_), Some(why)) = (&outcome, unwritten_calls(instance.vm())) {
+                    outcome = Err(Failure::plain("runtime", why));
+                }
+                state.closing.borrow_mut().push((done, outcome));
+                state.ended.set(true);
+                state.commands.send(Command::End);
             });
         }
+        Command::End => {}
     }
 }
 
-/// Starts what was asked for.
+/// Starts a call; `None` when there is no pipeline to call.
 fn start(
-    side: &Rc<Side>,
+    state: &Rc<MachineState>,
     instance: &Instance,
     target: &Target,
     args: &[Data],
 ) -> Result<Option<harn_vm::Call>, Failure> {
-    let wrong = |why: String| Failure::plain("value", why);
-    if let Target::Pipeline(entry) = target {
-        let mut given = Vec::new();
-        if let [Data::Dict(entries)] = args {
-            for (name, value) in entries {
-                given.push((name.clone(), to_value(side, value).map_err(wrong)?));
-            }
-        }
-        return instance
-            .pipeline(entry.as_deref(), &given)
-            .map_err(|error| side.failure(instance.vm(), &error));
+    let invalid = |why: String| Failure::plain("value", why);
+    if let Target::Pipeline(entry, parameters) = target {
+        let value = |(name, data): &(String, Data)| to_value(state, data).map(|value| (name.clone(), value));
+        let parameters: Vec<_> = parameters.iter().map(value).collect::<Result<_, _>>().map_err(invalid)?;
+        let started = instance.pipeline(entry.as_deref(), &parameters);
+        return started.map_err(|error| state.failure(instance.vm(), &error));
     }
     let values: Vec<Value> =
-        args.iter().map(|arg| to_value(side, arg)).collect::<Result<_, _>>().map_err(wrong)?;
+        args.iter().map(|arg| to_value(state, arg)).collect::<Result<_, _>>().map_err(invalid)?;
     let function = match target {
         Target::Export(name) => instance.export(name).ok_or_else(|| {
             let known: Vec<&str> = instance.exports().collect();
             let known = if known.is_empty() { "nothing".to_owned() } else { known.join(", ") };
             Failure::plain("name", format!("the program exports no '{name}'; it exports {known}"))
         })?,
-        Target::Builtin(name) => match instance.vm().builtin(name) {
-            Some(builtin) => builtin.value(),
-            None => return Err(Failure::plain("name", format!("there is no builtin '{name}'"))),
-        },
-        Target::Kept(remote) => side.kept(remote).map_err(wrong)?,
-        Target::Next(remote) => {
-            return Ok(Some(instance.next(&side.kept(remote).map_err(wrong)?)));
+        Target::Builtin(name) => {
+            let unknown = || Failure::plain("name", format!("unknown builtin '{name}'"));
+            instance.vm().builtin(name).ok_or_else(unknown)?.value()
         }
-        Target::Pipeline(_) => return Ok(None),
+        Target::Remote(remote) => state.lookup(remote).map_err(invalid)?,
+        Target::NextItem(remote) => {
+            return Ok(Some(instance.next(&state.lookup(remote).map_err(invalid)?)));
+        }
+        Target::Pipeline(..) => return Ok(None),
     };
     Ok(Some(instance.call(&function, values)))
 }
 
-/// Asks something of a program.
-pub(crate) fn submit(
-    commands: &UnboundedSender<Command>,
-    interrupt: Option<Interrupt>,
-    command: impl FnOnce(u64, Arc<Slot>) -> Command,
-) -> Pending {
-    let (call, slot) = (number(), Arc::<Slot>::default());
-    if commands.send(command(call, slot.clone())).is_err() {
-        slot.settle(Err(Failure::closed()));
-    }
-    Pending { slot, call, commands: commands.clone(), interrupt }
+/// A running machine.
+struct Running {
+    commands: CommandSender,
+    interrupt: Arc<ProgramInterrupt>,
 }
 
-/// A value of a program that stays there.
-#[pyclass(frozen, module = "harn._harn")]
-pub(crate) struct Handle {
-    pub(crate) remote: Arc<Remote>,
+/// The machines whose threads have not ended, by their number.
+static RUNNING: Mutex<Option<HashMap<u64, Running>>> = Mutex::new(None);
+static ENDED: Condvar = Condvar::new();
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-#[pymethods]
-impl Handle {
-    /// Its type in Harn.
-    #[getter]
-    fn type_name(&self) -> &str {
-        &self.remote.type_name
-    }
+/// Keeps a machine in [`RUNNING`] while its thread runs.
+struct Registration(u64);
 
-    /// Its printed form.
-    #[getter]
-    fn text(&self) -> &str {
-        &self.remote.text
-    }
-
-    /// Its number.
-    #[getter]
-    fn id(&self) -> u64 {
-        self.remote.id
-    }
-
-    /// Calls it.
-    fn call(&self, args: Vec<Bound<'_, PyAny>>) -> PyResult<Pending> {
-        let args = python::all_to_data(&args)?;
-        let target = Target::Kept(self.remote.clone());
-        Ok(submit(&self.remote.commands, None, |call, slot| Command::Call { call, target, args, slot }))
-    }
-
-    /// Asks for its next item: a list of one, or nothing.
-    fn next(&self) -> Pending {
-        let target = Target::Next(self.remote.clone());
-        submit(&self.remote.commands, None, |call, slot| Command::Call {
-            call,
-            target,
-            args: Vec::new(),
-            slot,
-        })
+impl Registration {
+    fn new(id: u64, running: Running) -> Registration {
+        locked(&RUNNING).get_or_insert_default().insert(id, running);
+        Registration(id)
     }
 }
 
-/// A program on a thread of its own.
-#[pyclass(frozen, module = "harn._harn")]
-pub(crate) struct Machine {
-    commands: UnboundedSender<Command>,
-    written: Arc<Mutex<Written>>,
-    ready: Arc<Slot>,
-    stop: Arc<Mutex<Option<Interrupt>>>,
+impl Drop for Registration {
+    fn drop(&mut self) {
+        let ended = locked(&RUNNING).as_mut().and_then(|running| running.remove(&self.0));
+        drop(ended);
+        ENDED.notify_all();
+    }
 }
 
-#[pymethods]
+/// The number of machines whose threads have not ended.
+pub fn running_machines() -> usize {
+    locked(&RUNNING).as_ref().map_or(0, HashMap::len)
+}
+
+/// Interrupts and closes all machines and waits for the end of their threads for at most `timeout`. Returns whether all
+/// have ended.
+pub fn close_all(timeout: Duration) -> bool {
+    let running = locked(&RUNNING);
+    for machine in running.iter().flat_map(HashMap::values) {
+        machine.interrupt.interrupt();
+        machine.commands.send(Command::Close(Completion::with_slot().0));
+    }
+    let some_run =
+        |running: &mut Option<HashMap<u64, Running>>| running.as_ref().is_some_and(|r| !r.is_empty());
+    let waited = ENDED.wait_timeout_while(running, timeout, some_run);
+    !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+}
+
+/// Forgets all machines, in a process that was forked: their threads are those of the parent.
+pub fn forget_all() {
+    if let Some(running) = locked(&RUNNING).take() {
+        std::mem::forget(running);
+    }
+}
+
+/// A program on its own thread. Dropping it closes the program.
+pub struct Machine {
+    id: u64,
+    commands: CommandSender,
+    output: Arc<Mutex<Output>>,
+    ready: Arc<ResultSlot>,
+    interrupt: Arc<ProgramInterrupt>,
+    top_level: Mutex<Option<Arc<ResultSlot>>>,
+}
+
 impl Machine {
-    #[new]
-    #[pyo3(signature = (name, text, folder, argv, task, env, globals, mocks, capture))]
-    #[expect(clippy::too_many_arguments, reason = "the Python side has names for them")]
-    fn new(
-        name: String,
-        text: String,
-        folder: PathBuf,
-        argv: Vec<String>,
-        task: Option<String>,
-        env: HashMap<String, String>,
-        globals: &Bound<'_, pyo3::types::PyDict>,
-        mocks: Vec<Bound<'_, PyAny>>,
-        capture: bool,
-    ) -> PyResult<Machine> {
-        let written = Arc::<Mutex<Written>>::default();
-        let Data::Dict(globals) = python::to_data(globals.as_any(), 0)? else {
-            return Err(python::internal());
+    /// Starts the thread, which compiles the program: see [`Machine::ready`].
+    ///
+    /// # Errors
+    /// The system cannot start a thread.
+    pub fn start(options: MachineOptions) -> io::Result<Machine> {
+        let (id, (sender, receiver)) = (new_id(), unbounded_channel());
+        let ((done, ready), commands) = (Completion::with_slot(), CommandSender(sender));
+        let (output, interrupt) = (Arc::<Mutex<Output>>::default(), Arc::<ProgramInterrupt>::default());
+        let machine = Machine {
+            id,
+            commands: commands.clone(),
+            output: output.clone(),
+            ready,
+            interrupt: interrupt.clone(),
+            top_level: Mutex::default(),
         };
-        let mocks = python::all_to_data(&mocks)?;
-        let source = Source { name, text, dir: folder };
-        let captured = capture.then(|| written.clone());
-        let setup = Setup { source, argv, task, globals, mocks, env, written: captured };
-        let (commands, told) = unbounded_channel();
-        let (ready, stop) = (Arc::<Slot>::default(), Arc::<Mutex<Option<Interrupt>>>::default());
-        let (own, slot, holder) = (commands.clone(), ready.clone(), stop.clone());
+        let running = Running { commands: commands.clone(), interrupt: interrupt.clone() };
+        let registration = Registration::new(id, running);
         let run = move || {
-            live(setup, own, told, &slot, &holder, number());
-            // Whatever happened: nobody waits for ever.
-            slot.settle(Err(Failure::closed()));
+            let state = MachineState::new(id, commands);
+            run_machine(&state, options, receiver, &output, done, &interrupt);
+            state.exported.take();
+            let closing = state.closing.take();
+            drop((state, registration));
+            closing.into_iter().for_each(|(done, outcome)| done.settle(outcome));
         };
-        let thread = std::thread::Builder::new().name("harn".to_owned()).stack_size(STACK).spawn(run);
-        thread.map_err(|error| {
-            pyo3::exceptions::PyOSError::new_err(format!("cannot start a thread for the program: {error}"))
-        })?;
-        Ok(Machine { commands, written, ready, stop })
+        std::thread::Builder::new().name("harn".to_owned()).stack_size(STACK).spawn(run)?;
+        Ok(machine)
     }
 
-    /// Done when the program is compiled.
-    fn ready(&self) -> Pending {
-        Pending { slot: self.ready.clone(), call: 0, commands: self.commands.clone(), interrupt: None }
+    fn program_call(&self, command: impl FnOnce(Completion) -> Command) -> Pending {
+        let (done, slot) = Completion::with_slot();
+        self.commands.send(command(done));
+        Pending { slot, target: CancelTarget::Program(self.interrupt.clone()) }
+    }
+
+    /// Is done when the program is compiled.
+    pub fn ready(&self) -> Pending {
+        Pending { slot: self.ready.clone(), target: CancelTarget::Program(self.interrupt.clone()) }
     }
 
     /// Runs the top level.
-    fn begin(&self) -> Pending {
-        submit(&self.commands, self.interrupt(), |_, slot| Command::Begin(slot))
+    pub fn begin(&self) -> Pending {
+        let pending = self.program_call(Command::Begin);
+        *locked(&self.top_level) = Some(pending.slot.clone());
+        pending
     }
 
-    /// Runs a pipeline.
-    #[pyo3(signature = (entry, args))]
-    fn pipeline(&self, entry: Option<String>, args: &Bound<'_, pyo3::types::PyDict>) -> PyResult<Pending> {
-        let args = vec![python::to_data(args.as_any(), 0)?];
-        let target = Target::Pipeline(entry);
-        Ok(submit(&self.commands, self.interrupt(), |call, slot| Command::Call { call, target, args, slot }))
+    /// Stops the top level if it runs. A top level without tasks never yields, so no command reaches its thread.
+    fn interrupt_top_level(&self) {
+        let top_level = locked(&self.top_level).take();
+        if top_level.is_some_and(|slot| !slot.wait(Duration::ZERO)) {
+            self.interrupt.interrupt();
+        }
+    }
+
+    /// Runs a pipeline: see [`Target::Pipeline`].
+    pub fn pipeline(&self, entry: Option<String>, parameters: Vec<(String, Data)>) -> Pending {
+        let target = Target::Pipeline(entry, parameters);
+        self.program_call(|done| Command::Call { call: new_id(), target, args: Vec::new(), done })
     }
 
     /// Calls an exported function.
-    fn call(&self, name: String, args: Vec<Bound<'_, PyAny>>) -> PyResult<Pending> {
-        let args = python::all_to_data(&args)?;
-        let target = Target::Export(name);
-        Ok(submit(&self.commands, None, |call, slot| Command::Call { call, target, args, slot }))
+    pub fn call(&self, name: String, args: Vec<Data>) -> Pending {
+        self.commands.call(Target::Export(name), args)
     }
 
     /// Calls a builtin.
-    fn builtin(&self, name: String, args: Vec<Bound<'_, PyAny>>) -> PyResult<Pending> {
-        let args = python::all_to_data(&args)?;
-        let target = Target::Builtin(name);
-        Ok(submit(&self.commands, None, |call, slot| Command::Call { call, target, args, slot }))
+    pub fn builtin(&self, name: String, args: Vec<Data>) -> Pending {
+        self.commands.call(Target::Builtin(name), args)
     }
 
-    /// The names that the program exports.
-    fn exports(&self) -> Pending {
-        submit(&self.commands, None, |_, slot| Command::Exports(slot))
+    /// Lists the exported names.
+    pub fn exports(&self) -> Pending {
+        self.program_call(Command::Exports)
     }
 
-    /// What was written so far: standard output and standard error.
-    fn output(&self) -> (String, String) {
-        let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        (written.out.clone(), written.err.clone())
+    /// Returns the captured output so far: standard output and standard error.
+    pub fn output(&self) -> (String, String) {
+        let output = locked(&self.output);
+        (output.out.clone(), output.err.clone())
     }
 
-    /// Ends the program: its tasks stop, its cleanup runs.
-    fn close(&self) -> Pending {
-        let pending = submit(&self.commands, None, |_, slot| Command::Close(slot));
-        if self.commands.is_closed() {
-            pending.slot.settle(Ok(Data::Nil));
-        }
-        pending
+    /// Returns whether the program has not ended.
+    pub fn is_running(&self) -> bool {
+        locked(&RUNNING).as_ref().is_some_and(|running| running.contains_key(&self.id))
     }
-}
 
-impl Machine {
-    fn interrupt(&self) -> Option<Interrupt> {
-        self.stop.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Ends the program and its thread: tasks stop, cleanup runs.
+    pub fn close(&self) -> Pending {
+        self.interrupt_top_level();
+        self.program_call(Command::Close)
     }
 }
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        let _ = self.commands.send(Command::Close(Arc::default()));
+        self.interrupt_top_level();
+        self.commands.send(Command::Close(Completion::with_slot().0));
     }
 }
 
-/// Reads the text of a program as the command line does.
+/// Reads the source of a program as the command line does.
 ///
 /// # Errors
 /// `Error reading PATH: …`
-pub(crate) fn read(path: &Path) -> Result<(String, String, PathBuf), String> {
-    let source = harn_vm::read_source(&Real::new(), &path.display().to_string())?;
-    Ok((source.name, source.text, source.dir))
+pub fn read_source(path: &Path) -> Result<Source, String> {
+    harn_vm::read_source(&Real::new(), &path.display().to_string())
 }
 
-/// The working directory, for programs without a file.
-pub(crate) fn here() -> PathBuf {
+/// Returns the working directory, for programs without a file.
+pub fn work_dir() -> PathBuf {
     Real::new().work_dir()
 }

@@ -1,45 +1,61 @@
-//! What has been asked of a program and is not done yet.
+//! Results that a program has not produced yet.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use harn_vm::Interrupt;
-use pyo3::prelude::*;
-use tokio::sync::mpsc::UnboundedSender;
 
 use crate::data::Data;
-use crate::machine::Command;
-use crate::python;
+use crate::machine::{Command, CommandSender};
 
-/// How often a wait looks whether Python got a signal.
-const LOOK: Duration = Duration::from_millis(50);
-
-/// A place in a program.
-pub(crate) struct Place {
-    pub(crate) function: String,
-    pub(crate) file: String,
-    pub(crate) line: usize,
-    pub(crate) column: usize,
+/// A frame of a stack trace.
+pub struct Frame {
+    /// The function's name, empty at the top level.
+    pub function: String,
+    /// The file, as the program was named.
+    pub file: String,
+    /// From 1.
+    pub line: usize,
+    /// From 1, in characters.
+    pub column: usize,
 }
 
-/// Why there is no result.
-pub(crate) struct Failure {
-    /// Which exception it becomes.
-    pub(crate) kind: &'static str,
-    pub(crate) category: Option<String>,
-    pub(crate) message: String,
-    /// What `catch` would see.
-    pub(crate) value: Data,
-    /// Innermost first.
-    pub(crate) trace: Vec<Place>,
-    pub(crate) notes: Vec<String>,
-    /// Of a program that called `exit`.
-    pub(crate) code: Option<i32>,
+/// The reason why a call has no result.
+pub struct Failure {
+    /// Selects the exception class: a key of `_KINDS` in `harn/_errors.py`.
+    pub kind: &'static str,
+    /// The error category of the program, if it set one.
+    pub category: Option<String>,
+    /// The message without the place.
+    pub message: String,
+    /// The value that `catch` would bind.
+    pub value: Data,
+    /// Innermost frame first.
+    pub trace: Vec<Frame>,
+    /// Additional lines of the error.
+    pub notes: Vec<String>,
+    /// The exit code of a program that called `exit`.
+    pub code: Option<i32>,
 }
+
+/// All values of [`Failure::kind`].
+pub const KINDS: [&str; 11] = [
+    "cancelled",
+    "closed",
+    "conversion",
+    "exit",
+    "name",
+    "runtime",
+    "syntax",
+    "thrown",
+    "type",
+    "unsupported_type",
+    "value",
+];
 
 impl Failure {
-    /// A failure that has no place in the program.
-    pub(crate) fn plain(kind: &'static str, message: impl Into<String>) -> Failure {
+    /// A failure without a place in the program.
+    pub fn plain(kind: &'static str, message: impl Into<String>) -> Failure {
         Failure {
             kind,
             category: None,
@@ -51,35 +67,39 @@ impl Failure {
         }
     }
 
-    /// Of everything that is asked of a program that is not there any more.
-    pub(crate) fn closed() -> Failure {
+    /// The failure of every call of a machine that has ended.
+    pub fn closed() -> Failure {
         Failure::plain("closed", "the program has ended: its machine was closed")
     }
 }
 
-pub(crate) type Outcome = Result<Data, Failure>;
+/// The result of a call.
+pub type Outcome = Result<Data, Failure>;
+
+/// A callback that runs once, on any thread.
+pub type Listener = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
-struct State {
+struct SlotState {
     outcome: Option<Outcome>,
     settled: bool,
-    listeners: Vec<Py<PyAny>>,
+    listeners: Vec<Listener>,
 }
 
-/// Where the thread of the program leaves the result.
+/// The place where the machine's thread stores the result of one call.
 #[derive(Default)]
-pub(crate) struct Slot {
-    state: Mutex<State>,
-    changed: Condvar,
+pub struct ResultSlot {
+    state: Mutex<SlotState>,
+    settled: Condvar,
 }
 
-impl Slot {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl ResultSlot {
+    fn state(&self) -> MutexGuard<'_, SlotState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Leaves the result. Only the first one counts.
-    pub(crate) fn settle(&self, outcome: Outcome) {
+    /// Stores the result and runs the listeners. Only the first result is stored.
+    fn settle(&self, outcome: Outcome) {
         let mut state = self.state();
         if state.settled {
             return;
@@ -88,96 +108,105 @@ impl Slot {
         state.settled = true;
         let listeners = std::mem::take(&mut state.listeners);
         drop(state);
-        self.changed.notify_all();
-        if listeners.is_empty() {
-            return;
-        }
-        // Without an interpreter there is nobody to tell.
-        Python::try_attach(|py| {
-            for listener in listeners {
-                if let Err(error) = listener.call0(py) {
-                    // The event loop may be closed by now.
-                    drop(error);
-                }
-            }
-        });
-    }
-
-    fn wait(&self, time: Duration) -> bool {
-        let state = self.state();
-        if state.settled {
-            return true;
-        }
-        let (state, _) = self
-            .changed
-            .wait_timeout_while(state, time, |state| !state.settled)
-            .unwrap_or_else(PoisonError::into_inner);
-        state.settled
-    }
-}
-
-/// What has been asked of a program.
-#[pyclass(frozen, module = "harn._harn")]
-pub(crate) struct Pending {
-    pub(crate) slot: Arc<Slot>,
-    /// The number of the call.
-    pub(crate) call: u64,
-    pub(crate) commands: UnboundedSender<Command>,
-    /// Ends the whole program.
-    pub(crate) interrupt: Option<Interrupt>,
-}
-
-#[pymethods]
-impl Pending {
-    /// Waits for the end, at most so many seconds; says whether it has come. Signals are handled meanwhile.
-    #[pyo3(signature = (seconds=None))]
-    fn wait(&self, py: Python<'_>, seconds: Option<f64>) -> PyResult<bool> {
-        let until = seconds
-            .map(|s| Instant::now() + Duration::try_from_secs_f64(s.max(0.0)).unwrap_or(Duration::MAX / 4));
-        loop {
-            let left = until.map_or(LOOK, |until| until.saturating_duration_since(Instant::now()).min(LOOK));
-            if py.detach(|| self.slot.wait(left)) {
-                return Ok(true);
-            }
-            py.check_signals()?;
-            if until.is_some_and(|until| Instant::now() >= until) {
-                return Ok(false);
-            }
+        self.settled.notify_all();
+        for listener in listeners {
+            listener();
         }
     }
 
-    /// Waits without looking at signals.
-    fn settle_within(&self, py: Python<'_>, seconds: f64) -> bool {
-        py.detach(|| self.slot.wait(Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or_default()))
+    /// Waits for the result for at most `timeout`. Returns whether there is one.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        let waited = self.settled.wait_timeout_while(self.state(), timeout, |state| !state.settled);
+        waited.unwrap_or_else(PoisonError::into_inner).0.settled
     }
 
-    /// Calls `listener` once there is a result, on whatever thread.
-    fn on_done(&self, py: Python<'_>, listener: Py<PyAny>) -> PyResult<()> {
-        let mut state = self.slot.state();
+    /// Calls `listener` as soon as there is a result: at once, or on the machine's thread.
+    pub fn on_settled(&self, listener: Listener) {
+        let mut state = self.state();
         if state.settled {
             drop(state);
-            listener.call0(py)?;
+            listener();
         } else {
             state.listeners.push(listener);
         }
-        Ok(())
     }
 
-    /// Stops the call: its cleanup blocks run, nothing else does.
-    fn cancel(&self) {
-        match &self.interrupt {
-            Some(interrupt) => interrupt.interrupt(),
-            None => drop(self.commands.send(Command::Abort(self.call))),
+    /// Takes the result out. The second caller gets `None`.
+    pub fn take(&self) -> Option<Outcome> {
+        self.state().outcome.take()
+    }
+}
+
+/// The writing end of a [`ResultSlot`]. One that is dropped without a result settles the slot with [`Failure::closed`], so
+/// that no caller waits for a machine that has ended, whatever ended it.
+pub struct Completion(Arc<ResultSlot>);
+
+impl Completion {
+    /// A slot and its writing end.
+    pub fn with_slot() -> (Completion, Arc<ResultSlot>) {
+        let slot = Arc::<ResultSlot>::default();
+        (Completion(slot.clone()), slot)
+    }
+
+    /// Stores the result.
+    pub fn settle(self, outcome: Outcome) {
+        self.0.settle(outcome);
+    }
+}
+
+impl Drop for Completion {
+    fn drop(&mut self) {
+        self.0.settle(Err(Failure::closed()));
+    }
+}
+
+/// Stops a whole program, also one that is not built yet.
+#[derive(Default)]
+pub struct ProgramInterrupt(Mutex<(bool, Option<Interrupt>)>);
+
+impl ProgramInterrupt {
+    /// Stops the program: its cleanup blocks run, then it ends.
+    pub fn interrupt(&self) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.0 = true;
+        if let Some(interrupt) = &state.1 {
+            interrupt.interrupt();
         }
     }
 
-    /// The result, once.
-    fn result(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let outcome = self.slot.state().outcome.take();
-        match outcome {
-            Some(Ok(data)) => python::to_python(py, data),
-            Some(Err(failure)) => Err(python::to_error(py, failure)),
-            None => Err(python::to_error(py, Failure::plain("closed", "there is no result (any more)"))),
+    /// Connects the interrupt of the VM, which is interrupted at once if the program was before.
+    pub(crate) fn connect(&self, interrupt: &Interrupt) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.0 {
+            interrupt.interrupt();
+        }
+        state.1 = Some(interrupt.clone());
+    }
+}
+
+/// What [`Pending::cancel`] stops.
+pub enum CancelTarget {
+    /// The call of this number.
+    Call(u64, CommandSender),
+    /// The program.
+    Program(Arc<ProgramInterrupt>),
+}
+
+/// A call that may not be done yet.
+pub struct Pending {
+    /// Holds the result.
+    pub slot: Arc<ResultSlot>,
+    /// What `cancel` stops.
+    pub target: CancelTarget,
+}
+
+impl Pending {
+    /// Stops the call, or the program that it runs: cleanup blocks run, nothing else does.
+    pub fn cancel(&self) {
+        match &self.target {
+            CancelTarget::Program(interrupt) => interrupt.interrupt(),
+            // A machine that has ended has no calls.
+            CancelTarget::Call(call, commands) => commands.send(Command::Abort(*call)),
         }
     }
 }

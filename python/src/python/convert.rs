@@ -1,107 +1,47 @@
-//! The border to Python: its objects as data and back, and its exceptions.
+//! Conversion between objects of Python and [`Data`], and the exceptions of failures.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use pyo3::IntoPyObjectExt;
-use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{
     PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyFrozenSet, PyInt, PyList, PyRange, PySet, PyString,
     PyTuple,
 };
 
-use crate::data::{Data, MAX_DEPTH};
-use crate::machine::Handle;
+use super::classes::{Adapted, Handle, RecordData, VariantData};
+use super::{factory, internal_error};
+use crate::data::{Data, MAX_DEPTH, with_stack};
+use crate::host::Object;
 use crate::pending::Failure;
 
-static FACTORIES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
+/// An object of Python that a program refers to.
+pub(super) struct PythonObject(pub(super) Py<PyAny>);
 
-/// Takes what the Python half of the package brings.
-#[pyfunction]
-pub(crate) fn set_factories(py: Python<'_>, factories: Py<PyDict>) {
-    let _ = FACTORIES.set(py, factories);
-}
-
-pub(crate) fn internal() -> PyErr {
-    PyRuntimeError::new_err("harn: internal error; please report it")
-}
-
-/// A function of the Python half.
-pub(crate) fn factory<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
-    let factories = FACTORIES.get(py).ok_or_else(internal)?;
-    factories.bind(py).get_item(name)?.ok_or_else(internal)
-}
-
-/// The fields of a record on their way to a program.
-#[pyclass(frozen, module = "harn._harn")]
-pub(crate) struct RecordData {
-    name: String,
-    fields: Py<PyDict>,
-    origin: Option<Py<Handle>>,
-}
-
-#[pymethods]
-impl RecordData {
-    #[new]
-    #[pyo3(signature = (name, fields, origin=None))]
-    fn new(name: String, fields: Py<PyDict>, origin: Option<Py<Handle>>) -> RecordData {
-        RecordData { name, fields, origin }
-    }
-}
-
-/// The value of an enum on its way to a program.
-#[pyclass(frozen, module = "harn._harn")]
-pub(crate) struct VariantData {
-    name: String,
-    variant: String,
-    fields: Py<PyList>,
-    origin: Py<Handle>,
-}
-
-#[pymethods]
-impl VariantData {
-    #[new]
-    fn new(name: String, variant: String, fields: Py<PyList>, origin: Py<Handle>) -> VariantData {
-        VariantData { name, variant, fields, origin }
-    }
-}
-
-/// An object that stands for something which Python has no type for.
-#[pyclass(frozen, module = "harn._harn")]
-pub(crate) struct Wrapped {
-    /// `pull`, `callable`, `opaque`, `pair`, `duration`.
-    kind: String,
-    object: Py<PyAny>,
-}
-
-#[pymethods]
-impl Wrapped {
-    #[new]
-    fn new(kind: String, object: Py<PyAny>) -> Wrapped {
-        Wrapped { kind, object }
-    }
-}
-
-fn wrong(py: Python<'_>, kind: &'static str, message: String) -> PyErr {
+fn error(py: Python<'_>, kind: &'static str, message: impl Into<String>) -> PyErr {
     to_error(py, Failure::plain(kind, message))
 }
 
-/// Arguments of a call.
+/// Converts the arguments of a call.
 ///
 /// # Errors
-/// What cannot be taken along.
-pub(crate) fn all_to_data(objects: &[Bound<'_, PyAny>]) -> PyResult<Vec<Data>> {
+/// See [`to_data`].
+pub(super) fn all_to_data(objects: &[Bound<'_, PyAny>]) -> PyResult<Vec<Data>> {
     objects.iter().map(|object| to_data(object, 0)).collect()
 }
 
-fn entries(dict: &Bound<'_, PyDict>, depth: usize) -> PyResult<Vec<(String, Data)>> {
+/// Converts the entries of a dict.
+///
+/// # Errors
+/// A key is not a `str`; see [`to_data`] for the values.
+pub(super) fn entries(dict: &Bound<'_, PyDict>, depth: usize) -> PyResult<Vec<(String, Data)>> {
     let mut out = Vec::with_capacity(dict.len());
     for (key, value) in dict.iter() {
         let Ok(name) = key.cast::<PyString>() else {
-            let type_name = key.get_type().name()?;
-            let message = format!("keys of dicts must be str, got {type_name}: {}", key.repr()?);
-            return Err(wrong(dict.py(), "convert_type", message));
+            let message =
+                format!("keys of dicts must be str, got {}: {}", key.get_type().name()?, key.repr()?);
+            return Err(error(dict.py(), "unsupported_type", message));
         };
         out.push((text(name)?, to_data(&value, depth + 1)?));
     }
@@ -109,22 +49,25 @@ fn entries(dict: &Bound<'_, PyDict>, depth: usize) -> PyResult<Vec<(String, Data
 }
 
 fn text(string: &Bound<'_, PyString>) -> PyResult<String> {
-    string.extract::<String>().map_err(|_| {
-        let message = "a str with lone surrogates has no form in UTF-8".to_owned();
-        wrong(string.py(), "convert", message)
-    })
+    let message = "a str with lone surrogates cannot be encoded in UTF-8";
+    string.extract::<String>().map_err(|_| error(string.py(), "conversion", message))
 }
 
-/// Takes an object along.
+/// Converts an object. The Python half adapts objects of classes that this function does not know.
 ///
 /// # Errors
-/// An exception that says what cannot be taken along.
-pub(crate) fn to_data(object: &Bound<'_, PyAny>, depth: usize) -> PyResult<Data> {
+/// Harn has no type for the object or a part of it, or it is nested too deeply.
+pub(super) fn to_data(object: &Bound<'_, PyAny>, depth: usize) -> PyResult<Data> {
     let py = object.py();
     if depth > MAX_DEPTH {
-        let message = format!("data is nested too deeply (or holds itself): more than {MAX_DEPTH} levels");
-        return Err(wrong(py, "convert", message));
+        let message = format!("data is nested too deeply (or contains itself): more than {MAX_DEPTH} levels");
+        return Err(error(py, "conversion", message));
     }
+    with_stack(|| level_to_data(object, depth))
+}
+
+fn level_to_data(object: &Bound<'_, PyAny>, depth: usize) -> PyResult<Data> {
+    let py = object.py();
     let list = |items: &mut dyn Iterator<Item = Bound<'_, PyAny>>| -> PyResult<Vec<Data>> {
         items.map(|item| to_data(&item, depth + 1)).collect()
     };
@@ -135,12 +78,8 @@ pub(crate) fn to_data(object: &Bound<'_, PyAny>, depth: usize) -> PyResult<Data>
         return Ok(Data::Bool(b.is_true()));
     }
     if let Ok(int) = object.cast_exact::<PyInt>() {
-        let small = int.extract::<i64>();
-        return small.map(Data::Int).map_err(|_| {
-            let message =
-                "an int of Harn has 64 bits: this one is too large; pass it as str or float".to_owned();
-            wrong(py, "convert", message)
-        });
+        let message = "an int of Harn has 64 bits: this one is too large; pass it as str or float";
+        return int.extract::<i64>().map(Data::Int).map_err(|_| error(py, "conversion", message));
     }
     if let Ok(float) = object.cast_exact::<PyFloat>() {
         return Ok(Data::Float(float.value()));
@@ -178,14 +117,14 @@ pub(crate) fn to_data(object: &Bound<'_, PyAny>, depth: usize) -> PyResult<Data>
         return list(&mut range.try_iter()?.collect::<PyResult<Vec<_>>>()?.into_iter()).map(Data::List);
     }
     if let Ok(handle) = object.cast::<Handle>() {
-        return Ok(Data::Other(handle.get().remote.clone()));
+        return Ok(Data::Remote(handle.get().0.clone()));
     }
     if let Ok(record) = object.cast::<RecordData>() {
         let record = record.get();
         return Ok(Data::Record {
             name: record.name.clone(),
             fields: entries(record.fields.bind(py), depth)?,
-            origin: record.origin.as_ref().map(|handle| handle.get().remote.clone()),
+            origin: record.origin.as_ref().map(|handle| handle.get().0.clone()),
         });
     }
     if let Ok(variant) = object.cast::<VariantData>() {
@@ -194,33 +133,36 @@ pub(crate) fn to_data(object: &Bound<'_, PyAny>, depth: usize) -> PyResult<Data>
             name: variant.name.clone(),
             variant: variant.variant.clone(),
             fields: list(&mut variant.fields.bind(py).iter())?,
-            origin: variant.origin.get().remote.clone(),
+            origin: variant.origin.get().0.clone(),
         });
     }
-    if let Ok(wrapped) = object.cast::<Wrapped>() {
-        let Wrapped { kind, object } = wrapped.get();
-        let own = Arc::new(object.clone_ref(py));
+    if let Ok(adapted) = object.cast::<Adapted>() {
+        let Adapted { kind, object } = adapted.get();
+        let shared = || -> Object { Arc::new(PythonObject(object.clone_ref(py))) };
         return match kind.as_str() {
-            "pull" => Ok(Data::Pull(own)),
-            "callable" => Ok(Data::Callable(own)),
-            "opaque" => Ok(Data::Opaque(own)),
+            "pull" => Ok(Data::Pull(shared())),
+            "callable" => Ok(Data::Callable(shared())),
+            "opaque" => Ok(Data::Opaque(shared())),
             "duration" => object.extract::<i64>(py).map(Data::Duration),
             "pair" => {
                 let (first, second) = object.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>(py)?;
                 Ok(Data::Pair(Box::new([to_data(&first, depth + 1)?, to_data(&second, depth + 1)?])))
             }
-            _ => Err(internal()),
+            _ => Err(internal_error()),
         };
     }
-    // Everything else is made into one of the above, or refused, in Python.
     to_data(&factory(py, "adapt")?.call1((object,))?, depth + 1)
 }
 
-/// Makes an object of data.
+/// Makes an object of Python.
 ///
 /// # Errors
-/// What Python refuses.
-pub(crate) fn to_python(py: Python<'_>, data: Data) -> PyResult<Py<PyAny>> {
+/// Python raises an exception, as for a set of lists.
+pub(super) fn to_python(py: Python<'_>, data: Data) -> PyResult<Py<PyAny>> {
+    with_stack(|| level_to_python(py, data))
+}
+
+fn level_to_python(py: Python<'_>, data: Data) -> PyResult<Py<PyAny>> {
     let all =
         |items: Vec<Data>| items.into_iter().map(|item| to_python(py, item)).collect::<PyResult<Vec<_>>>();
     let dict = |entries: Vec<(String, Data)>| -> PyResult<Bound<'_, PyDict>> {
@@ -230,7 +172,7 @@ pub(crate) fn to_python(py: Python<'_>, data: Data) -> PyResult<Py<PyAny>> {
         }
         Ok(dict)
     };
-    let handle = |remote| Py::new(py, Handle { remote });
+    let handle = |remote| Py::new(py, Handle(remote));
     match data {
         Data::Nil => Ok(py.None()),
         Data::Bool(b) => b.into_py_any(py),
@@ -258,22 +200,26 @@ pub(crate) fn to_python(py: Python<'_>, data: Data) -> PyResult<Py<PyAny>> {
         }
         Data::Function(remote) => factory(py, "function")?.call1((handle(remote)?,))?.into_py_any(py),
         Data::Stream(remote) => factory(py, "stream")?.call1((handle(remote)?,))?.into_py_any(py),
-        Data::Other(remote) => factory(py, "other")?.call1((handle(remote)?,))?.into_py_any(py),
-        Data::Callable(object) | Data::Opaque(object) | Data::Pull(object) => Ok(object.clone_ref(py)),
+        Data::Remote(remote) => factory(py, "remote")?.call1((handle(remote)?,))?.into_py_any(py),
+        Data::Callable(object) | Data::Opaque(object) | Data::Pull(object) => {
+            let object: &dyn Any = &*object;
+            let object = object.downcast_ref::<PythonObject>().ok_or_else(internal_error)?;
+            Ok(object.0.clone_ref(py))
+        }
     }
 }
 
-/// The exception of a failure.
-pub(crate) fn to_error(py: Python<'_>, failure: Failure) -> PyErr {
-    let made = || -> PyResult<Bound<'_, PyAny>> {
+/// Makes the exception of a failure.
+pub(super) fn to_error(py: Python<'_>, failure: Failure) -> PyErr {
+    let make = || -> PyResult<Bound<'_, PyAny>> {
         let trace: Vec<(String, String, usize, usize)> =
-            failure.trace.into_iter().map(|p| (p.function, p.file, p.line, p.column)).collect();
+            failure.trace.into_iter().map(|f| (f.function, f.file, f.line, f.column)).collect();
         let value = to_python(py, failure.value)?;
         let parts =
             (failure.kind, failure.category, failure.message, value, trace, failure.notes, failure.code);
         factory(py, "error")?.call1(parts)
     };
-    match made() {
+    match make() {
         Ok(exception) => PyErr::from_value(exception),
         Err(error) => error,
     }
