@@ -471,6 +471,7 @@ fn a_taken_port_is_told() {
         workspace: PathBuf::from("x"),
         program: PathBuf::from("x"),
         remote_launch: false,
+        token: None,
         version: "0",
         models: Data::Null,
         words: Data::Null,
