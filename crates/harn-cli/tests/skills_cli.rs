@@ -159,7 +159,7 @@ fn skills_are_installed_as_a_whole_or_not_at_all() {
         ("../wrong", "b/SKILL.md: SKILL.md frontmatter requires a non-empty `short` field"),
         ("../twice", "is called 'tea', too"),
         ("../odd", "invalid directory name '../x': use letters, digits, '.', '_' and '-'"),
-        ("../none", "--path names the folder in it that does"),
+        ("../none", "name the directory with --path"),
         ("../missing", "No such file or directory (os error 2)"),
     ] {
         let ran = skills(path, &["install", source]);

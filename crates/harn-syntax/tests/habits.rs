@@ -34,7 +34,7 @@ fn names_in_braces_and_fields_of_tools() {
         ("tool t(x) {\n  descripton \"a\"\n}", "did you mean `description`?"),
         (
             "tool t(x) {\n  description: \"a\"\n}",
-            "a field of a tool has its value behind a blank, without `:`",
+            "tool fields have no `:`: write the name, a space and the value",
         ),
     ] {
         assert_eq!(help(text), [expected], "{text}");
@@ -72,8 +72,7 @@ fn a_line_is_read_with_the_beginning_of_its_block() {
         ),
         (
             "pub struct P {\n  a: int\n  x: int = 0\n}",
-            "a field has no default: one behind whose name a `?` stands may be missing, and a function can make the struct with \
-             others: `struct P { x?: int`",
+            "fields have no defaults: mark an optional field with `?`, or create the struct in a function: `struct P { x?: int`",
         ),
     ] {
         assert_eq!(help(text).first().map(String::as_str), Some(expected), "{text}");

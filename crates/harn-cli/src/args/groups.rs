@@ -71,11 +71,11 @@ mod tests {
         all.push((path.to_owned(), about));
         for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
             let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
-            all.push((format!("{path} {arg}"), help));
+            all.push((format!("{path} {}", arg.get_id()), help));
             for value in arg.get_possible_values() {
                 // The shells describe themselves.
                 if let Some(help) = value.get_help() {
-                    all.push((format!("{path} {arg} {}", value.get_name()), help.to_string()));
+                    all.push((format!("{path} {} {}", arg.get_id(), value.get_name()), help.to_string()));
                 }
             }
         }
