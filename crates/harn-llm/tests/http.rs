@@ -355,15 +355,15 @@ async fn a_slip_in_the_name_of_a_provider_sends_nothing() {
         for (options, told) in [
             (
                 json!({"provider": "local", "model": "m", "fallback_chain": ["opnai"]}),
-                "did you mean \"openai\"?",
+                "did you mean `openai`?",
             ),
             (
                 json!({"provider": "local", "model": "m", "fallback_chain": "acmee:good"}),
-                "did you mean \"acme\"?",
+                "did you mean `acme`?",
             ),
-            (json!({"model": "acmee:good"}), "did you mean \"acme:good\"?"),
-            (json!({"provider": "auto", "model": "acmee:good"}), "did you mean \"acme:good\"?"),
-            (json!({"route_policy": "always(acmee:good)"}), "did you mean \"acme:good\"?"),
+            (json!({"model": "acmee:good"}), "did you mean `acme:good`?"),
+            (json!({"provider": "auto", "model": "acmee:good"}), "did you mean `acme:good`?"),
+            (json!({"route_policy": "always(acmee:good)"}), "did you mean `acme:good`?"),
             (json!({"provider": "antropic"}), "unknown provider `antropic` (did you mean `anthropic`?)"),
         ] {
             let error = runtime.llm_call(&Call::new("secret", None, options.clone())).await.unwrap_err();

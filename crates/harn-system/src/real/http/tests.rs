@@ -589,6 +589,7 @@ fn a_resolver_is_asked_and_its_connections_are_its_own() {
             assert_eq!(count.load(Ordering::SeqCst), connections);
         }
         request.resolver = Some(crate::net::Resolver::new(|_| Err(std::io::Error::other("not that host"))));
-        assert_eq!(clients.exchange(request).await.err().expect("refused").text, "not that host");
+        let text = clients.exchange(request).await.err().expect("refused").text;
+        assert_eq!(text, format!("cannot connect to http://far.invalid:{port}: not that host"));
     });
 }
