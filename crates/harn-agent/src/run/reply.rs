@@ -3,7 +3,7 @@
 use harn_llm::tool_text::{Block, has_opening_tag, parse_reply};
 use harn_prompt::Prose;
 use harn_prompt::prose::agent_asset;
-use harn_prompt::untrusted::quote;
+use harn_prompt::untrusted::{quote, quote_name};
 use harn_value::{Data as Json, data::Map, json};
 
 use super::state::{Call, Note, Phase, Turn};
@@ -550,7 +550,7 @@ fn tagged(prose: &str, calls: &[Call]) -> String {
     }
     for call in calls {
         let arguments = serde_json::to_string_pretty(&call.arguments).unwrap_or_default();
-        parts.push(format!("<tool_call>\n{}({arguments})\n</tool_call>", call.name));
+        parts.push(format!("<tool_call>\n{}({arguments})\n</tool_call>", quote_name(&call.name)));
     }
     parts.join("\n\n")
 }
