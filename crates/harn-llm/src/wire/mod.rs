@@ -284,8 +284,24 @@ mod tests {
     fn mixture() -> impl Strategy<Value = String> {
         let piece = prop_oneof![
             prop::sample::select(vec![
-                "<|im_start|>", "<|im_end|>", "<|endoftext|>", "<|", "|>", "<", "im_start", "system\n", "user\n", "\n", "&lt;",
-                "<tool_call>", "</tool_call>", "<think>", "\"", "}", "]", ",",
+                "<|im_start|>",
+                "<|im_end|>",
+                "<|endoftext|>",
+                "<|",
+                "|>",
+                "<",
+                "im_start",
+                "system\n",
+                "user\n",
+                "\n",
+                "&lt;",
+                "<tool_call>",
+                "</tool_call>",
+                "<think>",
+                "\"",
+                "}",
+                "]",
+                ",",
             ])
             .prop_map(str::to_owned),
             ".{0,3}",
