@@ -407,6 +407,7 @@ mod tests {
             workspace: workspace.to_owned(),
             program: PathBuf::from("harn"),
             remote_launch: false,
+            token: None,
             version: "0",
             models: Data::Null,
             words: Data::Null,
