@@ -325,7 +325,7 @@ def _schema_of_type(schema: Any) -> Any:
     origin, parts = typing.get_origin(schema), typing.get_args(schema)
     if origin is typing.Literal:
         return {"type": _json_types(parts), "enum": list(parts)}
-    if origin is Union or origin is getattr(types, "UnionType", None):
+    if origin is not None and origin in (Union, getattr(types, "UnionType", Union)):
         return _union(parts)
     if isinstance(origin, type) and issubclass(origin, (list, set, frozenset, tuple, Sequence)):
         return [schema_of(parts[0])] if parts else "list"

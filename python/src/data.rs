@@ -42,7 +42,7 @@ impl RemoteValue {
 impl Drop for RemoteValue {
     fn drop(&mut self) {
         // A machine that has ended has released all values.
-        let _ = self.commands.send(Command::Release(self.id));
+        self.commands.send(Command::Release(self.id));
     }
 }
 

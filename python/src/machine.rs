@@ -234,7 +234,7 @@ impl MachineState {
         }
     }
 
-    fn failure(&self, vm: &Vm, error: &Error) -> Failure {
+    fn failure(&self, vm: &Vm, error: &Error) -> Box<Failure> {
         let value = to_data(self, &error.caught(), 0).unwrap_or(Data::Nil);
         let thrown = match error.kind() {
             ErrorKind::Thrown(thrown) => Some(thrown),
@@ -266,7 +266,7 @@ impl MachineState {
             let (line, column) = line_column(&text, entry.span.start);
             Some(Frame { function: entry.function.clone(), file: entry.file.to_string(), line, column })
         };
-        Failure {
+        Box::new(Failure {
             kind,
             category: category.or_else(|| text_of(error.facts(), "category")),
             message,
@@ -274,12 +274,12 @@ impl MachineState {
             trace: error.trace().iter().filter_map(frame).collect(),
             notes: error.notes().to_vec(),
             code,
-        }
+        })
     }
 }
 
 /// The failure of a source that does not compile.
-fn load_failure(source: &Source, error: &LoadError) -> Failure {
+fn load_failure(source: &Source, error: &LoadError) -> Box<Failure> {
     let file = SourceFile::new(source.name.clone(), source.text.clone());
     let frame = |diagnostic: &harn_syntax::Diagnostic| {
         let (line, column) = line_column(&source.text, diagnostic.span?.start);
@@ -312,7 +312,7 @@ fn prepare(
     options: MachineOptions,
     output: &Arc<Mutex<Output>>,
     interrupt: &ProgramInterrupt,
-) -> Result<(Rc<Vm>, Instance), Failure> {
+) -> Result<(Rc<Vm>, Instance), Box<Failure>> {
     let MachineOptions { source, argv, task, globals, mocks, env, capture, project } = options;
     let rejected = |why: String| Failure::plain("runtime", why);
     let system: Rc<dyn System> =
@@ -475,7 +475,7 @@ fn start(
     instance: &Instance,
     target: &Target,
     args: &[Data],
-) -> Result<Option<harn_vm::Call>, Failure> {
+) -> Result<Option<harn_vm::Call>, Box<Failure>> {
     let invalid = |why: String| Failure::plain("value", why);
     if let Target::Pipeline(entry, parameters) = target {
         let value = |(name, data): &(String, Data)| to_value(state, data).map(|value| (name.clone(), value));
@@ -549,9 +549,17 @@ pub fn close_all(timeout: Duration) -> bool {
         machine.interrupt.interrupt();
         machine.commands.send(Command::Close(Completion::with_slot().0));
     }
-    let some_run =
-        |running: &mut Option<HashMap<u64, Running>>| running.as_ref().is_some_and(|r| !r.is_empty());
-    let waited = ENDED.wait_timeout_while(running, timeout, some_run);
+    wait_ended(running, timeout, |running| !running.is_empty())
+}
+
+/// Waits while `some_run` holds, for at most `timeout`. Returns whether it no longer holds.
+fn wait_ended(
+    running: MutexGuard<'_, Option<HashMap<u64, Running>>>,
+    timeout: Duration,
+    some_run: impl Fn(&HashMap<u64, Running>) -> bool,
+) -> bool {
+    let condition = |running: &mut Option<HashMap<u64, Running>>| running.as_ref().is_some_and(&some_run);
+    let waited = ENDED.wait_timeout_while(running, timeout, condition);
     !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
 }
 
@@ -658,7 +666,12 @@ impl Machine {
 
     /// Returns whether the program has not ended.
     pub fn is_running(&self) -> bool {
-        locked(&RUNNING).as_ref().is_some_and(|running| running.contains_key(&self.id))
+        !self.wait_ended(Duration::ZERO)
+    }
+
+    /// Waits for the end of the program, for at most `timeout`. Returns whether it has ended.
+    pub fn wait_ended(&self, timeout: Duration) -> bool {
+        wait_ended(locked(&RUNNING), timeout, |running| running.contains_key(&self.id))
     }
 
     /// Ends the program and its thread: tasks stop, cleanup runs.

@@ -55,8 +55,8 @@ pub const KINDS: [&str; 11] = [
 
 impl Failure {
     /// A failure without a place in the program.
-    pub fn plain(kind: &'static str, message: impl Into<String>) -> Failure {
-        Failure {
+    pub fn plain(kind: &'static str, message: impl Into<String>) -> Box<Failure> {
+        Box::new(Failure {
             kind,
             category: None,
             message: message.into(),
@@ -64,17 +64,17 @@ impl Failure {
             trace: Vec::new(),
             notes: Vec::new(),
             code: None,
-        }
+        })
     }
 
     /// The failure of every call of a machine that has ended.
-    pub fn closed() -> Failure {
+    pub fn closed() -> Box<Failure> {
         Failure::plain("closed", "the program has ended: its machine was closed")
     }
 }
 
 /// The result of a call.
-pub type Outcome = Result<Data, Failure>;
+pub type Outcome = Result<Data, Box<Failure>>;
 
 /// A callback that runs once, on any thread.
 pub type Listener = Box<dyn FnOnce() + Send>;

@@ -210,7 +210,7 @@ fn level_to_python(py: Python<'_>, data: Data) -> PyResult<Py<PyAny>> {
 }
 
 /// Makes the exception of a failure.
-pub(super) fn to_error(py: Python<'_>, failure: Failure) -> PyErr {
+pub(super) fn to_error(py: Python<'_>, failure: Box<Failure>) -> PyErr {
     let make = || -> PyResult<Bound<'_, PyAny>> {
         let trace: Vec<(String, String, usize, usize)> =
             failure.trace.into_iter().map(|f| (f.function, f.file, f.line, f.column)).collect();

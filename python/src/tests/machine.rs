@@ -205,7 +205,7 @@ fn a_thread_that_panics_ends_all_waits() {
     assert_eq!(failure(&waiting).kind, "closed");
     assert_eq!(failure(&program.call("g".into(), Vec::new())).kind, "closed");
     result(&program.close()).err().expect("a failure");
-    assert!(!program.is_running());
+    assert!(program.wait_ended(LIMIT));
 }
 
 #[test]

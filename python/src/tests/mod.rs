@@ -68,7 +68,7 @@ fn value(pending: &Pending) -> Data {
     result(pending).unwrap_or_else(|failure| panic!("{}: {}", failure.kind, failure.message))
 }
 
-fn failure(pending: &Pending) -> Failure {
+fn failure(pending: &Pending) -> Box<Failure> {
     match result(pending) {
         Ok(data) => panic!("expected a failure, got {}", show(&data)),
         Err(failure) => failure,
