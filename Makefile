@@ -149,8 +149,8 @@ bench-agents: ## measure agent loops: CPU, memory, connections (G=turns, crowd, 
 bench-runs: build ## measure durable runs: the journal per effect, agent turns, resuming; OTHERS=1 also LangGraph and DBOS, from PyPI
 	python3 benches/runs/run.py --harn $(HARN) $(if $(OTHERS),--others)
 
-bench-frameworks: build ## measure one agent in Harn, LangGraph, Pydantic AI, OpenAI Agents SDK, AI SDK and rig, from their registries
-	$(PYTHON) benches/frameworks/run.py --harn $(HARN) --rounds $(ROUNDS) --json benches/out/frameworks.json
+bench-frameworks: build ## measure one agent in Harn, LangGraph, Pydantic AI, OpenAI Agents SDK, AI SDK and rig (N rounds), from their registries
+	$(PYTHON) benches/frameworks/run.py --harn $(HARN) $(if $(N),--rounds $(N)) --json benches/out/frameworks.json
 
 bench-quick: build ## the same, roughly
 	python3 benches/run.py --harn $(HARN) --quick

@@ -305,7 +305,7 @@ def main():
     target = Path(os.environ.get("CARGO_TARGET_DIR", HERE.parent.parent / "target")).resolve()
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--harn", default=target / "release" / "harn", help="the harn binary (default: the release build)")
-    parser.add_argument("--rounds", type=int, default=5, help="rounds (default 5)")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds (default 3)")
     parser.add_argument("--only", metavar="NAMES", help="names of contenders, separated by commas")
     parser.add_argument("--json", metavar="FILE", help="also write the results as JSON")
     options = parser.parse_args()
@@ -339,9 +339,16 @@ def main():
 
     server = Server(build(HERE / "server", target))
     # Without a measurement first: files come into the caches, and Python compiles its modules.
+    for contender in list(contenders):
+        try:
+            run(contender, server, "start")
+        except RuntimeError as error:
+            if isinstance(contender, Harn):
+                raise
+            skipped[contender.name] = str(error)
+            print(f"skipped: {error}", flush=True)
+            contenders.remove(contender)
     took = {contender.name: {scenario: [] for scenario in SCENARIOS} for contender in contenders}
-    for contender in contenders:
-        run(contender, server, "start")
     load = os.getloadavg()[0]
     begin = time.perf_counter()
     for number in range(options.rounds):
@@ -372,4 +379,7 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (RuntimeError, Skip) as error:
+        raise SystemExit(f"bench-frameworks: {error}") from None
