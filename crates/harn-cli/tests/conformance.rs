@@ -24,6 +24,7 @@ const REAL_ONLY: [&str; 26] = [
     "agents/commands/post_changes_and_annotates.harn",
     "agents/commands/pre_decides.harn",
     "agents/commands/risk_labels_ask_for_approval.harn",
+    "agents/policy/empty_limits_permit_nothing.harn",
     "agents/policy/read_only_handlers_do_not_write.harn",
     "agents/policy/roots_hold_for_files_of_handlers.harn",
     "agents/workflows/a_run_takes_place_elsewhere.harn",

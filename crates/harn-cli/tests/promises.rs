@@ -383,7 +383,7 @@ const IN_SHORT: &[(&str, &[&str])] = &[
         ],
     ),
     ("**Keys are not shown**", &["Keys are hidden", "Keys do not follow redirects"]),
-    ("**Untrusted content stays data**", &["Text of others cannot close", "Calls inside quoted results,"]),
+    ("**Untrusted content stays data**", &["Untrusted content cannot close", "Calls inside quoted results,"]),
     (
         "**A malformed limit is rejected**",
         &["Limits that are malformed", "`policy` holds for everything"],
@@ -424,7 +424,7 @@ fn is_there(of: &str, name: &str) -> bool {
 
 /// Whether a text has a function of this name that is marked as a test.
 fn has_test(text: &str, name: &str) -> bool {
-    let start = format!("fn {name}()");
+    let start = format!("fn {name}(");
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     lines.windows(2).any(|pair| {
         pair[0].ends_with("test]") && pair[1].strip_prefix("async ").unwrap_or(pair[1]).starts_with(&start)

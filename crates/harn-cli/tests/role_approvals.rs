@@ -38,16 +38,16 @@ fn an_approval_of_another_process_wakes_the_waiting_run() {
     for (outcome, result) in [("approve", "paid\n"), ("reject", "Approval rejected")] {
         let dir = folder(&[("main.harn", PROGRAM)]);
         let path = dir.path();
-        let mut run = command(&["run", "main.harn", "run"]);
+        let mut run = command(&["run", "main.harn", "--", "run"]);
         let run = run.current_dir(path).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let run = run.spawn().unwrap();
         let id = asked(path);
-        let answer = harn_in(path, &["run", "main.harn", "answer", outcome]);
+        let answer = harn_in(path, &["run", "main.harn", "--", "answer", outcome]);
         assert_eq!((answer.code, answer.out.as_str()), (0, "nil\n"), "{}", answer.shown());
         let output = run.wait_with_output().unwrap();
         let out = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success() && out.contains(result), "{output:?}");
-        let late = harn_in(path, &["run", "main.harn", "answer", "approve"]);
+        let late = harn_in(path, &["run", "main.harn", "--", "answer", "approve"]);
         assert_eq!(late.out, format!("approval already resolved: {id}\n"), "{}", late.shown());
     }
 }

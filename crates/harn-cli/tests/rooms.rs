@@ -46,6 +46,7 @@ const KNOWN: &[(&str, &[&str])] = &[
             "observe",
             "ops",
             "task",
+            "task_scope",
             "vm",
         ],
     ),

@@ -211,7 +211,7 @@ impl RuntimeSpec {
 
     /// Returns the rule for a call of `agent`.
     #[must_use]
-    pub fn approval_rule<'a>(&'a self, agent: &str, subject: Subject<'a>) -> &'a Approval {
+    pub(crate) fn approval_rule<'a>(&'a self, agent: &str, subject: Subject<'a>) -> &'a Approval {
         self.approval_overrides.rule(&self.approval_policies, agent, subject)
     }
 

@@ -513,7 +513,7 @@ pub(crate) struct NewArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct TrustArgs {
-    /// Directory of the harn.toml (default: list the trusted ones)
+    /// Directory to trust (default: list trusted directories)
     pub(crate) path: Option<PathBuf>,
     /// Stop trusting the directory
     #[arg(long, requires = "path")]
