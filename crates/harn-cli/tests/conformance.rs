@@ -14,7 +14,7 @@ fn the_suite_passes_in_one_process() {
 }
 
 /// Cases that run programs, of which a system in memory has none.
-const REAL_ONLY: [&str; 26] = [
+const REAL_ONLY: [&str; 27] = [
     "agents/commands/closures_of_a_policy_run_no_commands.harn",
     "agents/commands/denied_patterns_match_lines_and_arguments.harn",
     "agents/commands/every_builtin_that_runs_programs_is_governed.harn",
