@@ -384,10 +384,7 @@ const IN_SHORT: &[(&str, &[&str])] = &[
     ),
     ("**Keys are not shown**", &["Keys are hidden", "Keys do not follow redirects"]),
     ("**Untrusted content stays data**", &["Untrusted content cannot close", "Calls inside quoted results,"]),
-    (
-        "**A malformed limit is rejected**",
-        &["Limits that are malformed", "`policy` holds for everything"],
-    ),
+    ("**A malformed limit is rejected**", &["Limits that are malformed", "`policy` holds for everything"]),
 ];
 
 /// The rows of the threat model: a promise, and what holds it.

@@ -70,7 +70,7 @@ impl Client {
     pub(crate) async fn connect(cx: &Cx, what: &str, server: &Server) -> Result<Client> {
         // Whoever names the server: the program, a loop, or the manifest.
         if !cx.allows_name("mcp_connect") {
-            return Err(Error::category("tool_rejected", "Tool 'mcp_connect' is not permitted."));
+            return Err(Error::category("tool_rejected", "Tool 'mcp_connect' is not permitted.")); // prose-ok: diagnostic
         }
         let policies = CommandPolicies::of(cx);
         let program = match &server.reach {

@@ -210,7 +210,7 @@ fn fleets(system: &dyn System, dir: &Path) -> Result<Vec<(String, Vec<String>)>,
 /// A sentence: there are none, or the manifest says it wrongly.
 pub fn package_packs(system: &dyn System, dir: &Path) -> Result<Vec<String>, String> {
     let path = harn_front::manifest_near(dir, &harn_front::Through(system))
-        .ok_or("no harn.toml in this directory or its parents; create one with `harn init`")?;
+        .ok_or("no harn.toml in this directory or its parents; create one with `harn init`")?; // prose-ok: diagnostic
     let inside = |error: String| format!("{}: {error}", path.display());
     let bytes = system.read(&path, 1 << 24).map_err(|error| inside(error.to_string()))?;
     let manifest = toml_data(&String::from_utf8_lossy(&bytes)).map_err(inside)?;

@@ -113,7 +113,7 @@ impl Config {
         }
         match self.split_prefix(model) {
             Some((named, _)) if named != provider => Err(format!(
-                "provider `{provider}` and model `{model}` name two providers; remove one, or write `{provider}:{model}` for a model of this name"
+                "provider `{provider}` and model `{model}` name two providers; remove one, or write `{provider}:{model}` for a model of this name" // prose-ok: diagnostic
             )),
             _ => Ok(()),
         }
