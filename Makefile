@@ -55,7 +55,7 @@ test-real-server: ## install model servers written by others, and call them
 replays: build ## run all conformance cases with a journal, again from it, both also with delays, and killed 20 times (N) and resumed
 	$(HARN) test conformance --journal --kills $(or $(N),20) --timeout 300000
 
-# The package is a workspace of its own: nothing else needs Python. PROFILE=dev builds faster, for work on it.
+# Only the wheel needs Python: the crate is checked and tested without it. PROFILE=dev builds faster, for work on it.
 PYTHON  ?= python3
 PROFILE ?= release
 VENV    ?= $(abspath $(TARGET))/tools/python
