@@ -95,7 +95,9 @@ fn failed_call(error: &Error) -> Option<&'static str> {
         |name: &str| fields.get(&name.into()).and_then(|value| value.as_str().map(ToString::to_string));
     text("provider").and(text("model"))?;
     match text("category")?.as_str() {
-        "transient_network" => Some("check that the server is running, and the address in `base_url`"),
+        "transient_network" => Some(
+            "check that the server is running and that its address is right (`base_url`, or a variable such as LOCAL_LLM_BASE_URL)",
+        ),
         "auth" => Some("check the API key; `harn providers` lists the variables that hold keys"),
         "not_found" => Some("check the model and `base_url`; `harn models` lists known models"),
         "rate_limit" => Some("try again later, or set `llm_retries`"),

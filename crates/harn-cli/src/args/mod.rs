@@ -61,10 +61,10 @@ pub(crate) enum Command {
     /// Alias of `harn serve mcp`.
     #[command(hide = true)]
     McpServe(McpArgs),
-    /// Run a program against a host program.
+    /// Run a program with a script as its host.
     ///
-    /// The exported functions of the host program answer `host_call` (`host_call("notes.list", {})` calls `notes_list`) and
-    /// are the tools of the host.
+    /// An application that embeds Harn answers `host_call`. Here a second Harn program, the host program, stands in for the
+    /// application: its exported functions answer (`host_call("notes.list", {})` calls `notes_list`) and are offered as tools.
     Playground(PlaygroundArgs),
     /// Run a program again after each change.
     ///
@@ -86,7 +86,7 @@ pub(crate) enum Command {
     Skills(SkillsCommand),
     /// Start an interactive session.
     Repl,
-    /// Trust the manifest of a directory.
+    /// Trust a harn.toml that another user owns.
     ///
     /// A harn.toml above the working directory that another user owns or can change starts no servers and hooks, names no
     /// models and stores, and does not widen a sandbox, unless its directory is trusted. Without a path, the trusted
@@ -113,7 +113,7 @@ pub(crate) enum Command {
     Lock(LockArgs),
     /// Run tests.
     Test(TestArgs),
-    /// Evaluate run records, suites and eval packs.
+    /// Score recorded runs, suites and prompts.
     ///
     /// A program with `--structural-experiment` runs twice, with and without the experiment, and the results are compared.
     Eval(Box<EvalArgs>),
@@ -211,9 +211,13 @@ pub(crate) struct RunArgs {
     pub(crate) deny: Option<Vec<String>>,
     /// Restrict what the program can access
     ///
-    /// The program can use files in the working directory and the project only. LEVEL limits it further: none, read_only,
-    /// workspace_write (default), process_exec or network.
-    #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "workspace_write")]
+    /// The program can use files in the working directory and the project only. Each LEVEL includes those above it:
+    ///   none             no files, processes or network
+    ///   read_only        read files
+    ///   workspace_write  write files (default)
+    ///   process_exec     start programs
+    ///   network          use the network and call models
+    #[arg(long, value_name = "LEVEL", verbatim_doc_comment, num_args = 0..=1, require_equals = true, default_missing_value = "workspace_write")]
     pub(crate) sandbox: Option<String>,
     /// Search this directory for skills first; repeatable
     #[arg(long = "skill-dir", value_name = "DIR")]
@@ -235,7 +239,7 @@ pub(crate) struct RunArgs {
     pub(crate) profile_json: Option<PathBuf>,
     /// Estimate the cost of model calls; run nothing
     ///
-    /// The estimate covers the model calls that appear literally in the program.
+    /// Covers the model calls in the source; values that only a run knows are marked with `?`, lower bounds with `>`.
     #[arg(long, conflicts_with_all = ["json", "durable"])]
     pub(crate) explain_cost: bool,
     /// Write output, result and errors as JSON
@@ -256,9 +260,8 @@ pub(crate) struct RunArgs {
     pub(crate) run_id: Option<String>,
     /// Suspend a waiting run after this time
     ///
-    /// Requires --durable. Times are written as 500ms, 30s, 5m, 2h or never. The process exits when the program only waits
-    /// for longer than this; `harn resume` continues the run. Default: at once when the run waits for an answer, after 5m
-    /// when it sleeps.
+    /// A run that waits for an answer or a time longer than this is stored and its process exits; `harn resume` continues it.
+    /// TIME is 500ms, 30s, 5m, 2h or never. Default: at once for an answer, 5m for a time. Requires --durable.
     #[arg(long, value_name = "TIME", value_parser = parse_pause)]
     pub(crate) suspend_after: Option<std::time::Duration>,
     /// Arguments of the program, available as `argv`
@@ -739,9 +742,9 @@ pub(crate) struct ExplainArgs {
 pub(crate) enum Explain {
     /// Show the prompts that a program sends.
     ///
-    /// Shows every model call fragment by fragment. The program runs without models: calls need no key, reach no network,
-    /// and are answered by the replies of `llm_mock` or the default reply of the mock. The program's output goes to standard
-    /// error.
+    /// Shows every model call fragment by fragment. The program and its tools run, but no model is called: calls need no key,
+    /// reach no network, and are answered by the replies of `llm_mock` or the default reply of the mock. The program's output
+    /// goes to standard error.
     Prompt(ExplainPromptArgs),
 }
 

@@ -194,7 +194,7 @@ pub(crate) fn begin(args: RunArgs) -> u8 {
         Ok(owned) => owned,
         Err(text) => return failed(&text),
     };
-    eprintln!("[harn] run {id} is kept");
+    eprintln!("[harn] run {id}: journal stored; `harn resume {id}` continues it");
     let suspend_after = args.suspend_after;
     let setup =
         Setup { suspend_after, ..Setup::new(with_task(sink.system(), args.task.as_deref()), owned.keeper()) };
@@ -205,9 +205,7 @@ pub(crate) fn begin(args: RunArgs) -> u8 {
 pub(super) fn explained(id: &str, error: &StoreError) -> String {
     match error {
         StoreError::Exists { .. } => {
-            format!(
-                "there is a run '{id}' already: `harn resume {id}` goes on with it, or choose another name"
-            )
+            format!("there is a run '{id}' already: `harn resume {id}` continues it, or choose another name")
         }
         StoreError::Held { .. } => format!("run '{id}' is being worked on by another process"),
         StoreError::Missing { .. } => missing(id),

@@ -54,7 +54,9 @@ fn directory(real: &Real, path: &std::path::Path) -> Result<PathBuf, String> {
     } else {
         path
     };
-    let folder = real.canonical(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let folder = real.canonical(path).map_err(|error| {
+        format!("cannot open {}: {error}; name a directory with a harn.toml", path.display())
+    })?;
     match folder.to_str() {
         Some(text) if real.is_file(&folder.join("harn.toml")) && !text.contains(['\n', ',']) => Ok(folder),
         Some(text) if text.contains(['\n', ',']) => {
