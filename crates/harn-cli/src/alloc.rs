@@ -1,4 +1,4 @@
-//! The allocator of the binary: mimalloc, counting bytes per thread for `--max-memory`.
+//! The allocator of the binary: mimalloc, counting bytes for `--max-memory`.
 //!
 //! Large blocks are the system allocator's (see `LARGE`).
 //!
@@ -89,7 +89,7 @@ unsafe fn in_huge_pages(at: *mut u8, _size: usize) -> *mut u8 {
     at
 }
 
-/// mimalloc that tells [`harn_value::memory`] what each thread takes and gives back.
+/// mimalloc that reports to [`harn_value::memory`] what each thread allocates and frees.
 pub(crate) struct Counting;
 
 // SAFETY: every call goes to mimalloc or, by the size of the block, to the system's allocator, with the same arguments. Who

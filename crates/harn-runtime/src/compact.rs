@@ -299,7 +299,7 @@ pub(crate) async fn session(cx: &Cx, session: &Rc<Session>, options: &Value) -> 
             told = Some(AgentEvent::TranscriptCompacted(metadata.clone()));
             let event =
                 harn_llm::transcript::event("compaction", "system", "internal", &said, Some(metadata), &ids);
-            history.events.push(event);
+            history.events.push(Rc::new(event));
             history.summary = Some(match history.summary.take() {
                 Some(old) => format!("{old}\n\n{text}"),
                 None => text,

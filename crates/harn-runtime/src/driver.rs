@@ -437,7 +437,11 @@ impl Driver {
             if let Some(summary) = result["transcript"]["summary"].as_str() {
                 self.session.history.borrow_mut().summary = Some(summary.to_owned());
             }
-            self.session.history.borrow_mut().events.extend(extra_events(&result["transcript"]));
+            self.session
+                .history
+                .borrow_mut()
+                .events
+                .extend(extra_events(&result["transcript"]).into_iter().map(Rc::new));
         }
         if !agent.config().skills.list.is_empty() {
             self.session.carry_skills(agent.active_skills());

@@ -30,8 +30,8 @@ pub(crate) struct History {
     pub(crate) messages: Conversation,
     /// What stands for messages that are gone.
     pub(crate) summary: Option<String>,
-    /// Transcript events besides those of messages.
-    pub(crate) events: Vec<Json>,
+    /// Transcript events other than those of messages, shared with what the store is known to have.
+    pub(crate) events: Vec<Rc<Json>>,
     /// The session it was copied from.
     pub(crate) parent: Option<String>,
     /// The sessions that were copied from it.
@@ -100,7 +100,7 @@ impl Session {
         let history = self.history.borrow();
         let messages = history.messages.to_json();
         let mut events = harn_llm::transcript::message_events(&messages, ids);
-        events.extend(history.events.iter().cloned());
+        events.extend(history.events.iter().map(|event| Json::clone(event)));
         let mut out = json!({
             "_type": "transcript", "version": 2, "id": self.id, "messages": messages, "events": events, "assets": [],
             "state": "active", "parent_id": history.parent, "child_ids": history.children,

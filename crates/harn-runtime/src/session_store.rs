@@ -18,7 +18,7 @@ use harn_vm::{Cx, Error, Result, Vm};
 
 use crate::convert::thrown;
 use crate::session::{History, Session, Sessions};
-use crate::stored::{Content, Keeper, Stored};
+use crate::stored::{Content, EVENTS, Keeper, Stored};
 
 /// A store that is open, and its file when it has one.
 type Opening = (Arc<dyn Store>, Option<PathBuf>);
@@ -104,6 +104,12 @@ pub(crate) async fn open(cx: &Cx, id: &str) -> Result<Rc<Session>> {
     if session.stored.borrow().is_some() {
         return Ok(session);
     }
+    if id.contains(EVENTS) {
+        return Err(thrown(format!(
+            "session '{}': the name of a stored session must not contain U+001F",
+            id.escape_debug()
+        )));
+    }
     let keeper = keeper(cx, id)?;
     let own = keeper.clone();
     let found =
@@ -121,7 +127,10 @@ pub(crate) async fn open(cx: &Cx, id: &str) -> Result<Rc<Session>> {
         )));
     }
     if is_new {
-        session.history.borrow_mut().messages = content.messages.clone();
+        {
+            let mut history = session.history.borrow_mut();
+            (history.messages, history.events) = (content.messages.clone(), content.events.clone());
+        }
         take(&session, &content.info);
     }
     *session.stored.borrow_mut() = Some(Stored { keeper, content, failed: false });
@@ -178,8 +187,7 @@ fn unstored(cx: &Cx, place: &Path, error: &io::Error) -> Error {
 /// What the head of a stored session says.
 fn info(session: &Session, history: &History) -> Json {
     json!({
-        "summary": history.summary, "events": history.events, "parent": history.parent,
-        "children": history.children, "branched_at": history.branched_at, "skills": session.carried_skills(),
+        "summary": history.summary, "parent": history.parent, "children": history.children, "branched_at": history.branched_at, "skills": session.carried_skills(),
     })
 }
 
@@ -190,7 +198,6 @@ fn take(session: &Session, info: &Json) {
     };
     let mut history = session.history.borrow_mut();
     history.summary = info["summary"].as_str().map(str::to_owned);
-    history.events = info["events"].as_array().cloned().unwrap_or_default();
     history.parent = info["parent"].as_str().map(str::to_owned);
     history.children = texts(&info["children"]);
     history.branched_at = info["branched_at"].as_u64().and_then(|n| usize::try_from(n).ok());
@@ -210,7 +217,8 @@ pub(crate) async fn flush(cx: &Cx, session: &Session) -> Result<()> {
         let mut stored = session.stored.borrow_mut();
         let Some(stored) = &mut *stored else { return Ok(()) };
         let history = session.history.borrow();
-        let now = Content { messages: history.messages.clone(), info: info(session, &history) };
+        let (messages, events) = (history.messages.clone(), history.events.clone());
+        let now = Content { messages, events, info: info(session, &history) };
         if stored.content.is(&now) && !stored.failed {
             return Ok(());
         }

@@ -21,8 +21,14 @@ const LEASE_MS: i64 = 15_000;
 /// How often a session that is held by another process is asked for.
 const POLL: Duration = Duration::from_millis(100);
 
-/// Messages that are read at once.
+/// Entries that are read at once.
 const PAGE: usize = 1_000;
+
+/// Ends the name under which the events of a session are stored. The name of a stored session contains no such character.
+pub(crate) const EVENTS: &str = "\u{1f}events";
+
+/// The status of a stored list of events, which tells it from sessions.
+pub(crate) const EVENTS_STATUS: &str = "events";
 
 /// The stored part of a session.
 pub(crate) struct Stored {
@@ -33,10 +39,13 @@ pub(crate) struct Stored {
     pub(crate) failed: bool,
 }
 
-/// What a session consists of.
+/// What a session consists of. Messages and events are shared, so a copy costs a pointer each.
 #[derive(Clone, Default)]
 pub(crate) struct Content {
     pub(crate) messages: Conversation,
+    /// Transcript events other than those of messages.
+    pub(crate) events: Vec<Rc<Json>>,
+    /// Facts of constant size.
     pub(crate) info: Json,
 }
 
@@ -45,13 +54,22 @@ impl Content {
     pub(crate) fn is(&self, other: &Content) -> bool {
         self.messages.len() == other.messages.len()
             && self.messages.is_prefix_of(&other.messages)
+            && self.events.len() == other.events.len()
+            && self.common_events(other) == self.events.len()
             && self.info == other.info
     }
 
-    /// As text, for whoever goes on with the run.
+    /// How many events both begin with.
+    fn common_events(&self, other: &Content) -> usize {
+        let pairs = self.events.iter().zip(&other.events);
+        pairs.take_while(|(own, other)| Rc::ptr_eq(own, other) || own == other).count()
+    }
+
+    /// The journal's form: a resumed run reads it instead of the store.
     fn to_bytes(&self) -> Vec<u8> {
         let messages: Vec<Json> = self.messages.iter().map(|message| message.to_json()).collect();
-        json!({"messages": messages, "info": self.info}).to_string().into_bytes()
+        let events: Vec<&Json> = self.events.iter().map(|event| &**event).collect();
+        json!({"messages": messages, "events": events, "info": self.info}).to_string().into_bytes()
     }
 
     /// What [`Content::to_bytes`] has written.
@@ -61,8 +79,21 @@ impl Content {
         for message in whole["messages"].as_array()?.iter().cloned() {
             messages.push_json(message).ok()?;
         }
-        Some(Content { messages, info: whole["info"].take() })
+        let mut info = whole["info"].take();
+        let events = events_of(whole["events"].take()).or_else(|| take_events(&mut info)).unwrap_or_default();
+        Some(Content { messages, events, info })
     }
+}
+
+/// The events in a list.
+fn events_of(list: Json) -> Option<Vec<Rc<Json>>> {
+    let Json::Array(events) = list else { return None };
+    Some(events.into_iter().map(Rc::new).collect())
+}
+
+/// Takes the events out of the facts of a session, where they were stored before events had entries of their own.
+fn take_events(info: &mut Json) -> Option<Vec<Rc<Json>>> {
+    events_of(info.as_object_mut()?.remove("events")?)
 }
 
 /// Reads and writes a session in the store. Dropping it lets other processes write.
@@ -79,6 +110,8 @@ struct Held {
     fence: Fence,
     /// What the store has.
     content: Content,
+    /// How many events the store has as entries; nothing before the first one.
+    events: Option<usize>,
     /// A write has not ended well: what the store has must be read again.
     in_doubt: bool,
 }
@@ -130,13 +163,15 @@ impl Keeper {
         }
         let Some(held) = &mut *place else { return Ok(Vec::new()) };
         if held.in_doubt {
-            held.content = self.read().await?.ok_or_else(|| self.wrong("it was removed from the store"))?; // prose-ok: diagnostic
+            let read = self.read().await?.ok_or_else(|| self.wrong("it was removed from the store"))?; // prose-ok: diagnostic
+            (held.content, held.events) = read;
             held.in_doubt = false;
         }
-        let writes = writes(&self.key, &held.content, &now, system.now_ms());
+        let writes = writes(&self.key, held, &now, system.now_ms());
         if !writes.is_empty() {
             held.in_doubt = true;
             self.store.write(&held.fence, writes).await.map_err(|error| self.failed(&error))?;
+            held.events = held.events.or((!now.events.is_empty()).then_some(0)).map(|_| now.events.len());
             (held.content, held.in_doubt) = (now, false);
         }
         Ok(Vec::new())
@@ -146,7 +181,7 @@ impl Keeper {
     async fn hold(&self, system: &dyn System) -> io::Result<Held> {
         let fence = self.acquire(system).await?;
         // From here on the lease goes back when something fails.
-        let mut held = Held { fence, content: Content::default(), in_doubt: false };
+        let mut held = Held { fence, content: Content::default(), events: None, in_doubt: false };
         match self.fill(system, &mut held).await {
             Ok(()) => Ok(held),
             Err(error) => {
@@ -157,8 +192,8 @@ impl Keeper {
     }
 
     async fn fill(&self, system: &dyn System, held: &mut Held) -> io::Result<()> {
-        if let Some(content) = self.read().await? {
-            held.content = content;
+        if let Some(read) = self.read().await? {
+            (held.content, held.events) = read;
             return Ok(());
         }
         let create = Write::SessionCreate {
@@ -171,29 +206,44 @@ impl Keeper {
         Ok(())
     }
 
-    /// What the store has; nothing where there is no such session.
-    async fn read(&self) -> io::Result<Option<Content>> {
+    /// What the store has, and how many events it has as entries; nothing where there is no such session.
+    async fn read(&self) -> io::Result<Option<(Content, Option<usize>)>> {
         let found = self.store.session(&self.key).await.map_err(|error| self.failed(&error))?;
         let Some(StoredSession { info, length, .. }) = found else { return Ok(None) };
         let broken = |what: &str| self.wrong(&format!("its stored {what} cannot be read"));
-        let mut content = Content {
-            messages: Conversation::new(),
-            info: serde_json::from_slice(&info).map_err(|_| broken("head"))?,
+        let mut messages = Conversation::new();
+        for entry in self.entries(&self.key, length).await? {
+            let message = serde_json::from_slice(&entry).map_err(|_| broken("messages"))?;
+            messages.push_json(message).map_err(|_| broken("messages"))?;
+        }
+        let mut info = serde_json::from_slice(&info).map_err(|_| broken("head"))?;
+        let key = events_key(&self.key);
+        let found = self.store.session(&key).await.map_err(|error| self.failed(&error))?;
+        let (events, stored) = match found {
+            Some(head) => {
+                let entries = self.entries(&key, head.length).await?;
+                let events = entries.iter().map(|entry| serde_json::from_slice(entry).map(Rc::new));
+                let events: Vec<_> = events.collect::<Result<_, _>>().map_err(|_| broken("events"))?;
+                let count = events.len();
+                (events, Some(count))
+            }
+            None => (take_events(&mut info).unwrap_or_default(), None),
         };
-        let mut at = 0;
-        while at < length {
-            let page = self.store.session_entries(&self.key, at, PAGE).await;
+        Ok(Some((Content { messages, events, info }, stored)))
+    }
+
+    /// All entries of a session of the store.
+    async fn entries(&self, key: &str, length: u64) -> io::Result<Vec<Vec<u8>>> {
+        let mut entries = Vec::new();
+        while (entries.len() as u64) < length {
+            let page = self.store.session_entries(key, entries.len() as u64, PAGE).await;
             let page = page.map_err(|error| self.failed(&error))?;
             if page.is_empty() {
                 break;
             }
-            at += page.len() as u64;
-            for entry in page {
-                let message = serde_json::from_slice(&entry).map_err(|_| broken("messages"))?;
-                content.messages.push_json(message).map_err(|_| broken("messages"))?;
-            }
+            entries.extend(page);
         }
-        Ok(Some(content))
+        Ok(entries)
     }
 
     /// Takes the lease; one that a dead process left runs out, or is taken in its name.
@@ -240,32 +290,51 @@ impl Keeper {
     }
 }
 
-/// What makes one content of the other, in the store.
-fn writes(key: &str, had: &Content, now: &Content, at_ms: i64) -> Vec<Write> {
-    // As a rule one list went on from the other: then nothing has to be compared.
+/// The name under which the store has the events of a session: one entry per event, so that a turn adds only its own.
+pub(crate) fn events_key(key: &str) -> String {
+    format!("{key}{EVENTS}")
+}
+
+/// The writes that make the stored session what the program has now.
+fn writes(key: &str, held: &Held, now: &Content, at_ms: i64) -> Vec<Write> {
+    let had = &held.content;
+    // Usually one list continues the other: then nothing has to be compared.
     let same = if had.messages.is_prefix_of(&now.messages) {
         had.messages.len()
     } else {
         had.messages.iter().zip(now.messages.iter()).take_while(|(old, new)| old == new).count()
     };
-    let id = || key.to_owned();
     let mut writes = Vec::new();
-    if same < had.messages.len() {
-        writes.push(Write::SessionTruncate { id: id(), length: same as u64, at_ms });
+    let added = now.messages.iter().skip(same).map(|message| message.to_json().to_string().into_bytes());
+    change(&mut writes, key, had.messages.len(), same, added.collect(), at_ms);
+    let stored = held.events.unwrap_or(0);
+    let same = had.common_events(now).min(stored);
+    let added: Vec<Vec<u8>> = now.events[same..].iter().map(|event| event.to_string().into_bytes()).collect();
+    let events = events_key(key);
+    if held.events.is_none() && !added.is_empty() {
+        let (id, status) = (events.clone(), EVENTS_STATUS.to_owned());
+        writes.push(Write::SessionCreate { id, status, info: b"null".to_vec(), at_ms });
     }
-    if same < now.messages.len() {
-        let entries =
-            now.messages.iter().skip(same).map(|message| message.to_json().to_string().into_bytes());
-        writes.push(Write::SessionAppend { id: id(), first: same as u64, entries: entries.collect(), at_ms });
-    }
+    change(&mut writes, &events, stored, same, added, at_ms);
     if now.info != had.info {
         let info = Some(now.info.to_string().into_bytes());
-        writes.push(Write::SessionUpdate { id: id(), status: None, info, at_ms });
+        writes.push(Write::SessionUpdate { id: key.to_owned(), status: None, info, at_ms });
     }
     if !writes.is_empty() {
         writes.push(Write::Renew { until_ms: at_ms + LEASE_MS });
     }
     writes
+}
+
+/// Keeps the first `same` of `had` entries and appends others.
+fn change(writes: &mut Vec<Write>, key: &str, had: usize, same: usize, added: Vec<Vec<u8>>, at_ms: i64) {
+    let id = || key.to_owned();
+    if same < had {
+        writes.push(Write::SessionTruncate { id: id(), length: same as u64, at_ms });
+    }
+    if !added.is_empty() {
+        writes.push(Write::SessionAppend { id: id(), first: same as u64, entries: added, at_ms });
+    }
 }
 
 /// The name of this machine; empty when it has none that can be read.

@@ -266,6 +266,7 @@ impl VmBuilder {
 
     /// The machine.
     pub fn build(self) -> Rc<Vm> {
+        harn_value::memory::program_thread();
         let mut builtins = FxHashMap::default();
         builtins.reserve(self.tables.iter().map(|t| t.len()).sum());
         for table in &self.tables {
