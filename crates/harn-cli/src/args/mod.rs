@@ -61,7 +61,7 @@ pub(crate) enum Command {
     /// Alias of `harn serve mcp`.
     #[command(hide = true)]
     McpServe(McpArgs),
-    /// Run a program with a script as its host.
+    /// Run a program with another program as host.
     ///
     /// An application that embeds Harn answers `host_call`. Here a second Harn program, the host program, stands in for the
     /// application: its exported functions answer (`host_call("notes.list", {})` calls `notes_list`) and are offered as tools.
