@@ -1,12 +1,13 @@
-//! The guide shows what this crate gives.
+//! The pages about prompts show the output of this crate.
 
 use harn_prompt::{LayeredPrompt, layered_prompt, prompt_explain};
 use harn_value::{Data as Value, json};
 
-const GUIDE: &str = include_str!("../../../docs/prompt-assembly.md");
+const GUIDE: &str =
+    concat!(include_str!("../../../docs/prompt-assembly.md"), include_str!("../../../docs/layered-prompts.md"));
 
 fn guide_shows(text: &str) {
-    assert!(GUIDE.contains(text.trim_end()), "docs/prompt-assembly.md should show:\n{text}");
+    assert!(GUIDE.contains(text.trim_end()), "the pages about prompts should show:\n{text}");
 }
 
 fn worked_example() -> Value {

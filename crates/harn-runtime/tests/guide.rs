@@ -1,5 +1,10 @@
-//! Every program of the guide to assembly prints what the guide shows behind it.
-const GUIDE: &str = include_str!("../../../docs/prompt-assembly.md");
+//! Every program of the pages about prompts prints the output that the page shows after it.
+const GUIDE: &str = concat!(
+    include_str!("../../../docs/prompt-assembly.md"),
+    include_str!("../../../docs/prompt-fragments.md"),
+    include_str!("../../../docs/layered-prompts.md"),
+    include_str!("../../../docs/agents/reminders.md"),
+);
 
 #[test]
 fn programs_of_the_guide_print_what_it_shows() {
