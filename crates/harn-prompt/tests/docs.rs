@@ -3,8 +3,10 @@
 use harn_prompt::{LayeredPrompt, layered_prompt, prompt_explain};
 use harn_value::{Data as Value, json};
 
-const GUIDE: &str =
-    concat!(include_str!("../../../docs/prompt-assembly.md"), include_str!("../../../docs/layered-prompts.md"));
+const GUIDE: &str = concat!(
+    include_str!("../../../docs/prompt-assembly.md"),
+    include_str!("../../../docs/layered-prompts.md")
+);
 
 fn guide_shows(text: &str) {
     assert!(GUIDE.contains(text.trim_end()), "the pages about prompts should show:\n{text}");
