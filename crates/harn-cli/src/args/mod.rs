@@ -88,9 +88,8 @@ pub(crate) enum Command {
     Repl,
     /// Trust a harn.toml that another user owns.
     ///
-    /// A harn.toml above the working directory that another user owns or can change starts no servers and hooks, names no
-    /// models and stores, and does not widen a sandbox, unless its directory is trusted. Without a path, the trusted
-    /// directories are listed.
+    /// If another user owns or can change a harn.toml in a parent directory, Harn ignores its servers, hooks, models, stores
+    /// and sandbox settings until you trust that directory. Without a path, the trusted directories are listed.
     Trust(TrustArgs),
     /// Create a project in a new directory.
     #[command(override_usage = "harn new [OPTIONS] <NAME>\n       harn new <TEMPLATE> <NAME>")]
@@ -214,7 +213,7 @@ pub(crate) struct RunArgs {
     /// The program can use files in the working directory and the project only. Each LEVEL includes those above it:
     ///   none             no files, processes or network
     ///   read_only        read files
-    ///   workspace_write  write files (default)
+    ///   workspace_write  write files (when LEVEL is omitted)
     ///   process_exec     start programs
     ///   network          use the network and call models
     #[arg(long, value_name = "LEVEL", verbatim_doc_comment, num_args = 0..=1, require_equals = true, default_missing_value = "workspace_write")]
@@ -260,8 +259,8 @@ pub(crate) struct RunArgs {
     pub(crate) run_id: Option<String>,
     /// Suspend a waiting run after this time
     ///
-    /// A run that waits for an answer or a time longer than this is stored and its process exits; `harn resume` continues it.
-    /// TIME is 500ms, 30s, 5m, 2h or never. Default: at once for an answer, 5m for a time. Requires --durable.
+    /// If a run has to wait longer than this, for an answer or a timer, Harn stores it and ends the process; `harn resume`
+    /// continues it. TIME is 500ms, 30s, 5m, 2h or never. Default: at once for an answer, 5m for a timer. Requires --durable.
     #[arg(long, value_name = "TIME", value_parser = parse_pause)]
     pub(crate) suspend_after: Option<std::time::Duration>,
     /// Arguments of the program, available as `argv`
