@@ -95,7 +95,7 @@ fn the_hand_written_pages() {
     // The page about templates shows templates behind its programs, not what they print.
     let checked = pages().into_iter().filter(|page| !page.ends_with("templates.md"));
     let count: usize = checked.map(|page| check(&page)).sum();
-    assert!(count >= 100, "only {count} programs found");
+    assert!(count >= 90, "only {count} programs found");
 }
 
 /// The sections of a page. Each contains a program.
@@ -269,7 +269,7 @@ fn the_pages_in_directories() {
     let directories = ["agents", "checks", "cli", "migrating", "recipes", "runs"];
     let pages = directories.map(|directory| pages_below(&repository().join("docs").join(directory)));
     let count: usize = pages.iter().flatten().map(|page| check(page)).sum();
-    assert!(count >= 80, "only {count} programs found");
+    assert!(count >= 100, "only {count} programs found");
 }
 
 #[test]
