@@ -86,6 +86,7 @@ fn harn() {
         Command::Bench(args) => cmd::bench::bench(&args),
         Command::Doctor(args) => cmd::doctor::doctor(&args),
         Command::Runs(command) => cmd::runs::runs(command),
+        Command::Sessions(command) => cmd::sessions::sessions(command),
         Command::Skills(command) => cmd::skills::skills(command),
         Command::Repl => cmd::repl::repl(),
         Command::New(args) => cmd::new::new(&args),

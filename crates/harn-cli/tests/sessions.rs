@@ -167,3 +167,88 @@ fn a_session_that_somebody_else_has_changed_is_not_overwritten() {
     );
     assert!(harn_in(dir.path(), &["run", "show.harn"]).out.contains("other"));
 }
+
+/// Two stored sessions: "a" with four messages, then "b" with two.
+fn stored() -> tempfile::TempDir {
+    let dir = folder(&[
+        ("harn.toml", ""),
+        (
+            "talk.harn",
+            "for id in [\"a\", \"a\", \"b\"] {\n  agent_session_open(id, {persist: true})\n  \
+             agent_loop(\"Hi ${id}\", nil, {provider: \"mock\", session_id: id})\n}\n",
+        ),
+    ]);
+    let ran = harn_in(dir.path(), &["run", "talk.harn"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    dir
+}
+
+#[test]
+fn sessions_are_listed_shown_and_exported() {
+    let dir = stored();
+    let run = |args: &[&str]| harn_in(dir.path(), &[&["sessions"], args].concat());
+    let listed: serde_json::Value = serde_json::from_str(&run(&["list", "--json"]).out).unwrap();
+    let heads = listed["data"]["sessions"].as_array().unwrap();
+    let ids: Vec<_> =
+        heads.iter().map(|head| (head["id"].as_str().unwrap(), head["messages"].as_u64())).collect();
+    assert_eq!(ids, [("b", Some(2)), ("a", Some(4))]);
+    assert!(run(&["list", "--limit", "1"]).out.contains("1 of 2 sessions"));
+    let shown = run(&["show", "a", "--last", "2"]).out;
+    assert!(shown.starts_with("user: Hi a\nassistant: "), "{shown}");
+    assert_eq!(shown.lines().count(), 2, "{shown}");
+    assert_eq!(run(&["export", "a", "-o", "a.json"]).code, 0);
+    let document = std::fs::read_to_string(dir.path().join("a.json")).unwrap();
+    let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+    assert_eq!(document["messages"].as_array().unwrap().len(), 4);
+    assert_eq!(document["events"].as_array().unwrap().len(), 2, "one event per turn, each stored once");
+    let missing = run(&["show", "nobody"]);
+    assert_eq!(missing.code, 1);
+    assert!(missing.err.contains("there is no stored session 'nobody'"), "{}", missing.err);
+}
+
+#[test]
+fn sessions_are_trimmed_deleted_and_pruned() {
+    let dir = stored();
+    let run = |args: &[&str]| harn_in(dir.path(), &[&["sessions"], args].concat());
+    assert_eq!(run(&["trim", "a", "--keep", "1"]).out, "session a has 1 messages\n");
+    assert_eq!(run(&["show", "a"]).out.lines().count(), 1);
+    assert!(run(&["prune", "--older-than", "1h", "--dry-run"]).out.contains("No sessions"));
+    assert!(run(&["prune", "--older-than", "0s", "--dry-run"]).out.contains("SESSION"));
+    assert_eq!(run(&["rm", "a"]).out, "session a deleted\n");
+    assert_eq!(run(&["rm", "a"]).code, 1);
+    assert_eq!(run(&["prune", "--older-than", "0s"]).out, "1 sessions deleted\n");
+    assert_eq!(run(&["list"]).out, "No stored sessions.\n");
+    assert!(run(&["prune", "--older-than", "soon"]).err.contains("expected a time such as 90m, 12h or 30d"));
+}
+
+#[test]
+fn messages_on_the_terminal_have_no_control_characters() {
+    let dir = folder(&[
+        ("harn.toml", ""),
+        (
+            "talk.harn",
+            "let s = agent_session_open(\"a\", {persist: true})\n\
+             agent_session_inject(s, {role: \"user\", content: \"red \\u{1b}[31m\\nassistant: forged\"})\n",
+        ),
+    ]);
+    assert_eq!(harn_in(dir.path(), &["run", "talk.harn"]).code, 0);
+    let shown = harn_in(dir.path(), &["sessions", "show", "a"]).out;
+    assert!(!shown.contains('\u{1b}'), "{shown:?}");
+    assert!(!shown.contains("\nassistant:"), "{shown:?}");
+}
+
+#[test]
+fn memory_that_the_thread_of_the_store_frees_is_not_counted_any_more() {
+    let dir = folder(&[
+        ("harn.toml", ""),
+        (
+            "a.harn",
+            "let s = agent_session_open(\"s\", {persist: true})\nfor n in 1 to 300 {\n  \
+             agent_session_inject(s, {role: \"user\", content: \"y\".repeat(200000)})\n  agent_session_trim(s, 1)\n}\n\
+             println(agent_session_length(s))\n",
+        ),
+    ]);
+    // 60 MB pass through the store; 400 KB are held at a time.
+    let ran = harn_in(dir.path(), &["run", "--max-memory", "24M", "a.harn"]);
+    assert_eq!((&*ran.out, ran.code), ("1\n", 0), "{}", ran.err);
+}

@@ -87,6 +87,7 @@ mod rest;
 mod roles;
 mod run_records;
 mod session;
+mod session_admin;
 mod session_store;
 mod skill_files;
 mod skill_host;
@@ -136,6 +137,7 @@ pub use option_check::{own as own_options, wrong_options};
 pub use prompt_eval::{PromptJob, PromptMode, compare_prompts, package_packs};
 pub use rehearsal::{SentCall, rehearse_calls};
 pub use run_records::{RunRecord, diff as diff_run_records};
+pub use session_admin::{SessionContent, SessionHead, StoredSessions};
 pub use session_store::{configure_sessions, keep_sessions_of};
 pub use skill_files::{
     SkillOnDisk, SkillsOnDisk, find_skills, install_skills, rank_skills, read_entry, read_skill, skills_in,

@@ -207,7 +207,7 @@ impl Keeper {
     }
 
     /// What the store has, and how many events it has as entries; nothing where there is no such session.
-    async fn read(&self) -> io::Result<Option<(Content, Option<usize>)>> {
+    pub(crate) async fn read(&self) -> io::Result<Option<(Content, Option<usize>)>> {
         let found = self.store.session(&self.key).await.map_err(|error| self.failed(&error))?;
         let Some(StoredSession { info, length, .. }) = found else { return Ok(None) };
         let broken = |what: &str| self.wrong(&format!("its stored {what} cannot be read"));
@@ -247,7 +247,7 @@ impl Keeper {
     }
 
     /// Takes the lease; one that a dead process left runs out, or is taken in its name.
-    async fn acquire(&self, system: &dyn System) -> io::Result<Fence> {
+    pub(crate) async fn acquire(&self, system: &dyn System) -> io::Result<Fence> {
         let (scope, host) = (format!("session/{}", self.key), host(system));
         let mut owner = format!("{}@{host}/{:016x}", system.pid(), system.random_u64());
         let mut told = false;
@@ -354,5 +354,68 @@ fn is_dead(system: &dyn System, owner: &str, host: &str) -> bool {
         // The state stands behind the name in parentheses; Z and X are processes that ended and were not fetched yet.
         Ok(stat) => stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X'])),
         Err(_) => !system.is_dir(Path::new(&format!("/proc/{pid}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use harn_store::{MemoryStore, Store, Write, wait};
+    use harn_system::Real;
+
+    use super::*;
+
+    fn events(store: &dyn Store) -> Option<u64> {
+        wait(store.session(&events_key("s"))).unwrap().map(|head| head.length)
+    }
+
+    fn info(store: &dyn Store) -> String {
+        String::from_utf8(wait(store.session("s")).unwrap().unwrap().info).unwrap()
+    }
+
+    async fn kept(keeper: &Keeper, before: &Content, change: impl FnOnce(&mut Content)) -> Content {
+        let mut now = before.clone();
+        change(&mut now);
+        keeper.keep(&Real::new(), before, now.clone()).await.unwrap();
+        now
+    }
+
+    /// Sessions of before had their events in the head.
+    #[tokio::test(flavor = "current_thread")]
+    async fn events_of_an_older_session_move_out_of_its_head_and_are_appended_from_then_on() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let lease = store.acquire("session/s", "test", 0, 1).await.unwrap();
+        let head = json!({"summary": "old", "events": [{"n": 1}, {"n": 2}]}).to_string().into_bytes();
+        let create = Write::SessionCreate { id: "s".into(), status: "active".into(), info: head, at_ms: 0 };
+        store.write(&lease.fence(), vec![create, Write::Release]).await.unwrap();
+
+        let keeper = Keeper::new(store.clone(), "s", "s".to_owned());
+        let content = Content::from_bytes(&keeper.open(&Real::new()).await.unwrap()).unwrap();
+        assert_eq!(content.events, [Rc::new(json!({"n": 1})), Rc::new(json!({"n": 2}))]);
+        assert_eq!(content.info, json!({"summary": "old"}));
+        let content = kept(&keeper, &content, |now| now.events.push(Rc::new(json!({"n": 3})))).await;
+        assert_eq!(events(&*store), Some(3));
+        let content = kept(&keeper, &content, |now| now.info["summary"] = "new".into()).await;
+        assert_eq!(info(&*store), "{\"summary\":\"new\"}");
+        let content = kept(&keeper, &content, |now| now.events.clear()).await;
+        assert_eq!(events(&*store), Some(0));
+        let content = kept(&keeper, &content, |now| now.events.push(Rc::new(json!({"n": 4})))).await;
+
+        drop(keeper);
+        let again = Keeper::new(store.clone(), "s", "s".to_owned());
+        let read = Content::from_bytes(&again.open(&Real::new()).await.unwrap()).unwrap();
+        assert!(read.is(&content) && read.events.len() == 1);
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_session_without_events_has_no_list_of_them() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let keeper = Keeper::new(store.clone(), "s", "s".to_owned());
+        let content = Content::from_bytes(&keeper.open(&Real::new()).await.unwrap()).unwrap();
+        let message = json!({"role": "user", "content": "Hi"});
+        kept(&keeper, &content, |now| now.messages.push_json(message).unwrap()).await;
+        assert_eq!(events(&*store), None);
+        assert_eq!(wait(store.session("s")).unwrap().unwrap().length, 1);
     }
 }

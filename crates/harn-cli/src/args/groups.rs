@@ -12,7 +12,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Develop", &["check", "lint", "fmt", "test", "eval", "bench", "viz"]),
     ("Projects", &["new", "init", "add", "remove", "install", "update", "lock", "trust", "skills", "doctor"]),
     ("Models", &["providers", "models", "model-info", "provider-catalog", "provider-ready"]),
-    ("Runs and workers", &["resume", "answer", "replay", "fork", "runs", "submit", "worker"]),
+    ("Runs and workers", &["resume", "answer", "replay", "fork", "runs", "sessions", "submit", "worker"]),
     ("Servers", &["serve", "portal", "lsp", "dap"]),
     ("Help", &["explain", "completions", "version", HELP]),
 ];

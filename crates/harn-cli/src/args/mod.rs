@@ -11,6 +11,7 @@ mod develop;
 mod groups;
 mod runs;
 mod serve;
+mod sessions;
 mod skills;
 
 pub(crate) use develop::{
@@ -19,6 +20,7 @@ pub(crate) use develop::{
 };
 pub(crate) use runs::{RunsCommand, RunsEventsArgs, RunsListArgs};
 pub(crate) use serve::{AcpArgs, McpArgs, Serve, Transport};
+pub(crate) use sessions::SessionsCommand;
 pub(crate) use skills::{LookArgs, SkillInstallArgs, SkillsCommand};
 
 /// A scripting language and runtime for AI agents.
@@ -78,6 +80,9 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// Check the installation and the project.
     Doctor(DoctorArgs),
+    /// List, show and manage stored sessions.
+    #[command(subcommand)]
+    Sessions(SessionsCommand),
     /// List, inspect and manage stored runs.
     #[command(subcommand)]
     Runs(RunsCommand),
@@ -941,9 +946,15 @@ pub(crate) fn parse_time(text: &str) -> Result<std::time::Duration, String> {
         "s" => 1_000,
         "m" => 60_000,
         "h" => 3_600_000,
+        "d" => 86_400_000,
         _ => return Err(wrong()),
     };
     number.checked_mul(unit).map(std::time::Duration::from_millis).ok_or_else(wrong)
+}
+
+/// Parses an age: a duration, usually in days.
+fn parse_age(text: &str) -> Result<std::time::Duration, String> {
+    parse_time(text).map_err(|_| format!("expected a time such as 90m, 12h or 30d, got '{text}'"))
 }
 
 /// Parses a size in bytes, with an optional K, M or G.

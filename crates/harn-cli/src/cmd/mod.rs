@@ -25,6 +25,7 @@ pub(crate) mod repl;
 pub(crate) mod replay_debug;
 pub(crate) mod run;
 pub(crate) mod runs;
+pub(crate) mod sessions;
 pub(crate) mod skills;
 pub(crate) mod submit;
 pub(crate) mod test;

@@ -27,23 +27,23 @@ pub(super) struct Failure {
     message: String,
 }
 
-type Outcome<T> = Result<T, Failure>;
+pub(super) type Outcome<T> = Result<T, Failure>;
 
 impl Failure {
-    fn new(code: &'static str, message: impl Into<String>) -> Failure {
+    pub(super) fn new(code: &'static str, message: impl Into<String>) -> Failure {
         Failure { code, message: message.into() }
     }
 }
 
 /// What a command shows: text for people, data for tools, and the exit code.
-struct Shown {
+pub(super) struct Shown {
     text: String,
     data: Value,
     code: u8,
 }
 
 impl Shown {
-    fn new(text: String, data: Value) -> Shown {
+    pub(super) fn new(text: String, data: Value) -> Shown {
         Shown { text, data, code: 0 }
     }
 }
@@ -75,7 +75,7 @@ pub(crate) fn answer(args: &AnswerArgs) -> u8 {
     show(answer::answer(args), args.json)
 }
 
-fn show(shown: Outcome<Shown>, as_json: bool) -> u8 {
+pub(super) fn show(shown: Outcome<Shown>, as_json: bool) -> u8 {
     match shown {
         Ok(Shown { text, data, code }) => {
             print(&if as_json { envelope(&data) } else { text });
@@ -93,7 +93,7 @@ fn place() -> Outcome<Place> {
 }
 
 /// The project's store; `None` when nothing was ever kept.
-fn opened() -> Outcome<Option<Arc<dyn Store>>> {
+pub(super) fn opened() -> Outcome<Option<Arc<dyn Store>>> {
     let place = place()?;
     match &place {
         Place::File(path) if !Real::new().exists(path) => Ok(None),
@@ -156,7 +156,7 @@ fn each_entry(
 }
 
 /// A moment, as people and tools read it.
-fn time(at_ms: i64) -> String {
+pub(super) fn time(at_ms: i64) -> String {
     jiff::Timestamp::from_millisecond(at_ms).map_or_else(|_| at_ms.to_string(), |time| time.to_string())
 }
 

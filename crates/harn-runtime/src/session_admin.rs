@@ -1,0 +1,141 @@
+//! Stored sessions from outside of programs, for `harn sessions`.
+
+use std::io;
+use std::sync::Arc;
+
+use harn_llm::Conversation;
+use harn_store::{Store, Write};
+use harn_system::System;
+use harn_value::Data as Json;
+
+use crate::stored::{Content, EVENTS_STATUS, Keeper, events_key};
+
+/// Sessions that are read at once.
+const PAGE: usize = 1_000;
+
+/// The head of a stored session.
+#[derive(Debug, Clone)]
+pub struct SessionHead {
+    /// Its id.
+    pub id: String,
+    /// The number of its messages.
+    pub messages: u64,
+    /// Its creation, in milliseconds since 1970.
+    pub created_ms: i64,
+    /// Its last change, in milliseconds since 1970.
+    pub updated_ms: i64,
+}
+
+/// A stored session with its content, as JSON.
+#[derive(Debug, Clone)]
+pub struct SessionContent {
+    /// The messages, oldest first.
+    pub messages: Vec<Json>,
+    /// Transcript events other than those of messages.
+    pub events: Vec<Json>,
+    /// `{summary, parent, children, branched_at, skills}`.
+    pub info: Json,
+}
+
+/// The sessions of a store. What changes a session waits for the process that uses it, at most a quarter of a minute.
+pub struct StoredSessions {
+    store: Arc<dyn Store>,
+}
+
+impl StoredSessions {
+    /// The sessions of this store.
+    pub fn new(store: Arc<dyn Store>) -> StoredSessions {
+        StoredSessions { store }
+    }
+
+    /// All sessions, the most recently changed first.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn list(&self) -> io::Result<Vec<SessionHead>> {
+        let mut heads = Vec::new();
+        let mut after: Option<String> = None;
+        loop {
+            let page = self.store.sessions(None, after.as_deref(), PAGE).await.map_err(io::Error::other)?;
+            let Some(last) = page.last() else { break };
+            after = Some(last.id.clone());
+            let sessions = page.into_iter().filter(|session| session.status != EVENTS_STATUS);
+            heads.extend(sessions.map(|session| SessionHead {
+                id: session.id,
+                messages: session.length,
+                created_ms: session.created_ms,
+                updated_ms: session.updated_ms,
+            }));
+        }
+        heads.sort_by(|a, b| b.updated_ms.cmp(&a.updated_ms).then_with(|| a.id.cmp(&b.id)));
+        Ok(heads)
+    }
+
+    /// The content of a session; nothing when the store has no session with this id.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn read(&self, id: &str) -> io::Result<Option<SessionContent>> {
+        let Some((content, _)) = self.keeper(id).read().await? else { return Ok(None) };
+        let messages = content.messages.iter().map(|message| message.to_json()).collect();
+        let events = content.events.iter().map(|event| Json::clone(event)).collect();
+        Ok(Some(SessionContent { messages, events, info: content.info }))
+    }
+
+    /// Removes all but the newest `keep` messages, and returns how many are left; nothing when the store has no session with
+    /// this id. Tool results whose call is removed are removed, too.
+    ///
+    /// # Errors
+    /// The store cannot be read or written, or another process uses the session.
+    pub async fn trim(&self, system: &dyn System, id: &str, keep: usize) -> io::Result<Option<usize>> {
+        let keeper = self.keeper(id);
+        if keeper.read().await?.is_none() {
+            return Ok(None);
+        }
+        let bytes = keeper.open(system).await?;
+        let broken = || io::Error::other(format!("session '{id}': its stored content cannot be read"));
+        let before = Content::from_bytes(&bytes).ok_or_else(broken)?;
+        let cut = before.messages.len().saturating_sub(keep);
+        let is_result = |role: &str| role == "tool" || role == "tool_result";
+        let mut messages = Conversation::new();
+        let newest = before.messages.iter().skip(cut);
+        for message in
+            newest.skip_while(|message| cut > 0 && message.to_json()["role"].as_str().is_some_and(is_result))
+        {
+            messages.push(message);
+        }
+        let left = messages.len();
+        let now = Content { messages, ..before.clone() };
+        keeper.keep(system, &before, now).await?;
+        Ok(Some(left))
+    }
+
+    /// Deletes a session; `false` when the store has no session with this id.
+    ///
+    /// # Errors
+    /// The store cannot be read or written, or another process uses the session.
+    pub async fn delete(&self, system: &dyn System, id: &str) -> io::Result<bool> {
+        let keeper = self.keeper(id);
+        let Some((_, events)) = keeper.read().await? else { return Ok(false) };
+        let fence = keeper.acquire(system).await?;
+        let mut writes = vec![Write::SessionDelete { id: id.to_owned() }];
+        if events.is_some() {
+            writes.push(Write::SessionDelete { id: events_key(id) });
+        }
+        writes.push(Write::Release);
+        self.store.write(&fence, writes).await.map_err(io::Error::other)?;
+        Ok(true)
+    }
+
+    /// Frees the space of what was deleted.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn compact(&self) -> io::Result<()> {
+        self.store.compact().await.map(drop).map_err(io::Error::other)
+    }
+
+    fn keeper(&self, id: &str) -> Keeper {
+        Keeper::new(self.store.clone(), id, id.to_owned())
+    }
+}
