@@ -196,7 +196,7 @@ impl AgentEvent {
             AgentEvent::SkillDeactivated(fields) => tagged("skill_deactivated", fields),
             AgentEvent::SkillScopeTools(fields) => tagged("skill_scope_tools", fields),
             AgentEvent::WorkerUpdate(fields) => tagged("worker_update", fields),
-            other => Json::of(other),
+            other => Json::lossy(other),
         };
         out["session_id"] = session_id.into();
         out

@@ -186,7 +186,7 @@ impl Ledger {
 
     /// The dict of results.
     pub fn to_json(&self) -> Json {
-        Json::of(self)
+        Json::lossy(self)
     }
 }
 

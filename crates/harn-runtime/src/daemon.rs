@@ -134,7 +134,7 @@ impl Daemon {
     }
 
     fn write_meta(&self) -> std::result::Result<(), String> {
-        let value = Json::of(&*self.meta.borrow());
+        let value = Json::lossy(&*self.meta.borrow());
         write(&*self.system, &self.meta_path(), &value)
     }
 
@@ -180,7 +180,7 @@ impl Daemon {
             ("result", self.result.borrow().clone()),
             ("daemon_state", snapshot["daemon_state"].clone()),
             ("saved_at", snapshot["saved_at"].clone()),
-            ("inflight_event", Json::of(&meta.queue.inflight())),
+            ("inflight_event", Json::lossy(&meta.queue.inflight())),
         ];
         for (key, value) in optional.into_iter().filter(|(_, value)| !value.is_null()) {
             out[key] = value;
@@ -196,9 +196,9 @@ impl Daemon {
         let mut out = self.whole().map_err(|why| thrown(format!("daemon_snapshot: {why}")))?;
         let meta = self.meta.borrow();
         let queue = &meta.queue;
-        let pending: Vec<_> = queue.pending().map(Json::of).collect();
+        let pending: Vec<_> = queue.pending().map(Json::lossy).collect();
         let more = json!({
-            "pending_events": pending, "pending_event_count": pending.len(), "inflight_event": Json::of(&queue.inflight()),
+            "pending_events": pending, "pending_event_count": pending.len(), "inflight_event": Json::lossy(&queue.inflight()),
             "queued_event_count": queue.len(), "event_queue_capacity": queue.capacity(),
         });
         for (key, value) in more.as_object().into_iter().flatten() {

@@ -548,7 +548,7 @@ impl Driver {
             AgentEvent::TurnStart { iteration } => return self.iteration.set(*iteration),
             AgentEvent::ToolCallUpdate(call) if call.status != "in_progress" => call,
             AgentEvent::LoopIntervention { .. } | AgentEvent::NativeToolFallback { .. } => {
-                let mut entry = Json::of(event);
+                let mut entry = Json::lossy(event);
                 entry["iteration"] = iteration.into();
                 return self.trace(entry);
             }

@@ -118,7 +118,7 @@ pub(crate) fn toml_data(source: &str) -> Result<Json, String> {
         let line = source[..at].matches('\n').count() + 1;
         format!("that is no TOML (line {line}): {}", error.message())
     })?;
-    Ok(Json::of(&table))
+    Ok(Json::lossy(&table))
 }
 
 /// What a file that can be evaluated holds.

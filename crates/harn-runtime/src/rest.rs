@@ -99,7 +99,7 @@ impl SnapshotFile {
         if bytes > 0 {
             let file = history_of(&self.path);
             let file = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            snapshot["earlier"] = Json::of(&Earlier { file, bytes });
+            snapshot["earlier"] = Json::lossy(&Earlier { file, bytes });
         }
         write(&*self.system, &self.path, &snapshot)?;
         // Only now does it count: until then the old snapshot says how much of the other file belongs to it.

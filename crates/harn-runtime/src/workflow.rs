@@ -212,7 +212,7 @@ impl Drop for Delegated {
 async fn delegate(cx: &Cx, work: &Work, options: &Value, request: &Json) -> Result<Report> {
     let described = Work { delegate: None, ..work.clone() };
     let mut config = Dict::new();
-    config.insert("work", from_json(&Json::of(&described)));
+    config.insert("work", from_json(&Json::lossy(&described)));
     config.insert("work_options", options.clone());
     let task = request["task"].as_str().unwrap_or_default().to_owned();
     let worker = start(
@@ -339,7 +339,7 @@ async fn run_many(
             && let Some((at, work)) = waiting.next()
         {
             let options = kept.give(&work.options);
-            let description = Json::of(&work);
+            let description = Json::lossy(&work);
             let task = cx.spawn(&body, vec![from_json(&description), options]);
             running.push((at, Box::pin(async move { cx.join(&task).await })));
         }
@@ -379,7 +379,7 @@ async fn run_many(
 pub(crate) async fn perform_described(cx: &Cx, work: &Value, options: &Value) -> Result<Value> {
     let work: Work = to_json(work).read().map_err(thrown)?;
     let report = perform(cx, &work, options).await?;
-    Ok(from_json(&Json::of(&report)))
+    Ok(from_json(&Json::lossy(&report)))
 }
 
 /// Runs a command that verifies, by the builtin that runs programs: whoever watches commands sees it, too.

@@ -217,7 +217,7 @@ mod tests {
                         if matches!(happening, Happening::Complete) {
                             disk = queue.clone();
                         } else {
-                            queue = harn_value::Data::of(&disk).read().unwrap();
+                            queue = harn_value::Data::of(&disk).unwrap().read().unwrap();
                             queue.settle(snapshot);
                         }
                     }

@@ -108,7 +108,7 @@ impl Execution {
         if self.is_default() {
             return Json::Null;
         }
-        json!({"cwd": self.cwd, "env": self.env, "worktree": self.worktree.as_ref().map(Json::of)})
+        json!({"cwd": self.cwd, "env": self.env, "worktree": self.worktree.as_ref().map(Json::lossy)})
     }
 }
 

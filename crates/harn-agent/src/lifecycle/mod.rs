@@ -438,7 +438,7 @@ impl Record {
 
     /// What is saved.
     pub fn snapshot(&self) -> Json {
-        let mut out = Json::of(self);
+        let mut out = Json::lossy(self);
         if let Some(map) = out.as_object_mut() {
             map.insert("_type".to_owned(), "worker_snapshot".into());
             map.insert("task".to_owned(), self.task().into());

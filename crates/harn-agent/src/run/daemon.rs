@@ -220,7 +220,7 @@ impl AgentLoop {
             "last_iteration_text": s.turn.text,
             "all_tools_used": s.tools_used.iter().skip(earlier.tools).collect::<Vec<_>>(),
             "successful_tools": s.successful, "rejected_tools": s.rejected, "deferred_user_messages": self.unheard(),
-            "total_iterations": s.iterations, "counters": Json::of(&s.counts),
+            "total_iterations": s.iterations, "counters": Json::lossy(&s.counts),
             "idle_backoff_ms": IDLE_WAITS_MS[s.resting.backoff],
             "last_run_exit_code": s.verified.as_ref().map(exit_code), "watch_state": s.resting.changed_at,
         });

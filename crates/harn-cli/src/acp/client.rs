@@ -161,7 +161,7 @@ impl Client {
         ];
         let question =
             RequestPermissionRequest::new(self.session.clone(), ToolCallUpdate::new(id, fields), options);
-        let answer = match self.ask("session/request_permission", &Json::of(&question)).await {
+        let answer = match self.ask("session/request_permission", &Json::lossy(&question)).await {
             Ok(answer) => answer,
             Err(problem) => return Some(Err(Error::thrown(problem.message))),
         };

@@ -186,7 +186,7 @@ impl Server {
         match method {
             _ if method == NAMES.authenticate => {
                 protocol::params::<AuthenticateRequest>(method, params)?;
-                Ok(Some(Json::of(&AuthenticateResponse::new())))
+                Ok(Some(Json::lossy(&AuthenticateResponse::new())))
             }
             _ if method == NAMES.session_new => self.open(protocol::params(method, params)?).map(Some),
             _ if method == NAMES.session_load => self.load(protocol::params(method, params)?).map(Some),
@@ -222,7 +222,7 @@ impl Server {
         let answer = InitializeResponse::new(ProtocolVersion::V1)
             .agent_capabilities(capabilities)
             .agent_info(Implementation::new("harn", env!("CARGO_PKG_VERSION")).title("Harn"));
-        Ok(Json::of(&answer))
+        Ok(Json::lossy(&answer))
     }
 
     fn open(&mut self, asked: NewSessionRequest) -> Result<Json, Problem> {
@@ -245,7 +245,7 @@ impl Server {
             }
         });
         self.start(&id, &cwd, log, &[]);
-        Ok(Json::of(&NewSessionResponse::new(id)))
+        Ok(Json::lossy(&NewSessionResponse::new(id)))
     }
 
     /// Goes on with a session of another process: the client is told what it was told then.
@@ -264,7 +264,7 @@ impl Server {
             self.wire.tell("session/update", &json!({"sessionId": id, "update": update}));
         }
         self.start(&id, &cwd, Some(log), &updates);
-        Ok(Json::of(&LoadSessionResponse::new()))
+        Ok(Json::lossy(&LoadSessionResponse::new()))
     }
 
     fn start(&mut self, id: &str, cwd: &Path, log: Option<Log>, before: &[Json]) {

@@ -282,5 +282,5 @@ fn settle(prepared: &Prepared, state: &Shared, ended: &Result<(), (String, bool)
         Err((text, false)) if !stopped => return Err(problem(ErrorCode::InternalError, text.clone())),
         _ => StopReason::Cancelled,
     };
-    Ok(Json::of(&PromptResponse::new(reason)))
+    Ok(Json::lossy(&PromptResponse::new(reason)))
 }

@@ -62,12 +62,12 @@ pub(super) fn prompt_text(prompt: &[ContentBlock]) -> Result<String, String> {
 
 /// Something that is said for people.
 pub(super) fn said(text: &str) -> Json {
-    Json::of(&SessionUpdate::AgentMessageChunk(chunk(text)))
+    Json::lossy(&SessionUpdate::AgentMessageChunk(chunk(text)))
 }
 
 /// What the client has said, for one that is told it again.
 pub(super) fn heard(text: &str) -> Json {
-    Json::of(&SessionUpdate::UserMessageChunk(chunk(text)))
+    Json::lossy(&SessionUpdate::UserMessageChunk(chunk(text)))
 }
 
 fn chunk(text: &str) -> ContentChunk {
@@ -94,7 +94,7 @@ pub(super) fn calls_in(updates: &[Json]) -> BTreeMap<String, u64> {
 pub(super) fn update(event: &Json, extended: bool, known_as: impl Fn(&str, bool) -> String) -> Option<Json> {
     let text = |key: &str| event[key].as_str().unwrap_or_default();
     let kind = text("type");
-    Some(Json::of(&match kind {
+    Some(Json::lossy(&match kind {
         "agent_message_chunk" => SessionUpdate::AgentMessageChunk(chunk(text("text"))),
         "agent_thought_chunk" => SessionUpdate::AgentThoughtChunk(chunk(text("text"))),
         "tool_call" => SessionUpdate::ToolCall(

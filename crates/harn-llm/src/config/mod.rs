@@ -215,8 +215,12 @@ impl TryFrom<toml::Table> for ModelDefaults {
         let options: Object = table
             .iter()
             .filter(|(name, _)| known(name))
-            .map(|(name, value)| (name.clone(), harn_value::Data::of(value)))
-            .collect();
+            .map(|(name, value)| {
+                let problem =
+                    |error: serde_json::Error| ShapeError { place: name.clone(), problem: error.to_string() };
+                Ok((name.clone(), harn_value::Data::of(value).map_err(problem)?))
+            })
+            .collect::<Result<_, ShapeError>>()?;
         check_values(call_options().filter(|(name, _)| known(name)), &options)?;
         Ok(ModelDefaults(Sampling::from_json(&options.into())))
     }

@@ -333,7 +333,7 @@ builtins! {
         }
         let found = parts.as_object().map(harn_agent::surface::validate).unwrap_or_default();
         let valid = found.iter().all(|finding| finding.severity != Severity::Error);
-        from_json(&harn_value::json!({"valid": valid, "diagnostics": Json::of(&found)}))
+        from_json(&harn_value::json!({"valid": valid, "diagnostics": Json::lossy(&found)}))
     }
 
     /// Returns the number of tools.

@@ -16,6 +16,7 @@
 
 mod make;
 mod map;
+mod serialize;
 mod text;
 
 use serde_json::Number;

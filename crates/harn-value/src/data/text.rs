@@ -10,8 +10,9 @@ use super::{Data, Map};
 impl Serialize for Data {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self {
-            // An opaque value has no form outside of the process that made it.
-            Data::Null | Data::Opaque(_) => to.serialize_unit(),
+            Data::Null => to.serialize_unit(),
+            // Opaque data is meaningful only in the process that made it.
+            Data::Opaque(_) => to.serialize_unit_struct(super::serialize::OPAQUE),
             Data::Bool(bool) => to.serialize_bool(*bool),
             Data::Number(number) => number.serialize(to),
             Data::String(text) => to.serialize_str(text),
@@ -173,9 +174,25 @@ impl From<Data> for serde_json::Value {
 }
 
 impl Data {
-    /// The data that a structure is written as; null for what JSON cannot hold.
-    pub fn of(structure: &impl Serialize) -> Data {
-        serde_json::to_value(structure).map(Data::from).unwrap_or_default()
+    /// Converts a structure to data, in the form in which `serde_json` writes it.
+    ///
+    /// # Errors
+    /// If data cannot hold a part of it: an integer beyond 64 signed bits, a float that is not finite, a key that is not a
+    /// string, int, bool or name of a variant, opaque data such as a closure.
+    pub fn of(structure: &(impl Serialize + ?Sized)) -> Result<Data, serde_json::Error> {
+        structure.serialize(super::serialize::ToTree)
+    }
+
+    /// Converts a structure to data as a round trip through JSON text does: opaque data and floats that are not finite
+    /// become null, integers beyond 64 signed bits become floats. For types that have a form in JSON whatever they hold.
+    ///
+    /// # Panics
+    /// If a key of a map is neither a string nor a scalar, or the structure's `Serialize` fails.
+    pub fn lossy(structure: &impl Serialize) -> Data {
+        match serde_json::to_value(structure) {
+            Ok(value) => value.into(),
+            Err(error) => panic!("a structure of the runtime has no form in JSON: {error}"),
+        }
     }
 
     /// Reads a structure.
@@ -214,7 +231,7 @@ mod tests {
             fields: Map,
         }
         let node = Node { id: "a".to_owned(), fields: [("k".to_owned(), json!([1]))].into_iter().collect() };
-        let data = Data::of(&node);
+        let data = Data::of(&node).unwrap();
         assert_eq!(data, json!({"id": "a", "fields": {"k": [1]}}));
         assert_eq!(data.read::<Node>().unwrap(), node);
         assert!(json!({"id": 1}).read::<Node>().is_err());
