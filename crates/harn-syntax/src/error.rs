@@ -147,6 +147,16 @@ pub enum Stage {
     Compile,
 }
 
+impl std::fmt::Display for SyntaxError {
+    /// Writes the message with its byte offset. With the source, [`SyntaxError::canonical`] returns line and column.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let place = format!("byte {}", self.span.start);
+        f.write_str(&self.placed(&place, &place))
+    }
+}
+
+impl std::error::Error for SyntaxError {}
+
 impl SyntaxError {
     /// Returns the stage the error belongs to.
     pub fn stage(&self) -> Stage {
@@ -166,12 +176,17 @@ impl SyntaxError {
     /// Returns the text the test runner compares, position included: `Expected ), got id(x) at 3:13`.
     pub fn canonical(&self, source: &str) -> String {
         let (line, column) = line_column(source, self.span.start);
+        self.placed(&format!("line {line}"), &format!("{line}:{column}"))
+    }
+
+    /// The message with its place: `line` for errors of the compiler, `place` for the others.
+    fn placed(&self, line: &str, place: &str) -> String {
         let text = match &self.kind {
             SyntaxErrorKind::UnexpectedEnd { what } => {
                 return format!("Unexpected end of file, expected {what}");
             }
             SyntaxErrorKind::Compile(rule) => {
-                return format!("Compile error at line {line}: {}", rule.text());
+                return format!("Compile error at {line}: {}", rule.text());
             }
             SyntaxErrorKind::UnexpectedCharacter(c) | SyntaxErrorKind::NumberSuffix(c) => {
                 format!("Unexpected character '{c}'")
@@ -185,7 +200,7 @@ impl SyntaxError {
             SyntaxErrorKind::Rule(rule) => rule.text().to_owned(),
             other => other.plain(),
         };
-        format!("{text} at {line}:{column}")
+        format!("{text} at {place}")
     }
 
     /// Returns the error as a diagnostic with the label and the help line people see.

@@ -43,6 +43,14 @@ pub struct Blocked {
     pub reason: String,
 }
 
+impl std::fmt::Display for Blocked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "request to {} is blocked: {}", self.host, self.reason)
+    }
+}
+
+impl std::error::Error for Blocked {}
+
 impl Egress {
     /// Checks the address of a request.
     ///

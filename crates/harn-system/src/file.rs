@@ -75,3 +75,19 @@ pub enum MoveError {
     /// It is complete at the new place, but could not be removed from the old one.
     NotRemoved(io::Error),
 }
+
+impl std::fmt::Display for MoveError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            MoveError::NotMoved(error) => write!(f, "cannot move: {error}"),
+            MoveError::NotRemoved(error) => write!(f, "copied, but cannot remove the original: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for MoveError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        let (MoveError::NotMoved(error) | MoveError::NotRemoved(error)) = self;
+        Some(error)
+    }
+}

@@ -317,6 +317,8 @@ impl std::fmt::Display for Unordered {
     }
 }
 
+impl std::error::Error for Unordered {}
+
 fn compare_int_float(i: i64, f: f64) -> Option<Ordering> {
     if f.is_nan() {
         return None;

@@ -598,6 +598,8 @@ impl fmt::Display for Unfit {
     }
 }
 
+impl std::error::Error for Unfit {}
+
 fn tree(value: &Value, depth: usize) -> Result<Data, Unfit> {
     if depth > MAX_TREE_DEPTH {
         return Err(Unfit::TooDeep);

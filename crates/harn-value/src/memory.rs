@@ -116,6 +116,14 @@ pub struct OverLimit {
     pub limit: usize,
 }
 
+impl std::fmt::Display for OverLimit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "memory limit of {} bytes exceeded", self.limit)
+    }
+}
+
+impl std::error::Error for OverLimit {}
+
 /// Whether `more` bytes may be allocated.
 ///
 /// # Errors

@@ -40,6 +40,14 @@ pub struct McpProblem {
     pub exit: Option<i32>,
 }
 
+impl std::fmt::Display for McpProblem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} (code {})", self.message, self.code)
+    }
+}
+
+impl std::error::Error for McpProblem {}
+
 impl McpProblem {
     fn new(code: i64, message: impl Into<String>) -> McpProblem {
         McpProblem { code, message: message.into(), exit: None }
