@@ -260,7 +260,7 @@ pub(crate) fn extreme<'a, T>(
 ) -> Result<Option<&'a T>> {
     let mut items = items.into_iter();
     let Some(mut best) = items.next() else { return Ok(None) };
-    for item in items {
+    for item in steps::each(items) {
         match placed(key(item), key(best)) {
             order if order == wanted => best = item,
             Ordering::Equal if harn_value::order(key(best), key(item)).is_err() => {

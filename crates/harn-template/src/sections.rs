@@ -1,7 +1,7 @@
 //! Logical sections: what each of the seven means, and the envelope that the model's capabilities
 //! choose for it. The table [`SECTIONS`] is what docs/template-reference.md is generated from.
 
-use harn_value::{Dict, Set, Tag, Value, View, json};
+use harn_value::{Dict, Set, Value, View, json};
 
 /// A section.
 pub struct SectionSpec {
@@ -399,7 +399,7 @@ fn description(tool: &Value) -> Value {
 /// A copy without closures and builtin functions. Values nest as deep as memory allows, so the stack
 /// grows on demand.
 fn without_functions(value: &Value) -> Value {
-    let kept = |value: &&Value| !matches!(value.tag(), Tag::Closure | Tag::Native);
+    let kept = |value: &&Value| !matches!(value.type_name(), "closure" | "builtin");
     let dict = |entries: Vec<(&harn_value::Str, &Value)>| -> Value {
         let data = entries.into_iter().filter(|(_, value)| kept(value));
         data.map(|(key, value)| (key.clone(), without_functions(value))).collect::<Dict>().into()

@@ -1,7 +1,7 @@
 //! Bad input: large, deep, odd, malicious. Nothing panics, hangs or overflows the stack.
 use crate::common::{render, with};
 use harn_template::{Origin, RenderContext, Template};
-use harn_value::{Dict, Foreign, Range, Tag, Value};
+use harn_value::{Dict, Foreign, Range, Value};
 use proptest::prelude::*;
 
 #[test]
@@ -121,7 +121,7 @@ impl Foreign for Closure {
 
 #[test]
 fn closures_are_values_like_any_other() {
-    let closure = || Value::tagged(Tag::Closure, Closure);
+    let closure = || Value::foreign(Closure);
     assert_eq!(with("{{ v }}{{ if v }}!{{ end }}{{ v.x }}{{ v[0] }}", closure()), "<fn(x)>!");
     assert_eq!(with("{{ v | upper }}{{ v | json }}{{ v | first }}", closure()), "<FN(X)>null");
     assert!(with("{{ for x in v }}{{ end }}", closure()).contains("cannot iterate over closure"));

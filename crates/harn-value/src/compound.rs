@@ -153,7 +153,7 @@ pub struct StructType {
     /// Field names in order of declaration; slot `i` of an instance holds field `i`.
     pub fields: Vec<Str>,
     /// Methods of all `impl` blocks.
-    pub methods: RefCell<FxHashMap<Str, Value>>,
+    methods: RefCell<FxHashMap<Str, Value>>,
     /// Instances do not change after they are made: assigning a field is an error.
     pub frozen: bool,
     /// Slots in byte order of the field names.
@@ -171,6 +171,38 @@ impl StructType {
     /// A declaration whose instances do not change.
     pub fn frozen(name: Str, fields: Vec<Str>) -> StructType {
         StructType { frozen: true, ..StructType::new(name, fields) }
+    }
+
+    /// The method of a name.
+    #[inline]
+    pub fn method(&self, name: &Str) -> Option<Value> {
+        self.methods.borrow().get(name).cloned()
+    }
+
+    /// The first method for which `is_it` returns true.
+    pub fn find_method(&self, is_it: impl Fn(&Value) -> bool) -> Option<Value> {
+        self.methods.borrow().values().find(|method| is_it(method)).cloned()
+    }
+
+    /// Names of the methods, in no particular order.
+    pub fn method_names(&self) -> Vec<Str> {
+        self.methods.borrow().keys().cloned().collect()
+    }
+
+    /// Adds or replaces a method; returns the replaced one.
+    ///
+    /// # Safety
+    /// No cache refers to the replaced method without holding a count: call sites look it up again.
+    pub unsafe fn set_method(&self, name: Str, method: Value) -> Option<Value> {
+        self.methods.borrow_mut().insert(name, method)
+    }
+
+    /// Removes all methods.
+    ///
+    /// # Safety
+    /// As for [`StructType::set_method`].
+    pub unsafe fn take_methods(&self) -> FxHashMap<Str, Value> {
+        self.methods.take()
     }
 
     /// The slot of a field by its name.

@@ -58,13 +58,21 @@ struct Index {
 /// Entries live in a vector in insertion order, which only [`Dict::written`] tells. Iteration is in byte order of
 /// the keys: as long as keys arrive in that order nothing needs sorting, otherwise the order is made
 /// once when something iterates and kept until a key is added or removed.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct Dict {
     entries: Vec<Entry>,
     index: Option<Box<Index>>,
     /// Whether `entries` is not in key order.
     unordered: bool,
     order: OnceCell<Box<[u32]>>,
+}
+
+impl Clone for Dict {
+    fn clone(&self) -> Dict {
+        crate::pace::spend_items(self.len());
+        let Dict { entries, index, unordered, order } = self;
+        Dict { entries: entries.clone(), index: index.clone(), unordered: *unordered, order: order.clone() }
+    }
 }
 
 impl Dict {

@@ -7,6 +7,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 use crate::Value;
+use crate::pace::spend_items;
 
 /// Items in order.
 ///
@@ -82,6 +83,7 @@ impl List {
         if self.room - self.len < items.len() {
             self.with_vec(|vec| vec.reserve(items.len()));
         }
+        spend_items(items.len());
         for item in items {
             // SAFETY: room was made above.
             unsafe { self.items.add(self.len).write(item.clone()) };
@@ -162,6 +164,7 @@ impl DerefMut for List {
 impl From<Vec<Value>> for List {
     #[inline]
     fn from(items: Vec<Value>) -> List {
+        spend_items(items.len());
         let mut items = ManuallyDrop::new(items);
         // SAFETY: a vector's pointer is not null.
         let first = unsafe { NonNull::new_unchecked(items.as_mut_ptr()) };

@@ -40,7 +40,7 @@ const MARK_FROM: u32 = 25;
 /// at once, those in front are passed over and go when there are many, those in between when they outnumber the
 /// elements. With holes in between, the places of the elements are listed when something iterates, and kept until the
 /// next change.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct Set {
     /// [`Value::ABSENT`] where an element was removed.
     entries: Vec<Value>,
@@ -53,6 +53,21 @@ pub struct Set {
     /// Entries in front of the first element.
     head: usize,
     order: OnceCell<Box<[u32]>>,
+}
+
+impl Clone for Set {
+    fn clone(&self) -> Set {
+        crate::pace::spend_items(self.len);
+        let Set { entries, ints, table, len, head, order } = self;
+        Set {
+            entries: entries.clone(),
+            ints: ints.clone(),
+            table: table.clone(),
+            len: *len,
+            head: *head,
+            order: order.clone(),
+        }
+    }
 }
 
 fn hash(value: &Value) -> u32 {

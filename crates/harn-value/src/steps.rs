@@ -8,15 +8,19 @@
 //! program can catch. So a walk needs no error of its own, wherever it is: in a comparison, in a hash, in the
 //! middle of a sort.
 //!
+//! Bulk work without a walk is counted, too. Constructors of strings, lists, dicts and sets count the bytes or items of
+//! large ones, and a call of a native function counts the large strings among its arguments. After some ten
+//! milliseconds of such work [`turn_is_due`] returns true, and the interpreter ends its slice after the instruction.
+//! A program of few long calls therefore stops as soon as one of many short calls, and other tasks get their turn.
+//! Sizes decide, not the clock: a replay takes its turns at the same places.
+//!
 //! Without a lookout (data used from Rust) nothing is ever stopped.
 
 use std::cell::Cell;
 
+use crate::Value;
 pub use crate::pace::LARGE;
-use crate::pace::{LEFT, PACE};
-
-/// Bytes of text or memory that count as one step.
-const BYTES_PER_STEP: usize = 64;
+use crate::pace::{BYTES_PER_STEP, DUE, LEFT, PACE};
 
 /// Bytes that a large text gets beside those that it was asked to hold.
 const BETWEEN: usize = LARGE / 16;
@@ -34,6 +38,31 @@ thread_local! {
 /// Starts to count anew: a program whose journal is followed has to look at its clock after the same steps.
 pub fn restart() {
     LEFT.set(PACE);
+    begin_turn();
+}
+
+/// Whether bulk work has used up the slice of the fiber.
+#[inline(always)]
+pub fn turn_is_due() -> bool {
+    DUE.get()
+}
+
+/// Begins a new turn.
+pub fn begin_turn() {
+    crate::pace::begin_turn();
+}
+
+/// Counts the large strings and bytes among the arguments of a native function. Lists, dicts and sets are not counted:
+/// most functions read few of their items, and those that walk them call [`step`].
+#[inline(always)]
+pub fn reads(args: &[Value]) {
+    for arg in args {
+        if let Some(text) = arg.as_str() {
+            crate::pace::spend_bytes(text.len());
+        } else if let Some(bytes) = arg.as_bytes() {
+            crate::pace::spend_bytes(bytes.len());
+        }
+    }
 }
 
 /// One item of a walk, one turn of a loop.
@@ -133,6 +162,7 @@ pub fn set_lookout(lookout: Option<Lookout>) -> Option<Lookout> {
 #[inline(never)]
 pub fn look() {
     LEFT.set(PACE);
+    crate::pace::spend(PACE as usize);
     // What runs while something unwinds must not unwind itself.
     if !std::thread::panicking() && LOOKOUT.get().is_some_and(|stop| stop()) {
         std::panic::resume_unwind(Box::new(Stopped));

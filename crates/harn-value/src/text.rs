@@ -8,6 +8,7 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 
 use crate::char_index::{self, CharIndex};
+use crate::pace::spend_bytes;
 use crate::steps;
 
 /// What stands in front of the bytes of a string.
@@ -109,6 +110,7 @@ impl Str {
     }
 
     fn allocate(capacity: usize, facts: u32) -> Str {
+        spend_bytes(capacity);
         let layout = layout(capacity);
         // SAFETY: the layout is never empty (it holds the header).
         let raw = unsafe { alloc(layout) }.cast::<StrHeader>();
@@ -177,6 +179,7 @@ impl Str {
         unsafe {
             if needed > capacity {
                 let grown = room(needed);
+                spend_bytes(grown);
                 let raw = realloc(self.0.as_ptr().cast(), layout(capacity), layout(grown).size());
                 let Some(ptr) = NonNull::new(raw.cast::<StrHeader>()) else {
                     handle_alloc_error(layout(grown))

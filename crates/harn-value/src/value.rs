@@ -18,6 +18,7 @@ use std::ptr::NonNull;
 
 use crate::foreign::{Foreign, ForeignObject};
 use crate::object::{Object, Ref};
+use crate::pace::{spend_bytes, spend_items};
 use crate::text::StrHeader;
 use crate::{Dict, EnumValue, List, Pair, Range, Set, Str, StructValue};
 
@@ -167,16 +168,19 @@ impl Value {
 
     /// A dict.
     pub fn dict(dict: Dict) -> Value {
+        spend_items(dict.len());
         Ref::new(dict).into()
     }
 
     /// A bytes value.
     pub fn bytes(bytes: Vec<u8>) -> Value {
+        spend_bytes(bytes.len());
         Value::raw(Tag::Bytes, Ref::new(bytes).into_raw())
     }
 
     /// A set.
     pub fn set_of(set: Set) -> Value {
+        spend_items(set.len());
         Value::raw(Tag::Set, Ref::new(set).into_raw())
     }
 
@@ -193,7 +197,7 @@ impl Value {
     /// A builtin function, by the header at the start of its table entry.
     ///
     /// # Safety
-    /// `entry` points to a header that lives as long as the process.
+    /// `entry` points to the header of a table entry of the VM crate, which lives as long as the process.
     pub const unsafe fn native(entry: *const NativeHeader) -> Value {
         Value::raw(Tag::Native, entry.cast_mut().cast())
     }
@@ -203,14 +207,14 @@ impl Value {
         ForeignObject::allocate(Tag::Foreign, body)
     }
 
-    /// An object of another crate under a tag of its own, so that
+    /// An object of the VM crate under a tag of its own, so that
     /// [`Value::downcast_unchecked`] needs the tag only.
     ///
-    /// # Panics
-    /// If `tag` is neither [`Tag::Closure`] nor [`Tag::Cell`].
+    /// # Safety
+    /// `tag` is [`Tag::Closure`] or [`Tag::Cell`], and `T` the one type that the VM crate has for that tag.
     #[inline]
-    pub fn tagged<T: Foreign>(tag: Tag, body: T) -> Value {
-        assert!(matches!(tag, Tag::Closure | Tag::Cell), "only these tags belong to another crate");
+    pub unsafe fn tagged<T: Foreign>(tag: Tag, body: T) -> Value {
+        debug_assert!(matches!(tag, Tag::Closure | Tag::Cell), "only these tags belong to another crate");
         ForeignObject::allocate(tag, body)
     }
 
@@ -731,7 +735,7 @@ impl Default for Value {
 }
 
 macro_rules! from_body {
-    ($($tag:ident: $body:ty),* $(,)?) => {$(
+    ($($tag:ident: $body:ty $(, $len:path)?;)*) => {$(
         impl From<Ref<$body>> for Value {
             #[inline(always)]
             fn from(body: Ref<$body>) -> Value {
@@ -741,6 +745,7 @@ macro_rules! from_body {
         impl From<$body> for Value {
             #[inline(always)]
             fn from(body: $body) -> Value {
+                $(spend_items($len(&body));)?
                 Value::raw(Tag::$tag, Ref::new(body).into_raw())
             }
         }
@@ -748,12 +753,12 @@ macro_rules! from_body {
 }
 
 from_body! {
-    Dict: Dict,
-    Set: Set,
-    Range: Range,
-    Pair: Pair,
-    Enum: EnumValue,
-    Struct: StructValue,
+    Dict: Dict, Dict::len;
+    Set: Set, Set::len;
+    Range: Range;
+    Pair: Pair;
+    Enum: EnumValue;
+    Struct: StructValue;
 }
 
 impl From<Ref<List>> for Value {

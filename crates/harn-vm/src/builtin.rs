@@ -564,7 +564,8 @@ fn check_arg(value: &Value, what: &ArgName, wants: &Wants) -> Result<()> {
 pub struct MethodTable {
     /// The type, as `type_of` names it; `any` for methods of every type.
     pub type_name: &'static str,
-    /// Its methods. When several tables have a method of one name, the earlier table wins.
+    /// Its methods. When several tables of one call of [`VmBuilder::methods`](crate::VmBuilder::methods) have a method of
+    /// one name, the earlier table wins.
     pub methods: &'static [Builtin],
 }
 

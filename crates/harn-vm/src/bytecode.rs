@@ -16,6 +16,7 @@ use harn_value::{Ref, Str, StructType, Value};
 
 use crate::arena::Packed;
 use crate::params::ParamCheck;
+use crate::vm_id::VmId;
 
 macro_rules! ops {
     ($($(#[doc = $doc:literal])* $name:ident,)*) => {
@@ -424,12 +425,12 @@ pub struct MethodSite {
     /// `x?.name()`: nil when there is no such method.
     pub optional: bool,
     /// Key of the cached target: a tag, or the address of a struct type.
-    pub key: Cell<usize>,
+    pub(crate) key: Cell<usize>,
     /// Of a struct type: the VM's `method_epoch` when the target was found.
-    pub epoch: Cell<usize>,
+    pub(crate) epoch: Cell<usize>,
     /// The cached target: a `Builtin` for tags, a `Closure` value for struct types. Invariant: that closure is alive
     /// while the VM's epoch is `epoch`, because replacing a method begins a new one.
-    pub target: Cell<*const ()>,
+    pub(crate) target: Cell<*const ()>,
 }
 
 /// A step of a path to a nested place.
@@ -482,7 +483,12 @@ pub struct Hot {
     pub(crate) params: u16,
     /// Whether a call is a frame with its arguments in place: no generator, no rest parameter.
     pub(crate) plain: bool,
+    /// The number of the VM that may run it.
+    pub(crate) vm: u32,
 }
+
+// A larger one would move what a closure captured out of its first cache line.
+const _: () = assert!(size_of::<Hot>() == 32);
 
 /// How many registers, from the first, an instruction of `code` or a caller may put a counted value into.
 /// Whatever is not known to put a number, a bool or nothing into `R[a]` counts.
@@ -512,6 +518,8 @@ pub(crate) fn scanned(code: &[Ins], consts: &[Value], handlers: &[Handler], para
 pub struct Proto {
     /// What a call needs, in the first cache line.
     pub(crate) hot: Hot,
+    /// The VM that compiled it; reserves the number in `hot`.
+    pub(crate) vm: Rc<VmId>,
     /// Its name for traces: the declared name, `<closure>`, `pipeline`, `Type.method`.
     pub name: String,
     /// Instructions.

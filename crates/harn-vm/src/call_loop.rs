@@ -170,7 +170,8 @@ impl Fiber {
             }
         };
         let function = callee.as_ref().unwrap_or(&this.callee);
-        let Some(closure) = Closure::of(function).filter(|c| c.hot.plain || !c.proto.generator) else {
+        let enters = |c: &&Closure| c.hot.vm == self.vm && (c.hot.plain || !c.proto.generator);
+        let Some(closure) = Closure::of(function).filter(enters) else {
             let args = slots.iter_mut().take(count).map(Value::take).collect();
             let function = function.clone();
             self.call_from_native(function, args);

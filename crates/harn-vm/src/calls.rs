@@ -5,7 +5,7 @@
 
 #![allow(clippy::needless_borrow, reason = "references to what a raw pointer points at are made visibly")]
 
-use harn_value::{List, Ref, Str, StructValue, Tag, Value, View, memory, short};
+use harn_value::{List, Ref, Str, StructValue, Tag, Value, View, memory, short, steps};
 
 use crate::builtin::{Builtin, NativeFuture, Run};
 use crate::bytecode::{MethodSite, Proto};
@@ -15,6 +15,7 @@ use crate::coroutine::{Frame, NATIVE, Native, bind_args, stack_overflow};
 use crate::error::{Error, Result, SHOWN};
 use crate::fiber::{Fiber, MAX_FRAMES, construct};
 use crate::interp::Event;
+use crate::vm_id::of_another_vm;
 
 /// What a cold call path decided.
 pub(crate) enum Called {
@@ -50,18 +51,15 @@ impl Fiber {
     /// The closure value of a function that was called without one in a register.
     pub(crate) fn closure_for(&self, proto: &Proto, receiver: &Value) -> Value {
         if let Some(s) = receiver.as_struct() {
-            let methods = s.ty.methods.borrow();
-            let method = methods
-                .values()
-                .find(|m| Closure::of(m).is_some_and(|c| std::ptr::eq(&raw const *c.proto, proto)));
-            if let Some(method) = method {
-                return method.clone();
+            let is_it = |m: &Value| Closure::of(m).is_some_and(|c| std::ptr::eq(&raw const *c.proto, proto));
+            if let Some(method) = s.ty.find_method(is_it) {
+                return method;
             }
         }
         self.cx.0.vm.function_of(proto)
     }
 
-    /// Calls what is not a closure of the program.
+    /// Calls what is not a closure of this VM.
     #[inline(never)]
     pub(crate) fn call_other(
         &mut self,
@@ -75,6 +73,9 @@ impl Fiber {
         let callee = unsafe { (*regs.add(a)).clone() };
         if let Some(builtin) = Builtin::of(&callee) {
             return self.call_native(regs, a, count, builtin, proto);
+        }
+        if Closure::of(&callee).is_some() {
+            return Err(of_another_vm("function"));
         }
         if let Some(ctor) = callee.downcast::<Constructor>() {
             // SAFETY: the argument lies in the frame when there is one.
@@ -164,17 +165,23 @@ impl Fiber {
         let base = unsafe { regs.add(a).offset_from(self.co.stack.as_ptr()) } as u32 + 1;
         match builtin.run {
             Run::Sync(f) => {
+                steps::reads(args);
                 let result = f(&self.cx, args)?;
                 memory::settle()?;
+                if steps::turn_is_due() {
+                    self.end_slice();
+                }
                 // SAFETY: in the frame.
                 unsafe { (*regs.add(a)).put(result) };
                 Ok(Called::Value)
             }
             Run::Async(f) => {
+                steps::reads(args);
                 let future = f(self.cx.clone(), args.iter_mut().map(Value::take).collect());
                 Ok(Called::Native(future, base))
             }
             Run::Loop(f) => {
+                steps::reads(args);
                 let calls = f(&self.cx, args)?;
                 self.push_native(Native::Loop(calls), base, 0);
                 Ok(Called::Pushed)
@@ -184,8 +191,10 @@ impl Fiber {
 
     #[inline(never)]
     pub(crate) fn find_struct_method(&self, site: &MethodSite, s: &Ref<StructValue>, epoch: usize) -> bool {
-        let methods = s.ty.methods.borrow();
-        let Some(closure) = methods.get(&site.name).and_then(Closure::of) else { return false };
+        let Some(method) = s.ty.method(&site.name) else { return false };
+        let Some(closure) = Closure::of(&method).filter(|closure| closure.hot.vm == self.vm) else {
+            return false;
+        };
         site.key.set(s.ty.address());
         site.epoch.set(epoch);
         site.target.set((&raw const *closure).cast());
@@ -197,8 +206,7 @@ impl Fiber {
     pub(crate) fn keep_method(&self, regs: *mut Value, a: usize, site: &MethodSite) {
         // SAFETY: callee and receiver lie in the frame.
         unsafe {
-            let method =
-                (*regs.add(a + 1)).as_struct().and_then(|s| s.ty.methods.borrow().get(&site.name).cloned());
+            let method = (*regs.add(a + 1)).as_struct().and_then(|s| s.ty.method(&site.name));
             (*regs.add(a)).put(method.unwrap_or_default());
         }
     }
@@ -274,6 +282,9 @@ impl Fiber {
     ) -> Result<Called> {
         // SAFETY: receiver and arguments lie in the frame.
         let receiver = unsafe { (*regs.add(a + 1)).clone() };
+        if receiver.as_struct().is_some_and(|s| s.ty.method(&site.name).is_some()) {
+            return Err(of_another_vm("method"));
+        }
         let stored = match receiver.view() {
             View::Dict(d) => d.get(&site.name).cloned(),
             View::Struct(s) => match self.cx.0.vm.method("struct", &site.name) {
@@ -323,7 +334,9 @@ impl Fiber {
     ) -> Result<Called> {
         // SAFETY: the callee lies in the frame; the VM keeps functions alive.
         let callee = unsafe { (*regs.add(a)).clone() };
-        let Some(closure) = Closure::of(&callee) else { return self.call_other(regs, a, count, 0, proto) };
+        let Some(closure) = Closure::of(&callee).filter(|closure| closure.hot.vm == self.vm) else {
+            return self.call_other(regs, a, count, 0, proto);
+        };
         let target: *const Proto = &raw const *closure.proto;
         let target_ref = unsafe { &*target };
         if target_ref.generator {
@@ -416,7 +429,7 @@ impl Fiber {
         // SAFETY: the receiver lies in the frame.
         let receiver = unsafe { (*regs.add(a + 1)).clone() };
         if let Some(s) = receiver.as_struct() {
-            let method = s.ty.methods.borrow().get(&site.name).cloned();
+            let method = s.ty.method(&site.name);
             if let Some(method) = method {
                 // SAFETY: in the frame.
                 unsafe { (*regs.add(a)).put(method) };

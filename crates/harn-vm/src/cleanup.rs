@@ -39,6 +39,8 @@ pub(crate) struct Cleanups {
     /// What is alive and may have cleanup blocks, by number, which is its age.
     alive: RefCell<BTreeMap<u64, Suspended>>,
     next: Cell<u64>,
+    /// The VM was dropped, and with it the functions whose frames are on the stacks.
+    closed: Cell<bool>,
 }
 
 /// Added to the length of the queue where an observer wants every statement.
@@ -59,6 +61,13 @@ impl Cleanups {
     /// From now on the interpreter leaves its loop at every look.
     pub(crate) fn observe(&self) {
         self.pending.set(self.pending.get() | OBSERVED);
+    }
+
+    /// Called when the VM is dropped: from now on no cleanup runs, and no stack is read.
+    pub(crate) fn close(&self) {
+        self.closed.set(true);
+        self.alive.take();
+        drop(self.queue.take());
     }
 
     fn set_length(&self, length: usize) {
@@ -91,12 +100,20 @@ impl Cleanups {
     /// A generator is dropped; `rest` is its stack if it was suspended.
     pub(crate) fn dropped(&self, number: u64, rest: Option<Box<Coroutine>>) {
         self.alive.borrow_mut().remove(&number);
-        if let Some(rest) = rest.filter(|co| co.has_cleanup()) {
+        if let Some(rest) = rest.filter(|co| !self.closed.get() && co.has_cleanup()) {
             self.add(rest);
         }
     }
 
+    /// Whether the functions of its VM are still there.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.closed.get()
+    }
+
     fn add(&self, coroutine: Box<Coroutine>) {
+        if self.closed.get() {
+            return;
+        }
         let mut queue = self.queue.borrow_mut();
         queue.push_back(coroutine);
         self.set_length(queue.len());

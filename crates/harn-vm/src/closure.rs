@@ -17,13 +17,14 @@ pub struct Closure {
     /// Its code.
     pub proto: Rc<Proto>,
     /// Captured variables: values that never change, or cells.
-    pub upvalues: Box<[Value]>,
+    pub(crate) upvalues: Box<[Value]>,
 }
 
 impl Closure {
-    /// As a function value.
-    pub fn value(proto: Rc<Proto>, upvalues: Box<[Value]>) -> Value {
-        Value::tagged(Tag::Closure, Closure { hot: proto.hot, proto, upvalues })
+    /// As a function value; `upvalues` are what `proto` captures.
+    pub(crate) fn value(proto: Rc<Proto>, upvalues: Box<[Value]>) -> Value {
+        // SAFETY: this tag is for closures.
+        unsafe { Value::tagged(Tag::Closure, Closure { hot: proto.hot, proto, upvalues }) }
     }
 
     /// The closure behind a value.
@@ -154,7 +155,7 @@ pub fn is_callable(value: &Value) -> bool {
 }
 
 /// A captured variable that is assigned after it was captured: shared by all closures over it.
-pub struct Variable {
+pub(crate) struct Variable {
     content: UnsafeCell<Value>,
     /// Its place among the variables that cycles may go through.
     pub(crate) link: Link,
@@ -162,7 +163,7 @@ pub struct Variable {
 
 impl Variable {
     /// A cell with this value ([`Value::ABSENT`] until the variable is set).
-    pub fn value(value: Value) -> Value {
+    pub(crate) fn value(value: Value) -> Value {
         let cell = Variable::of_module(value);
         crate::cycles::link(&cell);
         cell
@@ -170,7 +171,8 @@ impl Variable {
 
     /// The same for a variable of a module, which lives as long as the module: collections of cycles leave it alone.
     pub(crate) fn of_module(value: Value) -> Value {
-        Value::tagged(Tag::Cell, Variable { content: UnsafeCell::new(value), link: Link::new() })
+        // SAFETY: this tag is for variables.
+        unsafe { Value::tagged(Tag::Cell, Variable { content: UnsafeCell::new(value), link: Link::new() }) }
     }
 
     /// The place of the value.
@@ -180,21 +182,21 @@ impl Variable {
 
     /// The cell behind a value.
     #[inline(always)]
-    pub fn of(value: &Value) -> Option<&Variable> {
+    pub(crate) fn of(value: &Value) -> Option<&Variable> {
         // SAFETY: `Variable::value` is the only maker of this tag.
         (value.tag() == Tag::Cell).then(|| unsafe { value.downcast_unchecked::<Variable>() })
     }
 
     /// The variable's value.
     #[inline(always)]
-    pub fn get(&self) -> Value {
+    pub(crate) fn get(&self) -> Value {
         // SAFETY: single-threaded, and no reference into the cell outlives an instruction.
         unsafe { (*self.content.get()).clone() }
     }
 
     /// Assigns.
     #[inline(always)]
-    pub fn set(&self, value: Value) {
+    pub(crate) fn set(&self, value: Value) {
         // The old value is dropped after the new one is in place: a drop may run code that reads the cell.
         drop(self.replace(value));
     }

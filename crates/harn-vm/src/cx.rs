@@ -115,13 +115,7 @@ impl Cx {
     /// # Errors
     /// What the callee throws; a type error when `f` cannot be called.
     pub async fn call(&self, f: &Value, args: impl IntoIterator<Item = Value>) -> Result<Value> {
-        let result = self.request(Request::Call(f.clone(), args.into_iter().collect())).await;
-        result.map_err(|mut error| {
-            // Whoever made the call may want to tell where it failed.
-            // SAFETY: addresses of functions alone are noted; the VM keeps functions alive, and the call holds the VM.
-            error.resolve_trace(|function, pc| unsafe { passed(function, pc) });
-            error
-        })
+        self.request(Request::Call(f.clone(), args.into_iter().collect())).await
     }
 
     /// Runs a generator to its next `yield`; [`Value::ABSENT`] when it has ended.
@@ -139,6 +133,15 @@ impl Cx {
     }
 
     async fn request(&self, request: Request) -> Result<Value> {
+        self.reply_to(request).await.map_err(|mut error| {
+            // The caller may report where it failed, and may hold the error longer than the VM lives.
+            // SAFETY: addresses of functions alone are noted; the VM keeps functions alive, and the request holds the VM.
+            error.resolve_trace(|function, pc| unsafe { passed(function, pc) });
+            error
+        })
+    }
+
+    async fn reply_to(&self, request: Request) -> Result<Value> {
         let link = &self.0.link;
         link.request.set(Some(request));
         let mut asked = false;

@@ -199,6 +199,7 @@ pub fn collect(all: bool) -> Collected {
     if !result.cleanup {
         let garbage = graph.garbage();
         result.variables = garbage.len();
+        drop(graph);
         // Emptied all before anything is dropped: a drop must not meet a half-emptied cycle.
         let contents: Vec<Value> =
             garbage.iter().filter_map(Variable::of).map(|v| v.replace(Value::ABSENT)).collect();
@@ -251,8 +252,8 @@ fn suspects(state: &State, all: bool) -> Vec<Value> {
 
 /// An object that was met.
 struct Node {
-    /// The object, without a count: a suspect, or what another node holds.
-    value: ManuallyDrop<Value>,
+    /// The object. It holds a count, so that a `trace` that drops values cannot free an object of the graph.
+    value: Value,
     /// References to it that no opened node holds.
     outside: usize,
     /// Whether what it holds was subtracted: it is a suspect, or all references to it come from opened nodes.
@@ -260,13 +261,7 @@ struct Node {
     live: bool,
 }
 
-/// A value without a count of its own, for as long as nothing is dropped.
-fn seen(value: &Value) -> ManuallyDrop<Value> {
-    // SAFETY: it is never dropped, and a graph is gone before anything of the program is.
-    ManuallyDrop::new(unsafe { Value::from_raw(value.tag(), value.word()) })
-}
-
-/// What suspects hold. Nothing of the program runs or changes while a graph exists, so that the objects in it live.
+/// What suspects hold. Nothing of the program runs or changes while a graph exists.
 #[derive(Default)]
 struct Graph {
     /// Node numbers by address.
@@ -282,19 +277,19 @@ impl Graph {
         let number = self.nodes.len() as u32;
         self.numbers.insert(address, number);
         // The handle itself is not a reference of the program.
-        self.nodes.push(Node { value: seen(value), outside: count - 1, open: true, live: false });
+        self.nodes.push(Node { value: value.clone(), outside: count - 1, open: true, live: false });
         self.work.push(number);
     }
 
     /// Opens the suspects and what only they refer to.
     fn subtract(&mut self) {
         while let Some(number) = self.work.pop() {
-            let value = seen(&self.nodes[number as usize].value);
+            let value = self.nodes[number as usize].value.clone();
             let Graph { numbers, nodes, work } = self;
             value.children(&mut |child| {
                 let Some((address, count)) = child.holder() else { return };
                 let number = *numbers.entry(address).or_insert_with(|| {
-                    nodes.push(Node { value: seen(child), outside: count, open: false, live: false });
+                    nodes.push(Node { value: child.clone(), outside: count, open: false, live: false });
                     nodes.len() as u32 - 1
                 });
                 let node = &mut nodes[number as usize];
@@ -318,7 +313,7 @@ impl Graph {
             }
         }
         while let Some(number) = work.pop() {
-            let value = seen(&self.nodes[number as usize].value);
+            let value = self.nodes[number as usize].value.clone();
             let Graph { numbers, nodes, .. } = self;
             value.children(&mut |child| {
                 let number = child.holder().and_then(|(address, _)| numbers.get(&address));
@@ -335,7 +330,7 @@ impl Graph {
     }
 
     fn dead(&self) -> impl Iterator<Item = &Value> {
-        self.nodes.iter().filter(|n| n.open && !n.live).map(|n| &*n.value)
+        self.nodes.iter().filter(|n| n.open && !n.live).map(|n| &n.value)
     }
 
     /// Has objects in garbage hand out their cleanup; whether any did.

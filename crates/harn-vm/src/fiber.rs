@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use harn_system::Waiting;
-use harn_value::{Tag, Value, memory, short};
+use harn_value::{Foreign, Tag, Value, memory, short, steps};
 
 use crate::access::Limit;
 use crate::builtin::{Builtin, NativeFuture, Run};
@@ -33,6 +33,7 @@ use crate::iter::Iter;
 use crate::native;
 use crate::task::Task;
 use crate::vm::Vm;
+use crate::vm_id::of_another_vm;
 
 /// Nested calls allowed per coroutine.
 pub(crate) const MAX_FRAMES: usize = 200_000;
@@ -49,12 +50,13 @@ const MAX_COROUTINES: usize = 10_000;
 
 /// A running program or task.
 pub(crate) struct Fiber {
-    pub(crate) cx: Cx,
     pub(crate) co: Box<Coroutine>,
     /// Coroutines that wait for the current one, outermost first.
     #[allow(clippy::vec_box, reason = "coroutines are switched by swapping boxes")]
     pub(crate) outer: Vec<Box<Coroutine>>,
     pub(crate) fuel: u32,
+    /// The number of the VM, which every function that it calls must have.
+    pub(crate) vm: u32,
     /// Generators of the VM that were dropped half-way.
     pub(crate) cleanups: Rc<Cleanups>,
     /// What is left of the slice, when it was cut short to collect cycles.
@@ -80,6 +82,8 @@ pub(crate) struct Fiber {
     thrown: Option<Error>,
     /// Its result, while cleanup still runs.
     ended: Option<Result<Value>>,
+    /// Holds the VM. The last field: functions stay alive while the stacks above are dropped.
+    pub(crate) cx: Cx,
 }
 
 /// What a step of the fiber came to.
@@ -98,6 +102,7 @@ impl Fiber {
             co: Box::new(Coroutine::new(0)),
             outer: Vec::new(),
             fuel: SLICE,
+            vm: vm.id.number(),
             cleanups: vm.cleanups.clone(),
             cut_short: None,
             globals: Vec::new(),
@@ -244,6 +249,9 @@ impl Fiber {
             let step = self.poll_native(context);
             // Calls from native functions count as steps: their callees may have no loops and call nothing.
             if matches!(step, Step::Continue) {
+                if steps::turn_is_due() {
+                    self.end_slice();
+                }
                 self.fuel -= 1;
                 if self.fuel == 0 {
                     return self.pause();
@@ -441,6 +449,7 @@ impl Fiber {
                 self.cx.0.link.reply.set(Some(Err(error)));
                 return;
             }
+            steps::reads(&args);
             match builtin.run {
                 Run::Sync(f) => {
                     let result = native::catch(|| f(&self.cx, &mut args)).and_then(|result| result);
@@ -465,6 +474,10 @@ impl Fiber {
             self.cx.0.link.reply.set(Some(result));
             return;
         };
+        if closure.hot.vm != self.vm {
+            self.cx.0.link.reply.set(Some(Err(of_another_vm("function"))));
+            return;
+        }
         let proto: *const Proto = &raw const *closure.proto;
         let closure: *const Closure = closure;
         // SAFETY: the VM keeps functions alive.
@@ -514,6 +527,9 @@ impl Fiber {
         let Some(g) = generator.downcast::<Generator>() else {
             return self.unwind(Error::runtime("internal error: not a generator"));
         };
+        if !Rc::ptr_eq(&g.vm, &self.cx.0.vm.id) {
+            return self.deliver(delivery, Err(of_another_vm(g.type_name())));
+        }
         let taken = g.coroutine.borrow_mut().take();
         let Some(mut co) = taken else {
             // Ended, or running further out.
@@ -737,6 +753,14 @@ impl Fiber {
         }
     }
 
+    /// Bulk work has used up the slice: the next step pauses.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn end_slice(&mut self) {
+        self.cut_short = None;
+        self.fuel = 1;
+    }
+
     /// A slice of steps is used up: look after everything else.
     fn pause(&mut self) -> Step {
         if let Some(left) = self.cut_short.take() {
@@ -749,6 +773,7 @@ impl Fiber {
             }
         }
         self.fuel = SLICE;
+        steps::begin_turn();
         if memory::check(0).is_err() {
             crate::cycles::collect(true);
         }

@@ -8,6 +8,7 @@ use harn_value::{Foreign, Value};
 use crate::bytecode::{HandlerKind, Proto};
 use crate::cleanup::Cleanups;
 use crate::coroutine::Coroutine;
+use crate::vm_id::VmId;
 
 /// A suspended function. `next()`, `for` and iterators resume it.
 pub struct Generator {
@@ -15,6 +16,8 @@ pub struct Generator {
     pub(crate) coroutine: RefCell<Option<Box<Coroutine>>>,
     pub(crate) done: Cell<bool>,
     stream: bool,
+    /// The VM that may resume it.
+    pub(crate) vm: Rc<VmId>,
     /// Where its stack goes if it is dropped half-way, and its number there; nothing for a function without cleanup
     /// blocks.
     cleanups: Weak<Cleanups>,
@@ -31,6 +34,7 @@ impl Generator {
             coroutine: RefCell::new(Some(coroutine)),
             done: Cell::new(false),
             stream: proto.stream,
+            vm: proto.vm.clone(),
             cleanups: if has_cleanup { Rc::downgrade(cleanups) } else { Weak::new() },
             number,
         });
@@ -87,13 +91,16 @@ impl Foreign for Generator {
     }
 
     fn finalize(&self) -> bool {
-        match (self.end().filter(|rest| rest.has_cleanup()), self.cleanups.upgrade()) {
-            (Some(rest), Some(cleanups)) => {
-                cleanups.dropped(self.number, Some(rest));
-                true
-            }
-            _ => false,
+        // Without its VM the functions on the stack are gone.
+        let Some(cleanups) = self.cleanups.upgrade().filter(|cleanups| cleanups.is_open()) else {
+            return false;
+        };
+        let rest = self.end().filter(|rest| rest.has_cleanup());
+        let has_cleanup = rest.is_some();
+        if has_cleanup {
+            cleanups.dropped(self.number, rest);
         }
+        has_cleanup
     }
 }
 

@@ -39,22 +39,6 @@ pub struct Instance {
 #[derive(Clone)]
 pub struct Call(Rc<Task>);
 
-/// The value of a name; nothing for types that cannot be called, and for pipelines.
-fn value_of(vm: &Vm, binding: &Binding) -> Option<Value> {
-    match binding {
-        Binding::Function { index } => Some(vm.function(*index)),
-        Binding::Global { module, index, .. } => {
-            let globals = vm.module_globals(*module as usize);
-            // SAFETY: no reference into the vector is held across calls; single-threaded.
-            let value = unsafe { &*globals.get() }.get(*index as usize).cloned()?;
-            let value = Variable::of(&value).map_or(value.clone(), Variable::get);
-            (!value.is_absent()).then_some(value)
-        }
-        Binding::Struct(ty, _) => Some(Value::foreign(Constructor(ty.clone()))),
-        _ => None,
-    }
-}
-
 impl Instance {
     /// An instance that has not begun yet. All functions below that wait, and [`Instance::call`], are for the inside of
     /// [`block_on`](crate::block_on).
@@ -84,8 +68,9 @@ impl Instance {
     /// Runs the top level; gives the value of its `return`. Whatever it ends with, [`Instance::end`] comes last.
     ///
     /// # Errors
-    /// What the top level throws.
+    /// What the top level throws; a type error when another VM loaded the program.
     pub async fn begin(&self) -> Result<Value> {
+        self.program.check_vm(&self.vm)?;
         let mut last = Value::NIL;
         for step in &self.program.steps {
             last = match step {
@@ -100,8 +85,9 @@ impl Instance {
     /// when the program has no pipeline and none is named.
     ///
     /// # Errors
-    /// There is none of that name, or it has no parameter of a given name.
+    /// There is none of that name, or it has no parameter of a given name; another VM loaded the program.
     pub fn pipeline(&self, entry: Option<&str>, args: &[(String, Value)]) -> Result<Option<Call>> {
+        self.program.check_vm(&self.vm)?;
         let Some((name, proto)) = self.program.pipeline(entry)? else { return Ok(None) };
         if let Some((unknown, _)) = args.iter().find(|(name, _)| !proto.param_names.contains(name)) {
             let known =
@@ -123,13 +109,30 @@ impl Instance {
     /// Names of what the entry file exports, in order of declaration, with what it exports of others.
     pub fn exports(&self) -> impl Iterator<Item = &str> {
         let names = self.program.exports.iter();
-        names.filter(|(_, binding)| value_of(&self.vm, binding).is_some()).map(|(name, _)| name.as_str())
+        names.filter(|(_, binding)| self.value_of(binding).is_some()).map(|(name, _)| name.as_str())
+    }
+
+    /// The value of a name; nothing for types that cannot be called, for pipelines, and when another VM loaded the program.
+    fn value_of(&self, binding: &Binding) -> Option<Value> {
+        self.program.check_vm(&self.vm).ok()?;
+        match binding {
+            Binding::Function { index } => Some(self.vm.function(*index)),
+            Binding::Global { module, index, .. } => {
+                let globals = self.vm.module_globals(*module as usize);
+                // SAFETY: no reference into the vector is held across calls; single-threaded.
+                let value = unsafe { &*globals.get() }.get(*index as usize).cloned()?;
+                let value = Variable::of(&value).map_or(value.clone(), Variable::get);
+                (!value.is_absent()).then_some(value)
+            }
+            Binding::Struct(ty, _) => Some(Value::foreign(Constructor(ty.clone()))),
+            _ => None,
+        }
     }
 
     /// An exported value.
     pub fn export(&self, name: &str) -> Option<Value> {
         let (_, binding) = self.program.exports.iter().find(|(own, _)| own == name)?;
-        value_of(&self.vm, binding)
+        self.value_of(binding)
     }
 
     /// Calls a function value of the program, or a builtin. The call is a task of its own that shares the variables of the

@@ -30,6 +30,7 @@ use crate::generator::Generator;
 use crate::held::Held;
 use crate::iteration::{Next, Spread, prepare_iteration, spread_items};
 use crate::ops::{self, Arith};
+use crate::vm_id::of_another_vm;
 
 /// Why the interpreter stopped.
 pub(crate) enum Event {
@@ -134,6 +135,14 @@ impl Fiber {
                 }
             };
         }
+        // After an instruction that may have made something large: the next call or backward jump ends the slice.
+        macro_rules! settle {
+            () => {
+                if harn_value::steps::turn_is_due() {
+                    self.end_slice();
+                }
+            };
+        }
         macro_rules! jump {
             ($ins:expr) => {{
                 let distance = $ins.sc();
@@ -164,6 +173,7 @@ impl Fiber {
                     save_pc!();
                     let v = check!(ops::arith(Arith::$op, l, r));
                     reg!($ins.a()).put(v);
+                    settle!();
                 }
             }};
         }
@@ -184,6 +194,7 @@ impl Fiber {
                     let to: *mut Value = reg!($ins.a());
                     // SAFETY: registers and constants are live, and `l` and `r` are not used behind this.
                     check!(unsafe { add_odd(to, l, r) });
+                    settle!();
                 }
             }};
         }
@@ -216,6 +227,7 @@ impl Fiber {
                 } else {
                     let v = check!(ops::arith(Arith::$op, l, &Value::int($ins.sc() as i64)));
                     reg!($ins.a()).put(v);
+                    settle!();
                 }
             }};
         }
@@ -425,6 +437,7 @@ impl Fiber {
                         throw!(undefined(constant!(ins.c())));
                     } else {
                         check!(ops::add_assign(place, right));
+                        settle!();
                     }
                 }
                 Op::GetGlobal => {
@@ -650,18 +663,20 @@ impl Fiber {
                     }
                 }
                 Op::Call => match Closure::of(reg!(ins.a())) {
-                    Some(closure) => enter!(ins.a(), ins.b(), closure),
-                    None => called!(self.call_other(regs, ins.a(), ins.b(), ins.c(), proto)),
+                    Some(closure) if closure.hot.vm == self.vm => enter!(ins.a(), ins.b(), closure),
+                    _ => called!(self.call_other(regs, ins.a(), ins.b(), ins.c(), proto)),
                 },
                 Op::CallLocal => match Closure::of(reg!(ins.c())) {
                     // The callee's variable keeps it alive: nothing assigns that before the call returns.
-                    Some(closure) if closure.hot.plain => enter!(ins.a(), ins.b(), closure),
+                    Some(closure) if closure.hot.plain && closure.hot.vm == self.vm => {
+                        enter!(ins.a(), ins.b(), closure);
+                    }
                     _ => {
                         let callee = reg!(ins.c()).clone();
                         reg!(ins.a()).put(callee);
                         match Closure::of(reg!(ins.a())) {
-                            Some(closure) => enter!(ins.a(), ins.b(), closure),
-                            None => called!(self.call_other(regs, ins.a(), ins.b(), 0, proto)),
+                            Some(closure) if closure.hot.vm == self.vm => enter!(ins.a(), ins.b(), closure),
+                            _ => called!(self.call_other(regs, ins.a(), ins.b(), 0, proto)),
                         }
                     }
                 },
@@ -681,8 +696,10 @@ impl Fiber {
                             if self.cx.0.vm.gate().active.get() {
                                 check!(self.cx.permit(builtin, args));
                             }
+                            harn_value::steps::reads(args);
                             let result = check!(f(&self.cx, args));
                             check!(harn_value::memory::settle().map_err(Error::from));
+                            settle!();
                             for i in 1..=count {
                                 reg!(ins.a() + i).release();
                             }
@@ -726,8 +743,10 @@ impl Fiber {
                                 let args =
                                     unsafe { std::slice::from_raw_parts_mut(regs.add(ins.a() + 1), count) };
                                 save_pc!();
+                                harn_value::steps::reads(args);
                                 let result = check!(f(&self.cx, args));
                                 check!(harn_value::memory::settle().map_err(Error::from));
+                                settle!();
                                 for i in 1..=count {
                                     reg!(ins.a() + i).release();
                                 }
@@ -779,6 +798,9 @@ impl Fiber {
                 }
                 Op::TailCall => {
                     match Closure::of(reg!(ins.a())) {
+                        Some(closure) if closure.hot.vm != self.vm => {
+                            throw!(of_another_vm("function"));
+                        }
                         Some(closure) if !closure.proto.generator => {
                             save_pc!();
                             let target: *const Proto = Rc::as_ptr(&closure.proto);
@@ -936,6 +958,7 @@ impl Fiber {
                             if let Some(list) = reg!(ins.a()).as_list_mut() {
                                 list.make_mut().extend(items);
                             }
+                            settle!();
                         }
                         Spread::Iter(iter) => {
                             // The list comes back in place of the spread value, then replaces the list.
@@ -1033,6 +1056,7 @@ impl Fiber {
                     }
                     let v = Value::str(&text);
                     self.text = text;
+                    settle!();
                     reg!(ins.a()).put(v);
                 }
                 Op::NewRange | Op::NewRangeExclusive => {
@@ -1124,6 +1148,7 @@ impl Fiber {
                         let v = check!(ops::slice(reg!(ins.b()), reg!(ins.c()), reg!(ins.c() + 1)));
                         reg!(ins.a()).put(v);
                     }
+                    settle!();
                 }
                 Op::SetField => {
                     let k = ins.c();
@@ -1132,6 +1157,7 @@ impl Fiber {
                     // SAFETY: used at once.
                     let place = unsafe { ops::place(regs.add(ins.a())) };
                     check!(ops::set_field(place, name, v));
+                    settle!();
                 }
                 Op::SetIndex => {
                     let c = ins.c();
@@ -1155,6 +1181,7 @@ impl Fiber {
                     } else {
                         save_pc!();
                         check!(ops::set_index(place, index, v));
+                        settle!();
                     }
                 }
                 Op::SetPath => {
@@ -1166,6 +1193,7 @@ impl Fiber {
                     // SAFETY: used at once.
                     let place = unsafe { ops::place(regs.add(ins.a())) };
                     check!(ops::set_path(place, path, regs, v));
+                    settle!();
                 }
                 Op::GetPath => {
                     save_pc!();
@@ -1219,6 +1247,7 @@ impl Fiber {
                         place.put(v);
                     }
                     check!(added);
+                    settle!();
                 }
 
                 Op::ExpectDict => {
@@ -1343,7 +1372,9 @@ impl Fiber {
                     // SAFETY: as above.
                     let ty = unsafe { (&(*proto).structs).get_unchecked(ins.c()) };
                     if let Some(name) = reg!(ins.b()).as_str() {
-                        let old = ty.methods.borrow_mut().insert(name.clone(), reg!(ins.a()).clone());
+                        let method = reg!(ins.a()).clone();
+                        // SAFETY: a replaced method begins a new epoch below, and running calls of it keep it alive.
+                        let old = unsafe { ty.set_method(name.clone(), method) };
                         // A method without captured variables is one value, however often its block runs.
                         // Calls of it that are running keep what they need: see `CallMethod`.
                         if old.is_some_and(|old| !old.same(reg!(ins.a()))) {

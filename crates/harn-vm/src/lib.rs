@@ -68,6 +68,7 @@ mod types;
 mod uncaught;
 mod verify;
 pub mod vm;
+mod vm_id;
 
 pub use access::{Limit, Names};
 pub use builtin::{Builtin, Effect, MethodTable};
@@ -87,7 +88,7 @@ pub use program::{EvalError, MAX_SOURCE, Outcome, Session, read_source};
 pub use scheduler::{among_tasks, block_on, block_on_with, spawn};
 pub use spans::{FinishedSpan, OpenSpan, SpanKind};
 pub use uncaught::{drawn, uncaught};
-pub use vm::{Interrupt, Vm, VmBuilder};
+pub use vm::{BuildError, Interrupt, Vm, VmBuilder};
 
 /// The tables of builtins that belong to the language itself.
 pub fn tables() -> Vec<&'static [Builtin]> {

@@ -19,6 +19,7 @@ use crate::bytecode::Proto;
 use crate::compile::{self, Binding, CompileError, CompiledModule, Mode, ModuleScope, Pipelines};
 use crate::types::Types;
 use crate::vm::Vm;
+use crate::vm_id::{VmId, of_another_vm};
 
 /// A source text and where it came from.
 pub struct Source {
@@ -40,6 +41,8 @@ pub(crate) enum Step {
 
 /// A program ready to run.
 pub struct Program {
+    /// The VM that loaded it.
+    pub(crate) vm: Rc<VmId>,
     pub(crate) steps: Vec<Step>,
     /// Pipelines of the entry file in order of declaration.
     pub(crate) pipelines: Vec<(Name, Rc<Proto>)>,
@@ -57,6 +60,12 @@ impl Program {
     /// Names of the pipelines in order of declaration.
     pub fn pipelines(&self) -> impl Iterator<Item = &str> {
         self.pipelines.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// # Errors
+    /// `vm` is not the VM that loaded the program.
+    pub(crate) fn check_vm(&self, vm: &Vm) -> crate::Result<()> {
+        if Rc::ptr_eq(&self.vm, &vm.id) { Ok(()) } else { Err(of_another_vm("program")) }
     }
 
     /// The bytecode, readable.
@@ -120,6 +129,7 @@ impl Program {
 }
 
 /// Why a program cannot be run.
+#[derive(Debug, Clone)]
 pub enum LoadError {
     /// The text has syntax errors.
     Syntax(Vec<SyntaxError>),
@@ -154,6 +164,21 @@ impl LoadError {
         }
     }
 }
+
+impl std::fmt::Display for LoadError {
+    /// Writes the first error with its byte offset, and the number of the others. With the source,
+    /// [`LoadError::canonical`] and [`LoadError::diagnostics`] return line and column.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (first, count) = match self {
+            LoadError::Syntax(errors) => (errors.first().map(ToString::to_string), errors.len()),
+            LoadError::Compile(errors) => (errors.first().map(ToString::to_string), errors.len()),
+        };
+        f.write_str(&first.unwrap_or_default())?;
+        if count > 1 { write!(f, " (and {} more)", count - 1) } else { Ok(()) }
+    }
+}
+
+impl std::error::Error for LoadError {}
 
 /// A file on its way to being compiled.
 struct Loaded {
@@ -219,7 +244,7 @@ pub fn load_tree(vm: &Vm, source: &Source, tree: Rc<Tree>) -> Result<Program, Lo
     let exports = loader.exports(0, &mut Vec::new());
     let pipelines = entry.map(|c| c.pipelines).unwrap_or_default();
     let file = loader.files[0].scope.id;
-    Ok(Program { steps, pipelines, exports, types: vm.types.clone(), file, tree })
+    Ok(Program { vm: vm.id.clone(), steps, pipelines, exports, types: vm.types.clone(), file, tree })
 }
 
 impl<'a> Loader<'a> {

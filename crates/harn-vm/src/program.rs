@@ -78,9 +78,12 @@ pub(crate) async fn end(vm: &Rc<Vm>, task: &Rc<Task>, mut result: Result<Value>)
 }
 
 impl Program {
-    /// Runs the program. `entry` names the pipeline to run instead of the usual one; `args` supplies
-    /// pipeline parameters by name (others are nil).
+    /// Runs the program in `vm`, the VM that loaded it; in another one it ends with a type error. `entry` names the
+    /// pipeline to run instead of the usual one; `args` supplies pipeline parameters by name (others are nil).
     pub async fn run(&self, vm: &Rc<Vm>, entry: Option<&str>, args: &[(&str, Value)]) -> Outcome {
+        if let Err(error) = self.check_vm(vm) {
+            return Outcome { result: Err(error) };
+        }
         let task = root_task(vm);
         let result = self.run_in(vm, &task, entry, args).await;
         let result = task.ending(result);
@@ -241,12 +244,24 @@ impl Session {
 }
 
 /// Why an input has no value.
+#[derive(Debug)]
 pub enum EvalError {
     /// It cannot be compiled.
     Load(LoadError),
     /// It failed while running.
     Run(Error),
 }
+
+impl std::fmt::Display for EvalError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            EvalError::Load(error) => error.fmt(f),
+            EvalError::Run(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for EvalError {}
 
 /// The largest file that is read as a program.
 pub const MAX_SOURCE: u64 = harn_front::MAX_BYTES;

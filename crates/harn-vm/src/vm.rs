@@ -17,18 +17,22 @@ use crate::arena::Arena;
 use crate::builtin::{Builtin, MethodTable};
 use crate::bytecode::Proto;
 use crate::cleanup::Cleanups;
+use crate::closure::is_callable;
 use crate::cx::States;
 use crate::cycles::Sweep;
 use crate::identity::TaskFacts;
 use crate::observe::Observer;
 use crate::spans::{ASKED_WITH, Spans};
 use crate::task::{Globals, Task};
+use crate::vm_id::VmId;
 
 type Methods = FxHashMap<&'static str, FxHashMap<&'static str, &'static Builtin>>;
 
 /// Everything a program shares. One program, one thread.
 pub struct Vm {
-    /// Generators that were dropped half-way. The first field: it goes before the functions they rely on.
+    /// Identifies the VM.
+    pub(crate) id: Rc<VmId>,
+    /// Generators that were dropped half-way. Closed before the functions that they rely on are dropped.
     pub(crate) cleanups: Rc<Cleanups>,
     /// Whether a function with `yield` and cleanup blocks was compiled, or one that takes locks: then what a block's variables
     /// hold is dropped at its end, and code looks after dropped generators at the end of every statement.
@@ -91,10 +95,17 @@ impl Drop for Protos {
     fn drop(&mut self) {
         for proto in self.0.get_mut() {
             for ty in &proto.structs {
-                let methods = std::mem::take(&mut *ty.methods.borrow_mut());
-                drop(methods);
+                // SAFETY: no call site of the VM runs any more.
+                drop(unsafe { ty.take_methods() });
             }
         }
+    }
+}
+
+impl Drop for Vm {
+    fn drop(&mut self) {
+        // Fibers may hold the list longer than the VM lives.
+        self.cleanups.close();
     }
 }
 
@@ -149,6 +160,45 @@ impl Interrupt {
     }
 }
 
+/// Why a VM cannot be built: two functions have the same name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BuildError {
+    /// Two builtins have this name.
+    Builtin(&'static str),
+    /// Two methods of this type have this name.
+    Method(&'static str, &'static str),
+    /// A function among the globals has the name of a builtin.
+    Global(String),
+}
+
+impl std::fmt::Display for BuildError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            BuildError::Builtin(name) => write!(f, "builtin `{name}` already exists: choose another name"),
+            BuildError::Method(ty, name) => {
+                write!(f, "method `{ty}.{name}` already exists: choose another name")
+            }
+            BuildError::Global(name) => {
+                write!(f, "global function `{name}` has the name of a builtin: choose another name")
+            }
+        }
+    }
+}
+
+impl std::error::Error for BuildError {}
+
+/// A global that cannot be called does not hide the builtin of its name; a function would.
+fn check_global(
+    builtins: &FxHashMap<&'static str, &'static Builtin>,
+    name: &str,
+    value: &Value,
+) -> Result<(), BuildError> {
+    if is_callable(value) && builtins.contains_key(name) {
+        return Err(BuildError::Global(name.to_owned()));
+    }
+    Ok(())
+}
+
 /// What a VM is made of.
 pub struct VmBuilder {
     system: Rc<dyn System>,
@@ -156,6 +206,8 @@ pub struct VmBuilder {
     ceiling: Option<Ceiling>,
     tables: Vec<&'static [Builtin]>,
     methods: Vec<MethodTable>,
+    /// The first method that two calls of [`VmBuilder::methods`] add.
+    collision: Option<BuildError>,
     globals: Vec<(String, Value)>,
     std_modules: fn(&str) -> Option<&'static str>,
     verify: bool,
@@ -174,6 +226,7 @@ impl VmBuilder {
             ceiling: None,
             tables: crate::tables(),
             methods: Vec::new(),
+            collision: None,
             globals: Vec::new(),
             std_modules: |_| None,
             verify: cfg!(debug_assertions),
@@ -229,10 +282,22 @@ impl VmBuilder {
         self
     }
 
-    /// Adds methods of value types.
+    /// Adds methods of value types. Of several tables with a method of one name and type, the first one wins; a method that
+    /// an earlier call has added is an error of [`VmBuilder::try_build`].
     #[must_use]
     pub fn methods(mut self, tables: impl IntoIterator<Item = MethodTable>) -> VmBuilder {
+        let earlier = self.methods.len();
         self.methods.extend(tables);
+        let (earlier, added) = self.methods.split_at(earlier);
+        let exists = |ty: &str, name: &str| {
+            let of_type = earlier.iter().filter(|table| table.type_name == ty);
+            of_type.flat_map(|table| table.methods).any(|method| method.name() == name)
+        };
+        let collision = added.iter().find_map(|table| {
+            let method = table.methods.iter().find(|method| exists(table.type_name, method.name()))?;
+            Some(BuildError::Method(table.type_name, method.name()))
+        });
+        self.collision = self.collision.or(collision);
         self
     }
 
@@ -264,15 +329,32 @@ impl VmBuilder {
         self
     }
 
-    /// The machine.
+    /// Builds the VM.
+    ///
+    /// # Panics
+    /// If [`VmBuilder::try_build`] returns an error.
     pub fn build(self) -> Rc<Vm> {
+        self.try_build().unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Builds the VM.
+    ///
+    /// # Errors
+    /// Two builtins, two methods of a type, or a builtin and a function among the globals have the same name.
+    pub fn try_build(self) -> Result<Rc<Vm>, BuildError> {
         harn_value::memory::program_thread();
         let mut builtins = FxHashMap::default();
         builtins.reserve(self.tables.iter().map(|t| t.len()).sum());
-        for table in &self.tables {
-            for builtin in *table {
-                builtins.entry(builtin.name()).or_insert(builtin);
+        for builtin in self.tables.iter().copied().flatten() {
+            if builtins.insert(builtin.name(), builtin).is_some() {
+                return Err(BuildError::Builtin(builtin.name()));
             }
+        }
+        if let Some(collision) = self.collision {
+            return Err(collision);
+        }
+        for (name, value) in &self.globals {
+            check_global(&builtins, name, value)?;
         }
         let gate = Gate::default();
         if let Some(names) = self.names {
@@ -285,7 +367,8 @@ impl VmBuilder {
         if self.observer.is_some() {
             cleanups.observe();
         }
-        Rc::new(Vm {
+        Ok(Rc::new(Vm {
+            id: Rc::new(VmId::new()),
             cleanups,
             settles: Cell::new(false),
             traces: Cell::new(false),
@@ -318,7 +401,7 @@ impl VmBuilder {
             debug_facts: self.debug_facts,
             std_modules: self.std_modules,
             _sweep: Sweep,
-        })
+        }))
     }
 }
 
@@ -393,8 +476,13 @@ impl Vm {
     }
 
     /// Sets a global value; seen by code compiled afterwards.
+    ///
+    /// # Panics
+    /// If it is a function that has the name of a builtin.
     pub fn set_global(&self, name: &str, value: impl Into<Value>) {
-        self.globals.borrow_mut().insert(name.to_owned(), value.into());
+        let value = value.into();
+        check_global(&self.builtins, name, &value).unwrap_or_else(|error| panic!("{error}"));
+        self.globals.borrow_mut().insert(name.to_owned(), value);
     }
 
     /// Names of the globals.
@@ -558,8 +646,9 @@ impl Vm {
         found.cloned().unwrap_or_default()
     }
 
+    /// The variables of a module; none if there is no such module.
     pub(crate) fn module_globals(&self, module: usize) -> Globals {
-        self.modules.borrow()[module].globals.clone()
+        self.modules.borrow().get(module).map(|m| m.globals.clone()).unwrap_or_default()
     }
 
     /// The source text of a loaded file, by its number.

@@ -1,11 +1,16 @@
-//! Programs that a host keeps: calls of what they export, functions of the host as values.
+//! The library as a host uses it: calls of exported functions, host functions as values, several VMs in one thread.
+
+#![forbid(unsafe_code)]
 
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
 use harn_system::{Layer, Memory, System};
-use harn_vm::{ErrorKind, Instance, NativeFunction, Source, Value, Vm, VmBuilder, block_on, load};
+use harn_vm::{
+    BuildError, ErrorKind, EvalError, Instance, LoadError, NativeFunction, Program, Source, Value, Vm,
+    VmBuilder, block_on, builtins, load,
+};
 
 /// Waits until others had their turns.
 fn pause() -> Value {
@@ -268,4 +273,217 @@ fn functions_of_the_host_call_back_and_are_found_again() {
         instance.end().await.unwrap();
     })
     .unwrap();
+}
+
+const OTHER_VM: &str = "belongs to another VM: run it in the VM that loaded it";
+
+/// A VM with these globals.
+fn vm_with(globals: &[(&str, Value)]) -> Rc<Vm> {
+    let call =
+        NativeFunction::value("call", |cx, args| async move { cx.call(&args[0], [Value::int(1)]).await });
+    let builder = VmBuilder::new(Rc::new(Memory::new())).global("call", call);
+    globals.iter().fold(builder, |b, (name, value)| b.global(name, value.clone())).build()
+}
+
+fn program(vm: &Vm, text: &str) -> Program {
+    let source = Source { name: "/main.harn".into(), text: text.into(), dir: "/".into() };
+    load(vm, &source).unwrap_or_else(|error| panic!("{}", error.canonical(text)))
+}
+
+/// The value that a program returns.
+fn value(vm: &Rc<Vm>, text: &str) -> Value {
+    block_on(program(vm, text).run(vm, None, &[])).unwrap().result.unwrap()
+}
+
+/// The value or the error of a program, as a string.
+fn end(vm: &Rc<Vm>, program: &Program) -> String {
+    let result = block_on(program.run(vm, None, &[])).unwrap().result;
+    result.map_or_else(|error| error.to_string(), |value| value.to_string())
+}
+
+const PROGRAM: &str = "let base = 40\nlet more = {n: 2}\nfn add(x) { return base + x }\npub fn f() { return add(1) }\nreturn add(more.n)";
+
+#[test]
+fn programs_run_in_the_vm_that_loaded_them_only() {
+    let error = format!("Type error: this program {OTHER_VM}");
+    let own = vm_with(&[]);
+    let loaded = program(&own, PROGRAM);
+    assert_eq!(end(&own, &loaded), "42");
+    assert_eq!(end(&vm_with(&[]), &loaded), error);
+    let used = vm_with(&[]);
+    let theirs = program(&used, "let pin = \"secret\"\nlet x = \"two\"\nfn f() { return pin }\nreturn f()");
+    assert_eq!(end(&used, &theirs), "secret");
+    assert_eq!(end(&used, &loaded), error);
+    assert_eq!(end(&used, &theirs), "secret");
+    // The number of a VM is not reused while one of its programs exists.
+    drop(own);
+    for _ in 0..100 {
+        assert_eq!(end(&vm_with(&[]), &loaded), error);
+    }
+    let instance = Instance::new(&used, loaded);
+    block_on(async {
+        assert_eq!(instance.begin().await.unwrap_err().to_string(), error);
+        assert_eq!(instance.pipeline(None, &[]).err().unwrap().to_string(), error);
+        assert!(instance.export("f").is_none() && instance.exports().next().is_none());
+        instance.end().await.unwrap();
+    })
+    .unwrap();
+}
+
+/// Every way to call a function, read a method or pull a generator that came from another VM.
+#[test]
+fn functions_and_generators_run_in_their_own_vm_only() {
+    let calls = [
+        "return f(1)",
+        "let r = f(1)\nreturn r",
+        "fn through(g) { let r = g(1)\nreturn r }\nreturn through(f)",
+        "fn through(g) { return g(1) }\nreturn through(f)",
+        "let d = {f: f}\nreturn d.f(1)",
+        "let d = {f: f}\nreturn d.f(...[1])",
+        "return f(...[1])",
+        "return 1 |> f",
+        "return call(f)",
+        "return call({ x -> f(x) })",
+        "let h = spawn { f(1) }\nreturn await(h)",
+        "return parallel each [1, 2] { x -> f(x) }",
+    ];
+    let sources = [
+        ("let mine = 1\nlet k = \"own\"\nreturn { x -> k }", "function"),
+        ("return { x -> x + 1 }", "function"),
+        ("var n = 0\nreturn { x -> n = n + x\nn }", "function"),
+        ("fn f(x, ...rest) { return x }\nreturn f", "function"),
+        ("fn f(x) { yield x }\nreturn f", "function"),
+    ];
+    for (source, what) in sources {
+        for keep in [true, false] {
+            let own = vm_with(&[]);
+            let f = value(&own, source);
+            let own = keep.then_some(own);
+            for call in calls {
+                let vm = vm_with(&[("f", f.clone())]);
+                let text = end(&vm, &program(&vm, call));
+                assert!(text.contains(&format!("this {what} {OTHER_VM}")), "{source:?} {call:?}: {text}");
+                // The program can catch it.
+                let caught = end(&vm, &program(&vm, "try { f(1) } catch (e) { return \"caught\" }"));
+                assert_eq!(caught, "caught");
+            }
+            drop(own);
+        }
+    }
+    let own = vm_with(&[]);
+    let f = value(&own, "return { x -> x }");
+    let other = vm_with(&[]);
+    let instance = Instance::new(&other, program(&other, "let n = 1"));
+    block_on(async {
+        instance.begin().await.unwrap();
+        let error = instance.call(&f, vec![Value::int(1)]).result().await.unwrap_err();
+        assert!(error.to_string().contains(OTHER_VM), "{error}");
+        instance.end().await.unwrap();
+    })
+    .unwrap();
+}
+
+#[test]
+fn generators_and_methods_stay_in_their_vm() {
+    let pulls = [
+        "for x in g { return x }",
+        "let items = [...g]\nreturn items",
+        "fn f(xs) { for x in xs { yield x } }\nfor x in f(g) { return x }",
+    ];
+    for keep in [true, false] {
+        for source in ["fn f() { yield 1\nyield 2 }", "fn f() { try { yield 1\nyield 2 } finally { 3 } }"] {
+            for pull in pulls {
+                let own = vm_with(&[]);
+                let g = value(&own, &format!("{source}\nreturn f()"));
+                let own = keep.then_some(own);
+                let vm = vm_with(&[("g", g)]);
+                let text = end(&vm, &program(&vm, pull));
+                assert!(text.contains(&format!("this generator {OTHER_VM}")), "{pull:?}: {text}");
+                drop(own);
+            }
+        }
+        let own = vm_with(&[]);
+        let s = value(
+            &own,
+            "let k = 5\nstruct S { n: int }\nimpl S { fn m(self) { self.n + k } }\nreturn S {n: 1}",
+        );
+        let own = keep.then_some(own);
+        let vm = vm_with(&[("s", s)]);
+        // Data crosses; code does not. When its VM is gone, so are the methods.
+        assert_eq!(end(&vm, &program(&vm, "return s.n")), "1");
+        let text = end(&vm, &program(&vm, "return s.m()"));
+        assert!(text.contains(if keep { OTHER_VM } else { "unknown method `m`" }), "{text}");
+        assert!(end(&vm, &program(&vm, "return s.m(...[1])")).contains(if keep {
+            OTHER_VM
+        } else {
+            "unknown method"
+        }));
+        drop(own);
+    }
+}
+
+builtins! {
+    /// Collides.
+    static COLLIDING: "host";
+
+    /// As one of the language.
+    Pure fn channel(cx, name: Value) -> "any" { name }
+}
+
+builtins! {
+    /// Does not.
+    static OWN: "host";
+
+    /// As no other.
+    Pure fn own_name(cx, name: Value) -> "any" { name }
+}
+
+#[test]
+fn names_of_the_host_that_collide_with_builtins_are_errors() {
+    let builder = || VmBuilder::new(Rc::new(Memory::new())).builtins([OWN]);
+    let error = builder().builtins([COLLIDING]).try_build().err();
+    assert_eq!(error, Some(BuildError::Builtin("channel")));
+    assert_eq!(error.unwrap().to_string(), "builtin `channel` already exists: choose another name");
+    let function = || NativeFunction::value("f", |_, _| async { Ok(Value::NIL) });
+    let error = builder().global("own_name", function()).try_build().err().unwrap();
+    assert_eq!(
+        error.to_string(),
+        "global function `own_name` has the name of a builtin: choose another name"
+    );
+    let table = harn_vm::MethodTable { type_name: "list", methods: OWN };
+    let error = builder().methods([table]).methods([table]).try_build().err().unwrap();
+    assert_eq!(error.to_string(), "method `list.own_name` already exists: choose another name");
+    // Within one call the earlier table wins: a type may take most of its methods from a more general one.
+    assert!(builder().methods([table, table]).try_build().is_ok());
+    // A global that cannot be called does not hide the builtin.
+    let vm = builder().global("own_name", 1i64).global("other", function()).build();
+    assert_eq!(value(&vm, "return own_name(2)").as_int(), Some(2));
+}
+
+#[test]
+fn errors_are_errors_of_rust() {
+    fn shown(error: impl std::error::Error + 'static) -> String {
+        let error: Box<dyn std::error::Error> = error.into();
+        error.to_string()
+    }
+    let vm = vm_with(&[]);
+    let load_error = |text: &str| {
+        let source = Source { name: "m".into(), text: text.into(), dir: "/".into() };
+        load(&vm, &source).err().unwrap()
+    };
+    assert_eq!(
+        shown(load_error("let = 1")),
+        "Expected variable name or destructuring pattern, got = at byte 4"
+    );
+    let compile: LoadError = load_error("break\nreturn nope");
+    let text = compile.to_string();
+    assert!(text.starts_with("Compile error at byte "), "{text}");
+    if let LoadError::Compile(errors) = compile {
+        assert!(shown(errors[0].clone()).starts_with("Compile error at byte "));
+    }
+    assert_eq!(shown(EvalError::Load(load_error("("))), load_error("(").to_string());
+    assert_eq!(
+        shown(BuildError::Global("f".into())),
+        "global function `f` has the name of a builtin: choose another name"
+    );
 }

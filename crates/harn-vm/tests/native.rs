@@ -25,6 +25,20 @@ builtins! {
         }
         Value::NIL
     }
+    /// Reads a string without a step.
+    Pure fn scan(cx, text: Value) -> "int" {
+        text.as_str().map_or(0, |text| text.bytes().filter(|byte| *byte == b'b').count() as i64)
+    }
+    /// Interrupts the program, as a signal does.
+    Pure fn interrupts(cx) -> "nil" {
+        cx.vm().interrupt().interrupt();
+        Value::NIL
+    }
+    /// Counts the calls of the test.
+    Pure fn tick(cx) -> "int" {
+        TICKS.set(TICKS.get() + 1);
+        TICKS.get()
+    }
     /// Gives up where no error can be returned.
     Pure fn gives_up(cx) -> "int" {
         [3, 1, 2].iter().map(|n| if *n == 1 { stop(Error::runtime("one is too many")) } else { *n }).sum::<i64>()
@@ -33,6 +47,10 @@ builtins! {
     Pure loop fn breaks_between(cx, f: Value) -> "nil" {
         CallLoop::new(f, Between(0))
     }
+}
+
+thread_local! {
+    static TICKS: std::cell::Cell<i64> = const { std::cell::Cell::new(0) };
 }
 
 struct Between(u32);
@@ -97,4 +115,43 @@ fn what_never_ends_ends_at_a_deadline() {
 #[test]
 fn an_error_comes_out_of_code_that_returns_none() {
     assert_eq!(run("return try { gives_up() }"), "Result.Err(Runtime error: one is too many)");
+}
+
+/// Instructions of much work each: after a few of them a deadline or an interruption ends the loop, and other tasks get their
+/// turn. The clock moves by a tenth of a millisecond per look, so the number of instructions is the same on every machine.
+#[test]
+fn bulk_work_is_stopped_and_gives_way_after_few_instructions() {
+    // 16 MiB and 262,144 items, the work of one turn.
+    let begin = "var t = \"abcdefgh\"\nfor i in 1 to 21 { t = t + t }\n\
+                 var l = [1, 2, 3, 4]\nfor i in 1 to 16 { l = l + l }\n";
+    let work = [
+        "let u = t + t",
+        "let u = l + l",
+        "let u = t[1:]",
+        "let u = l[1:]",
+        "let u = scan(t)",
+        "let u = \"${t}!\"",
+        "let u = t * 2",
+        "var u = l\nu[0] = 5",
+        "let u = [...l]",
+        "var u = t\nu += t",
+        "t += \"a\"\nscan(t)",
+    ];
+    let endless = |work: &str| format!("while tick() < 1000 {{ {work} }}");
+    for work in work {
+        TICKS.set(0);
+        let text = format!("{begin}return try {{ deadline 1ms {{ {} }} }}", endless(work));
+        assert_eq!(run(&text), "Result.Err(Deadline exceeded)", "{work}");
+        assert!(TICKS.get() <= 30, "{work}: {} rounds before the deadline", TICKS.get());
+        TICKS.set(0);
+        let ended = run(&format!("{begin}interrupts()\n{}", endless(work)));
+        assert!(TICKS.get() <= 3, "{work}: {} rounds after the interruption, {ended}", TICKS.get());
+        TICKS.set(0);
+        let text = format!(
+            "{begin}let c = channel(\"c\", 9)\nlet h = spawn {{ send(c, \"turn\") }}\n\
+             while tick() < 1000 {{ {work}\nselect {{ v from c {{ return v }} default {{ 0 }} }} }}"
+        );
+        assert_eq!(run(&text), "turn", "{work}");
+        assert!(TICKS.get() <= 10, "{work}: {} rounds before the other task", TICKS.get());
+    }
 }

@@ -182,6 +182,93 @@ fn a_generator_outlives_its_machine() {
     drop(outcome);
 }
 
+/// A cycle with a suspended generator whose VM was dropped before the cycle is found: its stack is not read.
+#[test]
+fn a_generator_in_a_cycle_outlives_its_machine() {
+    let text = "fn g(box) { try { yield box } finally { box() } }\n\
+                fn make() { var own = nil\nlet f = { -> own }\nlet s = g(f)\nfor x in s { own = s\nbreak }\n\
+                let t = g(f)\nown = t\nreturn f }\nreturn make()";
+    let vm = VmBuilder::new(Rc::new(Memory::new())).build();
+    let source = Source { name: "test.harn".into(), text: text.into(), dir: ".".into() };
+    let program = load(&vm, &source).ok().unwrap();
+    let outcome = block_on(program.run(&vm, None, &[])).unwrap();
+    let function = outcome.result.unwrap();
+    drop(program);
+    drop(vm);
+    drop(function);
+    harn_vm::cycles::collect(true);
+    assert_eq!(run("return 1"), "1");
+}
+
+/// Holds values, and drops them while it is traced.
+struct Forgetful(std::cell::RefCell<Vec<Value>>);
+
+impl harn_value::Foreign for Forgetful {
+    fn type_name(&self) -> &'static str {
+        "forgetful"
+    }
+
+    fn print(&self, out: &mut String) {
+        out.push_str("<forgetful>");
+    }
+
+    fn equals(&self, _other: &dyn harn_value::Foreign) -> bool {
+        false
+    }
+
+    fn trace(&self, visit: &mut dyn FnMut(&Value)) {
+        for value in self.0.take() {
+            visit(&value);
+        }
+    }
+}
+
+builtins! {
+    static FORGETFUL: "test";
+    /// Such a thing.
+    Pure fn forgetful(cx, value: Value) -> "any" {
+        Value::foreign(Forgetful(std::cell::RefCell::new(vec![value])))
+    }
+}
+
+/// `trace` is safe code of a host: whatever it does, no object of the graph is freed during a collection.
+#[test]
+fn objects_may_change_while_they_are_traced() {
+    let vm = VmBuilder::new(Rc::new(Memory::new())).builtins([FORGETFUL]).build();
+    let text = "fn make(n) { var own = nil\nlet deep = [[\"text ${n}\"], [n, [n]]]\nlet f = { -> own }\n\
+                own = [forgetful(deep), forgetful([f, deep]), f]\n0 }\n\
+                for i in 1 to 100 { make(i) }\nreturn 1";
+    let source = Source { name: "test.harn".into(), text: text.into(), dir: ".".into() };
+    let program = load(&vm, &source).ok().unwrap();
+    assert_eq!(block_on(program.run(&vm, None, &[])).unwrap().result.unwrap().as_int(), Some(1));
+    harn_vm::cycles::collect(true);
+    drop((program, vm));
+    harn_vm::cycles::collect(true);
+}
+
+/// A call that is still suspended when the host drops everything: its stack is dropped before the functions.
+#[test]
+fn a_suspended_call_is_dropped_with_its_machine() {
+    let pause = harn_vm::NativeFunction::value("pause", |cx, _| async move {
+        cx.sleep(std::time::Duration::from_secs(3600)).await?;
+        Ok(Value::NIL)
+    });
+    let vm = VmBuilder::new(Rc::new(harn_system::Real::new())).global("pause", pause).build();
+    let text = "fn g() { try { yield 1 } finally { 2 } }\n\
+                pub fn waits() { let s = g()\nfor x in s { let t = g()\nfor y in t { pause() } } }";
+    let source = Source { name: "test.harn".into(), text: text.into(), dir: ".".into() };
+    let program = load(&vm, &source).ok().unwrap();
+    block_on(async move {
+        let instance = harn_vm::Instance::new(&vm, program);
+        instance.begin().await.unwrap();
+        let call = instance.call(&instance.export("waits").unwrap(), vec![]);
+        tokio::task::yield_now().await;
+        drop((call, instance, vm));
+    })
+    .unwrap();
+    assert_eq!(run("return 1"), "1");
+}
+
 /// Evaluates the inputs of one session; the values of all of them.
 fn session(inputs: &[&str]) -> Vec<String> {
     let vm = VmBuilder::new(Rc::new(Memory::new())).builtins([HELPERS]).build();

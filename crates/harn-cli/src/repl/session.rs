@@ -324,7 +324,7 @@ fn members(vm: &Vm, value: &Value) -> Vec<String> {
         members.extend(dict.iter().map(|(key, _)| key.to_string()));
     }
     if let Some(instance) = value.as_struct() {
-        members.extend(instance.ty.methods.borrow().keys().map(ToString::to_string));
+        members.extend(instance.ty.method_names().iter().map(ToString::to_string));
         members.extend(instance.fields().into_iter().map(|(name, _)| name.to_string()));
     }
     let tables =

@@ -1,6 +1,6 @@
 //! Functions on sets. Elements count by structure and type: `1`, `1.0`, `"1"` and `true` differ.
 
-use harn_value::{Ref, Set, Value};
+use harn_value::{Ref, Set, Value, steps};
 use harn_vm::builtin::Rest;
 use harn_vm::{Error, Result, builtins};
 
@@ -169,9 +169,9 @@ pub(crate) fn symmetric_difference(a: &Set, b: &Set) -> Set {
 }
 
 pub(crate) fn is_subset(a: &Set, b: &Set) -> bool {
-    a.len() <= b.len() && a.iter().all(|x| b.contains(x))
+    a.len() <= b.len() && steps::each(a.iter()).all(|x| b.contains(x))
 }
 
 pub(crate) fn is_disjoint(a: &Set, b: &Set) -> bool {
-    !a.iter().any(|x| b.contains(x))
+    !steps::each(a.iter()).any(|x| b.contains(x))
 }

@@ -77,7 +77,7 @@ builtins! {
     /// println([1, 2].contains(2.0)) // -> true
     /// ```
     Pure fn contains(cx, this: List, value: Value) -> "bool" {
-        this.iter().any(|item| equal(item, &value))
+        steps::each(this.iter()).any(|item| equal(item, &value))
     }
 
     /// Gives the position of the first item equal to `value`, -1 when there is none.
@@ -86,7 +86,7 @@ builtins! {
     /// println([["a", "b"].index_of("b"), [].index_of(1)]) // -> [1, -1]
     /// ```
     Pure fn index_of(cx, this: List, value: Value) -> "int" {
-        position(this.iter().position(|item| equal(item, &value)))
+        position(steps::each(this.iter()).position(|item| equal(item, &value)))
     }
 
     /// Gives the items in ascending order, or in the order that a function says.
@@ -147,6 +147,7 @@ builtins! {
     /// ```
     Pure fn reverse(cx, this: List) -> "list" {
         let mut this = this;
+        steps::steps(this.len());
         this.make_mut().reverse();
         this
     }
@@ -316,7 +317,7 @@ fn position(found: Option<usize>) -> i64 {
 
 fn total(items: &[Value]) -> Result<Value> {
     let mut sum = Value::int(0);
-    for item in items {
+    for item in steps::each(items) {
         sum = add_number(&sum, item)?;
     }
     Ok(sum)

@@ -45,6 +45,14 @@ pub struct CompileError {
     pub text: String,
 }
 
+impl std::fmt::Display for CompileError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Compile error at byte {}: {}", self.span.start, self.text)
+    }
+}
+
+impl std::error::Error for CompileError {}
+
 /// The names of a file's top level.
 pub(crate) struct ModuleScope {
     /// Owner of the variables.

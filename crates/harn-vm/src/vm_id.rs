@@ -1,0 +1,55 @@
+//! Which VM compiled a function.
+//!
+//! Code refers to functions, modules and variables by their numbers in the tables of its VM, and frames point into code
+//! that the VM keeps alive. A function or a generator therefore runs in its own VM only. Each place where one could enter
+//! another VM compares the numbers and throws an error.
+
+use std::cell::RefCell;
+
+use crate::error::Error;
+
+/// The number of a VM, unique in its thread. Programs, functions and generators share the `VmId` of their VM; the number is
+/// reused only after all of them are gone.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct VmId(u32);
+
+#[derive(Default)]
+struct Numbers {
+    next: u32,
+    free: Vec<u32>,
+}
+
+thread_local! {
+    static NUMBERS: RefCell<Numbers> = const { RefCell::new(Numbers { next: 0, free: Vec::new() }) };
+}
+
+impl VmId {
+    /// A number that no VM and no function of this thread has.
+    pub(crate) fn new() -> VmId {
+        NUMBERS.with_borrow_mut(|numbers| {
+            VmId(numbers.free.pop().unwrap_or_else(|| {
+                // 2^32 VMs do not fit into memory.
+                numbers.next += 1;
+                numbers.next
+            }))
+        })
+    }
+
+    /// The number, small enough for the data that every call reads.
+    pub(crate) fn number(&self) -> u32 {
+        self.0
+    }
+}
+
+impl Drop for VmId {
+    fn drop(&mut self) {
+        // Fails only while the thread ends, when no VM is built any more.
+        let _ = NUMBERS.try_with(|numbers| numbers.borrow_mut().free.push(self.0));
+    }
+}
+
+/// The error for a function, generator or program that was made by another VM.
+#[cold]
+pub(crate) fn of_another_vm(what: &str) -> Error {
+    Error::type_error(format!("this {what} belongs to another VM: run it in the VM that loaded it"))
+}
