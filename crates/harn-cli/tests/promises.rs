@@ -377,6 +377,7 @@ const IN_SHORT: &[(&str, &[&str])] = &[
         &[
             "Data passes no memory limit",
             "A deadline, Ctrl-C",
+            "Deadlines, interruptions and turns of other tasks follow the work",
             "A signal ends a program within a second",
             "Bodies have limits",
             "A program that is run ends",
@@ -384,6 +385,13 @@ const IN_SHORT: &[(&str, &[&str])] = &[
     ),
     ("**Keys are not shown**", &["Keys are hidden", "Keys do not follow redirects"]),
     ("**Untrusted content stays data**", &["Untrusted content cannot close", "Calls inside quoted results,"]),
+    (
+        "**The library is sound**",
+        &[
+            "A program, function, method or generator runs only in the VM",
+            "A collection of cycles reads no freed object",
+        ],
+    ),
     ("**A malformed limit is rejected**", &["Limits that are malformed", "`policy` holds for everything"]),
 ];
 

@@ -210,6 +210,16 @@ impl Value {
     /// An object of the VM crate under a tag of its own, so that
     /// [`Value::downcast_unchecked`] needs the tag only.
     ///
+    /// Safe code cannot call it:
+    ///
+    /// ```compile_fail,E0133
+    /// use harn_value::{Foreign, Tag, Value};
+    ///
+    /// fn forge(body: impl Foreign) -> Value {
+    ///     Value::tagged(Tag::Closure, body)
+    /// }
+    /// ```
+    ///
     /// # Safety
     /// `tag` is [`Tag::Closure`] or [`Tag::Cell`], and `T` the one type that the VM crate has for that tag.
     #[inline]

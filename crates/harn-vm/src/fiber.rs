@@ -35,6 +35,9 @@ use crate::task::Task;
 use crate::vm::Vm;
 use crate::vm_id::of_another_vm;
 
+/// Slices after which a program without other tasks lets the futures of its host run: some hundred microseconds.
+const HOST_TURN: u32 = 4;
+
 /// Nested calls allowed per coroutine.
 pub(crate) const MAX_FRAMES: usize = 200_000;
 
@@ -55,6 +58,8 @@ pub(crate) struct Fiber {
     #[allow(clippy::vec_box, reason = "coroutines are switched by swapping boxes")]
     pub(crate) outer: Vec<Box<Coroutine>>,
     pub(crate) fuel: u32,
+    /// Slices since the host had its turn.
+    slices: u32,
     /// The number of the VM, which every function that it calls must have.
     pub(crate) vm: u32,
     /// Generators of the VM that were dropped half-way.
@@ -102,6 +107,7 @@ impl Fiber {
             co: Box::new(Coroutine::new(0)),
             outer: Vec::new(),
             fuel: SLICE,
+            slices: 0,
             vm: vm.id.number(),
             cleanups: vm.cleanups.clone(),
             cut_short: None,
@@ -787,7 +793,18 @@ impl Fiber {
             let step = self.unwind(error);
             return self.after_interruption(step);
         }
-        if self.others_run() { Step::Yielded } else { Step::Continue }
+        if self.others_run() || self.is_turn_of_host() { Step::Yielded } else { Step::Continue }
+    }
+
+    /// Whether other futures of the thread get their turn, which belong to the host: a timeout around the run, a second run.
+    /// With a journal they do not, so that a replay takes its turns at the same places.
+    fn is_turn_of_host(&mut self) -> bool {
+        self.slices += 1;
+        if self.slices < HOST_TURN {
+            return false;
+        }
+        self.slices = 0;
+        !crate::scheduler::follows_outside()
     }
 
     /// The fiber's result, unless dropped generators have cleanup to run first.

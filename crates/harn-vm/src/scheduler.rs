@@ -138,6 +138,8 @@ struct Scheduler {
     root_among_tasks: Cell<bool>,
     /// Whether all wait for each other, and the root was not told so far.
     stuck: Cell<bool>,
+    /// Whether an [`Outside`] decides when tasks take their turns.
+    follows_outside: bool,
 }
 
 thread_local! {
@@ -191,6 +193,11 @@ pub(crate) fn is_running() -> bool {
     CURRENT.try_with(runs).unwrap_or(false)
 }
 
+/// Whether a journal decides when the program that this thread runs takes its turns.
+pub(crate) fn follows_outside() -> bool {
+    CURRENT.with_borrow(|current| current.as_ref().is_some_and(|scheduler| scheduler.follows_outside))
+}
+
 /// Lets the other ready tasks take their turns.
 pub(crate) async fn take_turns() {
     let mut waited = false;
@@ -237,7 +244,7 @@ fn run<T>(future: impl Future<Output = T>, outside: Option<&dyn Outside>) -> std
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     // Tasks end inside of the event loop, where timers and processes can be dropped.
     let _guard = runtime.enter();
-    let scheduler = Rc::new(Scheduler::default());
+    let scheduler = Rc::new(Scheduler { follows_outside: outside.is_some(), ..Scheduler::default() });
     let entered = Entered { own: scheduler.clone(), before: CURRENT.replace(Some(scheduler.clone())) };
     let mut future = pin!(future);
     let root = Signal::new(ROOT, &scheduler.queue);

@@ -275,6 +275,28 @@ fn functions_of_the_host_call_back_and_are_found_again() {
     .unwrap();
 }
 
+/// A run that computes is one future of several: those of the host get their turn, and timers fire.
+#[test]
+fn futures_of_the_host_run_beside_a_busy_program() {
+    let seen = Rc::new(Cell::new(false));
+    let flag = seen.clone();
+    let is_seen = NativeFunction::value("is_seen", move |_, _| {
+        let seen = flag.get();
+        async move { Ok(seen.into()) }
+    });
+    let vm = vm_with(&[("is_seen", is_seen)]);
+    let busy = program(&vm, "var n = 0\nwhile n < 1000000 && !is_seen() { n += 1 }\nreturn n");
+    let steps = block_on(async {
+        harn_vm::spawn(async move { seen.set(true) });
+        busy.run(&vm, None, &[]).await.result.unwrap().as_int()
+    });
+    assert!(steps.unwrap().is_some_and(|steps| steps < 100_000));
+    let busy = program(&vm, "var n = 0\nwhile n < 300000000 { n += 1 }\nreturn n");
+    let limited =
+        block_on(async { tokio::time::timeout(Duration::from_millis(20), busy.run(&vm, None, &[])).await });
+    assert!(limited.unwrap().is_err());
+}
+
 const OTHER_VM: &str = "belongs to another VM: run it in the VM that loaded it";
 
 /// A VM with these globals.
