@@ -18,6 +18,7 @@ mod errors;
 mod evals;
 mod event_log;
 mod examples;
+mod exchange_kills;
 mod exit_codes;
 mod explain;
 mod explain_prompt;

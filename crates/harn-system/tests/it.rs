@@ -111,3 +111,28 @@ fn exceptions_are_listed() {
     found.sort();
     assert_eq!(found, EXCEPTIONS);
 }
+
+/// `tokio::select!` begins with a random branch unless it is `biased`. A journal is followed turn by turn, so the order in which
+/// a task polls its futures must be the same in each run.
+#[test]
+fn every_select_polls_its_branches_in_a_fixed_order() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut files = Vec::new();
+    for folder in std::fs::read_dir(root.join("crates")).expect("the crates") {
+        sources(&folder.expect("an entry").path().join("src"), &mut files);
+    }
+    let mut count = 0;
+    for file in files {
+        let text = text(&file);
+        let mut lines = text.lines().enumerate();
+        while let Some((at, line)) = lines.next() {
+            if !line.contains("select! {") {
+                continue;
+            }
+            count += 1;
+            let next = lines.next().map(|(_, line)| line.trim());
+            assert_eq!(next, Some("biased;"), "{}:{}", file.display(), at + 1);
+        }
+    }
+    assert!(count > 5, "the sources are there");
+}

@@ -66,6 +66,7 @@ async fn serve(args: &PortalArgs) -> Result<(), String> {
     let teller = told.clone();
     signal::tell(move || teller.notify_one());
     tokio::select! {
+        biased;
         ended = portal.serve() => ended,
         () = opened => Ok(()),
         () = told.notified() => Ok(()),

@@ -20,6 +20,7 @@ async fn listen(mut on_signal: impl FnMut(i32)) -> io::Result<()> {
     let (mut close, mut shutdown) = (ctrl_close()?, ctrl_shutdown()?);
     loop {
         let signal = tokio::select! {
+            biased;
             _ = interrupt.recv() => SIGINT,
             _ = stop.recv() => SIGTERM,
             _ = close.recv() => SIGTERM,

@@ -151,10 +151,12 @@ builtins! {
             let produce = async move { runtime.stream_prepared(&call, prepared, &mut deliver).await };
             let produce = calling_aside(&owner, &options.json, produce);
             let streamed = async { tokio::join!(produce, forward(take, &sender)) };
-            // The connection is closed by dropping its future as soon as nobody listens.
+            // Dropping its future closes the connection as soon as no receiver is left. The order of the branches is fixed:
+            // a journal is followed turn by turn.
             tokio::select! {
-                _ = streamed => sender.close(),
+                biased;
                 () = sender.closed() => {}
+                _ = streamed => sender.close(),
             }
         });
         channel.into_value()

@@ -74,6 +74,7 @@ pub(crate) fn start(
     let system = at.cx.vm().system().clone();
     harn_vm::spawn(async move {
         tokio::select! {
+            biased;
             () = sender.closed() => {}
             () = task.ended() => {}
         }

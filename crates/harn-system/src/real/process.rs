@@ -249,6 +249,7 @@ mod tests {
         let line = format!("sleep 1000 & echo $! > {0}.new; mv {0}.new {0}; wait", note.display());
         block_on(async {
             tokio::select! {
+                biased;
                 _ = run(shell(&line)) => panic!("it sleeps"),
                 () = async { while !note.exists() { tokio::time::sleep(Duration::from_millis(5)).await } } => {}
             }
