@@ -107,10 +107,16 @@ pub(crate) async fn job(
     prompt: &str,
     thread: &str,
 ) {
+    let deadlines = at.cx.task().deadline_count();
     let done = match agent {
         Some(agent) => whole(at, run, agent, prompt, thread).await,
         None => Err(thrown(problem)),
     };
+    // The reader has the deadline, too, but may come to the end of the stream before it notices.
+    if at.cx.task().deadline_count() < deadlines && !run.cancelled.get() {
+        run.trace.status.set("failed");
+        return run.fail(thrown("Deadline exceeded"));
+    }
     match done {
         Ok(()) => run.trace.status.set("done"),
         Err(_) if run.cancelled.get() => {}
