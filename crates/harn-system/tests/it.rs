@@ -112,8 +112,8 @@ fn exceptions_are_listed() {
     assert_eq!(found, EXCEPTIONS);
 }
 
-/// `tokio::select!` begins with a random branch unless it is `biased`. A journal is followed turn by turn, so the order in which
-/// a task polls its futures must be the same in each run.
+/// `tokio::select!` begins with a random branch unless it is `biased`, and `tokio::join!` with another one at each poll. A journal is
+/// followed turn by turn, so the order in which a task polls its futures must be the same in each run.
 #[test]
 fn every_select_polls_its_branches_in_a_fixed_order() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -126,12 +126,17 @@ fn every_select_polls_its_branches_in_a_fixed_order() {
         let text = text(&file);
         let mut lines = text.lines().enumerate();
         while let Some((at, line)) = lines.next() {
+            let place = || format!("{}:{}", file.display(), at + 1);
+            // The store asks its server, and no program.
+            if line.contains("tokio::join!(") && !file.ends_with("postgres/connect.rs") {
+                assert!(line.contains("join!(biased;"), "{}", place());
+            }
             if !line.contains("select! {") {
                 continue;
             }
             count += 1;
             let next = lines.next().map(|(_, line)| line.trim());
-            assert_eq!(next, Some("biased;"), "{}:{}", file.display(), at + 1);
+            assert_eq!(next, Some("biased;"), "{}", place());
         }
     }
     assert!(count > 5, "the sources are there");

@@ -150,7 +150,7 @@ builtins! {
             };
             let produce = async move { runtime.stream_prepared(&call, prepared, &mut deliver).await };
             let produce = calling_aside(&owner, &options.json, produce);
-            let streamed = async { tokio::join!(produce, forward(take, &sender)) };
+            let streamed = async { tokio::join!(biased; produce, forward(take, &sender)) };
             // Dropping its future closes the connection as soon as no receiver is left. The order of the branches is fixed:
             // a journal is followed turn by turn.
             tokio::select! {

@@ -102,6 +102,7 @@ pub(crate) async fn ask(at: &At, turn: &Rc<Turn>, question: Question<'_>) -> Res
             runtime.approvals.borrow_mut().answer(&id, decision).ok();
         } else {
             tokio::select! {
+                biased;
                 () = &mut answered => {}
                 slept = at.cx.sleep(POLL) => slept?,
             }
