@@ -1,5 +1,5 @@
-//! Programs that read replies piece by piece from a server with random timing: they are replayed
-//! with the same output.
+//! Programs that read replies piece by piece from a server with random timing: they are replayed, and resumed after a kill at
+//! any instant, and no effect happens twice.
 //!
 //! `HARN_KILLS` says how often; `make kill` does it 200 times.
 
@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::process::Stdio;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::common::{Chance, Ran, command, folder, harn_in, kills};
+use crate::common::{Chance, Ran, command, folder, harn_in, kills, text};
 
 /// How often each path was asked for.
 type Asked = Arc<Mutex<BTreeMap<String, u32>>>;
@@ -148,6 +149,25 @@ fn surroundings(server: &Server) -> [(&'static str, String); 3] {
     ]
 }
 
+/// Starts the run `r` of `main.harn`, and kills it after some time.
+fn kill(folder: &Path, server: &Server, args: &[&str], life: Duration) -> String {
+    let mut child = command(args)
+        .current_dir(folder)
+        .envs(surroundings(server))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("harn starts");
+    let begun = Instant::now();
+    while begun.elapsed() < life && child.try_wait().expect("it is ours").is_none() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let _ = child.kill();
+    let output = child.wait_with_output().expect("it ends");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
 const STREAM: &str = r#"
 let base = env("BASE")
 println(http_get("${base}/first").status)
@@ -171,4 +191,366 @@ fn a_streamed_reply_is_replayed_whatever_its_timing() {
         assert_eq!((replayed.code, &replayed.out), (0, &ran.out), "round {round}: {}", replayed.shown());
         assert_eq!(server.count("/first"), 1, "a replay asks nobody");
     }
+}
+
+/// Every conformance program that reads a stream, with a model server in the place of the mock, behind another request.
+fn streaming_programs() -> Vec<(String, String)> {
+    const STREAMS: [&str; 8] = [
+        "llm_stream",
+        "on_delta",
+        "http_stream",
+        "run_specialist",
+        "sse_",
+        ".partials(",
+        "answer_partial",
+        "run_router",
+    ];
+    let root = crate::common::repository().join("conformance");
+    let (mut folders, mut found) = (vec![root.clone()], Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("the suite is there").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            if path.extension().is_none_or(|end| end != "harn") || path.with_extension("answers").exists() {
+                continue;
+            }
+            let program = text(&path);
+            let has_files = program.lines().any(|line| line.starts_with("import \"./") || line.starts_with("import \"../"));
+            if has_files || !STREAMS.iter().any(|word| program.contains(word)) {
+                continue;
+            }
+            let program = program.replace("provider: \"mock\"", "provider: \"local\", model: \"m\"");
+            let name = path.strip_prefix(&root).expect("it is below").display().to_string();
+            found.push((name, format!("http_get(\"${{env(\"BASE\")}}/first\")\n{program}")));
+        }
+    }
+    found.sort();
+    assert!(found.len() > 60, "{} programs read streams", found.len());
+    found
+}
+
+/// Runs the program of a folder as the run `r` to its end; `None` when it takes longer than half a minute.
+fn run_to_end(path: &Path, server: &Server, args: &[&str]) -> Option<Ran> {
+    let mut child = command(args)
+        .current_dir(path)
+        .envs(surroundings(server))
+        .stdin(Stdio::null())
+        .stdout(std::fs::File::create(path.join("out")).unwrap())
+        .stderr(std::fs::File::create(path.join("err")).unwrap())
+        .spawn()
+        .expect("harn starts");
+    let begun = Instant::now();
+    let status = loop {
+        match child.try_wait().expect("it is ours") {
+            Some(status) => break status,
+            None if begun.elapsed() > Duration::from_secs(30) => {
+                child.kill().expect("it is ours");
+                child.wait().expect("it ends");
+                return None;
+            }
+            None => std::thread::sleep(Duration::from_millis(2)),
+        }
+    };
+    Some(Ran { code: status.code().unwrap_or(-1), out: text(&path.join("out")), err: text(&path.join("err")) })
+}
+
+/// A replay of the run `r` must follow its journal to the end.
+fn assert_replayed(path: &Path, name: &str, ran: &Ran, out: Option<&str>) {
+    let replayed = harn_in(path, &["replay", "r"]);
+    assert!(
+        !replayed.err.contains("differs from its journal") && !replayed.err.contains("the journal ends here"),
+        "{name}: {}\nrecorded {}",
+        replayed.shown(),
+        ran.shown()
+    );
+    assert_eq!(replayed.code, ran.code, "{name}: {}\nrecorded {}", replayed.shown(), ran.shown());
+    if let Some(out) = out {
+        assert_eq!(replayed.out, out, "{name}: {}", replayed.shown());
+    }
+}
+
+#[test]
+fn every_conformance_program_that_streams_is_replayed_whatever_its_timing() {
+    let programs = streaming_programs();
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                    let Some((name, program)) = programs.get(number) else { return };
+                    let server = Server::start(number as u64 + 1, [50, 300, 2000][number % 3]);
+                    let dir = folder(&[("main.harn", program)]);
+                    let args = ["run", "--durable", "--run-id", "r", "main.harn"];
+                    let Some(ran) = run_to_end(dir.path(), &server, &args) else { continue };
+                    // One that waits for a person has no end.
+                    if ran.code != 75 && ran.err.contains("run r is kept") {
+                        assert_replayed(dir.path(), name, &ran, Some(&ran.out));
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn every_conformance_program_that_streams_can_be_killed_and_resumed() {
+    let programs = streaming_programs();
+    let (mut chance, mut left, mut runs) = (Chance(11), kills(), 0);
+    while left > 0 {
+        runs += 1;
+        let (name, program) = &programs[chance.below(programs.len() as u64) as usize];
+        let server = Server::start(runs, [200, 1500, 4000][runs as usize % 3]);
+        let dir = folder(&[("main.harn", program)]);
+        let path = dir.path();
+        let mut args = vec!["run", "--durable", "--run-id", "r", "main.harn"];
+        let ended = loop {
+            if left > 0 {
+                left -= 1;
+                kill(path, &server, &args, Duration::from_millis(15 + chance.below(120)));
+            }
+            let known = harn_in(path, &["runs", "show", "r", "--json"]);
+            if known.code != 0 {
+                // It was killed before there was a run, or the program is wrong with another provider.
+                if left == 0 {
+                    break None;
+                }
+                continue;
+            }
+            args = vec!["resume", "r", "--retry-in-doubt"];
+            let status: Value = serde_json::from_str(&known.out).unwrap();
+            match status["data"]["status"].as_str() {
+                Some("completed" | "failed") => {
+                    let code = status["data"]["exit_code"].as_i64().unwrap_or(-1);
+                    let code = i32::try_from(code).unwrap_or(-1);
+                    break Some(Ran { code, out: String::new(), err: String::new() });
+                }
+                _ if left == 0 || chance.below(4) == 0 => break run_to_end(path, &server, &args),
+                _ => {}
+            }
+        };
+        if let Some(ended) = ended.filter(|ended| ended.code != 75) {
+            assert!(!ended.err.contains("something else than its journal"), "{name}: {}", ended.shown());
+            assert_replayed(path, name, &ended, None);
+        }
+    }
+    println!("{runs} runs");
+}
+
+const KILLED: &str = r#"
+let base = env("BASE")
+println(http_get("${base}/first").body.len())
+var said = ""
+for piece in llm_stream("Count.", nil, {provider: "local", model: "m"}) {
+  said = said + piece
+  print("[${piece}]")
+}
+println(said)
+append_file("paid.txt", "x\n")
+println(try { http_post("${base}/pay", {n: 1}, {}).body.len() } catch e { error_category(e) })
+println(http_put("${base}/put", "x", {}).body.len())
+println(http_download("${base}/file", "file.txt").status)
+println(read_file("file.txt").len())
+println(parallel each [1, 2, 3] { n -> http_get("${base}/get${n}").body.len() })
+println(llm_call("Count.", nil, {provider: "local", model: "m"}).text)
+append_file("paid.txt", "y\n")
+println("end")
+"#;
+
+#[test]
+fn an_exchange_is_repeated_at_whatever_byte_a_kill_cut_it() {
+    let (mut chance, mut left, mut runs) = (Chance(5), kills(), 0);
+    while left > 0 {
+        runs += 1;
+        let server = Server::start(runs, [200, 1500, 4000][runs as usize % 3]);
+        let dir = folder(&[("main.harn", KILLED)]);
+        let path = dir.path();
+        let mut args = vec!["run", "--durable", "--run-id", "r", "main.harn"];
+        loop {
+            let life = Duration::from_millis(15 + chance.below(120));
+            if left > 0 {
+                left -= 1;
+                kill(path, &server, &args, life);
+            }
+            let known = harn_in(path, &["runs", "show", "r", "--json"]);
+            if known.code != 0 {
+                continue;
+            }
+            args = vec!["resume", "r"];
+            let status: Value = serde_json::from_str(&known.out).unwrap();
+            if status["data"]["status"] == "completed" {
+                break;
+            }
+            if left == 0 {
+                let resumed = run(path, &server, &args);
+                assert_eq!(resumed.code, 0, "{}", resumed.shown());
+                break;
+            }
+        }
+        let replayed = harn_in(path, &["replay", "r"]);
+        let length = "reply of /pay: ".len() + 200;
+        let words: String = WORDS.iter().map(|word| format!("[{word}]")).collect();
+        let wanted = |paid: &str| {
+            format!(
+                "{}\n{words}{}\n{paid}\n{length}\n200\n{}\n[{}, {}, {}]\n{}\nend\n",
+                length + 2,
+                WORDS.concat(),
+                length + 1,
+                length + 1,
+                length + 1,
+                length + 1,
+                WORDS.concat()
+            )
+        };
+        // How the words were cut is up to the server.
+        let plain = |text: &str| text.replace("][", "");
+        let found = [length.to_string(), "in_doubt".to_owned()].map(|paid| plain(&wanted(&paid)));
+        assert!(
+            found.contains(&plain(&replayed.out)),
+            "run {runs}: {}\nexpected {}",
+            replayed.shown(),
+            found[0]
+        );
+        assert_eq!(text(&path.join("paid.txt")), "x\ny\n");
+        assert!(server.count("/pay") <= 1, "the payment was sent {} times", server.count("/pay"));
+    }
+    println!("{runs} runs");
+}
+
+/// Kills the run `r` while the reply of `/slow` is half there.
+fn kill_in_reply(path: &Path, server: &Server) {
+    let mut child = command(&["run", "--durable", "--run-id", "r", "main.harn"])
+        .current_dir(path)
+        .envs(surroundings(server))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("harn starts");
+    let begun = Instant::now();
+    while server.count("/slow") == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "nothing is asked for");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    child.kill().expect("it is ours");
+    child.wait().expect("it ends");
+}
+
+fn status(path: &Path) -> Value {
+    crate::common::shown(path)["status"].clone()
+}
+
+const SLOW: &str = r#"
+println("before")
+try { println(http_post("${env("BASE")}/slow", {n: 1}, {}).body) } finally { append_file("cleanup.txt", "x") }
+append_file("after.txt", "x")
+println("after")
+"#;
+
+#[test]
+fn an_effect_in_doubt_that_nothing_handles_suspends_the_run() {
+    let body = format!("reply of /slow: {}\n", "0123456789".repeat(20));
+    let ways: [(&[&str], &[&str], i32, &str, u32); 6] = [
+        (&[], &["--retry-in-doubt"], 0, &body, 2),
+        (&[], &["--skip-in-doubt", "{\"status\": 201, \"body\": \"given\"}"], 0, "given\n", 1),
+        (&[], &["--skip-in-doubt", "given"], 0, "given\n", 1),
+        (&["--approve"], &[], 0, &body, 2),
+        (&["given"], &[], 0, "given\n", 1),
+        (&["--reject"], &[], 1, "", 1),
+    ];
+    for (answer, flags, code, printed, times) in ways {
+        let server = Server::start(3, 100);
+        let dir = folder(&[("main.harn", SLOW)]);
+        let path = dir.path();
+        kill_in_reply(path, &server);
+        for _ in 0..2 {
+            let resumed = run(path, &server, &["resume", "r"]);
+            assert_eq!(resumed.code, 75, "{}", resumed.shown());
+            assert!(resumed.err.contains("nobody knows whether it happened"), "{}", resumed.shown());
+            assert_eq!(status(path), "suspended");
+            assert_eq!(text(&path.join("cleanup.txt")), "", "no cleanup runs");
+        }
+        let request = crate::common::shown(path)["pending"][0]["request_id"].as_str().unwrap().to_owned();
+        if !answer.is_empty() {
+            let answered = harn_in(path, &[&["answer", "r", &request], answer].concat());
+            assert_eq!(answered.code, 0, "{}", answered.shown());
+        }
+        let ended = run(path, &server, &[&["resume", "r"], flags].concat());
+        assert_eq!(ended.code, code, "{answer:?} {flags:?}: {}", ended.shown());
+        let after = if code == 0 { "after\n" } else { "" };
+        assert_eq!(ended.out, format!("{printed}{after}"), "{answer:?} {flags:?}: {}", ended.shown());
+        assert_eq!(server.count("/slow"), times, "{answer:?} {flags:?}");
+        assert_eq!(text(&path.join("cleanup.txt")), "x");
+        assert_eq!(text(&path.join("after.txt")), if code == 0 { "x" } else { "" });
+        let replayed = harn_in(path, &["replay", "r"]);
+        assert_eq!((replayed.code, replayed.out), (code, format!("before\n{}", ended.out)));
+    }
+}
+
+#[test]
+fn a_get_that_a_kill_cut_is_repeated_and_a_handled_doubt_is_the_programs_own() {
+    let programs = [
+        ("println(http_get(\"${env(\"BASE\")}/slow\").body.len())", "216\n", 2),
+        ("println(http_post(\"${env(\"BASE\")}/slow\", {}, {idempotent: true}).body.len())", "216\n", 2),
+        (
+            "println(try { http_post(\"${env(\"BASE\")}/slow\", {}, {}).body.len() } catch e { error_category(e) })",
+            "in_doubt\n",
+            1,
+        ),
+        (
+            "let r = parallel settle [1] { n -> http_post(\"${env(\"BASE\")}/slow\", {}, {}).body.len() }\nprintln(r.failed)",
+            "1\n",
+            1,
+        ),
+    ];
+    for (program, printed, times) in programs {
+        let server = Server::start(4, 100);
+        let dir = folder(&[("main.harn", program)]);
+        let path = dir.path();
+        kill_in_reply(path, &server);
+        let ended = run(path, &server, &["resume", "r"]);
+        assert_eq!((ended.code, ended.out.as_str()), (0, printed), "{program}: {}", ended.shown());
+        assert_eq!(server.count("/slow"), times, "{program}");
+        assert_eq!(harn_in(path, &["replay", "r"]).out, printed);
+    }
+}
+
+#[test]
+fn a_worker_that_is_killed_inside_an_effect_loses_nothing() {
+    let server = Server::start(6, 100);
+    let dir = folder(&[("main.harn", SLOW)]);
+    let path = dir.path();
+    let submitted = run(path, &server, &["submit", "--run-id", "r", "main.harn"]);
+    assert_eq!(submitted.code, 0, "{}", submitted.shown());
+    let mut worker = command(&["worker", "--lease", "1s"])
+        .current_dir(path)
+        .envs(surroundings(&server))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("harn starts");
+    let begun = Instant::now();
+    while server.count("/slow") == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "nothing is asked for");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let children =
+        std::process::Command::new("pgrep").args(["-P", &worker.id().to_string()]).output().unwrap();
+    worker.kill().unwrap();
+    worker.wait().unwrap();
+    for child in String::from_utf8_lossy(&children.stdout).lines() {
+        std::process::Command::new("kill").args(["-9", child]).status().unwrap();
+    }
+    std::thread::sleep(Duration::from_millis(1200));
+    let drained = run(path, &server, &["worker", "--drain", "--lease", "1s"]);
+    assert_eq!(drained.code, 0, "{}", drained.shown());
+    assert_eq!(status(path), "suspended", "{}", drained.shown());
+    let ended = run(path, &server, &["resume", "r", "--retry-in-doubt"]);
+    assert_eq!(ended.code, 0, "{}", ended.shown());
+    assert_eq!((server.count("/slow"), text(&path.join("after.txt")).as_str()), (2, "x"));
 }

@@ -21,7 +21,8 @@ const HELD: &[(&str, &[(&str, &str)])] = &[
             (PEOPLE, "a_question_ends_the_process_and_an_answer_goes_on"),
         ],
     ),
-    ("| `harn answer ID", &[(PEOPLE, "a_question_ends_the_process_and_an_answer_goes_on")]),
+    ("| `harn resume ID --skip-in-doubt RESULT` | resume", &[(EXCHANGES, SUSPENDS)]),
+    ("| `harn answer ID REQUEST", &[(PEOPLE, "a_question_ends_the_process_and_an_answer_goes_on")]),
     ("| `harn replay ID` ", &[(RUNS, "a_replay_prints_the_same_and_does_nothing")]),
     ("| `harn replay ID --until", &[(RUNS, "a_replay_prints_the_same_and_does_nothing")]),
     ("| `harn replay ID --debug`", &[(DEBUG, "it_steps_back_and_jumps")]),
@@ -221,7 +222,7 @@ const HELD: &[(&str, &[(&str, &str)])] = &[
     ("| replacing and copying files, creating directories |", &[(JOURNAL, FILES_IN_DOUBT)]),
     ("| removing and moving files |", &[(JOURNAL, FILES_IN_DOUBT)]),
     (
-        "| appending to a file |",
+        "| appending to a file | checks",
         &[
             (JOURNAL, FILES_IN_DOUBT),
             (JOURNAL, "an_append_that_somebody_else_has_touched_is_in_doubt_unless_it_may_be_made_twice"),
@@ -249,10 +250,36 @@ const HELD: &[(&str, &[(&str, &str)])] = &[
             ("conformance/runs/agents", "requests_refuse_wrong_words_for_doubt"),
         ],
     ),
+    ("| `harn answer ID doubt_N --approve` |", &[(EXCHANGES, SUSPENDS)]),
+    ("| `harn answer ID doubt_N RESULT` |", &[(EXCHANGES, SUSPENDS)]),
+    ("| `harn answer ID doubt_N --reject` |", &[(EXCHANGES, SUSPENDS)]),
+    ("| `harn resume ID --skip-in-doubt RESULT` | continue", &[(EXCHANGES, SUSPENDS)]),
+    ("| request | the body", &[(EXCHANGES, SUSPENDS)]),
+    ("| command | the exit code", &[(DOUBT, "a_given_result_has_the_form_of_its_effect")]),
+    ("| call of an MCP tool |", &[(DOUBT, "a_given_result_has_the_form_of_its_effect")]),
     (
-        "A response that the program reads in pieces",
-        &[(JOURNAL, "a_reply_is_asked_for_again_while_nothing_of_it_was_seen")],
+        "| appending to a file | any value",
+        &[(JOURNAL, "an_append_that_somebody_else_has_touched_is_in_doubt_unless_it_may_be_made_twice")],
     ),
+    (
+        "Head and body of an HTTP exchange are one effect",
+        &[
+            (JOURNAL, "an_exchange_is_repeated_at_whatever_piece_it_stopped"),
+            (EXCHANGES, "an_exchange_is_repeated_at_whatever_byte_a_kill_cut_it"),
+        ],
+    ),
+    (
+        "`http_*` functions and `http_download` use",
+        &[(JOURNAL, "an_exchange_is_repeated_at_whatever_piece_it_stopped")],
+    ),
+    (
+        "`llm_stream` compares the text",
+        &[(
+            "crates/harn-llm/src/runtime/delivered.rs",
+            "a_repeated_reply_continues_where_the_first_one_stopped",
+        )],
+    ),
+    ("Other streams end with", &[(JOURNAL, "an_exchange_is_repeated_at_whatever_piece_it_stopped")]),
     // Continue as new.
     (
         "`continue_as_new(workflow, {state: ...})`",
@@ -301,6 +328,9 @@ const WORKERS: &str = "crates/harn-cli/tests/workers.rs";
 const KILLS: &str = "crates/harn-cli/tests/agent_kills.rs";
 const FAULTS: &str = "crates/harn-cli/tests/run_faults.rs";
 const SUITE: &str = "crates/harn-cli/tests/conformance.rs";
+const EXCHANGES: &str = "crates/harn-cli/tests/exchange_kills.rs";
+const DOUBT: &str = "crates/harn-journal/src/doubt.rs";
+const SUSPENDS: &str = "an_effect_in_doubt_that_nothing_handles_suspends_the_run";
 const FILES_IN_DOUBT: &str = "a_change_of_files_in_doubt_ends_the_same_whether_it_had_happened_or_not";
 
 /// The paragraphs, points and rows of the page, down to its limits.
@@ -346,8 +376,7 @@ fn every_promise_of_the_page_is_held_by_a_test() {
             let path = repository().join(file);
             let is_there = match path.is_dir() {
                 true => path.join(format!("{test}.harn")).exists(),
-                false => std::fs::read_to_string(&path)
-                    .is_ok_and(|text| text.contains(&format!("#[test]\nfn {test}()"))),
+                false => std::fs::read_to_string(&path).is_ok_and(|text| has_test(&text, test)),
             };
             assert!(is_there, "{file} has no test {test}, which is to hold: {promise}");
         }

@@ -6,11 +6,17 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use bytes::Bytes;
-use harn_system::{Body, HttpError, HttpErrorKind, HttpRequest, Waiting};
+use harn_system::{Body, HttpError, HttpErrorKind, HttpRequest, Uncertain, Waiting};
 
+use crate::doubt::Decision;
 use crate::entry::Digester;
 use crate::journal::Core;
-use crate::wire::Answer;
+use crate::op::{Inquired, Running};
+use crate::outside::uncertain;
+use crate::wire::{Answer, STOPPED};
+
+/// Bytes of a body that is read as a whole; a longer one is an entry for each piece.
+const MOST: usize = 16 << 20;
 
 /// The connection that a body comes from.
 pub(crate) struct Link {
@@ -21,21 +27,42 @@ pub(crate) struct Link {
     pub(crate) status: u16,
     /// The body; `None` before it is there, and when the process that read it has ended.
     body: Option<Box<dyn Body>>,
+    /// Whether this process has received it.
+    is_received: bool,
     /// What was read of it before somebody asked.
     ahead: Option<Result<Option<Bytes>, HttpError>>,
-    /// How much of it the program has.
-    given: u64,
+    /// What the program has of a body whose connection is gone.
+    given: Vec<u8>,
 }
 
 impl Link {
     pub(crate) fn new(request: Rc<HttpRequest>, again: bool) -> Link {
-        Link { request, again, status: 0, body: None, ahead: None, given: 0 }
+        Link { request, again, status: 0, body: None, is_received: false, ahead: None, given: Vec::new() }
     }
 
-    /// Takes a body that begins. Gives all of it when all of it is there.
-    pub(crate) async fn receive(link: &RefCell<Link>, mut body: Box<dyn Body>) -> Option<Vec<u8>> {
+    /// Takes a body that begins. Gives all of it when all of it is there, or when the program reads nothing else before.
+    pub(crate) async fn receive(
+        link: &RefCell<Link>,
+        mut body: Box<dyn Body>,
+    ) -> Option<Result<Vec<u8>, HttpError>> {
+        link.borrow_mut().is_received = true;
         if body.is_over() {
-            return Some(Vec::new());
+            return Some(Ok(Vec::new()));
+        }
+        if link.borrow().request.whole {
+            let mut bytes = Vec::new();
+            loop {
+                match body.next().await {
+                    Err(error) => return Some(Err(error)),
+                    Ok(None) => return Some(Ok(bytes)),
+                    Ok(Some(piece)) => bytes.extend_from_slice(&piece),
+                }
+                if bytes.len() > MOST {
+                    let mut link = link.borrow_mut();
+                    (link.body, link.ahead) = (Some(body), Some(Ok(Some(bytes.into()))));
+                    return None;
+                }
+            }
         }
         let first = {
             let mut next = body.next();
@@ -46,13 +73,34 @@ impl Link {
             .await
         };
         match first {
-            Some(Ok(Some(piece))) if body.is_over() => Some(piece.into()),
+            Some(Ok(Some(piece))) if body.is_over() => Some(Ok(piece.into())),
             ahead => {
                 let mut link = link.borrow_mut();
                 (link.body, link.ahead) = (Some(body), ahead);
                 None
             }
         }
+    }
+
+    /// Goes on with a repeated reply behind what the program has of the first one. One that differs begins again.
+    async fn reopen(link: &RefCell<Link>, mut body: Box<dyn Body>) -> Result<(), HttpError> {
+        let given = std::mem::take(&mut link.borrow_mut().given);
+        let mut found = Vec::new();
+        while found.len() < given.len() && given.starts_with(&found) {
+            match body.next().await? {
+                Some(piece) => found.extend_from_slice(&piece),
+                None => break,
+            }
+        }
+        let mut link = link.borrow_mut();
+        (link.body, link.is_received) = (Some(body), true);
+        if let Some(rest) = found.strip_prefix(given.as_slice()) {
+            link.ahead = (!rest.is_empty()).then(|| Ok(Some(Bytes::copy_from_slice(rest))));
+            return Ok(());
+        }
+        link.ahead = (!found.is_empty()).then(|| Ok(Some(found.into())));
+        let text = "the run was interrupted while this reply was read, and the repeated reply differs";
+        Err(HttpError::new(HttpErrorKind::Restarted, text))
     }
 }
 
@@ -69,8 +117,8 @@ pub(crate) struct JournalBody {
 enum Whole {
     /// Its pieces are entries.
     No,
-    /// All of it; it was not given yet.
-    Here(Vec<u8>),
+    /// All of it, or why it broke off; it was not given yet.
+    Here(Result<Vec<u8>, HttpError>),
     /// All of it was given.
     Given,
 }
@@ -81,11 +129,11 @@ impl JournalBody {
         link: Rc<RefCell<Link>>,
         note: Rc<str>,
         digest: u64,
-        whole: Option<Vec<u8>>,
+        whole: Option<Result<Vec<u8>, HttpError>>,
     ) -> JournalBody {
         let whole = match whole {
             None => Whole::No,
-            Some(body) if body.is_empty() => Whole::Given,
+            Some(Ok(body)) if body.is_empty() => Whole::Given,
             Some(body) => Whole::Here(body),
         };
         JournalBody { core, link, note, digest, whole }
@@ -94,57 +142,86 @@ impl JournalBody {
 
 type Piece = Result<Option<Vec<u8>>, HttpError>;
 
-fn lost() -> HttpError {
-    HttpError::new(
-        HttpErrorKind::Broken,
-        "the run was interrupted while this reply was read, and the rest of it is gone",
-    )
+fn lost(text: &str) -> HttpError {
+    HttpError::new(HttpErrorKind::Broken, text)
 }
 
-/// Sends a request again whose reply is gone. Only when the program has seen nothing of the body: a second reply may be
-/// another one.
-async fn reopened(core: &Core, link: &RefCell<Link>) -> Result<Box<dyn Body>, HttpError> {
-    let (request, status) = {
+/// Sends a request again whose reply is gone. False when the result of the effect is given, and nothing follows.
+async fn resend(
+    core: &Core,
+    link: &RefCell<Link>,
+    doubt: Option<&Rc<Inquired>>,
+    note: &str,
+    op: u64,
+) -> Result<bool, HttpError> {
+    let (request, status, is_received) = {
         let link = link.borrow();
-        if !link.again || link.given > 0 {
-            return Err(lost());
-        }
-        (link.request.clone(), link.status)
+        (link.request.clone(), link.status, link.is_received)
     };
+    if is_received {
+        return Err(lost("the wait for a part of this reply was given up, and the connection with it"));
+    }
+    if let Some(doubt) = doubt {
+        let asks = request.uncertain == Uncertain::Ask;
+        match core.decide(doubt, asks, op).await {
+            Decision::Again => {}
+            Decision::Result(_) => return Ok(false),
+            Decision::Fail => return Err(uncertain(note)),
+        }
+    }
     if !core.kept().await {
-        return Err(lost());
+        return Err(lost(STOPPED));
     }
     let reply = core.inner.http(HttpRequest::clone(&request)).await?;
-    if reply.status == status { Ok(reply.body) } else { Err(lost()) }
+    if reply.status != status {
+        return Err(lost(&format!(
+            "the run was interrupted while this reply was read, and the repeated request got status {} instead of {status}",
+            reply.status
+        )));
+    }
+    Link::reopen(link, reply.body).await?;
+    Ok(true)
 }
 
 impl Body for JournalBody {
     fn next(&mut self) -> Waiting<'_, Result<Option<Bytes>, HttpError>> {
         match std::mem::replace(&mut self.whole, Whole::Given) {
             Whole::No => self.whole = Whole::No,
-            Whole::Here(body) => return Box::pin(std::future::ready(Ok(Some(body.into())))),
+            Whole::Here(body) => return Box::pin(std::future::ready(body.map(|body| Some(body.into())))),
             Whole::Given => return Box::pin(std::future::ready(Ok(None))),
         }
         let (core, link) = (self.core.clone(), self.link.clone());
-        let begin = Box::new(move || -> std::pin::Pin<Box<dyn std::future::Future<Output = Vec<u8>>>> {
+        let (note, op) = (self.note.clone(), self.core.next_op());
+        let (is_in_doubt, asks) = {
+            let link = link.borrow();
+            (!link.again && !link.is_received, link.request.uncertain == Uncertain::Ask)
+        };
+        let doubt = is_in_doubt.then(|| self.core.doubt("http", &self.note));
+        let inquired = doubt.clone().filter(|_| asks);
+        let begin = Box::new(move || -> Running {
             Box::pin(async move {
-                let (taken, ahead) = {
-                    let mut link = link.borrow_mut();
-                    (link.body.take(), link.ahead.take())
-                };
-                let body = match taken {
-                    Some(body) => Ok(body),
-                    None => reopened(&core, &link).await,
-                };
-                let piece = match body {
+                let is_open = link.borrow().body.is_some();
+                let opened =
+                    if is_open { Ok(true) } else { resend(&core, &link, doubt.as_ref(), &note, op).await };
+                let piece = match opened {
                     Err(error) => Err(error),
-                    Ok(mut body) => {
-                        let piece = match ahead {
-                            Some(piece) => piece,
-                            None => body.next().await,
+                    Ok(false) => Ok(None),
+                    Ok(true) => {
+                        let (body, ahead) = {
+                            let mut link = link.borrow_mut();
+                            (link.body.take(), link.ahead.take())
                         };
-                        link.borrow_mut().body = Some(body);
-                        piece
+                        match (ahead, body) {
+                            (ahead, None) => ahead.unwrap_or(Ok(None)),
+                            (ahead, Some(mut body)) => {
+                                let piece = match ahead {
+                                    Some(piece) => piece,
+                                    None => body.next().await,
+                                };
+                                link.borrow_mut().body = Some(body);
+                                piece
+                            }
+                        }
                     }
                 };
                 let secrets = core.secrets.borrow();
@@ -153,13 +230,25 @@ impl Body for JournalBody {
             })
         });
         let digest = Digester::new().add(&self.digest.to_le_bytes()).end();
-        let wait = self.core.begin_op::<Piece>("body", self.note.clone(), digest, None, begin);
+        let wait = self.core.begin_op_of::<Piece>("body", self.note.clone(), digest, None, inquired, begin);
         Box::pin(async move {
-            let piece = wait.await?;
-            Ok(piece.map(|bytes| {
-                self.link.borrow_mut().given += bytes.len() as u64;
-                Bytes::from(self.core.secrets.borrow().show(bytes))
-            }))
+            let piece = wait.await;
+            let mut link = self.link.borrow_mut();
+            match piece {
+                Ok(piece) => Ok(piece.map(|bytes| {
+                    let bytes = self.core.secrets.borrow().show(bytes);
+                    if !link.is_received {
+                        link.given.extend_from_slice(&bytes);
+                    }
+                    Bytes::from(bytes)
+                })),
+                Err(error) => {
+                    if error.kind == HttpErrorKind::Restarted {
+                        link.given.clear();
+                    }
+                    Err(error)
+                }
+            }
         })
     }
 

@@ -10,12 +10,13 @@ use harn_store::wait;
 use harn_system::System;
 
 use crate::chance::Chance;
+use crate::doubt::Undecided;
 use crate::entry::{Entry, Place, What};
 use crate::keeper::{Keeper, Kept};
 use crate::op::{Op, Pending, Wakes};
 use crate::output::Output;
 use crate::secrets::{Secrets, UNKNOWN, marked};
-use crate::setup::{Difference, Reins, Setup, Stop};
+use crate::setup::{Difference, InDoubtPolicy, Reins, Setup, Stop};
 use crate::wire::{Answer, nanos};
 
 /// The look at the clock that is none: the clock was set back while nobody worked on the run.
@@ -33,7 +34,7 @@ pub(crate) struct Core {
     pub(crate) own: Weak<Core>,
     pub(crate) keeper: Box<dyn Keeper>,
     pub(crate) replay: bool,
-    pub(crate) retry_in_doubt: bool,
+    pub(crate) in_doubt: InDoubtPolicy,
     pub(crate) copies: bool,
     pub(crate) suspend_after: Option<Duration>,
     pub(crate) people: bool,
@@ -67,9 +68,9 @@ pub(crate) struct State {
     /// Whether what is done happens outside.
     pub(crate) live: bool,
     /// New entries that nobody keeps yet.
-    buffer: Vec<Entry>,
+    pub(crate) buffer: Vec<Entry>,
     /// The number of the next entry.
-    next: u64,
+    pub(crate) next: u64,
     counts: HashMap<Arc<str>, u64>,
     pub(crate) clock: Clock,
     /// Looks at what is outside while the program was busy, since the last thing was handed over.
@@ -107,6 +108,8 @@ pub(crate) struct State {
     pub(crate) gathering: Option<harn_system::Waiting<'static, ()>>,
     /// Who waits for entries to be kept.
     pub(crate) waiting: Vec<std::task::Waker>,
+    /// Effects in doubt that no policy and no answer decides.
+    pub(crate) undecided: Undecided,
     flushed_at: u64,
 }
 
@@ -136,8 +139,8 @@ pub(crate) enum Next {
 impl Journal {
     /// A journal over a system.
     pub fn new(setup: Setup) -> Journal {
-        let Setup { inner, keeper, entries, replay, until, reload, retry_in_doubt, copies, .. } = setup;
-        let Setup { suspend_after, people, .. } = setup;
+        let Setup { inner, keeper, entries, replay, until, reload, in_doubt, copies, suspend_after, people } =
+            setup;
         let next = entries.last().filter(|_| !copies).map_or(0, |entry| entry.seq + 1);
         let (mut known, mut promised) = ((0, 0), (0, 0));
         let mut counts: HashMap<Arc<str>, u64> = HashMap::new();
@@ -193,6 +196,7 @@ impl Journal {
             wanted: None,
             gathering: None,
             waiting: Vec::new(),
+            undecided: Undecided::default(),
             flushed_at: 0,
         };
         Journal(Rc::new_cyclic(|own| Core {
@@ -200,7 +204,7 @@ impl Journal {
             own: own.clone(),
             keeper,
             replay,
-            retry_in_doubt,
+            in_doubt,
             copies,
             suspend_after,
             people,
@@ -674,7 +678,11 @@ impl Core {
             Some(before) => match self.next(name, digest, &note) {
                 Next::Stopped => return T::stopped(),
                 Next::Known(outcome) => return self.decoded(&outcome),
-                Next::Live => again(&*self.inner, before),
+                Next::Live => {
+                    let answer = again(&*self.inner, before);
+                    self.state.borrow_mut().hand_over_undecided(None);
+                    answer
+                }
             },
             None => {
                 let before = before(&*self.inner);
@@ -698,7 +706,10 @@ impl Core {
             Status::Following => {
                 let fits = |what: &What| matches!(what, What::Begin { name: own, digest: found, .. } if own == name && *found == digest);
                 match self.follow(fits, || format!("{name} {}", note())) {
-                    Some(Entry { what: What::Begin { before, .. }, .. }) => Begun::Before(before),
+                    Some(Entry { what: What::Begin { before, .. }, seq, .. }) => {
+                        self.state.borrow_mut().undecided.begun = seq;
+                        Begun::Before(before)
+                    }
                     _ => Begun::Stopped,
                 }
             }
@@ -717,7 +728,7 @@ impl Core {
 
     /// Hands new entries to the keeper, and does not wait.
     pub(crate) fn flush(&self) {
-        if self.replay {
+        if self.replay || self.state.borrow_mut().holds_undecided() {
             return;
         }
         self.pin_printing();
@@ -746,6 +757,7 @@ impl Core {
 
     /// Writes all entries, and waits for it.
     pub(crate) fn commit(&self) {
+        self.state.borrow_mut().undecided.handed_over = None;
         self.flush();
         loop {
             let Some((upto, kept)) = self.state.borrow_mut().under_way.pop_front() else { break };

@@ -13,6 +13,7 @@ use harn_system::{
     Layer, Lock, MoveError, PeerRequest, Socket, Stream, System, Waiting,
 };
 
+use crate::doubt::Decision;
 use crate::entry::{Digester, What, digest};
 use crate::journal::{Core, Journal, Known, Status};
 use crate::secrets::UNKNOWN;
@@ -142,8 +143,11 @@ impl Layer for Journal {
             |system, before| match before.map(|before| length(system).checked_sub(before)) {
                 Some(Some(0)) => system.append(path, bytes),
                 Some(Some(more)) if more == bytes.len() as u64 => Ok(()),
-                _ if self.0.retry_in_doubt => system.append(path, bytes),
-                _ => Err(in_doubt("append to", path)),
+                _ => match self.0.decide_at_once("append", &shown(path)) {
+                    Decision::Again => system.append(path, bytes),
+                    Decision::Result(_) => Ok(()),
+                    Decision::Fail => Err(in_doubt("append to", path)),
+                },
             },
         )
     }
@@ -283,6 +287,10 @@ impl Layer for Journal {
 
     fn end_inquiry(&self, id: &str) {
         self.0.end_inquiry(id);
+    }
+
+    fn settle_doubt(&self, is_caught: bool) {
+        self.0.settle_doubt(is_caught);
     }
 
     fn random(&self, bytes: &mut [u8]) {

@@ -22,6 +22,7 @@
 //! | `op` | operations that take time, and who is told |
 //! | `outside` | what takes time: waits, requests, processes, and who gets what when |
 //! | `people` | requests to people, and their answers |
+//! | `doubt` | effects of which nobody knows whether they happened, and decisions about them |
 //! | `body` | bodies of replies, piece by piece |
 //! | `socket` | WebSockets, frame by frame |
 //! | `chance` | random numbers, made of one draw |
@@ -37,6 +38,7 @@
 mod body;
 mod chance;
 mod clock;
+mod doubt;
 mod draw;
 mod entry;
 mod journal;
@@ -59,4 +61,4 @@ pub use keeper::{
     Answers, Count, Keeper, Kept, LEASE_MS, MemoryKeeper, Nowhere, StoreKeeper, owner, take_lease,
 };
 pub use op::Pending;
-pub use setup::{Difference, LONG, Reins, Setup, Stop};
+pub use setup::{Difference, InDoubtPolicy, LONG, Reins, Setup, Stop};

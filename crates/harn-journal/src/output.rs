@@ -49,6 +49,18 @@ impl Output {
         Some(piece)
     }
 
+    /// Drops what waits for entries from this number on. Gives the bytes of both streams.
+    pub(crate) fn cut(&mut self, from: u64) -> (u64, u64) {
+        let mut cut = (0, 0);
+        while let Some(piece) = self.held.pop_back_if(|piece| piece.upto > from) {
+            let (held, bytes) =
+                if piece.error { (&mut self.bytes.1, &mut cut.1) } else { (&mut self.bytes.0, &mut cut.0) };
+            *held -= piece.text.len();
+            *bytes += piece.text.len() as u64;
+        }
+        cut
+    }
+
     pub(crate) fn note(&mut self, written: io::Result<()>) {
         if let Err(error) = written {
             self.failed.get_or_insert((error.kind(), error.to_string()));

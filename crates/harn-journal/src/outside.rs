@@ -19,6 +19,7 @@ use harn_system::{
 };
 
 use crate::body::{JournalBody, Link};
+use crate::doubt::{Decision, finished_of, reply_of};
 use crate::entry::{Digester, Entry, What};
 use crate::journal::{Begun, Core, Journal, Status};
 use crate::keeper::Kept;
@@ -192,26 +193,23 @@ impl Core {
         let dir = command.dir.as_deref().map(path_bytes).unwrap_or_default();
         let words = std::iter::once(&command.program).chain(&command.arguments).map(|word| word.as_bytes());
         let digest = self.digest(words.chain([dir.as_slice(), &command.input]));
-        let again = command.uncertain == Uncertain::Retry || self.retry_in_doubt;
         let begun = self.begin_change("run", digest, &note);
-        let asks = begun && !again && command.uncertain == Uncertain::Ask;
-        let inquired = asks.then(|| self.doubt("run", &note));
-        let own = inquired.clone();
-        let core = self.own();
+        let asks = command.uncertain == Uncertain::Ask;
+        let doubt = (begun && command.uncertain != Uncertain::Retry).then(|| self.doubt("run", &note));
+        let inquired = doubt.clone().filter(|_| asks);
+        let (core, op) = (self.own(), self.next_op());
         let text = format!(
             "`{note}`: the run was interrupted while this program ran, and nobody knows how far it came; to have it run again, pass idempotent: true or on_uncertain: \"retry\" (\"ask\" has a person decide), or resume with --retry-in-doubt"
         );
         let begin = Box::new(move || -> Running {
             Box::pin(async move {
-                let again = again || core.decided(own.as_deref()).await;
-                let ran = if begun && !again {
-                    Err(io::Error::other(InDoubt(text)))
-                } else if core.kept().await {
-                    core.inner.run(command).await.map(|ran| core.without_keys(ran))
-                } else {
-                    Err(io::Error::other(STOPPED))
+                let ran = match core.decide_about(doubt.as_ref(), asks, op).await {
+                    Decision::Result(result) => Ok(finished_of(&result)),
+                    Decision::Fail => Err(io::Error::other(InDoubt(text))),
+                    Decision::Again if core.kept().await => core.inner.run(command).await,
+                    Decision::Again => Err(io::Error::other(STOPPED)),
                 };
-                ran.encode()
+                ran.map(|ran| core.without_keys(ran)).encode()
             })
         });
         let wait = self.begin_op_of::<io::Result<Finished>>("run", note, digest, None, inquired, begin);
@@ -231,27 +229,24 @@ impl Core {
         let note: Rc<str> = self.named(&note).into();
         let words = [&*request.peer.id, &*request.method, &*request.params];
         let digest = self.digest(words.map(str::as_bytes));
-        let again = request.uncertain == Uncertain::Retry || self.retry_in_doubt;
-        let begun = request.uncertain != Uncertain::Retry && self.begin_change("peer", digest, &note);
-        let asks = begun && !again && request.uncertain == Uncertain::Ask;
-        let inquired = asks.then(|| self.doubt("peer", &note));
-        let own = inquired.clone();
-        let core = self.own();
+        let is_repeatable = request.uncertain == Uncertain::Retry;
+        let begun = !is_repeatable && self.begin_change("peer", digest, &note);
+        let asks = request.uncertain == Uncertain::Ask;
+        let doubt = begun.then(|| self.doubt("peer", &note));
+        let inquired = doubt.clone().filter(|_| asks);
+        let (core, op) = (self.own(), self.next_op());
         let text = format!(
             "{note}: the run was interrupted while this request was under way, and nobody knows whether it was carried out; to have it sent again, resume with --retry-in-doubt" // prose-ok: error text
         );
         let begin = Box::new(move || -> Running {
             Box::pin(async move {
-                let again = again || core.decided(own.as_deref()).await;
-                let answer = if begun && !again {
-                    Err(io::Error::other(InDoubt(text)))
-                } else if core.kept().await {
-                    let answer = core.inner.ask_peer(request).await;
-                    answer.map(|bytes| core.secrets.borrow().hide(bytes))
-                } else {
-                    Err(io::Error::other(STOPPED))
+                let answer = match core.decide_about(doubt.as_ref(), asks, op).await {
+                    Decision::Result(result) => Ok(result.to_string().into_bytes()),
+                    Decision::Fail => Err(io::Error::other(InDoubt(text))),
+                    Decision::Again if core.kept().await => core.inner.ask_peer(request).await,
+                    Decision::Again => Err(io::Error::other(STOPPED)),
                 };
-                answer.encode()
+                answer.map(|bytes| core.secrets.borrow().hide(bytes)).encode()
             })
         });
         let wait = self.begin_op_of::<io::Result<Vec<u8>>>("peer", note, digest, None, inquired, begin);
@@ -302,33 +297,30 @@ impl Core {
         let note = format!("{} {}", request.method, without_query(&request.url));
         let note: Rc<str> = self.named(&note).into();
         let digest = digest_of(&request, &self.secrets.borrow());
-        let again = is_repeatable(&request) || self.retry_in_doubt;
         let begun = !is_reading(&request) && self.begin_change("http", digest, &note);
-        let asks = begun && !again && request.uncertain == Uncertain::Ask;
-        let inquired = asks.then(|| self.doubt("http", &note));
-        let decides = inquired.clone();
-        let (core, request) = (self.own(), Rc::new(request));
-        let link = Rc::new(RefCell::new(Link::new(request.clone(), again)));
+        let asks = request.uncertain == Uncertain::Ask;
+        let doubt = (begun && !is_repeatable(&request)).then(|| self.doubt("http", &note));
+        let inquired = doubt.clone().filter(|_| asks);
+        let (core, request, op) = (self.own(), Rc::new(request), self.next_op());
+        let link = Rc::new(RefCell::new(Link::new(request.clone(), is_repeatable(&request))));
         let (own, what) = (link.clone(), note.clone());
         let begin = Box::new(move || -> Running {
             Box::pin(async move {
-                let again = again || core.decided(decides.as_deref()).await;
-                let sent = if begun && !again {
-                    let text = format!(
-                        "{what}: the run was interrupted while this request was under way, and nobody knows whether it arrived; to have it sent again, pass idempotent: true or on_uncertain: \"retry\" (\"ask\" has a person decide), or resume with --retry-in-doubt"
-                    );
-                    Err(HttpError::new(HttpErrorKind::InDoubt, text))
-                } else if is_reading(&request) || core.kept().await {
-                    core.inner.http(HttpRequest::clone(&request)).await
-                } else {
-                    Err(HttpError::new(HttpErrorKind::Broken, STOPPED))
+                let sent = match core.decide_about(doubt.as_ref(), asks, op).await {
+                    Decision::Result(result) => return reply_of(&result).encode(),
+                    Decision::Fail => Err(uncertain(&what)),
+                    Decision::Again if is_reading(&request) || core.kept().await => {
+                        core.inner.http(HttpRequest::clone(&request)).await
+                    }
+                    Decision::Again => Err(HttpError::new(HttpErrorKind::Broken, STOPPED)),
                 };
                 let came: Result<Came, HttpError> = match sent {
                     Err(error) => Err(error),
                     Ok(reply) => {
                         let head = (reply.status, core.plain_headers(reply.headers));
                         let whole = Link::receive(&own, reply.body).await;
-                        Ok(Came { head, body: whole.map(|body| core.secrets.borrow().hide(body)) })
+                        let hide = |body| core.secrets.borrow().hide(body);
+                        Ok(Came { head, body: whole.map(|body| body.map(hide)) })
                     }
                 };
                 came.encode()
@@ -341,10 +333,23 @@ impl Core {
         Box::pin(async move {
             let Came { head: (status, headers), body } = wait.await?;
             link.borrow_mut().status = status;
-            let body = body.map(|body| core.secrets.borrow().show(body));
+            let body = body.map(|body| body.map(|body| core.secrets.borrow().show(body)));
             let body = JournalBody::new(core, link, note, digest, body);
             Ok(HttpReply { status, headers, body: Box::new(body) })
         })
+    }
+
+    /// The number of the operation that begins next.
+    pub(crate) fn next_op(&self) -> u64 {
+        self.state.borrow().next_op
+    }
+
+    /// What to do about an effect; without a doubt it happens.
+    async fn decide_about(&self, doubt: Option<&Rc<Inquired>>, asks: bool, op: u64) -> Decision {
+        match doubt {
+            None => Decision::Again,
+            Some(doubt) => self.decide(doubt, asks, op).await,
+        }
     }
 
     fn plain_headers(&self, headers: Vec<(String, String)>) -> Vec<(String, String)> {
@@ -453,6 +458,7 @@ impl Core {
                 continue;
             };
             let clock = self.move_clocks();
+            self.state.borrow_mut().hand_over_undecided(Some(op));
             let what = What::Finish { name, note, digest, op, looks, idle, clock, outcome: outcome.clone() };
             self.push_at(what, place);
             self.wakes.handed_over(begins);
@@ -625,6 +631,14 @@ impl Journal {
             }
         });
     }
+}
+
+/// The error of a request in doubt.
+pub(crate) fn uncertain(note: &str) -> HttpError {
+    let text = format!(
+        "{note}: the run was interrupted while this request was under way, and nobody knows whether it arrived; to have it sent again, pass idempotent: true or on_uncertain: \"retry\" (\"ask\" has a person decide), or resume with --retry-in-doubt"
+    );
+    HttpError::new(HttpErrorKind::InDoubt, text)
 }
 
 /// Whether a request changes nothing.

@@ -141,36 +141,6 @@ impl Core {
         }
     }
 
-    /// The request to decide about an effect of which nobody knows whether it happened.
-    pub(crate) fn doubt(&self, name: &str, note: &str) -> Rc<Inquired> {
-        let id = format!("doubt_{}", self.state.borrow().next_op);
-        let note = self.named(note);
-        let prompt = format!(
-            "the run was interrupted during {name} {note}, and nobody knows whether it happened: do it again?"
-        );
-        Inquired::new(&id, "in_doubt", &prompt, 0)
-    }
-
-    /// Whether a person says that an effect is to be done again.
-    pub(crate) async fn decided(&self, inquired: Option<&Inquired>) -> bool {
-        let Some(inquired) = inquired else { return false };
-        let Pending { id, kind, prompt, .. } = inquired.request.clone();
-        let request = NewWaitpoint {
-            request_id: id,
-            kind,
-            prompt,
-            info: b"{}".to_vec(),
-            asked_ms: self.inner.now_ms(),
-            due_ms: None,
-            quorum: 1,
-        };
-        let given = self.person(request, inquired, None).await;
-        inquired.waits.set(false);
-        let answer = given.ok().flatten().map(|given| given.value).unwrap_or_default();
-        let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap_or_default();
-        answer["approved"] == true
-    }
-
     /// Says that nobody needs to answer a request any more.
     pub(crate) fn end_inquiry(&self, id: &str) {
         if self.replay || !self.state.borrow_mut().inquired.remove(id) {

@@ -70,6 +70,18 @@ pub enum Stop {
     MissingKey(String),
 }
 
+/// How a resumed run decides about an effect that began before, while no outcome is known.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum InDoubtPolicy {
+    /// By the answer of a reviewer. Without one the program gets an error, and the run is suspended if nothing handles it.
+    #[default]
+    Ask,
+    /// The effect happens again.
+    Retry,
+    /// The effect has this result.
+    Skip(serde_json::Value),
+}
+
 /// What a journal begins with.
 pub struct Setup {
     /// The system that is asked where there is no entry.
@@ -84,8 +96,8 @@ pub struct Setup {
     pub until: Option<u64>,
     /// What was asked before the program was loaded is asked again: the sources of today.
     pub reload: bool,
-    /// Effects in doubt are done again.
-    pub retry_in_doubt: bool,
+    /// How effects in doubt are decided.
+    pub in_doubt: InDoubtPolicy,
     /// What is followed is written down again: the journal of a fork.
     pub copies: bool,
     /// A program that does nothing but wait for longer than this is stopped; [`Duration::MAX`]: never. Without it, one that
@@ -111,7 +123,7 @@ impl Setup {
             replay: false,
             until: None,
             reload: false,
-            retry_in_doubt: false,
+            in_doubt: InDoubtPolicy::Ask,
             copies: false,
             suspend_after: None,
             people: true,

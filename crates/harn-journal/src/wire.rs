@@ -310,6 +310,7 @@ const HTTP_KINDS: &[HttpErrorKind] = &[
     HttpErrorKind::Refused,
     HttpErrorKind::InDoubt,
     HttpErrorKind::Egress,
+    HttpErrorKind::Restarted,
 ];
 
 /// Status and headers of a reply.
@@ -328,19 +329,29 @@ impl Part for Option<Vec<u8>> {
 /// The head of a reply, and its body where all of it came with the head.
 pub(crate) struct Came {
     pub(crate) head: Head,
-    pub(crate) body: Option<Vec<u8>>,
+    pub(crate) body: Option<Result<Vec<u8>, HttpError>>,
 }
 
-/// What stands between a head and the body that came with it. Journals of old have nothing behind a head.
+/// The byte between a head and the body that came with it. Older journals have nothing behind a head.
 const WITH_BODY: u8 = 1;
+
+/// The byte between a head and the error that the body ended with.
+const WITH_ERROR: u8 = 2;
 
 impl Answer for Result<Came, HttpError> {
     fn encode(&self) -> Vec<u8> {
         let mut bytes = written(&self.as_ref().map(|came| &came.head).map_err(failed));
-        if let Ok(Came { body: Some(body), .. }) = self {
-            bytes.reserve_exact(body.len() + 1);
-            bytes.push(WITH_BODY);
-            bytes.extend_from_slice(body);
+        match self {
+            Ok(Came { body: Some(Ok(body)), .. }) => {
+                bytes.reserve_exact(body.len() + 1);
+                bytes.push(WITH_BODY);
+                bytes.extend_from_slice(body);
+            }
+            Ok(Came { body: Some(Err(error)), .. }) => {
+                bytes.push(WITH_ERROR);
+                bytes.extend(written(&failed(error)));
+            }
+            _ => {}
         }
         bytes
     }
@@ -349,7 +360,8 @@ impl Answer for Result<Came, HttpError> {
         let (head, rest) = postcard::take_from_bytes::<Result<Head, (u8, String)>>(bytes).ok()?;
         let body = match rest.split_first() {
             None => None,
-            Some((&WITH_BODY, body)) => Some(body.to_vec()),
+            Some((&WITH_BODY, body)) => Some(Ok(body.to_vec())),
+            Some((&WITH_ERROR, error)) => Some(Err(failure(read(error)?))),
             Some(_) => return None,
         };
         Some(head.map(|head| Came { head, body }).map_err(failure))

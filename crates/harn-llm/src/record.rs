@@ -348,6 +348,7 @@ mod tests {
             egress: None,
             deadline: Duration::ZERO,
             timeout: Duration::ZERO,
+            whole: false,
         }
     }
 

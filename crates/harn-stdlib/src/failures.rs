@@ -44,7 +44,7 @@ pub(crate) fn of_http(kind: HttpErrorKind, url: String) -> Dict {
         HttpErrorKind::Invalid => ("generic", "invalid_input"),
         HttpErrorKind::Timeout => ("timeout", "timeout"),
         HttpErrorKind::Connect => ("transient_network", "connect"),
-        HttpErrorKind::Broken => ("transient_network", "broken"),
+        HttpErrorKind::Broken | HttpErrorKind::Restarted => ("transient_network", "broken"),
         HttpErrorKind::Redirect => ("generic", "redirect"),
         HttpErrorKind::TooLarge => ("generic", "too_large"),
         HttpErrorKind::Refused => ("egress_blocked", "refused"),

@@ -50,6 +50,9 @@ pub struct HttpRequest {
     /// What a run that goes on does with it when nobody knows whether it arrived. GET, HEAD, PUT and DELETE are sent again
     /// in any case.
     pub uncertain: Uncertain,
+    /// Whether the sender reads the whole body before it does anything else: a journal then records head and body as one
+    /// effect.
+    pub whole: bool,
 }
 
 impl HttpRequest {
@@ -77,6 +80,7 @@ impl HttpRequest {
             resolver: None,
             max_response: HttpRequest::MAX_RESPONSE,
             uncertain: Uncertain::Fail,
+            whole: false,
         }
     }
 }
@@ -213,10 +217,14 @@ impl HttpReply {
     /// That of the body.
     pub async fn read(mut self) -> Result<Vec<u8>, HttpError> {
         let mut bytes = Vec::new();
-        while let Some(piece) = self.body.next().await? {
-            bytes.extend_from_slice(&piece);
+        loop {
+            match self.body.next().await {
+                Ok(Some(piece)) => bytes.extend_from_slice(&piece),
+                Ok(None) => return Ok(bytes),
+                Err(error) if error.kind == HttpErrorKind::Restarted => bytes.clear(),
+                Err(error) => return Err(error),
+            }
         }
-        Ok(bytes)
     }
 }
 
@@ -241,6 +249,8 @@ pub enum HttpErrorKind {
     InDoubt,
     /// A rule blocks it; the text is for [`Blocked::parse`](crate::Blocked::parse).
     Egress,
+    /// The run was interrupted while the body was read, and the repeated reply differs. Its body follows from the first byte.
+    Restarted,
 }
 
 /// An exchange that failed.

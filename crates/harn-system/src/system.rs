@@ -215,6 +215,9 @@ pub trait System {
     /// Says that an inquiry is over: no answer to it is wanted any more.
     fn end_inquiry(&self, id: &str);
 
+    /// Reports that a handler catches the error of an effect in doubt, or that nothing does and the error ends the program.
+    fn settle_doubt(&self, _is_caught: bool) {}
+
     // ---- chance ----
 
     /// Fills `bytes` with random ones that nobody can foretell.
@@ -452,6 +455,9 @@ pub trait Layer {
     fn end_inquiry(&self, id: &str) {
         self.inner().end_inquiry(id);
     }
+    fn settle_doubt(&self, is_caught: bool) {
+        self.inner().settle_doubt(is_caught);
+    }
     fn random(&self, bytes: &mut [u8]) {
         self.inner().random(bytes);
     }
@@ -580,6 +586,9 @@ impl<L: Layer> System for L {
     }
     fn end_inquiry(&self, id: &str) {
         Layer::end_inquiry(self, id);
+    }
+    fn settle_doubt(&self, is_caught: bool) {
+        Layer::settle_doubt(self, is_caught);
     }
     fn random(&self, bytes: &mut [u8]) {
         Layer::random(self, bytes);

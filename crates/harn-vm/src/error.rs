@@ -145,6 +145,18 @@ impl Error {
         ))
     }
 
+    /// Whether it says that nobody knows if an effect happened.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        match &self.0.kind {
+            ErrorKind::Category { category, .. } => category == "in_doubt",
+            ErrorKind::Thrown(thrown) => {
+                let category = thrown.as_dict().and_then(|dict| dict.get_str("category"));
+                category.and_then(Value::as_str).is_some_and(|category| category == "in_doubt")
+            }
+            _ => false,
+        }
+    }
+
     /// Ends the program with this exit code.
     pub fn exit(code: i32) -> Error {
         Error::new(ErrorKind::Exit(code))

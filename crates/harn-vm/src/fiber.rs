@@ -81,6 +81,8 @@ pub(crate) struct Fiber {
     timer: Option<(Duration, Waiting<'static, ()>)>,
     /// The call that starts the fiber.
     start: Option<(Value, Vec<Value>)>,
+    /// Whether a native function of another fiber polls this one.
+    nested: bool,
     /// Whether another fiber polls this one beside others: it lets them run when it has run for long.
     beside_others: bool,
     /// An error that the code on top is to get.
@@ -118,6 +120,7 @@ impl Fiber {
             interruptions: 0,
             timer: None,
             start: Some((callee, args)),
+            nested: false,
             beside_others: false,
             thrown: None,
             ended: None,
@@ -667,12 +670,40 @@ impl Fiber {
 
     // ---- errors ----
 
+    /// Reports whether the program handles an effect in doubt, as soon as that is known: a native function that called the
+    /// program may handle its error, and so may the parent of a task.
+    #[cold]
+    fn settle_doubt(&self) {
+        let stacks = std::iter::once(&self.co).chain(self.outer.iter().rev());
+        let mut frames = stacks.flat_map(|co| co.frames.iter().rev()).peekable();
+        while let Some(frame) = frames.next() {
+            if frame.flags & NATIVE == 0 {
+                let (proto, at) = crate::observe::position(frame);
+                let around = |start: u32, end: u32| (start as usize..end as usize).contains(&at);
+                let mut handlers = proto.handlers.iter();
+                if handlers.any(|h| h.kind != HandlerKind::Finally && around(h.start, h.end)) {
+                    return self.cx.vm().system().settle_doubt(true);
+                }
+            }
+            // The function that starts the program passes its errors on.
+            if frame.flags & TO_NATIVE != 0 && frames.peek().is_some_and(|below| below.flags & ENTRY == 0) {
+                return;
+            }
+        }
+        if !self.nested && self.cx.task().parent().is_none() {
+            self.cx.vm().system().settle_doubt(false);
+        }
+    }
+
     /// Finds who handles `error` and goes on there.
     fn unwind(&mut self, mut error: Error) -> Step {
         if error.facts().is_some() {
             self.cx.state::<Failures>().learn(&error);
         }
         self.show_error(&error);
+        if error.is_in_doubt() {
+            self.settle_doubt();
+        }
         loop {
             let Some(frame) = self.co.frames.last().copied() else {
                 return self.end_coroutine(Err(error));
@@ -855,6 +886,7 @@ impl Future for Fiber {
         // A fiber may be polled by a native function of another one.
         let before = this.cx.vm().running.replace(Some(this.cx.task().clone()));
         let nested = before.is_some();
+        this.nested = nested;
         if !nested {
             this.cx.task().note_cleanup(false);
         }

@@ -172,7 +172,7 @@ impl<'a> Scene<'a> {
 }
 
 /// Function and last instruction of a frame of the program.
-fn position(frame: &Frame) -> (&Proto, usize) {
+pub(crate) fn position(frame: &Frame) -> (&Proto, usize) {
     // SAFETY: the VM keeps functions alive; a frame's pc lies in its function, or behind its last instruction.
     unsafe {
         let proto = &*frame.proto;

@@ -287,6 +287,11 @@ pub(crate) struct ResumeArgs {
     /// Repeat effects whose outcome is unknown
     #[arg(long)]
     pub(crate) retry_in_doubt: bool,
+    /// Use this result for interrupted effects
+    ///
+    /// JSON, or text. It is the result of each effect whose outcome is unknown.
+    #[arg(long, value_name = "RESULT", conflicts_with_all = ["retry_in_doubt", "all"])]
+    pub(crate) skip_in_doubt: Option<String>,
     /// Lease of the worker: epoch and milliseconds
     #[arg(long, hide = true, conflicts_with = "all", value_parser = parse_lease)]
     pub(crate) lease: Option<(u64, i64)>,

@@ -8,8 +8,8 @@ use std::time::Duration;
 use clap::Parser;
 use harn_check::Settings;
 use harn_journal::{
-    Difference, Entry, Journal, Keeper, LEASE_MS, Nowhere, Pending, Setup, Stop, StoreKeeper, What,
-    take_lease, wait,
+    Difference, Entry, InDoubtPolicy, Journal, Keeper, LEASE_MS, Nowhere, Pending, Setup, Stop, StoreKeeper,
+    What, take_lease, wait,
 };
 use harn_runtime::Generation;
 use harn_store::{
@@ -408,7 +408,7 @@ impl Owned {
             Err(text) => return failed(&text),
             Ok(false) => {
                 drop(self.leave(None, ""));
-                return resume_one(&self.store, id, false).unwrap_or_else(|text| failed(&text));
+                return resume_one(&self.store, id, InDoubtPolicy::Ask).unwrap_or_else(|text| failed(&text));
             }
             Ok(true) => {}
         }
@@ -419,6 +419,7 @@ impl Owned {
             let value = match &**kind {
                 "question" => "VALUE",
                 "waitpoint" => "VALUE` or `--reject",
+                "in_doubt" => "--approve` or `RESULT` or `--reject",
                 _ => "--approve` or `--reject",
             };
             let how = value.replace("` or `", &format!("` or `harn answer {id} {request} "));
@@ -525,14 +526,15 @@ pub(crate) fn resume(args: &ResumeArgs) -> u8 {
         Ok(store) => store,
         Err(text) => return failed(&text),
     };
+    let policy = in_doubt_policy(args);
     if let Some(id) = &args.id {
         let code = match args.lease {
             Some((epoch, lease_ms)) => {
                 let fence = Fence { scope: Run::scope(id).into(), epoch };
                 let owned = Owned { store: store.clone(), fence, id: id.clone(), lease_ms };
-                owned.go_on(args.retry_in_doubt, Some(WORKERS_PATIENCE))
+                owned.go_on(policy, Some(WORKERS_PATIENCE))
             }
-            None => resume_one(&store, id, args.retry_in_doubt),
+            None => resume_one(&store, id, policy),
         };
         return code.unwrap_or_else(|text| failed(&text));
     }
@@ -557,13 +559,24 @@ pub(crate) fn resume(args: &ResumeArgs) -> u8 {
     // The oldest first.
     let mut worst = 0;
     for id in open.into_iter().rev() {
-        let code = resume_one(&store, &id, args.retry_in_doubt).unwrap_or_else(|text| failed(&text));
+        let code = resume_one(&store, &id, policy.clone()).unwrap_or_else(|text| failed(&text));
         worst = worst.max(code);
     }
     worst
 }
 
-fn resume_one(store: &Arc<dyn Store>, id: &str, retry_in_doubt: bool) -> Failed<u8> {
+/// How the user decides about effects in doubt.
+fn in_doubt_policy(args: &ResumeArgs) -> InDoubtPolicy {
+    match &args.skip_in_doubt {
+        Some(text) => InDoubtPolicy::Skip(
+            serde_json::from_str(text).unwrap_or_else(|_| serde_json::Value::String(text.clone())),
+        ),
+        None if args.retry_in_doubt => InDoubtPolicy::Retry,
+        None => InDoubtPolicy::Ask,
+    }
+}
+
+fn resume_one(store: &Arc<dyn Store>, id: &str, in_doubt: InDoubtPolicy) -> Failed<u8> {
     let wrong = |error: StoreError| explained(id, &error);
     // Who looks before it has the right might read what another process goes on with.
     let found = wait(store.run(id)).map_err(wrong)?;
@@ -571,12 +584,12 @@ fn resume_one(store: &Arc<dyn Store>, id: &str, retry_in_doubt: bool) -> Failed<
         return Err(explained(id, &StoreError::Missing { what: String::new() }));
     }
     let fence = take_lease(&**store, &Real::new(), id).map_err(wrong)?.fence();
-    Owned { store: store.clone(), fence, id: id.to_owned(), lease_ms: LEASE_MS }.go_on(retry_in_doubt, None)
+    Owned { store: store.clone(), fence, id: id.to_owned(), lease_ms: LEASE_MS }.go_on(in_doubt, None)
 }
 
 impl Owned {
     /// Goes on with the run. `worker`: a worker has set it running; a program that waits for longer is suspended then.
-    fn go_on(self, retry_in_doubt: bool, worker: Option<Duration>) -> Failed<u8> {
+    fn go_on(self, in_doubt: InDoubtPolicy, worker: Option<Duration>) -> Failed<u8> {
         let id = &*self.id;
         let wrong = |error: StoreError| explained(id, &error);
         let begun = known(&*self.store, id).and_then(|known| {
@@ -611,7 +624,7 @@ impl Owned {
         };
         let setup = Setup {
             entries: known.entries,
-            retry_in_doubt,
+            in_doubt,
             suspend_after: known.args.suspend_after.or(worker),
             ..Setup::new(system, self.keeper())
         };

@@ -394,7 +394,7 @@ impl Case<'_> {
             let setup = Setup {
                 entries: kept.entries(),
                 until: Some(until).filter(|_| (places.len() as u64) < limit),
-                retry_in_doubt: true,
+                in_doubt: harn_journal::InDoubtPolicy::Retry,
                 ..Setup::new(system.clone(), Box::new(kept.clone()))
             };
             let (ended, journal) = self.record(&system, setup)?;

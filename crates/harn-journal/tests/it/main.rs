@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use harn_journal::{
-    Answers, Count as Answered, Entry, Journal, Keeper, Kept, MemoryKeeper, Nowhere, Reins, Setup, Stop, What,
+    Answers, Count as Answered, Entry, InDoubtPolicy, Journal, Keeper, Kept, MemoryKeeper, Nowhere, Reins,
+    Setup, Stop, What,
 };
 use harn_store::NewWaitpoint;
 use harn_system::{
@@ -36,9 +37,10 @@ fn replayed(entries: Vec<Entry>) -> Journal {
     Journal::new(Setup { entries, replay: true, ..Setup::new(inner, Box::new(Nowhere)) })
 }
 
-fn resumed(system: &Rc<dyn System>, entries: Vec<Entry>, retry_in_doubt: bool) -> (Journal, MemoryKeeper) {
+fn resumed(system: &Rc<dyn System>, entries: Vec<Entry>, retries: bool) -> (Journal, MemoryKeeper) {
     let keeper = MemoryKeeper::default();
-    let setup = Setup { entries, retry_in_doubt, ..Setup::new(system.clone(), Box::new(keeper.clone())) };
+    let in_doubt = if retries { InDoubtPolicy::Retry } else { InDoubtPolicy::Ask };
+    let setup = Setup { entries, in_doubt, ..Setup::new(system.clone(), Box::new(keeper.clone())) };
     (Journal::new(setup), keeper)
 }
 
@@ -492,10 +494,12 @@ fn bodies_in_pieces_and_bodies_that_break_are_followed() {
 }
 
 #[test]
-fn a_reply_is_asked_for_again_while_nothing_of_it_was_seen() {
+fn an_exchange_is_repeated_at_whatever_piece_it_stopped() {
     let is_piece = |entry: &Entry| matches!(&entry.what, What::Finish { name, .. } if name == "body");
-    // How many pieces of the body the process before had, and whether it is read again.
-    for (method, pieces, again) in [("GET", 0, true), ("GET", 1, false), ("POST", 0, false)] {
+    // How many pieces of the body the process before had, and whether the request is sent again.
+    for (method, pieces, again) in
+        [("GET", 0, true), ("GET", 1, true), ("GET", 2, true), ("POST", 0, false), ("POST", 1, false)]
+    {
         let (inner, _, requests) = machine();
         let system: Rc<dyn System> = Rc::new(InPieces { inner, breaks: false });
         let (journal, keeper) = recorded(&system);
@@ -506,7 +510,7 @@ fn a_reply_is_asked_for_again_while_nothing_of_it_was_seen() {
         let (journal, _) = resumed(&system, entries, false);
         let wanted = match again {
             true => Ok(b"reply 2 to GET, token-0123456789".to_vec()),
-            false => Err(HttpErrorKind::Broken),
+            false => Err(HttpErrorKind::InDoubt),
         };
         assert_eq!(run(&journal, |system| read_reply(system, method)), wanted, "{method} {pieces}");
         assert_eq!(requests.get(), 1 + u32::from(again));

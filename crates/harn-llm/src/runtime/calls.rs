@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use harn_value::{Data as Value, json};
 
+use super::delivered::Delivered;
 use super::layers::Sink;
 use super::live::{Live, LiveCalls, LiveText};
 use super::{Call, LlmRuntime, Prepared};
@@ -81,19 +82,23 @@ impl LlmRuntime {
         let tools = prepared.offered.names.clone();
         let mut live = LiveText::of(&tools, sentinel.as_deref());
         let mut calls = LiveCalls::default();
+        let mut delivered = Delivered::default();
         let finished = self
             .run_rounds(call, prepared, &mut |event| match event {
                 StreamEvent::Restart => {
                     live = LiveText::of(&tools, sentinel.as_deref());
                     let opened = std::mem::take(&mut calls).is_open();
-                    if shown.replace(false) || opened {
+                    if !takes_back {
+                        delivered.restart();
+                    } else if shown.replace(false) || opened {
                         deliver(Live::Void);
                     }
                 }
                 StreamEvent::Text(text) if listens => {
                     if let Some(piece) = live.feed(text) {
                         shown.set(true);
-                        deliver(Live::Text(piece));
+                        let piece = if takes_back { Some(piece) } else { delivered.fresh(piece) };
+                        piece.into_iter().for_each(|piece| deliver(Live::Text(piece)));
                     }
                 }
                 event if listens => calls.feed(event, deliver),
@@ -101,7 +106,8 @@ impl LlmRuntime {
             })
             .await?;
         if let Some(rest) = live.finish(&finished.response.tagged.visible) {
-            deliver(Live::Text(rest));
+            let rest = if takes_back { Some(rest) } else { delivered.fresh(rest) };
+            rest.into_iter().for_each(|rest| deliver(Live::Text(rest)));
         }
         self.validated(finished)
     }

@@ -277,6 +277,7 @@ impl LlmRuntime {
             egress,
             deadline: carrier.now() + TIMEOUT,
             timeout: TIMEOUT,
+            whole: true,
         };
         let hide = |text: String| request.auth.iter().fold(text, |text, (_, secret)| secret.redact(&text));
         let mut reply = fetch(&*carrier, &request, BODY_LIMIT).await.map_err(|e| hide(e.message.clone()))?;

@@ -8,6 +8,7 @@ mod attempts;
 mod calls;
 mod clouds;
 mod completion;
+mod delivered;
 mod environment;
 mod health;
 mod layers;

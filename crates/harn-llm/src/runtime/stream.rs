@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
+use super::delivered::Delivered;
 use super::{Call, Finished, LlmRuntime, Prepared};
 use crate::error::CallError;
 use crate::event::StreamEvent;
@@ -60,26 +61,31 @@ impl LlmRuntime {
         let shown = Rc::new(Cell::new(false));
         prepared.shown = Some(shown.clone());
         let mut splitter = ThinkSplitter::default();
+        let mut delivered = Delivered::default();
         let result = self
             .ask(call, &prepared, &mut |event| {
                 if *event == StreamEvent::Restart {
                     splitter = ThinkSplitter::default();
+                    delivered.restart();
                 }
                 if let StreamEvent::Text(text) = event {
                     shown.set(true);
-                    splitter.feed(text, &mut |piece| deliver_visible(piece, deliver));
+                    splitter.feed(text, &mut |piece| deliver_visible(piece, &mut delivered, deliver));
                 }
             })
             .await;
         match result {
             Err(error) => deliver(StreamItem::Failed(error.into())),
             Ok(mut response) => {
-                splitter.finish(&mut |piece| deliver_visible(piece, deliver));
+                splitter.finish(&mut |piece| deliver_visible(piece, &mut delivered, deliver));
                 // A fallback route is not streamed: its text comes in one piece.
                 if !shown.get() {
                     let mut whole = ThinkSplitter::default();
-                    whole.feed(&response.text, &mut |piece| deliver_visible(piece, deliver));
-                    whole.finish(&mut |piece| deliver_visible(piece, deliver));
+                    whole.feed(&response.text, &mut |piece| deliver_visible(piece, &mut delivered, deliver));
+                    whole.finish(&mut |piece| deliver_visible(piece, &mut delivered, deliver));
+                }
+                if let Some(error) = delivered.failure() {
+                    return deliver(StreamItem::Failed(error.into()));
                 }
                 response.read_tags(&prepared.offered);
                 let mut rounds = Rounds::new(&prepared.options.output);
@@ -98,8 +104,10 @@ impl LlmRuntime {
     }
 }
 
-fn deliver_visible(piece: Piece, deliver: &mut dyn FnMut(StreamItem)) {
-    if let Piece::Text(text) = piece {
-        deliver(StreamItem::Chunk(text));
+fn deliver_visible(piece: Piece, delivered: &mut Delivered, deliver: &mut dyn FnMut(StreamItem)) {
+    if let Piece::Text(text) = piece
+        && let Some(fresh) = delivered.fresh(text)
+    {
+        deliver(StreamItem::Chunk(fresh));
     }
 }

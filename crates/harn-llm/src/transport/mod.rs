@@ -24,6 +24,9 @@ pub use crate::reply_head::ReplyHead;
 pub(crate) use cassette::{Recording, Replaying};
 pub(crate) use network::Network;
 
+/// The reason of the error with which a body begins again: the run was interrupted, and the repeated reply differs.
+const RESTARTED: &str = "restarted";
+
 /// What is kept of the body of an error reply.
 const MAX_ERROR_BODY: usize = 16 << 10;
 
@@ -48,6 +51,8 @@ pub struct HttpRequest<'a> {
     pub deadline: Duration,
     /// The timeout behind the deadline, for messages.
     pub timeout: Duration,
+    /// Whether nothing is done with the body before all of it is there.
+    pub whole: bool,
 }
 
 /// A reply whose body is still to be read.
@@ -114,6 +119,9 @@ pub(crate) async fn fetch(
     Ok(WholeReply { head: reply.head.clone(), text })
 }
 
+/// Receives each event of a reply, and may stop it with an error.
+type Watching<'w> = dyn FnMut(&StreamEvent) -> Result<(), LlmError> + 'w;
+
 /// Exchanges a model request: sends it, decodes the reply as it comes, and hands every event on.
 ///
 /// # Errors
@@ -125,7 +133,7 @@ pub(crate) async fn exchange(
     wire: WireRequest,
     auth: Vec<(String, Secret)>,
     now_ms: i64,
-    watch: &mut dyn FnMut(&StreamEvent) -> Result<(), LlmError>,
+    watch: &mut Watching<'_>,
 ) -> Result<ResponseBuilder, LlmError> {
     let route = &request.route;
     let provider = route.provider.as_str();
@@ -142,6 +150,7 @@ pub(crate) async fn exchange(
         egress: route.egress.clone(),
         deadline: carrier.now() + request.timeout,
         timeout: request.timeout,
+        whole: !wire.stream,
     };
     let mut reply = carrier.send(&http).await?;
     if !reply.head.is_success() {
@@ -153,7 +162,7 @@ pub(crate) async fn exchange(
     let mut reader = ReplyReader::new(request, wire.stream);
     let mut builder = ResponseBuilder::default();
     let mut events = Vec::new();
-    let mut give = |events: &mut Vec<StreamEvent>, builder: &mut ResponseBuilder| {
+    let give = |events: &mut Vec<StreamEvent>, builder: &mut ResponseBuilder, watch: &mut Watching<'_>| {
         events.drain(..).try_for_each(|event| {
             builder.push(&event);
             watch(&event)
@@ -168,14 +177,19 @@ pub(crate) async fn exchange(
             }
             Ok(Some(chunk)) => {
                 let fed = reader.feed(&chunk, &mut events);
-                give(&mut events, &mut builder)?;
+                give(&mut events, &mut builder, watch)?;
                 fed.map_err(|e| e.with_usage(reader.usage()))?;
+            }
+            Err(error) if error.reason == RESTARTED => {
+                reader = ReplyReader::new(request, wire.stream);
+                builder = ResponseBuilder::default();
+                watch(&StreamEvent::Restart)?;
             }
             Err(error) => return Err(error.with_usage(reader.usage())),
         }
     }
     let ended = reader.finish(request, &reply.head.content_type, &mut events);
-    give(&mut events, &mut builder)?;
+    give(&mut events, &mut builder, watch)?;
     ended?;
     if !at_end {
         reply.body.release().await;

@@ -109,6 +109,7 @@ impl Network {
             max_response: u64::MAX,
             // A model that is asked twice does no harm.
             uncertain: Uncertain::Retry,
+            whole: request.whole,
             ..harn_system::HttpRequest::new(request.method, url.as_str())
         };
         let left = request.deadline.saturating_sub(self.system.monotonic());
@@ -139,10 +140,14 @@ impl ReplyBody for NetworkBody<'_> {
             let wait = idle.map_or(left, |idle| left.min(idle));
             match self.system.within(wait, self.body.next()).await {
                 Some(Ok(chunk)) => Ok(chunk),
-                Some(Err(error)) => Err(LlmError::new(
-                    Category::TransientNetwork,
-                    format!("{} stream error (body): {error}", request.provider),
-                )),
+                Some(Err(error)) => {
+                    let text = format!("{} stream error (body): {error}", request.provider);
+                    let mut failed = LlmError::new(Category::TransientNetwork, text);
+                    if error.kind == HttpErrorKind::Restarted {
+                        failed.reason = super::RESTARTED;
+                    }
+                    Err(failed)
+                }
                 None => Err(silent(idle.filter(|_| wait < left), request.timeout)),
             }
         })

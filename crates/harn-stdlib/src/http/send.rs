@@ -69,17 +69,26 @@ pub(crate) async fn download(
         dict.insert("bytes_written", written.len() as i64);
         return Ok(dict);
     }
-    let reply = request.start(cx, options, MAX_DOWNLOAD).await.map_err(|error| error.of("http_download"))?;
+    let reply =
+        request.start(cx, options, MAX_DOWNLOAD, true).await.map_err(|error| error.of("http_download"))?;
     let mut written = 0i64;
     let HttpReply { status, headers, mut body } = reply;
     // A page that says why there is nothing to download is not what the file is for.
     if success(status) {
         let mut file = cx.system().draft(path).map_err(write_failed)?;
-        while let Some(piece) =
-            body.next().await.map_err(|error| request.failed(&error, "request failed").of("http_download"))?
-        {
-            file.write_all(&piece).map_err(write_failed)?;
-            written += piece.len() as i64;
+        loop {
+            match body.next().await {
+                Ok(Some(piece)) => {
+                    file.write_all(&piece).map_err(write_failed)?;
+                    written += piece.len() as i64;
+                }
+                Ok(None) => break,
+                Err(error) if error.kind == HttpErrorKind::Restarted => {
+                    file = cx.system().draft(path).map_err(write_failed)?;
+                    written = 0;
+                }
+                Err(error) => return Err(request.failed(&error, "request failed").of("http_download")),
+            }
         }
         file.commit().map_err(write_failed)?;
     }
@@ -108,8 +117,8 @@ pub(super) async fn open(
     match request.mocked(cx) {
         Some(reply) => Ok(Opened::Mock(reply)),
         None => {
-            let reply = request.start(cx, options, MAX_DOWNLOAD).await.map_err(|error| error.of(builtin))?;
-            Ok(Opened::Net(reply))
+            let reply = request.start(cx, options, MAX_DOWNLOAD, false).await;
+            Ok(Opened::Net(reply.map_err(|error| error.of(builtin))?))
         }
     }
 }
@@ -128,7 +137,7 @@ pub(crate) async fn open_stream(
     let may_retry = options.retry_methods.contains(&request.method);
     let mut attempt = 0;
     loop {
-        let begun = cx.system().within(patience, request.start(cx, &options, u64::MAX)).await;
+        let begun = cx.system().within(patience, request.start(cx, &options, u64::MAX, false)).await;
         let outcome = begun.unwrap_or_else(|| {
             let late = HttpError::new(HttpErrorKind::Timeout, "operation timed out");
             Err(request.failed(&late, "request failed"))
@@ -239,17 +248,23 @@ impl<'a> Request<'a> {
     }
 
     async fn once(&self, cx: &Cx, options: &Options) -> std::result::Result<Reply, Failed> {
-        let reply = self.start(cx, options, HttpRequest::MAX_RESPONSE).await?;
+        let reply = self.start(cx, options, HttpRequest::MAX_RESPONSE, true).await?;
         let (status, headers) = (reply.status, reply.headers.clone());
         let body = reply.read().await.map_err(|error| Failed {
             passing: error.kind == HttpErrorKind::Timeout,
-            ..self.failed(&error, "failed to read response body")
+            ..self.unread(&error)
         })?;
         Ok(Reply { status, headers, body })
     }
 
-    /// Sends the request and waits for the head of the reply.
-    async fn start(&self, cx: &Cx, options: &Options, limit: u64) -> std::result::Result<HttpReply, Failed> {
+    /// Sends the request and waits for the head of the reply. With `whole`, all of the body is read next.
+    async fn start(
+        &self,
+        cx: &Cx,
+        options: &Options,
+        limit: u64,
+        whole: bool,
+    ) -> std::result::Result<HttpReply, Failed> {
         let request = HttpRequest {
             headers: self.headers.clone(),
             body: self.body.map(|body| body.to_vec().into()),
@@ -264,6 +279,7 @@ impl<'a> Request<'a> {
             decompress: options.decompress,
             max_response: options.max_response.unwrap_or(limit),
             uncertain: options.uncertain,
+            whole,
             egress: egress::egress_rules(cx.vm()).map_err(|error| Failed { error, passing: false })?,
             ..HttpRequest::new(&*self.method, &*self.url)
         };
@@ -283,6 +299,16 @@ impl<'a> Request<'a> {
             }
             _ => self.failed(&error, "request failed"),
         })
+    }
+
+    /// The failure of a body.
+    fn unread(&self, error: &HttpError) -> Failed {
+        match error.kind {
+            HttpErrorKind::InDoubt => {
+                Failed { error: Error::structured("in_doubt", &error.text), passing: false }
+            }
+            _ => self.failed(error, "failed to read response body"),
+        }
     }
 
     /// The failure of an exchange, with what was being done.

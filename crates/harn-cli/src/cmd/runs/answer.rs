@@ -117,6 +117,11 @@ fn value(args: &AnswerArgs, found: &Waitpoint, by: &str) -> Outcome<Value> {
                 .to_owned()),
         };
     }
+    if kind == "in_doubt"
+        && let Some(result) = &given
+    {
+        return Ok(json!({"result": result.clone()}));
+    }
     let mut answer = match (decided, given) {
         (Some(approved), _) => Map::from_iter([("approved".to_owned(), approved.into())]),
         (None, Some(Value::Object(given))) if given.get("approved").is_some_and(Value::is_boolean) => given,

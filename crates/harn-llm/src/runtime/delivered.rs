@@ -1,0 +1,82 @@
+//! Text that a listener has and cannot be asked to forget, while the reply that it came from begins again.
+
+use crate::error::{Category, LlmError};
+
+/// The text that was delivered so far.
+#[derive(Default)]
+pub(super) struct Delivered {
+    text: String,
+    /// How much of it a repeated reply has reached, while it repeats it.
+    repeated: Option<usize>,
+    differs: bool,
+}
+
+impl Delivered {
+    /// The reply begins again.
+    pub(super) fn restart(&mut self) {
+        self.repeated = (!self.text.is_empty()).then_some(0);
+    }
+
+    /// The part of a piece that was not delivered before.
+    pub(super) fn fresh(&mut self, piece: String) -> Option<String> {
+        if self.differs {
+            return None;
+        }
+        let Some(at) = self.repeated else {
+            self.text.push_str(&piece);
+            return Some(piece);
+        };
+        let expected = &self.text[at..];
+        if let Some(fresh) = piece.strip_prefix(expected) {
+            self.repeated = None;
+            let fresh = fresh.to_owned();
+            self.text.push_str(&fresh);
+            return Some(fresh).filter(|fresh| !fresh.is_empty());
+        }
+        if expected.starts_with(&piece) {
+            self.repeated = Some(at + piece.len());
+        } else {
+            self.differs = true;
+        }
+        None
+    }
+
+    /// Why the delivered text does not belong to the reply, at its end.
+    pub(super) fn failure(&self) -> Option<LlmError> {
+        let differs = self.differs || self.repeated.is_some();
+        differs.then(|| {
+            let text = "the run was interrupted during this stream, and the repeated reply differs from the delivered text";
+            LlmError::new(Category::TransientNetwork, text.to_owned())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Delivered;
+
+    fn told(delivered: &mut Delivered, pieces: &[&str]) -> String {
+        pieces.iter().filter_map(|piece| delivered.fresh((*piece).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_repeated_reply_continues_where_the_first_one_stopped() {
+        let mut delivered = Delivered::default();
+        assert_eq!(told(&mut delivered, &["one ", "two "]), "one two ");
+        delivered.restart();
+        assert_eq!(told(&mut delivered, &["on", "e tw", "o three", " four"]), "three four");
+        delivered.restart();
+        assert!(delivered.failure().is_some(), "the repeated reply is shorter");
+        assert_eq!(told(&mut delivered, &["one two three four"]), "");
+        assert!(delivered.failure().is_none());
+    }
+
+    #[test]
+    fn a_different_reply_is_an_error() {
+        let mut delivered = Delivered::default();
+        assert_eq!(told(&mut delivered, &["one ", "two "]), "one two ");
+        delivered.restart();
+        assert_eq!(told(&mut delivered, &["one ", "too ", "many"]), "");
+        assert!(delivered.failure().is_some());
+    }
+}
