@@ -554,3 +554,52 @@ fn a_worker_that_is_killed_inside_an_effect_loses_nothing() {
     assert_eq!(ended.code, 0, "{}", ended.shown());
     assert_eq!((server.count("/slow"), text(&path.join("after.txt")).as_str()), (2, "x"));
 }
+
+/// The journal of an older format, and one of a later format.
+#[test]
+fn a_journal_of_an_older_format_resumes_and_one_of_a_later_format_stays_as_it_is() {
+    let fixture = crate::common::repository().join("crates/harn-cli/tests/journals/format-0.jsonl");
+    let dir = folder(&[]);
+    let path = dir.path();
+    let imported = harn_in(path, &["runs", "import", &fixture.display().to_string(), "--run-id", "r"]);
+    assert_eq!(imported.code, 0, "{}", imported.shown());
+    assert_eq!(crate::common::shown(path)["journal_format"], 0);
+    let mut resume = command(&["resume", "r"]);
+    resume.current_dir(path).env("GREETING", "hello");
+    let resumed = crate::common::finish(resume, b"");
+    let reply = "01234567890123456789abcdefghijabcdefghij";
+    let wanted = format!("end true 40 200 8 [{reply}, {reply}, {reply}]\n");
+    assert_eq!((resumed.code, resumed.out), (0, wanted), "{}", resumed.err);
+    assert_eq!(crate::common::shown(path)["journal_format"], 1);
+
+    // The same run as a later version might have written it.
+    let text = std::fs::read_to_string(&fixture).unwrap();
+    let mut lines: Vec<&str> = text.lines().collect();
+    let end = lines.pop().unwrap();
+    let head = lines[0].replacen(
+        "{\\\"version\\\":\\\"0.1.0\\\"",
+        "{\\\"version\\\":\\\"9.0.0\\\",\\\"journal\\\":99",
+        1,
+    );
+    assert_ne!(head, lines[0]);
+    lines[0] = &head;
+    let body = lines.join("\n") + "\n";
+    let mut end: Value = serde_json::from_str(end).unwrap();
+    end["sha256"] = harn_store::Digest::of(body.as_bytes()).to_string().into();
+    std::fs::write(path.join("later.jsonl"), format!("{body}{end}\n")).unwrap();
+    assert_eq!(harn_in(path, &["runs", "import", "later.jsonl", "--run-id", "later"]).code, 0);
+    let before = harn_in(path, &["runs", "export", "later"]).out;
+    for args in [&["resume", "later"][..], &["replay", "later"], &["fork", "later", "--at", "3"]] {
+        let refused = harn_in(path, args);
+        assert_eq!(refused.code, 1, "{}", refused.shown());
+        assert!(
+            refused.err.contains("journal format 99") && refused.err.contains("Harn 9.0.0"),
+            "{}",
+            refused.shown()
+        );
+    }
+    assert_eq!(harn_in(path, &["worker", "--drain"]).code, 0);
+    assert_eq!(harn_in(path, &["runs", "export", "later"]).out, before, "the run is untouched");
+    let listed = harn_in(path, &["runs", "list"]);
+    assert!(listed.out.contains("suspended (journal format 99)"), "{}", listed.shown());
+}

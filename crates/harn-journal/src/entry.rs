@@ -7,6 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::secrets::Secrets;
 
+/// The format of the journals that this version writes. It follows all from 0 on. A new kind of entry, a new effect, another digest
+/// of arguments or another form of an answer is a new format.
+pub const FORMAT: u64 = 1;
+
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum What {

@@ -54,7 +54,7 @@ mod setup;
 mod socket;
 mod wire;
 
-pub use entry::{Entry, Place, What};
+pub use entry::{Entry, FORMAT, Place, What};
 pub use harn_store::wait;
 pub use journal::Journal;
 pub use keeper::{

@@ -132,9 +132,14 @@ pub trait Store: Send + Sync {
     fn answer<'a>(&'a self, run: &'a str, request_id: &'a str, answer: Answer) -> Reply<'a, Waitpoint>;
 
     /// Takes the lease of a run that is abandoned, or queued or suspended and due, the longest due first, and sets it
-    /// running. `None` when there is none. No two callers get the same run.
-    fn claim_run<'a>(&'a self, owner: &'a str, now_ms: i64, until_ms: i64)
-    -> Reply<'a, Option<(Run, Lease)>>;
+    /// running. `None` when there is none. No two callers get the same run. Runs that `can_follow` rejects stay as they are.
+    fn claim_run<'a>(
+        &'a self,
+        owner: &'a str,
+        now_ms: i64,
+        until_ms: i64,
+        can_follow: fn(&Run) -> bool,
+    ) -> Reply<'a, Option<(Run, Lease)>>;
 
     /// Gives the room of what was removed back to the system.
     fn compact(&self) -> Reply<'_, ()>;

@@ -336,12 +336,13 @@ macro_rules! store_on_a_thread {
                 owner: &'a str,
                 now_ms: i64,
                 until_ms: i64,
+                can_follow: fn(&Run) -> bool,
             ) -> Reply<'a, Option<(Run, Lease)>> {
                 if let Err(error) = write::name("owner", owner) {
                     return $crate::thread::refused(error);
                 }
                 let owner = owner.to_owned();
-                self.ask(Job::Write, move |db| runs::claim(db, &owner, now_ms, until_ms))
+                self.ask(Job::Write, move |db| runs::claim(db, &owner, now_ms, until_ms, can_follow))
             }
 
             fn compact(&self) -> Reply<'_, ()> {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use harn_system::{Real, SystemExt};
+use serde::{Deserialize, Serialize};
 
 mod develop;
 mod groups;
@@ -185,7 +186,8 @@ pub(crate) struct JsonSchemasArgs {
 }
 
 /// Arguments of `harn run`.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 #[command(
     override_usage = "harn run [OPTIONS] <FILE.harn | -> [-- ARGS...]\n       harn run [OPTIONS] -e <CODE> [-- ARGS...]"
 )]
@@ -267,6 +269,7 @@ pub(crate) struct RunArgs {
     /// If a run has to wait longer than this, for an answer or a timer, Harn stores it and ends the process; `harn resume`
     /// continues it. TIME is 500ms, 30s, 5m, 2h or never. Default: at once for an answer, 5m for a timer. Requires --durable.
     #[arg(long, value_name = "TIME", value_parser = parse_pause)]
+    #[serde(with = "pause")]
     pub(crate) suspend_after: Option<std::time::Duration>,
     /// Arguments of the program, available as `argv`
     #[arg(last = true, value_name = "ARGS")]
@@ -408,7 +411,8 @@ pub(crate) struct ForkArgs {
 }
 
 /// Where model calls are answered from, and what is recorded.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(crate) struct TrafficArgs {
     /// Answer model calls from recorded replies
     ///
@@ -930,6 +934,25 @@ fn parse_lease(text: &str) -> Result<(u64, i64), String> {
 /// Returns the command line of this process.
 pub(crate) fn given_command() -> Vec<String> {
     with_run(std::env::args_os().collect()).iter().map(|arg| arg.to_string_lossy().into_owned()).collect()
+}
+
+/// A pause as milliseconds; the longest is `never`.
+mod pause {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(pause: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
+        pause.map(|pause| i64::try_from(pause.as_millis()).unwrap_or(i64::MAX)).serialize(to)
+    }
+
+    pub(super) fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<Option<Duration>, D::Error> {
+        let ms = Option::<i64>::deserialize(from)?;
+        Ok(ms.map(|ms| match ms {
+            i64::MAX => Duration::MAX,
+            ms => Duration::from_millis(ms.unsigned_abs()),
+        }))
+    }
 }
 
 /// Parses the time after which a waiting run is suspended, or `never`.

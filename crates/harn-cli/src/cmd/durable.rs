@@ -8,8 +8,8 @@ use std::time::Duration;
 use clap::Parser;
 use harn_check::Settings;
 use harn_journal::{
-    Difference, Entry, InDoubtPolicy, Journal, Keeper, LEASE_MS, Nowhere, Pending, Setup, Stop, StoreKeeper,
-    What, take_lease, wait,
+    Difference, Entry, FORMAT, InDoubtPolicy, Journal, Keeper, LEASE_MS, Nowhere, Pending, Setup, Stop,
+    StoreKeeper, What, take_lease, wait,
 };
 use harn_runtime::Generation;
 use harn_store::{
@@ -99,17 +99,48 @@ pub(super) fn shown_time(ms: i64) -> String {
 }
 
 /// What is needed to start the program again.
-pub(super) fn facts(task: Option<&str>, command: &[String]) -> Value {
-    json!({
-        "version": env!("CARGO_PKG_VERSION"), "command": command, "task": task,
-        "dir": Real::new().work_dir().display().to_string(),
-    })
+///
+/// # Errors
+/// A path is not UTF-8.
+pub(super) fn facts(args: &RunArgs, command: &[String]) -> Failed<Value> {
+    let options =
+        serde_json::to_string(args).map_err(|error| format!("cannot store the options: {error}"))?;
+    let options: Value = serde_json::from_str(&options).unwrap_or_default();
+    Ok(json!({
+        "version": env!("CARGO_PKG_VERSION"), "journal": FORMAT, "command": command, "options": options,
+        "task": args.task, "dir": Real::new().work_dir().display().to_string(),
+    }))
+}
+
+/// The format of the journal of a run. Facts without one are older than the number.
+pub(super) fn format_of(info: &Value) -> u64 {
+    info["journal"].as_u64().unwrap_or(0)
+}
+
+/// Whether this version follows the journal of a run.
+pub(super) fn can_follow(run: &Run) -> bool {
+    let info: Value = serde_json::from_slice(&run.info).unwrap_or_default();
+    format_of(&info) <= FORMAT
 }
 
 /// The arguments that a run was begun with.
 pub(super) fn given(run: &Run) -> Failed<(RunArgs, Value)> {
     let broken = || format!("run '{}': what it was started with cannot be read", run.id);
     let info: Value = serde_json::from_slice(&run.info).map_err(|_| broken())?;
+    let format = format_of(&info);
+    if format > FORMAT {
+        let version = info["version"].as_str().unwrap_or("a later one");
+        return Err(format!(
+            "run '{}' has journal format {format}, and this version of Harn follows formats up to {FORMAT}; the run is unchanged: resume it with Harn {version}",
+            run.id
+        ));
+    }
+    if info["options"].is_object() {
+        let mut args: RunArgs = serde_json::from_str(&info["options"].to_string()).map_err(|_| broken())?;
+        args.task = info["task"].as_str().map(str::to_owned);
+        return Ok((args, info));
+    }
+    // Runs of older versions have their command line alone.
     let command = info["command"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let cli = Cli::try_parse_from(command).map_err(|_| broken())?;
     let mut args = match cli.command {
@@ -174,6 +205,7 @@ pub(crate) fn begin(args: RunArgs) -> u8 {
     let command = given_command();
     let id = args.run_id.clone().unwrap_or_else(drawn);
     let begun = checked(&id).and_then(|()| {
+        facts(&args, &command)?;
         let store = store()?;
         let fence = take_lease(&*store, &Real::new(), &id).map_err(|error| explained(&id, &error))?.fence();
         let at_ms = Real::new().now_ms();
@@ -182,7 +214,7 @@ pub(crate) fn begin(args: RunArgs) -> u8 {
             program: source_name(&args),
             args: args.args.clone(),
             status: NewStatus::Running,
-            info: facts(args.task.as_deref(), &command).to_string().into_bytes(),
+            info: facts(&args, &command)?.to_string().into_bytes(),
         };
         let source =
             Write::SourcePut { run: id.clone(), path: source_name(&args), bytes: text.clone().into_bytes() };
@@ -592,7 +624,7 @@ impl Owned {
     fn go_on(self, in_doubt: InDoubtPolicy, worker: Option<Duration>) -> Failed<u8> {
         let id = &*self.id;
         let wrong = |error: StoreError| explained(id, &error);
-        let begun = known(&*self.store, id).and_then(|known| {
+        let begun = known(&*self.store, id).and_then(|mut known| {
             if known.run.status.is_end() {
                 let word = known.run.status.word();
                 return Err(format!("run '{id}' has ended ({word}); `harn replay {id}` shows it again"));
@@ -601,6 +633,13 @@ impl Owned {
                 let status = NewStatus::Running;
                 let (run, note, at_ms) = (id.to_owned(), String::new(), Real::new().now_ms());
                 let write = Write::RunStatus { run, status, note, at_ms };
+                wait(self.store.write(&self.fence, vec![write])).map_err(wrong)?;
+            }
+            if format_of(&known.info) < FORMAT {
+                // Entries of this format follow: older versions must not follow them.
+                known.info["journal"] = FORMAT.into();
+                let (run, info) = (id.to_owned(), known.info.to_string().into_bytes());
+                let write = Write::RunInfo { run, info, at_ms: Real::new().now_ms() };
                 wait(self.store.write(&self.fence, vec![write])).map_err(wrong)?;
             }
             Ok(known)
@@ -728,6 +767,7 @@ fn forked(args: ForkArgs) -> Failed<u8> {
     }
     known.entries.retain(|entry| entry.seq < args.at);
     known.info["forked_at"] = args.at.into();
+    known.info["journal"] = FORMAT.into();
     let text = match (&known.args.file, args.changed) {
         (Some(path), true) => program::source_text(path)?,
         _ => known.text,

@@ -9,7 +9,7 @@ use super::cron::Schedule;
 use super::durable::{Failed, checked, drawn, explained, facts, failed, source_name, store};
 use super::providers::{envelope, print};
 use super::run::{Sink, text};
-use crate::args::{SubmitArgs, given_command, need_folders, usage_error};
+use crate::args::{RunArgs, SubmitArgs, given_command, need_folders, usage_error};
 
 /// Submits a program; gives the exit code.
 pub(crate) fn submit(args: &SubmitArgs) -> u8 {
@@ -60,7 +60,9 @@ fn submitted(args: &SubmitArgs, text: String) -> Failed<(String, i64)> {
     };
     let name = args.run.run_id.clone().unwrap_or_else(drawn);
     checked(&name)?;
-    let mut info = facts(args.run.task.as_deref(), &given_command());
+    // What is written as JSON there is the answer of the command, not the output of the run.
+    let run = RunArgs { json: false, quiet: false, ..args.run.clone() };
+    let mut info = facts(&run, &given_command())?;
     let id = match &args.every {
         Some(every) => {
             info["every"] = every.as_str().into();

@@ -16,7 +16,7 @@ use harn_value::Data as Value;
 use harn_vm::Interrupt;
 use tokio::sync::Notify;
 
-use super::durable::{failed, store};
+use super::durable::{can_follow, failed, store};
 use super::submit::queue_next;
 use crate::args::WorkerArgs;
 use crate::{program, signal};
@@ -107,7 +107,8 @@ async fn work(worker: Rc<Worker>, args: &WorkerArgs, interrupt: Interrupt) -> Re
         }
         if worker.busy.get() < args.concurrency {
             let now_ms = worker.system.now_ms();
-            let claimed = worker.store.claim_run(&worker.owner, now_ms, now_ms + worker.lease_ms).await;
+            let claimed =
+                worker.store.claim_run(&worker.owner, now_ms, now_ms + worker.lease_ms, can_follow).await;
             match claimed.map_err(|error| error.to_string())? {
                 Some((run, lease)) => {
                     worker.busy.set(worker.busy.get() + 1);

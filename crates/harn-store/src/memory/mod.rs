@@ -220,10 +220,11 @@ impl Store for MemoryStore {
         owner: &'a str,
         now_ms: i64,
         until_ms: i64,
+        can_follow: fn(&Run) -> bool,
     ) -> Reply<'a, Option<(Run, Lease)>> {
         self.change(|state| {
             write::name("owner", owner)?;
-            runs::claim(state, owner, now_ms, until_ms)
+            runs::claim(state, owner, now_ms, until_ms, can_follow)
         })
     }
 

@@ -175,11 +175,12 @@ pub(super) fn claim(
     owner: &str,
     now_ms: i64,
     until_ms: i64,
+    can_follow: fn(&Run) -> bool,
 ) -> Result<Option<(Run, Lease)>> {
     let free = state.runs.values().map(|kept| kept.seen(state)).filter(|run| {
         let held = run.lease.as_ref().is_some_and(|lease| lease.until_ms > now_ms);
         let due = run.due_ms.is_some_and(|due_ms| due_ms <= now_ms);
-        !held && (run.status == RunStatus::Running || (!run.status.is_end() && due))
+        !held && (run.status == RunStatus::Running || (!run.status.is_end() && due)) && can_follow(run)
     });
     let next = free.min_by_key(|run| (run.status != RunStatus::Running, run.due_ms, run.number));
     let Some(Run { id, .. }) = next else { return Ok(None) };

@@ -248,15 +248,27 @@ pub(super) fn all(db: &Db, filter: RunFilter, limit: usize) -> Outcome<Vec<Run>>
     db.rows(&sql, &[&filter.now_ms, &before, &status, &held, &page(limit)], head)
 }
 
-pub(super) fn claim(db: &Db, owner: &str, now_ms: i64, until_ms: i64) -> Outcome<Option<(Run, Lease)>> {
+pub(super) fn claim(
+    db: &Db,
+    owner: &str,
+    now_ms: i64,
+    until_ms: i64,
+    can_follow: fn(&Run) -> bool,
+) -> Outcome<Option<(Run, Lease)>> {
     // A run that is claimed or written at this moment is not waited for. A row that is locked was looked at again, so nobody
     // else has taken it.
-    let next = |due: &str, status: RunStatus| {
-        let sql = format!(
-            "{RUN} JOIN lease ON scope = 'run/' || id WHERE status = $2 AND NOT {HELD} {due} LIMIT 1
-             FOR UPDATE SKIP LOCKED"
-        );
-        db.row(&sql, &[&now_ms, &(status as i64)], head)
+    let next = |due: &str, status: RunStatus| -> Outcome<Option<Run>> {
+        let mut others = String::new();
+        loop {
+            let sql = format!(
+                "{RUN} JOIN lease ON scope = 'run/' || id WHERE status = $2 AND NOT {HELD} {others} {due} LIMIT 1
+                 FOR UPDATE SKIP LOCKED"
+            );
+            match db.row(&sql, &[&now_ms, &(status as i64)], head)? {
+                Some(run) if !can_follow(&run) => others += &format!("AND number <> {} ", run.number),
+                found => return Ok(found),
+            }
+        }
     };
     let due = "AND due_ms <= $1 ORDER BY due_ms, number";
     let found = match next("ORDER BY number", RunStatus::Running)? {

@@ -250,14 +250,18 @@ pub(super) fn claim(
     owner: &str,
     now_ms: i64,
     until_ms: i64,
+    can_follow: fn(&Run) -> bool,
 ) -> Outcome<Option<(Run, Lease)>> {
-    let next = |sql: &str, status: RunStatus| {
-        row(
-            db,
-            &format!("{RUN} WHERE status = ?2 AND NOT {HELD} {sql}"),
-            params![now_ms, status as i64],
-            head,
-        )
+    let next = |order: &str, status: RunStatus| -> Outcome<Option<Run>> {
+        let mut others = String::new();
+        loop {
+            let sql = format!("{RUN} WHERE status = ?2 AND NOT {HELD} {others} {order}");
+            let found = row(db, &sql, params![now_ms, status as i64], head)?;
+            match found {
+                Some(run) if !can_follow(&run) => others += &format!("AND number <> {} ", run.number),
+                found => return Ok(found),
+            }
+        }
     };
     let due = "AND due_ms <= ?1 ORDER BY due_ms, number LIMIT 1";
     let found = match next("ORDER BY number LIMIT 1", RunStatus::Running)? {

@@ -360,12 +360,12 @@ pub(crate) async fn an_answer_is_not_missed_by_a_run_that_stops(store: Shared) {
     assert!(matches!(one(&*store, &fence, stop(0)).await, Err(Error::Conflict { .. })));
     assert_eq!(store.run("r").await.unwrap().unwrap().status, RunStatus::Running);
     store.write(&fence, vec![stop(1), Write::Release]).await.unwrap();
-    assert_eq!(store.claim_run("w", 60, 160).await, Ok(None), "it waits");
+    assert_eq!(store.claim_run("w", 60, 160, |_| true).await, Ok(None), "it waits");
     // The next one comes when nobody has the run.
     store.answer("r", "q1", yes("bob", 70)).await.unwrap();
     let run = store.run("r").await.unwrap().unwrap();
     assert_eq!((run.status, run.due_ms, run.note.as_str()), (RunStatus::Suspended, Some(70), "why"));
-    let (run, lease) = store.claim_run("w", 80, 180).await.unwrap().unwrap();
+    let (run, lease) = store.claim_run("w", 80, 180, |_| true).await.unwrap().unwrap();
     assert_eq!((run.status, run.starts, run.due_ms, lease.epoch), (RunStatus::Running, 2, None, 3));
     assert_eq!(run.note, "", "it waits no longer");
     assert_eq!(run.lease, Some(lease));
@@ -380,7 +380,7 @@ pub(crate) async fn runs_are_claimed_when_they_are_due(store: Shared) {
     store.write(&fence, vec![sleep, Write::Release]).await.unwrap();
     running(&*store, "worked on").await;
     let claim = async |now_ms: i64| {
-        let claimed = store.claim_run("w", now_ms, now_ms + 5000).await.unwrap();
+        let claimed = store.claim_run("w", now_ms, now_ms + 5000, |_| true).await.unwrap();
         claimed.map(|(run, lease)| {
             assert_eq!(*lease.scope, Run::scope(&run.id));
             assert_eq!(run.status, RunStatus::Running);
@@ -398,7 +398,7 @@ pub(crate) async fn runs_are_claimed_when_they_are_due(store: Shared) {
     assert_eq!(store.run("first").await.unwrap().unwrap().started_ms, Some(250));
     assert_eq!(claim(5249).await, None);
     assert_eq!(claim(5250).await.as_deref(), Some("first"), "nothing was heard of its owner");
-    assert!(matches!(store.claim_run("", 0, 1).await, Err(Error::Invalid { .. })));
+    assert!(matches!(store.claim_run("", 0, 1, |_| true).await, Err(Error::Invalid { .. })));
 }
 
 pub(crate) async fn many_workers_share_the_runs(store: Shared) {
@@ -411,7 +411,7 @@ pub(crate) async fn many_workers_share_the_runs(store: Shared) {
         workers.spawn(async move {
             let owner = format!("w{worker}");
             let mut done = Vec::new();
-            while let Some((run, lease)) = store.claim_run(&owner, 10, 1_000_000).await.unwrap() {
+            while let Some((run, lease)) = store.claim_run(&owner, 10, 1_000_000, |_| true).await.unwrap() {
                 let entries = vec![entry(0, EntryKind::Outcome, owner.clone().into_bytes())];
                 let end = status(&run.id, NewStatus::Completed { exit_code: 0 }, 11);
                 store

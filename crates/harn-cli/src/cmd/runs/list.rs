@@ -9,6 +9,7 @@ use harn_value::{Data as Value, json};
 
 use super::{Outcome, Shown, each_entry, head, opened, store, time, wait};
 use crate::args::{RunsEventsArgs, RunsListArgs};
+use crate::cmd::durable::{can_follow, format_of};
 use crate::table;
 
 pub(super) fn list(args: &RunsListArgs) -> Outcome<Shown> {
@@ -34,7 +35,7 @@ pub(super) fn list(args: &RunsListArgs) -> Outcome<Shown> {
             let waits = if asks > 0 { format!("{asks} open") } else { "-".to_owned() };
             vec![
                 run.id.clone(),
-                run.status_at(now_ms).word().to_owned(),
+                status(run, now_ms),
                 short(run.started_ms.unwrap_or(run.created_ms)),
                 run.effects.to_string(),
                 waits,
@@ -53,6 +54,16 @@ pub(super) fn list(args: &RunsListArgs) -> Outcome<Shown> {
         table::draw(&["RUN", "STATUS", "STARTED", "EFFECTS", "ASKS", "PROGRAM"], &rows)
     };
     Ok(Shown::new(text, json!({"runs": data})))
+}
+
+/// The status of a run, with the format of its journal when this version cannot follow it.
+fn status(run: &Run, now_ms: i64) -> String {
+    let word = run.status_at(now_ms).word();
+    if can_follow(run) { word.to_owned() } else { format!("{word} (journal format {})", journal_format(run)) }
+}
+
+fn journal_format(run: &Run) -> u64 {
+    format_of(&serde_json::from_slice(&run.info).unwrap_or_default())
 }
 
 /// A moment, to the second.
@@ -111,6 +122,8 @@ pub(super) fn described(run: &Run, pending: &[&Waitpoint], now_ms: i64) -> Value
         "due_at": at(run.due_ms),
         "exit_code": run.exit_code,
         "note": run.note,
+        "journal_format": journal_format(run),
+        "can_resume": can_follow(run) && !run.status.is_end(),
         "parent": run.parent.as_ref().map(|parent| json!({"id": parent.run, "entries": forked_at(run, parent.length)})),
         "owner": run.lease.as_ref().map(|lease| json!({"name": lease.owner, "until": time(lease.until_ms)})),
         "info": info,
@@ -153,7 +166,7 @@ fn page(run: &Run, waitpoints: &[Waitpoint], now_ms: i64) -> String {
         "status",
         &match run.exit_code {
             Some(code) => format!("{} (exit code {code})", status.word()),
-            None => status.word().to_owned(),
+            None => self::status(run, now_ms),
         },
     );
     if !run.note.is_empty() {
