@@ -555,6 +555,22 @@ fn a_worker_that_is_killed_inside_an_effect_loses_nothing() {
     assert_eq!((server.count("/slow"), text(&path.join("after.txt")).as_str()), (2, "x"));
 }
 
+#[test]
+fn a_check_shows_the_difference_of_two_requests() {
+    let program = "println(http_post(\"${env(\"BASE\")}/order\", {n: 1, name: \"x\"}, {}).status)\n";
+    let server = Server::start(7, 100);
+    let dir = folder(&[("main.harn", program)]);
+    let path = dir.path();
+    assert_eq!(run(path, &server, &["run", "--durable", "--run-id", "r", "main.harn"]).code, 0);
+    assert_eq!(run(path, &server, &["replay", "r", "--check"]).code, 0);
+    std::fs::write(path.join("main.harn"), program.replace("n: 1", "n: 2")).unwrap();
+    let checked = run(path, &server, &["replay", "r", "--check"]);
+    assert_eq!((checked.code, checked.out.as_str()), (1, ""), "{}", checked.shown());
+    assert!(checked.err.contains("-   \"n\": 1,\n+   \"n\": 2,\n"), "{}", checked.shown());
+    assert!(checked.err.contains("    \"name\": \"x\""), "{}", checked.shown());
+    assert_eq!(server.count("/order"), 1);
+}
+
 /// The journal of an older format, and one of a later format.
 #[test]
 fn a_journal_of_an_older_format_resumes_and_one_of_a_later_format_stays_as_it_is() {

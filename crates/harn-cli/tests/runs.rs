@@ -89,12 +89,15 @@ fn changed_sources_are_compared_and_forked() {
     assert_eq!(same.code, 0, "{}", same.shown());
     assert!(same.out.contains("no difference"), "{}", same.out);
     std::fs::write(path.join("main.harn"), was.replace("one", "uno")).unwrap();
-    assert_eq!(harn_in(path, &["replay", "r", "--check"]).code, 0, "what is printed is no effect");
+    let printed = harn_in(path, &["replay", "r", "--check"]);
+    assert_eq!(printed.code, 1, "{}", printed.shown());
+    assert!(printed.err.contains("prints something else") && printed.err.contains("- one\n+ uno\n  end A"), "{}", printed.err);
     std::fs::write(path.join("main.harn"), format!("\n{}", was.replace("a.txt", "b.txt"))).unwrap();
     let other = harn_in(path, &["replay", "r", "--check"]);
     assert_eq!((other.code, other.out.as_str()), (1, ""), "{}", other.shown());
     assert!(other.err.contains("a.txt at main.harn:2"), "{}", other.err);
     assert!(other.err.contains("b.txt at main.harn:3"), "{}", other.err);
+    assert!(other.err.contains("a.txt\n+ ") && other.err.ends_with("b.txt\n"), "the diff: {}", other.err);
     let at = other.err.split("--at ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap().to_owned();
     let fork = harn_in(path, &["fork", "r", "--at", &at, "--changed", "--run-id", "f"]);
     assert_eq!((fork.code, fork.out.as_str()), (0, "one\nend B\n"), "{}", fork.shown());

@@ -147,7 +147,7 @@ impl What {
         }
     }
 
-    fn digest(&self) -> u64 {
+    pub(crate) fn digest(&self) -> u64 {
         match self {
             What::Begin { digest, .. } | What::Call { digest, .. } | What::Finish { digest, .. } => *digest,
             What::Clock { .. } | What::Printed { .. } | What::Printing { .. } | What::Program => 0,

@@ -36,6 +36,8 @@ pub(crate) struct Core {
     pub(crate) replay: bool,
     pub(crate) in_doubt: InDoubtPolicy,
     pub(crate) copies: bool,
+    /// The arguments of effects by their digest, when they are stored.
+    requests: Option<RefCell<HashMap<u64, String>>>,
     pub(crate) suspend_after: Option<Duration>,
     pub(crate) people: bool,
     /// How many answers of people there are, and when that was looked at.
@@ -139,8 +141,8 @@ pub(crate) enum Next {
 impl Journal {
     /// A journal over a system.
     pub fn new(setup: Setup) -> Journal {
-        let Setup { inner, keeper, entries, replay, until, reload, in_doubt, copies, suspend_after, people } =
-            setup;
+        let Setup { inner, keeper, entries, replay, until, reload, in_doubt, .. } = setup;
+        let Setup { keeps_requests, copies, suspend_after, people, .. } = setup;
         let next = entries.last().filter(|_| !copies).map_or(0, |entry| entry.seq + 1);
         let (mut known, mut promised) = ((0, 0), (0, 0));
         let mut counts: HashMap<Arc<str>, u64> = HashMap::new();
@@ -206,6 +208,7 @@ impl Journal {
             replay,
             in_doubt,
             copies,
+            requests: keeps_requests.then(RefCell::default),
             suspend_after,
             people,
             answered: Cell::default(),
@@ -235,7 +238,7 @@ impl Journal {
         match self.0.status() {
             Status::Following => {
                 let fits = |what: &What| matches!(what, What::Program);
-                drop(self.0.follow(fits, || "the program begins".to_owned()));
+                drop(self.0.follow(fits, 0, || "the program begins".to_owned()));
             }
             Status::Live => self.0.push(What::Program),
             Status::Stopped => {}
@@ -317,6 +320,11 @@ impl Journal {
         if out.is_empty() && rest.len() == text.len() { text } else { out + rest }
     }
 
+    /// The arguments of the effect with this digest, with names in the place of secrets.
+    pub fn request(&self, digest: u64) -> Option<String> {
+        self.0.requests.as_ref()?.borrow().get(&digest).cloned()
+    }
+
     /// The first entry that the program has not come to, when it has ended before its journal.
     pub fn left_over(&self) -> Option<Difference> {
         let state = self.0.state.borrow();
@@ -327,6 +335,7 @@ impl Journal {
             was_at: entry.place.to_string(),
             now: "the end of the program".to_owned(),
             now_at: String::new(),
+            digests: (entry.what.digest(), 0),
         })
     }
 }
@@ -498,10 +507,11 @@ impl Core {
     pub(crate) fn follow(
         &self,
         fits: impl FnOnce(&What) -> bool,
+        digest: u64,
         now: impl FnOnce() -> String,
     ) -> Option<Entry> {
         let fits = self.state.borrow().recorded.front().is_some_and(|entry| fits(&entry.what));
-        if fits { self.take() } else { self.differs(now()).and(None) }
+        if fits { self.take() } else { self.differs(now(), digest).and(None) }
     }
 
     /// Passes over the entry that is followed.
@@ -555,9 +565,21 @@ impl Core {
         self.secrets.borrow().named(text)
     }
 
+    /// Whether the arguments of effects are stored.
+    pub(crate) fn keeps_requests(&self) -> bool {
+        self.requests.is_some()
+    }
+
+    /// Stores the arguments of an effect.
+    pub(crate) fn note_request(&self, digest: u64, text: String) {
+        if let Some(requests) = &self.requests {
+            requests.borrow_mut().insert(digest, self.named(&text));
+        }
+    }
+
     /// Stops because the program does something else than the journal says.
     #[cold]
-    pub(crate) fn differs(&self, now: String) -> Option<()> {
+    pub(crate) fn differs(&self, now: String, digest: u64) -> Option<()> {
         let now = self.named(&now);
         let place = self.place();
         let difference = {
@@ -569,6 +591,7 @@ impl Core {
                 was_at: entry.place.to_string(),
                 now,
                 now_at: place.at.to_string(),
+                digests: (entry.what.digest(), digest),
             }
         };
         self.stop(Stop::Difference(Box::new(difference)));
@@ -616,7 +639,7 @@ impl Core {
             Status::Live => Next::Live,
             Status::Following => {
                 let fits = |what: &What| matches!(what, What::Call { name: own, digest: found, .. } if own == name && *found == digest);
-                match self.follow(fits, || format!("{name} {}", note())) {
+                match self.follow(fits, digest, || format!("{name} {}", note())) {
                     Some(Entry { what: What::Call { outcome, .. }, .. }) => Next::Known(outcome),
                     _ => Next::Stopped,
                 }
@@ -705,7 +728,7 @@ impl Core {
             Status::Live => Begun::Now,
             Status::Following => {
                 let fits = |what: &What| matches!(what, What::Begin { name: own, digest: found, .. } if own == name && *found == digest);
-                match self.follow(fits, || format!("{name} {}", note())) {
+                match self.follow(fits, digest, || format!("{name} {}", note())) {
                     Some(Entry { what: What::Begin { before, .. }, seq, .. }) => {
                         self.state.borrow_mut().undecided.begun = seq;
                         Begun::Before(before)

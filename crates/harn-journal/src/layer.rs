@@ -34,11 +34,22 @@ fn in_doubt(what: &str, path: &Path) -> io::Error {
 impl Core {
     /// The digest of the arguments of an effect. Keys do not count: with another one it is the same effect.
     pub(crate) fn digest<'a>(&self, pieces: impl IntoIterator<Item = &'a [u8]>) -> u64 {
-        let secrets = self.secrets.borrow();
-        pieces
-            .into_iter()
-            .fold(Digester::new(), |digester, piece| digester.add(&secrets.without(piece)))
-            .end()
+        let mut text = self.keeps_requests().then(String::new);
+        let digest = {
+            let secrets = self.secrets.borrow();
+            let add = |digester: Digester, piece: &'a [u8]| {
+                if let Some(text) = &mut text {
+                    *text += &String::from_utf8_lossy(piece);
+                    text.push('\n');
+                }
+                digester.add(&secrets.without(piece))
+            };
+            pieces.into_iter().fold(Digester::new(), add).end()
+        };
+        if let Some(text) = text {
+            self.note_request(digest, text);
+        }
+        digest
     }
 
     fn of_path(&self, path: &Path) -> u64 {

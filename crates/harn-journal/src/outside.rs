@@ -297,6 +297,9 @@ impl Core {
         let note = format!("{} {}", request.method, without_query(&request.url));
         let note: Rc<str> = self.named(&note).into();
         let digest = digest_of(&request, &self.secrets.borrow());
+        if self.keeps_requests() {
+            self.note_request(digest, text_of(&request));
+        }
         let begun = !is_reading(&request) && self.begin_change("http", digest, &note);
         let asks = request.uncertain == Uncertain::Ask;
         let doubt = (begun && !is_repeatable(&request)).then(|| self.doubt("http", &note));
@@ -482,6 +485,16 @@ impl Core {
         }
     }
 
+    /// The digest of the operation that stands where the journal has another one.
+    fn digest_now(&self) -> u64 {
+        let state = self.state.borrow();
+        let followed = match state.recorded.front() {
+            Some(Entry { what: What::Finish { op, .. }, .. }) => state.ops.get(op),
+            _ => None,
+        };
+        followed.or_else(|| state.ops.values().find(|op| op.is_open())).map_or(0, |op| op.digest)
+    }
+
     /// Follows the next entry, if it is about something that was handed over here.
     fn hand_over_recorded(&self, looks: u32, idle: bool) -> Poll<()> {
         let here = |what: &What| matches!(what, What::Finish { looks: at, idle: was, .. } if *at == looks && *was == idle);
@@ -493,7 +506,7 @@ impl Core {
                     [] => "nothing left to do".to_owned(),
                     names => format!("waiting for {}", names.join(", ")),
                 };
-                self.differs(now);
+                self.differs(now, self.digest_now());
             }
             return Poll::Pending;
         }
@@ -508,7 +521,7 @@ impl Core {
         };
         if !fits {
             let waiting = self.state.borrow().waiting_for().join(", ");
-            self.differs(format!("waiting for {waiting}"));
+            self.differs(format!("waiting for {waiting}"), self.digest_now());
             return Poll::Pending;
         }
         let Some(Entry { what: What::Finish { op, clock, outcome, .. }, .. }) = self.take() else {
@@ -672,4 +685,21 @@ pub(crate) fn digest_of(request: &HttpRequest, secrets: &Secrets) -> u64 {
         digester = digester.add(&secrets.without(piece));
     }
     digester.end()
+}
+
+/// A request for people, without its secret headers.
+fn text_of(request: &HttpRequest) -> String {
+    let mut text = format!("{} {}\n", request.method, without_query(&request.url));
+    for (name, value) in request.headers.iter().filter(|(name, _)| !is_secret_header(name)) {
+        text += &format!("{name}: {value}\n");
+    }
+    let body: Vec<u8> = request.body.iter().flat_map(|body| &body.0).flat_map(|piece| piece.to_vec()).collect();
+    if body.is_empty() {
+        return text;
+    }
+    let body = match serde_json::from_slice::<serde_json::Value>(&body) {
+        Ok(json) => serde_json::to_string_pretty(&json).unwrap_or_default(),
+        Err(_) => String::from_utf8_lossy(&body).into_owned(),
+    };
+    text + "\n" + &body + "\n"
 }

@@ -32,6 +32,8 @@ pub struct Difference {
     pub now: String,
     /// Where it is.
     pub now_at: String,
+    /// The digests of both requests, for [`crate::Journal::request`]; 0 when there is no request.
+    pub digests: (u64, u64),
 }
 
 /// Why a run was stopped from here.
@@ -98,6 +100,8 @@ pub struct Setup {
     pub reload: bool,
     /// How effects in doubt are decided.
     pub in_doubt: InDoubtPolicy,
+    /// The arguments of effects are stored in memory, for [`crate::Journal::request`].
+    pub keeps_requests: bool,
     /// What is followed is written down again: the journal of a fork.
     pub copies: bool,
     /// A program that does nothing but wait for longer than this is stopped; [`Duration::MAX`]: never. Without it, one that
@@ -124,6 +128,7 @@ impl Setup {
             until: None,
             reload: false,
             in_doubt: InDoubtPolicy::Ask,
+            keeps_requests: false,
             copies: false,
             suspend_after: None,
             people: true,

@@ -501,7 +501,7 @@ impl Owned {
 
 /// Shows where a program and its journal part.
 pub(super) fn shown_difference(id: &str, difference: &Difference) -> u8 {
-    let Difference { seq, was, was_at, now, now_at } = difference;
+    let Difference { seq, was, was_at, now, now_at, .. } = difference;
     let place = |at: &str| if at.is_empty() { String::new() } else { format!(" at {at}") };
     eprintln!(
         "error: run '{id}': the program differs from its journal at entry {seq}\n  was: {was}{}\n  now: {now}{}\n  = help: `harn fork {id} --at {seq} --changed` goes on from there in a new run, with the sources of today",
@@ -697,38 +697,26 @@ pub(crate) fn replay(args: &ReplayArgs) -> u8 {
         Ok(known) => known,
         Err(text) => return failed(&text),
     };
-    let text = match (args.check, &known.args.file) {
-        (true, Some(path)) => match program::source_text(path) {
-            Ok(text) => text,
-            Err(text) => return failed(&text),
-        },
-        _ => known.text,
-    };
+    if args.check {
+        return check(&known).unwrap_or_else(|text| failed(&text));
+    }
     let sink = Sink::of(args.json, false);
-    let quiet = Rc::new(Capture::over(Rc::new(Real::new())));
-    let inner: Rc<dyn System> = if args.check { quiet } else { sink.system() };
-    let length = known.entries.len();
     let setup = Setup {
         entries: known.entries,
         replay: true,
         until: args.until,
-        reload: args.check,
-        ..Setup::new(inner, Box::new(Nowhere))
+        ..Setup::new(sink.system(), Box::new(Nowhere))
     };
-    let program = program_of(&known.args, text);
+    let program = program_of(&known.args, known.text);
     let journal = Journal::new(setup);
     let system: Rc<dyn System> = Rc::new(journal.clone());
     let options = program::RunOptions {
         journal: Some(journal.clone()),
         generation: Some(generation(&known.info, &journal)),
-        witness: sink.witness(|| true).filter(|_| !args.check),
+        witness: sink.witness(|| true),
         ..options(known.args)
     };
-    let warn = |problem: &crate::report::Problem| {
-        if !args.check {
-            sink.warn(problem);
-        }
-    };
+    let warn = |problem: &crate::report::Problem| sink.warn(problem);
     let end = program::run(&program, options, system.clone(), warn, signal::stop_on_signal);
     drop(system.flush());
     let id = &args.id;
@@ -742,12 +730,111 @@ pub(crate) fn replay(args: &ReplayArgs) -> u8 {
         Some(stop) => failed(&format!("run '{id}': {stop}")),
         None => match journal.left_over() {
             Some(difference) => shown_difference(id, &difference),
-            None if args.check => {
-                crate::out::write(&format!("run {id}: no difference in {length} entries\n"));
-                0
-            }
             None => sink.finish(end),
         },
+    }
+}
+
+/// What a program came to that followed a journal.
+struct Followed {
+    journal: Journal,
+    /// The first entry that it did not follow.
+    difference: Option<Difference>,
+    output: String,
+    /// The exit code; `None` when the journal ends before the program.
+    code: Option<u8>,
+}
+
+/// Follows the journal of a run with a program, without output. `current`: the program is not that of the run.
+fn followed(known: &Known, text: String, current: bool) -> Failed<Followed> {
+    let capture = Rc::new(Capture::over(Rc::new(Real::new())));
+    let setup = Setup {
+        entries: known.entries.clone(),
+        replay: true,
+        reload: current,
+        keeps_requests: true,
+        ..Setup::new(capture.clone(), Box::new(Nowhere))
+    };
+    let journal = Journal::new(setup);
+    let options = program::RunOptions {
+        journal: Some(journal.clone()),
+        generation: Some(generation(&known.info, &journal)),
+        ..options(known.args.clone())
+    };
+    let program = program_of(&known.args, text);
+    let end = program::run(&program, options, Rc::new(journal.clone()), |_| {}, signal::stop_on_signal);
+    let (difference, code) = match journal.stopped() {
+        Some(Stop::Difference(difference)) => (Some(*difference), None),
+        Some(Stop::End) => (None, None),
+        Some(stop) => return Err(format!("run '{}': {stop}", known.run.id)),
+        None => {
+            let code = match end {
+                End::Result { code, .. } => code,
+                _ => 1,
+            };
+            (journal.left_over(), Some(code))
+        }
+    };
+    Ok(Followed { journal, difference, output: capture.output(), code })
+}
+
+/// Compares a run with its program of today: effects, output and exit code; gives the exit code of the command.
+fn check(known: &Known) -> Failed<u8> {
+    let text = match &known.args.file {
+        Some(path) => program::source_text(path)?,
+        None => known.text.clone(),
+    };
+    let id = &known.run.id;
+    let new = followed(known, text, true)?;
+    let old = followed(known, known.text.clone(), false)?;
+    if let Some(difference) = &new.difference {
+        let code = shown_difference(id, difference);
+        let (was, now) = difference.digests;
+        if let (Some(was), Some(now)) = (old.journal.request(was), new.journal.request(now)) {
+            shown_diff(&was, &now);
+        }
+        return Ok(code);
+    }
+    if old.difference.is_none() && old.output != new.output {
+        eprintln!("error: run '{id}': the program prints something else than it did, with the same effects");
+        shown_diff(&old.output, &new.output);
+        return Ok(1);
+    }
+    if old.difference.is_none()
+        && let (Some(was), Some(now)) = (old.code, new.code)
+        && was != now
+    {
+        eprintln!("error: run '{id}': the exit code is {now}, it was {was}");
+        return Ok(1);
+    }
+    let length = known.entries.len();
+    crate::out::write(&format!("run {id}: no difference in {length} entries\n"));
+    Ok(0)
+}
+
+/// Lines of a diff that are printed at most.
+const DIFF: usize = 60;
+
+/// Lines before and after a change that are printed.
+const CONTEXT: usize = 3;
+
+/// Prints the lines that differ, with some lines around them.
+fn shown_diff(was: &str, now: &str) {
+    let Some(diff) = crate::conformance::expect::difference(was, now) else { return };
+    let lines: Vec<&str> = diff.lines().collect();
+    let changes: Vec<usize> = (0..lines.len()).filter(|at| !lines[*at].starts_with("  ")).collect();
+    let near = |at: &usize| changes.iter().any(|change| change.abs_diff(*at) <= CONTEXT);
+    let (mut shown, mut last) = (0, None);
+    for at in (0..lines.len()).filter(near) {
+        if last.is_some_and(|last| last + 1 != at) {
+            eprintln!("  ...");
+        }
+        eprintln!("{}", harn_syntax::printable(lines[at]));
+        (shown, last) = (shown + 1, Some(at));
+        if shown == DIFF {
+            eprintln!("  ... (the diff is longer)");
+            return;
+        }
     }
 }
 
