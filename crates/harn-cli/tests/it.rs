@@ -55,6 +55,7 @@ mod replay_debug;
 mod role_approvals;
 mod rooms;
 mod run_faults;
+mod run_secrets;
 mod runs;
 mod serve_http;
 mod serve_mcp;

@@ -236,7 +236,7 @@ impl Body for JournalBody {
             let mut link = self.link.borrow_mut();
             match piece {
                 Ok(piece) => Ok(piece.map(|bytes| {
-                    let bytes = self.core.secrets.borrow().show(bytes);
+                    let bytes = self.core.show_keys(bytes);
                     if !link.is_received {
                         link.given.extend_from_slice(&bytes);
                     }

@@ -142,7 +142,16 @@ impl Journal {
     /// A journal over a system.
     pub fn new(setup: Setup) -> Journal {
         let Setup { inner, keeper, entries, replay, until, reload, in_doubt, .. } = setup;
-        let Setup { keeps_requests, copies, suspend_after, people, .. } = setup;
+        let Setup { keeps_requests, copies, suspend_after, people, secrets: names, .. } = setup;
+        let mut secrets = Secrets::default();
+        for name in names {
+            match inner.env(&name) {
+                Some(value) => secrets.know(&name, &value),
+                None if replay => secrets.know(&name, UNKNOWN),
+                // The run is stopped when it comes to a place that needs it.
+                None => {}
+            }
+        }
         let next = entries.last().filter(|_| !copies).map_or(0, |entry| entry.seq + 1);
         let (mut known, mut promised) = ((0, 0), (0, 0));
         let mut counts: HashMap<Arc<str>, u64> = HashMap::new();
@@ -216,7 +225,7 @@ impl Journal {
             reins: RefCell::default(),
             stopped: RefCell::default(),
             state: RefCell::new(state),
-            secrets: RefCell::default(),
+            secrets: RefCell::new(secrets),
             chance: RefCell::default(),
             environment: RefCell::default(),
             wakes: Arc::default(),
@@ -558,6 +567,19 @@ impl Core {
         ended.iter().for_each(|id| self.close(id));
         self.wakes.push_all(waiting);
         Status::Live
+    }
+
+    /// Bytes of the journal with the keys of today in the place of their names; the run is stopped when one is missing.
+    pub(crate) fn show_keys(&self, bytes: Vec<u8>) -> Vec<u8> {
+        let unknown = self.secrets.borrow().unknown_in(&bytes);
+        for name in unknown {
+            match self.inner.env(&name) {
+                Some(value) => self.secrets.borrow_mut().know(&name, &value),
+                None if self.replay => self.secrets.borrow_mut().know(&name, UNKNOWN),
+                None => self.stop(Stop::MissingKey(name)),
+            }
+        }
+        self.secrets.borrow().show(bytes)
     }
 
     /// A text for people, with `$NAME` in the place of keys.

@@ -103,7 +103,7 @@ impl Layer for Journal {
                 system.canonical(path).map(|found| changed(found, |bytes| core.secrets.borrow().hide(bytes)))
             },
         );
-        found.map(|found| changed(found, |bytes| core.secrets.borrow().show(bytes)))
+        found.map(|found| changed(found, |bytes| core.show_keys(bytes)))
     }
 
     fn names(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
@@ -117,7 +117,7 @@ impl Layer for Journal {
                 Ok(system.names(path)?.into_iter().map(hide).collect())
             },
         );
-        let show = |name| changed(name, |bytes| core.secrets.borrow().show(bytes));
+        let show = |name| changed(name, |bytes| core.show_keys(bytes));
         Ok(found?.into_iter().map(show).collect())
     }
 
@@ -129,7 +129,7 @@ impl Layer for Journal {
             || shown(path),
             |system| system.read(path, limit).map(|bytes| core.secrets.borrow().hide(bytes)),
         );
-        hidden.map(|bytes| core.secrets.borrow().show(bytes))
+        hidden.map(|bytes| core.show_keys(bytes))
     }
 
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {

@@ -183,7 +183,7 @@ impl Core {
         let core = self.own();
         Box::pin(async move {
             let text = wait.await?;
-            Ok(text.map(|bytes| String::from_utf8_lossy(&core.secrets.borrow().show(bytes)).into_owned()))
+            Ok(text.map(|bytes| String::from_utf8_lossy(&core.show_keys(bytes)).into_owned()))
         })
     }
 
@@ -216,8 +216,8 @@ impl Core {
         let core = self.own();
         Box::pin(async move {
             wait.await.map(|ran| Finished {
-                stdout: core.secrets.borrow().show(ran.stdout),
-                stderr: core.secrets.borrow().show(ran.stderr),
+                stdout: core.show_keys(ran.stdout),
+                stderr: core.show_keys(ran.stderr),
                 ..ran
             })
         })
@@ -251,7 +251,7 @@ impl Core {
         });
         let wait = self.begin_op_of::<io::Result<Vec<u8>>>("peer", note, digest, None, inquired, begin);
         let core = self.own();
-        Box::pin(async move { wait.await.map(|bytes| core.secrets.borrow().show(bytes)) })
+        Box::pin(async move { wait.await.map(|bytes| core.show_keys(bytes)) })
     }
 
     /// Work of the runtime is done again when nobody knows how far it came: it does no harm.
@@ -272,7 +272,7 @@ impl Core {
         });
         let wait = self.begin_op::<io::Result<Vec<u8>>>(name, note.into(), digest, None, begin);
         let core = self.own();
-        Box::pin(async move { wait.await.map(|bytes| core.secrets.borrow().show(bytes)) })
+        Box::pin(async move { wait.await.map(|bytes| core.show_keys(bytes)) })
     }
 
     fn without_keys(&self, ran: Finished) -> Finished {
@@ -336,7 +336,7 @@ impl Core {
         Box::pin(async move {
             let Came { head: (status, headers), body } = wait.await?;
             link.borrow_mut().status = status;
-            let body = body.map(|body| body.map(|body| core.secrets.borrow().show(body)));
+            let body = body.map(|body| body.map(|body| core.show_keys(body)));
             let body = JournalBody::new(core, link, note, digest, body);
             Ok(HttpReply { status, headers, body: Box::new(body) })
         })

@@ -1,5 +1,7 @@
 //! Keys, which never enter a journal. Variables that are named like keys are read again from the environment when a run
-//! goes on; where their values turn up in an answer, their name is written instead.
+//! is resumed; where their values turn up in an answer, their name is written instead.
+//!
+//! The variables that are set when a run begins are known before its first entry, whether the program reads them or not.
 
 use std::borrow::Cow;
 
@@ -15,11 +17,19 @@ pub(crate) const UNKNOWN: &str = "(a key that the journal does not hold)";
 /// without any.
 const SOME_KEY: &[u8] = b"\x01harn:key\x01";
 
-/// Names and values that were read; [`UNKNOWN`] is the value of a key that is not there.
-#[derive(Default)]
-pub(crate) struct Secrets(Vec<(String, String)>);
+/// A key.
+struct Secret {
+    name: String,
+    value: String,
+    finder: memmem::Finder<'static>,
+}
 
-/// What stands before the name of a key, and behind it.
+/// The keys that are known; [`UNKNOWN`] is the value of one that is not there.
+#[derive(Default)]
+pub(crate) struct Secrets(Vec<Secret>);
+
+/// What stands before the name of a key, and behind it. Without a name between them they stand for the first of both, which a text from
+/// outside may contain.
 const MARK: (&str, char) = ("\u{1}harn:secret:", '\u{1}');
 
 fn mark(name: &str) -> String {
@@ -33,40 +43,62 @@ pub(crate) fn marked(text: &str) -> Option<(&str, &str, &str)> {
     Some((before, name, after))
 }
 
-fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Option<Vec<u8>> {
-    let finder = memmem::Finder::new(from);
-    let mut places = finder.find_iter(bytes).peekable();
+fn replaced(bytes: &[u8], from: &memmem::Finder<'_>, to: &[u8]) -> Option<Vec<u8>> {
+    let mut places = from.find_iter(bytes).peekable();
     places.peek()?;
     let (mut out, mut done) = (Vec::with_capacity(bytes.len()), 0);
     for at in places {
         out.extend_from_slice(&bytes[done..at]);
         out.extend_from_slice(to);
-        done = at + from.len();
+        done = at + from.needle().len();
     }
     out.extend_from_slice(&bytes[done..]);
     Some(out)
 }
 
-impl Secrets {
-    /// Notes a key that was read.
-    pub(crate) fn know(&mut self, name: &str, value: &str) {
-        let known = self.0.iter().any(|(own, _)| own == name);
-        if !known && value.len() >= SHORTEST {
-            self.0.push((name.to_owned(), value.to_owned()));
+/// The names of keys in some bytes, and the bytes between them. The name of what stands for a mark is empty.
+fn parts(mut bytes: &[u8]) -> impl Iterator<Item = (&[u8], Option<&str>)> {
+    std::iter::from_fn(move || {
+        if bytes.is_empty() {
+            return None;
         }
+        let mark = memmem::find(bytes, MARK.0.as_bytes()).and_then(|at| {
+            let (before, rest) = (&bytes[..at], &bytes[at + MARK.0.len()..]);
+            let end = memchr::memchr(MARK.1 as u8, rest)?;
+            Some((before, std::str::from_utf8(&rest[..end]).ok()?, &rest[end + 1..]))
+        });
+        let Some((before, name, after)) = mark else { return Some((std::mem::take(&mut bytes), None)) };
+        bytes = after;
+        Some((before, Some(name)))
+    })
+}
+
+impl Secrets {
+    /// Notes a key.
+    pub(crate) fn know(&mut self, name: &str, value: &str) {
+        if !self.knows(name) && value.len() >= SHORTEST {
+            let finder = memmem::Finder::new(value).into_owned();
+            self.0.push(Secret { name: name.to_owned(), value: value.to_owned(), finder });
+        }
+    }
+
+    fn knows(&self, name: &str) -> bool {
+        self.0.iter().any(|own| own.name == name)
     }
 
     /// The bytes for a comparison: with the same in the place of every key.
     pub(crate) fn without<'b>(&self, bytes: &'b [u8]) -> Cow<'b, [u8]> {
-        self.0.iter().fold(Cow::Borrowed(bytes), |bytes, (_, value)| {
-            replaced(&bytes, value.as_bytes(), SOME_KEY).map_or(bytes, Cow::Owned)
+        self.0.iter().fold(Cow::Borrowed(bytes), |bytes, secret| {
+            replaced(&bytes, &secret.finder, SOME_KEY).map_or(bytes, Cow::Owned)
         })
     }
 
     /// The bytes with names in the place of keys.
     pub(crate) fn hide(&self, bytes: Vec<u8>) -> Vec<u8> {
-        self.0.iter().fold(bytes, |bytes, (name, value)| {
-            replaced(&bytes, value.as_bytes(), mark(name).as_bytes()).unwrap_or(bytes)
+        let raw = memmem::Finder::new(MARK.0);
+        let bytes = replaced(&bytes, &raw, mark("").as_bytes()).unwrap_or(bytes);
+        self.0.iter().fold(bytes, |bytes, secret| {
+            replaced(&bytes, &secret.finder, mark(&secret.name).as_bytes()).unwrap_or(bytes)
         })
     }
 
@@ -76,14 +108,39 @@ impl Secrets {
 
     /// A text for people, with `$NAME` in the place of keys. It cannot be turned back.
     pub(crate) fn named(&self, text: &str) -> String {
-        self.0.iter().fold(text.to_owned(), |text, (name, value)| text.replace(value, &format!("${name}")))
+        self.0.iter().fold(text.to_owned(), |text, secret| {
+            if text.contains(&*secret.value) {
+                text.replace(&*secret.value, &format!("${}", secret.name))
+            } else {
+                text
+            }
+        })
+    }
+
+    /// The names in hidden bytes whose keys are not known yet.
+    pub(crate) fn unknown_in(&self, bytes: &[u8]) -> Vec<String> {
+        let names = parts(bytes).filter_map(|(_, name)| name);
+        names.filter(|name| !name.is_empty() && !self.knows(name)).map(str::to_owned).collect()
     }
 
     /// The bytes with keys in the place of names.
     pub(crate) fn show(&self, bytes: Vec<u8>) -> Vec<u8> {
-        self.0.iter().fold(bytes, |bytes, (name, value)| {
-            replaced(&bytes, mark(name).as_bytes(), value.as_bytes()).unwrap_or(bytes)
-        })
+        if memmem::find(&bytes, MARK.0.as_bytes()).is_none() {
+            return bytes;
+        }
+        let mut out = Vec::with_capacity(bytes.len());
+        for (before, name) in parts(&bytes) {
+            out.extend_from_slice(before);
+            match name {
+                None => {}
+                Some("") => out.extend_from_slice(MARK.0.as_bytes()),
+                Some(name) => match self.0.iter().find(|own| own.name == name) {
+                    Some(secret) => out.extend_from_slice(secret.value.as_bytes()),
+                    None => out.extend_from_slice(mark(name).as_bytes()),
+                },
+            }
+        }
+        out
     }
 }
 
@@ -108,6 +165,17 @@ mod tests {
         none.know("API_KEY", UNKNOWN);
         assert_eq!(secrets.without(b"sk-0123456789"), none.without(UNKNOWN.as_bytes()));
         assert_eq!(secrets.named("/sk-0123456789/abc"), "/$API_KEY/abc");
+    }
+
+    #[test]
+    fn a_text_that_looks_like_the_name_of_a_key_stays_that_text() {
+        let mut secrets = Secrets::default();
+        secrets.know("API_KEY", "sk-0123456789");
+        let forged = format!("a {} {} b {}", mark("API_KEY"), mark(""), MARK.0).into_bytes();
+        let hidden = secrets.hide(forged.clone());
+        assert_eq!(secrets.unknown_in(&hidden), Vec::<String>::new());
+        assert_eq!(secrets.show(hidden), forged);
+        assert_eq!(Secrets::default().unknown_in(mark("API_KEY").as_bytes()), ["API_KEY"]);
     }
 
     #[test]

@@ -96,6 +96,8 @@ pub struct Setup {
     pub replay: bool,
     /// Stops before this entry, whether it would be followed or written.
     pub until: Option<u64>,
+    /// The names of the keys that are known before the first entry.
+    pub secrets: Vec<String>,
     /// What was asked before the program was loaded is asked again: the sources of today.
     pub reload: bool,
     /// How effects in doubt are decided.
@@ -126,6 +128,7 @@ impl Setup {
             entries: Vec::new(),
             replay: false,
             until: None,
+            secrets: Vec::new(),
             reload: false,
             in_doubt: InDoubtPolicy::Ask,
             keeps_requests: false,

@@ -82,7 +82,7 @@ impl Socket for JournalSocket {
         let wait = self.core.begin_op::<Outcome>("websocket_next", self.note.clone(), digest, None, begin);
         Box::pin(async move {
             let Some(bytes) = wait.await? else { return Ok(None) };
-            let frame = Frame::of_bytes(&self.core.secrets.borrow().show(bytes));
+            let frame = Frame::of_bytes(&self.core.show_keys(bytes));
             frame.map(Some).ok_or_else(|| broken("the journal holds no frame here"))
         })
     }

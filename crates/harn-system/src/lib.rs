@@ -35,7 +35,7 @@ pub use peer::{Peer, PeerRequest};
 pub use people::{Asked, Inquiry, Reply};
 pub use permit::{Ceiling, Level, Permitted, Refusal, absolute_roots};
 pub use process::{Command, Finished, InDoubt};
-pub use real::Real;
+pub use real::{Real, secret_variables};
 pub use record::{Recorder, Touched};
 pub use secret::{is_secret_header, is_secret_variable};
 pub use socket::{Frame, Socket};

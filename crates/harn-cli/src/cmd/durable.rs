@@ -108,8 +108,25 @@ pub(super) fn facts(args: &RunArgs, command: &[String]) -> Failed<Value> {
     let options: Value = serde_json::from_str(&options).unwrap_or_default();
     Ok(json!({
         "version": env!("CARGO_PKG_VERSION"), "journal": FORMAT, "command": command, "options": options,
-        "task": args.task, "dir": Real::new().work_dir().display().to_string(),
+        "task": args.task, "dir": Real::new().work_dir().display().to_string(), "secrets": [],
     }))
+}
+
+/// The keys that a run knows before its first entry.
+fn secrets(info: &Value) -> Vec<String> {
+    let names = info["secrets"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    names.map(str::to_owned).collect()
+}
+
+/// Adds the keys of this process. Runs of older versions learn of a key when their program reads it.
+fn add_secrets(info: &mut Value) {
+    if info["secrets"].is_array() {
+        let mut names = secrets(info);
+        names.extend(harn_system::secret_variables());
+        names.sort();
+        names.dedup();
+        info["secrets"] = names.into_iter().map(Value::from).collect::<Vec<Value>>().into();
+    }
 }
 
 /// The format of the journal of a run. Facts without one are older than the number.
@@ -209,28 +226,30 @@ pub(crate) fn begin(args: RunArgs) -> u8 {
         let store = store()?;
         let fence = take_lease(&*store, &Real::new(), &id).map_err(|error| explained(&id, &error))?.fence();
         let at_ms = Real::new().now_ms();
+        let mut info = facts(&args, &command)?;
+        add_secrets(&mut info);
         let run = NewRun {
             id: id.clone(),
             program: source_name(&args),
             args: args.args.clone(),
             status: NewStatus::Running,
-            info: facts(&args, &command)?.to_string().into_bytes(),
+            info: info.to_string().into_bytes(),
         };
         let source =
             Write::SourcePut { run: id.clone(), path: source_name(&args), bytes: text.clone().into_bytes() };
         let made = wait(store.write(&fence, vec![Write::RunCreate { run, at_ms }, source]));
         made.map_err(|error| explained(&id, &error))?;
-        Ok(Owned { store, fence, id: id.clone(), lease_ms: LEASE_MS })
+        Ok((Owned { store, fence, id: id.clone(), lease_ms: LEASE_MS }, info))
     });
-    let owned = match begun {
-        Ok(owned) => owned,
+    let (owned, info) = match begun {
+        Ok(begun) => begun,
         Err(text) => return failed(&text),
     };
     eprintln!("[harn] run {id}: journal stored; `harn resume {id}` continues it");
     let suspend_after = args.suspend_after;
-    let setup =
-        Setup { suspend_after, ..Setup::new(with_task(sink.system(), args.task.as_deref()), owned.keeper()) };
-    owned.work(args, text, Value::Null, &sink, setup)
+    let system = with_task(sink.system(), args.task.as_deref());
+    let setup = Setup { suspend_after, secrets: secrets(&info), ..Setup::new(system, owned.keeper()) };
+    owned.work(args, text, info, &sink, setup)
 }
 
 /// An error of the store, in terms of runs.
@@ -318,7 +337,8 @@ impl Owned {
                 }
             };
             info = begun.0;
-            setup = Setup { entries: begun.1, suspend_after, ..Setup::new(inner.clone(), self.keeper()) };
+            let secrets = secrets(&info);
+            setup = Setup { entries: begun.1, suspend_after, secrets, ..Setup::new(inner.clone(), self.keeper()) };
         }
     }
 
@@ -521,6 +541,13 @@ pub(crate) struct Known {
     pub(super) entries: Vec<Entry>,
 }
 
+impl Known {
+    /// The keys that the run knows before its first entry.
+    pub(super) fn secrets(&self) -> Vec<String> {
+        secrets(&self.info)
+    }
+}
+
 /// Reads a run.
 pub(super) fn known(store: &dyn Store, id: &str) -> Failed<Known> {
     let wrong = |error: StoreError| explained(id, &error);
@@ -635,9 +662,11 @@ impl Owned {
                 let write = Write::RunStatus { run, status, note, at_ms };
                 wait(self.store.write(&self.fence, vec![write])).map_err(wrong)?;
             }
-            if format_of(&known.info) < FORMAT {
-                // Entries of this format follow: older versions must not follow them.
-                known.info["journal"] = FORMAT.into();
+            let before = known.info.to_string();
+            add_secrets(&mut known.info);
+            // Entries of this format follow: older versions must not follow them.
+            known.info["journal"] = FORMAT.into();
+            if known.info.to_string() != before {
                 let (run, info) = (id.to_owned(), known.info.to_string().into_bytes());
                 let write = Write::RunInfo { run, info, at_ms: Real::new().now_ms() };
                 wait(self.store.write(&self.fence, vec![write])).map_err(wrong)?;
@@ -664,6 +693,7 @@ impl Owned {
         let setup = Setup {
             entries: known.entries,
             in_doubt,
+            secrets: secrets(&known.info),
             suspend_after: known.args.suspend_after.or(worker),
             ..Setup::new(system, self.keeper())
         };
@@ -705,6 +735,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> u8 {
         entries: known.entries,
         replay: true,
         until: args.until,
+        secrets: secrets(&known.info),
         ..Setup::new(sink.system(), Box::new(Nowhere))
     };
     let program = program_of(&known.args, known.text);
@@ -752,6 +783,7 @@ fn followed(known: &Known, text: String, current: bool) -> Failed<Followed> {
         entries: known.entries.clone(),
         replay: true,
         reload: current,
+        secrets: known.secrets(),
         keeps_requests: true,
         ..Setup::new(capture.clone(), Box::new(Nowhere))
     };
@@ -882,6 +914,7 @@ fn forked(args: ForkArgs) -> Failed<u8> {
     let setup = Setup {
         entries: known.entries,
         copies: true,
+        secrets: secrets(&known.info),
         suspend_after: known.args.suspend_after,
         reload: args.changed,
         ..Setup::new(with_task(sink.system(), known.args.task.as_deref()), owned.keeper())

@@ -169,8 +169,8 @@ fn told_end(end: End) -> String {
 }
 
 fn journal_over(known: &Known, inner: Rc<dyn System>) -> Journal {
-    let entries = known.entries.clone();
-    Journal::new(Setup { entries, replay: true, ..Setup::new(inner, Box::new(Nowhere)) })
+    let (entries, secrets) = (known.entries.clone(), known.secrets());
+    Journal::new(Setup { entries, replay: true, secrets, ..Setup::new(inner, Box::new(Nowhere)) })
 }
 
 /// The effects of a run, and how it ends.

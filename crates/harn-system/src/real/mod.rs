@@ -105,6 +105,15 @@ impl Real {
     }
 }
 
+/// Returns the names of the variables of this process that hold keys, sorted.
+#[must_use]
+pub fn secret_variables() -> Vec<String> {
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let mut names: Vec<String> = names.filter(|name| crate::is_secret_variable(name)).collect();
+    names.sort();
+    names
+}
+
 impl System for Real {
     fn facts(&self, path: &Path) -> io::Result<Facts> {
         self.inside(path)?;
