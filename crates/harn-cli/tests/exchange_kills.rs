@@ -218,7 +218,9 @@ fn streaming_programs() -> Vec<(String, String)> {
                 continue;
             }
             let program = text(&path);
-            let has_files = program.lines().any(|line| line.starts_with("import \"./") || line.starts_with("import \"../"));
+            let has_files = program
+                .lines()
+                .any(|line| line.starts_with("import \"./") || line.starts_with("import \"../"));
             if has_files || !STREAMS.iter().any(|word| program.contains(word)) {
                 continue;
             }
@@ -254,7 +256,11 @@ fn run_to_end(path: &Path, server: &Server, args: &[&str]) -> Option<Ran> {
             None => std::thread::sleep(Duration::from_millis(2)),
         }
     };
-    Some(Ran { code: status.code().unwrap_or(-1), out: text(&path.join("out")), err: text(&path.join("err")) })
+    Some(Ran {
+        code: status.code().unwrap_or(-1),
+        out: text(&path.join("out")),
+        err: text(&path.join("err")),
+    })
 }
 
 /// A replay of the run `r` must follow its journal to the end.

@@ -91,7 +91,11 @@ fn changed_sources_are_compared_and_forked() {
     std::fs::write(path.join("main.harn"), was.replace("one", "uno")).unwrap();
     let printed = harn_in(path, &["replay", "r", "--check"]);
     assert_eq!(printed.code, 1, "{}", printed.shown());
-    assert!(printed.err.contains("prints something else") && printed.err.contains("- one\n+ uno\n  end A"), "{}", printed.err);
+    assert!(
+        printed.err.contains("prints something else") && printed.err.contains("- one\n+ uno\n  end A"),
+        "{}",
+        printed.err
+    );
     std::fs::write(path.join("main.harn"), format!("\n{}", was.replace("a.txt", "b.txt"))).unwrap();
     let other = harn_in(path, &["replay", "r", "--check"]);
     assert_eq!((other.code, other.out.as_str()), (1, ""), "{}", other.shown());

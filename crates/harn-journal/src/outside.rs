@@ -693,7 +693,8 @@ fn text_of(request: &HttpRequest) -> String {
     for (name, value) in request.headers.iter().filter(|(name, _)| !is_secret_header(name)) {
         text += &format!("{name}: {value}\n");
     }
-    let body: Vec<u8> = request.body.iter().flat_map(|body| &body.0).flat_map(|piece| piece.to_vec()).collect();
+    let body: Vec<u8> =
+        request.body.iter().flat_map(|body| &body.0).flat_map(|piece| piece.to_vec()).collect();
     if body.is_empty() {
         return text;
     }
