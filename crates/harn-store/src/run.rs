@@ -275,10 +275,44 @@ pub struct JournalEntry {
     pub payload: Vec<u8>,
 }
 
+/// Follows the chain of checksums through a journal.
+pub(crate) struct Chain {
+    /// The checksum of the entry before; 0 before the first.
+    last: i64,
+    /// Whether an entry was part of the chain: then all that follow are.
+    has_begun: bool,
+}
+
+impl Chain {
+    /// The chain behind an entry with this checksum.
+    pub(crate) fn after(last: Option<i64>) -> Chain {
+        Chain { last: last.unwrap_or(0), has_begun: false }
+    }
+
+    /// The checksum of the next entry.
+    pub(crate) fn next(&mut self, entry: &JournalEntry, shared: Option<&crate::Digest>) -> i64 {
+        self.last = entry.checksum(shared, Some(self.last));
+        self.last
+    }
+
+    /// Whether the next entry has this checksum.
+    pub(crate) fn fits(&mut self, entry: &JournalEntry, shared: Option<&crate::Digest>, found: i64) -> bool {
+        let is_linked = found == entry.checksum(shared, Some(self.last));
+        let fits = is_linked || (!self.has_begun && found == entry.checksum(shared, None));
+        self.has_begun |= is_linked;
+        self.last = found;
+        fits
+    }
+}
+
 impl JournalEntry {
-    /// Tells an entry from one in which a byte was changed; a payload that is kept elsewhere stands for its digest.
-    pub(crate) fn checksum(&self, shared: Option<&crate::Digest>) -> i64 {
+    /// Tells an entry from one in which a byte was changed; a payload that is kept elsewhere stands for its digest. The checksum of the
+    /// entry before makes a chain: no entry can be replaced without those that follow. Older entries stand alone.
+    pub(crate) fn checksum(&self, shared: Option<&crate::Digest>, before: Option<i64>) -> i64 {
         let mut hash = Sha256::new();
+        if let Some(before) = before {
+            hash.update(before.to_le_bytes());
+        }
         for number in [self.seq, self.count, self.kind as u64, self.at_ms.cast_unsigned()] {
             hash.update(number.to_le_bytes());
         }

@@ -235,6 +235,15 @@ pub enum Write {
         /// The time.
         at_ms: i64,
     },
+    /// Cuts off the entries of a journal from a number on, of a run in any status. Gives [`Written::Count`]: how many there were.
+    JournalCut {
+        /// The run.
+        run: String,
+        /// How many entries stay.
+        length: u64,
+        /// The time.
+        at_ms: i64,
+    },
     /// Says what a run waits for. Gives [`Written::Done`]: false when it has asked for that before.
     WaitpointOpen {
         /// The run.
@@ -362,7 +371,7 @@ pub(crate) fn check(write: &Write) -> Result<()> {
         Write::RunFork { from, run, .. } => name("run", from).and_then(|()| new_run(run)),
         Write::RunStatus { run, note, .. } => name("run", run).and_then(|()| size("note", note.as_bytes())),
         Write::RunInfo { run, info, .. } => name("run", run).and_then(|()| size("info", info)),
-        Write::RunDelete { run } => name("run", run),
+        Write::RunDelete { run } | Write::JournalCut { run, .. } => name("run", run),
         Write::SourcePut { run, path, bytes } => {
             name("run", run)?;
             text("path of the source", path)?;

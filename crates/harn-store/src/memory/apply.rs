@@ -149,6 +149,7 @@ fn one(state: &mut State, fence: &Fence, write: Write) -> Result<Written> {
         | Write::RunInfo { ref run, .. }
         | Write::SourcePut { ref run, .. }
         | Write::JournalAppend { ref run, .. }
+        | Write::JournalCut { ref run, .. }
         | Write::WaitpointOpen { ref run, .. }
         | Write::WaitpointClose { ref run, .. } => {
             let run = run.clone();

@@ -125,6 +125,14 @@ pub(super) fn change(state: &mut State, fence: &Fence, id: &str, write: Write) -
             Arc::make_mut(&mut kept.journal).extend(entries);
             Written::Count(kept.head.length)
         }
+        Write::JournalCut { length, at_ms, .. } => {
+            write::long_enough(id, length, kept.head.length)?;
+            let journal = Arc::make_mut(&mut kept.journal);
+            journal.truncate(usize::try_from(length).unwrap_or(usize::MAX));
+            let cut = kept.head.length - length;
+            (kept.head.length, kept.head.effects, kept.head.updated_ms) = (length, outcomes(journal), at_ms);
+            Written::Count(cut)
+        }
         Write::WaitpointOpen { waitpoint, .. } => {
             write::goes_on(id, kept.head.status)?;
             if kept.waitpoints.iter().any(|(_, known)| known.asked.request_id == waitpoint.request_id) {

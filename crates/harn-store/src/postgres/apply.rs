@@ -90,6 +90,7 @@ fn one(db: &Db, fence: &Fence, write: &Write) -> Outcome<Written> {
         | Write::RunDelete { .. }
         | Write::SourcePut { .. }
         | Write::JournalAppend { .. }
+        | Write::JournalCut { .. }
         | Write::WaitpointOpen { .. }
         | Write::WaitpointAnswer { .. }
         | Write::WaitpointClose { .. } => runs::apply(db, fence, write),

@@ -5,7 +5,7 @@ use super::fault::{Fault, Outcome};
 use super::read;
 use super::statement::{number, page, pieces};
 use crate::model::Digest;
-use crate::run::{EntryKind, JournalEntry};
+use crate::run::{Chain, EntryKind, JournalEntry};
 use crate::write::Written;
 
 /// Payloads above this size are kept once, under their digest: histories and files come again and again.
@@ -51,6 +51,7 @@ pub(super) fn append(db: &Db, run: i64, entries: &[JournalEntry], at_ms: i64) ->
                    digest_of_payload, checksum)
                SELECT $1, new.* FROM unnest($2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::text[],
                    $7::text[], $8::bytea[], $9::bigint[], $10::bytea[], $11::bytea[], $12::bigint[]) AS new";
+    let mut chain = chain(db, run, entries.first().map_or(0, |entry| entry.seq))?;
     for piece in pieces(entries, size) {
         let mut numbers = [const { Vec::new() }; 5];
         let [seqs, counts, kinds, times, checksums] = &mut numbers;
@@ -62,7 +63,7 @@ pub(super) fn append(db: &Db, run: i64, entries: &[JournalEntry], at_ms: i64) ->
             counts.push(number(entry.count)?);
             kinds.push(entry.kind as i64);
             times.push(entry.at_ms);
-            checksums.push(entry.checksum(digest.as_ref()));
+            checksums.push(chain.next(entry, digest.as_ref()));
             inline.push(if digest.is_none() { Some(&entry.payload) } else { None });
             shared.push(digest.map(|digest| digest.0.to_vec()));
         }
@@ -83,6 +84,26 @@ pub(super) fn append(db: &Db, run: i64, entries: &[JournalEntry], at_ms: i64) ->
                RETURNING length";
     let length = db.one(sql, &[&(entries.len() as i64), &effects, &at_ms, &run], |row| count(row, 0))?;
     Ok(Written::Count(length))
+}
+
+/// The chain of checksums before an entry.
+fn chain(db: &Db, run: i64, seq: u64) -> Outcome<Chain> {
+    let sql = "SELECT checksum FROM journal WHERE run = $1 AND seq = $2";
+    let before = match seq.checked_sub(1) {
+        Some(before) => db.row(sql, &[&run, &number(before)?], |row| get::<i64>(row, 0))?,
+        None => None,
+    };
+    Ok(Chain::after(before))
+}
+
+/// Cuts off the entries of a journal from a number on.
+pub(super) fn cut(db: &Db, run: i64, length: u64, at_ms: i64) -> Outcome<Written> {
+    let length = number(length)?;
+    let cut = remove(db, run, length)?;
+    let sql = "UPDATE run SET length = $1, updated_ms = $2, effects = (SELECT count(*) FROM journal
+                   WHERE journal.run = $3 AND journal.kind = $4) WHERE number = $3";
+    db.run(sql, &[&length, &at_ms, &run, &(EntryKind::Outcome as i64)])?;
+    Ok(Written::Count(cut))
 }
 
 /// Entries of the run `id`, whose number and length are given.
@@ -118,8 +139,7 @@ pub(super) fn read(
             payload: get::<Option<Vec<u8>>>(row, 8)?.unwrap_or_default(),
         };
         let shared = get::<Option<&[u8]>>(row, 9)?.map(read::digest).transpose()?;
-        let is_same = entry.checksum(shared.as_ref()) == get::<i64>(row, 11)?;
-        Ok((entry, is_same, shared, get::<Option<Vec<u8>>>(row, 10)?))
+        Ok((entry, get::<i64>(row, 11)?, shared, get::<Option<Vec<u8>>>(row, 10)?))
     })?;
     let mut out = Vec::with_capacity(found.len());
     let damaged = |seq: u64, what: &str| Fault::Damaged(format!("entry {seq} of run '{id}' {what}"));
@@ -127,11 +147,12 @@ pub(super) fn read(
     if found.len() as u64 > expected {
         return Err(damaged(from + expected, "lies behind the end"));
     }
-    for (next, (mut entry, is_same, shared, bytes)) in (from..).zip(found) {
+    let mut chain = chain(db, run, from)?;
+    for (next, (mut entry, checksum, shared, bytes)) in (from..).zip(found) {
         if entry.seq != next {
             return Err(damaged(next, "is missing"));
         }
-        if !is_same {
+        if !chain.fits(&entry, shared.as_ref(), checksum) {
             return Err(damaged(next, "was changed"));
         }
         if let Some(digest) = shared {
@@ -164,13 +185,19 @@ pub(super) fn copy(db: &Db, from: i64, to: i64, length: u64) -> Outcome<()> {
 }
 
 pub(super) fn delete(db: &Db, run: i64) -> Outcome<()> {
+    remove(db, run, 0).map(drop)
+}
+
+/// Removes the entries from a number on; returns how many there were.
+fn remove(db: &Db, run: i64, from: i64) -> Outcome<u64> {
     let sql = "UPDATE shared SET refs = refs - named FROM (
                    SELECT digest_of_payload, count(*) AS named FROM journal
-                   WHERE run = $1 AND digest_of_payload IS NOT NULL GROUP BY 1) AS names
+                   WHERE run = $1 AND seq >= $2 AND digest_of_payload IS NOT NULL GROUP BY 1) AS names
                WHERE digest = digest_of_payload";
-    db.run(sql, &[&run])?;
+    db.run(sql, &[&run, &from])?;
     let sql = "DELETE FROM shared WHERE refs <= 0 AND digest IN (
-                   SELECT digest_of_payload FROM journal WHERE run = $1 AND digest_of_payload IS NOT NULL)";
-    db.run(sql, &[&run])?;
-    db.run("DELETE FROM journal WHERE run = $1", &[&run]).map(drop)
+                   SELECT digest_of_payload FROM journal
+                   WHERE run = $1 AND seq >= $2 AND digest_of_payload IS NOT NULL)";
+    db.run(sql, &[&run, &from])?;
+    db.run("DELETE FROM journal WHERE run = $1 AND seq >= $2", &[&run, &from])
 }

@@ -57,6 +57,11 @@ pub(super) fn apply(db: &Db, fence: &Fence, write: &Write) -> Outcome<Written> {
             write::in_order(id, entries, own.length)?;
             journal::append(db, own.number, entries, *at_ms)
         }
+        Write::JournalCut { run: id, length, at_ms } => {
+            let own = own(db, fence, id)?;
+            write::long_enough(id, *length, own.length)?;
+            journal::cut(db, own.number, *length, *at_ms)
+        }
         Write::WaitpointOpen { run: id, waitpoint } => {
             let own = own(db, fence, id)?;
             write::goes_on(id, own.status)?;

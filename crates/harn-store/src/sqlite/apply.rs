@@ -98,6 +98,7 @@ fn one(db: &Connection, fence: &Fence, write: &Write) -> Outcome<Written> {
         | Write::RunDelete { .. }
         | Write::SourcePut { .. }
         | Write::JournalAppend { .. }
+        | Write::JournalCut { .. }
         | Write::WaitpointOpen { .. }
         | Write::WaitpointAnswer { .. }
         | Write::WaitpointClose { .. } => runs::apply(db, fence, write),

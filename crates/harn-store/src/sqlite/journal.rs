@@ -3,10 +3,10 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::fault::Outcome;
-use super::statement::{page, rows, run, signed};
+use super::statement::{page, row, rows, run, signed};
 use crate::error::Error;
 use crate::model::Digest;
-use crate::run::{EntryKind, JournalEntry};
+use crate::run::{Chain, EntryKind, JournalEntry};
 use crate::write::Written;
 
 /// Payloads above this size are kept once, under their digest: histories and files come again and again.
@@ -53,10 +53,11 @@ pub(super) fn append(db: &Connection, number: i64, entries: &[JournalEntry], at_
         "INSERT INTO journal (key, task, count, kind, name, place, digest, at_ms, payload, digest_of_payload,
                checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
     let mut effects = 0;
+    let mut chain = chain(db, number, entries.first().map_or(0, |entry| entry.seq))?;
     for entry in entries {
         let JournalEntry { seq, task, count, kind, name, place, digest, at_ms, payload } = entry;
         let shared = if payload.len() > INLINE { Some(share(db, payload)?) } else { None };
-        let checksum = entry.checksum(shared.as_ref());
+        let checksum = chain.next(entry, shared.as_ref());
         let (inline, shared) = match &shared {
             Some(digest) => (None, Some(&digest.0[..])),
             None => (Some(payload), None),
@@ -85,6 +86,36 @@ pub(super) fn append(db: &Connection, number: i64, entries: &[JournalEntry], at_
                RETURNING length";
     let args = params![entries.len(), effects, at_ms, number];
     Ok(Written::Count(db.prepare_cached(sql)?.query_row(args, |row| row.get(0))?))
+}
+
+/// The chain of checksums before an entry.
+fn chain(db: &Connection, number: i64, seq: u64) -> Outcome<Chain> {
+    let sql = "SELECT checksum FROM journal WHERE key = ?";
+    let before = match seq.checked_sub(1) {
+        Some(before) => row(db, sql, [key(number, before)], |row| row.get(0))?,
+        None => None,
+    };
+    Ok(Chain::after(before))
+}
+
+/// Cuts off the entries of a journal from a number on.
+pub(super) fn cut(db: &Connection, number: i64, length: u64, at_ms: i64) -> Outcome<Written> {
+    let (first, last) = (key(number, length), key(number, u64::MAX));
+    let cut = remove(db, first, last)?;
+    let sql = "UPDATE run SET length = ?1, updated_ms = ?2, effects = (SELECT count(*) FROM journal
+                   WHERE key >= ?3 AND key < ?4 AND kind = ?5) WHERE number = ?6";
+    let outcome = EntryKind::Outcome as i64;
+    run(db, sql, params![length, at_ms, key(number, 0), first, outcome, number])?;
+    Ok(Written::Count(cut as u64))
+}
+
+fn remove(db: &Connection, first: i64, last: i64) -> Outcome<usize> {
+    let sql =
+        "SELECT digest_of_payload FROM journal WHERE key BETWEEN ? AND ? AND digest_of_payload IS NOT NULL";
+    for digest in rows(db, sql, [first, last], |row| row.get(0))? {
+        unshare(db, Digest(digest))?;
+    }
+    run(db, "DELETE FROM journal WHERE key BETWEEN ? AND ?", [first, last])
 }
 
 /// Entries of the run `id`, whose number and length are given.
@@ -122,8 +153,7 @@ pub(super) fn read(
             payload: row.get::<_, Option<Vec<u8>>>(8)?.unwrap_or_default(),
         };
         let shared = row.get::<_, Option<[u8; 32]>>(9)?.map(Digest);
-        let same = entry.checksum(shared.as_ref()) == row.get::<_, i64>(11)?;
-        Ok((entry, same, shared, row.get::<_, Option<Vec<u8>>>(10)?))
+        Ok((entry, row.get::<_, i64>(11)?, shared, row.get::<_, Option<Vec<u8>>>(10)?))
     })?;
     let mut out = Vec::with_capacity(found.len());
     let damaged = |seq: u64, what: &str| {
@@ -134,11 +164,12 @@ pub(super) fn read(
     if found.len() as u64 > expected {
         return Err(damaged(from + expected, "lies behind the end").into());
     }
-    for (next, (mut entry, same, shared, bytes)) in (from..).zip(found) {
+    let mut chain = chain(db, number, from)?;
+    for (next, (mut entry, checksum, shared, bytes)) in (from..).zip(found) {
         if entry.seq != next {
             return Err(damaged(next, "is missing").into());
         }
-        if !same {
+        if !chain.fits(&entry, shared.as_ref(), checksum) {
             return Err(damaged(next, "was changed").into());
         }
         if let Some(digest) = shared {
@@ -175,13 +206,7 @@ pub(super) fn copy(db: &Connection, from: i64, to: i64, length: u64) -> Outcome<
 }
 
 pub(super) fn delete(db: &Connection, number: i64) -> Outcome<()> {
-    let (first, last) = (key(number, 0), key(number, u64::MAX));
-    let sql =
-        "SELECT digest_of_payload FROM journal WHERE key BETWEEN ? AND ? AND digest_of_payload IS NOT NULL";
-    for digest in rows(db, sql, [first, last], |row| row.get(0))? {
-        unshare(db, Digest(digest))?;
-    }
-    run(db, "DELETE FROM journal WHERE key BETWEEN ? AND ?", [first, last]).map(drop)
+    remove(db, key(number, 0), key(number, u64::MAX)).map(drop)
 }
 
 /// Compares all shared bytes with their digests, their counts with who names them, and journals with their lengths.

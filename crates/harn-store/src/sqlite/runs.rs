@@ -59,6 +59,11 @@ pub(super) fn apply(db: &Connection, fence: &Fence, write: &Write) -> Outcome<Wr
             write::in_order(id, entries, own.length)?;
             journal::append(db, own.number, entries, *at_ms)
         }
+        Write::JournalCut { run: id, length, at_ms } => {
+            let own = own(db, fence, id)?;
+            write::long_enough(id, *length, own.length)?;
+            journal::cut(db, own.number, *length, *at_ms)
+        }
         Write::WaitpointOpen { run: id, waitpoint } => {
             let own = own(db, fence, id)?;
             write::goes_on(id, own.status)?;

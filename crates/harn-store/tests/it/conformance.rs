@@ -486,6 +486,7 @@ macro_rules! suites {
             a_run_tells_how_it_stands
             a_run_that_has_ended_stays_so
             a_journal_is_read_as_it_was_written
+            a_journal_is_cut_and_continued
             runs_do_not_mix
             an_owner_that_was_taken_for_dead_cannot_go_on
             a_run_keeps_its_sources

@@ -153,6 +153,26 @@ pub(crate) async fn a_journal_is_read_as_it_was_written(store: Shared) {
     assert_eq!(store.verify().await, Ok(vec![]));
 }
 
+pub(crate) async fn a_journal_is_cut_and_continued(store: Shared) {
+    let fence = running(&*store, "r").await;
+    let large = vec![9; 100_000];
+    let all: Vec<_> = (0..12).map(|n| entry(n, EntryKind::ALL[n as usize % 4], large.clone())).collect();
+    one(&*store, &fence, append("r", all.clone())).await.unwrap();
+    let cut = |length| Write::JournalCut { run: "r".into(), length, at_ms: 8 };
+    assert!(one(&*store, &fence, cut(13)).await.is_err(), "there are no 13 entries");
+    assert_eq!(one(&*store, &fence, cut(7)).await, Ok(Written::Count(5)));
+    assert_eq!(store.journal("r", 0, 99).await.unwrap(), all[..7]);
+    let run = store.run("r").await.unwrap().unwrap();
+    assert_eq!((run.length, run.effects, run.updated_ms), (7, 2, 8));
+    let other = vec![entry(7, EntryKind::Outcome, large.clone()), entry(8, EntryKind::Order, vec![1])];
+    one(&*store, &fence, append("r", other.clone())).await.unwrap();
+    assert_eq!(store.journal("r", 0, 99).await.unwrap(), [&all[..7], &other].concat());
+    one(&*store, &fence, status("r", NewStatus::Failed { exit_code: 1 }, 9)).await.unwrap();
+    assert_eq!(one(&*store, &fence, cut(0)).await, Ok(Written::Count(9)), "of a run that has ended, too");
+    assert_eq!(store.journal("r", 0, 99).await, Ok(vec![]));
+    assert_eq!(store.verify().await, Ok(vec![]));
+}
+
 pub(crate) async fn runs_do_not_mix(store: Shared) {
     let (r, s) = (running(&*store, "r").await, running(&*store, "s").await);
     for n in 0..5 {
