@@ -110,7 +110,7 @@ fn the_directory_of_the_runtime_is_no_link_to_the_outside() {
     assert_eq!(all(&scratch.path().join("home")).len(), 1);
     std::fs::remove_file(repo.join(".harn")).unwrap();
     std::fs::create_dir(repo.join(".harn")).unwrap();
-    for end in ["", "-wal", "-shm", "-journal"] {
+    for end in ["", "-wal", "-shm", "-journal", "-mark"] {
         let link = repo.join(format!(".harn/state.db{end}"));
         symlink(scratch.path().join("home/new.db"), &link).unwrap();
         let ran = durable(&repo, &["main.harn"]);

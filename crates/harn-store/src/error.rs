@@ -170,7 +170,7 @@ fn mended(path: &Path) -> &'static str {
     if is_database(path) {
         "restore a copy of the database"
     } else {
-        "move the file and those beside it away, or restore a copy"
+        "`harn runs repair ID` takes what is left of a run; else restore a copy, or move the file and those beside it away"
     }
 }
 

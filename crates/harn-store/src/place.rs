@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::shown::shown;
-use crate::sqlite::SqliteStore;
+use crate::sqlite::{SqliteOptions, SqliteStore};
 use crate::store::Store;
 
 /// Where a store is.
@@ -24,8 +24,20 @@ impl Place {
     /// # Errors
     /// An address that cannot be understood, or of a kind that this build does not know.
     pub fn open(&self) -> Result<Arc<dyn Store>> {
+        self.open_with(SqliteOptions::default())
+    }
+
+    /// The store there, with what is left of a file whose log has lost acknowledged writes.
+    ///
+    /// # Errors
+    /// Those of [`Place::open`].
+    pub fn open_damaged(&self) -> Result<Arc<dyn Store>> {
+        self.open_with(SqliteOptions { repairs: true, ..SqliteOptions::default() })
+    }
+
+    fn open_with(&self, options: SqliteOptions) -> Result<Arc<dyn Store>> {
         let url = match self {
-            Place::File(path) => return Ok(Arc::new(SqliteStore::new(path))),
+            Place::File(path) => return Ok(Arc::new(SqliteStore::with(path, options))),
             Place::Url(url) => url,
         };
         if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {

@@ -10,6 +10,7 @@ mod runs;
 mod schema;
 mod sessions;
 mod statement;
+mod wal;
 mod worker;
 
 use std::path::{Path, PathBuf};

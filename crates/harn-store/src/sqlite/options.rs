@@ -21,10 +21,17 @@ pub struct SqliteOptions {
     pub busy_timeout: Duration,
     /// The largest size of the file in bytes; more is [`crate::Error::Full`]. Without one the disk is the limit.
     pub max_bytes: Option<u64>,
+    /// Opens a file whose log has lost acknowledged writes, with what is left of them. Otherwise it is [`crate::Error::Corrupt`].
+    pub repairs: bool,
 }
 
 impl Default for SqliteOptions {
     fn default() -> Self {
-        Self { durability: Durability::default(), busy_timeout: Duration::from_secs(10), max_bytes: None }
+        Self {
+            durability: Durability::default(),
+            busy_timeout: Duration::from_secs(10),
+            max_bytes: None,
+            repairs: false,
+        }
     }
 }

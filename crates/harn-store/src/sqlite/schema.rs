@@ -8,10 +8,12 @@
 use std::path::Path;
 use std::time::Duration;
 
+use rusqlite::hooks::Wal;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::fault::{Fault, Outcome};
 use super::options::{Durability, SqliteOptions};
+use super::wal::{self, Marker};
 use crate::error::Error;
 
 /// Says in the file's header that it is ours: "Harn" in ASCII.
@@ -31,13 +33,19 @@ pub(super) fn open(path: &Path, options: &SqliteOptions) -> Outcome<Connection> 
             Fault::Other(Error::Open { path: path.to_owned(), why: format!("{}: {error}", folder.display()) })
         })?;
     }
-    for end in ["", "-wal", "-shm", "-journal"] {
+    for end in ["", "-wal", "-shm", "-journal", "-mark"] {
         let mut file = path.as_os_str().to_owned();
         file.push(end);
         if std::fs::symlink_metadata(&file).is_ok_and(|facts| facts.is_symlink()) {
             let why = format!("{} is a link; name the file that it leads to", Path::new(&file).display());
             return Err(Fault::Other(Error::Open { path: path.to_owned(), why }));
         }
+    }
+    let damaged = |detail| Fault::Other(Error::Corrupt { path: path.to_owned(), detail });
+    // Before SQLite opens the file: it drops what is damaged in the log.
+    match wal::check(path) {
+        Err(_) if options.repairs => wal::forget(path).map_err(|error| damaged(error.to_string()))?,
+        found => found.map_err(damaged)?,
     }
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -67,6 +75,18 @@ pub(super) fn open(path: &Path, options: &SqliteOptions) -> Outcome<Connection> 
          PRAGMA cache_size = -8192;
          PRAGMA journal_size_limit = 8388608;"
     ))?;
+    if options.durability == Durability::PowerCut {
+        let page: u64 = db.query_row("PRAGMA page_size", [], |row| row.get(0))?;
+        let mut marker = Marker::new(path, page);
+        // It takes the place of SQLite's own hook, which copies the log into the database now and then.
+        db.wal_hook(Some(move |log: &mut Wal, frames: i32| {
+            if marker.committed(frames.unsigned_abs()) {
+                // A reader or another process may be in the way; the next commit tries again.
+                let _ = log.checkpoint();
+            }
+            Ok(())
+        }))?;
+    }
     migrate(&mut db, path)?;
     if let Some(max) = options.max_bytes {
         let page: u64 = db.query_row("PRAGMA page_size", [], |row| row.get(0))?;

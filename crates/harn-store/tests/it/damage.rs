@@ -68,6 +68,94 @@ fn a_changed_byte_is_never_followed() {
     );
 }
 
+/// The files of a store that is still open, as they are when its process is killed.
+fn files_of(open: &Path, into: &Path) {
+    for end in ["", "-wal", "-shm", "-mark"] {
+        let name = |folder: &Path| folder.join(format!("harn.sqlite{end}"));
+        std::fs::copy(name(open), name(into)).unwrap_or_else(|error| panic!("{end}: {error}"));
+    }
+}
+
+#[test]
+fn a_changed_bit_of_the_log_drops_no_acknowledged_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::new(folder.path().join("harn.sqlite"));
+    let all = written(60);
+    wait(async {
+        let fence = running(&store, "r").await;
+        for entry in &all {
+            store.write(&fence, vec![append("r", vec![entry.clone()])]).await.unwrap();
+        }
+    });
+    let (mut dice, mut found) = (Dice(23), 0);
+    for round in 0..100 {
+        let copy = tempfile::tempdir().unwrap();
+        files_of(folder.path(), copy.path());
+        let log = copy.path().join("harn.sqlite-wal");
+        let mut bytes = std::fs::read(&log).unwrap();
+        // The first round changes nothing.
+        if round > 0 {
+            let at = dice.roll(bytes.len() as u64) as usize;
+            bytes[at] ^= 1 << dice.roll(8);
+        }
+        std::fs::write(&log, bytes).unwrap();
+        let place = harn_store::Place::File(copy.path().join("harn.sqlite"));
+        let read = |store: std::sync::Arc<dyn Store>| wait(async { store.journal("r", 0, usize::MAX).await });
+        match read(place.open().unwrap()) {
+            Ok(journal) => assert!(journal == all, "round {round}"),
+            Err(Error::Corrupt { detail, .. }) => {
+                found += 1;
+                assert!(round > 0 && detail.contains("its log"), "round {round}: {detail}");
+                // What is left can be read when that is asked for, and from then on.
+                let left = read(place.open_damaged().unwrap());
+                assert!(left.is_err() || all.starts_with(&left.unwrap()), "round {round}");
+                assert!(
+                    !matches!(read(place.open().unwrap()), Ok(journal) if journal == all),
+                    "round {round}"
+                );
+            }
+            Err(other) => panic!("round {round}: {other:?}"),
+        }
+    }
+    assert!(found > 50, "{found} of 99 changes were seen");
+}
+
+#[test]
+fn an_entry_cannot_be_replaced_by_another_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("harn.sqlite");
+    let all = written(20);
+    wait(async {
+        let store = SqliteStore::new(&file);
+        for run in ["r", "s"] {
+            let fence = running(&store, run).await;
+            let mut entries = all.clone();
+            if run == "s" {
+                entries[9].payload = b"another one".to_vec();
+            }
+            // Not all at once: the chain goes on from one write to the next.
+            let rest = entries.split_off(10);
+            store.write(&fence, vec![append(run, entries)]).await.unwrap();
+            store.write(&fence, vec![append(run, rest)]).await.unwrap();
+        }
+        assert_eq!(store.journal("r", 5, 3).await.unwrap(), all[5..8]);
+    });
+    // Entry 9 of one run takes the place of that of the other, with its own checksum.
+    let db = rusqlite::Connection::open(&file).unwrap();
+    db.execute_batch(
+        "UPDATE journal SET (payload, digest_of_payload, checksum) =
+             (SELECT payload, digest_of_payload, checksum FROM journal WHERE key = (2 << 32) + 9)
+         WHERE key = (1 << 32) + 9",
+    )
+    .unwrap();
+    drop(db);
+    let found = wait(async { SqliteStore::new(&file).journal("r", 0, 100).await });
+    assert!(
+        matches!(&found, Err(Error::Corrupt { detail, .. }) if detail.contains("entry 10 of run 'r' was changed")),
+        "{found:?}"
+    );
+}
+
 #[test]
 fn a_lost_end_of_the_file_is_noticed() {
     let folder = tempfile::tempdir().unwrap();

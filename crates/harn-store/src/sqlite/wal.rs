@@ -1,0 +1,206 @@
+//! The write-ahead log of SQLite: how far it was acknowledged, and whether all of that is still there.
+//!
+//! SQLite ends its log at the first frame with a wrong checksum: it takes the rest for a write that was never committed. A changed bit
+//! would therefore drop acknowledged writes, and a resumed run would repeat their effects. The file `-mark` next to the log says how
+//! far the log was acknowledged. It is written after each commit and before the answer, and not synchronized: it survives the end of
+//! the process, and after a power failure it is at most older than the log.
+
+#![expect(clippy::disallowed_methods, reason = "the log is SQLite's file, on the thread of the store")]
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+
+/// SQLite copies the log into the database when it has so many frames.
+const CHECKPOINT: u32 = 1_000;
+
+const HEADER: usize = 32;
+const FRAME: usize = 24;
+
+/// How often, and how many milliseconds apart, a log is read that another process may be writing.
+const TRIES: u32 = 10;
+const PAUSE: Duration = Duration::from_millis(25);
+
+/// The first bytes of a mark.
+const MAGIC: &[u8; 8] = b"harnmark";
+
+/// How far a log was acknowledged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Mark {
+    /// Names the log: SQLite draws another one each time it begins the log again.
+    salts: [u8; 8],
+    frames: u32,
+    /// SQLite's checksum of all frames up to there.
+    checksum: [u8; 8],
+}
+
+impl Mark {
+    const SIZE: usize = 36;
+
+    fn to_bytes(self) -> [u8; Mark::SIZE] {
+        let mut bytes = [0; Mark::SIZE];
+        bytes[..8].copy_from_slice(MAGIC);
+        bytes[8..16].copy_from_slice(&self.salts);
+        bytes[16..20].copy_from_slice(&self.frames.to_le_bytes());
+        bytes[20..28].copy_from_slice(&self.checksum);
+        let own = Sha256::digest(&bytes[..28]);
+        bytes[28..].copy_from_slice(&own[..8]);
+        bytes
+    }
+
+    /// Reads a mark; `None` for one that was changed.
+    fn from_bytes(bytes: &[u8]) -> Option<Mark> {
+        let fits = bytes.len() == Mark::SIZE && bytes.starts_with(MAGIC);
+        let mark = fits.then(|| Mark {
+            salts: array(&bytes[8..]),
+            frames: u32::from_le_bytes(array(&bytes[16..])),
+            checksum: array(&bytes[20..]),
+        })?;
+        (mark.to_bytes() == bytes).then_some(mark)
+    }
+}
+
+fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    bytes.first_chunk().copied().unwrap_or([0; N])
+}
+
+fn number(bytes: &[u8]) -> u32 {
+    u32::from_be_bytes(array(bytes))
+}
+
+fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut file = path.as_os_str().to_owned();
+    file.push(end);
+    file.into()
+}
+
+/// Writes marks for the commits of this process.
+pub(super) struct Marker {
+    log: PathBuf,
+    mark: PathBuf,
+    files: Option<(File, File)>,
+    page: u64,
+}
+
+impl Marker {
+    /// A marker of the database at `path`, with pages of so many bytes.
+    pub(super) fn new(path: &Path, page: u64) -> Marker {
+        Marker { log: beside(path, "-wal"), mark: beside(path, "-mark"), files: None, page }
+    }
+
+    /// Notes that the log is acknowledged up to this frame, which ends a commit of this process. True when it is time to copy the log
+    /// into the database.
+    pub(super) fn committed(&mut self, frames: u32) -> bool {
+        // A mark that cannot be written is older than the log, and still true.
+        if self.note(frames).is_err() {
+            self.files = None;
+        }
+        frames >= CHECKPOINT
+    }
+
+    fn note(&mut self, frames: u32) -> io::Result<()> {
+        let files = match self.files.take() {
+            Some(files) => files,
+            None => {
+                let mark = OpenOptions::new().write(true).create(true).truncate(false).open(&self.mark)?;
+                (File::open(&self.log)?, mark)
+            }
+        };
+        let (log, mark) = self.files.insert(files);
+        let mut frame = [0; FRAME];
+        let at = HEADER as u64 + u64::from(frames.saturating_sub(1)) * (FRAME as u64 + self.page);
+        log.seek(SeekFrom::Start(at))?;
+        log.read_exact(&mut frame)?;
+        let found = Mark { salts: array(&frame[8..]), frames, checksum: array(&frame[16..]) };
+        mark.seek(SeekFrom::Start(0))?;
+        mark.write_all(&found.to_bytes())
+    }
+}
+
+/// Forgets how far the log was acknowledged.
+pub(super) fn forget(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(beside(path, "-mark")) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Checks that all acknowledged frames of the log are there.
+///
+/// # Errors
+/// What was found instead.
+pub(super) fn check(path: &Path) -> Result<(), String> {
+    let mut found = check_once(path);
+    for _ in 1..TRIES {
+        if found.is_ok() {
+            break;
+        }
+        // Another process may have begun the log again while this one read it.
+        std::thread::sleep(PAUSE);
+        found = check_once(path);
+    }
+    found
+}
+
+fn check_once(path: &Path) -> Result<(), String> {
+    let mark = std::fs::read(beside(path, "-mark")).ok().and_then(|bytes| Mark::from_bytes(&bytes));
+    let Ok(log) = File::open(beside(path, "-wal")) else { return Ok(()) };
+    let mut log = io::BufReader::with_capacity(1 << 16, log);
+    let mut header = [0; HEADER];
+    if log.read_exact(&mut header).is_err() {
+        return Ok(());
+    }
+    let big = header[3] & 1 == 1;
+    let mut sum = Sum { big, words: (0, 0) };
+    sum.add(&header[..24]);
+    let known = number(&header) & !1 == 0x377F_0682;
+    if !known || sum.to_bytes() != header[24..] {
+        // A log that holds no frame yet is of no interest.
+        let has_frames = log.read_exact(&mut [0; FRAME]).is_ok();
+        return if has_frames { Err("the header of its log was changed".to_owned()) } else { Ok(()) };
+    }
+    let Some(mark) = mark.filter(|mark| mark.salts == header[16..24]) else { return Ok(()) };
+    let mut frame = vec![0; FRAME + number(&header[8..]) as usize];
+    for at in 0..mark.frames {
+        let is_there = log.read_exact(&mut frame).is_ok() && frame[8..16] == mark.salts;
+        sum.add(&frame[..8]);
+        sum.add(&frame[FRAME..]);
+        if !is_there || sum.to_bytes() != frame[16..24] {
+            return Err(format!("frame {at} of {} acknowledged ones in its log was changed", mark.frames));
+        }
+    }
+    if sum.to_bytes() == mark.checksum { Ok(()) } else { Err("its log is another one".to_owned()) }
+}
+
+/// The checksum of SQLite's log.
+struct Sum {
+    /// Whether words are big-endian.
+    big: bool,
+    words: (u32, u32),
+}
+
+impl Sum {
+    fn add(&mut self, bytes: &[u8]) {
+        let word = |bytes: &[u8]| match self.big {
+            true => u32::from_be_bytes(array(bytes)),
+            false => u32::from_le_bytes(array(bytes)),
+        };
+        let (mut one, mut two) = self.words;
+        let (pairs, _) = bytes.as_chunks::<8>();
+        for pair in pairs {
+            one = one.wrapping_add(word(&pair[..4])).wrapping_add(two);
+            two = two.wrapping_add(word(&pair[4..])).wrapping_add(one);
+        }
+        self.words = (one, two);
+    }
+
+    fn to_bytes(&self) -> [u8; 8] {
+        let mut bytes = [0; 8];
+        bytes[..4].copy_from_slice(&self.words.0.to_be_bytes());
+        bytes[4..].copy_from_slice(&self.words.1.to_be_bytes());
+        bytes
+    }
+}
