@@ -15,7 +15,7 @@ NAMES    := -Csymbol-mangling-version=v0
 FAST      = $(strip $(RUSTFLAGS) $(NAMES) $(shell rustc $(DISPATCH) --print target-cpus >/dev/null 2>&1 && echo $(DISPATCH)))
 
 .DEFAULT_GOAL := help
-.PHONY: help rustflags build dist run test test-fast test-real-server python conformance kill kill-agents workers postgres replays check check-changed check-parts tools \
+.PHONY: help rustflags build dist run test test-fast test-real-server python conformance kill kill-agents flips workers postgres replays check check-changed check-parts tools \
         fmt harn-fmt lint lint-no-rust-prompt-prose rustdoc docs book bench bench-limit bench-picture bench-agents bench-runs bench-frameworks bench-quick fuzz asan snap clean \
         lsp-test acp-test tree-sitter
 
@@ -90,8 +90,11 @@ postgres: ## install PostgreSQL from Debian's packages if it is missing, and run
 	  { echo "installing PostgreSQL"; if [ "$$(id -u)" = 0 ]; then apt-get install --yes postgresql; else sudo apt-get install --yes postgresql; fi; }
 	@.ci/check postgres
 
-kill: ## kill programs at any moment, 200 times each, and look that nothing acknowledged is lost
-	HARN_KILLS=200 $(CARGO) test --package harn-cli --test it kill -- --nocapture
+kill: ## kill programs at any moment, 200 times (N) each, also inside streams and split bodies, and check that nothing acknowledged is lost
+	HARN_KILLS=$(or $(N),200) $(CARGO) test --package harn-cli --test it kill -- --nocapture
+
+flips: ## flip a bit of a store 10,000 times (N): each resumed run is correct or ends with an error, and repeats no effect
+	HARN_FLIPS=$(or $(N),10000) $(CARGO) test --package harn-cli --test it flipped -- --nocapture
 
 kill-agents: ## kill an agent with parallel tools, sub-agents and an approval 1,000 times
 	HARN_KILLS=1000 $(CARGO) test --package harn-cli --test it an_agent_with_everything -- --nocapture

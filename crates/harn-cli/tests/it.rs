@@ -68,6 +68,7 @@ mod skills_cli;
 mod state;
 mod state_kills;
 mod stopped_trees;
+mod store_flips;
 mod store_place;
 mod streams;
 mod tasks;

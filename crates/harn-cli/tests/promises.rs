@@ -26,7 +26,14 @@ const HELD: &[(&str, &[(&str, &str)])] = &[
     ("| `harn replay ID` ", &[(RUNS, "a_replay_prints_the_same_and_does_nothing")]),
     ("| `harn replay ID --until", &[(RUNS, "a_replay_prints_the_same_and_does_nothing")]),
     ("| `harn replay ID --debug`", &[(DEBUG, "it_steps_back_and_jumps")]),
-    ("| `harn replay ID --check`", &[(RUNS, "changed_sources_are_compared_and_forked")]),
+    (
+        "| `harn replay ID --check`",
+        &[
+            (RUNS, "changed_sources_are_compared_and_forked"),
+            (EXCHANGES, "a_check_shows_the_difference_of_two_requests"),
+        ],
+    ),
+    ("| `harn runs repair ID`", &[(FLIPS, "a_damaged_journal_is_cut_by_repair")]),
     ("| `harn fork ID --at N` ", &[(RUNS, "changed_sources_are_compared_and_forked")]),
     ("| `harn fork ID --at N --changed`", &[(RUNS, "changed_sources_are_compared_and_forked")]),
     ("| `harn submit FILE`", &[(WORKERS, "what_is_submitted_runs_with_its_arguments")]),
@@ -112,19 +119,26 @@ const HELD: &[(&str, &[(&str, &str)])] = &[
         &[(JOURNAL, "keys_never_enter_a_journal"), (RUNS, "keys_are_taken_from_the_environment_again")],
     ),
     (
-        "After the run has read a secret variable",
+        "The journal contains the name of a secret variable",
         &[
+            (SECRETS, "no_key_of_the_environment_enters_the_store"),
             (JOURNAL, "keys_never_enter_a_journal"),
             (RUNS, "keys_stay_out_of_what_is_done_with_them"),
             (ANEW, "keys_in_what_is_handed_over_stay_outside"),
         ],
     ),
+    (
+        "Values shorter than eight characters",
+        &[("crates/harn-journal/src/secrets.rs", "keys_are_hidden_and_shown")],
+    ),
+    ("A resumed run that needs a secret", &[(SECRETS, "no_key_of_the_environment_enters_the_store")]),
     ("Headers of requests are not recorded.", &[(JOURNAL, "keys_never_enter_a_journal")]),
     (
         "A replay needs no secrets",
         &[
             (RUNS, "keys_are_taken_from_the_environment_again"),
             (RUNS, "keys_stay_out_of_what_is_done_with_them"),
+            (SECRETS, "a_renewed_key_takes_the_place_of_the_old_one"),
         ],
     ),
     // Suspension.
@@ -328,6 +342,8 @@ const WORKERS: &str = "crates/harn-cli/tests/workers.rs";
 const KILLS: &str = "crates/harn-cli/tests/agent_kills.rs";
 const FAULTS: &str = "crates/harn-cli/tests/run_faults.rs";
 const SUITE: &str = "crates/harn-cli/tests/conformance.rs";
+const SECRETS: &str = "crates/harn-cli/tests/run_secrets.rs";
+const FLIPS: &str = "crates/harn-cli/tests/store_flips.rs";
 const EXCHANGES: &str = "crates/harn-cli/tests/exchange_kills.rs";
 const DOUBT: &str = "crates/harn-journal/src/doubt.rs";
 const SUSPENDS: &str = "an_effect_in_doubt_that_nothing_handles_suspends_the_run";

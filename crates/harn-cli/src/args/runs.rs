@@ -40,6 +40,17 @@ pub(crate) enum RunsCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Cut the journal of a run before damage.
+    ///
+    /// Reads the whole journal. If an entry was changed or is missing, the entries from there on are removed, and the run is
+    /// suspended. Effects that they recorded may happen again.
+    Repair {
+        /// ID of the run
+        id: String,
+        /// Write JSON to standard output
+        #[arg(long)]
+        json: bool,
+    },
     /// Summarize a run record.
     Inspect {
         /// Run record, such as run.json

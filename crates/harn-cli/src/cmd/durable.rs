@@ -13,7 +13,7 @@ use harn_journal::{
 };
 use harn_runtime::Generation;
 use harn_store::{
-    Error as StoreError, Fence, NewRun, NewStatus, Place, Run, RunFilter, RunStatus, Store, Write,
+    Digest, Error as StoreError, Fence, NewRun, NewStatus, Place, Run, RunFilter, RunStatus, Store, Write,
 };
 use harn_system::{Capture, Layer, Real, System, SystemExt};
 use harn_value::{Data as Value, json};
@@ -129,6 +129,38 @@ fn add_secrets(info: &mut Value) {
     }
 }
 
+/// The last field of sealed facts: a digest of all before it.
+const SEAL: &str = ",\"seal\":\"";
+
+/// Digits of a seal.
+const DIGITS: usize = 16;
+
+fn seal_of(text: &str) -> String {
+    Digest::of(text.as_bytes()).to_string()[..DIGITS].to_owned()
+}
+
+/// Facts about a run for the store, which has no checksum for them.
+pub(super) fn sealed(mut info: Value) -> Vec<u8> {
+    if let Some(map) = info.as_object_mut() {
+        map.remove("seal");
+    }
+    let text = info.to_string();
+    let seal = seal_of(&text);
+    let open = text.strip_suffix('}').unwrap_or(&text);
+    format!("{open}{SEAL}{seal}\"}}").into_bytes()
+}
+
+/// Whether facts about a run are as they were written. Those of older versions have no seal.
+fn is_intact(info: &[u8], format: u64) -> bool {
+    let Ok(text) = std::str::from_utf8(info) else { return false };
+    match text.rsplit_once(SEAL) {
+        Some((open, rest)) if rest.len() == DIGITS + 2 => {
+            rest == format!("{}\"}}", seal_of(&format!("{open}}}")))
+        }
+        _ => format == 0,
+    }
+}
+
 /// The format of the journal of a run. Facts without one are older than the number.
 pub(super) fn format_of(info: &Value) -> u64 {
     info["journal"].as_u64().unwrap_or(0)
@@ -149,6 +181,12 @@ pub(super) fn given(run: &Run) -> Failed<(RunArgs, Value)> {
         let version = info["version"].as_str().unwrap_or("a later one");
         return Err(format!(
             "run '{}' has journal format {format}, and this version of Harn follows formats up to {FORMAT}; the run is unchanged: resume it with Harn {version}",
+            run.id
+        ));
+    }
+    if !is_intact(&run.info, format) {
+        return Err(format!(
+            "run '{}': what it was started with was changed in the store; restore a copy of the store",
             run.id
         ));
     }
@@ -233,7 +271,7 @@ pub(crate) fn begin(args: RunArgs) -> u8 {
             program: source_name(&args),
             args: args.args.clone(),
             status: NewStatus::Running,
-            info: info.to_string().into_bytes(),
+            info: sealed(info.clone()),
         };
         let source =
             Write::SourcePut { run: id.clone(), path: source_name(&args), bytes: text.clone().into_bytes() };
@@ -338,7 +376,12 @@ impl Owned {
             };
             info = begun.0;
             let secrets = secrets(&info);
-            setup = Setup { entries: begun.1, suspend_after, secrets, ..Setup::new(inner.clone(), self.keeper()) };
+            setup = Setup {
+                entries: begun.1,
+                suspend_after,
+                secrets,
+                ..Setup::new(inner.clone(), self.keeper())
+            };
         }
     }
 
@@ -370,7 +413,7 @@ impl Owned {
             program: run.program,
             args: run.args,
             status: NewStatus::Running,
-            info: info.to_string().into_bytes(),
+            info: sealed(info.clone()),
         };
         let sources = wait(self.store.sources(id)).map_err(wrong)?.into_iter();
         let sources = sources.map(|source| Write::SourcePut {
@@ -667,7 +710,7 @@ impl Owned {
             // Entries of this format follow: older versions must not follow them.
             known.info["journal"] = FORMAT.into();
             if known.info.to_string() != before {
-                let (run, info) = (id.to_owned(), known.info.to_string().into_bytes());
+                let (run, info) = (id.to_owned(), sealed(known.info.clone()));
                 let write = Write::RunInfo { run, info, at_ms: Real::new().now_ms() };
                 wait(self.store.write(&self.fence, vec![write])).map_err(wrong)?;
             }
@@ -899,7 +942,7 @@ fn forked(args: ForkArgs) -> Failed<u8> {
         program: known.run.program.clone(),
         args: known.run.args.clone(),
         status: NewStatus::Running,
-        info: known.info.to_string().into_bytes(),
+        info: sealed(known.info.clone()),
     };
     let (path, bytes) = (source_name(&known.args), text.clone().into_bytes());
     let writes = vec![

@@ -6,7 +6,7 @@ use harn_system::{Real, System, SystemExt};
 use harn_value::{Data as Value, json};
 
 use super::cron::Schedule;
-use super::durable::{Failed, checked, drawn, explained, facts, failed, source_name, store};
+use super::durable::{Failed, checked, drawn, explained, facts, failed, sealed, source_name, store};
 use super::providers::{envelope, print};
 use super::run::{Sink, text};
 use crate::args::{RunArgs, SubmitArgs, given_command, need_folders, usage_error};
@@ -77,7 +77,7 @@ fn submitted(args: &SubmitArgs, text: String) -> Failed<(String, i64)> {
         program: source_name(&args.run),
         args: args.run.args.clone(),
         status: NewStatus::Queued { due_ms },
-        info: info.to_string().into_bytes(),
+        info: sealed(info.clone()),
     };
     let source = (source_name(&args.run), text.into_bytes());
     let store = store()?;
@@ -129,8 +129,7 @@ pub(super) fn queue_next(
             let Some(due_ms) = schedule.after(now_ms.max(run.created_ms)) else { return Ok(None) };
             // Written first: whoever begins this run again comes to the same next one.
             info["next_due_ms"] = due_ms.into();
-            let write =
-                Write::RunInfo { run: run.id.clone(), info: info.to_string().into_bytes(), at_ms: now_ms };
+            let write = Write::RunInfo { run: run.id.clone(), info: sealed(info.clone()), at_ms: now_ms };
             wait(store.write(fence, vec![write]))?;
             due_ms
         }
@@ -144,7 +143,7 @@ pub(super) fn queue_next(
         program: run.program.clone(),
         args: run.args.clone(),
         status: NewStatus::Queued { due_ms },
-        info: info.to_string().into_bytes(),
+        info: sealed(info.clone()),
     };
     let sources = wait(store.sources(&run.id))?;
     let sources = sources.into_iter().map(|source| (source.path, source.bytes)).collect();

@@ -134,7 +134,7 @@ fn moved(info: Vec<u8>) -> Vec<u8> {
     match serde_json::from_slice::<Value>(&info) {
         Ok(Value::Object(mut facts)) if facts.contains_key("dir") => {
             facts["dir"] = Real::new().work_dir().display().to_string().into();
-            Value::Object(facts).to_string().into_bytes()
+            crate::cmd::durable::sealed(Value::Object(facts))
         }
         _ => info,
     }

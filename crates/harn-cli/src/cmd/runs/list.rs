@@ -104,7 +104,10 @@ pub(super) fn described(run: &Run, pending: &[&Waitpoint], now_ms: i64) -> Value
             })
         })
         .collect();
-    let info = serde_json::from_slice::<Value>(&run.info).unwrap_or_default();
+    let mut info = serde_json::from_slice::<Value>(&run.info).unwrap_or_default();
+    if let Some(map) = info.as_object_mut() {
+        map.remove("seal");
+    }
     json!({
         "id": run.id,
         "status": run.status_at(now_ms).word(),

@@ -6,6 +6,7 @@ mod export;
 mod import;
 mod list;
 mod record;
+mod repair;
 
 use std::sync::Arc;
 
@@ -62,6 +63,7 @@ pub(crate) fn runs(command: RunsCommand) -> u8 {
         RunsCommand::Events(args) => (list::events(&args), args.json),
         RunsCommand::Diff { first, second, json } => (diff::diff(&first, &second), json),
         RunsCommand::Rm { ids, json } => (remove(&ids), json),
+        RunsCommand::Repair { id, json } => (repair::repair(&id), json),
         RunsCommand::Export { id, output } => (export::export(&id, output.as_deref()), false),
         RunsCommand::Inspect { file, compare, json } => (record::inspect(&file, compare.as_deref()), json),
         RunsCommand::View { file, json } => (record::view(&file), json),
