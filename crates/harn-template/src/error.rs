@@ -58,11 +58,11 @@ errors! {
     UnterminatedComment => "unterminated comment";
     /// A raw block without `{{ endraw }}`.
     UnterminatedRaw => "unterminated `{{{{ raw }}}}` block";
-    /// A closing or middle directive that no open block takes; a second `else` counts.
+    /// A closing or middle directive without an open block, or a second `else`.
     UnexpectedBlock { word } => "unexpected `{{{{ {word} }}}}`";
     /// An `if`, `else` or `for` that is never closed.
     MissingEnd { word } => "`{{{{ {word} }}}}` missing matching `{{{{ end }}}}`";
-    /// Text after `else`, such as `else if`: write `elif`.
+    /// Tokens after `else`, such as `else if`; write `elif`.
     TokensAfterElse => "unexpected tokens after `else`";
     /// More than 128 nested blocks, or more than 128 nested parentheses and `not`s in an expression.
     NestingTooDeep => "template nesting depth exceeded (128 levels)";
@@ -71,23 +71,23 @@ errors! {
 
     /// An empty directive, or an operator without a right side.
     ExpectedExpression => "expected expression";
-    /// Left-over tokens after a complete expression.
+    /// Extra tokens after a complete expression.
     UnexpectedTokenIn { token } => "unexpected token `{token}` in expression";
     /// A token that cannot start an operand.
     UnexpectedToken { token } => "unexpected token `{token}`";
-    /// A character that no expression contains.
+    /// A character that is invalid in expressions.
     UnexpectedCharacter { character } => "unexpected character `{character}` in expression";
     /// A single `&`.
     UnexpectedAmpersand => "unexpected `&`";
     /// A single `=`.
     UnexpectedAssign => "unexpected `=` (use `==`)";
-    /// A `|` that no name follows.
+    /// A `|` without a name after it.
     ExpectedFilterName => "expected filter name after `|`";
     /// An unclosed parenthesis.
     ExpectedCloseParen => "expected `)`";
     /// An unclosed index.
     ExpectedCloseBracket => "expected `]`";
-    /// A `.` that no name follows.
+    /// A `.` without a name after it.
     ExpectedField => "expected identifier after `.`";
     /// An index that is neither an int nor a string.
     ExpectedIndex => "expected integer or string inside `[...]`";
@@ -100,12 +100,12 @@ errors! {
     ExpectedIn => "expected `in` in for-loop";
     /// A loop variable that is not an identifier.
     InvalidLoopVariable => "invalid for-loop variable";
-    /// Two loop variables of which one is not an identifier, or more than two.
+    /// One of two loop variables is not an identifier, or there are more than two.
     InvalidLoopVariables => "invalid for-loop variables";
-    /// The iterable is none of these.
+    /// The value to iterate over has another type.
     CannotIterate { ty } => "cannot iterate over {ty} — expected list, dict, set, or range";
 
-    /// `with` without a `{ … }` behind it.
+    /// `with` without `{ … }` after it.
     ExpectedWithBindings => "expected `{{ ... }}` after `with`";
     /// An entry of `with` without a colon.
     ExpectedWithEntry => "expected `key: value` in include bindings";
@@ -113,15 +113,15 @@ errors! {
     InvalidWithKey => "invalid include binding key";
     /// The path of an `include` is not a string.
     IncludePathType { ty } => "include path must be a string (got {ty})";
-    /// An include that leaves the project (or, without a project, the folder of the template).
+    /// An include outside of the project (or, without a project, outside of the directory of the template).
     IncludeEscapes { path, root } => "include path {path} escapes template root {root}";
-    /// An include of an embedded template that points outside the embedded catalog.
+    /// An embedded template includes a path outside of the embedded catalog.
     IncludeNotAsset { path } => "include path {path} is not a stdlib prompt asset";
     /// An embedded template includes one that does not exist.
     IncludeMissingAsset { parent, asset } => "stdlib prompt asset std://{parent} includes missing std://{asset}";
     /// The included file cannot be read.
     ReadInclude { path, message } => "failed to read included template {path}: {message}";
-    /// Templates that include each other.
+    /// Templates that include themselves or each other.
     CircularInclude { chain } => "circular include detected: {chain}";
     /// More than 32 nested includes.
     IncludeTooDeep => "include depth exceeded (32 levels)";
@@ -132,9 +132,9 @@ errors! {
     SectionNameNotLiteral => "section name must be a string literal";
     /// A section name whose quote never closes.
     UnterminatedSectionName => "unterminated section name string literal";
-    /// A name that is none of the seven sections.
+    /// The name is not one of the seven sections.
     UnknownSection { name } => "unknown template section `{name}`";
-    /// Something that is not `name=value` behind the section name.
+    /// Something other than `name=value` after the section name.
     ExpectedSectionArgument => "expected `name=value` section argument";
     /// An argument name that is not an identifier.
     InvalidSectionArgument => "invalid section argument name";
@@ -142,21 +142,21 @@ errors! {
     MissingEndSection => "`{{{{ section }}}}` missing matching `{{{{ endsection }}}}`";
     /// `endsection "B"` closes a section `A`.
     MismatchedSectionEnd { expected, got } => "mismatched section end: expected `{expected}`, got `{got}`";
-    /// Text after the name of an `endsection`.
+    /// Tokens after the name of an `endsection`.
     TokensAfterEndSection => "unexpected tokens after endsection name";
 
-    /// A filter that does not exist, when it is reached.
+    /// An unknown filter; reported when rendering reaches it.
     UnknownFilter { name } => "unknown filter `{name}`";
-    /// A filter with too many or too few arguments, when it is reached.
+    /// A filter with too many or too few arguments; reported when rendering reaches it.
     FilterArity { name } => "filter `{name}` got wrong number of arguments";
-    /// `length` of something without a length.
+    /// `length` of a value that has no length.
     LengthUndefined { ty } => "`length` not defined for {ty}";
-    /// `join` of something that is neither a list, a set nor a string.
+    /// `join` of a value that is not a list, set or string.
     JoinType { ty } => "`join` requires a list (got {ty})";
     /// The width of `indent` is not an int.
     IndentWidth => "`indent` requires an integer width";
 
-    /// The bindings are not a dict (the builtins put their name in front).
+    /// The bindings are not a dict. The message of a builtin begins with its name.
     BindingsType { ty } => "bindings must be a dict, got {ty}";
     /// The file of `render` cannot be read.
     ReadTemplate { path, message } => "Failed to read template {path}: {message}";
@@ -164,19 +164,19 @@ errors! {
     UnknownAsset { path } => "unknown stdlib prompt asset '{path}'";
     /// An `@` path outside any project.
     NoProjectRoot { path, dir } => "package-root prompt path '{path}' has no project root: no harn.toml found above {dir}";
-    /// The part after `@/` is empty, absolute, holds `..` or a backslash, or leads out of the project.
+    /// The part after `@/` is empty or absolute, contains `..` or a backslash, or points outside of the project.
     InvalidRootPath { rel } => "invalid project-root asset path '@/{rel}'";
-    /// The part after `@alias/` is empty, absolute, holds `..` or a backslash, or leads out of the project.
+    /// The part after `@alias/` is empty or absolute, contains `..` or a backslash, or points outside of the project.
     InvalidAliasPath { alias, rel } => "invalid asset path '@{alias}/{rel}'";
     /// An alias that the manifest does not define.
     UnknownAlias { alias, root } => "asset alias '{alias}' is not defined in [asset_roots] of {root}/harn.toml";
-    /// An alias whose folder leaves the project.
+    /// The directory of the alias is outside of the project.
     UnsafeAlias { alias, value } => "asset alias '{alias}' resolves to an unsafe path '{value}' (must be a project-relative directory without `..` segments)";
     /// A file outside the roots of the active execution policy (category `tool_rejected`).
     Sandbox { path, roots } => "sandbox violation: builtin 'template.render' attempted to read '{path}' outside workspace_roots [{roots}]";
-    /// The text would pass the output limit of the render.
+    /// The output would exceed the limit of the render.
     OutputTooLarge { limit } => "template output exceeds {limit} bytes";
-    /// The host asked the render to stop.
+    /// The host stopped the render.
     Interrupted => "rendering was interrupted";
 }
 

@@ -130,7 +130,7 @@ pub const FILTERS: &[FilterSpec] = &[
     FilterSpec {
         name: "upper",
         params: "",
-        doc: "The text in upper case.",
+        doc: "The string in upper case.",
         notes: "Unicode: `ß` becomes `SS`.",
         example: (r#"{{ "straße" | upper }}"#, "STRASSE"),
         arity: (0, 0),
@@ -139,7 +139,7 @@ pub const FILTERS: &[FilterSpec] = &[
     FilterSpec {
         name: "lower",
         params: "",
-        doc: "The text in lower case.",
+        doc: "The string in lower case.",
         notes: "",
         example: (r#"{{ "ÀB" | lower }}"#, "àb"),
         arity: (0, 0),
@@ -148,7 +148,7 @@ pub const FILTERS: &[FilterSpec] = &[
     FilterSpec {
         name: "trim",
         params: "",
-        doc: "The text without leading and trailing whitespace.",
+        doc: "The string without leading and trailing whitespace.",
         notes: "",
         example: (r#"[{{ "  a b\n" | trim }}]"#, "[a b]"),
         arity: (0, 0),
@@ -162,7 +162,7 @@ pub const FILTERS: &[FilterSpec] = &[
     FilterSpec {
         name: "capitalize",
         params: "",
-        doc: "The first character in upper case, the rest in lower case.",
+        doc: "The first character in upper case, all others in lower case.",
         notes: "",
         example: (r#"{{ "hELLO wORLD" | capitalize }}"#, "Hello world"),
         arity: (0, 0),
@@ -177,8 +177,8 @@ pub const FILTERS: &[FilterSpec] = &[
     FilterSpec {
         name: "title",
         params: "",
-        doc: "The first character of each word in upper case, the rest in lower case.",
-        notes: "Words are separated by whitespace, which is kept.",
+        doc: "The first character of each word in upper case, all others in lower case.",
+        notes: "Whitespace separates words and is preserved.",
         example: (r#"{{ "the  quick FOX" | title }}"#, "The  Quick Fox"),
         arity: (0, 0),
         run: |v, _| Ok(v.map_text(title)),
@@ -186,7 +186,7 @@ pub const FILTERS: &[FilterSpec] = &[
     FilterSpec {
         name: "length",
         params: "",
-        doc: "Characters of a string, items of a list, set or dict, size of a range.",
+        doc: "The number of characters of a string, or of items of a list, set, dict or range.",
         notes: "`nil` has length 0; other types are an error.",
         example: (r#"{{ "größe" | length }}"#, "5"),
         arity: (0, 0),
@@ -196,7 +196,7 @@ pub const FILTERS: &[FilterSpec] = &[
         name: "first",
         params: "",
         doc: "The first item of a list or set, the first character of a string.",
-        notes: "`nil` when there is none, and for other types.",
+        notes: "`nil` if the value is empty or has another type.",
         example: (r#"{{ "abc" | first }}"#, "a"),
         arity: (0, 0),
         run: |v, _| Ok(end_item(v, true)),
@@ -205,7 +205,7 @@ pub const FILTERS: &[FilterSpec] = &[
         name: "last",
         params: "",
         doc: "The last item of a list or set, the last character of a string.",
-        notes: "`nil` when there is none, and for other types.",
+        notes: "`nil` if the value is empty or has another type.",
         example: (r#"{{ "a\nb" | lines | last }}"#, "b"),
         arity: (0, 0),
         run: |v, _| Ok(end_item(v, false)),
@@ -213,7 +213,7 @@ pub const FILTERS: &[FilterSpec] = &[
     FilterSpec {
         name: "reverse",
         params: "",
-        doc: "The list or string (by characters) backwards.",
+        doc: "The items of a list or the characters of a string in reverse order.",
         notes: "Other types are unchanged.",
         example: (r#"{{ "abc" | reverse }}"#, "cba"),
         arity: (0, 0),
@@ -222,8 +222,8 @@ pub const FILTERS: &[FilterSpec] = &[
     FilterSpec {
         name: "join",
         params: "sep",
-        doc: "The text of each item of a list or set, with `sep` in between.",
-        notes: "A string passes unchanged; other types are an error.",
+        doc: "The items of a list or set as strings, separated by `sep`.",
+        notes: "A string is unchanged; other types are an error.",
         example: (r#"{{ "a\nb" | lines | join: ", " }}"#, "a, b"),
         arity: (1, 1),
         run: join,
@@ -231,8 +231,8 @@ pub const FILTERS: &[FilterSpec] = &[
     FilterSpec {
         name: "default",
         params: "fallback",
-        doc: "The value if it is truthy, else `fallback`.",
-        notes: "So `0`, `false`, blank text and empty lists are replaced as well as `nil`.",
+        doc: "The value if it is truthy, otherwise `fallback`.",
+        notes: "Replaces every falsy value: also `0`, `false`, empty lists, and strings that are empty or only whitespace.",
         example: (r#"{{ missing | default: "anon" }}"#, "anon"),
         arity: (1, 1),
         run: |v, call| Ok(if v.truthy() { v } else { Piped::owned(call.args[0].clone()) }),
@@ -240,7 +240,7 @@ pub const FILTERS: &[FilterSpec] = &[
     FilterSpec {
         name: "json",
         params: "pretty?",
-        doc: "JSON, as `json_stringify` writes it; with a truthy `pretty` indented by two blanks.",
+        doc: "JSON, as `json_stringify` returns it; indented by two spaces if `pretty` is truthy.",
         notes: "Keys are sorted; `nil` is `null`.",
         example: (r#"{{ "a\n\"b\"" | lines | json }}"#, r#"["a","\"b\""]"#),
         arity: (0, 1),
@@ -253,8 +253,8 @@ pub const FILTERS: &[FilterSpec] = &[
     FilterSpec {
         name: "indent",
         params: "width, first?",
-        doc: "`width` blanks before each line but the first; with a truthy `first` before that too.",
-        notes: "Empty lines get none; a negative width counts as 0; lines end at `\\n` only.",
+        doc: "The string with `width` spaces before each line except the first; before every line if `first` is truthy.",
+        notes: "Empty lines are not indented; a negative width is treated as 0; only `\\n` ends a line.",
         example: (r#"{{ "a\n\nb" | indent: 2 }}"#, "a\n\n  b"),
         arity: (1, 2),
         run: indent,
@@ -262,8 +262,8 @@ pub const FILTERS: &[FilterSpec] = &[
     FilterSpec {
         name: "lines",
         params: "",
-        doc: "The text split at `\\n`, as a list.",
-        notes: "`\\r` is kept; a newline at the end gives a last empty item; empty text gives one empty item.",
+        doc: "The list of lines, split at `\\n`.",
+        notes: "`\\r` is preserved; a final newline yields an empty last item; an empty string yields one empty item.",
         example: (r#"{{ "a\nb\n" | lines | length }}"#, "3"),
         arity: (0, 0),
         run: |v, _| Ok(Piped::owned(Value::list(v.into_text().split('\n').map(Value::str).collect()))),
@@ -271,8 +271,8 @@ pub const FILTERS: &[FilterSpec] = &[
     FilterSpec {
         name: "escape_md",
         params: "",
-        doc: "A backslash before each character that Markdown may read as markup.",
-        notes: r"These are ``\ ` * _ { } [ ] ( ) # + - . ! | < >``.",
+        doc: "The string with a backslash before each character that Markdown may interpret.",
+        notes: r"The characters ``\ ` * _ { } [ ] ( ) # + - . ! | < >``.",
         example: (r#"{{ "a_b [c] ~d" | escape_md }}"#, r"a\_b \[c\] ~d"),
         arity: (0, 0),
         run: |v, _| {
@@ -291,8 +291,8 @@ pub const FILTERS: &[FilterSpec] = &[
     FilterSpec {
         name: "replace",
         params: "from, to",
-        doc: "Every occurrence of `from` replaced by `to`.",
-        notes: "An empty `from` puts `to` before each character and at the end.",
+        doc: "The string with every occurrence of `from` replaced by `to`.",
+        notes: "An empty `from` inserts `to` before each character and at the end.",
         example: (r#"{{ "a-b-c" | replace: "-", "+" }}"#, "a+b+c"),
         arity: (2, 2),
         run: |v, call| {

@@ -35,32 +35,32 @@ const PARSE: RuleDoc = RuleDoc {
 const IDENTITY: RuleDoc = RuleDoc {
     name: "template-provider-identity-branch",
     severity: Severity::Warning,
-    doc: "A condition compares `llm.provider`, `llm.model` or `llm.family` with a string: such branches go stale with \
-          every new model. Ask for the capability instead.",
+    doc: "A condition compares `llm.provider`, `llm.model` or `llm.family` with a string. Such conditions become \
+          outdated with new models; test a capability instead.",
 };
 const EXPLOSION: RuleDoc = RuleDoc {
     name: "template-variant-explosion",
     severity: Severity::Warning,
-    doc: "More conditions than the threshold look at `llm.capabilities`: nobody can read all variants. Let a logical \
-          section choose the envelope.",
+    doc: "More conditions on `llm.capabilities` than the threshold, so that the variants are hard to review. Use a section: \
+          it selects the envelope.",
 };
 const FILTER: RuleDoc = RuleDoc {
     name: "template-unknown-filter",
     severity: Severity::Warning,
-    doc: "A filter that does not exist: rendering fails when it is reached.",
+    doc: "An unknown filter: rendering fails when it reaches the filter.",
 };
 
 const NAME: RuleDoc = RuleDoc {
     name: "template-unknown-name",
     severity: Severity::Warning,
-    doc: "A field of `llm`, `llm.capabilities` or `loop` that there is not, or an argument that a section does not read: it is \
-          nil, or means nothing, in every render.",
+    doc: "An unknown field of `llm`, `llm.capabilities` or `loop`, which is always nil, or an unknown argument of a section, \
+          which has no effect.",
 };
 const LOST: RuleDoc = RuleDoc {
     name: "template-lost-format",
     severity: Severity::Warning,
-    doc: "A section `output_format` with a body of its own: models whose `structured_output_mode` is `native_json` are not shown \
-          it, for the request carries the schema. What every model must read belongs into another section.",
+    doc: "A section `output_format` with a body. Models whose `structured_output_mode` is `native_json` receive the schema in \
+          the request and do not see the body. Move instructions for all models to another section.",
 };
 
 /// All rules.

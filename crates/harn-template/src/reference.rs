@@ -27,7 +27,8 @@ fn output(text: &str) -> String {
 pub fn reference() -> String {
     let mut page = String::from(
         "# Template reference\n\n\
-         Generated from the tables of the template engine; do not edit. The guide is [Prompt templates](templates.md).\n",
+         All filters, sections, errors and lint rules of [prompt templates](templates.md). [Template syntax](template-syntax.md) \
+         describes the language.\n\nThis page is generated from the tables of the template engine; do not edit it.\n",
     );
     write_filters(&mut page);
     write_sections(&mut page);
@@ -37,7 +38,7 @@ pub fn reference() -> String {
 }
 
 fn write_filters(page: &mut String) {
-    page.push_str("\n## Filters\n\n| Filter | Result | Notes | Example | Gives |\n|---|---|---|---|---|\n");
+    page.push_str("\n## Filters\n\n| Filter | Result | Notes | Example | Output |\n|---|---|---|---|---|\n");
     for spec in FILTERS {
         let call = if spec.params.is_empty() {
             spec.name.to_owned()
@@ -58,15 +59,15 @@ fn write_filters(page: &mut String) {
 
 fn write_sections(page: &mut String) {
     page.push_str(
-        "\n## Sections\n\nThe envelope is the first whose condition on `llm.capabilities` holds. BODY is the rendered body \
-         without surrounding whitespace, ⏎ a line break.\n",
+        "\n## Sections\n\n`llm.capabilities` selects the envelope: the first row whose condition is true applies. BODY is the \
+         rendered body without surrounding whitespace; ⏎ is a line break.\n",
     );
     for spec in SECTIONS {
         let _ = writeln!(page, "\n### `{}`\n\n{}\n", spec.name, spec.purpose);
         if let Some(argument) = spec.argument {
             let _ = writeln!(page, "Argument: `{argument}`.\n");
         }
-        page.push_str("| When | Output | Label in traces | Instead of an empty BODY |\n|---|---|---|---|\n");
+        page.push_str("| Condition | Output | Label in traces | Default for an empty BODY |\n|---|---|---|---|\n");
         for envelope in spec.envelopes {
             let default =
                 spec.defaults.iter().find(|(label, _)| *label == envelope.label).map_or("", |(_, text)| text);
@@ -83,8 +84,8 @@ fn write_sections(page: &mut String) {
 
 fn write_errors(page: &mut String) {
     page.push_str(
-        "\n## Errors\n\nA failed render throws `<path> at <line>:<col>: <text>`; inline templates have no path.\n\n\
-         | Text | When |\n|---|---|\n",
+        "\n## Errors\n\nA failed render throws the string `<path> at <line>:<col>: <message>`. Inline templates have no path.\n\n\
+         | Message | Cause |\n|---|---|\n",
     );
     for error in ERRORS {
         let _ = writeln!(page, "| {} | {} |", code(&error.text()), cell(error.when.trim()));
@@ -92,7 +93,7 @@ fn write_errors(page: &mut String) {
 }
 
 fn write_rules(page: &mut String) {
-    page.push_str("\n## Lint rules\n\n| Rule | Severity | Catches |\n|---|---|---|\n");
+    page.push_str("\n## Lint rules\n\n| Rule | Severity | Reports |\n|---|---|---|\n");
     for rule in RULES {
         let severity = match rule.severity {
             Severity::Error => "error",

@@ -160,8 +160,9 @@ pub const SECTIONS: &[SectionSpec] = &[
     },
     SectionSpec {
         name: "output_format",
-        purpose: "The schema or format of the answer; left out, with its body, for models that take the schema in the request. With `schema`, \
-                  BODY is followed by a blank line and `Return output matching this JSON Schema:` with the schema as pretty JSON.",
+        purpose: "The schema or format of the reply. Omitted, with its body, for models that receive the schema in the request. With \
+                  `schema`, BODY is followed by an empty line, `Return output matching this JSON Schema:` and the schema as \
+                  indented JSON.",
         argument: Some("schema"),
         defaults: &[],
         envelopes: &[
@@ -193,8 +194,9 @@ pub const SECTIONS: &[SectionSpec] = &[
     },
     SectionSpec {
         name: "tools",
-        purpose: "Tool definitions. With `tools`, BODY is followed by a blank line and the tools as pretty JSON; of a tool \
-                  registry its `tools` list; closures, `guidance` and how a tool is run (`executor`, ...) are left out.",
+        purpose: "Tool definitions. With `tools`, BODY is followed by an empty line and the tools as indented JSON. A tool \
+                  registry is written as its list `tools`. Closures, `guidance` and the fields that select how a tool is \
+                  executed (`executor`, ...) are omitted.",
         argument: Some("tools"),
         defaults: &[],
         envelopes: &[
@@ -222,7 +224,7 @@ pub const SECTIONS: &[SectionSpec] = &[
     },
     SectionSpec {
         name: "thinking_scaffold",
-        purpose: "Room for thinking, for models that need it; nothing for the others.",
+        purpose: "Space for reasoning, for models that need it; nothing for other models.",
         argument: None,
         defaults: &[
             ("thinking_blocks", "Think through the task before answering."),
@@ -252,7 +254,7 @@ pub const SECTIONS: &[SectionSpec] = &[
     },
     SectionSpec {
         name: "chain_of_thought",
-        purpose: "An instruction to reason in private, in the shape the provider likes.",
+        purpose: "An instruction to reason privately, in the format that the model prefers.",
         argument: None,
         defaults: &[
             ("xml", "Reason privately step by step before answering."),

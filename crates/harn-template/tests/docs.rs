@@ -16,7 +16,7 @@ fn the_reference_is_what_the_tables_say() {
 
 #[test]
 fn templates_in_the_guide_parse() {
-    for name in ["templates.md", "templates-migration.md"] {
+    for name in ["template-syntax.md", "templates-migration.md"] {
         let text = page(name);
         let blocks: Vec<&str> =
             text.split("```text\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
