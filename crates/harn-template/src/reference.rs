@@ -67,7 +67,9 @@ fn write_sections(page: &mut String) {
         if let Some(argument) = spec.argument {
             let _ = writeln!(page, "Argument: `{argument}`.\n");
         }
-        page.push_str("| Condition | Output | Label in traces | Default for an empty BODY |\n|---|---|---|---|\n");
+        page.push_str(
+            "| Condition | Output | Label in traces | Default for an empty BODY |\n|---|---|---|---|\n",
+        );
         for envelope in spec.envelopes {
             let default =
                 spec.defaults.iter().find(|(label, _)| *label == envelope.label).map_or("", |(_, text)| text);
