@@ -237,6 +237,31 @@ pub struct LoopConfig {
     pub daemon: Option<DaemonConfig>,
     /// Tokens that the model's context holds, when that is known.
     pub context_window: Option<u64>,
+    /// Kinds of media that the model accepts.
+    #[serde(default)]
+    pub media: Media,
+}
+
+/// Kinds of media that a model accepts in results of tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Media {
+    /// Images.
+    pub images: bool,
+    /// Documents, such as PDF files.
+    pub documents: bool,
+}
+
+impl Default for Media {
+    fn default() -> Media {
+        Media { images: true, documents: true }
+    }
+}
+
+impl Media {
+    /// Returns whether a block of a result may be sent.
+    pub fn accepts(self, block: &Json) -> bool {
+        if block["type"] == "image" { self.images } else { self.documents }
+    }
 }
 
 /// The client's side of `tool_search`.
@@ -363,6 +388,7 @@ impl LoopConfig {
             compaction: Compaction::from_options(&options)?,
             ledger: Ledger::from_options(&options)?,
             context_window: None,
+            media: Media::default(),
             daemon,
             options,
         })

@@ -285,21 +285,118 @@ pub fn answer(bytes: &[u8]) -> Result<Json, String> {
     }
 }
 
-/// What a call of a tool gave: the text of a single text block, the blocks otherwise, nil for none.
+/// Returns the result of a tool as a program sees it: structured content as data; without it the text of a single text
+/// block, the blocks otherwise, nil for none. Structured content next to media is a block of its own.
 ///
 /// # Errors
-/// The text of a result that says it is an error.
+/// The text of a result that is an error.
 pub fn content(result: &Json) -> Result<Json, String> {
-    let blocks = result["content"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let text = |block: &Json| (block["type"] == "text").then(|| block["text"].as_str().map(str::to_owned))?;
+    let blocks = blocks(result);
     if result["isError"] == true {
-        let texts: Vec<String> = blocks.iter().filter_map(text).collect();
-        return Err(if texts.is_empty() { "the tool failed".to_owned() } else { texts.join("\n") });
+        return Err(ServerResult::of(result).text);
     }
+    let structured = &result["structuredContent"];
     Ok(match blocks {
+        _ if !structured.is_null() && blocks.iter().all(|block| text_of(block).is_some()) => {
+            structured.clone()
+        }
         [] => Json::Null,
-        [one] => text(one).map_or_else(|| blocks.into(), Json::from),
-        several => several.into(),
+        [one] if structured.is_null() => text_of(one).map_or_else(|| blocks.into(), Json::from),
+        several => {
+            let data = (!structured.is_null()).then(|| json!({"type": "structured", "data": structured}));
+            several.iter().cloned().chain(data).collect()
+        }
+    })
+}
+
+fn blocks(result: &Json) -> &[Json] {
+    result["content"].as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn text_of(block: &Json) -> Option<&str> {
+    block["text"].as_str().filter(|_| block["type"] == "text")
+}
+
+/// The result of a server's tool as a model receives it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServerResult {
+    /// Its text, with structured content as JSON and a marker for content that no model receives.
+    pub text: String,
+    /// Its images and documents, as blocks of a message.
+    pub media: Vec<Json>,
+    /// Whether the tool failed.
+    pub is_error: bool,
+}
+
+impl ServerResult {
+    /// Reads the result of `tools/call`.
+    pub fn of(result: &Json) -> ServerResult {
+        let (mut texts, mut media) = (Vec::new(), Vec::new());
+        for block in blocks(result) {
+            let resource = &block["resource"];
+            let (kind, bytes) = match block["type"].as_str() {
+                Some("text") => {
+                    texts.extend(text_of(block).map(str::to_owned));
+                    continue;
+                }
+                Some("resource_link") => {
+                    let name =
+                        block["title"].as_str().or_else(|| block["name"].as_str()).unwrap_or("resource");
+                    texts.push(format!("[resource {name}: {}]", block["uri"].printed()));
+                    continue;
+                }
+                Some("resource") if resource["text"].is_string() => {
+                    texts.extend(resource["text"].as_str().map(str::to_owned));
+                    continue;
+                }
+                Some("resource") => (resource["mimeType"].as_str(), &resource["blob"]),
+                _ => (block["mimeType"].as_str(), &block["data"]),
+            };
+            let kind = kind.unwrap_or("application/octet-stream");
+            match bytes.as_str().filter(|bytes| !bytes.is_empty()) {
+                Some(bytes) if IMAGES.contains(&kind) => {
+                    media.push(json!({"type": "image", "base64": bytes, "media_type": kind}));
+                }
+                Some(bytes) if kind == "application/pdf" => {
+                    let title = resource["uri"].as_str().and_then(|uri| uri.rsplit('/').next());
+                    let mut document = json!({"type": "document", "base64": bytes, "media_type": kind});
+                    if let Some(title) = title.filter(|title| !title.is_empty()) {
+                        document["title"] = harmless(title).into();
+                    }
+                    media.push(document);
+                }
+                _ => {
+                    let what = without_controls(block["type"].as_str().unwrap_or("content"));
+                    texts.push(format!("[{what} {}: no model receives it]", without_controls(kind)));
+                }
+            }
+        }
+        let structured = &result["structuredContent"];
+        if !structured.is_null() && !repeats(&texts, structured) {
+            texts.push(structured.to_string());
+        }
+        let is_error = result["isError"] == true;
+        if is_error && texts.is_empty() {
+            texts.push("the tool failed".to_owned());
+        }
+        ServerResult { text: texts.join("\n"), media, is_error }
+    }
+}
+
+/// Types of images that every provider with images accepts.
+const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+/// Whether texts say what structured content says. The SDKs of the protocol put values that are no objects under `result`.
+fn repeats(texts: &[String], structured: &Json) -> bool {
+    let says = |text: &str, value: &Json| {
+        value.as_str() == Some(text)
+            || serde_json::from_str::<Json>(text).is_ok_and(|parsed| parsed == *value)
+    };
+    let wrapped = structured.as_object().filter(|map| map.len() == 1).and_then(|map| map.get("result"));
+    std::iter::once(structured).chain(wrapped).any(|value| {
+        let items = value.as_array().filter(|items| items.len() == texts.len() && !items.is_empty());
+        texts.iter().any(|text| says(text, value))
+            || items.is_some_and(|items| texts.iter().zip(items).all(|(text, item)| says(text, item)))
     })
 }
 
@@ -312,19 +409,23 @@ pub fn listed(server: &str, tools: Vec<Json>) -> Vec<Json> {
     tools.into_iter().filter(Json::is_object).map(named).collect()
 }
 
-/// Returns the tools that a server listed as entries of a registry.
+/// Returns the tools that a server listed as entries of a registry. Of two tools with one name the first remains; names
+/// that become equal are numbered.
 ///
 /// # Errors
-/// A tool without a name, or two of one name.
+/// A tool has no name.
 pub fn entries(server: &str, tools: &[Json]) -> Result<Vec<Json>, String> {
     let mut entries: Vec<Json> = Vec::new();
     for tool in tools {
         let own = tool["name"].as_str().map(str::trim).filter(|name| !name.is_empty());
         let own = own.ok_or_else(|| format!("MCP server `{server}` lists a tool without a name"))?;
-        let name = format!("{}__{}", plain_name(server), plain_name(own));
-        if entries.iter().any(|entry| entry["name"] == name.as_str()) {
-            return Err(format!("duplicate tool name `{name}` after MCP server prefixing"));
+        if entries.iter().any(|entry| entry["_mcp_tool"] == own) {
+            continue;
         }
+        let plain = format!("{}__{}", plain_name(server), plain_name(own));
+        let free = |name: &String| entries.iter().all(|entry| entry["name"] != name.as_str());
+        let numbered = (2..).map(|n| format!("{plain}_{n}"));
+        let Some(name) = std::iter::once(plain.clone()).chain(numbered).find(free) else { continue };
         let reads = tool["annotations"]["readOnlyHint"] == true;
         let mut entry = json!({
             "name": name,
@@ -355,26 +456,18 @@ fn plain_name(name: &str) -> String {
     name.chars().map(plain).collect()
 }
 
-/// The properties of an object schema as parameters, those that are not required with `required: false`.
+/// The schema of a tool's arguments as the server declares it, references resolved: what is open stays open.
 fn parameters(schema: &Json) -> Json {
-    let empty = Map::new();
-    let properties = schema["properties"].as_object().unwrap_or(&empty);
-    let required: Vec<&str> =
-        schema["required"].as_array().into_iter().flatten().filter_map(Json::as_str).collect();
     let parts = Cell::new(MAX_PARTS);
-    let parameter = |(name, property): (&String, &Json)| {
-        let mut property = inlined(property, schema, MAX_REFERENCES, &parts);
-        property.retain(|key, value| disarm_keyword(key, value));
-        if !required.contains(&name.as_str()) {
-            if property.contains_key("required") {
-                // The list of an object's keys: the flag of a parameter has the same name.
-                property = Map::from_iter([("allOf".to_owned(), json!([property]))]);
-            }
-            property.insert("required".to_owned(), false.into());
-        }
-        (name.clone(), Json::Object(property))
-    };
-    Json::Object(properties.iter().filter(|(name, _)| is_plain(name)).map(parameter).collect())
+    let mut root = inlined(schema, schema, MAX_REFERENCES, &parts);
+    root.retain(|key, value| disarm_keyword(key, value));
+    let mut out = Map::new();
+    out.insert("type".to_owned(), "object".into());
+    out.extend(root.into_iter().filter(|(key, _)| key != "type"));
+    if !out.get("properties").is_some_and(Json::is_object) {
+        out.insert("properties".to_owned(), json!({}));
+    }
+    Json::Object(out)
 }
 
 /// Quotes text of a server, which goes into the system prompt.
@@ -430,7 +523,19 @@ fn inlined(schema: &Json, root: &Json, left: u32, parts: &Cell<usize>) -> Map<St
         };
     }
     let kept = map.iter().filter(|(key, _)| !["$defs", "definitions", "$schema"].contains(&key.as_str()));
-    kept.map(|(key, value)| (key.clone(), inside(value, root, left, parts))).collect()
+    let member = |(key, value): (&String, &Json)| {
+        let value = match value {
+            // Its keys are names, not keywords.
+            Json::Object(map) if ["properties", "patternProperties"].contains(&key.as_str()) => {
+                let property =
+                    |(name, schema): (&String, &Json)| (name.clone(), inside(schema, root, left, parts));
+                Json::Object(map.iter().map(property).collect())
+            }
+            value => inside(value, root, left, parts),
+        };
+        (key.clone(), value)
+    };
+    kept.map(member).collect()
 }
 
 fn inside(value: &Json, root: &Json, left: u32, parts: &Cell<usize>) -> Json {
@@ -463,6 +568,7 @@ mod tests {
             "{text}"
         );
         let parameters = &entry["parameters"];
+        let parameters = &parameters["properties"];
         assert_eq!(parameters["b"]["properties"]["c"]["enum"], json!(["fine"]));
         assert_eq!(parameters["a"]["type"], json!("string"));
     }
@@ -562,7 +668,7 @@ mod tests {
                 "type": "object", "required": ["q"], "$defs": {"n": {"type": "integer"}, "loop": {"$ref": "#/$defs/loop"}},
                 "properties": {
                     "q": {"type": "string"}, "n": {"$ref": "#/$defs/n"}, "deep": {"$ref": "#/$defs/loop"},
-                    "o": {"type": "object", "required": ["x"]}, "any": true,
+                    "o": {"type": "object", "required": ["x"]}, "any": true, "definitions": {"type": "string"},
                 },
             },
         })];
@@ -571,20 +677,26 @@ mod tests {
         assert_eq!((&made[0]["_mcp_tool"], &made[0]["description"]), (&json!("find/it"), &json!("Find")));
         assert_eq!(made[0]["annotations"]["kind"], "fetch");
         let parameters = &made[0]["parameters"];
+        assert_eq!((&parameters["type"], &parameters["required"]), (&json!("object"), &json!(["q"])));
+        let parameters = &parameters["properties"];
         assert_eq!(parameters["q"], json!({"type": "string"}));
-        assert_eq!(parameters["n"], json!({"type": "integer", "required": false}));
-        assert_eq!(parameters["deep"], json!({"required": false}));
-        assert_eq!(
-            parameters["o"],
-            json!({"allOf": [{"type": "object", "required": ["x"]}], "required": false})
-        );
-        assert_eq!(parameters["any"], json!({"required": false}));
+        assert_eq!(parameters["n"], json!({"type": "integer"}));
+        assert_eq!(parameters["deep"], json!({}));
+        assert_eq!(parameters["o"], json!({"type": "object", "required": ["x"]}));
+        assert_eq!(parameters["any"], true);
+        assert_eq!(parameters["definitions"], json!({"type": "string"}));
+        let open = json!({"type": "object", "additionalProperties": true});
+        let made = entries("s", &[json!({"name": "a", "inputSchema": open})]).expect("valid");
+        let expected = json!({"type": "object", "additionalProperties": true, "properties": {}});
+        assert_eq!(made[0]["parameters"], expected);
         let wide: Vec<Json> = (0..50).map(|_| json!({"$ref": "#/$defs/w"})).collect();
         let wide = json!({"properties": {"w": {"$ref": "#/$defs/w"}}, "$defs": {"w": {"anyOf": wide}}});
         let made = entries("s", &[json!({"name": "a", "inputSchema": wide})]).expect("valid");
         assert!(made[0].to_string().len() < 1_000_000);
-        let twice = entries("s", &[json!({"name": "a b"}), json!({"name": "a_b"})]).expect_err("twice");
-        assert_eq!(twice, "duplicate tool name `s__a_b` after MCP server prefixing");
+        let listed = ["a b", "a_b", "a/b", "a b"].map(|name| json!({"name": name}));
+        let made = entries("s", &listed).expect("valid");
+        let names: Vec<&str> = made.iter().filter_map(|entry| entry["name"].as_str()).collect();
+        assert_eq!(names, ["s__a_b", "s__a_b_2", "s__a_b_3"]);
         assert!(entries("s", &[json!({"name": " "})]).expect_err("nameless").contains("without a name"));
     }
 
@@ -603,5 +715,39 @@ mod tests {
             Err("bad\nluck".to_owned())
         );
         assert_eq!(content(&json!({"isError": true})), Err("the tool failed".to_owned()));
+        let data = json!({"v": 42});
+        assert_eq!(content(&json!({"content": [], "structuredContent": data})), Ok(data.clone()));
+        assert_eq!(content(&json!({"content": [text("x")], "structuredContent": data})), Ok(data.clone()));
+        let image = json!({"type": "image", "data": "AA==", "mimeType": "image/png"});
+        let both = content(&json!({"content": [image], "structuredContent": data}));
+        assert_eq!(both, Ok(json!([image, {"type": "structured", "data": data}])));
+    }
+
+    #[test]
+    fn results_for_models() {
+        let of = |result: Json| ServerResult::of(&result);
+        let text = |text: &str| json!({"type": "text", "text": text});
+        let texts = |blocks: Json, data: Json| of(json!({"content": blocks, "structuredContent": data})).text;
+        assert_eq!(texts(json!([]), json!({"v": 42})), "{\"v\":42}");
+        assert_eq!(texts(json!([text("see data")]), json!({"v": 42})), "see data\n{\"v\":42}");
+        assert_eq!(texts(json!([text("{\"v\": 42}")]), json!({"v": 42})), "{\"v\": 42}");
+        assert_eq!(texts(json!([text("5")]), json!({"result": 5})), "5");
+        assert_eq!(texts(json!([text("a"), text("b")]), json!({"result": ["a", "b"]})), "a\nb");
+        let rich = of(json!({"content": [
+            text("shot"), {"type": "image", "data": "AA==", "mimeType": "image/png"},
+            {"type": "resource", "resource": {"uri": "file:///a/b.pdf", "mimeType": "application/pdf", "blob": "BB=="}},
+            {"type": "resource", "resource": {"uri": "a:b", "text": "inside"}},
+            {"type": "resource_link", "uri": "note:1", "name": "n"}, {"type": "audio", "data": "AA==", "mimeType": "audio/wav"},
+        ]}));
+        let expected = "shot\ninside\n[resource n: note:1]\n[audio audio/wav: no model receives it]";
+        assert_eq!((rich.text.as_str(), rich.is_error), (expected, false));
+        assert_eq!(
+            rich.media,
+            [
+                json!({"type": "image", "base64": "AA==", "media_type": "image/png"}),
+                json!({"type": "document", "base64": "BB==", "media_type": "application/pdf", "title": "b.pdf"}),
+            ]
+        );
+        assert!(of(json!({"isError": true})).is_error);
     }
 }

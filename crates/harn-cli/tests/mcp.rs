@@ -338,7 +338,7 @@ let list = "read l; echo '{\"id\":2,\"result\":{\"tools\":[{\"name\":\"t\"}]}}';
 served("read l; echo '{\"id\":2,\"result\":{\"tools\":3}}'; read l")
 served("read l; echo '{\"id\":2,\"result\":{\"tools\":[{}]}}'; read l")
 served("read l; echo '{\"id\":2}'; read l")
-served("n=2; while read l; do echo '{\"id\":'$n',\"result\":{\"tools\":[],\"nextCursor\":\"x\"}}'; n=$((n+1)); done")
+served("n=2; while read l; do echo '{\"id\":'$n',\"result\":{\"tools\":[],\"nextCursor\":\"x'$n'\"}}'; n=$((n+1)); done")
 served("yes")
 served(list + "yes '{\"id\":77,\"result\":{}}'")
 served(list + "tr '\\0' 'x' < /dev/zero")
@@ -354,12 +354,7 @@ agent_loop: MCP server `s`: MCP server 's': no answer to tools/list within 700ms
 done Error: MCP server 's': no answer to tools/call within 700ms
 done Error: MCP server 's': a message is larger than 16777216 bytes
 done (no output)
-done [
-  {
-    "type": "image",
-    "data": "eA=="
-  }
-]
+done [image application/octet-stream: no model receives it]
 "#,
     );
 }

@@ -2,6 +2,12 @@
 
 use harn_value::Data as Value;
 
+/// Types of blocks whose content is no text: providers charge them by size or page, not by their base64 text.
+const MEDIA: [&str; 2] = ["image", "document"];
+
+/// The most that the content of a media block is estimated at: an image of about 1.15 megapixels on Anthropic's models.
+const MEDIA_TOKENS: i64 = 1_600;
+
 /// Estimates the tokens of a text.
 pub(crate) fn estimate_tokens(text: &str) -> i64 {
     i64::try_from(text.len().div_ceil(4)).unwrap_or(i64::MAX)
@@ -12,7 +18,15 @@ pub(crate) fn estimate_json(value: &Value) -> i64 {
     match value {
         Value::String(text) => estimate_tokens(text),
         Value::Array(items) => items.iter().map(estimate_json).sum(),
-        Value::Object(map) => map.iter().map(|(key, v)| estimate_tokens(key) + estimate_json(v)).sum(),
+        Value::Object(map) => {
+            let is_media = map.get("type").and_then(Value::as_str).is_some_and(|t| MEDIA.contains(&t));
+            let member = |(key, v): (&String, &Value)| {
+                let tokens = estimate_json(v);
+                let is_content = is_media && matches!(key.as_str(), "base64" | "data" | "source");
+                estimate_tokens(key) + if is_content { tokens.min(MEDIA_TOKENS) } else { tokens }
+            };
+            map.iter().map(member).sum()
+        }
         _ => 1,
     }
 }

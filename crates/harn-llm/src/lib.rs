@@ -25,6 +25,7 @@ mod glob;
 #[cfg(test)]
 mod growth;
 pub mod json;
+pub mod media;
 pub mod message;
 pub mod mock;
 pub mod options;

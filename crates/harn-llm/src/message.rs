@@ -11,6 +11,7 @@ use harn_value::{Data as Value, json};
 
 use crate::error::OptionError;
 use crate::json::{display, present, str_at};
+use crate::media::Document;
 
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +72,8 @@ pub enum ContentBlock {
     Text(String),
     /// A picture.
     Image(Image),
+    /// A document, such as a PDF file.
+    Document(Document),
     /// Private reasoning; sent back only where a provider wants it.
     Reasoning {
         /// The text.
@@ -88,6 +91,8 @@ pub enum ContentBlock {
         name: Option<String>,
         /// The answer: text, or blocks.
         content: Value,
+        /// Whether the tool failed.
+        is_error: bool,
     },
     /// A block of a kind this crate does not know, passed on unchanged.
     Other(Value),
@@ -137,6 +142,16 @@ pub enum ImageSource {
     Base64(String),
 }
 
+impl ImageSource {
+    /// Returns the address, or the content as a `data:` address.
+    pub(crate) fn to_url(&self, media_type: &str) -> String {
+        match self {
+            ImageSource::Url(url) => url.clone(),
+            ImageSource::Base64(data) => format!("data:{media_type};base64,{data}"),
+        }
+    }
+}
+
 impl Image {
     fn from_json(block: &Value) -> Result<Image, OptionError> {
         let text = |keys: &[&str]| keys.iter().find_map(|k| str_at(block, k)).filter(|s| !s.is_empty());
@@ -162,10 +177,7 @@ impl Image {
 
     /// Returns the address, or the content as a `data:` address.
     pub(crate) fn to_url(&self) -> String {
-        match &self.source {
-            ImageSource::Url(url) => url.clone(),
-            ImageSource::Base64(data) => format!("data:{};base64,{data}", self.media_type),
-        }
+        self.source.to_url(&self.media_type)
     }
 }
 
@@ -220,8 +232,12 @@ impl Message {
                 out
             }
             Dict::Result => match self.content.first() {
-                Some(ContentBlock::ToolResult { id, content, .. }) => {
-                    json!({"role": "tool", "tool_call_id": id, "content": content})
+                Some(ContentBlock::ToolResult { id, content, is_error, .. }) => {
+                    let mut out = json!({"role": "tool", "tool_call_id": id, "content": content});
+                    if *is_error {
+                        out["is_error"] = true.into();
+                    }
+                    out
                 }
                 _ => Value::Null,
             },
@@ -278,7 +294,11 @@ impl Message {
 
     /// Whether a part of the message is a picture.
     pub(crate) fn has_image(&self) -> bool {
-        self.content.iter().any(|block| matches!(block, ContentBlock::Image(_)))
+        self.content.iter().any(|block| match block {
+            ContentBlock::Image(_) => true,
+            ContentBlock::ToolResult { content, .. } => crate::media::holds_image(content),
+            _ => false,
+        })
     }
 
     /// Returns all text of the message, joined by `separator`.
@@ -385,11 +405,15 @@ fn block_dict(block: &ContentBlock) -> Value {
         ContentBlock::ToolUse(call) => {
             json!({"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments})
         }
-        ContentBlock::ToolResult { id, content, .. } => {
-            json!({"type": "tool_result", "tool_use_id": id, "content": content})
+        ContentBlock::ToolResult { id, content, is_error, .. } => {
+            let mut out = json!({"type": "tool_result", "tool_use_id": id, "content": content});
+            if *is_error {
+                out["is_error"] = true.into();
+            }
+            out
         }
         ContentBlock::Other(value) => value.clone(),
-        ContentBlock::Image(_) | ContentBlock::Reasoning { .. } => Value::Null,
+        ContentBlock::Image(_) | ContentBlock::Document(_) | ContentBlock::Reasoning { .. } => Value::Null,
     }
 }
 
@@ -404,8 +428,8 @@ fn read_message(value: &Value, earlier: &[Rc<Message>]) -> Result<(Role, Vec<Con
         let id = ["tool_call_id", "tool_use_id"].iter().find_map(|k| str_at(value, k)).map(str::to_string);
         let id = id.or_else(|| name.as_deref().and_then(|n| open_call_id(earlier, n)));
         let content = value.get("content").cloned().unwrap_or_else(|| "".into());
-        let block =
-            ContentBlock::ToolResult { id: id.or_else(|| name.clone()).unwrap_or_default(), name, content };
+        let id = id.or_else(|| name.clone()).unwrap_or_default();
+        let block = ContentBlock::ToolResult { id, name, content, is_error: is_error(value) };
         return Ok((Role::User, vec![block]));
     }
     let role = match word {
@@ -466,6 +490,10 @@ fn read_call(id: String, function: &Value) -> ToolCall {
     ToolCall { id, name: str_at(function, "name").unwrap_or_default().to_string(), arguments }
 }
 
+fn is_error(result: &Value) -> bool {
+    result.get("is_error") == Some(&Value::Bool(true))
+}
+
 fn read_block(block: &Value, out: &mut Vec<ContentBlock>) -> Result<(), OptionError> {
     if let Value::String(text) = block {
         out.push(ContentBlock::Text(text.clone()));
@@ -483,7 +511,11 @@ fn read_block(block: &Value, out: &mut Vec<ContentBlock>) -> Result<(), OptionEr
             id: text("tool_use_id"),
             name: str_at(block, "name").map(str::to_string),
             content: block.get("content").cloned().unwrap_or_else(|| "".into()),
+            is_error: is_error(block),
         }),
+        "document" if Document::is_neutral(block) => {
+            out.push(ContentBlock::Document(Document::from_json(block)?));
+        }
         "reasoning" | "thinking" => out.push(ContentBlock::Reasoning {
             text: str_at(block, "text").or_else(|| str_at(block, "thinking")).unwrap_or_default().to_string(),
             signature: str_at(block, "signature").map(str::to_string),
@@ -566,14 +598,13 @@ pub fn parse_partial_arguments(text: &str) -> Option<Value> {
     serde_json::from_str(&closed).ok()
 }
 
-/// Returns the content of a tool result as text.
+/// Returns the content of a tool result as text; media blocks become a short marker.
 pub fn result_text(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
         Value::Null => String::new(),
-        Value::Array(blocks) if blocks.iter().all(|b| b.is_string() || str_at(b, "text").is_some()) => {
-            let texts: Vec<&str> =
-                blocks.iter().filter_map(|b| b.as_str().or_else(|| str_at(b, "text"))).collect();
+        Value::Array(blocks) if blocks.iter().all(|b| crate::media::block_text(b).is_some()) => {
+            let texts: Vec<_> = blocks.iter().filter_map(crate::media::block_text).collect();
             texts.join("\n")
         }
         other => other.to_string(),

@@ -45,7 +45,7 @@ use crate::template_state::{LlmBinding, OpenContext};
 use crate::tool_options::{doubts, surface_of};
 use crate::witness::Witness;
 use incoming::Incoming;
-use setup::{check_servers, check_surface, command_policies, context_window, handlers};
+use setup::{accepted_media, check_servers, check_surface, command_policies, context_window, handlers};
 
 pub(crate) use setup::{loop_config, notice_strangers};
 
@@ -200,6 +200,7 @@ async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Pl
     let providers;
     (providers, config.remind_at) =
         reminders.select(config.options.get("reminders").unwrap_or(&Json::Null)).or_throw()?;
+    config.media = accepted_media(&llm, &config.options, route.as_ref().ok());
     config.context_window = context_window(&llm, &providers, route.as_ref().ok());
     config.compaction.fit(config.context_window);
     let around = sessions.running(cx);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-use harn_agent::mcp::{self, MAX_TOOLS, Program, Reach, Server};
+use harn_agent::mcp::{self, MAX_TOOLS, Program, Reach, Server, ServerResult};
 use harn_llm::secret::{RedactData, Secret};
 use harn_system::{Command, Peer, PeerRequest, System, SystemExt, Uncertain, is_secret_variable};
 use harn_value::{Data as Json, data::Map, json};
@@ -234,10 +234,10 @@ impl Client {
         }
     }
 
-    /// Calls a tool.
+    /// Calls a tool and returns the result of the protocol.
     ///
     /// # Errors
-    /// The text of a result that says it is an error, or that the server cannot be asked.
+    /// The server rejects the call or cannot be reached.
     pub(crate) async fn call(
         &self,
         cx: &Cx,
@@ -246,18 +246,17 @@ impl Client {
         uncertain: Uncertain,
     ) -> Result<Json> {
         let params = json!({"name": tool, "arguments": arguments});
-        let result = self.ask_as(cx, "tools/call", params, uncertain).await?;
-        mcp::content(&result).map_err(thrown)
+        self.ask_as(cx, "tools/call", params, uncertain).await
     }
 
     /// Calls a tool by its entry in a registry: by the name that the server has listed, else by its own.
     ///
     /// # Errors
     /// As [`Client::call`].
-    pub(crate) async fn call_entry(&self, cx: &Cx, entry: &Json, arguments: &Json) -> Result<Json> {
+    pub(crate) async fn call_entry(&self, cx: &Cx, entry: &Json, arguments: &Json) -> Result<ServerResult> {
         let tool = entry["_mcp_tool"].as_str().or_else(|| entry["name"].as_str()).unwrap_or_default();
         let uncertain = if entry["idempotent"] == true { Uncertain::Retry } else { Uncertain::Fail };
-        self.call(cx, tool, arguments.clone(), uncertain).await
+        self.call(cx, tool, arguments.clone(), uncertain).await.map(|result| ServerResult::of(&result))
     }
 
     /// All of a list that comes in pages.
@@ -277,8 +276,13 @@ impl Client {
             if all.len() > MAX_TOOLS {
                 break;
             }
-            cursor = page["nextCursor"].take();
-            if !cursor.is_string() {
+            let next = page["nextCursor"].take();
+            if next == cursor {
+                return Ok(all);
+            }
+            cursor = next;
+            // Some servers end a list with an empty cursor.
+            if cursor.as_str().is_none_or(str::is_empty) {
                 return Ok(all);
             }
         }
@@ -375,7 +379,7 @@ impl LoopServers {
     }
 
     /// Calls a tool by its entry; nothing when no server of the loop has it.
-    pub(crate) async fn call(&self, cx: &Cx, entry: &Json, arguments: &Json) -> Option<Result<Json>> {
+    pub(crate) async fn call(&self, cx: &Cx, entry: &Json, arguments: &Json) -> Option<Result<ServerResult>> {
         let server = entry["mcp_server"].as_str()?;
         let client = self.0.iter().find(|client| *client.name.borrow() == server)?;
         Some(client.call_entry(cx, entry, arguments).await)

@@ -1,5 +1,6 @@
 //! What happens to a tool call: arguments are put in order, limits are checked, and what is left is run.
 
+use harn_prompt::untrusted::quote_name;
 use harn_prompt::{Prose, prose::agent_asset};
 use harn_value::{Data as Json, data::Map, json};
 
@@ -353,6 +354,14 @@ impl AgentLoop {
                 self.permission_notes(&call, &[event]);
             }
         }
+        let (media, dropped): (Vec<Json>, Vec<Json>) =
+            reply.media.into_iter().partition(|block| self.config.media.accepts(block));
+        let notices = dropped.iter().map(|block| {
+            let kind = block["type"].as_str().unwrap_or_default();
+            format!("[{kind} {}: the model does not accept it]", block["media_type"].printed())
+        });
+        let shown = Some(text).filter(|text| !text.is_empty());
+        text = shown.into_iter().chain(notices).collect::<Vec<_>>().join("\n");
         let total_bytes = text.len();
         text = microcompact(&text, self.config.output_max_chars);
         let kept_bytes = text.len();
@@ -395,6 +404,9 @@ impl AgentLoop {
             None => json!({}),
         };
         self.record(&call, text, status, category, reply.duration_ms, true, metadata);
+        if let Some(answered) = self.state.turn.answered.last_mut() {
+            answered.media = media;
+        }
         if backend == Backend::Runtime && status == ToolStatus::Ok {
             self.note_plan(&call);
         }
@@ -450,7 +462,8 @@ impl AgentLoop {
         }
         self.events.push(AgentEvent::ToolCallUpdate(progress));
         let (id, name) = (call.id.clone(), call.name.clone());
-        self.state.turn.answered.push(Answered { id, name, text, status, executed, quoted: false });
+        let media = Vec::new();
+        self.state.turn.answered.push(Answered { id, name, text, status, executed, quoted: false, media });
     }
 
     /// Puts the results of the turn into the history, in the form that the assistant's message calls for.
@@ -458,9 +471,19 @@ impl AgentLoop {
         let turn = &self.state.turn;
         let assistant = &turn.assistant;
         if self.config.format == Format::Text || assistant.is_null() {
+            let text = |a: &Answered| match kinds(&a.media) {
+                media if media.is_empty() => a.shown(),
+                media => lines([a.shown(), format!("[{media} below]")]),
+            };
             let results: Vec<(String, String)> =
-                turn.answered.iter().map(|a| (a.name.clone(), a.shown())).collect();
-            self.tell_model(crate::feedback::tool_results(&results));
+                turn.answered.iter().map(|a| (a.name.clone(), text(a))).collect();
+            let mut message = crate::feedback::tool_results(&results);
+            let media: Vec<Json> = turn.answered.iter().flat_map(|a| a.media.iter().cloned()).collect();
+            if !media.is_empty() {
+                let text = json!({"type": "text", "text": message["content"].take()});
+                message["content"] = std::iter::once(text).chain(media).collect();
+            }
+            self.tell_model(message);
             return;
         }
         let blocks =
@@ -469,20 +492,63 @@ impl AgentLoop {
             let results: Vec<Json> = turn
                 .answered
                 .iter()
-                .map(|a| json!({"type": "tool_result", "tool_use_id": a.id, "content": a.shown()}))
+                .map(|a| {
+                    let mut block = json!({"type": "tool_result", "tool_use_id": a.id, "content": a.shown()});
+                    if !a.media.is_empty() {
+                        let text = json!({"type": "text", "text": a.shown()});
+                        let text = (!a.text.is_empty()).then_some(text);
+                        block["content"] = text.into_iter().chain(a.media.iter().cloned()).collect();
+                    }
+                    if a.status != ToolStatus::Ok {
+                        block["is_error"] = true.into();
+                    }
+                    block
+                })
                 .collect();
             self.tell_model(json!({"role": "user", "content": results}));
             return;
         }
         let by_name = assistant["tool_calls"][0]["function"]["index"].is_number();
+        let mut media = Vec::new();
         for answered in self.state.turn.answered.clone() {
-            self.tell_model(if by_name {
-                json!({"role": "tool", "tool_name": answered.name, "content": answered.shown()})
+            let mut text = answered.shown();
+            if !answered.media.is_empty() {
+                // A tool message carries text only: the media follow in a message of the user.
+                let of =
+                    format!("{} of the result of {}:", kinds(&answered.media), quote_name(&answered.name));
+                let mark = format!("[{} in the next message]", kinds(&answered.media));
+                text = lines([text, mark]);
+                media.push(json!({"type": "text", "text": of}));
+                media.extend(answered.media);
+            }
+            let mut message = if by_name {
+                json!({"role": "tool", "tool_name": answered.name, "content": text})
             } else {
-                json!({"role": "tool", "tool_call_id": answered.id, "content": answered.shown()})
-            });
+                json!({"role": "tool", "tool_call_id": answered.id, "content": text})
+            };
+            if answered.status != ToolStatus::Ok {
+                message["is_error"] = true.into();
+            }
+            self.tell_model(message);
+        }
+        if !media.is_empty() {
+            self.tell_model(json!({"role": "user", "content": media}));
         }
     }
+}
+
+fn lines(parts: [String; 2]) -> String {
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+/// What media are: "image", "3 images", "image and document".
+fn kinds(media: &[Json]) -> String {
+    let count = |kind: &str| match media.iter().filter(|block| block["type"] == kind).count() {
+        0 => None,
+        1 => Some(kind.to_owned()),
+        several => Some(format!("{several} {kind}s")),
+    };
+    [count("image"), count("document")].into_iter().flatten().collect::<Vec<_>>().join(" and ")
 }
 
 /// What is wrong with the values of arguments that a handler is to get: those of another type than the tool declares. What it

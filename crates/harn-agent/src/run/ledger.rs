@@ -22,7 +22,15 @@ impl AgentLoop {
         };
         let text = format!("<tool_result>{}</tool_result>", quote(&said));
         let (id, name) = (call.id.clone(), call.name.clone());
-        self.state.turn.answered.push(Answered { id, name, text, status, executed: false, quoted: true });
+        self.state.turn.answered.push(Answered {
+            id,
+            name,
+            text,
+            status,
+            executed: false,
+            quoted: true,
+            media: Vec::new(),
+        });
     }
 
     /// The message that shows the ledger in one call.

@@ -202,10 +202,20 @@ impl ToolStatus {
 pub struct ToolReply {
     /// The result as the model reads it; for a refusal its reason.
     pub text: String,
+    /// Images and documents of the result, as blocks of a message.
+    #[serde(default)]
+    pub media: Vec<Json>,
     /// How it ended.
     pub status: ToolStatus,
     /// Milliseconds it took.
     pub duration_ms: i64,
+}
+
+impl ToolReply {
+    /// Makes a reply that is only text.
+    pub fn new(text: String, status: ToolStatus, duration_ms: i64) -> ToolReply {
+        ToolReply { text, media: Vec::new(), status, duration_ms }
+    }
 }
 
 /// The answer to a [`Step`].

@@ -80,6 +80,7 @@ impl AgentLoop {
             status: ToolStatus::Ok,
             executed: false,
             quoted: false,
+            media: Vec::new(),
         };
         self.state.turn.answered.push(answered);
     }

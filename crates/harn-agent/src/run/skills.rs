@@ -329,6 +329,14 @@ impl AgentLoop {
             super::state::add_once(&mut self.state.skills.loaded, &id);
         }
         let (id, name) = (call.id.clone(), call.name.clone());
-        self.state.turn.answered.push(Answered { id, name, text, status, executed: false, quoted: false });
+        self.state.turn.answered.push(Answered {
+            id,
+            name,
+            text,
+            status,
+            executed: false,
+            quoted: false,
+            media: Vec::new(),
+        });
     }
 }

@@ -147,6 +147,9 @@ pub(super) struct Answered {
     /// The runtime made the text, with what comes from others quoted in it.
     #[serde(default)]
     pub(super) quoted: bool,
+    /// Images and documents of the result.
+    #[serde(default)]
+    pub(super) media: Vec<Json>,
 }
 
 impl Answered {

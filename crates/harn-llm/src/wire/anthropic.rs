@@ -17,8 +17,9 @@ use crate::capabilities::model_version;
 use crate::conversation::Conversation;
 use crate::error::{CallError, LlmError};
 use crate::event::{StopReason, StreamEvent};
-use crate::json::{Object, str_at};
-use crate::message::{ContentBlock, Image, ImageSource, Message, Role, read_blocks, result_text};
+use crate::json::Object;
+use crate::media::{Document, ResultParts};
+use crate::message::{ContentBlock, Image, ImageSource, Message, Role};
 use crate::options::Thinking;
 use crate::request::{OutputChannel, Request};
 use crate::tools::{ToolShape, strip_for_wire};
@@ -273,6 +274,7 @@ fn is_sent(block: &ContentBlock, keep_reasoning: bool) -> bool {
         ContentBlock::Text(text) => !text.is_empty(),
         ContentBlock::Reasoning { signature, .. } => keep_reasoning && signature.is_some(),
         ContentBlock::Image(_)
+        | ContentBlock::Document(_)
         | ContentBlock::ToolUse(_)
         | ContentBlock::ToolResult { .. }
         | ContentBlock::Other(_) => true,
@@ -305,6 +307,7 @@ fn write_block(block: &ContentBlock, mark: Option<&Value>, out: &mut Items<'_>) 
             }
         }),
         ContentBlock::Image(image) => write_image(image, out),
+        ContentBlock::Document(document) => write_document(document, out),
         ContentBlock::Reasoning { text, signature } => out.object(|block| {
             block.text("type", "thinking");
             block.text("thinking", text);
@@ -320,42 +323,56 @@ fn write_block(block: &ContentBlock, mark: Option<&Value>, out: &mut Items<'_>) 
                 block.object("input", |input| input.value("value", &call.arguments));
             }
         }),
-        ContentBlock::ToolResult { id, content, .. } => out.object(|block| {
+        ContentBlock::ToolResult { id, content, is_error, .. } => out.object(|block| {
             block.text("type", "tool_result");
             block.text("tool_use_id", id);
             write_result(content, block);
+            if *is_error {
+                block.value("is_error", &true.into());
+            }
         }),
         ContentBlock::Other(value) => out.value(value),
     }
 }
 
 fn write_result(content: &Value, out: &mut Members<'_>) {
-    let has_image = content.as_array().is_some_and(|a| a.iter().any(|b| str_at(b, "type") == Some("image")));
-    match has_image.then(|| read_blocks(content)) {
-        Some(Ok(blocks)) => out.list("content", |list| {
-            blocks
-                .iter()
-                .filter(|block| is_sent(block, false))
-                .for_each(|block| write_block(block, None, list));
-        }),
-        _ => out.text("content", &result_text(content)),
+    let parts = ResultParts::of(content);
+    if parts.media.is_empty() {
+        return out.text("content", &parts.text);
     }
+    out.list("content", |list| {
+        parts.blocks().for_each(|block| write_block(&block, None, list));
+    });
 }
 
 fn write_image(image: &Image, out: &mut Items<'_>) {
     out.object(|block| {
         block.text("type", "image");
-        block.object("source", |source| match &image.source {
-            ImageSource::Url(url) => {
-                source.text("type", "url");
-                source.text("url", url);
-            }
-            ImageSource::Base64(data) => {
-                source.text("type", "base64");
-                source.text("media_type", &image.media_type);
-                source.text("data", data);
-            }
-        });
+        write_source(&image.source, &image.media_type, block);
+    });
+}
+
+fn write_document(document: &Document, out: &mut Items<'_>) {
+    out.object(|block| {
+        block.text("type", "document");
+        write_source(&document.source, &document.media_type, block);
+        if let Some(title) = &document.title {
+            block.text("title", title);
+        }
+    });
+}
+
+fn write_source(from: &ImageSource, media_type: &str, block: &mut Members<'_>) {
+    block.object("source", |source| match from {
+        ImageSource::Url(url) => {
+            source.text("type", "url");
+            source.text("url", url);
+        }
+        ImageSource::Base64(data) => {
+            source.text("type", "base64");
+            source.text("media_type", media_type);
+            source.text("data", data);
+        }
     });
 }
 

@@ -14,7 +14,8 @@ use super::{
 use crate::error::{CallError, LlmError};
 use crate::event::{StopReason, StreamEvent, Usage};
 use crate::json::{Object, str_at};
-use crate::message::{ContentBlock, ImageSource, Message, result_text};
+use crate::media::ResultParts;
+use crate::message::{ContentBlock, ImageSource, Message};
 use crate::request::Request;
 use crate::tools::ToolChoice;
 
@@ -152,11 +153,27 @@ fn write_block(block: &ContentBlock, out: &mut Items<'_>) {
                 out.value("input", &call.arguments);
             });
         }),
-        ContentBlock::ToolResult { id, content, .. } => out.object(|out| {
+        ContentBlock::Document(document) => out.object(|out| {
+            out.object("document", |out| {
+                out.text("format", document.extension());
+                out.text("name", &document.plain_name());
+                out.object("source", |source| match &document.source {
+                    ImageSource::Base64(data) => source.text("bytes", data),
+                    ImageSource::Url(url) => {
+                        source.object("s3Location", |place| place.text("uri", url));
+                    }
+                });
+            });
+        }),
+        ContentBlock::ToolResult { id, content, is_error, .. } => out.object(|out| {
             out.object("toolResult", |out| {
                 out.text("toolUseId", id);
-                out.list("content", |list| list.object(|out| out.text("text", &result_text(content))));
-                out.text("status", "success");
+                let parts = ResultParts::of(content);
+                out.list("content", |list| match parts.media.as_slice() {
+                    [] => list.object(|out| out.text("text", &parts.text)),
+                    _ => parts.blocks().for_each(|block| write_block(&block, list)),
+                });
+                out.text("status", if *is_error { "error" } else { "success" });
             });
         }),
         ContentBlock::Other(value) => out.value(value),

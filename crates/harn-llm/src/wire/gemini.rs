@@ -15,6 +15,7 @@ use super::{
 use crate::error::{CallError, LlmError};
 use crate::event::{StopReason, StreamEvent, Usage};
 use crate::json::Object;
+use crate::media::ResultParts;
 use crate::message::{ContentBlock, ImageSource, Message, Role};
 use crate::request::{OutputChannel, Request};
 use crate::tools::{ToolChoice, ToolShape, strip_for_wire};
@@ -136,38 +137,49 @@ fn contents(request: &Request) -> Result<Vec<Bytes>, CallError> {
 fn write_part(block: &ContentBlock, out: &mut Items<'_>) {
     match block {
         ContentBlock::Text(text) => out.object(|part| part.text("text", text)),
-        ContentBlock::Image(image) => {
-            let (kind, key, value) = match &image.source {
-                ImageSource::Base64(data) => ("inline_data", "data", data),
-                ImageSource::Url(url) => ("file_data", "file_uri", url),
-            };
-            out.object(|part| {
-                part.object(kind, |data| {
-                    data.text("mime_type", &image.media_type);
-                    data.text(key, value);
-                });
-            });
-        }
+        ContentBlock::Image(image) => write_media(&image.source, &image.media_type, out),
+        ContentBlock::Document(document) => write_media(&document.source, &document.media_type, out),
         ContentBlock::ToolUse(call) => out.object(|part| {
             part.object("functionCall", |out| {
                 out.text("name", &call.name);
                 out.value("args", &call.arguments);
             });
         }),
-        ContentBlock::ToolResult { id, name, content } => out.object(|part| {
-            part.object("functionResponse", |out| {
-                out.text("name", name.as_deref().unwrap_or(id));
-                if content.is_object() {
-                    out.value("response", content);
-                } else {
-                    out.object("response", |response| response.value("result", content));
-                }
+        ContentBlock::ToolResult { id, name, content, is_error } => {
+            let parts = ResultParts::of(content);
+            out.object(|part| {
+                part.object("functionResponse", |out| {
+                    out.text("name", name.as_deref().unwrap_or(id));
+                    if content.is_object() {
+                        return out.value("response", content);
+                    }
+                    let key = if *is_error { "error" } else { "result" };
+                    out.object("response", |response| match parts.media.as_slice() {
+                        [] => response.value(key, content),
+                        _ => response.text(key, &parts.marked()),
+                    });
+                });
             });
-        }),
+            // The parts of a turn may follow its results; only the newest models take them inside.
+            parts.media.iter().for_each(|block| write_part(block, out));
+        }
         ContentBlock::Other(value) => out.value(value),
         // Not sent.
         ContentBlock::Reasoning { .. } => {}
     }
+}
+
+fn write_media(from: &ImageSource, media_type: &str, out: &mut Items<'_>) {
+    let (kind, key, value) = match from {
+        ImageSource::Base64(data) => ("inline_data", "data", data),
+        ImageSource::Url(url) => ("file_data", "file_uri", url),
+    };
+    out.object(|part| {
+        part.object(kind, |data| {
+            data.text("mime_type", media_type);
+            data.text(key, value);
+        });
+    });
 }
 
 /// Reads a reply; each message of a stream is one too.

@@ -1,5 +1,6 @@
 //! Ollama's own endpoints: `/api/chat`, and `/api/generate` with a prompt that we render.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use harn_prompt::untrusted::{quote_element, quote_tokens};
@@ -13,7 +14,8 @@ use super::{Body, Decode, Warning, WireRequest, WireStyle, asked_output, key, re
 use crate::error::{CallError, Category, LlmError};
 use crate::event::{StopReason, StreamEvent, Usage};
 use crate::json::Object;
-use crate::message::{ContentBlock, ImageSource, Message, Role, ToolCall, result_text};
+use crate::media::ResultParts;
+use crate::message::{ContentBlock, Image, ImageSource, Message, Role, ToolCall, result_text};
 use crate::request::{OutputChannel, Request};
 use crate::tools::{ToolShape, strip_for_wire};
 
@@ -138,7 +140,7 @@ fn finish(request: &Request, body: Body) -> WireRequest {
 
 fn write_message(message: &Message, keep_reasoning: bool, out: &mut Items<'_>) -> Result<(), CallError> {
     let mut texts: Vec<String> = Vec::new();
-    let mut images: Vec<&str> = Vec::new();
+    let mut images: Vec<Cow<'_, str>> = Vec::new();
     let mut only_results = !message.content.is_empty();
     for block in &message.content {
         only_results &= matches!(block, ContentBlock::ToolResult { .. });
@@ -146,18 +148,33 @@ fn write_message(message: &Message, keep_reasoning: bool, out: &mut Items<'_>) -
             ContentBlock::Text(text) if text.is_empty() => {}
             ContentBlock::Text(text) => texts.push(text.clone()),
             ContentBlock::Image(image) => match &image.source {
-                ImageSource::Base64(data) => images.push(data),
+                ImageSource::Base64(data) => images.push(data.into()),
                 ImageSource::Url(_) => {
                     return Err(CallError::Option(
                         "llm_call: provider \"ollama\" requires image base64; url image content is not supported".into(),
                     ));
                 }
             },
-            ContentBlock::ToolResult { id, name, content } => out.object(|result| {
-                result.text("role", "tool");
-                result.text("tool_name", name.as_deref().unwrap_or(id));
-                result.text("content", &result_text(content));
-            }),
+            ContentBlock::ToolResult { id, name, content, .. } => {
+                let result = ResultParts::of(content);
+                out.object(|out| {
+                    out.text("role", "tool");
+                    out.text("tool_name", name.as_deref().unwrap_or(id));
+                    out.text("content", &result.marked());
+                });
+                for block in result.media {
+                    only_results = false;
+                    match block {
+                        ContentBlock::Image(Image { source: ImageSource::Base64(data), .. }) => {
+                            images.push(data.into());
+                        }
+                        ContentBlock::Image(image) => texts.push(crate::media::image_notice(&image)),
+                        ContentBlock::Document(document) => texts.push(document.notice()),
+                        _ => {}
+                    }
+                }
+            }
+            ContentBlock::Document(document) => texts.push(document.notice()),
             ContentBlock::Reasoning { text, .. } if keep_reasoning => {
                 texts.insert(0, format!("<think>\n{text}\n</think>"))
             }

@@ -18,7 +18,8 @@ use crate::config::Dialect;
 use crate::error::{CallError, LlmError};
 use crate::event::{StopReason, StreamEvent};
 use crate::json::Object;
-use crate::message::{ContentBlock, Message, Role, ToolCall, result_text};
+use crate::media::ResultParts;
+use crate::message::{ContentBlock, ImageSource, Message, Role, ToolCall};
 use crate::options::Thinking;
 use crate::request::{OutputChannel, Request};
 use crate::tools::{ToolShape, strip_for_wire};
@@ -200,26 +201,36 @@ fn write_call(call: &ToolCall, out: &mut Items<'_>) {
 
 /// Results of tools become messages of their own; what else the user says follows them.
 fn write_user(message: &Message, out: &mut Items<'_>) {
-    let mut parts = Vec::new();
+    let mut parts: Vec<Cow<'_, ContentBlock>> = Vec::new();
     let mut any_result = false;
     for block in &message.content {
         match block {
             ContentBlock::ToolResult { id, content, .. } => {
                 any_result = true;
+                let result = ResultParts::of(content);
                 out.object(|out| {
                     out.text("role", "tool");
                     out.text("tool_call_id", id);
-                    out.text("content", &result_text(content));
+                    out.text("content", &result.marked());
                 });
+                // A tool message carries text only.
+                parts.extend(result.media.into_iter().map(Cow::Owned));
             }
-            ContentBlock::Text(_) | ContentBlock::Image(_) | ContentBlock::Other(_) => parts.push(block),
+            ContentBlock::Text(_)
+            | ContentBlock::Image(_)
+            | ContentBlock::Document(_)
+            | ContentBlock::Other(_) => parts.push(Cow::Borrowed(block)),
             ContentBlock::Reasoning { .. } | ContentBlock::ToolUse(_) => {}
         }
+    }
+    if let [part] = parts.as_slice()
+        && let ContentBlock::Text(text) = &**part
+    {
+        return out.written(&said("user", text));
     }
     match parts.as_slice() {
         [] if any_result => {}
         [] => out.written(&said("user", "")),
-        [ContentBlock::Text(text)] => out.written(&said("user", text)),
         _ => out.object(|out| {
             out.text("role", "user");
             out.list("content", |list| parts.iter().for_each(|block| write_part(block, list)));
@@ -242,6 +253,19 @@ fn write_part(block: &ContentBlock, out: &mut Items<'_>) {
                 }
             });
         }),
+        ContentBlock::Document(document) => match &document.source {
+            ImageSource::Base64(_) => out.object(|part| {
+                part.text("type", "file");
+                part.object("file", |file| {
+                    file.text("filename", &document.file_name());
+                    file.text("file_data", &document.source.to_url(&document.media_type));
+                });
+            }),
+            ImageSource::Url(_) => out.object(|part| {
+                part.text("type", "text");
+                part.text("text", &document.notice());
+            }),
+        },
         ContentBlock::Other(value) => out.value(value),
         // These are no parts of what a user says.
         ContentBlock::ToolResult { .. } | ContentBlock::Reasoning { .. } | ContentBlock::ToolUse(_) => {}

@@ -15,7 +15,8 @@ use super::{
 use crate::error::{CallError, LlmError};
 use crate::event::{StopReason, StreamEvent};
 use crate::json::Object;
-use crate::message::{ContentBlock, Message, Role, result_text};
+use crate::media::ResultParts;
+use crate::message::{ContentBlock, ImageSource, Message, Role};
 use crate::options::Thinking;
 use crate::request::{OutputChannel, Request};
 use crate::tools::{ToolShape, strip_for_wire};
@@ -111,7 +112,10 @@ fn write_message(message: &Message, hoisted: bool, out: &mut Items<'_>) {
     for block in &message.content {
         match block {
             ContentBlock::Text(text) if text.is_empty() => {}
-            ContentBlock::Text(_) | ContentBlock::Image(_) | ContentBlock::Other(_) => content.push(block),
+            ContentBlock::Text(_)
+            | ContentBlock::Image(_)
+            | ContentBlock::Document(_)
+            | ContentBlock::Other(_) => content.push(block),
             ContentBlock::ToolUse(_) | ContentBlock::ToolResult { .. } => items.push(block),
             ContentBlock::Reasoning { .. } => {}
         }
@@ -158,6 +162,16 @@ fn write_part(block: &ContentBlock, text_type: &str, out: &mut Items<'_>) {
                 part.text("detail", detail);
             }
         }),
+        ContentBlock::Document(document) => out.object(|part| {
+            part.text("type", "input_file");
+            match &document.source {
+                ImageSource::Url(url) => part.text("file_url", url),
+                ImageSource::Base64(_) => {
+                    part.text("filename", &document.file_name());
+                    part.text("file_data", &document.source.to_url(&document.media_type));
+                }
+            }
+        }),
         ContentBlock::Other(value) => out.value(value),
         // Not in a message.
         ContentBlock::ToolUse(_) | ContentBlock::ToolResult { .. } | ContentBlock::Reasoning { .. } => {}
@@ -175,7 +189,13 @@ fn write_own_item(block: &ContentBlock, out: &mut Items<'_>) {
         ContentBlock::ToolResult { id, content, .. } => out.object(|item| {
             item.text("type", "function_call_output");
             item.text("call_id", id);
-            item.text("output", &result_text(content));
+            let parts = ResultParts::of(content);
+            if parts.media.is_empty() {
+                return item.text("output", &parts.text);
+            }
+            item.list("output", |list| {
+                parts.blocks().for_each(|block| write_part(&block, "input_text", list));
+            });
         }),
         _ => {}
     }

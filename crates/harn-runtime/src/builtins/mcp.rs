@@ -1,6 +1,6 @@
 //! Servers of the Model Context Protocol.
 
-use harn_agent::mcp::{Program, Reach, Server};
+use harn_agent::mcp::{self, Program, Reach, Server};
 use harn_system::Uncertain;
 use harn_value::{Data as Json, json};
 use harn_value::{Dict, Value};
@@ -52,8 +52,9 @@ builtins! {
         from_json(&client.get()?.tools(&cx).await?.into())
     }
 
-    /// Calls a tool of a server: a single text as it is, other content as the list of its blocks, nil for none. A result that
-    /// says it is an error is thrown.
+    /// Calls a tool of a server. Returns structured content as data; without it a single text as a string, other content as
+    /// the list of its blocks, and nil for no content. Structured content next to images or other media is the last block of
+    /// the list, `{type: "structured", data}`. Throws the text of a result that is an error.
     ///
     /// ```harn
     /// let server = "read l; echo '{\"id\":1,\"result\":{\"serverInfo\":{\"name\":\"demo\"}}}'; read l; read l; echo '{\"id\":2,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"5\"}]}}'"
@@ -64,7 +65,8 @@ builtins! {
         let client = known("mcp_call", "first argument", &client)?;
         let name = named("mcp_call: tool name is required", &name)?;
         let args = arguments("mcp_call", &args)?;
-        from_json(&client.get()?.call(&cx, &name, args, Uncertain::Fail).await?)
+        let result = client.get()?.call(&cx, &name, args, Uncertain::Fail).await?;
+        from_json(&mcp::content(&result).map_err(thrown)?)
     }
 
     /// Returns the resources of a server.

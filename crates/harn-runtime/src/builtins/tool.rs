@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use harn_agent::registry;
 use harn_agent::surface::Severity;
 use harn_agent::synthesis;
+use harn_llm::media::is_media;
 use harn_llm::tools::SCHEMA_KEYS;
 use harn_prompt::Prose;
 use harn_prompt::untrusted::{quote, quote_name};
@@ -547,9 +548,46 @@ pub(crate) fn result_text(value: &Value) -> String {
     {
         let mut shown = (*dict).clone();
         shown.remove("transcript");
-        return Value::from(shown).to_string();
+        return plain_json(to_json(&Value::from(shown))).to_string();
     }
-    value.to_string()
+    let items: Option<Json> = value.as_set().map(|set| set.iter().map(to_json).collect());
+    match plain_json(items.unwrap_or_else(|| to_json(value))) {
+        Json::Null => value.to_string(),
+        Json::String(text) => text,
+        json => json.to_string(),
+    }
+}
+
+/// JSON whose values of other types, such as enums and durations, are their printed form.
+fn plain_json(json: Json) -> Json {
+    match json {
+        Json::Array(items) => items.into_iter().map(plain_json).collect(),
+        Json::Object(map) => {
+            Json::Object(map.into_iter().map(|(key, value)| (key, plain_json(value))).collect())
+        }
+        other => match other.as_opaque() {
+            Some(_) => other.printed().into(),
+            None => other,
+        },
+    }
+}
+
+/// Returns the result of a handler as the model receives it: a string as it is, any other value as JSON, blocks of
+/// images and documents by themselves.
+pub(crate) fn model_result(value: &Value) -> (String, Vec<Json>) {
+    if value.as_str().is_none() {
+        let json = to_json(value);
+        let blocks = match &json {
+            Json::Array(blocks) => blocks.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        let is_block = |block: &Json| block.is_string() || block["type"].is_string();
+        if blocks.iter().any(is_media) && blocks.iter().all(is_block) {
+            let (media, rest): (Vec<Json>, Vec<Json>) = blocks.iter().cloned().partition(is_media);
+            return (harn_llm::message::result_text(&Json::Array(rest)), media);
+        }
+    }
+    (result_text(value), Vec::new())
 }
 
 /// Refuses a key of a tool that is a slip of one that changes what it does. Other keys are the program's own.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use harn_agent::LoopConfig;
-use harn_agent::config::{Format, Search};
+use harn_agent::config::{Format, Media, Search};
 use harn_agent::surface::{Finding, Severity};
 use harn_agent::tool::{Backend, LoopTool};
 use harn_llm::config::Dialect;
@@ -134,6 +134,18 @@ pub(super) fn command_policies(cx: &Cx, options: &Value) -> Result<Vec<InForce>>
         in_force.push(CommandPolicies::of(cx).enter(cx, policy));
     }
     Ok(in_force)
+}
+
+/// Kinds of media that the loop's model accepts. A caller of the program's own decides for itself.
+pub(super) fn accepted_media(llm: &LlmRuntime, options: &Map<String, Json>, route: Option<&Json>) -> Media {
+    let own = options.get("llm_caller").is_some_and(|caller| !caller.is_null());
+    let named = route.and_then(|route| Some((route["provider"].as_str()?, route["model"].as_str()?)));
+    let Some((provider, model)) = named.filter(|_| !own) else { return Media::default() };
+    if llm.config().dialect(provider) == Dialect::Mock {
+        return Media::default();
+    }
+    let caps = llm.capabilities().lookup(provider, model);
+    Media { images: caps.vision_supported, documents: caps.pdf }
 }
 
 /// Tokens that the context of the loop's model holds: what the configuration of `token_pressure` says, else the catalogue.

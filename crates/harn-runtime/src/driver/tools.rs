@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use harn_agent::config::ToolErrors;
+use harn_agent::mcp::ServerResult;
 use harn_agent::tool::Backend;
 use harn_agent::{AgentLoop, ToolReply, ToolRun, ToolStatus};
 use harn_prompt::{Prose, prose::agent_asset};
@@ -17,7 +18,7 @@ use harn_vm::task_scope::TaskScope;
 use harn_vm::{Error, ErrorKind, Result, SpanKind, Vm};
 
 use super::{Driver, millis};
-use crate::builtins::result_text;
+use crate::builtins::model_result;
 use crate::command_policy::CommandPolicies;
 use crate::convert::{OrThrow, from_json, to_json, told};
 use crate::mcp::Client;
@@ -109,7 +110,7 @@ impl Driver {
             }
             None => {
                 let text = result["reason"].as_str().unwrap_or_default().to_owned();
-                ToolReply { text, status: ToolStatus::Rejected, duration_ms: 0 }
+                ToolReply::new(text, ToolStatus::Rejected, 0)
             }
         })
     }
@@ -142,7 +143,7 @@ impl Driver {
                         Err(Problem::Failed(problem)) => (format!("Error: {problem}"), ToolStatus::Ok),
                         Err(Problem::Refused(reason)) => (reason, ToolStatus::Rejected),
                     };
-                    ToolReply { text, status, duration_ms: 0 }
+                    ToolReply::new(text, status, 0)
                 }
                 Backend::Host => match crate::host::call_tool(&self.cx, &run.name, &run.arguments).await {
                     None => return self.unavailable(agent, run),
@@ -174,7 +175,7 @@ impl Driver {
     }
 
     /// Calls a tool of a server: of one of the loop, or of the project. Nothing when there is no such server.
-    async fn call_server(&self, agent: &AgentLoop, run: &ToolRun) -> Option<Result<Json>> {
+    async fn call_server(&self, agent: &AgentLoop, run: &ToolRun) -> Option<Result<ServerResult>> {
         let entry = agent.config().tool(&run.name).map_or(&Json::Null, |tool| &tool.entry);
         if let Some(answer) = self.servers.call(&self.cx, entry, &run.arguments).await {
             return Some(answer);
@@ -193,7 +194,7 @@ impl Driver {
         let bindings = json!({"tool": run.name, "executor": entry["executor"]});
         let bindings = bindings.as_object().cloned().unwrap_or_default();
         let text = self.state.prompts.render(&agent_asset("tool_unavailable"), &bindings).or_throw()?;
-        Ok(ToolReply { text: text.trim().to_owned(), status: ToolStatus::Rejected, duration_ms: 0 })
+        Ok(ToolReply::new(text.trim().to_owned(), ToolStatus::Rejected, 0))
     }
 
     /// Looks at an error of a handler that the program did not throw: a bug, which whoever wrote the program should hear of.
@@ -296,16 +297,19 @@ fn violation(error: &Error) -> Option<String> {
 fn reply(result: Result<Value>, duration: Duration) -> Result<ToolReply> {
     let duration_ms = millis(duration);
     match result {
-        Ok(value) => Ok(ToolReply { text: result_text(&value), status: ToolStatus::Ok, duration_ms }),
+        Ok(value) => {
+            let (text, media) = model_result(&value);
+            Ok(ToolReply { text, media, status: ToolStatus::Ok, duration_ms })
+        }
         Err(error) if !error.is_catchable() => Err(error),
         // A policy forbids what the handler tried.
         Err(error) if violation(&error).is_some() => {
             let text = violation(&error).unwrap_or_default();
-            Ok(ToolReply { text, status: ToolStatus::Rejected, duration_ms })
+            Ok(ToolReply::new(text, ToolStatus::Rejected, duration_ms))
         }
         Err(error) => {
             let text = format!("Error: {}", error.uncaught_text());
-            Ok(ToolReply { text, status: ToolStatus::Error, duration_ms })
+            Ok(ToolReply::new(text, ToolStatus::Error, duration_ms))
         }
     }
 }
@@ -333,17 +337,22 @@ fn from_host(answer: Result<Value>, duration: Duration) -> Result<ToolReply> {
         Err(error) if !error.is_catchable() => return Err(error),
         Err(error) => (format!("the host failed: {}.", error.uncaught_text()), ToolStatus::Rejected),
     };
-    Ok(ToolReply { text, status, duration_ms })
+    Ok(ToolReply::new(text, status, duration_ms))
 }
 
-/// What a tool of a server gave: a text as it is, anything else as JSON.
-fn from_server(answer: Result<Json>, duration: Duration) -> Result<ToolReply> {
-    let (text, status) = match answer {
-        Ok(Json::Null) => ("(no output)".to_owned(), ToolStatus::Ok),
-        Ok(Json::String(text)) => (text, ToolStatus::Ok),
-        Ok(blocks) => (serde_json::to_string_pretty(&blocks).unwrap_or_default(), ToolStatus::Ok),
-        Err(error) if !error.is_catchable() => return Err(error),
-        Err(error) => (format!("Error: {}", told(&error)), ToolStatus::Error),
-    };
-    Ok(ToolReply { text, status, duration_ms: millis(duration) })
+/// Reads the result of a server's tool: its text, its structured content as JSON, its images and documents.
+fn from_server(answer: Result<ServerResult>, duration: Duration) -> Result<ToolReply> {
+    let duration_ms = millis(duration);
+    match answer {
+        Ok(ServerResult { mut text, media, is_error }) => {
+            if text.is_empty() && media.is_empty() {
+                "(no output)".clone_into(&mut text);
+            }
+            let status = if is_error { ToolStatus::Error } else { ToolStatus::Ok };
+            let text = if is_error { format!("Error: {text}") } else { text };
+            Ok(ToolReply { text, media, status, duration_ms })
+        }
+        Err(error) if !error.is_catchable() => Err(error),
+        Err(error) => Ok(ToolReply::new(format!("Error: {}", told(&error)), ToolStatus::Error, duration_ms)),
+    }
 }
