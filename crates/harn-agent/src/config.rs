@@ -421,6 +421,24 @@ impl LoopConfig {
         Ok(true)
     }
 
+    /// Puts tools of a server in the place of those that it has.
+    pub(crate) fn replace_tools(&mut self, server: &str, entries: &[Json]) -> Result<(), ConfigError> {
+        let is_own = |tool: &LoopTool| tool.entry["_mcp_server"] == server;
+        let at = self.tools.iter().position(is_own).unwrap_or(self.tools.len());
+        let mut tools: Vec<LoopTool> = self.tools.iter().filter(|tool| !is_own(tool)).cloned().collect();
+        for (n, entry) in entries.iter().enumerate() {
+            let mut tool = LoopTool::from_entry(entry, false, &self.policy.annotations)?;
+            if tools.iter().any(|known| known.name == tool.name) {
+                return Err(ConfigError(format!("duplicate tool name `{}`", tool.name)));
+            }
+            tool.load();
+            tools.insert((at + n).min(tools.len()), tool);
+        }
+        self.policy.check_arguments(&tools).map_err(ConfigError)?;
+        self.tools = LoopTools::new(tools);
+        Ok(())
+    }
+
     /// Adds the tool by which the model keeps the ledger, when there is one.
     ///
     /// # Errors

@@ -27,13 +27,42 @@ const MAX_REFERENCES: u32 = 8;
 const MAX_PARTS: usize = 10_000;
 
 /// The keys of an entry of `mcp_servers`.
-const KEYS: &[&str] = &["name", "transport", "timeout", "protocol_version"];
+const KEYS: &[&str] = &[
+    "name",
+    "transport",
+    "timeout",
+    "protocol_version",
+    "instructions",
+    "roots",
+    "log_level",
+    "on_sampling",
+    "on_elicitation",
+    "on_log",
+];
+
+/// Keys whose values are functions.
+const CALLBACKS: &[&str] = &["on_sampling", "on_elicitation", "on_log"];
+
+/// Levels of `log_level`, as the protocol names them.
+const LOG_LEVELS: &[&str] =
+    &["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+
+/// Headers that the transport writes.
+const OWN_HEADERS: &[&str] = &[
+    "accept",
+    "content-type",
+    "content-length",
+    "host",
+    "mcp-session-id",
+    "mcp-protocol-version",
+    "last-event-id",
+];
 
 /// Keys of servers that are programs.
 const OF_PROGRAM: &[&str] = &["command", "args", "env", "cwd"];
 
 /// Keys of servers that are reached over HTTP.
-const OF_HTTP: &[&str] = &["url", "auth_token"];
+const OF_HTTP: &[&str] = &["url", "auth_token", "headers"];
 
 /// Keys for signing in, which nothing does yet.
 const OF_SIGN_IN: &[&str] = &["client_id", "client_secret", "scopes"];
@@ -42,7 +71,7 @@ const OF_SIGN_IN: &[&str] = &["client_id", "client_secret", "scopes"];
 const OF_MANIFEST: &[&str] = &["lazy", "card", "keep_alive_ms"];
 
 /// A server of a loop.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Server {
     /// Its name, which its tools have in front.
     pub name: String,
@@ -52,6 +81,46 @@ pub struct Server {
     pub timeout_ms: Option<u64>,
     /// The version of the protocol that is asked for, when not [`VERSION`].
     pub version: Option<String>,
+    /// Whether the instructions of the server become part of the system prompt.
+    pub instructions: bool,
+    /// The level from which on the server logs.
+    pub log_level: Option<String>,
+    /// The directories that the server may use, when they are data.
+    pub roots: Option<Json>,
+    /// Requests of the server that the program answers.
+    pub answers: Answers,
+}
+
+/// Requests of a server that the program answers. All others are rejected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Answers {
+    /// Calls of a model.
+    pub sampling: bool,
+    /// Questions to the user.
+    pub elicitation: bool,
+    /// The directories that the server may use.
+    pub roots: bool,
+    /// Log messages.
+    pub log: bool,
+}
+
+impl Answers {
+    /// Whether there is any.
+    pub fn any(self) -> bool {
+        self.sampling || self.elicitation || self.roots || self.log
+    }
+
+    /// Returns the methods of the server that the program receives.
+    pub fn methods(self) -> Vec<String> {
+        let all = [
+            (true, "notifications/tools/list_changed"),
+            (self.sampling, "sampling/createMessage"),
+            (self.elicitation, "elicitation/create"),
+            (self.roots, "roots/list"),
+            (self.log, "notifications/message"),
+        ];
+        all.into_iter().filter(|(given, _)| *given).map(|(_, method)| method.to_owned()).collect()
+    }
 }
 
 /// How a server is reached.
@@ -65,6 +134,8 @@ pub enum Reach {
         url: String,
         /// What the server knows its users by.
         token: Option<String>,
+        /// Headers of each request, names in small letters.
+        headers: Vec<(String, String)>,
     },
 }
 
@@ -80,7 +151,7 @@ pub struct Program {
 }
 
 /// A server of a project's manifest.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct OfProject {
     /// The server.
     pub server: Server,
@@ -97,7 +168,17 @@ impl Server {
     pub fn hello(&self) -> Json {
         let client = json!({"name": "harn", "version": env!("CARGO_PKG_VERSION")});
         let version = self.version.as_deref().unwrap_or(VERSION);
-        json!({"protocolVersion": version, "capabilities": {}, "clientInfo": client})
+        let mut capabilities = json!({});
+        for (given, name) in [
+            (self.answers.sampling, "sampling"),
+            (self.answers.elicitation, "elicitation"),
+            (self.answers.roots, "roots"),
+        ] {
+            if given {
+                capabilities[name] = json!({});
+            }
+        }
+        json!({"protocolVersion": version, "capabilities": capabilities, "clientInfo": client})
     }
 }
 
@@ -155,6 +236,31 @@ pub fn manifest_server(table: &Map<String, Json>) -> Result<OfProject, String> {
     Ok(OfProject { server, card, lazy, keep_alive_ms })
 }
 
+/// Reads the arguments of `mcp_connect`: a command or an address, arguments, and the options of an entry of `mcp_servers`.
+///
+/// # Errors
+/// What is wrong with them.
+pub fn connection(command: &str, args: Vec<String>, options: Map<String, Json>) -> Result<Server, String> {
+    let mut entry = options;
+    let is_address = ["http://", "https://"].iter().any(|scheme| command.starts_with(scheme));
+    let key = if is_address { "url" } else { "command" };
+    if let Some(known) = ["url", "command", "args"].iter().find(|known| entry.contains_key(**known)) {
+        return Err(format!("mcp_connect: unknown option `{known}`; it is an argument of its own"));
+    }
+    entry.insert(key.to_owned(), command.into());
+    if !is_address || !args.is_empty() {
+        entry.insert("args".to_owned(), args.into());
+    }
+    let named = entry.contains_key("name");
+    entry.entry("name").or_insert_with(|| "mcp_connect".into());
+    let mut server = server(&entry, "connection", &[])?;
+    if !named {
+        // The server's own name is shown.
+        server.name.clear();
+    }
+    Ok(server)
+}
+
 /// Reads a server. `place` is where it is described, `more` what may be said there besides.
 fn server(entry: &Map<String, Json>, place: &str, more: &[&str]) -> Result<Server, String> {
     let given = |key: &str| entry.get(key).filter(|value| !value.is_null());
@@ -210,7 +316,38 @@ fn server(entry: &Map<String, Json>, place: &str, more: &[&str]) -> Result<Serve
             }
         },
     };
-    let named = |reach: Reach| Ok(Server { name: name.to_owned(), reach, timeout_ms, version });
+    let instructions = match given("instructions") {
+        None => true,
+        Some(Json::Bool(instructions)) => *instructions,
+        Some(_) => return wrong("`instructions` must be a bool".to_owned()),
+    };
+    let log_level = match given("log_level").map(|level| (level, level.as_str())) {
+        None => None,
+        Some((_, Some(level))) if LOG_LEVELS.contains(&level) => Some(level.to_owned()),
+        Some(_) => return wrong(format!("`log_level` must be one of {}", LOG_LEVELS.join(", "))),
+    };
+    for key in CALLBACKS {
+        if given(key).is_some_and(|value| value.as_opaque().is_none()) {
+            return wrong(format!("`{key}` must be a function"));
+        }
+    }
+    if let Some(roots) = given("roots").filter(|roots| roots.as_opaque().is_none()) {
+        let is_root = |root: &Json| root.is_string() || root["uri"].is_string();
+        if !roots.as_array().is_some_and(|roots| roots.iter().all(is_root)) {
+            return wrong("`roots` must be a list of paths or of dicts with `uri`, or a function".to_owned());
+        }
+    }
+    let answers = Answers {
+        sampling: given("on_sampling").is_some(),
+        elicitation: given("on_elicitation").is_some(),
+        roots: given("roots").is_some(),
+        log: given("on_log").is_some(),
+    };
+    let named = |reach: Reach| {
+        let roots = given("roots").filter(|roots| roots.as_opaque().is_none()).cloned();
+        let name = name.to_owned();
+        Ok(Server { name, reach, timeout_ms, version, instructions, log_level, roots, answers })
+    };
     if http {
         let is_address = |url: &str| ["http://", "https://"].iter().any(|scheme| url.starts_with(scheme));
         let url = given("url").and_then(Json::as_str).filter(|url| is_address(url));
@@ -222,7 +359,11 @@ fn server(entry: &Map<String, Json>, place: &str, more: &[&str]) -> Result<Serve
             Some(Json::String(token)) if is_token(token) => Some(token.clone()),
             Some(_) => return wrong("`auth_token` must be a string of plain letters and signs".to_owned()),
         };
-        return named(Reach::Http { url: url.to_owned(), token });
+        let headers = match headers(given("headers"), token.is_some()) {
+            Ok(headers) => headers,
+            Err(why) => return wrong(why),
+        };
+        return named(Reach::Http { url: url.to_owned(), token, headers });
     }
     let texts = |value: &Json| -> Option<Vec<String>> {
         value.as_array()?.iter().map(|item| item.as_str().map(str::to_owned)).collect()
@@ -261,6 +402,36 @@ fn server(entry: &Map<String, Json>, place: &str, more: &[&str]) -> Result<Serve
         Some(_) => return wrong("`cwd` must be a path".to_owned()),
     };
     named(Reach::Program(Program { command, env, cwd }))
+}
+
+/// Reads the headers that are sent with each request.
+fn headers(given: Option<&Json>, has_token: bool) -> Result<Vec<(String, String)>, String> {
+    let Some(given) = given else { return Ok(Vec::new()) };
+    let Some(map) = given.as_object() else { return Err("`headers` must be a dict of strings".to_owned()) };
+    let mut out: Vec<(String, String)> = Vec::new();
+    for (key, value) in map {
+        let name = key.to_ascii_lowercase();
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+        let is_value = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
+        let value = value.as_str().filter(|value| value.bytes().all(is_value));
+        match value {
+            _ if name.is_empty() || !name.bytes().all(is_name) => {
+                return Err(format!("`headers`: {key:?} is not a valid header name"));
+            }
+            _ if OWN_HEADERS.contains(&&*name) => {
+                return Err(format!("`headers`: the transport sets `{name}` itself"));
+            }
+            _ if name == "authorization" && has_token => {
+                return Err("`headers`: `authorization` and `auth_token` exclude each other".to_owned());
+            }
+            _ if out.iter().any(|(known, _)| *known == name) => {
+                return Err(format!("`headers`: `{name}` is given twice"));
+            }
+            Some(value) => out.push((name, value.to_owned())),
+            None => return Err(format!("`headers.{key}` must be a string of printable ASCII characters")),
+        }
+    }
+    Ok(out)
 }
 
 /// What may stand behind `Bearer` in a header.
@@ -599,7 +770,7 @@ mod tests {
         ));
         let read = read.expect("valid");
         let token = Some("t".to_owned());
-        assert_eq!(read[0].reach, Reach::Http { url: "http://x/mcp".to_owned(), token });
+        assert_eq!(read[0].reach, Reach::Http { url: "http://x/mcp".to_owned(), token, headers: Vec::new() });
         assert_eq!(read[0].hello()["protocolVersion"], "2024-11-05");
         assert!(servers(Some(&json!([]))).expect("valid").is_empty());
         assert_eq!(problem(json!(3)), "agent_loop: `mcp_servers` must be a list of server config dicts");
@@ -636,6 +807,24 @@ mod tests {
         assert!(of(json!({"url": "http://x", "client_id": "x"})).starts_with("`client_id`: signing in"));
         assert!(of(json!({"url": "http://x", "auth_token": "a b"})).starts_with("`auth_token` must be"));
         assert!(of(json!({"url": "http://x", "cwdd": "a"})).contains("unknown key `cwdd`"));
+        let header = |name: &str, value: Json| {
+            of(json!({"url": "http://x", "auth_token": "t", "headers": {name: value}}))
+        };
+        assert_eq!(header("Host", json!("x")), "`headers`: the transport sets `host` itself");
+        assert!(header("Authorization", json!("x")).contains("exclude each other"));
+        assert!(header("a b", json!("x")).contains("not a valid header name"));
+        assert!(header("a", json!("x\r\ny")).contains("`headers.a` must be"));
+        for (key, value) in [
+            ("on_log", json!(1)),
+            ("roots", json!("x")),
+            ("log_level", json!("loud")),
+            ("instructions", json!(1)),
+        ] {
+            assert!(
+                of(json!({"command": "x", key: value})).starts_with(&format!("`{key}` must be")),
+                "{key}"
+            );
+        }
         assert!(problem(json!([{"name": "a", "command": "x", "timeout": -1}])).contains("`timeout`"));
         assert!(problem(json!([{"name": "a", "command": "x", "args": "y"}])).contains("`args`"));
     }

@@ -40,6 +40,7 @@ mod lint_rules;
 mod llm_scope;
 mod lsp;
 mod mcp;
+mod mcp_requests;
 #[cfg(unix)]
 mod messages;
 mod models;

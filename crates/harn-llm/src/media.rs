@@ -220,7 +220,7 @@ mod tests {
             ])
         );
         let ollama = messages("ollama", "qwen3:8b", "messages");
-        assert_eq!((&ollama[0]["role"], &ollama[1]["images"]), (&json!("tool"), &json!(["AA=="])));
+        assert_eq!((&ollama[0]["role"], &ollama[1]["images"]), (&json!("tool"), &json!(["AA=="])), "{ollama}");
         assert_eq!(ollama[1]["content"], "[document application/pdf that this model does not accept]");
         let bedrock = messages("bedrock", "anthropic.claude-3-5-sonnet-20240620-v1:0", "messages");
         let result = &bedrock[0]["content"][0]["toolResult"];

@@ -18,6 +18,9 @@ pub enum Framing {
 /// one would cost quadratic time.
 const MAX_UNSEPARATED: usize = 16 << 10;
 
+/// The longest id of an event that is remembered.
+const MAX_ID: usize = 1024;
+
 /// A line or event grew beyond the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooLong;
@@ -34,6 +37,8 @@ pub struct Framer {
     after_cr: bool,
     /// No line has ended yet, so a byte order mark may stand in front.
     at_start: bool,
+    last_event_id: Option<String>,
+    retry_ms: Option<u64>,
 }
 
 impl Framer {
@@ -47,7 +52,19 @@ impl Framer {
             has_data: false,
             after_cr: false,
             at_start: true,
+            last_event_id: None,
+            retry_ms: None,
         }
+    }
+
+    /// Returns the id that the stream named last, for `Last-Event-ID`.
+    pub fn last_event_id(&self) -> Option<&str> {
+        self.last_event_id.as_deref()
+    }
+
+    /// Returns the pause before a reconnection that the stream asked for, in milliseconds.
+    pub fn retry_ms(&self) -> Option<u64> {
+        self.retry_ms
     }
 
     /// Returns the framing.
@@ -141,8 +158,16 @@ impl Framer {
                     }
                     self.data.push_str(value);
                     self.has_data = true;
+                } else if let Some(id) = line.strip_prefix("id:") {
+                    // It goes into a header.
+                    let id = id.strip_prefix(' ').unwrap_or(id);
+                    if id.len() <= MAX_ID && id.bytes().all(|byte| byte.is_ascii_graphic()) {
+                        self.last_event_id = Some(id.to_owned()).filter(|id| !id.is_empty());
+                    }
+                } else if let Some(retry) = line.strip_prefix("retry:") {
+                    self.retry_ms = retry.trim().parse().ok().or(self.retry_ms);
                 }
-                // `event:`, `id:`, `retry:` and comments say nothing that the data does not.
+                // `event:` and comments say nothing that the data does not.
             }
         }
     }
@@ -159,6 +184,17 @@ impl Framer {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn ids_and_pauses_are_remembered() {
+        let mut framer = Framer::new(Framing::Sse, 1 << 20);
+        let mut out = Vec::new();
+        let text = b"id: a1\nretry: 250\ndata:\n\nid: a b\nretry: x\ndata: {}\n\n";
+        framer.feed(text, &mut |m| out.push(m.to_owned())).unwrap();
+        assert_eq!((framer.last_event_id(), framer.retry_ms()), (Some("a1"), Some(250)));
+        framer.feed(b"id:\n\n", &mut |_| {}).unwrap();
+        assert_eq!(framer.last_event_id(), None);
+    }
 
     fn run(framing: Framing, chunks: &[&[u8]]) -> Vec<String> {
         let mut framer = Framer::new(framing, 1 << 20);

@@ -153,7 +153,9 @@ async fn run_in(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: P
     // In boxes: a loop waits long, and what was only needed to begin it is gone by then.
     let mut begun = Box::pin(begin(cx, prompt, system, given, place)).await?;
     let Begun { driver, agent, llm, .. } = &mut *begun;
-    driver.drive(agent, llm).await
+    let ended = driver.drive(agent, llm).await?;
+    Box::pin(driver.servers.close(cx)).await?;
+    Ok(ended)
 }
 
 /// A loop that is about to run, and what holds for its length. What was put in force last ends first.
@@ -410,7 +412,16 @@ impl Driver {
                     Box::pin(self.hooks.before_tool(&self.cx, &self.session.id, &intent)).await?,
                 ),
                 Step::Permit(asked) => Answer::Permit(Box::pin(self.permit(&asked)).await?),
-                Step::RunTools(runs) => Answer::Tools(Box::pin(self.tools(agent, &runs)).await?),
+                Step::RunTools(runs) => {
+                    let replies = Box::pin(self.tools(agent, &runs)).await?;
+                    for (server, entries) in Box::pin(self.servers.changes(&self.cx)).await? {
+                        if let Err(why) = agent.replace_tools(&server, &entries) {
+                            let text = format!("warning: MCP server '{server}' changed its tools: {why}");
+                            self.cx.system().write_err(&harn_syntax::notice(&text));
+                        }
+                    }
+                    Answer::Tools(replies)
+                }
             };
             self.hand_over_notes(agent);
             self.listener.pass_on(agent);

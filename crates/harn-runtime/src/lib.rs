@@ -74,6 +74,7 @@ mod llm_unwritten;
 mod mailbox;
 mod manifest_check;
 mod mcp;
+mod mcp_callbacks;
 mod mcp_http;
 mod mcp_project;
 mod mcp_server;
@@ -131,7 +132,9 @@ pub use llm_replay::ModelTraffic;
 pub use llm_tables::{LlmConfigProblem, llm_config_problems, llm_config_slips};
 pub use llm_unwritten::unwritten_calls;
 pub use manifest_check::manifest_problems;
-pub use mcp_project::{install_servers, project_servers, start_servers};
+pub use mcp_project::{
+    add_client_servers, check_client_servers, install_servers, project_servers, start_servers,
+};
 pub use mcp_server::{MCP_REVISIONS, McpProblem, McpServer};
 pub use option_check::{own as own_options, wrong_options};
 pub use prompt_eval::{PromptJob, PromptMode, compare_prompts, package_packs};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use harn_agent::mcp::{self, MAX_TOOLS, Program, Reach, Server, ServerResult};
 use harn_llm::secret::{RedactData, Secret};
-use harn_system::{Command, Peer, PeerRequest, System, SystemExt, Uncertain, is_secret_variable};
+use harn_system::{Command, Peer, PeerRequest, PeerStep, System, SystemExt, Uncertain, is_secret_variable};
 use harn_value::{Data as Json, data::Map, json};
 use harn_value::{Dict, Foreign, Ref, Value};
 use harn_vm::{Cx, Error, ErrorKind, Result};
@@ -15,10 +15,15 @@ use harn_vm::{Cx, Error, ErrorKind, Result};
 use crate::command_policy::CommandPolicies;
 use crate::convert::{entry, from_json, thrown, to_json, told};
 use crate::llm_embedder::new_id;
-use crate::mcp_http::{Link, MAX_MESSAGE, Manner};
+use crate::mcp_callbacks::Callbacks;
+use crate::mcp_http::{Aside, Link, MAX_MESSAGE, Manner};
+use crate::mcp_project::ProjectServers;
 
 /// How long an answer may take when nothing else is said.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Most characters of a server's instructions that become part of a prompt.
+const MAX_INSTRUCTIONS: usize = 8_000;
 
 /// Most pages of a list.
 const MAX_PAGES: usize = 100;
@@ -31,13 +36,32 @@ pub(crate) struct Client {
     name: RefCell<String>,
     left: Cell<bool>,
     system: Rc<dyn System>,
+    callbacks: Rc<Callbacks>,
+    /// What the server said when the connection was opened.
+    hello: RefCell<Json>,
+    /// The number of the last exchange with a program.
+    exchange: Cell<u64>,
 }
 
 /// How a server is reached.
 enum Way {
     /// A program, and the keys that are set for it.
     Program(Peer, Vec<Secret>),
-    Http(Link),
+    Http(Rc<Link>),
+}
+
+/// An exchange with a program. A caller that leaves in the middle cancels it.
+struct Exchange<'a> {
+    system: &'a dyn System,
+    id: Option<String>,
+}
+
+impl Drop for Exchange<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = &self.id {
+            self.system.leave_peer(id);
+        }
+    }
 }
 
 impl Foreign for Client {
@@ -67,7 +91,12 @@ impl Client {
     ///
     /// # Errors
     /// The server cannot be started or does not answer; a policy forbids it.
-    pub(crate) async fn connect(cx: &Cx, what: &str, server: &Server) -> Result<Client> {
+    pub(crate) async fn connect(
+        cx: &Cx,
+        what: &str,
+        server: &Server,
+        callbacks: &Rc<Callbacks>,
+    ) -> Result<Client> {
         // Whoever names the server: the program, a loop, or the manifest.
         if !cx.allows_name("mcp_connect") {
             return Err(Error::category("tool_rejected", "Tool 'mcp_connect' is not permitted.")); // prose-ok: diagnostic
@@ -75,7 +104,7 @@ impl Client {
         let policies = CommandPolicies::of(cx);
         let program = match &server.reach {
             Reach::Program(program) if !policies.chain(cx).is_empty() => program,
-            _ => return Client::open(cx, what, server).await,
+            _ => return Client::open(cx, what, server, callbacks).await,
         };
         // A server is a program: whoever decides about commands decides about it.
         let argv: Vec<Value> = program.command.iter().map(|part| Value::str(part)).collect();
@@ -94,7 +123,7 @@ impl Client {
                 let env = program.env.clone();
                 let reach = Reach::Program(Program { command: argv, env, cwd });
                 let server = Server { reach, ..server.clone() };
-                *to.borrow_mut() = Some(Client::open(cx, what, &server).await?);
+                *to.borrow_mut() = Some(Client::open(cx, what, &server, callbacks).await?);
                 Ok(from_json(&json!({"stdout": "", "stderr": "", "success": true})))
             })
         });
@@ -104,9 +133,12 @@ impl Client {
         opened.into_inner().ok_or_else(|| Error::category("tool_rejected", format!("{what}: {}", reason())))
     }
 
-    async fn open(cx: &Cx, what: &str, server: &Server) -> Result<Client> {
+    async fn open(cx: &Cx, what: &str, server: &Server, callbacks: &Rc<Callbacks>) -> Result<Client> {
         let way = match &server.reach {
-            Reach::Http { url, token } => Way::Http(Link::new(url, token.as_deref(), server.hello())),
+            Reach::Http { url, token, headers } => {
+                let hello = server.hello();
+                Way::Http(Rc::new(Link::new(url, token.as_deref(), headers, hello, callbacks.clone())))
+            }
             Reach::Program(asked) => {
                 let Some((program, arguments)) = asked.command.split_first() else {
                     return Err(thrown(format!("{what}: command is required")));
@@ -122,7 +154,8 @@ impl Client {
                     ..Command::new(program)
                 };
                 let id = format!("mcp_{}", new_id(cx.vm()));
-                Way::Program(Peer { id, command, hello: server.hello().to_string() }, keys)
+                let heard = server.answers.methods();
+                Way::Program(Peer { id, command, hello: server.hello().to_string(), heard }, keys)
             }
         };
         let client = Client {
@@ -131,6 +164,9 @@ impl Client {
             name: RefCell::new(server.name.clone()),
             left: Cell::new(false),
             system: cx.system(),
+            callbacks: callbacks.clone(),
+            hello: RefCell::default(),
+            exchange: Cell::new(0),
         };
         let hello = client.ask_as(cx, "initialize", json!({}), Uncertain::Retry).await?;
         let named = hello["serverInfo"]["name"].as_str().filter(|name| !name.trim().is_empty());
@@ -138,7 +174,53 @@ impl Client {
             let name = named.map_or_else(|| client.shown_name(), str::to_owned);
             *client.name.borrow_mut() = name;
         }
+        *client.hello.borrow_mut() = hello;
+        if let Some(level) = server.log_level.as_ref().filter(|_| client.declares("logging", None)) {
+            client.ask(cx, "logging/setLevel", json!({"level": level})).await?;
+        }
         Ok(client)
+    }
+
+    /// Whether the server declared a capability, or a part of one.
+    fn declares(&self, capability: &str, part: Option<&str>) -> bool {
+        let declared = &self.hello.borrow()["capabilities"][capability];
+        part.map_or(declared.is_object(), |part| declared[part] == true)
+    }
+
+    /// The instructions of the server, if it has any.
+    pub(crate) fn instructions(&self) -> Option<String> {
+        let text = self.hello.borrow()["instructions"].as_str().map(str::trim).map(str::to_owned);
+        text.filter(|text| !text.is_empty())
+    }
+
+    /// Whether the server has announced other tools since the last time.
+    ///
+    /// # Errors
+    /// The running task is interrupted.
+    pub(crate) async fn take_changes(&self, cx: &Cx) -> Result<bool> {
+        if let Way::Program(peer, _) = &self.way
+            && self.declares("tools", Some("listChanged"))
+        {
+            loop {
+                let message =
+                    self.step(peer, PeerStep::Poll, 0, "", "{}", self.timeout, Uncertain::Retry).await;
+                let Some(message) = message.ok().filter(|message| !message.is_empty()) else { break };
+                // A request is answered with the next step.
+                let answer = self.hear(cx, &message).await?;
+                if let Some(answer) = answer {
+                    let sent = answer.to_string();
+                    let _ =
+                        self.step(peer, PeerStep::Send, 0, "", &sent, self.timeout, Uncertain::Retry).await;
+                }
+            }
+        }
+        Ok(self.callbacks.tools_changed.take())
+    }
+
+    /// Takes a message of a program. Returns the answer to a request.
+    async fn hear(&self, cx: &Cx, message: &[u8]) -> Result<Option<Json>> {
+        let message: Json = serde_json::from_slice(message).unwrap_or_default();
+        self.callbacks.hear(cx, &self.shown_name(), &message).await
     }
 
     /// The name of the server.
@@ -158,6 +240,33 @@ impl Client {
         {
             self.system.leave_peer(&peer.id);
         }
+    }
+
+    /// Ends the connection, and the session of a server over HTTP with it.
+    ///
+    /// # Errors
+    /// The running task is interrupted.
+    pub(crate) async fn close(&self, cx: &Cx) -> Result<()> {
+        self.leave();
+        match &self.way {
+            Way::Http(link) => link.close(cx).await,
+            Way::Program(..) => Ok(()),
+        }
+    }
+
+    /// As [`Client::close`], for callers that do not wait.
+    pub(crate) fn close_aside(&self, cx: &Cx) {
+        self.leave();
+        if let Way::Http(link) = &self.way {
+            link.aside(cx, &self.shown_name(), Aside::Close);
+        }
+    }
+
+    /// Whether the server may have tools: it declares them, or declares nothing.
+    fn has_tools(&self) -> bool {
+        let hello = self.hello.borrow();
+        let declared = hello["capabilities"].as_object();
+        declared.is_none_or(|declared| declared.is_empty() || declared.contains_key("tools"))
     }
 
     /// Asks for something that may be asked for twice.
@@ -200,14 +309,24 @@ impl Client {
         params: &Json,
         uncertain: Uncertain,
     ) -> Result<Vec<u8>> {
-        let request = PeerRequest {
-            peer: peer.clone(),
-            method: method.to_owned(),
-            params: params.to_string(),
-            timeout: self.timeout,
-            uncertain,
+        let number = self.exchange.get() + 1;
+        self.exchange.set(number);
+        let mut exchange = Exchange { system: &*self.system, id: Some(format!("{}#{number}", peer.id)) };
+        let (mut step, mut params, mut left) = (PeerStep::Ask, params.to_string(), self.timeout);
+        let answer = loop {
+            let began = cx.system().monotonic();
+            let said = self.step(peer, step, number, method, &params, left, uncertain).await;
+            let Ok(bytes) = &said else { break said };
+            // The time of callbacks is not the server's.
+            left = left.saturating_sub(cx.system().monotonic().saturating_sub(began));
+            if peer.heard.is_empty() || !is_request(bytes) {
+                break said;
+            }
+            let answer = self.hear(cx, bytes).await?;
+            (step, params) = (PeerStep::Continue, answer.unwrap_or_default().to_string());
         };
-        cx.system().ask_peer(request).await.map_err(|error| {
+        exchange.id = None;
+        answer.map_err(|error| {
             if let Some(refused) = cx.refusal(&error) {
                 return refused;
             }
@@ -223,6 +342,23 @@ impl Client {
                 _ => thrown(format!("mcp_connect: failed to spawn '{}': {told}", peer.command.program)),
             }
         })
+    }
+
+    /// One step of an exchange with a program.
+    #[expect(clippy::too_many_arguments, reason = "the fields of a request, used in this file only")]
+    async fn step(
+        &self,
+        peer: &Peer,
+        step: PeerStep,
+        exchange: u64,
+        method: &str,
+        params: &str,
+        timeout: Duration,
+        uncertain: Uncertain,
+    ) -> std::io::Result<Vec<u8>> {
+        let (method, params) = (method.to_owned(), params.to_owned());
+        let request = PeerRequest { peer: peer.clone(), exchange, step, method, params, timeout, uncertain };
+        self.system.ask_peer(request).await
     }
 
     fn shown_name(&self) -> String {
@@ -301,6 +437,11 @@ impl Client {
     }
 }
 
+/// Whether a message is a request or notification of the server.
+fn is_request(bytes: &[u8]) -> bool {
+    serde_json::from_slice::<Json>(bytes).is_ok_and(|message| message["method"].is_string())
+}
+
 /// The bytes of an answer without the keys that were set for the server, should it repeat one: the answer goes to the program,
 /// the model and the logs.
 fn without_keys(keys: &[Secret], bytes: Vec<u8>) -> Vec<u8> {
@@ -319,7 +460,13 @@ fn folder(cx: &Cx, program: &Program) -> PathBuf {
 
 /// The servers of a loop, which end with it.
 #[derive(Default)]
-pub(crate) struct LoopServers(Vec<Client>);
+pub(crate) struct LoopServers(Vec<LoopServer>);
+
+struct LoopServer {
+    /// Its name in the options.
+    name: String,
+    client: Client,
+}
 
 impl LoopServers {
     /// Starts the servers of the option `mcp_servers`, and adds their tools to those of the options.
@@ -331,25 +478,43 @@ impl LoopServers {
         given: &Value,
         options: &mut Map<String, Json>,
     ) -> Result<LoopServers> {
-        if entry(given, "mcp_servers").is_nil() {
-            return Ok(LoopServers::default());
-        }
         in_seconds(given, options);
         let servers = mcp::servers(options.get("mcp_servers")).map_err(thrown)?;
+        let given = entry(given, "mcp_servers");
+        let given = given.as_list().map(|list| list.iter().cloned().collect::<Vec<_>>()).unwrap_or_default();
         let mut clients = Vec::new();
         let mut entries: Vec<Json> = Vec::new();
-        for server in &servers {
+        let mut advisory: Vec<Json> = Vec::new();
+        for (server, given) in servers.iter().zip(&given) {
             let failed = |error: Error| match error.kind() {
                 ErrorKind::Thrown(_) => {
                     thrown(format!("agent_loop: MCP server `{}`: {}", server.name, told(&error)))
                 }
                 _ => error,
             };
-            let client = Client::connect(cx, "agent_loop", server).await.map_err(failed)?;
-            let tools = client.tools(cx).await.map_err(failed)?;
+            let place = format!("agent_loop: MCP server `{}`", server.name);
+            let callbacks = Rc::new(Callbacks::of(&place, given)?);
+            let client = Client::connect(cx, "agent_loop", server, &callbacks).await.map_err(failed)?;
+            let tools = if client.has_tools() { client.tools(cx).await.map_err(failed)? } else { Vec::new() };
             let made = mcp::entries(&server.name, &tools);
             entries.extend(made.map_err(|why| thrown(format!("agent_loop: {why}")))?);
-            clients.push(client);
+            if let Some(text) = client.instructions().filter(|_| server.instructions) {
+                let text: String = text.chars().take(MAX_INSTRUCTIONS).collect();
+                advisory.push(json!({"name": server.name, "instructions": text}));
+            }
+            clients.push(LoopServer { name: server.name.clone(), client });
+        }
+        if !advisory.is_empty() {
+            options.entry("mcp_initialize_advisory").or_insert(true.into());
+            let context = options.entry("mcp_context").or_insert_with(|| json!({}));
+            if let Json::Object(context) = context {
+                context.entry("initialize_advisory").or_insert_with(|| advisory.into());
+            }
+        }
+        let taken: Vec<String> = clients.iter().map(|server| server.name.clone()).collect();
+        entries.extend(ProjectServers::of(cx).client_tools(cx, &taken).await?);
+        if entries.is_empty() {
+            return Ok(LoopServers(clients));
         }
         let place = options.entry("tools").or_insert(Json::Null);
         let list = match place {
@@ -375,14 +540,48 @@ impl LoopServers {
 
     /// The names of the servers.
     pub(crate) fn names(&self) -> Vec<String> {
-        self.0.iter().map(|client| client.name.borrow().to_string()).collect()
+        self.0.iter().map(|server| server.name.clone()).collect()
     }
 
     /// Calls a tool by its entry; nothing when no server of the loop has it.
     pub(crate) async fn call(&self, cx: &Cx, entry: &Json, arguments: &Json) -> Option<Result<ServerResult>> {
         let server = entry["mcp_server"].as_str()?;
-        let client = self.0.iter().find(|client| *client.name.borrow() == server)?;
-        Some(client.call_entry(cx, entry, arguments).await)
+        let server = self.0.iter().find(|known| known.name == server)?;
+        Some(server.client.call_entry(cx, entry, arguments).await)
+    }
+
+    /// The tools of servers that have announced other ones, as entries of a registry.
+    ///
+    /// # Errors
+    /// The running task is interrupted.
+    pub(crate) async fn changes(&self, cx: &Cx) -> Result<Vec<(String, Vec<Json>)>> {
+        let mut changes = Vec::new();
+        for LoopServer { name, client } in &self.0 {
+            if !client.take_changes(cx).await? {
+                continue;
+            }
+            let listed = match client.tools(cx).await {
+                Ok(tools) => mcp::entries(name, &tools),
+                Err(error) if !error.is_catchable() => return Err(error),
+                Err(error) => Err(told(&error)),
+            };
+            match listed {
+                Ok(entries) => changes.push((name.clone(), entries)),
+                Err(why) => {
+                    let text = format!("warning: MCP server '{name}' changed its tools: {why}");
+                    cx.system().write_err(&harn_syntax::notice(&text));
+                }
+            }
+        }
+        Ok(changes)
+    }
+
+    /// Ends the sessions of servers over HTTP.
+    pub(crate) async fn close(&self, cx: &Cx) -> Result<()> {
+        for server in &self.0 {
+            server.client.close(cx).await?;
+        }
+        Ok(())
     }
 }
 
@@ -393,9 +592,16 @@ pub(crate) fn in_seconds(given: &Value, options: &mut Map<String, Json>) {
         return;
     };
     for (value, json) in list.iter().zip(entries) {
-        #[expect(clippy::cast_precision_loss, reason = "waits are far below 2^53 milliseconds")]
-        if let (Some(ms), Json::Object(map)) = (entry(value, "timeout").as_duration(), json) {
-            map.insert("timeout".to_owned(), json!(ms as f64 / 1000.0));
+        if let Json::Object(map) = json {
+            timeout_in_seconds(value, map);
         }
+    }
+}
+
+/// The duration of a server's entry in seconds.
+pub(crate) fn timeout_in_seconds(given: &Value, map: &mut Map<String, Json>) {
+    #[expect(clippy::cast_precision_loss, reason = "waits are far below 2^53 milliseconds")]
+    if let Some(ms) = entry(given, "timeout").as_duration() {
+        map.insert("timeout".to_owned(), json!(ms as f64 / 1000.0));
     }
 }

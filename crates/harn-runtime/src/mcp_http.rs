@@ -1,20 +1,23 @@
-//! Servers of the Model Context Protocol that are reached over HTTP: each message is a POST, and its reply is JSON, or a stream of
-//! events with the answer among them.
+//! Servers of the Model Context Protocol over Streamable HTTP: each message is a POST, and its reply is JSON, or a stream of
+//! events with the answer among them. A stream that breaks off is resumed, and a further stream (GET) brings what the server
+//! says by itself.
 //!
-//! As with servers that are programs, nothing that comes is trusted: a reply has a limit, every wait has an end, what is no answer
-//! to the question is passed over, and a redirect, which would take the key elsewhere, is an error.
+//! As with servers that are programs, nothing that comes is trusted: a reply has a limit, every wait has an end, messages that
+//! are no answer are dropped, and a redirect, which would take the key elsewhere, is an error.
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::time::Duration;
 
 use harn_agent::mcp;
 use harn_llm::secret::{RedactData, Secret, redact_url};
 use harn_llm::sse::{Framer, Framing};
-use harn_system::{HttpError, HttpErrorKind, HttpReply, HttpRequest, Refusal, Uncertain};
-use harn_value::{Data as Json, json};
+use harn_system::{HttpError, HttpErrorKind, HttpReply, HttpRequest, Refusal, SystemExt, Uncertain};
+use harn_value::{Data as Json, Foreign, Value, json};
 use harn_vm::{Cx, Error, Result};
 
 use crate::convert::thrown;
+use crate::mcp_callbacks::Callbacks;
 
 /// The largest message of a server: 16 MiB.
 pub(crate) const MAX_MESSAGE: u64 = 16 << 20;
@@ -22,17 +25,38 @@ pub(crate) const MAX_MESSAGE: u64 = 16 << 20;
 /// The longest that an address, session or version of a server may be.
 const MAX_WORD: usize = 1024;
 
+/// How often a stream is resumed that brings nothing new.
+const MAX_RESUMES: u32 = 5;
+
+/// The pause before a stream is resumed, when the server names none, and the longest that a server may ask for.
+const RESUME_PAUSE: Duration = Duration::from_secs(1);
+const MAX_PAUSE: Duration = Duration::from_secs(30);
+
+/// How long the end of a session may take.
+const GOODBYE: Duration = Duration::from_secs(5);
+
+/// The hidden builtin that runs [`Aside`].
+pub(crate) const ASIDE: &str = "__mcp_aside";
+
 /// A server that is reached over HTTP.
 pub(crate) struct Link {
     url: String,
     token: Option<Secret>,
+    /// Headers of the program's own.
+    headers: Vec<(String, String)>,
+    /// Values of headers that are secrets.
+    secrets: Vec<Secret>,
     /// The parameters of `initialize`.
     hello: Json,
+    callbacks: Rc<Callbacks>,
     last_id: Cell<u64>,
     /// What the server calls this connection, when it has a word for it.
     session: RefCell<Option<String>>,
     /// The version of the protocol that the server speaks.
     version: RefCell<Option<String>>,
+    /// Whether the stream of the server's own messages is open.
+    listens: Cell<bool>,
+    closed: Cell<bool>,
 }
 
 /// How a question is asked.
@@ -44,15 +68,113 @@ pub(crate) struct Manner {
     pub(crate) uncertain: Uncertain,
 }
 
+/// A time that is no limit.
+const FOREVER: Duration = Duration::from_secs(1 << 40);
+
+impl Manner {
+    /// The limit of a request.
+    fn limit(self) -> Option<Duration> {
+        Some(self.timeout).filter(|timeout| *timeout < FOREVER / 2)
+    }
+}
+
+/// Work for a connection that no caller waits for.
+pub(crate) enum Aside {
+    /// Receive what the server says by itself.
+    Listen,
+    /// Tell the server that nobody waits for the answer to this request.
+    Cancel(u64),
+    /// End the session.
+    Close,
+}
+
+/// A connection and what is to be done with it, as the argument of [`ASIDE`].
+struct Errand {
+    link: Rc<Link>,
+    name: String,
+    work: Cell<Option<Aside>>,
+}
+
+impl Foreign for Errand {
+    fn type_name(&self) -> &'static str {
+        "mcp_errand"
+    }
+
+    fn print(&self, out: &mut String) {
+        out.push_str("<mcp_errand>");
+    }
+
+    fn equals(&self, other: &dyn Foreign) -> bool {
+        self.address() == other.address()
+    }
+}
+
+/// Runs the work of [`ASIDE`]. That it fails is no news for the program.
+///
+/// # Errors
+/// The running task is interrupted.
+pub(crate) async fn run_aside(cx: &Cx, argument: &Value) -> Result<()> {
+    let Some(errand) = argument.downcast::<Errand>() else { return Ok(()) };
+    let done = match errand.work.take() {
+        None => Ok(()),
+        Some(Aside::Listen) => errand.link.listen(cx, &errand.name).await,
+        Some(Aside::Cancel(id)) => errand.link.tell_cancelled(cx, &errand.name, id).await,
+        Some(Aside::Close) => errand.link.close(cx).await,
+    };
+    done.or_else(|error| if error.is_catchable() { Ok(()) } else { Err(error) })
+}
+
+/// A request under way. A caller that leaves before the answer cancels it.
+struct Asked<'a> {
+    cx: &'a Cx,
+    link: &'a Rc<Link>,
+    name: &'a str,
+    id: Option<u64>,
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            self.link.aside(self.cx, self.name, Aside::Cancel(id));
+        }
+    }
+}
+
+/// A stream of events, and how far it came.
+struct Events {
+    framer: Framer,
+    /// Events since the stream was resumed.
+    fresh: bool,
+}
+
+/// How a stream ended.
+enum End {
+    Answer(Vec<u8>),
+    /// Without an answer: the error when it broke.
+    Over(Option<HttpError>),
+}
+
 impl Link {
-    pub(crate) fn new(url: &str, token: Option<&str>, hello: Json) -> Link {
+    pub(crate) fn new(
+        url: &str,
+        token: Option<&str>,
+        headers: &[(String, String)],
+        hello: Json,
+        callbacks: Rc<Callbacks>,
+    ) -> Link {
+        let secret = headers.iter().filter(|(name, _)| harn_system::is_secret_header(name));
         Link {
             url: url.to_owned(),
             token: token.map(Secret::new),
+            secrets: secret.map(|(_, value)| Secret::new(&**value)).collect(),
+            headers: headers.to_vec(),
             hello,
+            callbacks,
             last_id: Cell::new(0),
             session: RefCell::default(),
             version: RefCell::default(),
+            listens: Cell::default(),
+            closed: Cell::default(),
         }
     }
 
@@ -61,11 +183,19 @@ impl Link {
         redact_url(self.url.split(['?', '#']).next().unwrap_or(&self.url))
     }
 
+    /// Starts work that nobody waits for.
+    pub(crate) fn aside(self: &Rc<Self>, cx: &Cx, name: &str, work: Aside) {
+        let errand = Errand { link: self.clone(), name: name.to_owned(), work: Cell::new(Some(work)) };
+        if let Some(builtin) = cx.vm().builtin(ASIDE) {
+            cx.spawn_for(&cx.task().root_of(), &builtin.value(), vec![Value::foreign(errand)]).detach();
+        }
+    }
+
     /// Greets the server, and gives its answer as JSON.
     ///
     /// # Errors
     /// It cannot be reached, or what it says is no answer. `name` says which server it is.
-    pub(crate) async fn greet(&self, cx: &Cx, name: &str, manner: Manner) -> Result<Vec<u8>> {
+    pub(crate) async fn greet(self: &Rc<Self>, cx: &Cx, name: &str, manner: Manner) -> Result<Vec<u8>> {
         let end = Deadline::of(cx, manner);
         let answer = self.exchange(cx, name, "initialize", self.hello.clone(), manner).await?;
         let answer = answer.ok_or_else(|| self.forgotten(name))?;
@@ -76,6 +206,10 @@ impl Link {
         let reply =
             self.post(cx, name, &ready, end.left(cx, manner)).await?.ok_or_else(|| self.forgotten(name))?;
         reply.body.release().await;
+        let changes = said["result"]["capabilities"]["tools"]["listChanged"] == true;
+        if (changes || self.callbacks.answers().any()) && !self.listens.replace(true) {
+            self.aside(cx, name, Aside::Listen);
+        }
         Ok(answer)
     }
 
@@ -84,7 +218,7 @@ impl Link {
     /// # Errors
     /// As [`Link::greet`].
     pub(crate) async fn ask(
-        &self,
+        self: &Rc<Self>,
         cx: &Cx,
         name: &str,
         method: &str,
@@ -112,7 +246,7 @@ impl Link {
 
     /// Asks the server once. `None` when it knows nothing of this connection any more.
     async fn exchange(
-        &self,
+        self: &Rc<Self>,
         cx: &Cx,
         name: &str,
         method: &str,
@@ -122,101 +256,226 @@ impl Link {
         self.last_id.set(self.last_id.get() + 1);
         let id = self.last_id.get();
         let question = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-        let end = Deadline::of(cx, manner);
-        let Some(reply) = self.post(cx, name, &question, manner).await? else { return Ok(None) };
+        let mut clock = Clock::of(cx, manner, self.callbacks.answers().any());
+        // The specification forbids to cancel `initialize`.
+        let mut asked = Asked { cx, link: self, name, id: (method != "initialize").then_some(id) };
+        let late = || thrown(format!("MCP server '{name}' at {}: no answer in time", self.url()));
+        let sent = self.post(cx, name, &question, clock.manner(cx));
+        let reply = match clock.within(cx, sent, late).await {
+            Ok(Some(reply)) => reply,
+            other => {
+                asked.id = None;
+                return other.map(|_| None);
+            }
+        };
         if let Some(session) = reply.header("mcp-session-id").filter(|session| is_word(session)) {
             *self.session.borrow_mut() = Some(session.to_owned());
         }
-        let broken = |error: &HttpError| self.failed(cx, name, error);
-        let kind = reply.header("content-type").unwrap_or_default().to_ascii_lowercase();
-        if !kind.starts_with("text/event-stream") {
-            let bytes = reply.read().await.map_err(|error| broken(&error))?;
+        if !is_stream(&reply) {
+            let read = clock.within(cx, reply.read(), || clock.late());
+            let bytes = read.await.map_err(|error| self.failed(cx, name, &error))?;
+            asked.id = None;
             return match serde_json::from_slice::<Json>(&bytes) {
                 Ok(said) if is_answer(&said, id) => Ok(Some(self.without_key(said, bytes))),
                 _ => Err(thrown(format!("MCP server '{name}' sent no answer to {method}"))),
             };
         }
-        let mut body = reply.body;
         let limit = usize::try_from(MAX_MESSAGE).unwrap_or(usize::MAX);
-        let mut framer = Framer::new(Framing::Sse, limit);
+        let mut events = Events { framer: Framer::new(Framing::Sse, limit), fresh: true };
+        let (mut reply, mut resumes) = (reply, 0);
         loop {
-            let piece = body.next().await.map_err(|error| broken(&error))?;
+            let broken = match self.read_events(cx, name, reply, &mut events, Some(id), &mut clock).await? {
+                End::Answer(answer) => {
+                    asked.id = None;
+                    return Ok(Some(answer));
+                }
+                End::Over(broken) => broken,
+            };
+            // The specification, "Resumability and Redelivery": a stream with event ids may be continued.
+            resumes = if std::mem::take(&mut events.fresh) { 1 } else { resumes + 1 };
+            let last = events.framer.last_event_id().map(str::to_owned);
+            let Some(last) = last.filter(|_| resumes <= MAX_RESUMES) else {
+                return Err(match broken {
+                    Some(error) => self.failed(cx, name, &error),
+                    None => {
+                        thrown(format!("MCP server '{name}' ended its reply without an answer to {method}"))
+                    }
+                });
+            };
+            cx.sleep(pause(&events.framer).min(clock.left(cx))).await?;
+            reply = match self.open(cx, name, Some(&last), clock.manner(cx)).await? {
+                Some(reply) => reply,
+                None => {
+                    return Err(thrown(format!(
+                        "MCP server '{name}' ended its reply without an answer to {method}, and does not continue it"
+                    )));
+                }
+            };
+        }
+    }
+
+    /// Reads a stream up to its end, or up to the answer to a request. Messages of the server are answered on the way.
+    async fn read_events(
+        &self,
+        cx: &Cx,
+        name: &str,
+        reply: HttpReply,
+        events: &mut Events,
+        id: Option<u64>,
+        clock: &mut Clock,
+    ) -> Result<End> {
+        let mut body = reply.body;
+        loop {
+            let piece = match clock.within(cx, body.next(), || clock.late()).await {
+                Ok(piece) => piece,
+                // A stream that breaks is continued; one that is too late is not.
+                Err(error) if error.kind == HttpErrorKind::Broken => return Ok(End::Over(Some(error))),
+                Err(error) => return Err(self.failed(cx, name, &error)),
+            };
             let mut said = Vec::new();
             let mut take = |text: &str| said.push(text.to_owned());
             let cut = match &piece {
-                Some(piece) => framer.feed(piece, &mut take),
+                Some(piece) => events.framer.feed(piece, &mut take),
                 None => {
-                    framer.finish(&mut take);
+                    events.framer.finish(&mut take);
                     Ok(())
                 }
             };
+            events.fresh |= !said.is_empty();
             for text in said {
                 let Ok(message) = serde_json::from_str::<Json>(&text) else { continue };
-                if is_answer(&message, id) {
+                if id.is_some_and(|id| is_answer(&message, id)) {
                     body.release().await;
-                    return Ok(Some(self.without_key(message, text.into_bytes())));
+                    return Ok(End::Answer(self.without_key(message, text.into_bytes())));
                 }
-                // A server that asks on and on does not put off the end.
-                self.reply_to(cx, name, &message, end.left(cx, manner)).await?;
+                clock.check(cx, || {
+                    thrown(format!("MCP server '{name}' at {}: no answer in time", self.url()))
+                })?;
+                if let Some(answer) = clock.aside(cx, self.callbacks.hear(cx, name, &message)).await? {
+                    // A server that asks on and on does not put off the end.
+                    if let Some(reply) = self.post(cx, name, &answer, clock.manner(cx)).await? {
+                        reply.body.release().await;
+                    }
+                }
             }
             if cut.is_err() {
-                return Err(thrown(format!("MCP server '{name}': a message is larger than {limit} bytes")));
-            }
-            if piece.is_none() {
                 return Err(thrown(format!(
-                    "MCP server '{name}' ended its reply without an answer to {method}"
+                    "MCP server '{name}': a message is larger than {MAX_MESSAGE} bytes"
                 )));
             }
-        }
-    }
-
-    /// The bytes of an answer without the key, should the server repeat it: the answer goes to the program, the model and the logs.
-    fn without_key(&self, mut answer: Json, bytes: Vec<u8>) -> Vec<u8> {
-        match &self.token {
-            Some(token) if token.redact_answer(&mut answer) => answer.to_string().into_bytes(),
-            _ => bytes,
-        }
-    }
-
-    /// Answers a question of the server; anything else is passed over.
-    async fn reply_to(&self, cx: &Cx, name: &str, message: &Json, manner: Manner) -> Result<()> {
-        let id = &message["id"];
-        let (Some(method), false) = (message["method"].as_str(), id.is_null()) else { return Ok(()) };
-        let answer = match method {
-            "ping" => json!({"jsonrpc": "2.0", "id": id, "result": {}}),
-            _ => {
-                json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "Method not found"}})
+            if piece.is_none() {
+                return Ok(End::Over(None));
             }
-        };
-        if let Some(reply) = self.post(cx, name, &answer, manner).await? {
+        }
+    }
+
+    /// Receives what the server says by itself, until the connection is closed. A server without such a stream says so.
+    async fn listen(&self, cx: &Cx, name: &str) -> Result<()> {
+        let limit = usize::try_from(MAX_MESSAGE).unwrap_or(usize::MAX);
+        let mut events = Events { framer: Framer::new(Framing::Sse, limit), fresh: false };
+        let manner = Manner { timeout: FOREVER, uncertain: Uncertain::Retry };
+        let mut failures = 0;
+        while !self.closed.get() && failures < MAX_RESUMES {
+            let last = events.framer.last_event_id().map(str::to_owned);
+            match self.open(cx, name, last.as_deref(), manner).await {
+                Ok(Some(reply)) => {
+                    let mut clock = Clock::of(cx, manner, false);
+                    let ended = self.read_events(cx, name, reply, &mut events, None, &mut clock).await;
+                    if ended.as_ref().is_err_and(|error| !error.is_catchable()) {
+                        return ended.map(|_| ());
+                    }
+                }
+                Ok(None) => return Ok(()),
+                Err(error) if !error.is_catchable() => return Err(error),
+                Err(_) => {}
+            }
+            failures = if std::mem::take(&mut events.fresh) { 0 } else { failures + 1 };
+            cx.sleep(pause(&events.framer)).await?;
+        }
+        Ok(())
+    }
+
+    /// Opens a stream, or continues one behind an event. `None` when the server has no such stream.
+    async fn open(
+        &self,
+        cx: &Cx,
+        name: &str,
+        last: Option<&str>,
+        manner: Manner,
+    ) -> Result<Option<HttpReply>> {
+        let mut headers = self.headers("text/event-stream");
+        headers.extend(last.map(|last| ("last-event-id".to_owned(), last.to_owned())));
+        let request = HttpRequest { timeout: manner.limit(), ..self.request(cx, "GET", headers)? };
+        let reply = cx.system().http(request).await.map_err(|error| self.failed(cx, name, &error))?;
+        if reply.status == 200 && is_stream(&reply) {
+            return Ok(Some(reply));
+        }
+        let status = reply.status;
+        reply.body.release().await;
+        match status {
+            500..=599 | 429 => Err(thrown(format!("MCP server '{name}' answered with status {status}"))),
+            _ => Ok(None),
+        }
+    }
+
+    async fn tell_cancelled(&self, cx: &Cx, name: &str, id: u64) -> Result<()> {
+        let params = json!({"requestId": id, "reason": "the caller no longer waits"});
+        let told = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
+        let manner = Manner { timeout: GOODBYE, uncertain: Uncertain::Retry };
+        if let Some(reply) = self.post(cx, name, &told, manner).await? {
             reply.body.release().await;
         }
         Ok(())
     }
 
-    /// Sends a message, and waits for the head of the reply. `None` when the server knows nothing of this connection any more.
-    async fn post(&self, cx: &Cx, name: &str, message: &Json, manner: Manner) -> Result<Option<HttpReply>> {
-        let mut headers = vec![
-            ("content-type".to_owned(), "application/json".to_owned()),
-            ("accept".to_owned(), "application/json, text/event-stream".to_owned()),
-        ];
+    /// Ends the session, where the server has one. A server need not allow that.
+    pub(crate) async fn close(&self, cx: &Cx) -> Result<()> {
+        if self.closed.replace(true) || self.session.borrow().is_none() {
+            return Ok(());
+        }
+        let request = self.request(cx, "DELETE", self.headers("application/json, text/event-stream"))?;
+        let request = HttpRequest { timeout: Some(GOODBYE), uncertain: Uncertain::Retry, ..request };
+        *self.session.borrow_mut() = None;
+        if let Ok(reply) = cx.system().http(request).await {
+            reply.body.release().await;
+        }
+        Ok(())
+    }
+
+    /// The bytes of an answer without the keys, should the server repeat one: the answer goes to the program, the model and the
+    /// logs.
+    fn without_key(&self, mut answer: Json, bytes: Vec<u8>) -> Vec<u8> {
+        let keys = self.token.iter().chain(&self.secrets);
+        let found = keys.fold(false, |found, key| key.redact_answer(&mut answer) | found);
+        if found { answer.to_string().into_bytes() } else { bytes }
+    }
+
+    fn headers(&self, accept: &str) -> Vec<(String, String)> {
+        let mut headers = self.headers.clone();
+        headers.push(("accept".to_owned(), accept.to_owned()));
         let version = self.version.borrow().clone().unwrap_or_else(|| mcp::VERSION.to_owned());
         headers.push(("mcp-protocol-version".to_owned(), version));
         headers.extend(self.session.borrow().clone().map(|session| ("mcp-session-id".to_owned(), session)));
-        headers.extend(
-            self.token
-                .as_ref()
-                .map(|token| ("authorization".to_owned(), format!("Bearer {}", token.reveal()))),
-        );
+        let token = self.token.as_ref().map(|token| format!("Bearer {}", token.reveal()));
+        headers.extend(token.map(|token| ("authorization".to_owned(), token)));
+        headers
+    }
+
+    fn request(&self, cx: &Cx, method: &str, headers: Vec<(String, String)>) -> Result<HttpRequest> {
         harn_stdlib::check_egress(cx, "mcp_connect", &self.url)?;
+        let egress = harn_stdlib::egress_rules(cx.vm())?;
+        Ok(HttpRequest { headers, max_response: MAX_MESSAGE, egress, ..HttpRequest::new(method, &*self.url) })
+    }
+
+    /// Sends a message, and waits for the head of the reply. `None` when the server knows nothing of this connection any more.
+    async fn post(&self, cx: &Cx, name: &str, message: &Json, manner: Manner) -> Result<Option<HttpReply>> {
+        let mut headers = self.headers("application/json, text/event-stream");
+        headers.push(("content-type".to_owned(), "application/json".to_owned()));
         let request = HttpRequest {
-            headers,
             body: Some(message.to_string().into_bytes().into()),
-            timeout: Some(manner.timeout),
-            max_response: MAX_MESSAGE,
+            timeout: manner.limit(),
             uncertain: manner.uncertain,
-            egress: harn_stdlib::egress_rules(cx.vm())?,
-            ..HttpRequest::new("POST", &*self.url)
+            ..self.request(cx, "POST", headers)?
         };
         let reply = cx.system().http(request).await.map_err(|error| self.failed(cx, name, &error))?;
         if (200..300).contains(&reply.status) {
@@ -243,10 +502,19 @@ impl Link {
             HttpErrorKind::Egress => harn_stdlib::egress_error("mcp_connect", &error.text),
             _ => {
                 let text = format!("MCP server '{name}' at {}: {}", self.url(), error.text);
-                thrown(self.token.as_ref().map_or_else(|| text.clone(), |token| token.redact(&text)))
+                thrown(self.token.iter().chain(&self.secrets).fold(text, |text, key| key.redact(&text)))
             }
         }
     }
+}
+
+/// The pause before a stream is resumed: what the server asks for, within limits.
+fn pause(framer: &Framer) -> Duration {
+    framer.retry_ms().map_or(RESUME_PAUSE, Duration::from_millis).min(MAX_PAUSE)
+}
+
+fn is_stream(reply: &HttpReply) -> bool {
+    reply.header("content-type").unwrap_or_default().to_ascii_lowercase().starts_with("text/event-stream")
 }
 
 /// When a question and all that belongs to it must be over, on the clock that never goes back.
@@ -261,6 +529,63 @@ impl Deadline {
     /// What is left of the time; nothing is a request that ends at once.
     fn left(self, cx: &Cx, manner: Manner) -> Manner {
         Manner { timeout: self.0.saturating_sub(cx.system().monotonic()), ..manner }
+    }
+}
+
+/// The time of an exchange. The time that callbacks of the program take is not the server's.
+struct Clock {
+    end: Deadline,
+    manner: Manner,
+    /// Callbacks may take long: the exchange is not limited as a whole, but each wait for the server.
+    paused: bool,
+}
+
+impl Clock {
+    fn of(cx: &Cx, manner: Manner, paused: bool) -> Clock {
+        Clock { end: Deadline::of(cx, manner), manner, paused }
+    }
+
+    fn left(&self, cx: &Cx) -> Duration {
+        self.end.left(cx, self.manner).timeout
+    }
+
+    /// How a request of the exchange is sent.
+    fn manner(&self, cx: &Cx) -> Manner {
+        let timeout = if self.paused { FOREVER } else { self.left(cx) };
+        Manner { timeout, ..self.manner }
+    }
+
+    /// Waits for the server.
+    async fn within<T, E>(
+        &self,
+        cx: &Cx,
+        wait: impl Future<Output = std::result::Result<T, E>>,
+        late: impl FnOnce() -> E,
+    ) -> std::result::Result<T, E> {
+        if !self.paused {
+            return wait.await;
+        }
+        cx.system().within(self.left(cx), wait).await.unwrap_or_else(|| Err(late()))
+    }
+
+    fn late(&self) -> HttpError {
+        HttpError::new(HttpErrorKind::Timeout, format!("no answer within {:?}", self.manner.timeout))
+    }
+
+    /// Waits for the program.
+    async fn aside<T>(&mut self, cx: &Cx, work: impl Future<Output = T>) -> T {
+        if !self.paused {
+            return work.await;
+        }
+        let before = cx.system().monotonic();
+        let done = work.await;
+        let took = cx.system().monotonic().saturating_sub(before);
+        self.end.0 = self.end.0.saturating_add(took);
+        done
+    }
+
+    fn check(&self, cx: &Cx, late: impl FnOnce() -> Error) -> Result<()> {
+        if self.paused && self.left(cx).is_zero() { Err(late()) } else { Ok(()) }
     }
 }
 

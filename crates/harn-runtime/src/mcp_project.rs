@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
-use harn_agent::mcp::{self, OfProject, Reach};
+use harn_agent::mcp::{self, OfProject, Reach, Server};
 use harn_front::Through;
 use harn_system::SystemExt;
 use harn_value::Value;
@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 
 use crate::convert::{from_json, thrown, to_json, told};
 use crate::mcp::Client;
+use crate::mcp_callbacks::Callbacks;
 
 /// The variable that tells a program that it runs as a server that started with another one: as a program of the same project it
 /// would start the project's servers again, itself among them.
@@ -29,6 +30,8 @@ const MAX_CARD: u64 = 1 << 20;
 pub(crate) struct ProjectServers {
     /// The folder of the project.
     root: RefCell<Option<PathBuf>>,
+    /// Servers that the client of a session names. Their tools are offered to every loop of the program.
+    of_client: RefCell<Vec<Server>>,
     running: RefCell<BTreeMap<String, Running>>,
     cards: RefCell<BTreeMap<String, Json>>,
 }
@@ -66,6 +69,29 @@ pub fn project_servers(vm: &Rc<Vm>, folder: &Path) -> std::result::Result<Vec<St
     install_servers(vm, folder);
     let named = vm.extension::<ProjectServers>().named(vm)?;
     Ok(named.into_iter().map(|known| known.server.name).collect())
+}
+
+/// Checks the MCP servers that the client of a session names: a JSON list of entries of `mcp_servers`.
+///
+/// # Errors
+/// What is wrong with them.
+pub fn check_client_servers(list: &str) -> std::result::Result<(), String> {
+    client_servers(list).map(|_| ())
+}
+
+/// Adds the servers that the client of a session names. Each starts with the first loop.
+///
+/// # Errors
+/// What is wrong with them.
+pub fn add_client_servers(vm: &Rc<Vm>, list: &str) -> std::result::Result<(), String> {
+    *vm.extension::<ProjectServers>().of_client.borrow_mut() = client_servers(list)?;
+    Ok(())
+}
+
+fn client_servers(list: &str) -> std::result::Result<Vec<Server>, String> {
+    let list: Json =
+        serde_json::from_str(if list.is_empty() { "[]" } else { list }).map_err(|why| why.to_string())?;
+    mcp::servers(Some(&list)).map_err(|error| error.0.trim_start_matches("agent_loop: ").to_owned())
 }
 
 /// Starts the servers of the project that are not `lazy`, which run as long as the program. What goes wrong is told on standard
@@ -139,6 +165,10 @@ impl ProjectServers {
     }
 
     fn known(&self, cx: &Cx, name: &str) -> Result<Option<OfProject>> {
+        let of_client = self.of_client.borrow().iter().find(|known| known.name == name).cloned();
+        if let Some(server) = of_client {
+            return Ok(Some(OfProject { server, card: None, lazy: true, keep_alive_ms: 0 }));
+        }
         let named = self.named(cx.vm()).map_err(thrown)?;
         Ok(named.into_iter().find(|known| known.server.name == name))
     }
@@ -166,7 +196,8 @@ impl ProjectServers {
             return Ok(Some(client));
         }
         let Some(named) = self.known(cx, name)? else { return Ok(None) };
-        let client = Value::foreign(Client::connect(cx, function, &named.server).await?);
+        let callbacks = Rc::new(Callbacks::with_roots(named.server.roots.as_ref()));
+        let client = Value::foreign(Client::connect(cx, function, &named.server, &callbacks).await?);
         // Another task may have been faster; then its server is the one.
         if let Some(client) = self.running(name) {
             return Ok(Some(client));
@@ -186,6 +217,43 @@ impl ProjectServers {
             cx.spawn_for(&cx.task().root_of(), &keeper.value(), vec![Value::str(name)]).detach();
         }
         Ok(Some(client))
+    }
+
+    /// The tools of the servers that the client of a session names, as entries of a registry. A server that does not start is
+    /// reported once.
+    ///
+    /// # Errors
+    /// The running task is interrupted.
+    pub(crate) async fn client_tools(&self, cx: &Cx, taken: &[String]) -> Result<Vec<Json>> {
+        let names: Vec<String> = self.of_client.borrow().iter().map(|server| server.name.clone()).collect();
+        let mut all = Vec::new();
+        for name in names.iter().filter(|name| !taken.contains(name)) {
+            let listed = match self.hold(cx, "agent_loop", name).await {
+                Ok(held) => {
+                    self.let_stay(name);
+                    let client = held.as_ref().and_then(|held| held.downcast::<Client>());
+                    match client {
+                        Some(client) => client.tools(cx).await,
+                        None => continue,
+                    }
+                }
+                Err(error) => Err(error),
+            };
+            let entries = match listed {
+                Ok(tools) => mcp::entries(name, &tools),
+                Err(error) if !error.is_catchable() => return Err(error),
+                Err(error) => Err(told(&error)),
+            };
+            match entries {
+                Ok(entries) => all.extend(entries),
+                Err(why) => {
+                    let text = format!("warning: MCP server '{name}' of the client is not available: {why}");
+                    cx.system().write_err(&harn_syntax::notice(&text));
+                    self.of_client.borrow_mut().retain(|server| server.name != *name);
+                }
+            }
+        }
+        Ok(all)
     }
 
     /// The server runs as long as the program, whoever gives it back.
@@ -216,21 +284,21 @@ impl ProjectServers {
                 users == 0 && after == rests && Rc::ptr_eq(&bell, &own)
             };
             if now().is_some_and(same) {
-                self.end(name);
+                self.end(cx, name);
             }
         }
         Ok(())
     }
 
-    fn end(&self, name: &str) {
+    fn end(&self, cx: &Cx, name: &str) {
         let gone = self.running.borrow_mut().remove(name);
         if let Some(client) = gone.as_ref().and_then(|gone| gone.client.downcast::<Client>()) {
-            client.leave();
+            client.close_aside(cx);
         }
     }
 
     /// Needs a server no more; one that nobody needs ends.
-    pub(crate) fn release(&self, name: &str) {
+    pub(crate) fn release(&self, cx: &Cx, name: &str) {
         let ends = {
             let mut running = self.running.borrow_mut();
             let Some(found) = running.get_mut(name).filter(|found| found.users > 0) else { return };
@@ -242,14 +310,16 @@ impl ProjectServers {
             found.users == 0 && !found.stays && found.keep_alive.is_zero()
         };
         if ends {
-            self.end(name);
+            self.end(cx, name);
         }
     }
 
     /// The names of the servers that the manifest names.
     pub(crate) fn names(&self, cx: &Cx) -> Result<Vec<String>> {
         let named = self.named(cx.vm()).map_err(thrown)?;
-        Ok(named.into_iter().map(|known| known.server.name).collect())
+        let of_client = self.of_client.borrow();
+        let all = named.iter().map(|known| &known.server).chain(of_client.iter());
+        Ok(all.map(|server| server.name.clone()).collect())
     }
 
     /// What the manifest names: `{name, active, references}`.
@@ -308,13 +378,14 @@ impl ProjectServers {
 
 /// The servers of the project that a loop holds: for its skills, and for tools that name one. They are given back with it.
 pub(crate) struct Held {
+    cx: Cx,
     servers: Rc<ProjectServers>,
     names: RefCell<Vec<String>>,
 }
 
 impl Held {
     pub(crate) fn new(cx: &Cx) -> Held {
-        Held { servers: ProjectServers::of(cx), names: RefCell::default() }
+        Held { cx: cx.clone(), servers: ProjectServers::of(cx), names: RefCell::default() }
     }
 
     /// Holds a server for a skill; what went wrong.
@@ -338,7 +409,7 @@ impl Held {
         let mut names = self.names.borrow_mut();
         if let Some(at) = names.iter().position(|held| held == name) {
             names.remove(at);
-            self.servers.release(name);
+            self.servers.release(&self.cx, name);
         }
     }
 
@@ -350,7 +421,7 @@ impl Held {
         let client = self.servers.hold(cx, "agent_loop", name).await?;
         if client.is_some() {
             if self.names.borrow().iter().any(|held| held == name) {
-                self.servers.release(name);
+                self.servers.release(cx, name);
             } else {
                 self.names.borrow_mut().push(name.to_owned());
             }
@@ -361,7 +432,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.names.take().iter().for_each(|name| self.servers.release(name));
+        self.names.take().iter().for_each(|name| self.servers.release(&self.cx, name));
     }
 }
 

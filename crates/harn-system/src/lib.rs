@@ -31,7 +31,7 @@ pub use file::{Draft, Facts, Kind, Lock, MoveError};
 pub use guard::Protected;
 pub use memory::Memory;
 pub use net::{Body, HttpError, HttpErrorKind, HttpReply, HttpRequest, Payload, Resolver, Tls};
-pub use peer::{Peer, PeerRequest};
+pub use peer::{Peer, PeerRequest, PeerStep};
 pub use people::{Asked, Inquiry, Reply};
 pub use permit::{Ceiling, Level, Permitted, Refusal, absolute_roots};
 pub use process::{Command, Finished, InDoubt};

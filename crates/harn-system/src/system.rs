@@ -179,7 +179,7 @@ pub trait System {
     /// Asks a program that answers requests, and gives its whole answer as JSON. It is started when it does not run.
     fn ask_peer(&self, request: PeerRequest) -> Waiting<'_, io::Result<Vec<u8>>>;
 
-    /// Has a program end that answered requests, if it runs.
+    /// Has a program end that answered requests, if it runs; with `ID#EXCHANGE` cancels an exchange that is not answered.
     fn leave_peer(&self, id: &str);
 
     /// Does work of the runtime beside the program, and waits for what it gives.

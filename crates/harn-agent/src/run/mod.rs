@@ -40,6 +40,7 @@ use harn_value::{Data as Json, data::Map, json};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Format, LoopConfig, Recitation};
+use crate::error::ConfigError;
 use crate::event::AgentEvent;
 use crate::loop_skill::LoopSkill;
 use crate::policy::{Question, Reply};
@@ -392,6 +393,16 @@ impl AgentLoop {
     /// Says whether hooks want to see calls before they run, from the next call on.
     pub fn set_hooked(&mut self, hooked: bool) {
         self.state.hooked = hooked;
+    }
+
+    /// Puts tools of a server in the place of those that it has in this loop.
+    ///
+    /// # Errors
+    /// A tool is wrong, or has the name of another one. The loop keeps its tools then.
+    pub fn replace_tools(&mut self, server: &str, entries: &[Json]) -> Result<(), ConfigError> {
+        self.config.replace_tools(server, entries)?;
+        self.offered = Cached::default();
+        Ok(())
     }
 
     /// Says that the layers of skills have changed: they are read again before the next iteration.

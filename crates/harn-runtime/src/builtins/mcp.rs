@@ -1,29 +1,34 @@
 //! Servers of the Model Context Protocol.
 
-use harn_agent::mcp::{self, Program, Reach, Server};
+use std::rc::Rc;
+
+use harn_agent::mcp;
 use harn_system::Uncertain;
-use harn_value::{Data as Json, json};
+use harn_value::{Data as Json, data::Map, json};
 use harn_value::{Dict, Value};
 use harn_vm::builtin::Maybe;
 use harn_vm::{Error, Result, builtins};
 
 use crate::convert::{from_json, text, thrown, to_json};
-use crate::mcp::Client;
+use crate::mcp::{Client, timeout_in_seconds};
+use crate::mcp_callbacks::Callbacks;
+use crate::mcp_http::run_aside;
 use crate::mcp_project::{ProjectServers, unknown};
 
 builtins! {
     /// Servers of the Model Context Protocol: programs that offer tools, resources and prompts.
     pub(crate) static MCP: "mcp";
 
-    /// Starts a server that speaks over its standard streams, and greets it. It ends with `mcp_disconnect`, or when nothing
-    /// refers to the client any more.
+    /// Connects to a server: starts the command, or opens the address if it begins with `http://` or `https://`. `options` are
+    /// the fields of an entry of `mcp_servers`, such as `env`, `headers`, `timeout` and `on_sampling`. The connection ends with
+    /// `mcp_disconnect`, or when nothing refers to the client any more.
     ///
     /// ```harn
     /// let server = "read l; echo '{\"id\":1,\"result\":{\"serverInfo\":{\"name\":\"demo\"}}}'; read l; read l"
     /// let client = mcp_connect("sh", ["-c", server])
     /// println("${type_of(client)} ${client}") // -> mcp_client <mcp_client demo>
     /// ```
-    Process async fn mcp_connect(cx, command: Maybe as "string?", args: Value as "!list<string>?") -> "mcp_client" {
+    Process async fn mcp_connect(cx, command: Maybe as "string?", args: Value as "!list<string>?", options: Value as "!dict?") -> "mcp_client" {
         let command = command.0.as_ref().and_then(text).filter(|command| !command.trim().is_empty());
         let Some(command) = command else { return Err(thrown("mcp_connect: command is required")) };
         let wrong = || Error::type_error(format!("mcp_connect: args must be list<string>, got {}", args.type_name()));
@@ -33,11 +38,16 @@ builtins! {
         };
         let given = given.iter().flat_map(|list| list.iter());
         let given = given.map(|part| part.as_str().map(|part| part.to_string()));
-        let parts = std::iter::once(Some(command)).chain(given);
-        let command = parts.collect::<Option<Vec<_>>>().ok_or_else(wrong)?;
-        let reach = Reach::Program(Program { command, ..Program::default() });
-        let server = Server { name: String::new(), reach, timeout_ms: None, version: None };
-        Value::foreign(Client::connect(&cx, "mcp_connect", &server).await?)
+        let args = given.collect::<Option<Vec<_>>>().ok_or_else(wrong)?;
+        let mut entry = match to_json(&options) {
+            Json::Object(map) => map,
+            Json::Null => Map::new(),
+            _ => return Err(Error::type_error(format!("mcp_connect: options must be dict, got {}", options.type_name()))),
+        };
+        timeout_in_seconds(&options, &mut entry);
+        let server = mcp::connection(&command, args, entry).map_err(thrown)?;
+        let callbacks = Rc::new(Callbacks::of("mcp_connect", &options)?);
+        Value::foreign(Client::connect(&cx, "mcp_connect", &server, &callbacks).await?)
     }
 
     /// Returns the tools of a server as it describes them, each with `_mcp_server`.
@@ -140,7 +150,7 @@ builtins! {
         from_json(&client.get()?.ask(&cx, "prompts/get", params).await?)
     }
 
-    /// Returns the name of a server: `{name, connected: true}`.
+    /// Returns the name of a server: `{name, connected: true}`, and its `instructions` if it has any.
     ///
     /// ```harn
     /// let server = "read l; echo '{\"id\":1,\"result\":{\"serverInfo\":{\"name\":\"demo\"}}}'; read l; read l"
@@ -156,6 +166,9 @@ builtins! {
         let mut info = Dict::new();
         info.insert("name", client.name());
         info.insert("connected", true);
+        if let Some(instructions) = client.instructions() {
+            info.insert("instructions", instructions);
+        }
         info
     }
 
@@ -177,7 +190,7 @@ builtins! {
     /// println(mcp_release("tracker")) // -> nil
     /// ```
     Process fn mcp_release(cx, name: Value as "string?") -> "nil" {
-        ProjectServers::of(cx).release(&named("mcp_release: server name is required", &name)?);
+        ProjectServers::of(cx).release(cx, &named("mcp_release: server name is required", &name)?);
         Value::NIL
     }
 
@@ -211,9 +224,15 @@ builtins! {
     /// let client = mcp_connect("sh", ["-c", server])
     /// println(mcp_disconnect(client)) // -> nil
     /// ```
-    Process fn mcp_disconnect(cx, client: Maybe as "mcp_client?") -> "nil" {
+    Process async fn mcp_disconnect(cx, client: Maybe as "mcp_client?") -> "nil" {
         let client = known("mcp_disconnect", "argument", &client)?;
-        client.get()?.leave();
+        client.get()?.close(&cx).await?;
+        Value::NIL
+    }
+
+    /// What a connection over HTTP does without a caller that waits.
+    State async fn mcp_aside = "__mcp_aside"(cx, errand: Value) -> "nil" {
+        run_aside(&cx, &errand).await?;
         Value::NIL
     }
 

@@ -4,7 +4,7 @@
 //! for is dropped, an answer that cannot be read is told to who waits for it, and every wait has an end. A peer that has ended stays so: another process would not know what it knew.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
 use std::process::Stdio;
 use std::rc::Rc;
@@ -14,11 +14,11 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
-use tokio::sync::{OnceCell, mpsc, oneshot};
+use tokio::sync::{Notify, OnceCell, mpsc, oneshot};
 
 use super::process::prepared;
 use crate::os::Group;
-use crate::peer::{Peer, PeerRequest};
+use crate::peer::{Peer, PeerRequest, PeerStep};
 
 /// How long a peer that is no longer needed may take to end by itself.
 const GRACE: Duration = Duration::from_secs(1);
@@ -28,6 +28,9 @@ const LAST_WORDS: usize = 2048;
 
 /// Messages to a peer that wait to be written. A peer that does not read gets no answers to its own questions.
 const WAITING: usize = 64;
+
+/// Messages of a peer that wait for a caller. Of more, requests are rejected and notifications dropped.
+const HEARD: usize = 256;
 
 /// The connections of a process.
 #[derive(Default)]
@@ -39,10 +42,18 @@ impl Peers {
         let slot = self.0.borrow_mut().entry(request.peer.id.clone()).or_default().clone();
         let answer = async {
             let connection = slot.get_or_try_init(|| Connection::open(&request.peer)).await?;
-            match request.method.as_str() {
-                "initialize" => Ok(connection.hello.clone()),
-                method => connection.ask(method, &request.params).await,
+            match (request.step, request.method.as_str()) {
+                (PeerStep::Ask, "initialize") => return Ok(connection.hello.clone()),
+                (PeerStep::Ask, method) => {
+                    connection.begin(request.exchange, method, &request.params).await?
+                }
+                (PeerStep::Continue, _) => connection.reply(&request.params).await?,
+                (PeerStep::Send, _) => return connection.reply(&request.params).await.map(|()| Vec::new()),
+                (PeerStep::Poll, _) => {
+                    return Ok(state(&connection.shared).heard.pop_front().unwrap_or_default());
+                }
             }
+            connection.wait(request.exchange).await
         };
         let late = |_| {
             let text = format!("no answer to {} within {:?}", request.method, request.timeout);
@@ -51,9 +62,20 @@ impl Peers {
         tokio::time::timeout(request.timeout, answer).await.map_err(late)?
     }
 
-    /// Ends a connection, if there is one.
+    /// Ends a connection, if there is one; with `ID#EXCHANGE` only an exchange.
     pub(super) fn leave(&self, id: &str) {
-        self.0.borrow_mut().remove(id);
+        let exchange = id.rsplit_once('#').and_then(|(id, exchange)| Some((id, exchange.parse().ok()?)));
+        match exchange {
+            Some((id, exchange)) => {
+                let slot = self.0.borrow().get(id).cloned();
+                if let Some(connection) = slot.as_ref().and_then(|slot| slot.get()) {
+                    connection.cancel(exchange);
+                }
+            }
+            None => {
+                self.0.borrow_mut().remove(id);
+            }
+        }
     }
 }
 
@@ -63,14 +85,29 @@ struct State {
     /// Who waits for which answer.
     asked: HashMap<u64, oneshot::Sender<io::Result<Vec<u8>>>>,
     last_id: u64,
+    /// Messages of the peer that no caller has received.
+    heard: VecDeque<Vec<u8>>,
     /// Why there will be no more answers.
     ended: Option<String>,
 }
 
-type Shared = Arc<Mutex<State>>;
+/// The state, and a signal for each message that callers receive.
+#[derive(Default)]
+struct Common {
+    state: Mutex<State>,
+    arrived: Notify,
+}
+
+type Shared = Arc<Common>;
 
 fn state(shared: &Shared) -> MutexGuard<'_, State> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
+    shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A request that is not answered, between two steps of its exchange.
+struct Open {
+    id: u64,
+    answer: oneshot::Receiver<io::Result<Vec<u8>>>,
 }
 
 /// A running peer. Dropping it has the peer end.
@@ -79,6 +116,7 @@ struct Connection {
     out: mpsc::Sender<Vec<u8>>,
     /// What it said to `initialize`.
     hello: Vec<u8>,
+    exchanges: RefCell<HashMap<u64, Open>>,
     /// Dropping it tells the task that reads.
     _stay: oneshot::Sender<()>,
 }
@@ -99,9 +137,12 @@ impl Connection {
         tokio::spawn(write(input, messages));
         let limit = usize::try_from(peer.command.max_output).unwrap_or(usize::MAX);
         let process = Process { child, group, errors };
-        tokio::spawn(read(output, process, shared.clone(), out.downgrade(), left, limit));
-        let mut connection = Connection { shared, out, hello: Vec::new(), _stay: stay };
-        connection.hello = connection.ask("initialize", &peer.hello).await?;
+        let takes = Takes { shared: shared.clone(), out: out.downgrade(), heard: peer.heard.clone() };
+        tokio::spawn(read(output, process, takes, left, limit));
+        let exchanges = RefCell::default();
+        let mut connection = Connection { shared, out, hello: Vec::new(), exchanges, _stay: stay };
+        connection.begin(0, "initialize", &peer.hello).await?;
+        connection.hello = connection.next(0, std::future::pending()).await?;
         let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
         connection.send(&ready).await?;
         Ok(connection)
@@ -111,7 +152,8 @@ impl Connection {
         self.out.send(line(message)).await.map_err(|_| self.ended())
     }
 
-    async fn ask(&self, method: &str, params: &str) -> io::Result<Vec<u8>> {
+    /// Sends a request.
+    async fn begin(&self, exchange: u64, method: &str, params: &str) -> io::Result<()> {
         let params: Json = serde_json::from_str(params)?;
         let (tell, answer) = oneshot::channel();
         let id = {
@@ -127,9 +169,59 @@ impl Connection {
         };
         let mut asked = Asked { connection: self, id: Some(id) };
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await?;
-        let answer = answer.await.map_err(|_| self.ended());
         asked.id = None;
-        answer?
+        self.exchanges.borrow_mut().insert(exchange, Open { id, answer });
+        Ok(())
+    }
+
+    /// Sends a message that answers one of the peer; `null` is no message.
+    async fn reply(&self, message: &str) -> io::Result<()> {
+        match serde_json::from_str(message)? {
+            Json::Null => Ok(()),
+            message => self.send(&message).await,
+        }
+    }
+
+    /// Waits for the answer of an exchange, or for a message of the peer: what comes before the answer is returned before it.
+    async fn wait(&self, exchange: u64) -> io::Result<Vec<u8>> {
+        self.next(exchange, self.next_heard()).await
+    }
+
+    /// Waits for the answer of an exchange, or for something else that is returned before it. A caller that leaves cancels
+    /// the exchange.
+    async fn next(&self, exchange: u64, other: impl Future<Output = Vec<u8>>) -> io::Result<Vec<u8>> {
+        let Some(mut open) = self.exchanges.borrow_mut().remove(&exchange) else {
+            let text = "it was restarted before it answered";
+            return Err(io::Error::new(io::ErrorKind::BrokenPipe, text));
+        };
+        let mut asked = Asked { connection: self, id: Some(open.id) };
+        let came = tokio::select! {
+            biased;
+            message = other => Ok(message),
+            answer = &mut open.answer => Err(answer),
+        };
+        asked.id = None;
+        match came {
+            Ok(message) => {
+                self.exchanges.borrow_mut().insert(exchange, open);
+                Ok(message)
+            }
+            Err(answer) => answer.map_err(|_| self.ended())?,
+        }
+    }
+
+    fn cancel(&self, exchange: u64) {
+        let open = self.exchanges.borrow_mut().remove(&exchange);
+        drop(open.map(|open| Asked { connection: self, id: Some(open.id) }));
+    }
+
+    async fn next_heard(&self) -> Vec<u8> {
+        loop {
+            if let Some(message) = state(&self.shared).heard.pop_front() {
+                return message;
+            }
+            self.shared.arrived.notified().await;
+        }
     }
 
     fn ended(&self) -> io::Error {
@@ -182,8 +274,7 @@ struct Process {
 async fn read(
     output: ChildStdout,
     process: Process,
-    shared: Shared,
-    out: mpsc::WeakSender<Vec<u8>>,
+    takes: Takes,
     mut left: oneshot::Receiver<()>,
     limit: usize,
 ) {
@@ -211,7 +302,7 @@ async fn read(
                     break;
                 }
                 if end.is_some() {
-                    take(&shared, &out, std::mem::take(&mut message));
+                    takes.take(std::mem::take(&mut message));
                 }
             }
         }
@@ -232,7 +323,7 @@ async fn read(
     if let Some(last) = errors.last_line() {
         why = format!("{why}: {last}");
     }
-    let mut state = state(&shared);
+    let mut state = state(&takes.shared);
     state.ended = Some(why);
     state.asked.clear();
 }
@@ -293,34 +384,52 @@ fn is_meant_as_message(line: &[u8]) -> bool {
     line.trim_ascii_start().starts_with(b"{") && line.windows(name.len()).any(|part| part == name)
 }
 
-/// Does with a message what is to be done with it.
-fn take(shared: &Shared, out: &mpsc::WeakSender<Vec<u8>>, message: Vec<u8>) {
-    let fields = match serde_json::from_slice::<Json>(&message) {
-        Ok(Json::Object(fields)) => fields,
-        Ok(_) => return,
-        Err(why) => return refuse(shared, &message, &why),
-    };
-    let id = fields.get("id").filter(|id| !id.is_null());
-    match (fields.get("method").and_then(Json::as_str), id) {
-        (Some(method), Some(id)) => {
-            let answer = match method {
-                "ping" => json!({"jsonrpc": "2.0", "id": id, "result": {}}),
-                _ => {
-                    let error = json!({"code": -32601, "message": "Method not found"});
-                    json!({"jsonrpc": "2.0", "id": id, "error": error})
+/// Where messages of a peer go.
+struct Takes {
+    shared: Shared,
+    out: mpsc::WeakSender<Vec<u8>>,
+    heard: Vec<String>,
+}
+
+impl Takes {
+    fn take(&self, message: Vec<u8>) {
+        let fields = match serde_json::from_slice::<Json>(&message) {
+            Ok(Json::Object(fields)) => fields,
+            Ok(_) => return,
+            Err(why) => return refuse(&self.shared, &message, &why),
+        };
+        let id = fields.get("id").filter(|id| !id.is_null());
+        match (fields.get("method").and_then(Json::as_str), id) {
+            (Some(method), id) if self.heard.iter().any(|heard| heard == method) => {
+                let mut state = state(&self.shared);
+                if state.heard.len() < HEARD {
+                    state.heard.push_back(message);
+                    self.shared.arrived.notify_one();
+                } else if let Some(id) = id {
+                    self.reject(id, -32603, "too many requests wait for the client");
                 }
-            };
-            if let Some(out) = out.upgrade() {
-                let _ = out.try_send(line(&answer));
             }
-        }
-        (None, Some(id)) => {
-            let asked = id.as_u64().and_then(|id| state(shared).asked.remove(&id));
-            if let Some(asked) = asked {
-                let _ = asked.send(Ok(message));
+            (Some("ping"), Some(id)) => self.send(&json!({"jsonrpc": "2.0", "id": id, "result": {}})),
+            (Some(_), Some(id)) => self.reject(id, -32601, "Method not found"),
+            (None, Some(id)) => {
+                let asked = id.as_u64().and_then(|id| state(&self.shared).asked.remove(&id));
+                if let Some(asked) = asked {
+                    let _ = asked.send(Ok(message));
+                }
             }
+            (_, None) => {}
         }
-        (_, None) => {}
+    }
+
+    fn reject(&self, id: &Json, code: i64, message: &str) {
+        let error = json!({"code": code, "message": message});
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "error": error}));
+    }
+
+    fn send(&self, message: &Json) {
+        if let Some(out) = self.out.upgrade() {
+            let _ = out.try_send(line(message));
+        }
     }
 }
 
@@ -367,7 +476,14 @@ mod tests {
         let arguments = vec!["-c".to_owned(), line.to_owned()];
         let command = Command { arguments, max_output: 10_000, ..Command::new("sh") };
         PeerRequest {
-            peer: Peer { id: "a".to_owned(), command, hello: "{}".to_owned() },
+            peer: Peer {
+                id: "a".to_owned(),
+                command,
+                hello: "{}".to_owned(),
+                heard: vec!["roots/list".to_owned()],
+            },
+            exchange: 1,
+            step: PeerStep::Ask,
             method: method.to_owned(),
             params: "{}".to_owned(),
             timeout: Duration::from_secs(60),
@@ -397,11 +513,40 @@ mod tests {
     #[test]
     fn what_is_no_answer_is_passed_over() {
         let noise = r#"echo hello; echo; echo '[1]'; echo '{"id":9,"result":1}'; echo '{"method":"notifications/x"}';
-            echo '{"id":"p","method":"ping"}'; read p; echo '{"id":"q","method":"roots/list"}'; read q;"#;
+            echo '{"id":"p","method":"ping"}'; read p; echo '{"id":"q","method":"other/list"}'; read q;"#;
         let line = format!(r#"{HELLO} read l; {noise} echo "{{\"id\":2,\"result\":[$p,$q]}}"; read l"#);
         let answer: Json = serde_json::from_str(&ask(&line, "x").expect("answers")).expect("JSON");
         assert_eq!(answer["result"][0]["result"], json!({}));
         assert_eq!(answer["result"][1]["error"]["code"], -32601);
+    }
+
+    #[test]
+    fn requests_of_the_peer_come_before_its_answer() {
+        let script = r#"read l; echo '{"id":"q","method":"roots/list"}'; read q; echo "{\"id\":2,\"result\":[$q]}"; read l;
+            echo '{"id":"w","method":"roots/list"}'; read c; echo "$c" >&2; exit 3"#;
+        let line = format!("{HELLO} {script}");
+        block_on(async {
+            let peers = Peers::default();
+            let step =
+                |step, params: &str| PeerRequest { step, params: params.to_owned(), ..request(&line, "x") };
+            let json = |bytes: Vec<u8>| serde_json::from_slice::<Json>(&bytes).expect("JSON");
+            assert_eq!(
+                json(peers.ask(step(PeerStep::Ask, "{}")).await.expect("asks"))["method"],
+                "roots/list"
+            );
+            let reply = r#"{"id":"q","result":7}"#;
+            let answer = peers.ask(step(PeerStep::Continue, reply)).await.expect("answers");
+            assert_eq!(json(answer)["result"][0]["result"], 7);
+            let next = PeerRequest { exchange: 2, ..step(PeerStep::Ask, "{}") };
+            assert_eq!(json(peers.ask(next.clone()).await.expect("asks"))["id"], "w");
+            assert!(peers.ask(step(PeerStep::Poll, "{}")).await.expect("polls").is_empty());
+            // A caller that leaves in the middle cancels the exchange.
+            peers.leave("a#2");
+            let late = PeerRequest { step: PeerStep::Continue, params: "null".to_owned(), ..next };
+            assert!(peers.ask(late).await.expect_err("cancelled").to_string().contains("restarted"));
+            let error = peers.ask(step(PeerStep::Ask, "{}")).await.expect_err("it ends").to_string();
+            assert!(error.contains("notifications/cancelled") && error.contains("exit code 3"), "{error}");
+        });
     }
 
     #[test]
