@@ -352,9 +352,9 @@ fn what_is_wrong_is_said() {
     assert_eq!((code(&answer), message(&answer)), (Some(-32601), "unknown method `session/sing`".to_owned()));
     let answer = client.request("session/new", json!({"cwd": "relative", "mcpServers": []}));
     assert_eq!(message(&answer), "session/new: `cwd` must be an absolute path");
-    let servers = json!([{"name": "x", "command": "x", "args": [], "env": []}]);
+    let servers = json!([{"type": "http", "name": "x", "url": "http://127.0.0.1:1/", "headers": []}]);
     let answer = client.request("session/new", json!({"cwd": std::env::temp_dir(), "mcpServers": servers}));
-    assert!(message(&answer).contains("starts no MCP servers"), "{answer}");
+    assert!(message(&answer).contains("`mcpServers`: only servers over standard input"), "{answer}");
     writeln!(client.input.as_mut().unwrap(), "no json").unwrap();
     assert_eq!(code(&client.next()), Some(-32700));
 
@@ -569,4 +569,32 @@ fn a_program_that_cannot_run_is_not_served() {
     let ran = harn(&["serve", "acp", "/no/such/file.harn"]);
     assert_eq!(ran.code, 1);
     assert!(ran.err.starts_with("Error reading"), "{}", ran.err);
+}
+
+#[test]
+fn loops_have_the_tools_of_the_clients_servers() {
+    let server = r#"read l; echo '{"id":1,"result":{"serverInfo":{"name":"s"},"capabilities":{"tools":{}}}}'; read l
+        read l; echo '{"id":2,"result":{"tools":[{"name":"who","inputSchema":{"type":"object"}}]}}'
+        read l; echo '{"id":3,"result":{"content":[{"type":"text","text":"'$WHO'"}]}}'
+        read l; echo '{"id":4,"result":{"tools":[{"name":"who","inputSchema":{"type":"object"}}]}}'; read l"#;
+    let program = r#"pipeline main(task) {
+  llm_mock({tool_calls: [{name: "s__who", arguments: {}}]})
+  llm_mock({text: "Done."})
+  let r = agent_loop(task, nil, {provider: "mock"})
+  println("tools ${r.tools.successful}")
+}
+"#;
+    let (mut client, _) = Client::new(program, json!({}));
+    let servers = json!([
+        {"name": "s", "command": "sh", "args": ["-c", server], "env": [{"name": "WHO", "value": "me"}]},
+        {"name": "gone", "command": "/no/such/server", "args": [], "env": []},
+    ]);
+    let cwd = std::env::temp_dir();
+    let answer = client.request("session/new", json!({"cwd": cwd, "mcpServers": servers}));
+    let session = answer["result"]["sessionId"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned();
+    let id = client.prompt(&session, "who am I?");
+    let (updates, answer) = client.until(id, |_| None);
+    assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+    let told = Json::from(updates).to_string();
+    assert!(told.contains("tools [s__who]") && told.contains("\"me\""), "{told}");
 }

@@ -78,7 +78,7 @@ pub(crate) fn serve(args: AcpArgs) -> u8 {
     let file = Real::new().work_dir().join(&args.file);
     let mut server = Server {
         wire: Arc::default(),
-        start: Start { file, text, traffic, extended: false },
+        start: Start { file, text, traffic, extended: false, servers: String::new() },
         initialized: false,
         sessions: BTreeMap::new(),
     };
@@ -105,7 +105,7 @@ fn folder(
     servers: &[McpServer],
     more: &[PathBuf],
     prompt: Option<&SystemPrompt>,
-) -> Result<PathBuf, Problem> {
+) -> Result<(PathBuf, String), Problem> {
     let wrong = |why: &str| Err(problem(ErrorCode::InvalidParams, format!("{method}: {why}")));
     if !cwd.is_absolute() {
         return wrong("`cwd` must be an absolute path");
@@ -113,16 +113,34 @@ fn folder(
     if !Real::new().is_dir(&cwd) {
         return wrong(&format!("directory not found: {}", cwd.display()));
     }
-    if !servers.is_empty() {
-        return wrong("this version starts no MCP servers of clients; leave `mcpServers` empty"); // prose-ok: diagnostic
-    }
+    let servers = servers.iter().map(server).collect::<Result<Vec<Json>, String>>();
+    let servers = servers.and_then(|servers| {
+        let text = Json::from(servers).to_string();
+        harn_runtime::check_client_servers(&text).map(|()| text)
+    });
+    let servers = match servers {
+        Ok(servers) => servers,
+        Err(why) => return wrong(&format!("`mcpServers`: {why}")),
+    };
     if !more.is_empty() {
         return wrong("a program works in one folder; leave `additionalDirectories` away");
     }
     if prompt.is_some() {
         return wrong("the program has the system prompts of its loops; leave `systemPrompt` away");
     }
-    Ok(cwd)
+    Ok((cwd, servers))
+}
+
+/// The entry of a server that the client names.
+fn server(named: &McpServer) -> Result<Json, String> {
+    let McpServer::Stdio(server) = named else {
+        return Err("only servers over standard input and output are supported".to_owned());
+    };
+    let env = server.env.iter().map(|variable| (variable.name.clone(), variable.value.as_str().into()));
+    let command = server.command.display().to_string();
+    Ok(
+        json!({"name": server.name, "command": command, "args": server.args, "env": Json::Object(env.collect())}),
+    )
 }
 
 struct Server {
@@ -227,7 +245,7 @@ impl Server {
 
     fn open(&mut self, asked: NewSessionRequest) -> Result<Json, Problem> {
         let NewSessionRequest { cwd, additional_directories: more, mcp_servers, system_prompt, .. } = asked;
-        let cwd = folder(NAMES.session_new, cwd, &mcp_servers, &more, system_prompt.as_ref())?;
+        let (cwd, servers) = folder(NAMES.session_new, cwd, &mcp_servers, &more, system_prompt.as_ref())?;
         let mut bytes = [0; 8];
         Real::new().random(&mut bytes);
         let id = format!("session_{:016x}", u64::from_ne_bytes(bytes));
@@ -244,7 +262,7 @@ impl Server {
                 false
             }
         });
-        self.start(&id, &cwd, log, &[]);
+        self.start(&id, &cwd, log, &[], servers);
         Ok(Json::lossy(&NewSessionResponse::new(id)))
     }
 
@@ -252,7 +270,7 @@ impl Server {
     fn load(&mut self, asked: LoadSessionRequest) -> Result<Json, Problem> {
         let wrong = |why: String| problem(ErrorCode::InvalidParams, format!("session/load: {why}"));
         let LoadSessionRequest { cwd, additional_directories: more, mcp_servers, system_prompt, .. } = asked;
-        let cwd = folder(NAMES.session_load, cwd, &mcp_servers, &more, system_prompt.as_ref())?;
+        let (cwd, servers) = folder(NAMES.session_load, cwd, &mcp_servers, &more, system_prompt.as_ref())?;
         let id = asked.session_id.0.to_string();
         if self.sessions.contains_key(&id) {
             return Err(wrong(format!("`{id}` is open already")));
@@ -263,12 +281,13 @@ impl Server {
         for update in &updates {
             self.wire.tell("session/update", &json!({"sessionId": id, "update": update}));
         }
-        self.start(&id, &cwd, Some(log), &updates);
+        self.start(&id, &cwd, Some(log), &updates, servers);
         Ok(Json::lossy(&LoadSessionResponse::new()))
     }
 
-    fn start(&mut self, id: &str, cwd: &Path, log: Option<Log>, before: &[Json]) {
-        let handle = Handle::start(id, cwd, log, before, self.start.clone(), self.wire.clone());
+    fn start(&mut self, id: &str, cwd: &Path, log: Option<Log>, before: &[Json], servers: String) {
+        let start = Start { servers, ..self.start.clone() };
+        let handle = Handle::start(id, cwd, log, before, start, self.wire.clone());
         self.sessions.insert(id.to_owned(), handle);
     }
 

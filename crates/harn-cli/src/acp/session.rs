@@ -30,6 +30,8 @@ pub(super) struct Start {
     pub(super) traffic: ModelTraffic,
     /// Whether the client knows the requests and updates of Harn.
     pub(super) extended: bool,
+    /// The MCP servers that the client names, as JSON.
+    pub(super) servers: String,
 }
 
 /// What a session is told.
@@ -239,6 +241,7 @@ fn ready<'a>(
             (_, Ok(_)) => "the program could not be prepared".to_owned(),
         })?;
         attach_host(&made.vm, client.clone());
+        harn_runtime::add_client_servers(&made.vm, &start.servers)?;
         if client.log.is_some() {
             // What the loops of the session say to each other is there when it is loaded.
             keep_sessions_of(&made.vm, &client.session);
