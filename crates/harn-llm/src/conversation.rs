@@ -202,6 +202,15 @@ impl Conversation {
         self.sums.images
     }
 
+    /// Returns the names of the tools that the model called, each once.
+    pub(crate) fn called_tools(&self) -> Vec<String> {
+        self.with(|messages| {
+            let names: std::collections::BTreeSet<&str> =
+                messages.iter().flat_map(|m| m.tool_calls()).map(|call| call.name.as_str()).collect();
+            names.into_iter().map(str::to_owned).collect()
+        })
+    }
+
     /// Returns whether there are messages of the system.
     pub(crate) fn has_instructions(&self) -> bool {
         self.sums.instructions > 0

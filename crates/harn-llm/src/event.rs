@@ -34,6 +34,17 @@ pub enum StreamEvent {
         /// Part of the JSON text.
         arguments: String,
     },
+    /// A part of the turn that only the provider reads; it goes back as it came.
+    TurnData(Value),
+    /// Such data of the visible text.
+    TextData(Value),
+    /// Such data of a call.
+    CallData {
+        /// Position among the calls of the reply.
+        index: usize,
+        /// The provider's data.
+        data: Value,
+    },
     /// The provider searches its deferred tools.
     SearchQuery {
         /// The provider's id of the search.

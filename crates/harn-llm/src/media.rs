@@ -90,6 +90,7 @@ fn notice(kind: &str, media_type: &str, source: &ImageSource) -> String {
 }
 
 /// A result of a tool: its text, and its images and documents.
+#[derive(Debug, Clone, PartialEq)]
 pub struct ResultParts {
     /// All text, joined by line feeds.
     pub text: String,
@@ -220,7 +221,11 @@ mod tests {
             ])
         );
         let ollama = messages("ollama", "qwen3:8b", "messages");
-        assert_eq!((&ollama[0]["role"], &ollama[1]["images"]), (&json!("tool"), &json!(["AA=="])), "{ollama}");
+        assert_eq!(
+            (&ollama[0]["role"], &ollama[1]["images"]),
+            (&json!("tool"), &json!(["AA=="])),
+            "{ollama}"
+        );
         assert_eq!(ollama[1]["content"], "[document application/pdf that this model does not accept]");
         let bedrock = messages("bedrock", "anthropic.claude-3-5-sonnet-20240620-v1:0", "messages");
         let result = &bedrock[0]["content"][0]["toolResult"];

@@ -13,6 +13,10 @@ use crate::error::OptionError;
 use crate::json::{display, present, str_at};
 use crate::media::Document;
 
+/// The member of an assistant's message with what only its provider reads: `{provider, wire, model, parts}`. Parts are in the
+/// order of the reply: `{part: "text" | "reasoning" | "call", id?, data?}`, or `{data}` alone.
+pub(crate) const PROVIDER_DATA: &str = "provider_data";
+
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
@@ -92,10 +96,12 @@ pub enum ContentBlock {
         /// The answer: text, or blocks.
         content: Value,
         /// Whether the tool failed.
-        is_error: bool,
+        failed: bool,
     },
     /// A block of a kind this crate does not know, passed on unchanged.
     Other(Value),
+    /// Data that only the provider reads: its place among the parts of the message's `provider_data`.
+    Provider(usize),
 }
 
 /// A call of a tool by the model.
@@ -198,6 +204,28 @@ impl Message {
         }
     }
 
+    /// Whose turn it is, where the message keeps data of its provider: provider, wire format and model.
+    pub(crate) fn origin(&self) -> Option<(&str, &str, &str)> {
+        let data = self.given()?.get(PROVIDER_DATA)?;
+        Some((str_at(data, "provider")?, str_at(data, "wire")?, str_at(data, "model").unwrap_or_default()))
+    }
+
+    fn provider_parts(&self) -> &[Value] {
+        let data = self.given().and_then(|dict| dict.get(PROVIDER_DATA));
+        data.map_or(&[], |data| crate::json::list_at(data, "parts"))
+    }
+
+    /// The provider's data at a place among the parts.
+    pub(crate) fn part_data(&self, at: usize) -> Option<&Value> {
+        self.provider_parts().get(at)?.get("data")
+    }
+
+    /// The provider's data of the text, or of a call.
+    pub(crate) fn data_of(&self, part: &str, id: Option<&str>) -> Option<&Value> {
+        let own = |entry: &&Value| str_at(entry, "part") == Some(part) && str_at(entry, "id") == id;
+        self.provider_parts().iter().find(own)?.get("data")
+    }
+
     /// Whether it brings results of tools.
     pub(crate) fn holds_results(&self) -> bool {
         self.content.iter().any(|block| match block {
@@ -232,12 +260,8 @@ impl Message {
                 out
             }
             Dict::Result => match self.content.first() {
-                Some(ContentBlock::ToolResult { id, content, is_error, .. }) => {
-                    let mut out = json!({"role": "tool", "tool_call_id": id, "content": content});
-                    if *is_error {
-                        out["is_error"] = true.into();
-                    }
-                    out
+                Some(ContentBlock::ToolResult { id, content, failed, .. }) => {
+                    with_failure(json!({"role": "tool", "tool_call_id": id, "content": content}), *failed)
                 }
                 _ => Value::Null,
             },
@@ -275,13 +299,12 @@ impl Message {
     /// Whether the message says nothing, so that every provider would refuse it. `thoughts` says whether those of the model
     /// are sent.
     pub(crate) fn is_blank(&self, thoughts: bool) -> bool {
-        let is_unsent = |block: &ContentBlock| !thoughts && matches!(block, ContentBlock::Reasoning { .. });
-        self.content.iter().all(|block| is_empty_text(block) || is_unsent(block))
-    }
-
-    /// Whether it is a blank message of the model.
-    pub(crate) fn is_blank_turn(&self, thoughts: bool) -> bool {
-        self.role == Role::Assistant && self.is_blank(thoughts)
+        let is_unsent = |block: &ContentBlock| match block {
+            ContentBlock::Reasoning { .. } => !thoughts,
+            ContentBlock::Provider(_) => true,
+            _ => false,
+        };
+        self.content.iter().all(|block| is_blank_text(block) || is_unsent(block))
     }
 
     /// What the message says of a text's place in the provider's cache, where it says so.
@@ -345,13 +368,18 @@ pub(crate) fn read(value: Value, earlier: &[Rc<Message>]) -> Result<Message, Opt
             *name = called_name(earlier, id);
         }
     }
+    if let Some(data) = value.get(PROVIDER_DATA) {
+        content = arranged(content, crate::json::list_at(data, "parts"));
+    }
     let form = match value.get("content") {
         _ if str_at(&value, "role") == Some("tool") => Dict::Result,
         _ if value.get("tool_calls").is_some() => Dict::Calls,
         Some(Value::Array(_)) => Dict::Blocks,
         _ => Dict::Text,
     };
-    let tokens = crate::estimate::estimate_json(&value);
+    // Providers count their own data in their own way; signatures are long and cost little.
+    let unseen = value.get(PROVIDER_DATA).map_or(0, crate::estimate::estimate_json);
+    let tokens = crate::estimate::estimate_json(&value).saturating_sub(unseen);
     let mut strings = (0, 0);
     count_strings(&value, &mut strings);
     let mut message = Message { role, content, dict: Dict::Text, tokens, strings };
@@ -359,6 +387,35 @@ pub(crate) fn read(value: Value, earlier: &[Rc<Message>]) -> Result<Message, Opt
     message.dict = if identical(&written, &value) { form } else { Dict::Given(Box::new(value)) };
     message.content.shrink_to_fit();
     Ok(message)
+}
+
+/// Puts the blocks of a message in the order of its parts. Blocks that no part names stand behind.
+fn arranged(content: Vec<ContentBlock>, parts: &[Value]) -> Vec<ContentBlock> {
+    let mut rest: Vec<Option<ContentBlock>> = content.into_iter().map(Some).collect();
+    let mut out = Vec::with_capacity(rest.len() + parts.len());
+    for (at, part) in parts.iter().enumerate() {
+        let id = str_at(part, "id").unwrap_or_default();
+        let kind = str_at(part, "part");
+        let mut first = true;
+        let mut take = |wanted: &dyn Fn(&ContentBlock) -> bool, all: bool| {
+            for slot in &mut rest {
+                if (all || first) && slot.as_ref().is_some_and(wanted) {
+                    first = false;
+                    out.extend(slot.take());
+                }
+            }
+        };
+        match kind {
+            Some("text") => take(&|block| matches!(block, ContentBlock::Text(_)), true),
+            Some("reasoning") => take(&|block| matches!(block, ContentBlock::Reasoning { .. }), false),
+            Some("call") => {
+                take(&|block| matches!(block, ContentBlock::ToolUse(call) if call.id == id), false);
+            }
+            _ => out.push(ContentBlock::Provider(at)),
+        }
+    }
+    out.extend(rest.into_iter().flatten());
+    out
 }
 
 /// Reads the blocks of a message's content.
@@ -405,20 +462,26 @@ fn block_dict(block: &ContentBlock) -> Value {
         ContentBlock::ToolUse(call) => {
             json!({"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments})
         }
-        ContentBlock::ToolResult { id, content, is_error, .. } => {
-            let mut out = json!({"type": "tool_result", "tool_use_id": id, "content": content});
-            if *is_error {
-                out["is_error"] = true.into();
-            }
-            out
+        ContentBlock::ToolResult { id, content, failed, .. } => {
+            with_failure(json!({"type": "tool_result", "tool_use_id": id, "content": content}), *failed)
         }
         ContentBlock::Other(value) => value.clone(),
-        ContentBlock::Image(_) | ContentBlock::Document(_) | ContentBlock::Reasoning { .. } => Value::Null,
+        ContentBlock::Image(_)
+        | ContentBlock::Document(_)
+        | ContentBlock::Reasoning { .. }
+        | ContentBlock::Provider(_) => Value::Null,
     }
 }
 
-fn is_empty_text(block: &ContentBlock) -> bool {
-    matches!(block, ContentBlock::Text(text) if text.is_empty())
+fn with_failure(mut result: Value, failed: bool) -> Value {
+    if failed {
+        result["is_error"] = true.into();
+    }
+    result
+}
+
+fn is_blank_text(block: &ContentBlock) -> bool {
+    matches!(block, ContentBlock::Text(text) if text.trim().is_empty())
 }
 
 fn read_message(value: &Value, earlier: &[Rc<Message>]) -> Result<(Role, Vec<ContentBlock>), OptionError> {
@@ -429,7 +492,7 @@ fn read_message(value: &Value, earlier: &[Rc<Message>]) -> Result<(Role, Vec<Con
         let id = id.or_else(|| name.as_deref().and_then(|n| open_call_id(earlier, n)));
         let content = value.get("content").cloned().unwrap_or_else(|| "".into());
         let id = id.or_else(|| name.clone()).unwrap_or_default();
-        let block = ContentBlock::ToolResult { id, name, content, is_error: is_error(value) };
+        let block = ContentBlock::ToolResult { id, name, content, failed: is_failure(value) };
         return Ok((Role::User, vec![block]));
     }
     let role = match word {
@@ -465,20 +528,23 @@ fn read_message(value: &Value, earlier: &[Rc<Message>]) -> Result<(Role, Vec<Con
         content.push(ContentBlock::Image(image));
     }
     if role == Role::Assistant {
+        // The content may hold the same calls as blocks.
+        let in_blocks = content.len();
         for (n, call) in crate::json::list_at(value, "tool_calls").iter().enumerate() {
             let function = call.get("function").unwrap_or(call);
             let id = str_at(call, "id").map_or_else(|| format!("call_{n}"), str::to_string);
-            push_call(&mut content, read_call(id, function));
+            let mut blocks = content[..in_blocks].iter();
+            if !blocks.any(|b| matches!(b, ContentBlock::ToolUse(c) if c.id == id)) {
+                content.push(ContentBlock::ToolUse(read_call(id, function)));
+            }
         }
     }
     Ok((role, content))
 }
 
-fn push_call(content: &mut Vec<ContentBlock>, call: ToolCall) {
-    let known = content.iter().any(|b| matches!(b, ContentBlock::ToolUse(c) if c.id == call.id));
-    if !known {
-        content.push(ContentBlock::ToolUse(call));
-    }
+/// Whether a result says that the tool failed.
+fn is_failure(result: &Value) -> bool {
+    result.get("is_error") == Some(&Value::Bool(true))
 }
 
 fn read_call(id: String, function: &Value) -> ToolCall {
@@ -488,10 +554,6 @@ fn read_call(id: String, function: &Value) -> ToolCall {
         Some(other) => other.clone(),
     };
     ToolCall { id, name: str_at(function, "name").unwrap_or_default().to_string(), arguments }
-}
-
-fn is_error(result: &Value) -> bool {
-    result.get("is_error") == Some(&Value::Bool(true))
 }
 
 fn read_block(block: &Value, out: &mut Vec<ContentBlock>) -> Result<(), OptionError> {
@@ -506,12 +568,12 @@ fn read_block(block: &Value, out: &mut Vec<ContentBlock>) -> Result<(), OptionEr
             None => out.push(ContentBlock::Text(block.get("content").map(display).unwrap_or_default())),
         },
         "image" => out.push(ContentBlock::Image(Image::from_json(block)?)),
-        "tool_use" | "tool_call" => push_call(out, read_call(text("id"), block)),
+        "tool_use" | "tool_call" => out.push(ContentBlock::ToolUse(read_call(text("id"), block))),
         "tool_result" => out.push(ContentBlock::ToolResult {
             id: text("tool_use_id"),
             name: str_at(block, "name").map(str::to_string),
             content: block.get("content").cloned().unwrap_or_else(|| "".into()),
-            is_error: is_error(block),
+            failed: is_failure(block),
         }),
         "document" if Document::is_neutral(block) => {
             out.push(ContentBlock::Document(Document::from_json(block)?));
@@ -520,7 +582,7 @@ fn read_block(block: &Value, out: &mut Vec<ContentBlock>) -> Result<(), OptionEr
             text: str_at(block, "text").or_else(|| str_at(block, "thinking")).unwrap_or_default().to_string(),
             signature: str_at(block, "signature").map(str::to_string),
         }),
-        "reasoning_summary" | "tool_search_query" | "tool_search_result" => {}
+        "reasoning_summary" | "tool_search_query" | "tool_search_result" | "provider_data" => {}
         _ => {
             let mut other = block.clone();
             if let Some(map) = other.as_object_mut() {
@@ -693,7 +755,7 @@ mod tests {
             json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "data"}]}),
         ];
         let strip = |m: Vec<Rc<Message>>| -> Vec<ContentBlock> {
-            m.iter().flat_map(|m| m.content.clone()).filter(|b| !is_empty_text(b)).collect()
+            m.iter().flat_map(|m| m.content.clone()).filter(|b| !is_blank_text(b)).collect()
         };
         let (a, b) = (all(&openai).unwrap(), all(&anthropic).unwrap());
         assert_eq!(strip(a), strip(b));
@@ -762,9 +824,9 @@ mod tests {
     #[test]
     fn empty_assistant_turns_say_nothing() {
         let messages = all(&[json!({"role": "assistant", "content": ""}), json!(3)]).unwrap();
-        assert!(messages.len() == 1 && messages[0].is_blank_turn(true));
+        assert!(messages.len() == 1 && messages[0].is_blank(true));
         let thought = json!({"role": "assistant", "content": [{"type": "reasoning", "text": "hm"}]});
         let messages = all(&[thought]).unwrap();
-        assert!(messages[0].is_blank_turn(false) && !messages[0].is_blank_turn(true));
+        assert!(messages[0].is_blank(false) && !messages[0].is_blank(true));
     }
 }

@@ -1,5 +1,6 @@
 //! Tool definitions: reading the `tools` option and writing the schemas that travel with a request.
 
+use std::borrow::Cow;
 use std::cell::{OnceCell, RefCell};
 use std::ops::Deref;
 use std::rc::Rc;
@@ -9,6 +10,7 @@ use harn_value::{Data as Value, json};
 
 use crate::error::OptionError;
 use crate::json::{Object, list_at, present, str_at};
+use crate::wire::outgoing::wire_name;
 pub use crate::wire::style::ToolShape;
 use crate::wire::style::WireStyle;
 
@@ -312,6 +314,16 @@ impl ToolDef {
 pub(crate) fn strip_for_wire(tool: &Value, shape: ToolShape) -> Value {
     let mut out = tool.clone();
     if let Some(map) = out.as_object_mut() {
+        let named = if map.contains_key("function") { map.get_mut("function") } else { None };
+        let named = match named {
+            Some(function) => function.as_object_mut(),
+            None => Some(&mut *map),
+        };
+        if let Some(Value::String(name)) = named.and_then(|named| named.get_mut("name"))
+            && let Cow::Owned(mapped) = wire_name(name)
+        {
+            *name = mapped;
+        }
         map.shift_remove("x-harn-output-schema");
         // Namespaces group deferred tools; elsewhere the key is unknown, and refused.
         if shape == ToolShape::Anthropic || map.get("defer_loading") != Some(&Value::Bool(true)) {
@@ -381,7 +393,7 @@ impl ToolChoice {
             ToolChoice::Auto => json!({"type": "auto"}),
             ToolChoice::None => json!({"type": "none"}),
             ToolChoice::Required => json!({"type": "any"}),
-            ToolChoice::Tool(name) => json!({"type": "tool", "name": name}),
+            ToolChoice::Tool(name) => json!({"type": "tool", "name": wire_name(name)}),
             ToolChoice::Raw(value) => value.clone(),
         }
     }
@@ -392,7 +404,7 @@ impl ToolChoice {
             ToolChoice::Auto => "auto".into(),
             ToolChoice::None => "none".into(),
             ToolChoice::Required => "required".into(),
-            ToolChoice::Tool(name) => json!({"type": "function", "function": {"name": name}}),
+            ToolChoice::Tool(name) => json!({"type": "function", "function": {"name": wire_name(name)}}),
             ToolChoice::Raw(value) => value.clone(),
         }
     }
@@ -400,7 +412,7 @@ impl ToolChoice {
     /// Returns the form of OpenAI Responses.
     pub(crate) fn to_responses(&self) -> Value {
         match self {
-            ToolChoice::Tool(name) => json!({"type": "function", "name": name}),
+            ToolChoice::Tool(name) => json!({"type": "function", "name": wire_name(name)}),
             other => other.to_openai(),
         }
     }

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Block, Response};
+use super::{About, Block, Response};
 use crate::dialect::Dialect;
 use crate::error::{Category, LlmError};
 use crate::event::{StopReason, StreamEvent, Usage};
 use crate::message::{ToolCall, parse_arguments};
 use crate::wire::anthropic::JSON_TOOL;
+use harn_value::Data as Value;
 
 /// Some servers give every call of a reply the same id. Results are told apart by it, so the second call
 /// is `<id>_2`, and so on.
@@ -29,6 +30,7 @@ pub struct ResponseBuilder {
     usage: Usage,
     model: Option<String>,
     stop: Option<StopReason>,
+    text_data: Option<Value>,
 }
 
 #[derive(Debug)]
@@ -43,6 +45,7 @@ struct OpenCall {
     id: Option<String>,
     name: Option<String>,
     arguments: String,
+    data: Option<Value>,
 }
 
 impl ResponseBuilder {
@@ -87,6 +90,11 @@ impl ResponseBuilder {
             StreamEvent::ToolCallDelta { index, arguments } => {
                 self.call(*index).arguments.push_str(arguments)
             }
+            StreamEvent::TurnData(data) => {
+                self.blocks.push(Slot::Block(Block::ProviderData(About::Turn, data.clone())));
+            }
+            StreamEvent::TextData(data) => self.text_data = Some(data.clone()),
+            StreamEvent::CallData { index, data } => self.call(*index).data = Some(data.clone()),
             StreamEvent::SearchQuery { id, name, query } => {
                 self.blocks.push(Slot::Block(Block::SearchQuery {
                     id: id.clone(),
@@ -147,7 +155,8 @@ impl ResponseBuilder {
         let mut calls = self.calls.into_iter().map(|(index, call)| {
             let given = call.id.filter(|id| !id.is_empty()).unwrap_or_else(|| format!("call_{index}"));
             let id = unused_id(given, &mut ids);
-            ToolCall { id, name: call.name.unwrap_or_default(), arguments: parse_arguments(&call.arguments) }
+            let name = call.name.unwrap_or_default();
+            (ToolCall { id, name, arguments: parse_arguments(&call.arguments) }, call.data)
         });
         let (mut thinking, mut summary) = (String::new(), String::new());
         let mut forced_json = None;
@@ -155,11 +164,14 @@ impl ResponseBuilder {
             let block = match slot {
                 Slot::Block(block) => block,
                 Slot::Call => match calls.next() {
-                    Some(call) if call.name == JSON_TOOL => {
+                    Some((call, _)) if call.name == JSON_TOOL => {
                         forced_json = Some(call.arguments);
                         continue;
                     }
-                    Some(call) => {
+                    Some((call, data)) => {
+                        if let Some(data) = data {
+                            out.blocks.push(Block::ProviderData(About::Call(call.id.clone()), data));
+                        }
                         out.tool_calls.push(call.clone());
                         Block::ToolCall(call)
                     }
@@ -174,6 +186,9 @@ impl ResponseBuilder {
             }
             out.blocks.push(block);
         }
+        if let Some(data) = self.text_data.filter(|_| !out.text.is_empty()) {
+            out.blocks.push(Block::ProviderData(About::Text, data));
+        }
         if let Some(json) = forced_json.filter(|_| out.text.trim().is_empty()) {
             out.text = json.to_string();
             out.blocks.push(Block::OutputText(out.text.clone()));
@@ -183,7 +198,8 @@ impl ResponseBuilder {
         }
         // A refusal or a filtered reply may well be empty.
         let refused = matches!(stop, Some(StopReason::Other(_)));
-        let empty = out.blocks.is_empty() && out.text.is_empty() && !refused;
+        let says = |block: &Block| !matches!(block, Block::ProviderData(..));
+        let empty = !out.blocks.iter().any(says) && out.text.is_empty() && !refused;
         if let Some(n) = out.usage.output.filter(|n| *n > 0 && empty) {
             return Err(empty_completion(dialect, model, n).with_usage(out.usage));
         }

@@ -39,8 +39,21 @@ pub enum Block {
         /// Tools found.
         tool_names: Vec<String>,
     },
+    /// Data that only the provider reads.
+    ProviderData(About, Value),
     /// A block that a mock gave as it stands.
     Raw(Value),
+}
+
+/// The part of a turn that a provider's data belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum About {
+    /// A part of its own, at its place in the turn.
+    Turn,
+    /// The visible text.
+    Text,
+    /// The call of this id.
+    Call(String),
 }
 
 impl Block {
@@ -58,6 +71,14 @@ impl Block {
                 let references = crate::json::list_at(value, "tool_references").iter();
                 let names = references.filter_map(|r| str_at(r, "tool_name").map(str::to_string));
                 Block::SearchResult { tool_use_id: text("tool_use_id"), tool_names: names.collect() }
+            }
+            Some("provider_data") => {
+                let about = match str_at(value, "about") {
+                    Some("text") => About::Text,
+                    Some("call") => About::Call(text("id")),
+                    _ => About::Turn,
+                };
+                Block::ProviderData(about, value.get("data").cloned().unwrap_or_default())
             }
             _ => Block::Raw(value.clone()),
         }
@@ -86,6 +107,15 @@ impl Block {
                 let references: Vec<Value> = tool_names.iter().map(|n| json!({"tool_name": n})).collect();
                 json!({"type": "tool_search_result", "tool_use_id": tool_use_id, "tool_references": references,
                        "visibility": "internal"})
+            }
+            Block::ProviderData(about, data) => {
+                let mut out = json!({"type": "provider_data", "data": data, "visibility": "private"});
+                match about {
+                    About::Turn => {}
+                    About::Text => out["about"] = "text".into(),
+                    About::Call(id) => (out["about"], out["id"]) = ("call".into(), id.as_str().into()),
+                }
+                out
             }
             Block::Raw(value) => value.clone(),
         }
@@ -201,7 +231,7 @@ impl Response {
                     Block::ToolCall(call) => secret.redact_value(&mut call.arguments),
                     Block::SearchQuery { query, .. } => secret.redact_value(query),
                     Block::SearchResult { .. } => {}
-                    Block::Raw(value) => secret.redact_value(value),
+                    Block::ProviderData(_, value) | Block::Raw(value) => secret.redact_value(value),
                 }
             }
         }
@@ -287,7 +317,8 @@ impl Response {
             out.extend(counts.clone());
         }
         out.insert("usage".into(), usage);
-        out.insert("blocks".into(), self.blocks.iter().map(Block::to_json).collect());
+        let shown = |block: &&Block| !matches!(block, Block::ProviderData(..));
+        out.insert("blocks".into(), self.blocks.iter().filter(shown).map(Block::to_json).collect());
         let text = |value: &Option<String>| value.as_ref().map(|v| Value::from(v.as_str()));
         let list = |items: &[String]| (!items.is_empty()).then(|| Value::from(items.to_vec()));
         let calls = self.tool_calls_json();

@@ -4,8 +4,9 @@ use harn_value::{Data as Value, json};
 
 use super::{Ids, event, extra_events, message_events};
 use crate::json::Object;
+use crate::message::PROVIDER_DATA;
 use crate::request::Request;
-use crate::response::{Block, Response};
+use crate::response::{About, Block, Response};
 use crate::wire::WireStyle;
 
 /// What a transcript is made from.
@@ -70,14 +71,57 @@ pub fn of_call(record: CallRecord<'_>, ids: &Ids<'_>) -> Value {
 pub(crate) fn assistant_message(style: WireStyle, response: &Response) -> Value {
     let mut out = json!({"role": "assistant"});
     if response.tool_calls.is_empty() {
-        out["content"] = response.blocks.iter().map(Block::to_json).collect();
+        let own = |block: &&Block| !matches!(block, Block::ProviderData(..));
+        out["content"] = response.blocks.iter().filter(own).map(Block::to_json).collect();
     } else {
         with_calls(style, response, &mut out);
     }
     if let Some(thinking) = &response.thinking {
         out["reasoning"] = thinking.as_str().into();
     }
+    if let Some(data) = provider_data(style, response) {
+        out[PROVIDER_DATA] = data;
+    }
     out
+}
+
+/// What a message keeps for its provider: whose it is, and the order of its parts with the data that only the provider reads.
+/// `None` when there is nothing of that kind.
+fn provider_data(style: WireStyle, response: &Response) -> Option<Value> {
+    let blocks = &response.blocks;
+    let any = blocks.iter().any(|block| matches!(block, Block::ProviderData(..)));
+    if !any && !blocks.iter().any(|block| matches!(block, Block::Reasoning(_, Some(_)))) {
+        return None;
+    }
+    let data_of = |wanted: &About| {
+        blocks.iter().find_map(|block| match block {
+            Block::ProviderData(about, data) if about == wanted => Some(data.clone()),
+            _ => None,
+        })
+    };
+    let mut parts: Vec<Value> = Vec::new();
+    let mut has_text = false;
+    for block in blocks {
+        let (part, data) = match block {
+            Block::OutputText(_) if !std::mem::replace(&mut has_text, true) => {
+                (json!({"part": "text"}), data_of(&About::Text))
+            }
+            Block::Reasoning(..) => (json!({"part": "reasoning"}), None),
+            Block::ToolCall(call) => {
+                (json!({"part": "call", "id": call.id}), data_of(&About::Call(call.id.clone())))
+            }
+            Block::ProviderData(About::Turn, data) => (json!({}), Some(data.clone())),
+            _ => continue,
+        };
+        let mut part = part;
+        if let Some(data) = data {
+            part["data"] = data;
+        }
+        parts.push(part);
+    }
+    Some(json!({
+        "provider": response.provider, "wire": style.word(), "model": response.model, "parts": parts,
+    }))
 }
 
 fn with_calls(style: WireStyle, response: &Response, out: &mut Value) {

@@ -1,25 +1,23 @@
 //! Anthropic Messages.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
 use bytes::Bytes;
 use harn_value::{Data as Value, json};
 
-use super::items::{Units, items, turn_blocks, turn_role, turns};
 use super::node::Node;
 use super::out::{Items, Members, object};
+use super::outgoing::{Answer, Part, Rules, Side, Thoughts, Turn, items, takes_prefill, wire_name};
 use super::{
-    Body, Decode, Warning, WireRequest, WireStyle, error_member, key, merge_overrides, refused, usage_of,
+    Body, Decode, NOT_OFFERED, Warning, WireRequest, error_member, merge_overrides, refused, usage_of,
     wrong_shape,
 };
 use crate::capabilities::model_version;
-use crate::conversation::Conversation;
 use crate::error::{CallError, LlmError};
 use crate::event::{StopReason, StreamEvent};
 use crate::json::Object;
-use crate::media::{Document, ResultParts};
-use crate::message::{ContentBlock, Image, ImageSource, Message, Role};
+use crate::media::Document;
+use crate::message::{Image, ImageSource};
 use crate::options::Thinking;
 use crate::request::{OutputChannel, Request};
 use crate::tools::{ToolShape, strip_for_wire};
@@ -39,18 +37,11 @@ const ROOM_TO_ANSWER: i64 = 1024;
 /// From these versions on the model decides how much it thinks.
 const ADAPTIVE: (u32, u32) = (4, 7);
 
-/// From these versions on no reply can be begun for the model.
-const NO_PREFILL: (u32, u32) = (4, 6);
-
 const INTERLEAVED: &str = "interleaved-thinking-2025-05-14";
 
 /// Whether a model takes a number of tokens to think.
 pub(super) fn takes_budget(model: &str) -> bool {
     model_version(model).is_none_or(|version| version < ADAPTIVE)
-}
-
-fn takes_prefill(model: &str) -> bool {
-    model_version(model).is_none_or(|version| version < NO_PREFILL)
 }
 
 /// What becomes of the thinking that a request asks for.
@@ -59,7 +50,7 @@ fn thinking_of(request: &Request) -> Thinking {
     let has_prefill = || request.prefill.is_some() && takes_prefill(model);
     match request.thinking {
         Thinking::Enabled { .. } if !takes_budget(model) => Thinking::Adaptive,
-        Thinking::Enabled { .. } if !has_prefill() && !may_think(&request.messages) => Thinking::Disabled,
+        Thinking::Enabled { .. } if !has_prefill() && !may_think(request) => Thinking::Disabled,
         other => other,
     }
 }
@@ -91,7 +82,7 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
         warnings.push(Warning { text, once: true });
         prefill = None;
     }
-    let messages = write_messages(&request.messages, request.thinking.is_on(), prefill)?;
+    let messages = write_messages(request, prefill)?;
     let thinking = thinking_of(request);
     if request.thinking.is_on() && !thinking.is_on() {
         // prose-ok: diagnostic
@@ -197,6 +188,14 @@ fn write_tools(request: &Request, thinks: bool, body: &mut Object) {
         body.insert("tools".into(), stripped.chain([own]).collect());
     } else if !request.tools.is_empty() {
         body.insert("tools".into(), Value::Null);
+    } else {
+        // A history with calls is rejected without tools.
+        let called = request.messages.called_tools();
+        if !called.is_empty() {
+            let tool = |name: &String| json!({"name": wire_name(name), "description": NOT_OFFERED, "input_schema": {"type": "object"}});
+            body.insert("tools".into(), called.iter().map(tool).collect());
+            choice = Some(json!({"type": "none"}));
+        }
     }
     if let Some(choice) = choice.filter(|_| body.contains_key("tools")) {
         body.insert("tool_choice".into(), choice);
@@ -223,126 +222,114 @@ fn system_text(request: &Request) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("\n\n"))
 }
 
-/// Writes user and assistant turns; consecutive messages of one role become one.
-fn write_messages(
-    messages: &Conversation,
-    thinks: bool,
-    prefill: Option<&String>,
-) -> Result<Vec<Bytes>, CallError> {
-    let write = |turn: &[Rc<Message>], out: &mut Items<'_>| {
-        let Some(role) = turn_role(turn) else { return Ok(()) };
-        let blocks: Vec<(&ContentBlock, Option<&Value>)> = sent(turn, thinks).collect();
-        if blocks.is_empty() && role == Role::Assistant {
-            return Ok(());
-        }
+/// Writes the turns. A reply that is begun for the model must not end with whitespace.
+fn write_messages(request: &Request, prefill: Option<&String>) -> Result<Vec<Bytes>, CallError> {
+    let thoughts = if request.thinking.is_on() { Thoughts::Signed } else { Thoughts::None };
+    let write = |turn: &Turn<'_>, out: &mut Items<'_>| {
         out.object(|message| {
-            message.text("role", role.as_str());
-            match blocks.as_slice() {
-                [] => message.text("content", ""),
+            message.text("role", if turn.side == Side::Model { "assistant" } else { "user" });
+            match turn.parts.as_slice() {
                 // A single text is written as it is.
-                [(ContentBlock::Text(text), None)] => message.text("content", text),
-                _ => message.list("content", |list| {
-                    blocks.iter().for_each(|(block, mark)| write_block(block, *mark, list));
-                }),
+                [Part::Text { text, mark: None, .. }] => message.text("content", text),
+                parts => message.list("content", |list| parts.iter().for_each(|part| write_part(part, list))),
             }
         });
         Ok(())
     };
-    let prefill = prefill.map(|text| {
+    let prefill = prefill.map(|text| text.trim_end()).filter(|text| !text.is_empty()).map(|text| {
         object(|message| {
             message.text("role", "assistant");
             message.text("content", text);
         })
     });
-    items(messages, key(WireStyle::Anthropic, &[thinks]), Units::Turns, prefill, &write)
-}
-
-/// The blocks of a turn that are sent, texts with their mark for the cache.
-fn sent(turn: &[Rc<Message>], thinks: bool) -> impl Iterator<Item = (&ContentBlock, Option<&Value>)> {
-    turn_blocks(turn).filter_map(move |(message, block)| {
-        // The API wants signed reasoning back only with the turn whose tool results follow.
-        let mark = || match block {
-            ContentBlock::Text(text) => message.cache_mark(text),
-            _ => None,
-        };
-        is_sent(block, thinks && message.tool_calls().next().is_some()).then(|| (block, mark()))
-    })
-}
-
-fn is_sent(block: &ContentBlock, keep_reasoning: bool) -> bool {
-    match block {
-        ContentBlock::Text(text) => !text.is_empty(),
-        ContentBlock::Reasoning { signature, .. } => keep_reasoning && signature.is_some(),
-        ContentBlock::Image(_)
-        | ContentBlock::Document(_)
-        | ContentBlock::ToolUse(_)
-        | ContentBlock::ToolResult { .. }
-        | ContentBlock::Other(_) => true,
-    }
+    items(&request.messages, &Rules::of(request, thoughts), prefill, &write)
 }
 
 /// With a thinking budget the API refuses to go on with a tool loop that was not begun with (signed)
 /// thinking, such as one of another provider.
-fn may_think(messages: &Conversation) -> bool {
-    let all = turns(messages, |turn| {
-        let has = |wanted: fn(&ContentBlock) -> bool| turn.iter().any(|m| m.content.iter().any(wanted));
-        let asks = has(|block| matches!(block, ContentBlock::ToolUse(_)));
-        let answers = has(|block| matches!(block, ContentBlock::ToolResult { .. }));
-        // Only the first turn of a loop matters, so only turns with calls are looked into.
-        let thought = asks && matches!(sent(turn, true).next(), Some((ContentBlock::Reasoning { .. }, _)));
-        (asks, answers, thought)
-    });
-    let loops = all.rchunks(2).take_while(|pair| matches!(pair, [(true, _, _), (_, true, _)]));
-    loops.last().is_none_or(|pair| pair[0].2)
+fn may_think(request: &Request) -> bool {
+    let rules = Rules::of(request, Thoughts::Signed);
+    let is_origin = |message: &Message| rules.is_origin(message);
+    let is_thought = |data: &Value| matches!(str_at(data, "type"), Some("thinking" | "redacted_thinking"));
+    request.messages.with(|messages| {
+        // Backwards to the first turn of the loop that the conversation ends with.
+        let (mut begun_with_thought, mut calls, mut results) = (true, false, false);
+        let mut spoken = messages.iter().rev().filter(|message| !message.is_blank(false)).peekable();
+        while let Some(message) = spoken.next() {
+            let earlier = spoken.peek().map(|earlier| earlier.role);
+            let mut blocks = message.content.iter();
+            match message.role {
+                Role::System | Role::Developer => {}
+                Role::User => {
+                    calls = false;
+                    results |= blocks.any(|block| matches!(block, ContentBlock::ToolResult { .. }));
+                    if earlier != Some(Role::User) && !std::mem::take(&mut results) {
+                        break;
+                    }
+                }
+                Role::Assistant => {
+                    calls |= message.tool_calls().next().is_some();
+                    if !calls {
+                        break;
+                    }
+                    let first = blocks.find(|block| match block {
+                        ContentBlock::Text(text) => !text.trim().is_empty(),
+                        ContentBlock::Reasoning { signature, .. } => signature.is_some(),
+                        _ => true,
+                    });
+                    begun_with_thought = match first {
+                        Some(ContentBlock::Reasoning { .. }) => is_origin(message),
+                        Some(ContentBlock::Provider(at)) => {
+                            is_origin(message) && message.part_data(*at).is_some_and(is_thought)
+                        }
+                        _ => false,
+                    };
+                }
+            }
+        }
+        begun_with_thought
+    })
 }
 
-/// Writes a block that is sent; `mark` is what a text says of its place in the cache.
-fn write_block(block: &ContentBlock, mark: Option<&Value>, out: &mut Items<'_>) {
-    match block {
-        ContentBlock::Text(text) => out.object(|block| {
+fn write_part(part: &Part<'_>, out: &mut Items<'_>) {
+    match part {
+        Part::Text { text, mark, .. } => out.object(|block| {
             block.text("type", "text");
             block.text("text", text);
             if let Some(mark) = mark {
                 block.value("cache_control", mark);
             }
         }),
-        ContentBlock::Image(image) => write_image(image, out),
-        ContentBlock::Document(document) => write_document(document, out),
-        ContentBlock::Reasoning { text, signature } => out.object(|block| {
+        Part::Image(image) => write_image(image, out),
+        Part::Document(document) => write_document(document, out),
+        Part::Thought { text, signature } => out.object(|block| {
             block.text("type", "thinking");
             block.text("thinking", text);
-            block.text("signature", signature.as_deref().unwrap_or_default());
+            block.text("signature", signature.unwrap_or_default());
         }),
-        ContentBlock::ToolUse(call) => out.object(|block| {
+        Part::Call(call) => out.object(|block| {
             block.text("type", "tool_use");
             block.text("id", &call.id);
             block.text("name", &call.name);
-            if call.arguments.is_object() {
-                block.value("input", &call.arguments);
-            } else {
-                block.object("input", |input| input.value("value", &call.arguments));
-            }
+            block.value("input", &call.arguments);
         }),
-        ContentBlock::ToolResult { id, content, is_error, .. } => out.object(|block| {
+        Part::Result(answer) => out.object(|block| {
             block.text("type", "tool_result");
-            block.text("tool_use_id", id);
-            write_result(content, block);
-            if *is_error {
+            block.text("tool_use_id", &answer.id);
+            write_result(answer, block);
+            if answer.failed {
                 block.value("is_error", &true.into());
             }
         }),
-        ContentBlock::Other(value) => out.value(value),
+        Part::Own(value) => out.value(value),
     }
 }
 
-fn write_result(content: &Value, out: &mut Members<'_>) {
-    let parts = ResultParts::of(content);
-    if parts.media.is_empty() {
-        return out.text("content", &parts.text);
+fn write_result(answer: &Answer<'_>, out: &mut Members<'_>) {
+    if answer.parts.media.is_empty() {
+        return out.text("content", &answer.parts.text);
     }
-    out.list("content", |list| {
-        parts.blocks().for_each(|block| write_block(&block, None, list));
-    });
+    out.list("content", |list| answer.each_part().for_each(|part| write_part(&part, list)));
 }
 
 fn write_image(image: &Image, out: &mut Items<'_>) {
@@ -376,6 +363,48 @@ fn write_source(from: &ImageSource, media_type: &str, block: &mut Members<'_>) {
     });
 }
 
+/// A block of reasoning, before its signature is known.
+struct Thought {
+    any: bool,
+    signature: String,
+}
+
+impl Thought {
+    /// The signature. A block without text, which has nothing but it, goes back as it is.
+    fn signed(self) -> Option<StreamEvent> {
+        let Thought { any, signature } = self;
+        match (signature.is_empty(), any) {
+            (true, _) => None,
+            (false, true) => Some(StreamEvent::Signature(signature)),
+            (false, false) => {
+                let block = json!({"type": "thinking", "thinking": "", "signature": signature});
+                Some(StreamEvent::TurnData(block))
+            }
+        }
+    }
+}
+
+/// The query of a search, of all the tools that the provider runs.
+fn search_query(block: &Value) -> Option<StreamEvent> {
+    let text = |key: &str| str_at(block, key).unwrap_or_default().to_owned();
+    let query = block.get("input").cloned().unwrap_or_else(|| json!({}));
+    text("name").starts_with("tool_search").then(|| StreamEvent::SearchQuery {
+        id: text("id"),
+        name: text("name"),
+        query,
+    })
+}
+
+/// Takes the result of a tool that the provider ran.
+fn server_result(kind: &str, block: &Node<'_>, out: &mut Vec<StreamEvent>) {
+    if kind == "tool_search_tool_result" {
+        out.push(search_result(block));
+    }
+    if kind.ends_with("_tool_result") || kind == "mcp_tool_use" {
+        out.push(StreamEvent::TurnData(block.to_value()));
+    }
+}
+
 fn search_result(block: &Node<'_>) -> StreamEvent {
     let references = block.at("content").list_at("tool_references");
     StreamEvent::SearchResult {
@@ -397,11 +426,11 @@ pub(super) fn read(provider: &str, body: &Node<'_>) -> Result<Vec<StreamEvent>, 
         match block.str_at("type").unwrap_or_default() {
             "text" => out.push(StreamEvent::Text(text("text"))),
             "thinking" => {
+                let thought = Thought { any: !text("thinking").is_empty(), signature: text("signature") };
                 out.push(StreamEvent::Reasoning(text("thinking")));
-                if let Some(signature) = block.str_at("signature") {
-                    out.push(StreamEvent::Signature(signature.into()));
-                }
+                out.extend(thought.signed());
             }
+            "redacted_thinking" => out.push(StreamEvent::TurnData(block.to_value())),
             "tool_use" => {
                 out.push(StreamEvent::ToolCallStart {
                     index,
@@ -411,13 +440,11 @@ pub(super) fn read(provider: &str, body: &Node<'_>) -> Result<Vec<StreamEvent>, 
                 let arguments = block.get("input").map(Node::to_string).unwrap_or_default();
                 out.push(StreamEvent::ToolCallDelta { index, arguments });
             }
-            "server_tool_use" => out.push(StreamEvent::SearchQuery {
-                id: text("id"),
-                name: text("name"),
-                query: block.get("input").map_or_else(|| json!({}), Node::to_value),
-            }),
-            "tool_search_tool_result" => out.push(search_result(block)),
-            _ => {}
+            "server_tool_use" => {
+                out.push(StreamEvent::TurnData(block.to_value()));
+                out.extend(search_query(&block.to_value()));
+            }
+            kind => server_result(kind, block, &mut out),
         }
     }
     if let Some(usage) = body.get("usage") {
@@ -432,14 +459,15 @@ pub(super) fn read(provider: &str, body: &Node<'_>) -> Result<Vec<StreamEvent>, 
 /// Reads the event stream.
 pub(super) struct Decoder {
     provider: String,
-    /// Open search queries by block index: id, name, JSON text so far.
-    queries: BTreeMap<usize, (String, String, String)>,
+    /// Open calls of the provider's own tools by block index, with the JSON text of their input so far.
+    queries: BTreeMap<usize, (Value, String)>,
+    thoughts: BTreeMap<usize, Thought>,
     stopped: bool,
 }
 
 impl Decoder {
     pub(super) fn new(provider: String) -> Self {
-        Decoder { provider, queries: BTreeMap::new(), stopped: false }
+        Decoder { provider, queries: BTreeMap::new(), thoughts: BTreeMap::new(), stopped: false }
     }
 
     fn block_start(&mut self, index: usize, block: &Node<'_>, out: &mut Vec<StreamEvent>) {
@@ -453,12 +481,16 @@ impl Decoder {
                 });
             }
             "server_tool_use" => {
-                self.queries.insert(index, (text("id"), text("name"), String::new()));
+                self.queries.insert(index, (block.to_value(), String::new()));
             }
-            "tool_search_tool_result" => out.push(search_result(block)),
             "text" if !text("text").is_empty() => out.push(StreamEvent::Text(text("text"))),
-            "thinking" if !text("thinking").is_empty() => out.push(StreamEvent::Reasoning(text("thinking"))),
-            _ => {}
+            "thinking" => {
+                let any = !text("thinking").is_empty();
+                self.thoughts.insert(index, Thought { any, signature: text("signature") });
+                out.extend(any.then(|| StreamEvent::Reasoning(text("thinking"))));
+            }
+            "redacted_thinking" => out.push(StreamEvent::TurnData(block.to_value())),
+            kind => server_result(kind, block, out),
         }
     }
 
@@ -466,10 +498,18 @@ impl Decoder {
         let text = |key: &str| delta.string_at(key);
         match delta.str_at("type").unwrap_or_default() {
             "text_delta" => out.push(StreamEvent::Text(text("text"))),
-            "thinking_delta" => out.push(StreamEvent::Reasoning(text("thinking"))),
-            "signature_delta" => out.push(StreamEvent::Signature(text("signature"))),
+            "thinking_delta" => {
+                if let Some(thought) = self.thoughts.get_mut(&index) {
+                    thought.any |= !text("thinking").is_empty();
+                }
+                out.push(StreamEvent::Reasoning(text("thinking")));
+            }
+            "signature_delta" => match self.thoughts.get_mut(&index) {
+                Some(thought) => thought.signature.push_str(delta.str_at("signature").unwrap_or_default()),
+                None => out.push(StreamEvent::Signature(text("signature"))),
+            },
             "input_json_delta" => match self.queries.get_mut(&index) {
-                Some((_, _, json)) => json.push_str(delta.str_at("partial_json").unwrap_or_default()),
+                Some((_, json)) => json.push_str(delta.str_at("partial_json").unwrap_or_default()),
                 None => out.push(StreamEvent::ToolCallDelta { index, arguments: text("partial_json") }),
             },
             _ => {}
@@ -491,13 +531,14 @@ impl Decode for Decoder {
             "content_block_start" => self.block_start(index, value.at("content_block"), out),
             "content_block_delta" => self.block_delta(index, value.at("delta"), out),
             "content_block_stop" => {
-                if let Some((id, name, json)) = self.queries.remove(&index) {
-                    out.push(StreamEvent::SearchQuery {
-                        id,
-                        name,
-                        query: crate::message::parse_arguments(&json),
-                    });
+                if let Some((mut block, json)) = self.queries.remove(&index) {
+                    if !json.is_empty() {
+                        block["input"] = crate::message::parse_arguments(&json);
+                    }
+                    out.extend(search_query(&block));
+                    out.push(StreamEvent::TurnData(block));
                 }
+                out.extend(self.thoughts.remove(&index).and_then(Thought::signed));
             }
             "message_delta" => {
                 if let Some(usage) = value.get("usage") {
@@ -571,6 +612,7 @@ mod tests {
         assert_eq!(
             body["messages"],
             json!([
+                {"role": "user", "content": "[earlier messages were removed]"},
                 {"role": "assistant", "content": [
                     {"type": "tool_use", "id": "a", "name": "x", "input": {}},
                     {"type": "tool_use", "id": "b", "name": "y", "input": {"n": 1}}]},
@@ -603,11 +645,11 @@ mod tests {
             {"role": "tool_result", "tool_use_id": "a", "content": "1"}]);
         let on = body(SONNET, json!({"messages": messages, "thinking": true}));
         assert_eq!(
-            on["messages"][0]["content"][0],
+            on["messages"][1]["content"][0],
             json!({"type": "thinking", "thinking": "hm", "signature": "sig"})
         );
         let off = body(SONNET, json!({"messages": messages}));
-        assert_eq!(off["messages"][0]["content"][0]["type"], "tool_use");
+        assert_eq!(off["messages"][1]["content"][0]["type"], "tool_use");
     }
 
     #[test]

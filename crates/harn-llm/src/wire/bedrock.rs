@@ -1,21 +1,19 @@
 //! Amazon Bedrock: the Converse API. Replies come in one piece.
 
-use std::rc::Rc;
-
 use bytes::Bytes;
 use harn_value::{Data as Value, json};
 
-use super::items::{Units, items, turn_blocks, turn_role};
 use super::node::Node;
 use super::out::{Items, object};
+use super::outgoing::{Part, Rules, Side, Thoughts, Turn, items, wire_name};
 use super::{
-    Body, WireRequest, asked_output, error_member, key, refused, sent_overrides, system_parts, wrong_shape,
+    Body, NOT_OFFERED, WireRequest, asked_output, error_member, refused, sent_overrides, system_parts,
+    wrong_shape,
 };
 use crate::error::{CallError, LlmError};
 use crate::event::{StopReason, StreamEvent, Usage};
 use crate::json::{Object, str_at};
-use crate::media::ResultParts;
-use crate::message::{ContentBlock, ImageSource, Message};
+use crate::message::ImageSource;
 use crate::request::Request;
 use crate::tools::ToolChoice;
 
@@ -80,7 +78,7 @@ fn write_tools(request: &Request, body: &mut Object) {
         .filter_map(|tool| {
             let f = tool.get("function")?;
             let schema = f.get("parameters").cloned().unwrap_or_else(|| json!({"type": "object"}));
-            let mut spec = json!({"name": f.get("name")?, "inputSchema": {"json": schema}});
+            let mut spec = json!({"name": wire_name(str_at(f, "name")?), "inputSchema": {"json": schema}});
             // The API refuses an empty description.
             if let Some(description) = str_at(f, "description").filter(|d| !d.is_empty()) {
                 spec["description"] = description.into();
@@ -88,15 +86,23 @@ fn write_tools(request: &Request, body: &mut Object) {
             Some(json!({"toolSpec": spec}))
         })
         .collect();
-    // There is no way to forbid calls but to leave the tools out.
+    // There is no way to forbid calls but to leave the tools out. A history with calls is rejected without any.
     if specs.is_empty() || request.tool_choice == Some(ToolChoice::None) {
+        let spec = |name: &String| {
+            let schema = json!({"json": {"type": "object"}});
+            json!({"toolSpec": {"name": wire_name(name), "description": NOT_OFFERED, "inputSchema": schema}})
+        };
+        let called: Vec<Value> = request.messages.called_tools().iter().map(spec).collect();
+        if !called.is_empty() {
+            body.insert("toolConfig".into(), json!({"tools": called}));
+        }
         return;
     }
     let mut config = json!({"tools": specs});
     match &request.tool_choice {
         Some(ToolChoice::Auto) => config["toolChoice"] = json!({"auto": {}}),
         Some(ToolChoice::Required) => config["toolChoice"] = json!({"any": {}}),
-        Some(ToolChoice::Tool(name)) => config["toolChoice"] = json!({"tool": {"name": name}}),
+        Some(ToolChoice::Tool(name)) => config["toolChoice"] = json!({"tool": {"name": wire_name(name)}}),
         Some(ToolChoice::Raw(value)) => config["toolChoice"] = value.clone(),
         Some(ToolChoice::None) | None => {}
     }
@@ -104,81 +110,72 @@ fn write_tools(request: &Request, body: &mut Object) {
 }
 
 fn turns(request: &Request) -> Result<Vec<Bytes>, CallError> {
-    let write = |turn: &[Rc<Message>], out: &mut Items<'_>| {
-        let blocks: Vec<&ContentBlock> =
-            turn_blocks(turn).map(|(_, block)| block).filter(|block| is_sent(block)).collect();
-        if let Some(role) = turn_role(turn).filter(|_| !blocks.is_empty()) {
-            out.object(|message| {
-                message.text("role", role.as_str());
-                message.list("content", |list| blocks.iter().for_each(|block| write_block(block, list)));
-            });
-        }
+    let write = |turn: &Turn<'_>, out: &mut Items<'_>| {
+        out.object(|message| {
+            message.text("role", if turn.side == Side::Model { "assistant" } else { "user" });
+            message.list("content", |list| turn.parts.iter().for_each(|part| write_part(part, list)));
+        });
         Ok(())
     };
-    let prefill = request.prefill.as_ref().map(|text| {
+    let prefill = request.prefill.as_ref().map(|text| text.trim_end()).filter(|text| !text.is_empty());
+    let prefill = prefill.map(|text| {
         object(|message| {
             message.text("role", "assistant");
             message.list("content", |list| list.object(|block| block.text("text", text)));
         })
     });
-    items(&request.messages, key(request.route.style, &[]), Units::Turns, prefill, &write)
+    items(&request.messages, &Rules::of(request, Thoughts::None), prefill, &write)
 }
 
-fn is_sent(block: &ContentBlock) -> bool {
-    match block {
-        ContentBlock::Text(text) => !text.is_empty(),
-        ContentBlock::Reasoning { .. } => false,
-        _ => true,
-    }
-}
-
-fn write_block(block: &ContentBlock, out: &mut Items<'_>) {
-    match block {
-        ContentBlock::Text(text) => out.object(|out| out.text("text", text)),
-        ContentBlock::Image(image) => out.object(|out| {
-            out.object("image", |out| match &image.source {
-                ImageSource::Base64(data) => {
-                    out.text("format", image.media_type.rsplit('/').next().unwrap_or("png"));
-                    out.object("source", |source| source.text("bytes", data));
-                }
-                ImageSource::Url(url) => out.object("source", |source| {
-                    source.object("s3Location", |place| place.text("uri", url));
-                }),
+fn write_part(part: &Part<'_>, out: &mut Items<'_>) {
+    match part {
+        Part::Text { text, .. } => out.object(|out| out.text("text", text)),
+        Part::Image(image) => out.object(|out| {
+            out.object("image", |out| {
+                out.text("format", image.media_type.rsplit('/').next().unwrap_or("png"));
+                out.object("source", |source| match &image.source {
+                    ImageSource::Base64(data) => source.text("bytes", data),
+                    ImageSource::Url(url) => source.object("s3Location", |place| place.text("uri", url)),
+                });
             });
         }),
-        ContentBlock::ToolUse(call) => out.object(|out| {
+        Part::Document(document) => out.object(|out| {
+            out.object("document", |out| {
+                out.text("format", document.extension());
+                out.text("name", &document.plain_name());
+                out.object("source", |source| match &document.source {
+                    ImageSource::Base64(data) => source.text("bytes", data),
+                    ImageSource::Url(url) => source.object("s3Location", |place| place.text("uri", url)),
+                });
+            });
+        }),
+        Part::Call(call) => out.object(|out| {
             out.object("toolUse", |out| {
                 out.text("toolUseId", &call.id);
                 out.text("name", &call.name);
                 out.value("input", &call.arguments);
             });
         }),
-        ContentBlock::Document(document) => out.object(|out| {
-            out.object("document", |out| {
-                out.text("format", document.extension());
-                out.text("name", &document.plain_name());
-                out.object("source", |source| match &document.source {
-                    ImageSource::Base64(data) => source.text("bytes", data),
-                    ImageSource::Url(url) => {
-                        source.object("s3Location", |place| place.text("uri", url));
+        Part::Result(answer) => out.object(|out| {
+            out.object("toolResult", |out| {
+                out.text("toolUseId", &answer.id);
+                out.list("content", |list| {
+                    let mut any = false;
+                    for part in answer.each_part() {
+                        any = true;
+                        write_part(&part, list);
+                    }
+                    // An empty result is rejected here, too.
+                    if !any {
+                        list.object(|out| out.text("text", "[no output]"));
                     }
                 });
+                out.text("status", if answer.failed { "error" } else { "success" });
             });
         }),
-        ContentBlock::ToolResult { id, content, is_error, .. } => out.object(|out| {
-            out.object("toolResult", |out| {
-                out.text("toolUseId", id);
-                let parts = ResultParts::of(content);
-                out.list("content", |list| match parts.media.as_slice() {
-                    [] => list.object(|out| out.text("text", &parts.text)),
-                    _ => parts.blocks().for_each(|block| write_block(&block, list)),
-                });
-                out.text("status", if *is_error { "error" } else { "success" });
-            });
-        }),
-        ContentBlock::Other(value) => out.value(value),
+        Part::Own(value) => out.value(value),
         // Not sent.
-        ContentBlock::Reasoning { .. } => {}
+        Part::Thought { .. } => {}
     }
 }
 
@@ -199,6 +196,9 @@ pub(super) fn read(provider: &str, body: &Node<'_>) -> Result<Vec<StreamEvent>, 
             out.push(StreamEvent::ToolCallDelta { index, arguments });
         } else if let Some(text) = block.at("reasoningContent").at("reasoningText").str_at("text") {
             out.push(StreamEvent::Reasoning(text.into()));
+        }
+        if block.get("reasoningContent").is_some() {
+            out.push(StreamEvent::TurnData(block.to_value()));
         }
     }
     if let Some(usage) = body.get("usage") {

@@ -1,22 +1,19 @@
 //! Google Gemini: `generateContent`, on the public API and on Vertex AI.
 
-use std::rc::Rc;
-
 use bytes::Bytes;
 use harn_value::{Data as Value, json};
 
-use super::items::{Units, items, turn_blocks, turn_role};
 use super::node::Node;
 use super::out::{Items, object};
+use super::outgoing::{Part, Rules, Side, Thoughts, Turn, items, wire_name};
 use super::{
-    Body, Decode, WireRequest, asked_output, error_member, key, merge_overrides, refused, system_parts,
+    Body, Decode, WireRequest, asked_output, error_member, merge_overrides, refused, system_parts,
     wrong_shape,
 };
 use crate::error::{CallError, LlmError};
 use crate::event::{StopReason, StreamEvent, Usage};
-use crate::json::Object;
-use crate::media::ResultParts;
-use crate::message::{ContentBlock, ImageSource, Message, Role};
+use crate::json::{Object, str_at};
+use crate::message::ImageSource;
 use crate::request::{OutputChannel, Request};
 use crate::tools::{ToolChoice, ToolShape, strip_for_wire};
 
@@ -102,27 +99,30 @@ fn write_tools(request: &Request, body: &mut Object) {
         Some(ToolChoice::Auto) => json!({"mode": "AUTO"}),
         Some(ToolChoice::None) => json!({"mode": "NONE"}),
         Some(ToolChoice::Required) => json!({"mode": "ANY"}),
-        Some(ToolChoice::Tool(name)) => json!({"mode": "ANY", "allowedFunctionNames": [name]}),
+        Some(ToolChoice::Tool(name)) => json!({"mode": "ANY", "allowedFunctionNames": [wire_name(name)]}),
         Some(ToolChoice::Raw(value)) => value.clone(),
     };
     body.insert("toolConfig".into(), json!({"functionCallingConfig": config}));
 }
 
+/// The signature of a call that the model did not make itself: Gemini 3 rejects a turn whose first call has none.
+/// Source: Google Cloud, "Thought signatures".
+pub(super) const UNSIGNED: &str = "skip_thought_signature_validator";
+
 fn contents(request: &Request) -> Result<Vec<Bytes>, CallError> {
-    let write = |turn: &[Rc<Message>], out: &mut Items<'_>| {
-        let role = if turn_role(turn) == Some(Role::Assistant) { "model" } else { "user" };
-        // Vertex refuses an empty text.
-        let sent = |block: &&ContentBlock| match block {
-            ContentBlock::Text(text) => !text.is_empty(),
-            block => !matches!(block, ContentBlock::Reasoning { .. }),
-        };
-        let parts: Vec<&ContentBlock> = turn_blocks(turn).map(|(_, block)| block).filter(sent).collect();
-        if !parts.is_empty() {
-            out.object(|message| {
-                message.text("role", role);
-                message.list("parts", |list| parts.iter().for_each(|part| write_part(part, list)));
+    let rules = Rules::of(request, Thoughts::None);
+    let signs = rules.demands_signature();
+    let write = |turn: &Turn<'_>, out: &mut Items<'_>| {
+        out.object(|message| {
+            message.text("role", if turn.side == Side::Model { "model" } else { "user" });
+            let first = turn.calls().next().filter(|_| signs);
+            message.list("parts", |list| {
+                for part in &turn.parts {
+                    let signs = matches!(part, Part::Call(call) if first == Some(call));
+                    write_part(part, signs, list);
+                }
             });
-        }
+        });
         Ok(())
     };
     let prefill = request.prefill.as_ref().map(|text| {
@@ -131,41 +131,54 @@ fn contents(request: &Request) -> Result<Vec<Bytes>, CallError> {
             message.list("parts", |list| list.object(|part| part.text("text", text)));
         })
     });
-    items(&request.messages, key(request.route.style, &[]), Units::Turns, prefill, &write)
+    items(&request.messages, &rules, prefill, &write)
 }
 
-fn write_part(block: &ContentBlock, out: &mut Items<'_>) {
-    match block {
-        ContentBlock::Text(text) => out.object(|part| part.text("text", text)),
-        ContentBlock::Image(image) => write_media(&image.source, &image.media_type, out),
-        ContentBlock::Document(document) => write_media(&document.source, &document.media_type, out),
-        ContentBlock::ToolUse(call) => out.object(|part| {
+/// Writes a part; with `signs` it is a call that needs a signature.
+fn write_part(part: &Part<'_>, signs: bool, out: &mut Items<'_>) {
+    let own = |data: &Option<&Value>, key: &str| data.and_then(|data| str_at(data, key)).map(str::to_owned);
+    match part {
+        Part::Text { text, data, .. } => out.object(|part| {
+            part.text("text", text);
+            if let Some(signature) = own(data, "thoughtSignature") {
+                part.text("thoughtSignature", &signature);
+            }
+        }),
+        Part::Image(image) => write_media(&image.source, &image.media_type, out),
+        Part::Document(document) => write_media(&document.source, &document.media_type, out),
+        Part::Call(call) => out.object(|part| {
             part.object("functionCall", |out| {
+                if let Some(id) = own(&call.data, "id") {
+                    out.text("id", &id);
+                }
                 out.text("name", &call.name);
                 out.value("args", &call.arguments);
             });
+            let signature =
+                own(&call.data, "thoughtSignature").or_else(|| signs.then(|| UNSIGNED.to_owned()));
+            if let Some(signature) = signature {
+                part.text("thoughtSignature", &signature);
+            }
         }),
-        ContentBlock::ToolResult { id, name, content, is_error } => {
-            let parts = ResultParts::of(content);
-            out.object(|part| {
-                part.object("functionResponse", |out| {
-                    out.text("name", name.as_deref().unwrap_or(id));
-                    if content.is_object() {
-                        return out.value("response", content);
-                    }
-                    let key = if *is_error { "error" } else { "result" };
-                    out.object("response", |response| match parts.media.as_slice() {
-                        [] => response.value(key, content),
-                        _ => response.text(key, &parts.marked()),
-                    });
+        Part::Result(answer) => out.object(|part| {
+            part.object("functionResponse", |out| {
+                if let Some(id) = own(&answer.data, "id") {
+                    out.text("id", &id);
+                }
+                out.text("name", &answer.name);
+                if answer.content.is_object() {
+                    return out.value("response", &answer.content);
+                }
+                let key = if answer.failed { "error" } else { "result" };
+                out.object("response", |response| match answer.parts.media.as_slice() {
+                    [] => response.value(key, &answer.content),
+                    _ => response.text(key, &answer.parts.marked()),
                 });
             });
-            // The parts of a turn may follow its results; only the newest models take them inside.
-            parts.media.iter().for_each(|block| write_part(block, out));
-        }
-        ContentBlock::Other(value) => out.value(value),
+        }),
+        Part::Own(value) => out.value(value),
         // Not sent.
-        ContentBlock::Reasoning { .. } => {}
+        Part::Thought { .. } => {}
     }
 }
 
@@ -204,10 +217,30 @@ fn read_part(body: &Node<'_>, calls: &mut usize, out: &mut Vec<StreamEvent>) -> 
             let index = *calls;
             *calls += 1;
             let name = call.str_at("name").map(str::to_string);
-            out.push(StreamEvent::ToolCallStart { index, id: Some(format!("gemini_tool_{index}")), name });
+            let own = call.str_at("id").filter(|id| !id.is_empty());
+            let id = Some(own.map_or_else(|| format!("gemini_tool_{index}"), str::to_owned));
+            out.push(StreamEvent::ToolCallStart { index, id, name });
             let arguments = call.get("args").map(Node::to_string).unwrap_or_default();
             out.push(StreamEvent::ToolCallDelta { index, arguments });
-        } else if let Some(text) = part.str_at("text").filter(|t| !t.is_empty()) {
+            let mut data = Object::new();
+            for (key, value) in [("id", own), ("thoughtSignature", part.str_at("thoughtSignature"))] {
+                if let Some(value) = value {
+                    data.insert(key.into(), value.into());
+                }
+            }
+            if !data.is_empty() {
+                out.push(StreamEvent::CallData { index, data: Value::Object(data) });
+            }
+            continue;
+        }
+        if part.get("text").is_none() {
+            // Code that the provider ran, and the like.
+            out.push(StreamEvent::TurnData(part.to_value()));
+        }
+        if let Some(signature) = part.str_at("thoughtSignature").filter(|_| part.get("text").is_some()) {
+            out.push(StreamEvent::TextData(json!({"thoughtSignature": signature})));
+        }
+        if let Some(text) = part.str_at("text").filter(|t| !t.is_empty()) {
             let private = part.is_true("thought");
             out.push(if private {
                 StreamEvent::Reasoning(text.into())

@@ -6,13 +6,17 @@ pub(crate) mod bedrock;
 mod body;
 pub(crate) mod completion;
 pub mod gemini;
-mod items;
 mod node;
 pub mod ollama;
 pub mod openai_chat;
 pub mod openai_responses;
 mod out;
+pub(crate) mod outgoing;
+#[cfg(test)]
+mod provider_data_tests;
 mod reader;
+#[cfg(test)]
+mod strict_tests;
 pub(crate) mod style;
 pub mod think;
 pub(crate) mod written;
@@ -30,6 +34,9 @@ use crate::options::Thinking;
 use crate::request::Request;
 pub use reader::ReplyReader;
 pub use style::WireStyle;
+
+/// The description of a tool that the history names and the request does not offer.
+const NOT_OFFERED: &str = "No longer available.";
 
 /// Something the user should hear about a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -143,11 +150,6 @@ fn system_parts(request: &Request) -> Vec<String> {
         });
     }
     parts
-}
-
-/// The key of a way of writing messages: the format, and what else decides about their text.
-fn key(style: WireStyle, flags: &[bool]) -> written::Key {
-    flags.iter().fold(style as written::Key + 1, |key, flag| key << 1 | written::Key::from(*flag))
 }
 
 /// Merges provider overrides into a body: top-level keys replace. They are written in sorted order, so

@@ -1,21 +1,20 @@
 //! Ollama's own endpoints: `/api/chat`, and `/api/generate` with a prompt that we render.
 
 use std::borrow::Cow;
-use std::rc::Rc;
 
 use harn_prompt::untrusted::{quote_element, quote_tokens};
 use harn_value::{Data as Value, json};
 
-use super::items::{Units, items};
 use super::node::Node;
 use super::out::{Items, said};
+use super::outgoing::{Call, Part, Rules, Side, Thoughts, Turn, each_turn, items};
 use super::think::ThinkSplitter;
-use super::{Body, Decode, Warning, WireRequest, WireStyle, asked_output, key, refused, sent_overrides};
+use super::{Body, Decode, Warning, WireRequest, WireStyle, asked_output, refused, sent_overrides};
 use crate::error::{CallError, Category, LlmError};
 use crate::event::{StopReason, StreamEvent, Usage};
 use crate::json::Object;
-use crate::media::ResultParts;
-use crate::message::{ContentBlock, Image, ImageSource, Message, Role, ToolCall, result_text};
+use crate::media::image_notice;
+use crate::message::ImageSource;
 use crate::request::{OutputChannel, Request};
 use crate::tools::{ToolShape, strip_for_wire};
 
@@ -94,14 +93,9 @@ fn warnings(request: &Request) -> Vec<Warning> {
 pub(super) fn encode_chat(request: &Request) -> Result<WireRequest, CallError> {
     let mut body = Object::new();
     body.insert("model".into(), request.route.model.as_str().into());
-    let keep_reasoning = request.route.caps.preserve_thinking;
-    let write = |unit: &[Rc<Message>], out: &mut Items<'_>| {
-        let mut said = unit.iter().filter(|m| !m.is_blank_turn(keep_reasoning));
-        said.try_for_each(|message| write_message(message, keep_reasoning, out))
-    };
+    let write = |turn: &Turn<'_>, out: &mut Items<'_>| write_turn(turn, out);
     let prefill = request.prefill.as_ref().map(|text| said("assistant", text));
-    let key = key(request.route.style, &[keep_reasoning]);
-    let mut messages = items(&request.messages, key, Units::Messages, prefill, &write)?;
+    let mut messages = items(&request.messages, &rules(request), prefill, &write)?;
     if let Some(system) = &request.system {
         let mut first = said("system", system);
         if !messages.is_empty() {
@@ -138,70 +132,67 @@ fn finish(request: &Request, body: Body) -> WireRequest {
     }
 }
 
-fn write_message(message: &Message, keep_reasoning: bool, out: &mut Items<'_>) -> Result<(), CallError> {
+fn rules(request: &Request) -> Rules {
+    let thoughts = if request.route.caps.preserve_thinking { Thoughts::All } else { Thoughts::None };
+    Rules::of(request, thoughts)
+}
+
+fn role(side: Side) -> &'static str {
+    match side {
+        Side::System | Side::Developer => "system",
+        Side::User => "user",
+        Side::Model => "assistant",
+    }
+}
+
+fn write_turn(turn: &Turn<'_>, out: &mut Items<'_>) -> Result<(), CallError> {
     let mut texts: Vec<String> = Vec::new();
-    let mut images: Vec<Cow<'_, str>> = Vec::new();
-    let mut only_results = !message.content.is_empty();
-    for block in &message.content {
-        only_results &= matches!(block, ContentBlock::ToolResult { .. });
-        match block {
-            ContentBlock::Text(text) if text.is_empty() => {}
-            ContentBlock::Text(text) => texts.push(text.clone()),
-            ContentBlock::Image(image) => match &image.source {
-                ImageSource::Base64(data) => images.push(data.into()),
+    let mut images: Vec<&str> = Vec::new();
+    let mut only_results = true;
+    for part in &turn.parts {
+        only_results &= matches!(part, Part::Result(_));
+        match part {
+            Part::Text { text, .. } => texts.push(text.to_string()),
+            Part::Image(image) => match &image.source {
+                ImageSource::Base64(data) => images.push(data),
+                // The address came from a tool: the call does not fail for it.
+                ImageSource::Url(_) if matches!(image, Cow::Owned(_)) => texts.push(image_notice(image)),
                 ImageSource::Url(_) => {
                     return Err(CallError::Option(
                         "llm_call: provider \"ollama\" requires image base64; url image content is not supported".into(),
                     ));
                 }
             },
-            ContentBlock::ToolResult { id, name, content, .. } => {
-                let result = ResultParts::of(content);
-                out.object(|out| {
-                    out.text("role", "tool");
-                    out.text("tool_name", name.as_deref().unwrap_or(id));
-                    out.text("content", &result.marked());
-                });
-                for block in result.media {
-                    only_results = false;
-                    match block {
-                        ContentBlock::Image(Image { source: ImageSource::Base64(data), .. }) => {
-                            images.push(data.into());
-                        }
-                        ContentBlock::Image(image) => texts.push(crate::media::image_notice(&image)),
-                        ContentBlock::Document(document) => texts.push(document.notice()),
-                        _ => {}
-                    }
-                }
-            }
-            ContentBlock::Document(document) => texts.push(document.notice()),
-            ContentBlock::Reasoning { text, .. } if keep_reasoning => {
-                texts.insert(0, format!("<think>\n{text}\n</think>"))
-            }
-            ContentBlock::Reasoning { .. } | ContentBlock::ToolUse(_) => {}
-            ContentBlock::Other(value) => texts.push(value.to_string()),
+            Part::Document(document) => texts.push(document.notice()),
+            Part::Result(answer) => out.object(|result| {
+                result.text("role", "tool");
+                result.text("tool_name", &answer.name);
+                result.text("content", &answer.parts.marked());
+            }),
+            Part::Thought { text, .. } => texts.insert(0, format!("<think>\n{text}\n</think>")),
+            Part::Call(_) => {}
+            Part::Own(value) => texts.push(value.to_string()),
         }
     }
     if only_results {
         return Ok(());
     }
-    let role = if message.role == Role::Developer { "system" } else { message.role.as_str() };
     out.object(|out| {
-        out.text("role", role);
+        out.text("role", role(turn.side));
         out.text("content", &texts.join("\n\n"));
         if !images.is_empty() {
             out.list("images", |list| images.iter().for_each(|image| list.text(image)));
         }
-        if message.tool_calls().next().is_some() {
+        if turn.calls().next().is_some() {
             out.list("tool_calls", |list| {
-                message.tool_calls().enumerate().for_each(|(index, call)| write_call(index, call, list));
+                turn.calls().enumerate().for_each(|(index, call)| write_call(index, call, list));
             });
         }
     });
     Ok(())
 }
 
-fn write_call(index: usize, call: &ToolCall, out: &mut Items<'_>) {
+fn write_call(index: usize, call: &Call<'_>, out: &mut Items<'_>) {
     out.object(|out| {
         out.text("type", "function");
         out.object("function", |function| {
@@ -214,41 +205,35 @@ fn write_call(index: usize, call: &ToolCall, out: &mut Items<'_>) {
 
 pub(super) fn encode_raw(request: &Request) -> Result<WireRequest, CallError> {
     let mut prompt = String::new();
-    let mut turn = |role: &str, text: &str| {
+    let mut say = |role: &str, text: &str| {
         let text = quote_tokens(text);
         prompt.push_str(&format!("<|im_start|>{role}\n{text}\n<|im_end|>\n"));
     };
     if let Some(system) = &request.system {
-        turn("system", system);
+        say("system", system);
     }
-    let keep_reasoning = request.route.caps.preserve_thinking;
-    for message in request.messages.iter().filter(|m| !m.is_blank_turn(keep_reasoning)) {
-        let role = match message.role {
-            Role::Assistant => "assistant",
-            Role::System | Role::Developer => "system",
-            Role::User => "user",
-        };
+    each_turn(&request.messages, &rules(request), |turn| {
         let mut parts = Vec::new();
-        if keep_reasoning && !message.reasoning().is_empty() {
-            parts.push(format!("<think>\n{}\n</think>", message.reasoning()));
+        let thoughts = turn.thoughts();
+        if !thoughts.is_empty() {
+            parts.push(format!("<think>\n{thoughts}\n</think>"));
         }
-        for block in &message.content {
-            match block {
-                ContentBlock::Text(text) => parts.push(text.clone()),
-                ContentBlock::ToolUse(call) => parts.push(format!(
+        for part in &turn.parts {
+            match part {
+                Part::Text { text, .. } => parts.push(text.to_string()),
+                Part::Call(call) => parts.push(format!(
                     "<tool_call>\n{}\n</tool_call>",
-                    json!({"name": call.name, "arguments": call.arguments})
+                    json!({"name": call.name, "arguments": *call.arguments})
                 )),
-                ContentBlock::ToolResult { content, .. } => {
-                    let text = result_text(content);
-                    let text = quote_element(&text, &["tool_response", "think"]);
+                Part::Result(answer) => {
+                    let text = quote_element(&answer.parts.text, &["tool_response", "think"]);
                     parts.push(format!("<tool_response>\n{text}\n</tool_response>"));
                 }
                 _ => {}
             }
         }
-        turn(role, &parts.join("\n\n"));
-    }
+        say(role(turn.side), &parts.join("\n\n"));
+    });
     prompt.push_str("<|im_start|>assistant\n");
     if let Some(prefill) = &request.prefill {
         prompt.push_str(prefill);

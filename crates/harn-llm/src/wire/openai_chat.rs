@@ -1,25 +1,23 @@
 //! OpenAI Chat Completions, as spoken by OpenAI and most other hosts.
 
 use std::borrow::Cow;
-use std::rc::Rc;
 
 use bytes::Bytes;
 use harn_value::{Data as Value, json};
 
-use super::items::{Units, items};
 use super::node::Node;
 use super::out::{Items, said};
+use super::outgoing::{Call, Part, Rules, Side, Thoughts, Turn, items};
 use super::think::{ThinkSplitter, split};
 use super::{
-    Body, Decode, Warning, WireRequest, asked_output, error_member, key, merge_overrides, refused, usage_of,
+    Body, Decode, Warning, WireRequest, asked_output, error_member, merge_overrides, refused, usage_of,
     wrong_shape,
 };
 use crate::config::Dialect;
 use crate::error::{CallError, LlmError};
 use crate::event::{StopReason, StreamEvent};
 use crate::json::Object;
-use crate::media::ResultParts;
-use crate::message::{ContentBlock, ImageSource, Message, Role, ToolCall};
+use crate::message::ImageSource;
 use crate::options::Thinking;
 use crate::request::{OutputChannel, Request};
 use crate::tools::{ToolShape, strip_for_wire};
@@ -147,22 +145,21 @@ fn response_format(request: &Request) -> Value {
 fn write_messages(request: &Request) -> Result<Vec<Bytes>, CallError> {
     let caps = &request.route.caps;
     let instructs = if caps.prefers_role_developer { "developer" } else { "system" };
-    let write = |unit: &[Rc<Message>], out: &mut Items<'_>| {
-        for message in unit.iter().filter(|m| !m.is_blank_turn(caps.preserve_thinking)) {
-            match message.role {
-                Role::System | Role::Developer if request.system_hoisted => {}
-                Role::System => out.written(&said("system", &message.text("\n\n"))),
-                Role::Developer => out.written(&said(instructs, &message.text("\n\n"))),
-                Role::Assistant => write_assistant(message, caps.preserve_thinking, out),
-                Role::User => write_user(message, out),
-            }
+    let thoughts = if caps.preserve_thinking { Thoughts::All } else { Thoughts::None };
+    let rules = Rules::of(request, thoughts);
+    // OpenRouter signs by its own means.
+    let signs = rules.demands_signature() && request.route.dialect != Dialect::Openrouter;
+    let write = |turn: &Turn<'_>, out: &mut Items<'_>| {
+        match turn.side {
+            Side::System => out.written(&said("system", &turn.text())),
+            Side::Developer => out.written(&said(instructs, &turn.text())),
+            Side::Model => write_assistant(turn, signs, out),
+            Side::User => write_user(turn, out),
         }
         Ok(())
     };
-    let flags = [request.system_hoisted, caps.prefers_role_developer, caps.preserve_thinking];
     let prefill = request.prefill.as_ref().map(|text| said("assistant", text));
-    let key = key(request.route.style, &flags);
-    let mut out = items(&request.messages, key, Units::Messages, prefill, &write)?;
+    let mut out = items(&request.messages, &rules, prefill, &write)?;
     if let Some(system) = &request.system {
         let mut first = said(instructs, system);
         if !out.is_empty() {
@@ -173,22 +170,37 @@ fn write_messages(request: &Request) -> Result<Vec<Bytes>, CallError> {
     Ok(out)
 }
 
-fn write_assistant(message: &Message, keep_reasoning: bool, out: &mut Items<'_>) {
-    let mut text = message.text("");
-    let reasoning = message.reasoning();
-    if keep_reasoning && !reasoning.is_empty() {
-        text = format!("<think>\n{reasoning}\n</think>\n\n{text}");
+/// Writes the model's turn; with `signs` its first call needs a signature of Google's.
+fn write_assistant(turn: &Turn<'_>, signs: bool, out: &mut Items<'_>) {
+    let (mut text, thoughts) = (turn.text(), turn.thoughts());
+    let fields = |key: &'static str| turn.own().filter_map(move |data| data.get(key));
+    let apart = fields("reasoning_content").next().is_some();
+    if !thoughts.is_empty() && !apart {
+        text = format!("<think>\n{thoughts}\n</think>\n\n{text}");
     }
     out.object(|out| {
         out.text("role", "assistant");
         out.text("content", &text);
-        if message.tool_calls().next().is_some() {
-            out.list("tool_calls", |calls| message.tool_calls().for_each(|call| write_call(call, calls)));
+        if apart {
+            out.text("reasoning_content", &thoughts);
+        }
+        let details: Vec<&Value> =
+            fields("reasoning_details").filter_map(Value::as_array).flatten().collect();
+        if !details.is_empty() {
+            out.list("reasoning_details", |list| details.iter().for_each(|detail| list.value(detail)));
+        }
+        if turn.calls().next().is_some() {
+            let first = turn.calls().next();
+            out.list("tool_calls", |calls| {
+                for call in turn.calls() {
+                    write_call(call, signs && first == Some(call), calls);
+                }
+            });
         }
     });
 }
 
-fn write_call(call: &ToolCall, out: &mut Items<'_>) {
+fn write_call(call: &Call<'_>, signs: bool, out: &mut Items<'_>) {
     out.object(|out| {
         out.text("id", &call.id);
         out.text("type", "function");
@@ -196,55 +208,49 @@ fn write_call(call: &ToolCall, out: &mut Items<'_>) {
             function.text("name", &call.name);
             function.text("arguments", &call.arguments.to_string());
         });
+        if let Some(extra) = call.data.and_then(|data| data.get("extra_content")) {
+            out.value("extra_content", extra);
+        } else if signs {
+            out.value("extra_content", &json!({"google": {"thought_signature": super::gemini::UNSIGNED}}));
+        }
     });
 }
 
 /// Results of tools become messages of their own; what else the user says follows them.
-fn write_user(message: &Message, out: &mut Items<'_>) {
-    let mut parts: Vec<Cow<'_, ContentBlock>> = Vec::new();
-    let mut any_result = false;
-    for block in &message.content {
-        match block {
-            ContentBlock::ToolResult { id, content, .. } => {
-                any_result = true;
-                let result = ResultParts::of(content);
-                out.object(|out| {
-                    out.text("role", "tool");
-                    out.text("tool_call_id", id);
-                    out.text("content", &result.marked());
-                });
-                // A tool message carries text only.
-                parts.extend(result.media.into_iter().map(Cow::Owned));
-            }
-            ContentBlock::Text(_)
-            | ContentBlock::Image(_)
-            | ContentBlock::Document(_)
-            | ContentBlock::Other(_) => parts.push(Cow::Borrowed(block)),
-            ContentBlock::Reasoning { .. } | ContentBlock::ToolUse(_) => {}
+fn write_user(turn: &Turn<'_>, out: &mut Items<'_>) {
+    let (mut blocks, mut rich) = (false, false);
+    for part in &turn.parts {
+        match part {
+            Part::Result(answer) => out.object(|out| {
+                out.text("role", "tool");
+                out.text("tool_call_id", &answer.id);
+                out.text("content", &answer.parts.marked());
+            }),
+            Part::Text { .. } => blocks = true,
+            _ => (blocks, rich) = (true, true),
         }
     }
-    if let [part] = parts.as_slice()
-        && let ContentBlock::Text(text) = &**part
-    {
-        return out.written(&said("user", text));
+    if !blocks {
+        return;
     }
-    match parts.as_slice() {
-        [] if any_result => {}
-        [] => out.written(&said("user", "")),
-        _ => out.object(|out| {
-            out.text("role", "user");
-            out.list("content", |list| parts.iter().for_each(|block| write_part(block, list)));
-        }),
+    // Servers that know text only take no list.
+    if !rich {
+        out.written(&said("user", &turn.text()));
+        return;
     }
+    out.object(|out| {
+        out.text("role", "user");
+        out.list("content", |list| turn.parts.iter().for_each(|part| write_part(part, list)));
+    });
 }
 
-fn write_part(block: &ContentBlock, out: &mut Items<'_>) {
-    match block {
-        ContentBlock::Text(text) => out.object(|part| {
+fn write_part(part: &Part<'_>, out: &mut Items<'_>) {
+    match part {
+        Part::Text { text, .. } => out.object(|part| {
             part.text("type", "text");
             part.text("text", text);
         }),
-        ContentBlock::Image(image) => out.object(|part| {
+        Part::Image(image) => out.object(|part| {
             part.text("type", "image_url");
             part.object("image_url", |url| {
                 url.text("url", &image.to_url());
@@ -253,7 +259,7 @@ fn write_part(block: &ContentBlock, out: &mut Items<'_>) {
                 }
             });
         }),
-        ContentBlock::Document(document) => match &document.source {
+        Part::Document(document) => match &document.source {
             ImageSource::Base64(_) => out.object(|part| {
                 part.text("type", "file");
                 part.object("file", |file| {
@@ -266,9 +272,9 @@ fn write_part(block: &ContentBlock, out: &mut Items<'_>) {
                 part.text("text", &document.notice());
             }),
         },
-        ContentBlock::Other(value) => out.value(value),
-        // These are no parts of what a user says.
-        ContentBlock::ToolResult { .. } | ContentBlock::Reasoning { .. } | ContentBlock::ToolUse(_) => {}
+        Part::Own(value) => out.value(value),
+        // Messages of their own, or not of the user.
+        Part::Result(_) | Part::Thought { .. } | Part::Call(_) => {}
     }
 }
 
@@ -297,6 +303,69 @@ fn summary_field<'a>(message: &'a Node<'_>) -> Option<&'a str> {
         .or_else(|| message.str_at("thinking_summary"))
         .or_else(|| message.at("reasoning").str_at("summary"))
         .filter(|s| !s.is_empty())
+}
+
+/// The members of a message that go back as they came, gathered from the deltas of a stream.
+#[derive(Default)]
+struct Fields {
+    reasoned: bool,
+    details: Vec<Value>,
+}
+
+impl Fields {
+    fn take(&mut self, message: &Node<'_>) {
+        self.reasoned |= message.str_at("reasoning_content").is_some_and(|text| !text.is_empty());
+        for detail in message.list_at("reasoning_details") {
+            self.add(detail.to_value());
+        }
+    }
+
+    /// Adds a detail, or a piece of one: pieces have the same type and index.
+    fn add(&mut self, piece: Value) {
+        let same = |known: &Value| {
+            ["type", "index", "id"].iter().all(|key| match (known.get(*key), piece.get(*key)) {
+                (Some(a), Some(b)) => a == b || *key == "id",
+                _ => *key != "type",
+            })
+        };
+        let known = self.details.last_mut().filter(|known| same(known));
+        let (Some(Value::Object(known)), Value::Object(members)) = (known, &piece) else {
+            self.details.push(piece);
+            return;
+        };
+        // An encrypted detail comes whole.
+        if known.contains_key("data") && members.contains_key("data") {
+            self.details.push(piece);
+            return;
+        }
+        for (key, value) in members {
+            match (known.get_mut(key), value) {
+                (_, Value::Null) => {}
+                (Some(Value::String(text)), Value::String(more))
+                    if matches!(key.as_str(), "text" | "summary") =>
+                {
+                    text.push_str(more);
+                }
+                _ => {
+                    known.insert(key.clone(), value.clone());
+                }
+            }
+        }
+    }
+
+    fn finish(&mut self, out: &mut Vec<StreamEvent>) {
+        let mut data = Object::new();
+        if self.reasoned {
+            // The text is that of the message's reasoning.
+            data.insert("reasoning_content".into(), true.into());
+        }
+        if !self.details.is_empty() {
+            data.insert("reasoning_details".into(), std::mem::take(&mut self.details).into());
+        }
+        if !data.is_empty() {
+            out.push(StreamEvent::TurnData(Value::Object(data)));
+        }
+    }
 }
 
 /// Reads the calls of a message or delta; `place` numbers those that say no index. Entries about tool search become
@@ -331,6 +400,10 @@ fn read_calls(
                 if !arguments.is_empty() {
                     out.push(StreamEvent::ToolCallDelta { index, arguments });
                 }
+                if let Some(extra) = call.present("extra_content") {
+                    let data = json!({"extra_content": extra.to_value()});
+                    out.push(StreamEvent::CallData { index, data });
+                }
             }
         }
     }
@@ -341,7 +414,12 @@ pub(super) fn reference_names(references: &[Node<'_>]) -> Vec<String> {
     let name = |r: &Node<'_>| {
         r.as_str().or_else(|| r.str_at("tool_name")).or_else(|| r.str_at("name")).map(str::to_string)
     };
-    references.iter().filter_map(name).collect()
+    // The tools of a namespace stand in it.
+    let nested = |r: &Node<'_>| match r.list_at("tools") {
+        [] => name(r).into_iter().collect(),
+        tools => tools.iter().filter_map(name).collect::<Vec<_>>(),
+    };
+    references.iter().flat_map(nested).collect()
 }
 
 pub(super) fn read(provider: &str, body: &Node<'_>) -> Result<Vec<StreamEvent>, LlmError> {
@@ -367,6 +445,9 @@ pub(super) fn read(provider: &str, body: &Node<'_>) -> Result<Vec<StreamEvent>, 
     if let Some(summary) = summary_field(message) {
         out.push(StreamEvent::ReasoningSummary(summary.into()));
     }
+    let mut fields = Fields::default();
+    fields.take(message);
+    fields.finish(&mut out);
     if !visible.is_empty() {
         out.push(StreamEvent::Text(visible));
     }
@@ -408,6 +489,7 @@ pub(super) struct Decoder {
     provider: String,
     unnumbered: Unnumbered,
     think: ThinkSplitter,
+    fields: Fields,
     finished: bool,
     done: bool,
     model_seen: bool,
@@ -419,6 +501,7 @@ impl Decoder {
             provider,
             unnumbered: Unnumbered::default(),
             think: ThinkSplitter::default(),
+            fields: Fields::default(),
             finished: false,
             done: false,
             model_seen: false,
@@ -442,6 +525,7 @@ impl Decode for Decoder {
         }
         let Some(choice) = value.list_at("choices").first() else { return Ok(()) };
         if let Some(delta) = choice.get("delta").or_else(|| choice.get("message")) {
+            self.fields.take(delta);
             out.extend(reasoning_fields(delta).map(|text| StreamEvent::Reasoning(text.into())));
             if let Some(summary) = summary_field(delta) {
                 out.push(StreamEvent::ReasoningSummary(summary.into()));
@@ -478,6 +562,7 @@ impl Decode for Decoder {
 
     fn finish(&mut self, out: &mut Vec<StreamEvent>) {
         self.think.finish(&mut |piece| out.push(piece.into()));
+        self.fields.finish(out);
     }
 }
 
@@ -629,6 +714,7 @@ mod tests {
             events,
             [
                 StreamEvent::Reasoning("a\nb".into()),
+                StreamEvent::TurnData(json!({"reasoning_content": true})),
                 StreamEvent::Text("hi".into()),
                 StreamEvent::Stop(StopReason::MaxTokens)
             ]

@@ -1,22 +1,18 @@
 //! OpenAI Responses.
 
-use std::rc::Rc;
-
 use harn_value::{Data as Value, json};
 
-use super::items::{Units, items};
 use super::node::Node;
 use super::openai_chat::reference_names;
 use super::out::{Items, object};
+use super::outgoing::{Part, Rules, Side, Thoughts, Turn, items};
 use super::{
-    Body, Decode, WireRequest, asked_output, error_member, key, merge_overrides, refused, usage_of,
-    wrong_shape,
+    Body, Decode, WireRequest, asked_output, error_member, merge_overrides, refused, usage_of, wrong_shape,
 };
 use crate::error::{CallError, LlmError};
 use crate::event::{StopReason, StreamEvent};
 use crate::json::Object;
-use crate::media::ResultParts;
-use crate::message::{ContentBlock, ImageSource, Message, Role};
+use crate::message::ImageSource;
 use crate::options::Thinking;
 use crate::request::{OutputChannel, Request};
 use crate::tools::{ToolShape, strip_for_wire};
@@ -29,10 +25,8 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
     if let Some(system) = &request.system {
         body.insert("instructions".into(), system.as_str().into());
     }
-    let write = |unit: &[Rc<Message>], out: &mut Items<'_>| {
-        for message in unit.iter().filter(|m| !m.is_blank_turn(false)) {
-            write_message(message, request.system_hoisted, out);
-        }
+    let write = |turn: &Turn<'_>, out: &mut Items<'_>| {
+        write_turn(turn, out);
         Ok(())
     };
     let prefill = request.prefill.as_ref().map(|text| {
@@ -41,8 +35,7 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
             message.list("content", |list| write_text("output_text", text, list));
         })
     });
-    let key = key(route.style, &[request.system_hoisted]);
-    let input = items(&request.messages, key, Units::Messages, prefill, &write)?;
+    let input = items(&request.messages, &Rules::of(request, Thoughts::None), prefill, &write)?;
     body.insert("input".into(), Value::Null);
     if let Some(most) = asked_output(request) {
         body.insert("max_output_tokens".into(), most.into());
@@ -70,6 +63,10 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
             }
         };
         body.insert("text".into(), json!({"format": format}));
+    }
+    if request.thinking.is_on() || route.caps.reasoning_effort_supported {
+        // Other models reject it.
+        body.insert("include".into(), json!(["reasoning.encrypted_content"]));
     }
     body.insert("store".into(), false.into());
     if request.stream {
@@ -102,46 +99,44 @@ fn flatten(tool: &Value) -> Value {
     Value::Object(out)
 }
 
-fn write_message(message: &Message, hoisted: bool, out: &mut Items<'_>) {
-    if hoisted && matches!(message.role, Role::System | Role::Developer) {
-        return;
-    }
-    let text_type = if message.role == Role::Assistant { "output_text" } else { "input_text" };
-    // What stands in the message, and what is an item of its own.
-    let (mut content, mut items) = (Vec::new(), Vec::new());
-    for block in &message.content {
-        match block {
-            ContentBlock::Text(text) if text.is_empty() => {}
-            ContentBlock::Text(_)
-            | ContentBlock::Image(_)
-            | ContentBlock::Document(_)
-            | ContentBlock::Other(_) => content.push(block),
-            ContentBlock::ToolUse(_) | ContentBlock::ToolResult { .. } => items.push(block),
-            ContentBlock::Reasoning { .. } => {}
-        }
-    }
-    let write_turn = |out: &mut Items<'_>| {
-        out.object(|turn| {
-            turn.text("role", message.role.as_str());
-            turn.list("content", |list| {
-                content.iter().for_each(|block| write_part(block, text_type, list));
-                if content.is_empty() {
-                    write_text(text_type, "", list);
-                }
-            });
-        });
+fn write_turn(turn: &Turn<'_>, out: &mut Items<'_>) {
+    let (role, text_type) = match turn.side {
+        Side::Model => ("assistant", "output_text"),
+        Side::User => ("user", "input_text"),
+        Side::System => ("system", "input_text"),
+        Side::Developer => ("developer", "input_text"),
     };
-    // The model speaks before it calls; the user speaks after results.
-    if message.role == Role::Assistant {
-        if !content.is_empty() {
-            write_turn(out);
+    // What stands in the message; calls and results are items of their own.
+    let is_said = |part: &&Part<'_>| match part {
+        Part::Text { .. } | Part::Image(_) | Part::Document(_) => true,
+        Part::Own(value) => turn.side != Side::Model || value.get("refusal").is_some(),
+        Part::Call(_) | Part::Result(_) | Part::Thought { .. } => false,
+    };
+    let write_said = |out: &mut Items<'_>| {
+        if turn.parts.iter().any(|part| is_said(&part)) {
+            out.object(|message| {
+                message.text("role", role);
+                message.list("content", |list| {
+                    turn.parts.iter().filter(is_said).for_each(|part| write_part(part, text_type, list));
+                });
+            });
         }
-        items.iter().for_each(|block| write_own_item(block, out));
-    } else {
-        items.iter().for_each(|block| write_own_item(block, out));
-        if !content.is_empty() || items.is_empty() {
-            write_turn(out);
+    };
+    // The model's parts keep their order: reasoning stands in front of what it led to. The user speaks after results.
+    let mut said = false;
+    for part in &turn.parts {
+        // The model speaks before it calls.
+        let begins = is_said(&part) || matches!(part, Part::Call(_));
+        if turn.side == Side::Model && begins && !std::mem::replace(&mut said, true) {
+            write_said(out);
         }
+        match part {
+            Part::Own(item) if turn.side == Side::Model && !is_said(&part) => out.value(item),
+            part => write_own_item(part, out),
+        }
+    }
+    if turn.side != Side::Model {
+        write_said(out);
     }
 }
 
@@ -152,17 +147,16 @@ fn write_text(kind: &str, text: &str, out: &mut Items<'_>) {
     });
 }
 
-fn write_part(block: &ContentBlock, text_type: &str, out: &mut Items<'_>) {
-    match block {
-        ContentBlock::Text(text) => write_text(text_type, text, out),
-        ContentBlock::Image(image) => out.object(|part| {
+fn write_part(part: &Part<'_>, text_type: &str, out: &mut Items<'_>) {
+    match part {
+        Part::Text { text, .. } => write_text(text_type, text, out),
+        Part::Image(image) => out.object(|part| {
             part.text("type", "input_image");
             part.text("image_url", &image.to_url());
-            if let Some(detail) = &image.detail {
-                part.text("detail", detail);
-            }
+            // The API demands it.
+            part.text("detail", image.detail.as_deref().unwrap_or("auto"));
         }),
-        ContentBlock::Document(document) => out.object(|part| {
+        Part::Document(document) => out.object(|part| {
             part.text("type", "input_file");
             match &document.source {
                 ImageSource::Url(url) => part.text("file_url", url),
@@ -172,29 +166,28 @@ fn write_part(block: &ContentBlock, text_type: &str, out: &mut Items<'_>) {
                 }
             }
         }),
-        ContentBlock::Other(value) => out.value(value),
+        Part::Own(value) => out.value(value),
         // Not in a message.
-        ContentBlock::ToolUse(_) | ContentBlock::ToolResult { .. } | ContentBlock::Reasoning { .. } => {}
+        Part::Call(_) | Part::Result(_) | Part::Thought { .. } => {}
     }
 }
 
-fn write_own_item(block: &ContentBlock, out: &mut Items<'_>) {
-    match block {
-        ContentBlock::ToolUse(call) => out.object(|item| {
+fn write_own_item(part: &Part<'_>, out: &mut Items<'_>) {
+    match part {
+        Part::Call(call) => out.object(|item| {
             item.text("type", "function_call");
             item.text("call_id", &call.id);
             item.text("name", &call.name);
             item.text("arguments", &call.arguments.to_string());
         }),
-        ContentBlock::ToolResult { id, content, .. } => out.object(|item| {
+        Part::Result(answer) => out.object(|item| {
             item.text("type", "function_call_output");
-            item.text("call_id", id);
-            let parts = ResultParts::of(content);
-            if parts.media.is_empty() {
-                return item.text("output", &parts.text);
+            item.text("call_id", &answer.id);
+            if answer.parts.media.is_empty() {
+                return item.text("output", &answer.parts.text);
             }
             item.list("output", |list| {
-                parts.blocks().for_each(|block| write_part(&block, "input_text", list));
+                answer.each_part().for_each(|part| write_part(&part, "input_text", list));
             });
         }),
         _ => {}
@@ -220,12 +213,25 @@ fn read_item(item: &Node<'_>, index: usize, out: &mut Vec<StreamEvent>) {
             out.push(StreamEvent::ToolCallDelta { index, arguments: text("arguments") });
         }
         "reasoning" => {
+            take_item(item, out);
             let parts: Vec<&str> = item.list_at("summary").iter().filter_map(|s| s.str_at("text")).collect();
             if !parts.is_empty() {
                 out.push(StreamEvent::ReasoningSummary(parts.join("\n\n")));
             }
         }
-        _ => read_search(item, out),
+        _ => {
+            take_item(item, out);
+            read_search(item, out);
+        }
+    }
+}
+
+/// Takes an item that goes back as it came. Reasoning goes back encrypted: nothing is stored.
+fn take_item(item: &Node<'_>, out: &mut Vec<StreamEvent>) {
+    match item.str_at("type").unwrap_or_default() {
+        "" | "message" | "function_call" => {}
+        "reasoning" if item.present("encrypted_content").is_none() => {}
+        _ => out.push(StreamEvent::TurnData(item.to_value())),
     }
 }
 
@@ -343,7 +349,9 @@ impl Decode for Decoder {
             "response.output_item.done" => {
                 let item = value.at("item");
                 self.called |= is_call(item);
-                if !self.streamed.contains(&index) {
+                if self.streamed.contains(&index) {
+                    take_item(item, out);
+                } else {
                     read_item(item, index, out);
                 }
             }
@@ -442,6 +450,11 @@ mod tests {
         let r = builder.finish("openai", "m", crate::config::Dialect::Openai).unwrap();
         assert_eq!((r.text.as_str(), r.thinking_summary.as_deref()), ("hi", Some("s1\n\ns2")));
         assert_eq!((r.stop_reason.as_deref(), r.usage.cache_read), (Some("tool_use"), Some(2)));
-        assert_eq!((r.tool_calls.len(), r.blocks.len()), (1, 5));
+        assert_eq!((r.tool_calls.len(), r.blocks.len()), (1, 7));
+        assert_eq!(
+            r.to_json()["blocks"].as_array().map(Vec::len),
+            Some(5),
+            "programs see no data of the provider"
+        );
     }
 }

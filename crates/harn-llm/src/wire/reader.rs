@@ -1,9 +1,13 @@
 //! The body of a reply, chunk by chunk, whether it turns out to be a stream or one JSON value.
 
+use harn_value::Data as Value;
+
 use super::node::Node;
+use super::outgoing::wire_name;
 use super::{Decode, decoder, not_a_reply, ollama, read_reply};
 use crate::error::{Category, LlmError};
 use crate::event::{StreamEvent, Usage};
+use crate::json::str_at;
 use crate::request::Request;
 use crate::secret::Secret;
 use crate::sse::Framing;
@@ -31,6 +35,40 @@ struct StreamState {
     usage: Usage,
     over: bool,
     secrets: Vec<Secret>,
+    names: Names,
+}
+
+/// The tools of a request whose names differ on the wire: that name, and their own.
+struct Names(Vec<(String, String)>);
+
+impl Names {
+    fn of(request: &Request) -> Names {
+        let name = |tool: &Value| {
+            let own = str_at(tool.get("function").unwrap_or(tool), "name")?;
+            let wire = wire_name(own);
+            (*wire != *own).then(|| (wire.into_owned(), own.to_owned()))
+        };
+        Names(request.tools.iter().filter_map(name).collect())
+    }
+
+    /// Gives tools their own names back.
+    fn restore(&self, events: &mut [StreamEvent]) {
+        if self.0.is_empty() {
+            return;
+        }
+        let own = |name: &mut String| {
+            if let Some((_, own)) = self.0.iter().find(|(wire, _)| wire == name) {
+                name.clone_from(own);
+            }
+        };
+        for event in events {
+            match event {
+                StreamEvent::ToolCallStart { name: Some(name), .. } => own(name),
+                StreamEvent::SearchResult { tool_names, .. } => tool_names.iter_mut().for_each(own),
+                _ => {}
+            }
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +93,7 @@ impl ReplyReader {
                 usage: Usage::default(),
                 over: false,
                 secrets: request.route.secrets().collect(),
+                names: Names::of(request),
             },
             mode: match (streamed, framing) {
                 (false, _) => Mode::Whole,
@@ -161,7 +200,9 @@ impl ReplyReader {
                 again.unwrap_or(error)
             })?;
             out.push(StreamEvent::Whole);
+            let start = out.len();
             out.extend(events);
+            self.stream.names.restore(&mut out[start..]);
             return Ok(());
         }
         let mut read = Ok(());
@@ -213,6 +254,7 @@ impl StreamState {
                     self.messages += 1;
                     let start = out.len();
                     *read = self.decode.message(&value, out);
+                    self.names.restore(&mut out[start..]);
                     for event in &out[start..] {
                         if let StreamEvent::Usage(usage) = event {
                             self.usage.merge(*usage);

@@ -1,11 +1,12 @@
 //! The wire formats by name.
 
+use harn_value::Data as Value;
 use serde::Deserialize;
 
 use crate::sse::Framing;
 
 /// The wire formats. Those that a provider may speak at its chat endpoint have a word in its table (`wire`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 pub enum WireStyle {
     /// Anthropic Messages.
     #[serde(rename = "anthropic")]
@@ -47,6 +48,21 @@ impl WireStyle {
         matches!(self, WireStyle::Completion | WireStyle::OllamaCompletion)
     }
 
+    /// Returns the word that messages keep of the format they came in.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            WireStyle::Anthropic => "anthropic",
+            WireStyle::OpenAiChat => "openai_chat",
+            WireStyle::OpenAiResponses => "openai_responses",
+            WireStyle::OllamaChat => "ollama_chat",
+            WireStyle::OllamaRaw => "ollama_raw",
+            WireStyle::Gemini => "gemini",
+            WireStyle::Bedrock => "bedrock",
+            WireStyle::Completion => "completion",
+            WireStyle::OllamaCompletion => "ollama_completion",
+        }
+    }
+
     /// Returns the shape of native tools.
     pub(crate) fn tool_shape(self) -> ToolShape {
         match self {
@@ -55,9 +71,35 @@ impl WireStyle {
         }
     }
 
+    /// Returns whether a tool's result holds images and documents. In other formats they follow the results.
+    pub(crate) fn has_media_in_results(self) -> bool {
+        matches!(self, WireStyle::Anthropic | WireStyle::Bedrock | WireStyle::OpenAiResponses)
+    }
+
     /// Returns whether system messages may stand in the message list.
     pub(crate) fn has_system_role(self) -> bool {
         !matches!(self, WireStyle::Anthropic | WireStyle::Gemini | WireStyle::Bedrock)
+    }
+
+    /// Returns whether the format has a block, which this crate does not read, in turns of the model or the user.
+    pub(crate) fn has_block(self, block: &Value, of_model: bool) -> bool {
+        let kind = crate::json::str_at(block, "type").unwrap_or_default();
+        match (self, of_model) {
+            (WireStyle::Anthropic, false) => {
+                matches!(kind, "document" | "search_result" | "container_upload")
+            }
+            (WireStyle::Anthropic, true) => {
+                matches!(kind, "redacted_thinking" | "server_tool_use" | "mcp_tool_use" | "mcp_tool_result")
+                    || kind.ends_with("_tool_result")
+            }
+            (WireStyle::OpenAiChat, false) => matches!(kind, "image_url" | "input_audio" | "file"),
+            (WireStyle::OpenAiChat, true) => kind == "refusal",
+            (WireStyle::OpenAiResponses, false) => {
+                matches!(kind, "input_image" | "input_file" | "input_audio")
+            }
+            (WireStyle::OpenAiResponses, true) => kind == "refusal",
+            _ => false,
+        }
     }
 
     /// Returns how the messages of a stream are separated.

@@ -1,5 +1,7 @@
 //! What a wire format has written of a conversation, which the conversation keeps.
 
+use std::collections::HashMap;
+
 use bytes::Bytes;
 
 use super::out::Items;
@@ -9,7 +11,7 @@ use crate::error::CallError;
 const PIECE: usize = 8 << 10;
 
 /// Which format wrote, and under which circumstances.
-pub(super) type Key = u32;
+pub(super) type Key = u64;
 
 /// The beginning of a conversation as one format writes it: items of a JSON list.
 #[derive(Debug, Default)]
@@ -20,8 +22,8 @@ pub(crate) struct Written {
     pub(super) tail: Vec<u8>,
     /// The number of messages written.
     pub(super) done: usize,
-    /// Whether what is written may go on: see [`Written::up_to`].
-    pub(super) turns: bool,
+    /// Digests of the ids of calls, each with the number of messages written with it.
+    pub(super) ids: HashMap<u64, usize>,
 }
 
 impl Written {
@@ -30,27 +32,28 @@ impl Written {
         self.done == 0
     }
 
-    /// The part that holds for the first `len` messages, whatever follows them. That a turn is over is known from the
+    /// The part that holds for the first `len` messages, whatever follows them. That a unit is over is known from the
     /// message behind it, which has to be one of them.
     pub(crate) fn up_to(&self, len: usize) -> Written {
-        let (key, turns) = (self.key, self.turns);
-        let known = if turns { len.saturating_sub(1) } else { len };
+        let (key, known) = (self.key, len.saturating_sub(1));
         if self.done <= known {
-            let (full, tail) = (self.full.clone(), self.tail.clone());
-            return Written { key, full, tail, done: self.done, turns };
+            let (full, tail, ids) = (self.full.clone(), self.tail.clone(), self.ids.clone());
+            return Written { key, full, tail, done: self.done, ids };
         }
         let full: Vec<_> = self.full.iter().take_while(|(end, _)| *end <= known).cloned().collect();
         let done = full.last().map_or(0, |(end, _)| *end);
-        Written { key, full, tail: Vec::new(), done, turns }
+        let ids = self.ids.iter().filter(|(_, end)| **end <= done).map(|(id, end)| (*id, *end)).collect();
+        Written { key, full, tail: Vec::new(), done, ids }
     }
 
-    /// Adds what `write` writes of the messages up to `end`.
+    /// Adds what `write` writes of the messages up to `end`, with the ids of its calls.
     ///
     /// # Errors
     /// Those of `write`; nothing is added then.
     pub(super) fn add(
         &mut self,
         end: usize,
+        ids: Vec<u64>,
         write: impl FnOnce(&mut Items<'_>) -> Result<(), CallError>,
     ) -> Result<(), CallError> {
         let begin = self.tail.len();
@@ -60,6 +63,7 @@ impl Written {
             return Err(error);
         }
         self.done = end;
+        self.ids.extend(ids.into_iter().map(|id| (id, end)));
         if self.tail.len() >= PIECE {
             self.tail.shrink_to_fit();
             self.full.push((end, Bytes::from(std::mem::take(&mut self.tail))));
