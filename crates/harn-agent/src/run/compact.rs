@@ -80,6 +80,8 @@ impl AgentLoop {
         }
         let archive = Archive { messages: seen.to_json_to(range.end).split_off(range.start), engine };
         let (mode, tokens_before) = (mode.to_owned(), self.estimate());
+        // Results of the last call in front stay with it.
+        let keep_first = range.start;
         let compacting = Compacting { archive, keep_first, mode, second, tokens_before, resume };
         self.state.phase = Phase::Compact(Box::new(compacting));
         true

@@ -128,7 +128,7 @@ fn is_result(message: &Value) -> bool {
 /// Returns which messages give way when the first `keep_first` and the last `keep_last` stay; `None` when none do.
 ///
 /// What stays at the end begins with a message of the user where there is one, and never in the middle of a turn with
-/// tools.
+/// tools. What stays at the beginning ends behind the results of its calls.
 pub fn archivable(messages: &[Value], keep_first: usize, keep_last: usize) -> Option<Range<usize>> {
     let is_user = |m: &Value| str_at(m, "role") == Some("user");
     giving_way(messages, keep_first, keep_last, is_user, is_result)
@@ -152,6 +152,8 @@ fn giving_way<M>(
     is_user: impl Fn(&M) -> bool,
     is_result: impl Fn(&M) -> bool,
 ) -> Option<Range<usize>> {
+    let open = |n: &usize| *n > 0 && messages.get(*n).is_some_and(&is_result);
+    let keep_first = (keep_first..).find(|n| !open(n)).unwrap_or(keep_first);
     let wanted = messages.len().checked_sub(keep_last).filter(|end| *end > keep_first)?;
     let starts = |n: &usize| messages.get(*n).is_some_and(|m| is_user(m) && !is_result(m));
     let at_user = (keep_first + 1..=wanted.min(messages.len().saturating_sub(1))).rev().find(starts);
