@@ -112,8 +112,10 @@ impl Envelope {
             "done" | "idle" => None,
             other => Some(Failure::new("runtime", format!("sub_agent_run: the loop ended {other}"))),
         };
-        let error =
-            denied(&transcript).or_else(|| if spent { ended() } else { None }).or(wrong).or_else(ended);
+        // A valid answer counts, whatever tools the child tried before.
+        let answered = wants && wrong.is_none() && ended().is_none();
+        let denied = if answered { None } else { denied(&transcript) };
+        let error = denied.or_else(|| if spent { ended() } else { None }).or(wrong).or_else(ended);
         Envelope {
             summary,
             artifacts: json!([]),
