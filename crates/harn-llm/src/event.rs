@@ -69,6 +69,15 @@ pub enum StreamEvent {
     Stop(StopReason),
 }
 
+/// The stop reason of a reply in which the model refuses to answer.
+pub(crate) const REFUSAL: &str = "refusal";
+/// The stop reason of a reply without content.
+pub(crate) const EMPTY: &str = "empty";
+/// The stop reason of a reply whose call the provider could not read.
+pub(crate) const MALFORMED_CALL: &str = "malformed_call";
+/// The stop reason of a turn that the provider wants to continue.
+pub(crate) const PAUSE_TURN: &str = "pause_turn";
+
 /// Why generation ended, in one vocabulary for all providers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StopReason {
@@ -80,19 +89,42 @@ pub enum StopReason {
     ToolUse,
     /// A stop sequence came up.
     StopSequence,
-    /// Anything else, verbatim (`content_filter`, `refusal`, `pause_turn`, …).
+    /// Anything else: one of the words below, or the provider's own in lower case.
     Other(String),
 }
 
 impl StopReason {
     /// Maps a provider's word to the common vocabulary.
     pub(crate) fn from_provider(word: &str) -> Self {
+        let other = |word: &str| StopReason::Other(word.to_owned());
         match word {
             "end_turn" | "stop" | "STOP" | "completed" => StopReason::EndTurn,
             "max_tokens" | "length" | "MAX_TOKENS" | "max_output_tokens" => StopReason::MaxTokens,
             "tool_use" | "tool_calls" | "function_call" | "FUNCTION_CALL" => StopReason::ToolUse,
             "stop_sequence" => StopReason::StopSequence,
-            other => StopReason::Other(other.to_string()),
+            "content_filter"
+            | "content_filtered"
+            | "guardrail_intervened"
+            | "SAFETY"
+            | "RECITATION"
+            | "BLOCKLIST"
+            | "PROHIBITED_CONTENT"
+            | "SPII"
+            | "IMAGE_SAFETY"
+            | "IMAGE_RECITATION"
+            | "IMAGE_PROHIBITED_CONTENT"
+            | "JAILBREAK"
+            | "MODEL_ARMOR" => other("content_filter"),
+            "model_context_window_exceeded" | "context_length_exceeded" => other("context_overflow"),
+            "MALFORMED_FUNCTION_CALL"
+            | "UNEXPECTED_TOOL_CALL"
+            | "TOO_MANY_TOOL_CALLS"
+            | "MALFORMED_RESPONSE"
+            | "malformed_model_output"
+            | "malformed_tool_use" => other(MALFORMED_CALL),
+            // Ollama answers a call that only loads or unloads the model.
+            "load" | "unload" => other(EMPTY),
+            word => StopReason::Other(word.to_ascii_lowercase()),
         }
     }
 

@@ -210,6 +210,12 @@ impl Message {
         Some((str_at(data, "provider")?, str_at(data, "wire")?, str_at(data, "model").unwrap_or_default()))
     }
 
+    /// Whether it is a turn that the provider wants to continue.
+    pub(crate) fn is_paused(&self) -> bool {
+        let data = self.given().and_then(|dict| dict.get(PROVIDER_DATA));
+        data.is_some_and(|data| data.get("paused") == Some(&Value::Bool(true)))
+    }
+
     fn provider_parts(&self) -> &[Value] {
         let data = self.given().and_then(|dict| dict.get(PROVIDER_DATA));
         data.map_or(&[], |data| crate::json::list_at(data, "parts"))
@@ -620,11 +626,14 @@ pub(crate) fn parse_arguments(text: &str) -> Value {
     if text.trim().is_empty() {
         return json!({});
     }
+    let repaired = || serde_json::from_str(&crate::structured::without_lone_surrogates(text)?).ok();
     match serde_json::from_str(text) {
         Ok(value) => value,
-        Err(e) => json!({"__parse_error": format!(
-            "Could not parse tool arguments as JSON: {e}. Raw input: {}", crate::json::clip(text, 200)
-        )}),
+        Err(e) => repaired().unwrap_or_else(|| {
+            json!({"__parse_error": format!(
+                "Could not parse tool arguments as JSON: {e}. Raw input: {}", crate::json::clip(text, 200)
+            )})
+        }),
     }
 }
 

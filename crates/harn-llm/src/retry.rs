@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::error::{Kind, LlmError};
+use crate::event::{EMPTY, MALFORMED_CALL};
 
 /// Returns how long to wait before retry `n` (counted from one).
 pub fn delay(error: &LlmError, n: u32, backoff_ms: u64) -> Duration {
@@ -13,6 +14,12 @@ pub fn delay(error: &LlmError, n: u32, backoff_ms: u64) -> Duration {
 /// Returns whether the failure may pass when the call is tried again.
 pub(crate) fn is_transient(error: &LlmError) -> bool {
     error.kind == Kind::Transient
+}
+
+/// Returns whether the model replied, but without an answer: with nothing, or with a call that its provider could not read.
+/// Such a reply is asked for once more; the second one is the result.
+pub(crate) fn is_without_answer(error: &LlmError) -> bool {
+    matches!(error.reason, EMPTY | MALFORMED_CALL)
 }
 
 /// Returns whether the failure is a reply that counted tokens but held nothing.

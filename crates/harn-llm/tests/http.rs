@@ -489,14 +489,15 @@ async fn calls_are_told_while_they_arrive() {
 async fn an_empty_reply_names_its_server() {
     local(async {
         let body = json!({"type": "message", "role": "assistant", "content": [], "usage": {"input_tokens": 3, "output_tokens": 7}});
-        let server = Server::start(vec![ok_json(&body)]).await;
-        let (runtime, _) = runtime(&[]);
+        let server = Server::start(vec![ok_json(&body), ok_json(&body)]).await;
+        let (runtime, embedder) = runtime(&[]);
         let toml = format!("[providers.acme]\nbase_url = \"{}\"\nchat_endpoint = \"/m\"\nwire = \"anthropic\"\nauth_style = \"none\"", server.url);
         runtime.set_config_layers(vec![harn_llm::config::Layer { origin: "t".into(), toml }]);
         let options = json!({"provider": "acme", "model": "m", "stream": false});
-        let error = runtime.llm_call(&Call::new("hi", None, options)).await.unwrap_err();
-        let told = "acme model m reported completion_tokens=7 but delivered no content";
-        assert!(error.message().starts_with(told), "{}", error.message());
+        let result = runtime.llm_call(&Call::new("hi", None, options)).await.unwrap();
+        assert_eq!(result["stop_reason"], "empty");
+        let traced = embedder.traces.borrow()[0]["error"].as_str().unwrap().to_owned();
+        assert!(traced.starts_with("acme model m reported completion_tokens=7 but delivered no content"), "{traced}");
     })
     .await;
 }

@@ -14,6 +14,7 @@ mod hostile;
 mod http;
 mod names;
 mod real_server;
+mod replies;
 mod secrets;
 mod servers;
 mod streams;

@@ -415,6 +415,11 @@ impl AgentLoop {
         let what = match self.state.stop_reason.as_deref() {
             _ if self.is_cut_off() => "was cut off at the limit of tokens for one reply",
             Some("content_filter") => "was held back by the provider's filter",
+            Some("refusal") => "is a refusal of the model",
+            Some("pause_turn") => "was paused by the provider and is not finished",
+            Some("context_overflow") => "was cut off at the end of the model's context window",
+            Some("malformed_call") => "held a call that the provider could not read",
+            Some("empty") => "was empty",
             _ => return,
         };
         let reason = self.state.stop_reason.as_deref().unwrap_or_default();

@@ -268,6 +268,7 @@ fn answer(data: Ty) -> Ty {
         maybe("tool_calls", list()),
         maybe("thinking", text()),
         maybe("stop_reason", text()),
+        maybe("repaired", Ty::named("bool")),
     ])
 }
 

@@ -37,6 +37,22 @@ fn is_context_overflow(lower: &str) -> bool {
             "prompt_tokens_exceeded",
             "exceeds the maximum",
             "context window",
+            "context_window",
+            "input is too long",
+            "input length and `max_tokens` exceed",
+            "too many tokens",
+            "too many input tokens",
+            "input token count",
+            "maximum prompt length",
+            "max_prompt_tokens",
+            "reduce the length of the messages",
+            "reduce your prompt",
+            "exceeds the available context size",
+            "exceed_context_size",
+            "larger than the maximum context",
+            "prompt exceeds max length",
+            "string_above_max_length",
+            "request_too_large",
         ],
     ) || (lower.contains("exceed") && (lower.contains("context") || lower.contains("max_tokens")))
 }
@@ -70,7 +86,7 @@ pub(super) fn http_rule(status: u16, body: &str) -> HttpRule {
         || contains_any(body, &["rate_limit", "insufficient_quota", "billing_hard_limit_reached"])
     {
         rule(Kind::Transient, "rate_limit", "rate_limited")
-    } else if matches!(status, 408 | 504 | 522 | 524) || body.contains("timeout") {
+    } else if matches!(status, 408 | 504 | 522 | 524 | 598 | 599) || body.contains("timeout") {
         rule(Kind::Transient, "timeout", "timeout")
     } else if matches!(status, 404 | 410)
         || contains_any(
@@ -85,8 +101,20 @@ pub(super) fn http_rule(status: u16, body: &str) -> HttpRule {
         )
     {
         rule(Kind::Terminal, "model_unavailable", "model_unavailable")
-    } else if matches!(status, 500 | 502 | 503 | 529)
-        || contains_any(body, &["overloaded_error", "service unavailable", "bad gateway", "api_error"])
+    } else if matches!(status, 409 | 425 | 500..=599)
+        || contains_any(
+            body,
+            &[
+                "overloaded",
+                "service unavailable",
+                "bad gateway",
+                "api_error",
+                "server_error",
+                "internal error",
+                "internal server error",
+                "try again later",
+            ],
+        )
     {
         rule(Kind::Transient, "server_error", "http_error")
     } else if status == 400 || contains_any(body, &["invalid_request", "bad request"]) {
@@ -100,10 +128,10 @@ fn status_category(status: u16) -> Option<Category> {
     Some(match status {
         401 | 403 => Category::Auth,
         404 | 410 => Category::NotFound,
-        408 | 504 | 522 | 524 => Category::Timeout,
+        408 | 504 | 522 | 524 | 598 | 599 => Category::Timeout,
         429 => Category::RateLimit,
         503 | 529 => Category::Overloaded,
-        500 | 502 => Category::ServerError,
+        409 | 425 | 500..=599 => Category::ServerError,
         _ => return None,
     })
 }

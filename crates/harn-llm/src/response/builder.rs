@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{About, Block, Response};
 use crate::dialect::Dialect;
 use crate::error::{Category, LlmError};
-use crate::event::{StopReason, StreamEvent, Usage};
+use crate::event::{EMPTY, MALFORMED_CALL, StopReason, StreamEvent, Usage};
 use crate::message::{ToolCall, parse_arguments};
 use crate::wire::anthropic::JSON_TOOL;
 use harn_value::Data as Value;
@@ -196,12 +196,24 @@ impl ResponseBuilder {
                 out.stop_reason = Some("end_turn".to_string());
             }
         }
-        // A refusal or a filtered reply may well be empty.
-        let refused = matches!(stop, Some(StopReason::Other(_)));
         let says = |block: &Block| !matches!(block, Block::ProviderData(..));
-        let empty = !out.blocks.iter().any(says) && out.text.is_empty() && !refused;
-        if let Some(n) = out.usage.output.filter(|n| *n > 0 && empty) {
-            return Err(empty_completion(dialect, model, n).with_usage(out.usage));
+        let empty = !out.blocks.iter().any(says) && out.text.is_empty();
+        match &stop {
+            _ if !empty => {}
+            Some(StopReason::Other(word)) if word == MALFORMED_CALL => {
+                let message = format!("model {model} made a call that its provider could not read");
+                return Err(not_answered(message, MALFORMED_CALL).with_usage(out.usage));
+            }
+            // A refusal or a filtered reply may well be empty.
+            Some(StopReason::Other(_)) => {}
+            _ => match out.usage.output.filter(|n| *n > 0) {
+                Some(n) => {
+                    return Err(
+                        not_answered(empty_completion(dialect, model, n), EMPTY).with_usage(out.usage)
+                    );
+                }
+                None => out.stop_reason = Some(EMPTY.to_owned()),
+            },
         }
         out.thinking = Some(thinking).filter(|t| !t.is_empty());
         out.thinking_summary = Some(summary).filter(|t| !t.is_empty());
@@ -209,8 +221,15 @@ impl ResponseBuilder {
     }
 }
 
-fn empty_completion(dialect: Dialect, model: &str, tokens: i64) -> LlmError {
-    let message = if dialect == Dialect::Ollama {
+/// The failure of a reply without an answer, which is asked for once more.
+fn not_answered(message: String, reason: &'static str) -> LlmError {
+    let mut error = LlmError::new(Category::ServerError, message);
+    error.reason = reason;
+    error
+}
+
+fn empty_completion(dialect: Dialect, model: &str, tokens: i64) -> String {
+    if dialect == Dialect::Ollama {
         format!(
             // prose-ok: diagnostic
             "ollama model {model} reported eval_count={tokens} but delivered no content or thinking; \
@@ -221,8 +240,7 @@ fn empty_completion(dialect: Dialect, model: &str, tokens: i64) -> LlmError {
             "openai-compatible model {model} reported completion_tokens={tokens} but delivered no content, \
              reasoning, or tool calls"
         )
-    };
-    LlmError::new(Category::ServerError, message)
+    }
 }
 
 #[cfg(test)]

@@ -164,6 +164,8 @@ pub struct Response {
     pub mocked: bool,
     /// Parsed JSON of a structured call.
     pub data: Option<Value>,
+    /// Whether the text was no JSON until it was repaired.
+    pub repaired: bool,
     /// What the tagged protocol adds.
     pub tagged: Tagged,
 }
@@ -211,8 +213,32 @@ impl Response {
             cache_savings_usd: 0.0,
             mocked: false,
             data: None,
+            repaired: false,
             tagged: Tagged::default(),
         }
+    }
+
+    /// Adds a reply that continues this one.
+    pub(crate) fn extend(&mut self, next: Response) {
+        let sum = |a: Option<i64>, b: Option<i64>| a.map_or(b, |a| Some(a.saturating_add(b.unwrap_or(0))));
+        let add = |own: &mut Option<String>, more: Option<String>| match (own.as_mut(), more) {
+            (Some(own), Some(more)) => own.push_str(&more),
+            (None, more) => *own = more,
+            (Some(_), None) => {}
+        };
+        self.text.push_str(&next.text);
+        self.blocks.extend(next.blocks);
+        self.tool_calls.extend(next.tool_calls);
+        add(&mut self.thinking, next.thinking);
+        add(&mut self.thinking_summary, next.thinking_summary);
+        self.stop_reason = next.stop_reason;
+        self.usage = Usage {
+            input: sum(self.usage.input, next.usage.input),
+            output: sum(self.usage.output, next.usage.output),
+            cache_read: sum(self.usage.cache_read, next.usage.cache_read),
+            cache_write: sum(self.usage.cache_write, next.usage.cache_write),
+            ..next.usage
+        };
     }
 
     /// Hides secrets that the reply repeats: what programs, logs and recordings get holds no key.
@@ -324,6 +350,7 @@ impl Response {
         let calls = self.tool_calls_json();
         let optional = [
             ("data", self.data.clone()),
+            ("repaired", self.repaired.then_some(Value::Bool(true))),
             ("tool_calls", (!calls.is_empty()).then(|| calls.into())),
             ("thinking", text(&self.thinking)),
             ("private_reasoning", text(&self.thinking)),

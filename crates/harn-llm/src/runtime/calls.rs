@@ -11,7 +11,7 @@ use super::live::{Live, LiveCalls, LiveText};
 use super::{Call, LlmRuntime, Prepared};
 use crate::conversation::Conversation;
 use crate::error::{CallError, Category, LlmError};
-use crate::event::StreamEvent;
+use crate::event::{REFUSAL, StreamEvent};
 use crate::experiment::Experiment;
 use crate::json::{Object, present, str_at};
 use crate::message::{Message, Role};
@@ -124,6 +124,11 @@ impl LlmRuntime {
             return Ok(finished);
         }
         let route = &finished.prepared.request.route;
+        if finished.response.stop_reason.as_deref() == Some(REFUSAL) {
+            let mut error = LlmError::new(Category::Generic, finished.errors.join("; "));
+            (error.kind, error.reason) = (crate::error::Kind::Terminal, REFUSAL);
+            return Err(error.at(&route.provider, &route.model).into());
+        }
         Err(LlmError::new(Category::SchemaValidation, message).at(&route.provider, &route.model).into())
     }
 
@@ -475,7 +480,7 @@ fn success_envelope(finished: &Finished, repaired: bool) -> Value {
     let r = &finished.response;
     json!({
         "ok": true, "data": r.data, "raw_text": r.text, "error": "", "error_category": null,
-        "attempts": finished.rounds.used(), "repaired": repaired, "extracted_json": finished.rounds.extracted,
+        "attempts": finished.rounds.used(), "repaired": repaired || r.repaired, "extracted_json": finished.rounds.extracted,
         "usage": r.usage_json(), "model": r.model, "provider": r.provider,
     })
 }

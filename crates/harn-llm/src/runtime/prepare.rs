@@ -18,7 +18,7 @@ use crate::options::{
 };
 use crate::request::{MAX_RESPONSE_BYTES, OllamaSettings, OutputChannel, OutputPlan, Request, Route};
 use crate::response::Offered;
-use crate::structured::schema::is_strict;
+use crate::structured::provider_schema::{strict_form, with_object_root};
 use crate::tool_vault::{SearchPlan, Situation, plan};
 use crate::tools::{NativeTools, ToolChoice, ToolSet, ToolShape};
 use crate::wire::{WireStyle, most_output};
@@ -359,7 +359,7 @@ impl LlmRuntime {
         if format.kind == OutputKind::Text {
             return (OutputPlan::none(), None);
         }
-        let schema = format.schema.as_ref().map(harn_schema::as_json_schema);
+        let mut schema = format.schema.as_ref().map(harn_schema::as_json_schema);
         let channel = match (route.style, route.caps.structured_output.as_deref()) {
             (WireStyle::OllamaChat, _) => OutputChannel::Format,
             (WireStyle::Bedrock, _) => OutputChannel::None,
@@ -369,7 +369,16 @@ impl LlmRuntime {
             (_, Some("format_kw")) => OutputChannel::Format,
             _ => OutputChannel::None,
         };
-        let strict = format.caller_strict || (format.strict && schema.as_ref().is_some_and(is_strict));
+        // These take only objects at the root.
+        if matches!(channel, OutputChannel::Native | OutputChannel::Tool) && route.style != WireStyle::Gemini
+        {
+            schema = schema.as_ref().map(with_object_root);
+        }
+        let form = schema.as_ref().filter(|_| format.strict).and_then(strict_form);
+        let strict = format.caller_strict || form.is_some();
+        if channel == OutputChannel::Native && route.style != WireStyle::Gemini {
+            schema = form.or(schema);
+        }
         // As text, its keys stay in the order that the program wrote.
         let schema_text = schema.as_ref().and_then(|schema| serde_json::to_string_pretty(schema).ok());
         let bindings = json!({"schema": schema, "schema_text": schema_text});

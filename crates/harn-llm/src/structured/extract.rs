@@ -1,7 +1,8 @@
-//! JSON out of a reply: the reply itself, a fenced block, or the first balanced span.
+//! JSON out of a reply: the reply itself, a fenced block, or a span of its text; as it is, else repaired.
 
 use harn_value::Data as Value;
 
+use super::repair;
 use crate::response::{Block, Response};
 
 /// JSON found in a reply.
@@ -11,13 +12,22 @@ pub struct Extracted {
     pub value: Value,
     /// Whether a whole candidate text was JSON, with nothing around it.
     pub whole: bool,
+    /// Whether the text was no JSON until it was repaired.
+    pub repaired: bool,
 }
 
 /// Passes over a text in search of balanced spans. Each may look at all that follows, so there are only so many.
 const MAX_PASSES: usize = 64;
 
-/// Finds the data of a reply: in its text, its blocks, the arguments of its calls, its tagged prose.
-pub fn extract(response: &Response) -> Option<Extracted> {
+/// Values of a text that are compared with the schema.
+const MAX_OFFERS: usize = 64;
+
+/// Places of a text from which repairs are tried.
+const MAX_REPAIRS: usize = 16;
+
+/// Finds the data of a reply: in its text, its blocks, the arguments of its calls, its tagged prose. The first value that fits
+/// wins, else the first one.
+pub fn extract(response: &Response, fits: &dyn Fn(&Value) -> bool) -> Option<Extracted> {
     let text = response.text_or_reasoning().trim().to_string();
     let blocks: String = response
         .blocks
@@ -31,24 +41,115 @@ pub fn extract(response: &Response) -> Option<Extracted> {
     let candidates: Vec<String> = [text, blocks].into_iter().chain(arguments).collect();
     let prose =
         candidates.iter().map(|c| crate::tool_text::parse_reply(c, &[]).prose()).filter(|p| !p.is_empty());
-    candidates.iter().cloned().chain(prose).find_map(|candidate| from_text(&candidate))
+    // What was cut off at the limit is not the answer, whatever could be made of it.
+    let may_end = !matches!(response.stop_reason.as_deref(), Some("length" | "max_tokens"));
+    let mut search = Search { fits, may_end, offers: 0, first: None };
+    let found = candidates.iter().cloned().chain(prose).find_map(|candidate| search.text(&candidate));
+    found.or(search.first)
 }
 
 /// Finds JSON in one text.
 pub fn from_text(text: &str) -> Option<Extracted> {
-    let text = text.trim();
-    if text.is_empty() {
-        return None;
+    Search { fits: &|_| true, may_end: true, offers: 0, first: None }.text(text)
+}
+
+/// A search for a value that fits.
+struct Search<'f> {
+    fits: &'f dyn Fn(&Value) -> bool,
+    /// Whether a text may end inside of its value.
+    may_end: bool,
+    offers: usize,
+    first: Option<Extracted>,
+}
+
+impl Search<'_> {
+    fn offer(&mut self, value: Value, whole: bool, repaired: bool) -> Option<Extracted> {
+        self.offers += 1;
+        let found = Extracted { value, whole, repaired };
+        if (self.fits)(&found.value) {
+            return Some(found);
+        }
+        self.first.get_or_insert(found);
+        None
     }
-    if let Ok(value) = serde_json::from_str(text) {
-        return Some(Extracted { value, whole: true });
+
+    fn text(&mut self, text: &str) -> Option<Extracted> {
+        let text = text.trim();
+        self.offers = 0;
+        if text.is_empty() {
+            return None;
+        }
+        let strict = |text: &str| serde_json::from_str::<Value>(text.trim()).ok();
+        if let Some(value) = strict(text) {
+            return self.offer(value, true, false);
+        }
+        let (json, other): (Vec<_>, Vec<_>) =
+            fences(text).into_iter().partition(|(info, _)| info.eq_ignore_ascii_case("json"));
+        let bodies = || json.iter().chain(&other).map(|(_, body)| *body);
+        for value in bodies().filter_map(strict).take(MAX_OFFERS) {
+            if let Some(found) = self.offer(value, false, false) {
+                return Some(found);
+            }
+        }
+        for (body, whole) in
+            [(text, true)].into_iter().chain(bodies().map(|body| (body, false))).take(MAX_REPAIRS)
+        {
+            let body = body.trim();
+            let repaired = repair::parse(body, self.may_end).filter(|_| body.starts_with(['{', '[']));
+            if let Some((value, _)) = repaired.filter(|(_, end)| *end == body.len())
+                && let Some(found) = self.offer(value, whole, true)
+            {
+                return Some(found);
+            }
+        }
+        self.spans(text).or_else(|| self.repaired_spans(text))
     }
-    let found = |value| Extracted { value, whole: false };
-    let fences = fences(text);
-    let (json, other): (Vec<_>, Vec<_>) =
-        fences.into_iter().partition(|(info, _)| info.eq_ignore_ascii_case("json"));
-    let fenced = json.into_iter().chain(other).find_map(|(_, body)| serde_json::from_str(body.trim()).ok());
-    fenced.or_else(|| first_span(text)).map(found)
+
+    /// Goes through the balanced spans that are JSON.
+    ///
+    /// One pass from a bracket finds every balanced span behind it, also when that bracket is never closed. Only brackets
+    /// that the pass took for text in quotes can begin another one, so passes are few; hostile text ends them at
+    /// [`MAX_PASSES`].
+    fn spans(&mut self, text: &str) -> Option<Extracted> {
+        let bytes = text.as_bytes();
+        let (mut at, mut passes) = (0, 0);
+        while passes < MAX_PASSES && self.offers < MAX_OFFERS {
+            at += memchr::memchr2(b'{', b'[', &bytes[at..])?;
+            let pass = spans_from(&bytes[at..]);
+            for (start, end) in pass.spans {
+                if let Ok(value) = serde_json::from_str(&text[at + start..at + end])
+                    && let Some(found) = self.offer(value, false, false)
+                {
+                    return Some(found);
+                }
+                if self.offers >= MAX_OFFERS {
+                    return None;
+                }
+            }
+            // A pass that found its end has used what it looked at.
+            passes += usize::from(!pass.closed);
+            at += pass.next?;
+        }
+        None
+    }
+
+    /// Goes through what brackets begin that is JSON once it is repaired.
+    fn repaired_spans(&mut self, text: &str) -> Option<Extracted> {
+        let mut at = 0;
+        for _ in 0..MAX_REPAIRS {
+            at += memchr::memchr2(b'{', b'[', &text.as_bytes()[at..])?;
+            match repair::parse(&text[at..], self.may_end) {
+                Some((value, end)) => {
+                    if let Some(found) = self.offer(value, false, true) {
+                        return Some(found);
+                    }
+                    at += end;
+                }
+                None => at += 1,
+            }
+        }
+        None
+    }
 }
 
 /// Fenced code blocks: info word and body.
@@ -66,28 +167,6 @@ fn fences(text: &str) -> Vec<(&str, &str)> {
         rest = &inner[close + 3..];
     }
     out
-}
-
-/// Finds the first balanced span that is JSON.
-///
-/// One pass from a bracket finds every balanced span behind it, also when that bracket is never closed. Only brackets that
-/// the pass took for text in quotes can begin another one, so passes are few; hostile text ends them at [`MAX_PASSES`].
-fn first_span(text: &str) -> Option<Value> {
-    let bytes = text.as_bytes();
-    let (mut at, mut passes) = (0, 0);
-    while passes < MAX_PASSES {
-        at += memchr::memchr2(b'{', b'[', &bytes[at..])?;
-        let pass = spans_from(&bytes[at..]);
-        for (start, end) in pass.spans {
-            if let Ok(value) = serde_json::from_str(&text[at + start..at + end]) {
-                return Some(value);
-            }
-        }
-        // A pass that found its end has used what it looked at.
-        passes += usize::from(!pass.closed);
-        at += pass.next?;
-    }
-    None
 }
 
 /// What a pass over a text found; places count from its beginning.
@@ -146,6 +225,8 @@ mod tests {
         assert_eq!(value("an [aside] then {\"b\": 2}"), Some(json!({"b": 2})));
         assert_eq!(value("open { and {\"b\": 2}"), Some(json!({"b": 2})));
         assert_eq!(value("none"), None);
+        assert_eq!(value("as asked: {'a': 1,} so"), Some(json!({"a": 1})));
+        assert_eq!(value("```json\n{\"a\": {\"b\": 1},}\n```"), Some(json!({"a": {"b": 1}})));
         assert!(from_text("{}").unwrap().whole && !from_text("x {}").unwrap().whole);
     }
 

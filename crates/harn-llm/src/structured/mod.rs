@@ -1,8 +1,11 @@
 //! Structured output: schemas on the wire, JSON out of prose, validation, and rounds of correction.
 
 pub mod extract;
+pub(crate) mod provider_schema;
+mod repair;
 pub mod rounds;
 pub mod schema;
 
 pub use extract::{Extracted, extract};
+pub(crate) use repair::{replace_lone_surrogates, without_lone_surrogates};
 pub use rounds::{Rounds, Verdict};

@@ -2,9 +2,11 @@
 //!
 //! A pure state machine: the caller makes the calls, [`Rounds::judge`] says what comes next.
 
+use harn_schema::as_json_schema;
 use harn_value::{Data as Value, json};
 
 use super::extract::{Extracted, extract};
+use super::provider_schema::{is_object, unwrapped, without_optional_nulls};
 use super::schema::{shape_lines, top_level_keys};
 use crate::embedder::Embedder;
 use crate::options::{Nudge, OutputFormat};
@@ -85,10 +87,40 @@ impl Rounds {
         if !self.structured {
             return Verdict::Done;
         }
-        let found = extract(response);
+        if response.stop_reason.as_deref() == Some(crate::event::REFUSAL) {
+            // The answer to a refusal would be another one.
+            let text = response.text.trim();
+            return Verdict::Failed { errors: vec![format!("the model refused: {text}")] };
+        }
+        let json_schema = self.schema.as_ref().map(as_json_schema);
+        // Lists and scalars travel in an object; a key that may be missing may be written as null.
+        let wraps = json_schema.as_ref().is_some_and(|schema| !is_object(schema));
+        let settled = |given: &Value| {
+            let value = if wraps { unwrapped(given) } else { None }.unwrap_or(given);
+            let (Some(own), Some(schema)) = (&self.schema, &json_schema) else {
+                return Some((value.clone(), false));
+            };
+            let fits = |value: &Value| embedder.validate_schema(own, value).is_empty();
+            if fits(value) {
+                return Some((value.clone(), false));
+            }
+            let without = without_optional_nulls(schema, value);
+            (without != *value && fits(&without)).then_some((without, true))
+        };
+        let mut found = extract(response, &|value| settled(value).is_some());
+        if let Some(found) = &mut found
+            && let Some((value, changed)) = settled(&found.value)
+        {
+            if found.whole && value != found.value {
+                response.text = value.to_string();
+            }
+            found.value = value;
+            found.repaired |= changed;
+        }
         self.missing_json = found.is_none();
         self.extracted = found.as_ref().is_some_and(|f| !f.whole);
         let errors = self.errors(found.as_ref(), response, embedder);
+        response.repaired = found.as_ref().is_some_and(|f| f.repaired);
         response.data = found.map(|f| f.value);
         if errors.is_empty() {
             return Verdict::Done;

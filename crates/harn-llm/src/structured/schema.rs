@@ -3,33 +3,7 @@
 use harn_schema::as_json_schema;
 use harn_value::Data as Value;
 
-use crate::json::{list_at, str_at};
-
-/// Returns whether hosts accept the schema in strict mode: every object forbids other keys and requires
-/// all it has.
-pub(crate) fn is_strict(schema: &Value) -> bool {
-    match schema {
-        Value::Array(items) => items.iter().all(is_strict),
-        Value::Object(map) => {
-            let own = match map.get("properties").and_then(Value::as_object) {
-                Some(properties) => {
-                    let required = list_at(schema, "required");
-                    map.get("additionalProperties") == Some(&Value::Bool(false))
-                        && properties.keys().all(|k| required.iter().any(|r| r == k.as_str()))
-                }
-                None => str_at(schema, "type") != Some("object"),
-            };
-            own && map.iter().all(|(key, v)| match key.as_str() {
-                "properties" | "$defs" | "definitions" => {
-                    v.as_object().is_none_or(|m| m.values().all(is_strict))
-                }
-                "enum" | "const" | "default" | "example" | "examples" => true,
-                _ => is_strict(v),
-            })
-        }
-        _ => true,
-    }
-}
+use crate::json::list_at;
 
 // Most lines, depth and keys of a described shape.
 const MAX_LINES: usize = 8;
@@ -90,18 +64,6 @@ pub(crate) fn top_level_keys(schema: &Value) -> (Vec<String>, Vec<String>) {
 mod tests {
     use super::*;
     use harn_value::json;
-
-    #[test]
-    fn strictness_needs_closed_objects_all_the_way_down() {
-        let inner = json!({"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]});
-        let outer = |inner: &Value| json!({"type": "object", "properties": {"a": inner}, "required": ["a"], "additionalProperties": false});
-        assert!(!is_strict(&outer(&inner)));
-        let mut closed = inner.clone();
-        closed["additionalProperties"] = false.into();
-        assert!(is_strict(&outer(&closed)));
-        closed["required"] = json!([]);
-        assert!(!is_strict(&outer(&closed)));
-    }
 
     #[test]
     fn shapes_are_described_line_by_line() {

@@ -85,6 +85,16 @@ pub(crate) fn assistant_message(style: WireStyle, response: &Response) -> Value 
     out
 }
 
+/// Makes the message of a turn that its provider wants to continue.
+pub(crate) fn paused_message(style: WireStyle, response: &Response) -> Value {
+    let mut out = assistant_message(style, response);
+    let data = provider_data(style, response);
+    let mut data = data.unwrap_or_else(|| json!({"provider": response.provider, "wire": style.word()}));
+    data["paused"] = true.into();
+    out[PROVIDER_DATA] = data;
+    out
+}
+
 /// What a message keeps for its provider: whose it is, and the order of its parts with the data that only the provider reads.
 /// `None` when there is nothing of that kind.
 fn provider_data(style: WireStyle, response: &Response) -> Option<Value> {

@@ -9,6 +9,7 @@ mod lifecycle;
 mod messages;
 
 pub(crate) use call::assistant_message;
+pub(crate) use call::paused_message;
 pub(crate) use call::search_events;
 pub use call::{CallRecord, of_call};
 pub(crate) use compact::conversation_lines;

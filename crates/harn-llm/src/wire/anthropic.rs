@@ -20,6 +20,7 @@ use crate::media::Document;
 use crate::message::{Image, ImageSource};
 use crate::options::Thinking;
 use crate::request::{OutputChannel, Request};
+use crate::structured::provider_schema::{has_keyword, strict_form};
 use crate::tools::{ToolShape, strip_for_wire};
 
 /// Name of the tool through which structured output is forced.
@@ -174,7 +175,13 @@ fn write_sampling(
 
 fn write_tools(request: &Request, thinks: bool, body: &mut Object) {
     let mut choice = request.tool_choice.as_ref().map(|c| c.to_anthropic());
-    if request.output.channel == OutputChannel::Tool {
+    let own_format = output_format(request, thinks);
+    if let Some(format) = own_format {
+        body.entry("output_config").or_insert_with(|| json!({}))["format"] = format;
+        if !request.tools.is_empty() {
+            body.insert("tools".into(), Value::Null);
+        }
+    } else if request.output.channel == OutputChannel::Tool {
         // Forcing the tool would keep other tools from being called, and is refused while thinking.
         if request.tools.is_empty() && !thinks {
             choice = Some(json!({"type": "tool", "name": JSON_TOOL}));
@@ -200,6 +207,22 @@ fn write_tools(request: &Request, thinks: bool, body: &mut Object) {
     if let Some(choice) = choice.filter(|_| body.contains_key("tools")) {
         body.insert("tool_choice".into(), choice);
     }
+}
+
+/// The format of the reply, where the model has structured outputs and the tool that stands for them cannot be forced: with other
+/// tools, or while thinking. Source: Anthropic, "Structured outputs".
+fn output_format(request: &Request, thinks: bool) -> Option<Value> {
+    const SINCE: (u32, u32) = (4, 5);
+    let capable = model_version(&request.route.model).is_some_and(|version| version >= SINCE);
+    let unforced = thinks || !request.tools.is_empty();
+    let wanted = request.output.channel == OutputChannel::Tool && request.prefill.is_none();
+    let schema = request.output.schema.as_ref().filter(|_| capable && unforced && wanted)?;
+    let limits =
+        ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "maxItems", "pattern"];
+    let schema = strict_form(schema)?;
+    // These limits are rejected; without them the schema would mean less.
+    let plain = !has_keyword(&schema, &limits);
+    plain.then(|| json!({"type": "json_schema", "schema": schema}))
 }
 
 fn beta_features(request: &Request) -> Vec<String> {
@@ -252,21 +275,13 @@ fn may_think(request: &Request) -> bool {
     let is_origin = |message: &Message| rules.is_origin(message);
     let is_thought = |data: &Value| matches!(str_at(data, "type"), Some("thinking" | "redacted_thinking"));
     request.messages.with(|messages| {
-        // Backwards to the first turn of the loop that the conversation ends with.
-        let (mut begun_with_thought, mut calls, mut results) = (true, false, false);
-        let mut spoken = messages.iter().rev().filter(|message| !message.is_blank(false)).peekable();
-        while let Some(message) = spoken.next() {
-            let earlier = spoken.peek().map(|earlier| earlier.role);
+        // Backwards to the first turn of the loop that the conversation ends with: each call has a result in the request.
+        let (mut begun_with_thought, mut calls) = (true, false);
+        for message in messages.iter().rev().filter(|message| !message.is_blank(false)) {
             let mut blocks = message.content.iter();
             match message.role {
                 Role::System | Role::Developer => {}
-                Role::User => {
-                    calls = false;
-                    results |= blocks.any(|block| matches!(block, ContentBlock::ToolResult { .. }));
-                    if earlier != Some(Role::User) && !std::mem::take(&mut results) {
-                        break;
-                    }
-                }
+                Role::User => calls = false,
                 Role::Assistant => {
                     calls |= message.tool_calls().next().is_some();
                     if !calls {

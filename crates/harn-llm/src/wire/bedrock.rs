@@ -15,6 +15,7 @@ use crate::event::{StopReason, StreamEvent, Usage};
 use crate::json::{Object, str_at};
 use crate::message::ImageSource;
 use crate::request::Request;
+use crate::structured::provider_schema::inlined;
 use crate::tools::ToolChoice;
 
 pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
@@ -77,7 +78,7 @@ fn write_tools(request: &Request, body: &mut Object) {
         .iter()
         .filter_map(|tool| {
             let f = tool.get("function")?;
-            let schema = f.get("parameters").cloned().unwrap_or_else(|| json!({"type": "object"}));
+            let schema = f.get("parameters").map_or_else(|| json!({"type": "object"}), inlined);
             let mut spec = json!({"name": wire_name(str_at(f, "name")?), "inputSchema": {"json": schema}});
             // The API refuses an empty description.
             if let Some(description) = str_at(f, "description").filter(|d| !d.is_empty()) {

@@ -15,6 +15,7 @@ use crate::event::{StopReason, StreamEvent, Usage};
 use crate::json::{Object, str_at};
 use crate::message::ImageSource;
 use crate::request::{OutputChannel, Request};
+use crate::structured::provider_schema::for_gemini;
 use crate::tools::{ToolChoice, ToolShape, strip_for_wire};
 
 pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
@@ -63,24 +64,10 @@ fn generation_config(request: &Request) -> Value {
     if request.output.channel != OutputChannel::None {
         out.insert("responseMimeType".into(), "application/json".into());
         if let Some(schema) = &request.output.schema {
-            out.insert("responseSchema".into(), plain_schema(schema));
+            out.insert("responseSchema".into(), for_gemini(schema));
         }
     }
     Value::Object(out)
-}
-
-/// Removes the keywords that Gemini's schema dialect refuses.
-fn plain_schema(schema: &Value) -> Value {
-    match schema {
-        Value::Object(map) => {
-            let refused =
-                |key: &str| matches!(key, "additionalProperties" | "$schema" | "x-harn-output-schema");
-            let kept = map.iter().filter(|(key, _)| !refused(key));
-            Value::Object(kept.map(|(key, value)| (key.clone(), plain_schema(value))).collect())
-        }
-        Value::Array(items) => items.iter().map(plain_schema).collect(),
-        other => other.clone(),
-    }
 }
 
 fn write_tools(request: &Request, body: &mut Object) {
@@ -88,7 +75,13 @@ fn write_tools(request: &Request, body: &mut Object) {
         .tools
         .iter()
         .map(|tool| strip_for_wire(tool, ToolShape::OpenAi))
-        .filter_map(|tool| tool.get("function").map(plain_schema))
+        .filter_map(|mut tool| tool.get_mut("function").map(std::mem::take))
+        .map(|mut function| {
+            if let Some(parameters) = function.get_mut("parameters") {
+                *parameters = for_gemini(parameters);
+            }
+            function
+        })
         .collect();
     if declarations.is_empty() {
         return;
@@ -208,7 +201,7 @@ fn read_part(body: &Node<'_>, calls: &mut usize, out: &mut Vec<StreamEvent>) -> 
     let Some(candidate) = body.list_at("candidates").first() else {
         let blocked = body.at("promptFeedback").str_at("blockReason");
         if let Some(reason) = blocked {
-            out.push(StreamEvent::Stop(StopReason::Other(reason.to_string())));
+            out.push(StreamEvent::Stop(StopReason::from_provider(reason)));
         }
         return blocked.is_some();
     };

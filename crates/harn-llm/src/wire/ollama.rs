@@ -236,7 +236,7 @@ pub(super) fn encode_raw(request: &Request) -> Result<WireRequest, CallError> {
     });
     prompt.push_str("<|im_start|>assistant\n");
     if let Some(prefill) = &request.prefill {
-        prompt.push_str(prefill);
+        prompt.push_str(&quote_tokens(prefill));
     }
     let mut body = Object::new();
     body.insert("model".into(), request.route.model.as_str().into());

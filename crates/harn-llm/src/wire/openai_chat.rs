@@ -1,6 +1,7 @@
 //! OpenAI Chat Completions, as spoken by OpenAI and most other hosts.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use bytes::Bytes;
 use harn_value::{Data as Value, json};
@@ -15,7 +16,7 @@ use super::{
 };
 use crate::config::Dialect;
 use crate::error::{CallError, LlmError};
-use crate::event::{StopReason, StreamEvent};
+use crate::event::{REFUSAL, StopReason, StreamEvent};
 use crate::json::Object;
 use crate::message::ImageSource;
 use crate::options::Thinking;
@@ -368,7 +369,7 @@ impl Fields {
     }
 }
 
-/// Reads the calls of a message or delta; `place` numbers those that say no index. Entries about tool search become
+/// Reads the calls of a message or delta; `place` numbers them. Entries about tool search become
 /// search events.
 fn read_calls(
     calls: &[Node<'_>],
@@ -387,7 +388,7 @@ fn read_calls(
                 tool_names: reference_names(call.list_at("tool_references")),
             }),
             _ => {
-                let index = call.index_at("index").unwrap_or_else(|| place(position, call));
+                let index = place(position, call);
                 let function = call.at("function");
                 let text =
                     |v: &Node<'_>, key: &str| v.str_at(key).filter(|s| !s.is_empty()).map(str::to_string);
@@ -426,14 +427,18 @@ pub(super) fn read(provider: &str, body: &Node<'_>) -> Result<Vec<StreamEvent>, 
     let Some(choice) = body.list_at("choices").first() else {
         return Err(error_member(provider, body).unwrap_or_else(|| wrong_shape(provider, body)));
     };
+    if let Some(error) = error_member(provider, choice) {
+        return Err(error);
+    }
     let message = choice.at("message");
     let mut out = Vec::new();
     if let Some(model) = body.str_at("model") {
         out.push(StreamEvent::Model(model.into()));
     }
     let (mut visible, inline) = split(&content_text(message.at("content")));
+    let refusal = message.str_at("refusal").filter(|refusal| !refusal.is_empty());
     if visible.is_empty()
-        && let Some(refusal) = message.str_at("refusal")
+        && let Some(refusal) = refusal
     {
         visible = refusal.to_string();
     }
@@ -456,38 +461,74 @@ pub(super) fn read(provider: &str, body: &Node<'_>) -> Result<Vec<StreamEvent>, 
         out.push(StreamEvent::Usage(usage_of(usage)));
     }
     if let Some(reason) = choice.str_at("finish_reason") {
-        out.push(StreamEvent::Stop(StopReason::from_provider(reason)));
+        out.push(StreamEvent::Stop(stop_reason(reason, refusal.is_some())));
     }
     Ok(out)
 }
 
-/// Calls of a stream that come without an index.
-#[derive(Default)]
-struct Unnumbered {
-    place: usize,
-    id: Option<String>,
+/// The stop reason of a reply: the word of a refusal is that of a finished answer.
+pub(super) fn stop_reason(word: &str, refused: bool) -> StopReason {
+    match StopReason::from_provider(word) {
+        StopReason::EndTurn if refused => StopReason::Other(REFUSAL.to_owned()),
+        reason => reason,
+    }
 }
 
-impl Unnumbered {
-    /// Which call a delta belongs to: the first one, until a delta with a name has another id.
+/// The calls of a stream. Servers number them, or not, or all alike.
+#[derive(Default)]
+struct Places {
+    /// Id and name of each call, as far as they are known.
+    calls: Vec<(Option<String>, Option<String>)>,
+    /// The call that an index stands for.
+    of_index: HashMap<usize, usize>,
+}
+
+impl Places {
+    /// Which call a delta belongs to. Another id begins another call, whatever the index; a delta without id and name
+    /// continues the call of its index, else the last one.
     fn place(&mut self, call: &Node<'_>) -> usize {
-        let id = call.str_at("id").filter(|id| !id.is_empty());
-        if let Some(id) =
-            id.filter(|_| call.at("function").str_at("name").is_some_and(|name| !name.is_empty()))
-        {
-            if self.id.as_deref().is_some_and(|known| known != id) {
-                self.place += 1;
-            }
-            self.id = Some(id.to_owned());
+        let text =
+            |node: &Node<'_>, key: &str| node.str_at(key).filter(|text| !text.is_empty()).map(str::to_owned);
+        let (index, id, name) = (call.index_at("index"), text(call, "id"), text(call.at("function"), "name"));
+        let last = self.calls.len().checked_sub(1);
+        let by_id =
+            id.as_ref().and_then(|id| self.calls.iter().rposition(|(known, _)| known.as_ref() == Some(id)));
+        let by_index = match index {
+            Some(index) => self.of_index.get(&index).copied(),
+            None => last,
+        };
+        // Whether what a delta says of itself fits a call.
+        let differs = |at: usize| {
+            let (known_id, known_name) = &self.calls[at];
+            let other = |known: &Option<String>, own: &Option<String>| {
+                known.is_some() && own.is_some() && known != own
+            };
+            other(known_id, &id) && name.is_some() || id.is_none() && other(known_name, &name)
+        };
+        let place = match (by_id, by_index) {
+            (Some(at), _) => at,
+            (None, Some(at)) if !differs(at) => at,
+            (None, None) if id.is_none() && name.is_none() => last.unwrap_or(0),
+            _ => self.calls.len(),
+        };
+        if place == self.calls.len() {
+            self.calls.push((None, None));
         }
-        self.place
+        let known = &mut self.calls[place];
+        known.0 = known.0.take().or(id);
+        known.1 = known.1.take().or(name);
+        if let Some(index) = index {
+            self.of_index.insert(index, place);
+        }
+        place
     }
 }
 
 /// Reads the event stream.
 pub(super) struct Decoder {
     provider: String,
-    unnumbered: Unnumbered,
+    places: Places,
+    refused: bool,
     think: ThinkSplitter,
     fields: Fields,
     finished: bool,
@@ -499,7 +540,8 @@ impl Decoder {
     pub(super) fn new(provider: String) -> Self {
         Decoder {
             provider,
-            unnumbered: Unnumbered::default(),
+            places: Places::default(),
+            refused: false,
             think: ThinkSplitter::default(),
             fields: Fields::default(),
             finished: false,
@@ -524,6 +566,9 @@ impl Decode for Decoder {
             out.push(StreamEvent::Usage(usage_of(usage)));
         }
         let Some(choice) = value.list_at("choices").first() else { return Ok(()) };
+        if let Some(error) = error_member(&self.provider, choice) {
+            return Err(error);
+        }
         if let Some(delta) = choice.get("delta").or_else(|| choice.get("message")) {
             self.fields.take(delta);
             out.extend(reasoning_fields(delta).map(|text| StreamEvent::Reasoning(text.into())));
@@ -535,15 +580,16 @@ impl Decode for Decoder {
                 self.think.feed(&text, &mut |piece| out.push(piece.into()));
             }
             if let Some(refusal) = delta.str_at("refusal").filter(|r| !r.is_empty()) {
+                self.refused = true;
                 out.push(StreamEvent::Text(refusal.into()));
             }
-            read_calls(delta.list_at("tool_calls"), |_, call| self.unnumbered.place(call), out);
+            read_calls(delta.list_at("tool_calls"), |_, call| self.places.place(call), out);
         }
         if !self.finished
             && let Some(reason) = choice.str_at("finish_reason")
         {
             self.finished = true;
-            out.push(StreamEvent::Stop(StopReason::from_provider(reason)));
+            out.push(StreamEvent::Stop(stop_reason(reason, self.refused)));
         }
         Ok(())
     }

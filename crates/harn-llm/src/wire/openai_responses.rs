@@ -3,7 +3,7 @@
 use harn_value::{Data as Value, json};
 
 use super::node::Node;
-use super::openai_chat::reference_names;
+use super::openai_chat::{reference_names, stop_reason};
 use super::out::{Items, object};
 use super::outgoing::{Part, Rules, Side, Thoughts, Turn, items};
 use super::{
@@ -264,7 +264,7 @@ fn read_search(item: &Node<'_>, out: &mut Vec<StreamEvent>) {
     }
 }
 
-fn read_end(response: &Node<'_>, called: bool, out: &mut Vec<StreamEvent>) {
+fn read_end(response: &Node<'_>, called: bool, refused: bool, out: &mut Vec<StreamEvent>) {
     if let Some(usage) = response.present("usage") {
         out.push(StreamEvent::Usage(usage_of(usage)));
     }
@@ -272,10 +272,14 @@ fn read_end(response: &Node<'_>, called: bool, out: &mut Vec<StreamEvent>) {
     let stop = match (response.str_at("status"), reason) {
         (Some("incomplete"), Some(reason)) => StopReason::from_provider(reason),
         (Some("completed"), _) if called => StopReason::ToolUse,
-        (Some(status), _) => StopReason::from_provider(status),
+        (Some(status), _) => stop_reason(status, refused),
         (None, _) => return,
     };
     out.push(StreamEvent::Stop(stop));
+}
+
+fn is_refusal(item: &Node<'_>) -> bool {
+    item.list_at("content").iter().any(|part| part.str_at("type") == Some("refusal"))
 }
 
 fn is_call(item: &Node<'_>) -> bool {
@@ -296,7 +300,7 @@ pub(super) fn read(provider: &str, body: &Node<'_>) -> Result<Vec<StreamEvent>, 
     for (index, item) in items.iter().enumerate() {
         read_item(item, index, &mut out);
     }
-    read_end(body, items.iter().any(is_call), &mut out);
+    read_end(body, items.iter().any(is_call), items.iter().any(is_refusal), &mut out);
     Ok(out)
 }
 
@@ -305,6 +309,7 @@ pub(super) struct Decoder {
     provider: String,
     over: bool,
     called: bool,
+    refused: bool,
     /// Items of which deltas were seen, so that their final form says nothing new.
     streamed: std::collections::BTreeSet<usize>,
     /// Whether a summary was seen already, so that the next one starts a new paragraph.
@@ -313,7 +318,14 @@ pub(super) struct Decoder {
 
 impl Decoder {
     pub(super) fn new(provider: String) -> Self {
-        Decoder { provider, over: false, called: false, streamed: Default::default(), summarised: false }
+        Decoder {
+            provider,
+            over: false,
+            called: false,
+            refused: false,
+            streamed: Default::default(),
+            summarised: false,
+        }
     }
 }
 
@@ -322,7 +334,8 @@ impl Decode for Decoder {
         let index = value.index_at("output_index").unwrap_or(0);
         let delta = || value.string_at("delta");
         match value.str_at("type").unwrap_or_default() {
-            "response.output_text.delta" | "response.refusal.delta" => {
+            kind @ ("response.output_text.delta" | "response.refusal.delta") => {
+                self.refused |= kind == "response.refusal.delta";
                 self.streamed.insert(index);
                 out.push(StreamEvent::Text(delta()));
             }
@@ -349,6 +362,7 @@ impl Decode for Decoder {
             "response.output_item.done" => {
                 let item = value.at("item");
                 self.called |= is_call(item);
+                self.refused |= is_refusal(item);
                 if self.streamed.contains(&index) {
                     take_item(item, out);
                 } else {
@@ -362,7 +376,7 @@ impl Decode for Decoder {
             }
             "response.completed" | "response.incomplete" => {
                 self.over = true;
-                read_end(value.at("response"), self.called, out);
+                read_end(value.at("response"), self.called, self.refused, out);
             }
             "response.failed" => {
                 let response = value.at("response");

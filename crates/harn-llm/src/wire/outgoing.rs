@@ -264,7 +264,9 @@ impl Rules {
                 self.thoughts == Thoughts::Signed && calling
             }
             // A search without its result is rejected.
-            WireStyle::Anthropic if kind == "server_tool_use" => message.is_answered(data),
+            WireStyle::Anthropic if kind == "server_tool_use" => {
+                message.is_paused() || message.is_answered(data)
+            }
             WireStyle::Bedrock => calling,
             WireStyle::OpenAiChat if data.get("reasoning_content").is_some() => {
                 self.thoughts != Thoughts::All && calling
@@ -449,7 +451,8 @@ pub(super) fn items(
                 }
                 own.add(end, ids, write_all)?;
             }
-            let answered = ends.is_some_and(|side| side != Side::Model);
+            let paused = messages.last().is_some_and(|last| last.is_paused());
+            let answered = paused || ends.is_some_and(|side| side != Side::Model);
             if ends.is_none() || (!answered && (rules.user_last || prefill.is_some())) {
                 let any = !open.is_empty();
                 write(&Turn::user(CONTINUE), &mut Items::behind(&mut open, any))?;

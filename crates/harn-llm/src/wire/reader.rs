@@ -1,5 +1,8 @@
 //! The body of a reply, chunk by chunk, whether it turns out to be a stream or one JSON value.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
 use harn_value::Data as Value;
 
 use super::node::Node;
@@ -11,6 +14,7 @@ use crate::json::str_at;
 use crate::request::Request;
 use crate::secret::Secret;
 use crate::sse::Framing;
+use crate::structured::{replace_lone_surrogates, without_lone_surrogates};
 
 /// Reads the body of a successful HTTP reply.
 pub struct ReplyReader {
@@ -36,6 +40,85 @@ struct StreamState {
     over: bool,
     secrets: Vec<Secret>,
     names: Names,
+    halves: Halves,
+}
+
+/// Characters outside the basic plane whose halves came in two pieces of a stream, as some servers cut their JSON.
+#[derive(Default)]
+struct Halves {
+    any: bool,
+    /// The first half of what is open, by the text that it belongs to.
+    open: BTreeMap<Strand, u32>,
+}
+
+/// A text of a reply that comes in pieces.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Strand {
+    Text,
+    Reasoning,
+    Call(usize),
+}
+
+/// Where halves stand for the moment: characters for private use that nobody uses.
+const HALVES: u32 = 0x10_F000;
+
+impl Halves {
+    /// Parses a message with halves in it, which no JSON parser takes.
+    fn mark(&mut self, text: &str) -> Option<String> {
+        let mark = |code: u32, out: &mut String| {
+            out.push(char::from_u32(HALVES + code - 0xD800).unwrap_or(char::REPLACEMENT_CHARACTER));
+        };
+        let marked = replace_lone_surrogates(text, mark)?;
+        self.any = true;
+        Some(marked)
+    }
+
+    /// Puts halves together. One without its other half is U+FFFD.
+    fn join(&mut self, events: &mut [StreamEvent]) {
+        if !self.any {
+            return;
+        }
+        for event in events {
+            let (strand, text) = match event {
+                StreamEvent::Text(text) => (Strand::Text, text),
+                StreamEvent::Reasoning(text) => (Strand::Reasoning, text),
+                StreamEvent::ToolCallDelta { index, arguments } => (Strand::Call(*index), arguments),
+                _ => continue,
+            };
+            let mut out = String::with_capacity(text.len());
+            for c in text.chars() {
+                let half = u32::from(c).checked_sub(HALVES).filter(|half| *half < 0x800);
+                let first = self.open.remove(&strand);
+                match (first, half) {
+                    (Some(high), Some(low)) if low >= 0x400 => {
+                        let code = 0x1_0000 + (high << 10) + (low - 0x400);
+                        out.push(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
+                        continue;
+                    }
+                    (Some(_), _) => out.push(char::REPLACEMENT_CHARACTER),
+                    (None, _) => {}
+                }
+                match half {
+                    Some(high) if high < 0x400 => {
+                        self.open.insert(strand, high);
+                    }
+                    Some(_) => out.push(char::REPLACEMENT_CHARACTER),
+                    None => out.push(c),
+                }
+            }
+            *text = out;
+        }
+    }
+
+    /// Ends the reply: what is still open has no other half.
+    fn finish(&mut self, out: &mut Vec<StreamEvent>) {
+        let lost = || char::REPLACEMENT_CHARACTER.to_string();
+        out.extend(std::mem::take(&mut self.open).into_keys().map(|strand| match strand {
+            Strand::Text => StreamEvent::Text(lost()),
+            Strand::Reasoning => StreamEvent::Reasoning(lost()),
+            Strand::Call(index) => StreamEvent::ToolCallDelta { index, arguments: lost() },
+        }));
+    }
 }
 
 /// The tools of a request whose names differ on the wire: that name, and their own.
@@ -94,6 +177,7 @@ impl ReplyReader {
                 over: false,
                 secrets: request.route.secrets().collect(),
                 names: Names::of(request),
+                halves: Halves::default(),
             },
             mode: match (streamed, framing) {
                 (false, _) => Mode::Whole,
@@ -180,6 +264,8 @@ impl ReplyReader {
             if text.trim().is_empty() {
                 return Err(self.broken_off("empty reply"));
             }
+            let replaced = Node::parse(&text).err().and_then(|_| without_lone_surrogates(&text));
+            let text = replaced.map_or(text, Cow::Owned);
             let value = Node::parse(&text).map_err(|e| {
                 // A value cut short is a broken connection, not another language.
                 if e.is_eof() && self.started_as_json(&text) {
@@ -221,7 +307,10 @@ impl ReplyReader {
             }
             return Err(self.broken_off("the stream ended before its terminal event"));
         }
+        let start = out.len();
         decode.finish(out);
+        self.stream.halves.join(&mut out[start..]);
+        self.stream.halves.finish(out);
         Ok(())
     }
 
@@ -249,12 +338,24 @@ impl StreamState {
             self.messages += 1;
             self.decode.done();
         } else {
-            match Node::parse(text) {
+            let marked;
+            let parsed = match Node::parse(text) {
+                Err(error) => match self.halves.mark(text) {
+                    Some(text) => {
+                        marked = text;
+                        Node::parse(&marked)
+                    }
+                    None => Err(error),
+                },
+                parsed => parsed,
+            };
+            match parsed {
                 Ok(value) => {
                     self.messages += 1;
                     let start = out.len();
                     *read = self.decode.message(&value, out);
                     self.names.restore(&mut out[start..]);
+                    self.halves.join(&mut out[start..]);
                     for event in &out[start..] {
                         if let StreamEvent::Usage(usage) = event {
                             self.usage.merge(*usage);

@@ -153,8 +153,10 @@ fn anthropic(body: &Value, wire: &Wire) -> Result<(), String> {
         let begun = str_at(&messages[messages.len() - 2]["content"][0], "type").unwrap_or_default();
         let in_loop = results.iter().any(|block| str_at(block, "type") == Some("tool_result"));
         // Only the first turn of a loop has to begin with reasoning; a loop of one turn is that turn.
-        let first =
-            !messages.iter().rev().skip(2).any(|m| str_at(&m["content"][0], "type") == Some("tool_use"));
+        let calls = |message: &Value| {
+            list_at(message, "content").iter().any(|b| str_at(b, "type") == Some("tool_use"))
+        };
+        let first = messages.len() < 4 || !calls(&messages[messages.len() - 4]);
         let thinks = matches!(begun, "thinking" | "redacted_thinking");
         ensure(!in_loop || !first || thinks, "a loop that did not begin with thinking", body)?;
     }

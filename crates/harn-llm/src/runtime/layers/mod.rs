@@ -37,7 +37,7 @@ impl LlmRuntime {
         // What goes out: one exchange, with the habits of local servers, authorised, unless nothing may go out.
         let answers = || {
             let network = network::Exchange { runtime: self };
-            let network = network::OtherEndpoint { runtime: self, inner: network };
+            let network = network::OtherEndpoint { inner: network };
             let network = network::Authorised { runtime: self, inner: network };
             let network = network::Disabled { runtime: self, inner: network };
             // Replies of earlier runs, by what was asked.
@@ -47,8 +47,9 @@ impl LlmRuntime {
             mocks::Rehearsed { runtime: self, inner: answers }
         };
         // What follows from a failure: the same route again, then others, each once.
-        let first = retry::Retrying { runtime: self, inner: self.attempt(answers()) };
-        fallback::FallingBack { runtime: self, call, first, others: self.attempt(answers()) }
+        let attempt = || retry::Continuing { inner: self.attempt(answers()) };
+        let first = retry::Retrying { runtime: self, inner: attempt() };
+        fallback::FallingBack { runtime: self, call, first, others: attempt() }
     }
 
     /// What is done with every attempt, whoever answers it: it waits for its turn, is paid for, shown, recorded.

@@ -61,23 +61,18 @@ impl<P> Authorised<'_, P> {
     }
 }
 
-/// Asks the other endpoint of a server that may lack one, and once more one that answered nothing.
-pub(super) struct OtherEndpoint<'r, P> {
-    pub(super) runtime: &'r LlmRuntime,
+/// Asks the other endpoint of a server that may lack one.
+pub(super) struct OtherEndpoint<P> {
     pub(super) inner: P,
 }
 
-impl<P: Provider> Provider for OtherEndpoint<'_, P> {
+impl<P: Provider> Provider for OtherEndpoint<P> {
     async fn answer(&self, prepared: &Prepared, watch: &mut Watch<'_>) -> Result<Response, LlmError> {
         let request = &prepared.request;
         let error = match self.inner.answer(prepared, watch).await {
             Err(error) if request.route.dialect == Dialect::Ollama => error,
             other => return other,
         };
-        if crate::retry::is_empty_completion(&error) {
-            super::retry::note_empty(self.runtime, prepared, &error, 1);
-            return self.inner.answer(prepared, watch).await;
-        }
         let other = crate::wire::ollama::other_endpoint(request).filter(|_| error.status == Some(404));
         let Some(request) = other else { return Err(error) };
         let other = Box::new(Prepared { request, ..prepared.clone() });

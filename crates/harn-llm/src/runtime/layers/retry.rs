@@ -4,9 +4,11 @@ use harn_value::json;
 
 use super::{Provider, Watch};
 use crate::error::LlmError;
-use crate::event::StreamEvent;
+use crate::event::{PAUSE_TURN, StreamEvent};
 use crate::response::Response;
 use crate::runtime::{LlmRuntime, Prepared};
+use crate::transcript::paused_message;
+use crate::wire::WireStyle;
 
 /// Asks again until a reply is there, a failure is final, or the retries are used up.
 pub(super) struct Retrying<'r, P> {
@@ -17,12 +19,21 @@ pub(super) struct Retrying<'r, P> {
 impl<P: Provider> Provider for Retrying<'_, P> {
     async fn answer(&self, prepared: &Prepared, watch: &mut Watch<'_>) -> Result<Response, LlmError> {
         let (runtime, options) = (self.runtime, &prepared.options);
-        let mut retries = 0;
+        let (mut retries, mut unanswered) = (0, 0);
         loop {
             let error = match self.inner.answer(prepared, watch).await {
                 Ok(response) => return Ok(response),
                 Err(error) => error,
             };
+            if crate::retry::is_without_answer(&error) {
+                if unanswered > 0 || prepared.is_committed() {
+                    return Ok(without_answer(prepared, &error));
+                }
+                watch(&StreamEvent::Restart)?;
+                unanswered += 1;
+                note_empty(runtime, prepared, &error, unanswered);
+                continue;
+            }
             if !crate::retry::is_transient(&error)
                 || retries >= options.llm_retries
                 || prepared.is_committed()
@@ -46,6 +57,44 @@ impl<P: Provider> Provider for Retrying<'_, P> {
                 runtime.embedder.sleep(wait).await;
             }
         }
+    }
+}
+
+/// The reply without an answer as a result of its own kind: what a loop has done so far is not lost with it.
+fn without_answer(prepared: &Prepared, error: &LlmError) -> Response {
+    let route = &prepared.request.route;
+    let mut out = Response::new(&route.provider, &route.model);
+    out.stop_reason = Some(error.reason.to_owned());
+    out.usage = error.partial_usage.unwrap_or_default();
+    out
+}
+
+/// Continues a turn that the provider paused, as Anthropic does while its own tools run.
+pub(super) struct Continuing<P> {
+    pub(super) inner: P,
+}
+
+/// Most continuations of one turn.
+const CONTINUATIONS: usize = 8;
+
+impl<P: Provider> Provider for Continuing<P> {
+    async fn answer(&self, prepared: &Prepared, watch: &mut Watch<'_>) -> Result<Response, LlmError> {
+        let mut response = self.inner.answer(prepared, watch).await?;
+        let style = prepared.request.route.style;
+        for _ in 0..CONTINUATIONS {
+            let paused = response.stop_reason.as_deref() == Some(PAUSE_TURN);
+            if !paused || style != WireStyle::Anthropic || response.blocks.is_empty() {
+                break;
+            }
+            let mut next = Box::new(prepared.clone());
+            let turn = paused_message(style, &response);
+            // The message is one of this crate.
+            if next.request.messages.push_json(turn).is_err() {
+                break;
+            }
+            response.extend(self.inner.answer(&next, watch).await?);
+        }
+        Ok(response)
     }
 }
 

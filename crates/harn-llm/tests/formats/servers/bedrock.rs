@@ -83,7 +83,7 @@ impl Format for Bedrock {
 
     fn adjust(&self, case: &Case, expected: &mut Value) {
         if case.reply.stop == Stop::Refusal {
-            expected["stop_reason"] = "guardrail_intervened".into();
+            expected["stop_reason"] = "content_filter".into();
         }
     }
 }

@@ -113,7 +113,7 @@ impl Format for Gemini {
     fn adjust(&self, case: &Case, expected: &mut Value) {
         expected["cache_write_tokens"] = 0.into();
         if case.reply.stop == Stop::Refusal {
-            expected["stop_reason"] = "SAFETY".into();
+            expected["stop_reason"] = "content_filter".into();
         }
         for (n, call) in expected["tool_calls"].as_array_mut().into_iter().flatten().enumerate() {
             call["id"] = format!("gemini_tool_{n}").into();

@@ -170,10 +170,4 @@ impl Format for OpenAi {
         let comment = if self.provider == "openrouter" { ": OPENROUTER PROCESSING\n\n" } else { "" };
         Some(("text/event-stream", format!("{comment}{}data: [DONE]\n\n", sse(&events, false))))
     }
-
-    fn adjust(&self, case: &Case, expected: &mut Value) {
-        if case.reply.stop == Stop::Refusal {
-            expected["stop_reason"] = "end_turn".into();
-        }
-    }
 }

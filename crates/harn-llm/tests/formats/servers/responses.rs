@@ -151,10 +151,4 @@ impl Format for Responses {
         }
         Some(("text/event-stream; charset=utf-8", sse(&events, true)))
     }
-
-    fn adjust(&self, case: &Case, expected: &mut Value) {
-        if case.reply.stop == Stop::Refusal {
-            expected["stop_reason"] = "end_turn".into();
-        }
-    }
 }
