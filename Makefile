@@ -17,7 +17,7 @@ FAST      = $(strip $(RUSTFLAGS) $(NAMES) $(shell rustc $(DISPATCH) --print targ
 .DEFAULT_GOAL := help
 .PHONY: help rustflags build dist run test test-fast test-real-server python conformance kill kill-agents flips workers postgres replays check check-changed check-parts tools \
         fmt harn-fmt lint lint-no-rust-prompt-prose rustdoc docs book bench bench-limit bench-picture bench-agents bench-runs bench-frameworks bench-quick fuzz asan snap clean \
-        lsp-test acp-test tree-sitter
+        lsp-test acp-test tree-sitter models
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-26s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -129,6 +129,16 @@ lint-no-rust-prompt-prose: ## fail when Rust code holds prose meant for a model
 
 rustdoc: ## build the documentation of the Rust code, warnings are errors
 	@.ci/check docs
+
+# The newest model list of LiteLLM (MIT), thinned by `harn models update`; only this target uses a network.
+MODELS := $(abspath $(TARGET))/models
+
+models: build ## regenerate the table of models from the newest LiteLLM on PyPI
+	rm -rf $(MODELS) && mkdir -p $(MODELS)
+	$(PYTHON) -m pip download --quiet --no-deps --dest $(MODELS) litellm
+	cd $(MODELS) && $(PYTHON) -m zipfile -e litellm-*.whl .
+	$(HARN) models update $(MODELS)/litellm/model_prices_and_context_window_backup.json \
+	  --origin "litellm $$(basename $(MODELS)/litellm-*.whl | cut -d- -f2)" --output crates/harn-llm/src/data/models.tsv
 
 docs: ## write the generated pages of the book (the builtin reference)
 	$(CARGO) run --quiet --package harn-cli -- explain --reference docs/reference

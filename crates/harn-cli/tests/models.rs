@@ -34,7 +34,9 @@ fn providers_fit_the_terminal_and_show_no_key() {
             ran.out.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{}", ran.out));
         line.split_whitespace().collect::<Vec<_>>().join(" ")
     };
-    assert_eq!(line("anthropic"), "anthropic * not set ANTHROPIC_API_KEY claude-sonnet-4-20250514");
+    assert_eq!(line("anthropic"), "anthropic * not set ANTHROPIC_API_KEY claude-sonnet-4-6");
+    let told = "anthropic: claude-sonnet-4-20250514 is retired, claude-sonnet-4-6 takes its place.\n";
+    assert!(ran.out.contains(told), "{}", ran.out);
     assert_eq!(line("openai"), "openai set OPENAI_API_KEY gpt-4o");
     assert_eq!(line("ollama"), "ollama none - llama3.2");
     assert_eq!(line("groq"), "groq not set GROQ_API_KEY -");
@@ -50,6 +52,56 @@ fn a_model_that_nobody_knows_is_told() {
                 default provider `anthropic`\n";
     assert_eq!(ran.err, told);
     assert_eq!(of("gpt-4o").err, "");
+}
+
+const LIST: &str = r#"{"gpt-99": {"litellm_provider": "openai", "mode": "chat", "input_cost_per_token": 1e-06,
+    "output_cost_per_token": 2e-06, "max_output_tokens": 4096, "deprecation_date": "2020-01-02",
+    "successor_model": "gpt-100", "source": "https://example.com/prices"}}"#;
+
+#[test]
+fn a_newer_table_is_installed_and_shown() {
+    let home = folder(&[
+        ("list.json", LIST),
+        ("harn.toml", "[llm.aliases]\nmine = {id = \"gpt-99\", provider = \"openai\"}\n"),
+    ]);
+    let ran = |args: &[&str]| {
+        harn_with_env(home.path(), args, &[("XDG_STATE_HOME", ""), ("HARN_LLM_PROVIDER", "mock")])
+    };
+    let before = ran(&["models", "show", "gpt-99"]);
+    assert!(before.out.contains("(family)"), "{}", before.shown());
+    let done = ran(&["models", "update", "list.json", "--origin", "a list"]);
+    assert_eq!(done.code, 0, "{}", done.shown());
+    assert!(home.path().join(".local/state/harn/models.tsv").is_file());
+    let shown = ran(&["models", "show", "mine"]).out;
+    for part in ["1 USD per million tokens", "https://example.com/prices (a list, 20", "gpt-100", "4096"] {
+        assert!(shown.contains(part), "{part} in {shown}");
+    }
+    let doctor = ran(&["doctor", "--no-network"]).out;
+    let told = "model `gpt-99` of openai is retired since 2020-01-02; its successor is `gpt-100`";
+    assert!(doctor.contains(told), "{doctor}");
+    // A damaged table is reported, and the shipped one is used.
+    std::fs::write(home.path().join(".local/state/harn/models.tsv"), "nonsense").unwrap();
+    let damaged = ran(&["models", "show", "gpt-4o"]);
+    assert!(
+        damaged.err.contains("not a model table") && damaged.out.contains("2.5 USD"),
+        "{}",
+        damaged.shown()
+    );
+}
+
+#[test]
+fn wrong_tables_are_refused() {
+    let home = folder(&[("list.json", "{}")]);
+    let ran = |source: &str| harn_with_env(home.path(), &["models", "update", source], &[]);
+    for (source, told) in [
+        ("list.json", "not a model list of LiteLLM"),
+        ("gone.json", "cannot read"),
+        ("http://127.0.0.1:9/x", "cannot read http://127.0.0.1:9/x"),
+    ] {
+        let ran = ran(source);
+        assert_eq!(ran.code, 1, "{}", ran.shown());
+        assert!(ran.err.contains(told), "{}", ran.shown());
+    }
 }
 
 #[test]

@@ -69,7 +69,7 @@ pub struct Capabilities {
 impl Default for Capabilities {
     fn default() -> Self {
         Capabilities {
-            native_tools: false,
+            native_tools: true,
             defer_loading: false,
             tool_search: Vec::new(),
             max_tools: None,
@@ -291,7 +291,7 @@ fn line_of(text: &str, at: usize) -> usize {
 pub(crate) fn model_version(id: &str) -> Option<(u32, u32)> {
     let id = id.to_lowercase();
     if id.starts_with("claude-") || id.contains("/claude-") {
-        let after = ["opus-", "sonnet-", "haiku-"]
+        let after = ["opus-", "sonnet-", "haiku-", "fable-", "mythos-"]
             .iter()
             .filter_map(|family| id.find(family).map(|at| (at, &id[at + family.len()..])))
             .min_by_key(|(at, _)| *at)
@@ -506,7 +506,8 @@ impl CapabilityMatrix {
             let families = layers.iter().find_map(|rules| rules.families.get(name));
             waiting.extend(families.into_iter().flatten().rev().map(String::as_str));
         }
-        Capabilities::default()
+        // The mock imitates models by name only.
+        Capabilities { native_tools: provider != crate::mock::PROVIDER, ..Capabilities::default() }
     }
 }
 

@@ -1,10 +1,9 @@
 //! What calls cost: prices, cache accounting, the session's ledger, and budgets.
 
 use std::cell::RefCell;
-use std::sync::LazyLock;
+use std::task::{Poll, Waker};
 
 use harn_value::{Data as Value, json};
-use serde::Deserialize;
 
 use crate::config::{Config, Pricing};
 use crate::conversation::Conversation;
@@ -15,47 +14,30 @@ use crate::json::Object;
 use crate::options::Budget;
 use crate::tools::NativeTools;
 
-#[derive(Debug, Deserialize)]
-struct PriceRow {
-    parts: Vec<String>,
-    usd: [f64; 2],
-}
-
-#[derive(Debug, Deserialize)]
-struct PriceFile {
-    price: Vec<PriceRow>,
-}
-
-static PRICES: LazyLock<Vec<PriceRow>> = LazyLock::new(|| {
-    toml::from_str::<PriceFile>(include_str!("data/prices.toml")).expect("the shipped prices are valid").price
-});
-
-/// Finds the prices of a model: the catalogue's, else those of the table of name parts.
-pub(crate) fn model_pricing(config: &Config, model: &str) -> Option<Pricing> {
+/// Finds the prices of a call: those of the configuration, nothing at a free provider, else the catalogue's.
+pub fn call_pricing(config: &Config, provider: &str, model: &str) -> Option<Pricing> {
     if let Some(pricing) = config.model(model).and_then(|m| m.pricing) {
         return Some(pricing);
     }
-    let id = model.to_lowercase();
-    let row = PRICES.iter().find(|row| row.parts.iter().all(|part| id.contains(part.as_str())))?;
-    Some(Pricing {
-        input_per_mtok: row.usd[0],
-        output_per_mtok: row.usd[1],
-        cache_read_per_mtok: None,
-        cache_write_per_mtok: None,
-    })
-}
-
-/// Finds the prices of a call: the model's, else the provider's.
-pub(crate) fn call_pricing(config: &Config, provider: &str, model: &str) -> Option<Pricing> {
-    model_pricing(config, model).or_else(|| {
-        let table = config.provider(provider)?;
+    let table = config.provider(provider);
+    if table.is_some_and(|table| table.free == Some(true)) {
+        return Some(Pricing::FREE);
+    }
+    let of_provider = || {
+        let table = table?;
         Some(Pricing {
             input_per_mtok: table.cost_per_1k_in? * 1000.0,
             output_per_mtok: table.cost_per_1k_out? * 1000.0,
-            cache_read_per_mtok: None,
-            cache_write_per_mtok: None,
+            ..Pricing::FREE
         })
-    })
+    };
+    of_provider().or_else(|| config.catalog().find(provider, model)?.pricing)
+}
+
+/// Finds the prices of a model that is named without a provider.
+pub(crate) fn model_pricing(config: &Config, model: &str) -> Option<Pricing> {
+    let provider = config.infer_provider(model).unwrap_or_default();
+    call_pricing(config, &provider, model)
 }
 
 /// Estimates the tokens of a text, or of all texts in a value.
@@ -68,18 +50,39 @@ pub fn price(config: &Config, provider: &str, model: &str, input: i64, output: i
     call_pricing(config, provider, model).map(|pricing| cost(Some(pricing), input, output))
 }
 
-/// Returns the cost of tokens in USD.
+/// Returns the cost in USD of a call without cached tokens.
 pub fn cost(pricing: Option<Pricing>, input: i64, output: i64) -> f64 {
-    pricing
-        .map_or(0.0, |p| (input as f64 * p.input_per_mtok + output as f64 * p.output_per_mtok) / 1_000_000.0)
+    charge(pricing, &Usage { input: Some(input), output: Some(output), ..Usage::default() })
+}
+
+/// Returns the cost of a call in USD: as the provider reports it, else each part at its price.
+pub(crate) fn charge(pricing: Option<Pricing>, usage: &Usage) -> f64 {
+    if let Some(usd) = usage.cost {
+        return usd;
+    }
+    let Some(p) = pricing else { return 0.0 };
+    let count = |n: Option<i64>| n.unwrap_or(0);
+    let (input, read, write) = (count(usage.input), count(usage.cache_read), count(usage.cache_write));
+    let hour = count(usage.cache_write_hour).min(write);
+    let fresh = (input.saturating_sub(read).saturating_sub(write)).max(0);
+    let long = p.above.filter(|above| input > above.tokens);
+    let input_price = long.and_then(|l| l.input).unwrap_or(p.input_per_mtok);
+    let write_price = long.and_then(|l| l.write).or(p.cache_write_per_mtok).unwrap_or(input_price);
+    let parts = [
+        (fresh, input_price),
+        (read, long.and_then(|l| l.read).or(p.cache_read_per_mtok).unwrap_or(input_price)),
+        (write - hour, write_price),
+        (hour, p.cache_write_hour_per_mtok.unwrap_or(write_price)),
+        (count(usage.output), long.and_then(|l| l.output).unwrap_or(p.output_per_mtok)),
+    ];
+    parts.iter().map(|(tokens, price)| *tokens as f64 * price).sum::<f64>() / 1_000_000.0
 }
 
 /// Returns (`cache_hit_ratio`, `cache_savings_usd`) of a call.
 pub(crate) fn cache_figures(usage: Usage, pricing: Option<Pricing>) -> (f64, f64) {
     let (input, read, write) =
         (usage.input.unwrap_or(0), usage.cache_read.unwrap_or(0), usage.cache_write.unwrap_or(0));
-    let total = if read + write <= input { input } else { input + read + write };
-    let ratio = if total == 0 { 0.0 } else { read as f64 / total as f64 };
+    let ratio = if input == 0 { 0.0 } else { read as f64 / input as f64 };
     let savings = pricing.map_or(0.0, |p| {
         let read_price = p.cache_read_per_mtok.unwrap_or(p.input_per_mtok);
         let write_price = p.cache_write_per_mtok.unwrap_or(p.input_per_mtok);
@@ -113,7 +116,28 @@ pub struct Totals {
 /// The session's ledger and limit.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    state: RefCell<(Totals, Option<f64>)>,
+    state: RefCell<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    totals: Totals,
+    limit: Option<f64>,
+    open: Open,
+    /// Calls that wait until others are booked.
+    waiting: Vec<Waker>,
+}
+
+/// The calls that are under way, in USD.
+#[derive(Debug, Clone, Copy, Default)]
+struct Open {
+    count: usize,
+    /// The most that calls may cost which end by themselves.
+    calls: f64,
+    /// The most that streams may cost: they last as long as the program reads them.
+    streams: f64,
+    /// The cost so far.
+    used: f64,
 }
 
 /// What a call is expected to use.
@@ -130,7 +154,7 @@ pub struct Projection {
 impl Ledger {
     /// Returns the totals.
     pub fn totals(&self) -> Totals {
-        self.state.borrow().0
+        self.state.borrow().totals
     }
 
     /// Returns the dict of `llm_session_cost`.
@@ -149,13 +173,13 @@ impl Ledger {
 
     /// Sets the session's limit in USD.
     pub fn set_budget(&self, usd: f64) {
-        self.state.borrow_mut().1 = Some(usd);
+        self.state.borrow_mut().limit = Some(usd);
     }
 
     /// Returns what is left of the limit; negative when it is passed, `None` without one.
     pub fn remaining(&self) -> Option<f64> {
-        let (totals, limit) = *self.state.borrow();
-        limit.map(|l| l - totals.cost)
+        let state = self.state.borrow();
+        state.limit.map(|l| l - state.totals.cost)
     }
 
     /// Records a finished call.
@@ -164,16 +188,16 @@ impl Ledger {
     /// The session's limit is passed; the call is recorded all the same.
     pub fn record(&self, usage: Usage, cost: f64, duration_ms: i64) -> Result<(), LlmError> {
         let mut state = self.state.borrow_mut();
-        state.0.cost += cost;
-        state.0.input_tokens = state.0.input_tokens.saturating_add(usage.input.unwrap_or(0));
-        state.0.output_tokens = state.0.output_tokens.saturating_add(usage.output.unwrap_or(0));
-        state.0.calls += 1;
-        state.0.duration_ms += duration_ms;
-        let (totals, limit) = *state;
-        match limit {
-            Some(limit) if totals.cost > limit => Err(LlmError::new(
+        let totals = &mut state.totals;
+        totals.cost += cost;
+        totals.input_tokens = totals.input_tokens.saturating_add(usage.input.unwrap_or(0));
+        totals.output_tokens = totals.output_tokens.saturating_add(usage.output.unwrap_or(0));
+        totals.calls += 1;
+        totals.duration_ms += duration_ms;
+        match state.limit {
+            Some(limit) if state.totals.cost > limit => Err(LlmError::new(
                 Category::BudgetExceeded,
-                format!("LLM budget exceeded: spent ${:.4} of ${limit:.4} budget", totals.cost),
+                format!("LLM budget exceeded: spent ${:.4} of ${limit:.4} budget", state.totals.cost),
             )),
             _ => Ok(()),
         }
@@ -184,13 +208,77 @@ impl Ledger {
     /// # Errors
     /// A limit would be passed.
     pub fn preflight(&self, budget: &Budget, p: Projection) -> Result<(), LlmError> {
-        self.violation(budget, p, true).map_or(Ok(()), Err)
+        self.violation(budget, p, 0.0, true).map_or(Ok(()), Err)
+    }
+
+    /// Rejects a call that no money limit can watch, because its price is unknown.
+    pub(crate) fn check_priced(&self, budget: &Budget, provider: &str, model: &str) -> Result<(), LlmError> {
+        let limits = [
+            ("budget.max_cost_usd", budget.max_cost_usd),
+            ("budget.total_budget_usd", budget.total_budget_usd),
+            ("llm_budget", self.state.borrow().limit),
+        ];
+        let Some((limit, value)) = limits.iter().find_map(|(name, limit)| limit.map(|value| (*name, value)))
+        else {
+            return Ok(());
+        };
+        if budget.allows_unpriced {
+            return Ok(());
+        }
+        let mut error = LlmError::new(
+            Category::BudgetExceeded,
+            format!(
+                // prose-ok: diagnostic
+                "{limit} is set, and the price of model `{model}` of provider `{provider}` is unknown; add its price to harn.toml:\n\
+                 [llm.models.\"{model}\"]\nprovider = \"{provider}\"\npricing = {{ input_per_mtok = 1.0, output_per_mtok = 2.0 }}\n\
+                 or set `free = true` in [llm.providers.{provider}], or pass budget: {{unpriced: \"allow\"}}"
+            ),
+        );
+        error.reason = "unpriced_model";
+        let mut extra = Object::new();
+        extra.insert("limit".into(), limit.into());
+        extra.insert("limit_value".into(), value.into());
+        error.extra = Some(extra);
+        Err(error)
+    }
+
+    /// Reserves what a call may cost. A call that fits the session's limit only once other calls are booked waits for them,
+    /// except for streams: a stream may last until the program that waits here reads it.
+    ///
+    /// # Errors
+    /// A limit would be passed.
+    pub(crate) async fn reserve(
+        &self,
+        budget: &Budget,
+        p: Projection,
+        is_stream: bool,
+    ) -> Result<Reservation<'_>, LlmError> {
+        std::future::poll_fn(|cx| {
+            let open = self.state.borrow().open;
+            if let Some(error) = self.violation(budget, p, open.streams, true) {
+                return Poll::Ready(Err(error));
+            }
+            if self.violation(budget, p, open.streams + open.calls, true).is_some() {
+                self.state.borrow_mut().waiting.push(cx.waker().clone());
+                return Poll::Pending;
+            }
+            Poll::Ready(Ok(()))
+        })
+        .await?;
+        let open = &mut self.state.borrow_mut().open;
+        open.count += 1;
+        *(if is_stream { &mut open.streams } else { &mut open.calls }) += p.cost;
+        Ok(Reservation { ledger: self, projected: p.cost, is_stream, used: 0.0 })
     }
 
     /// The first limit that a use passes, as an error; `before` tells whether it is still only expected.
-    fn violation(&self, budget: &Budget, p: Projection, before: bool) -> Option<LlmError> {
-        let (totals, session_limit) = *self.state.borrow();
-        let session = totals.cost + p.cost;
+    /// `open` is the cost of other calls that are under way.
+    fn violation(&self, budget: &Budget, p: Projection, open: f64, before: bool) -> Option<LlmError> {
+        let (totals, session_limit) = {
+            let state = self.state.borrow();
+            (state.totals, state.limit)
+        };
+        let session = totals.cost + open + p.cost;
         let tokens = |n: Option<i64>| n.map(|n| n as f64);
         let limits = [
             ("max_input_tokens", tokens(budget.max_input_tokens), p.input_tokens as f64),
@@ -228,6 +316,47 @@ impl Ledger {
     }
 }
 
+/// What a call may cost, set aside until the call is booked.
+#[derive(Debug)]
+pub(crate) struct Reservation<'l> {
+    ledger: &'l Ledger,
+    projected: f64,
+    is_stream: bool,
+    /// The cost so far.
+    used: f64,
+}
+
+impl Reservation<'_> {
+    /// Checks what the call has used so far against its limits, with what other calls have used.
+    fn check(&mut self, budget: &Budget, so_far: Projection) -> Option<LlmError> {
+        let others = {
+            let open = &mut self.ledger.state.borrow_mut().open;
+            let others = open.used - self.used;
+            open.used = others + so_far.cost;
+            others
+        };
+        self.used = so_far.cost;
+        self.ledger.violation(budget, so_far, others, false)
+    }
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        let mut state = self.ledger.state.borrow_mut();
+        let open = &mut state.open;
+        open.count -= 1;
+        open.used -= self.used;
+        *(if self.is_stream { &mut open.streams } else { &mut open.calls }) -= self.projected;
+        if open.count == 0 {
+            // Sums of floats drift.
+            *open = Open::default();
+        }
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
+        waiting.into_iter().for_each(Waker::wake);
+    }
+}
+
 /// Watches what a streamed reply uses while it comes in, so that one that passes a limit can be stopped.
 #[derive(Debug)]
 pub struct Meter {
@@ -239,8 +368,10 @@ pub struct Meter {
     max_tokens: i64,
     bytes: usize,
     reported: Usage,
-    /// Nothing more is being written, so there is nothing to stop.
+    /// The reply is complete, so there is nothing to stop.
     whole: bool,
+    /// The request was on its way.
+    sent: bool,
     stopped: bool,
 }
 
@@ -248,18 +379,27 @@ impl Meter {
     /// Makes a meter for a reply to a prompt of about `input_tokens`.
     pub fn new(budget: Budget, pricing: Option<Pricing>, input_tokens: i64, max_tokens: i64) -> Meter {
         let reported = Usage::default();
-        Meter { budget, pricing, input_tokens, max_tokens, bytes: 0, reported, whole: false, stopped: false }
+        let (whole, sent, stopped) = (false, false, false);
+        Meter { budget, pricing, input_tokens, max_tokens, bytes: 0, reported, whole, sent, stopped }
     }
 
-    /// Takes the next event. Limits are looked at while text is coming, so a reply that is there, also one that came in
-    /// one piece, is never thrown away for what it cost.
+    /// Takes the next event. Limits are checked while text arrives, so a complete reply, also one that came in one piece,
+    /// is never thrown away for its cost.
     ///
     /// # Errors
     /// The reply has passed a limit.
-    pub fn take(&mut self, ledger: &Ledger, event: &StreamEvent) -> Result<(), LlmError> {
+    pub(crate) fn take(
+        &mut self,
+        reservation: &mut Reservation<'_>,
+        event: &StreamEvent,
+    ) -> Result<(), LlmError> {
         let text = match event {
             StreamEvent::Usage(usage) => {
                 self.reported.merge(*usage);
+                return Ok(());
+            }
+            StreamEvent::Sent => {
+                self.sent = true;
                 return Ok(());
             }
             StreamEvent::Whole => {
@@ -277,34 +417,43 @@ impl Meter {
         let (usage, cost) = self.used();
         let (input_tokens, output_tokens) = (usage.input.unwrap_or(0), usage.output.unwrap_or(0));
         let so_far = Projection { input_tokens, output_tokens, cost };
-        match ledger.violation(&self.budget, so_far, false) {
+        match reservation.check(&self.budget, so_far) {
             None => Ok(()),
             Some(error) => {
                 self.stopped = true;
-                Err(error.with_usage(usage))
+                Err(error.with_usage(Usage { estimated: false, ..usage }))
             }
         }
     }
 
-    /// Returns whether a limit was passed.
-    pub(crate) fn has_stopped(&self) -> bool {
+    /// Returns whether the provider bills an attempt that has failed: it wrote or counted something, or it was silent with
+    /// the request in hand. `None` stands for an attempt that was cancelled.
+    pub(crate) fn is_billed(&self, failure: Option<&LlmError>) -> bool {
+        let silent = |e: &LlmError| {
+            e.category == Category::Timeout && e.status.is_none() && e.reason != "connect_timeout"
+        };
         self.stopped
+            || self.bytes > 0
+            || !self.reported.is_empty()
+            || (self.sent && failure.is_none_or(silent))
     }
 
-    /// Returns what the reply has used so far, reported or else estimated, and what that costs.
+    /// Returns what the reply has used so far, reported or else estimated, and its cost.
     pub fn used(&self) -> (Usage, f64) {
         let written = i64::try_from(self.bytes.div_ceil(4)).unwrap_or(i64::MAX);
         let written = if self.max_tokens > 0 { written.min(self.max_tokens) } else { written };
-        let input = self.reported.input.unwrap_or(self.input_tokens);
-        let output = self.reported.output.unwrap_or(0).max(written);
-        let usage = Usage { input: Some(input), output: Some(output), ..self.reported };
-        (usage, cost(self.pricing, input, output))
+        let mut usage = self.reported.or_estimated(self.input_tokens, written);
+        if usage.output < Some(written) {
+            (usage.output, usage.estimated) = (Some(written), true);
+        }
+        (usage, charge(self.pricing, &usage))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Above;
 
     #[test]
     fn prices_of_known_models() {
@@ -313,7 +462,17 @@ mod tests {
         assert!((usd("gpt-4o-mini") - 0.00045).abs() < 1e-12);
         assert!((usd("claude-sonnet-4-20250514") - 0.0105).abs() < 1e-12);
         assert_eq!(usd("nobody"), 0.0);
-        assert_eq!(call_pricing(&config, "groq", "nobody").map(|p| p.input_per_mtok), Some(0.1));
+        assert_eq!(call_pricing(&config, "groq", "nobody"), None);
+        assert_eq!(call_pricing(&config, "local", "gpt-4o"), Some(Pricing::FREE));
+        for (model, input, output) in [
+            ("claude-opus-4-5", 5.0, 25.0),
+            ("gpt-5", 1.25, 10.0),
+            ("o3", 2.0, 8.0),
+            ("gemini-2.5-flash", 0.3, 2.5),
+        ] {
+            let found = model_pricing(&config, model).unwrap();
+            assert_eq!((found.input_per_mtok, found.output_per_mtok), (input, output), "{model}");
+        }
     }
 
     #[test]
@@ -325,7 +484,7 @@ mod tests {
         assert_eq!(ratio, 1.0);
         assert!((saved - 100.0 * 2.7 / 1e6).abs() < 1e-12);
         let usage =
-            Usage { input: Some(100), cache_write: Some(50), cache_read: Some(150), ..Usage::default() };
+            Usage { input: Some(300), cache_write: Some(50), cache_read: Some(150), ..Usage::default() };
         assert_eq!(cache_figures(usage, None).0, 0.5);
         assert_eq!(cache_figures(Usage::default(), pricing), (0.0, 0.0));
     }
@@ -354,30 +513,86 @@ mod tests {
         assert!(error.message.contains("projected session cost $0.500000"));
     }
 
-    #[test]
-    fn a_meter_counts_what_is_reported_or_written() {
+    #[tokio::test]
+    async fn a_meter_counts_what_is_reported_or_written() {
         let ledger = Ledger::default();
         let budget = Budget { max_output_tokens: Some(10), ..Budget::default() };
         let text = |n: usize| StreamEvent::Text("x".repeat(n));
+        let nothing = Projection { input_tokens: 0, output_tokens: 0, cost: 0.0 };
+        let mut open = ledger.reserve(&budget, nothing, false).await.unwrap();
         let mut meter = Meter::new(budget, None, 7, 0);
-        assert!(meter.take(&ledger, &text(40)).is_ok());
-        let error = meter.take(&ledger, &text(1)).unwrap_err();
+        assert!(!meter.is_billed(None));
+        assert!(meter.take(&mut open, &text(40)).is_ok());
+        let error = meter.take(&mut open, &text(1)).unwrap_err();
         assert_eq!(
             error.message,
             "LLM budget exceeded during provider call: output tokens 11 so far is above max_output_tokens; the stream was stopped"
         );
         assert_eq!(error.to_json()["partial_usage"], json!({"input_tokens": 7, "output_tokens": 11}));
-        assert!(meter.has_stopped());
+        assert!(meter.is_billed(Some(&error)) && meter.used().0.estimated);
         // A provider that was told a limit keeps to it, however many bytes its tokens have.
         let mut meter = Meter::new(budget, None, 7, 10);
-        assert!(meter.take(&ledger, &text(400)).is_ok());
+        assert!(meter.take(&mut open, &text(400)).is_ok());
         let reported = Usage { input: Some(3), output: Some(12), ..Usage::default() };
-        assert!(meter.take(&ledger, &StreamEvent::Usage(reported)).is_ok());
-        assert!(meter.take(&ledger, &text(1)).is_err());
-        // What is there as a whole is only counted.
+        assert!(meter.take(&mut open, &StreamEvent::Usage(reported)).is_ok());
+        assert!(meter.take(&mut open, &text(1)).is_err());
+        assert_eq!(meter.used().0, reported);
+        // A complete reply is only counted.
         let mut meter = Meter::new(budget, None, 7, 0);
-        assert!([StreamEvent::Whole, text(400)].iter().all(|event| meter.take(&ledger, event).is_ok()));
-        assert_eq!((meter.used().0.output, meter.has_stopped()), (Some(100), false));
+        assert!([StreamEvent::Whole, text(400)].iter().all(|event| meter.take(&mut open, event).is_ok()));
+        assert_eq!(meter.used().0.output, Some(100));
+    }
+
+    #[test]
+    fn attempts_are_billed_once_the_provider_has_them() {
+        let failed = |category| LlmError::new(category, "x");
+        let mut meter = Meter::new(Budget::default(), None, 7, 0);
+        assert!(!meter.is_billed(Some(&failed(Category::Timeout))));
+        meter.sent = true;
+        assert!(meter.is_billed(None) && meter.is_billed(Some(&failed(Category::Timeout))));
+        assert!(!meter.is_billed(Some(&failed(Category::TransientNetwork))));
+        meter.bytes = 1;
+        assert!(meter.is_billed(Some(&failed(Category::TransientNetwork))));
+    }
+
+    #[tokio::test]
+    async fn calls_at_once_share_the_limit() {
+        let ledger = Ledger::default();
+        ledger.set_budget(1.0);
+        let budget = Budget::default();
+        let p = |cost| Projection { input_tokens: 0, output_tokens: 0, cost };
+        let first = ledger.reserve(&budget, p(0.6), false).await.unwrap();
+        let mut second = std::pin::pin!(ledger.reserve(&budget, p(0.6), false));
+        let mut cx = std::task::Context::from_waker(Waker::noop());
+        assert!(second.as_mut().poll(&mut cx).is_pending(), "it may fit once the first one is booked");
+        drop(first);
+        let Poll::Ready(Ok(second)) = second.as_mut().poll(&mut cx) else { panic!("nothing is in its way") };
+        drop(second);
+        // Nothing waits for a stream.
+        let _stream = ledger.reserve(&budget, p(0.6), true).await.unwrap();
+        let error = ledger.reserve(&budget, p(0.6), false).await.unwrap_err();
+        assert_eq!(error.to_json()["limit"], "total_budget_usd");
+    }
+
+    #[test]
+    fn each_part_has_its_price() {
+        let pricing = Pricing {
+            input_per_mtok: 3.0,
+            output_per_mtok: 15.0,
+            cache_read_per_mtok: Some(0.3),
+            cache_write_per_mtok: Some(3.75),
+            cache_write_hour_per_mtok: Some(6.0),
+            above: Some(Above { tokens: 4_000_000, input: Some(6.0), output: None, read: None, write: None }),
+        };
+        let million = Some(1_000_000);
+        let usage =
+            Usage { input: Some(4_000_000), output: million, cache_read: million, ..Usage::default() };
+        let usage = Usage { cache_write: Some(2_000_000), cache_write_hour: million, ..usage };
+        assert_eq!(charge(Some(pricing), &usage), 3.0 + 0.3 + 3.75 + 6.0 + 15.0);
+        assert_eq!(charge(Some(pricing), &Usage { cost: Some(0.5), ..usage }), 0.5);
+        assert_eq!(charge(None, &usage), 0.0);
+        let long = Usage { input: Some(5_000_000), cache_read: None, cache_write: None, ..usage };
+        assert_eq!(charge(Some(pricing), &long), 5.0 * 6.0 + 15.0);
     }
 
     #[test]

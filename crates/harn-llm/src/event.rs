@@ -8,6 +8,8 @@ use harn_value::Data as Value;
 pub enum StreamEvent {
     /// What came so far is void: the attempt has failed, and another one begins.
     Restart,
+    /// The request is on its way: from here on the provider may bill the call.
+    Sent,
     /// The reply is there as a whole: what follows are its parts, and nothing more is being written.
     Whole,
     /// Visible text.
@@ -140,17 +142,25 @@ impl StopReason {
     }
 }
 
-/// Token counts of a call. `None` means that the provider did not say, which is not zero.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// Token counts of a call. `None` means that the provider did not report the count, which is not zero.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Usage {
-    /// Tokens of the prompt.
+    /// Tokens of the prompt, those of the cache included.
     pub input: Option<i64>,
-    /// Tokens of the reply.
+    /// Tokens of the reply, reasoning included.
     pub output: Option<i64>,
-    /// Prompt tokens read from the provider's cache.
+    /// Prompt tokens read from the provider's cache: a part of `input`.
     pub cache_read: Option<i64>,
-    /// Prompt tokens written to the provider's cache.
+    /// Prompt tokens written to the provider's cache: a part of `input`.
     pub cache_write: Option<i64>,
+    /// Prompt tokens written to the cache for an hour: a part of `cache_write`.
+    pub cache_write_hour: Option<i64>,
+    /// Reasoning tokens: a part of `output`.
+    pub reasoning: Option<i64>,
+    /// The price of the call in USD, where the provider reports it.
+    pub cost: Option<f64>,
+    /// Whether `input` or `output` is an estimate.
+    pub estimated: bool,
 }
 
 impl Usage {
@@ -162,6 +172,40 @@ impl Usage {
         self.output = sane(later.output).or(self.output);
         self.cache_read = sane(later.cache_read).or(self.cache_read);
         self.cache_write = sane(later.cache_write).or(self.cache_write);
+        self.cache_write_hour = sane(later.cache_write_hour).or(self.cache_write_hour);
+        self.reasoning = sane(later.reasoning).or(self.reasoning);
+        self.cost = later.cost.filter(|usd| (0.0..=1e9).contains(usd)).or(self.cost);
+        self.estimated |= later.estimated;
+    }
+
+    /// Prompt tokens that the cache served or took.
+    fn cached(&self) -> i64 {
+        self.cache_read.unwrap_or(0).saturating_add(self.cache_write.unwrap_or(0))
+    }
+
+    /// Adds the cached tokens to an `input` that does not include them.
+    #[must_use]
+    pub(crate) fn with_cached_input(mut self) -> Usage {
+        self.input = self.input.map(|n| n.saturating_add(self.cached()));
+        self
+    }
+
+    /// As [`Usage::with_cached_input`], for sources that count either way: cached tokens beyond `input` cannot be part of it.
+    #[must_use]
+    pub(crate) fn with_input_of_all(self) -> Usage {
+        if self.input.is_some_and(|n| self.cached() > n) { self.with_cached_input() } else { self }
+    }
+
+    /// Estimates the counts that the server left out or reported as zero.
+    #[must_use]
+    pub(crate) fn or_estimated(mut self, input: i64, output: i64) -> Usage {
+        for (count, estimate) in [(&mut self.input, input), (&mut self.output, output)] {
+            if count.is_none_or(|n| n == 0 && estimate > 0) {
+                *count = Some(estimate);
+                self.estimated = true;
+            }
+        }
+        self
     }
 
     /// Returns true when nothing is known.
@@ -177,11 +221,15 @@ impl Usage {
             ("output_tokens", self.output),
             ("cache_read_tokens", self.cache_read),
             ("cache_write_tokens", self.cache_write),
+            ("reasoning_tokens", self.reasoning),
         ];
         for (key, count) in counts {
             if let Some(n) = count {
                 out.insert(key.to_string(), n.into());
             }
+        }
+        if self.estimated {
+            out.insert("estimated".to_owned(), true.into());
         }
         Value::Object(out)
     }

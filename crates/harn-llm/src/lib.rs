@@ -28,6 +28,7 @@ pub mod json;
 pub mod media;
 pub mod message;
 pub mod mock;
+pub mod models;
 pub mod options;
 pub mod rate_limit;
 pub mod record;

@@ -5,10 +5,16 @@ use std::time::Duration;
 use crate::error::{Kind, LlmError};
 use crate::event::{EMPTY, MALFORMED_CALL};
 
-/// Returns how long to wait before retry `n` (counted from one).
-pub fn delay(error: &LlmError, n: u32, backoff_ms: u64) -> Duration {
-    let factor = 1u64 << (n.saturating_sub(1)).min(4);
-    Duration::from_millis(error.retry_after_ms.unwrap_or_else(|| backoff_ms.saturating_mul(factor)))
+/// Returns how long to wait before retry `n` (counted from one): what the server asks for, else a doubling time that `seed`
+/// lengthens by up to a quarter, so that clients that failed together do not come back together.
+pub fn delay(error: &LlmError, n: u32, backoff_ms: u64, seed: &str) -> Duration {
+    if let Some(ms) = error.retry_after_ms {
+        return Duration::from_millis(ms);
+    }
+    let wait = backoff_ms.saturating_mul(1u64 << (n.saturating_sub(1)).min(4));
+    let hash = seed.bytes().fold(0u64, |hash, byte| hash.wrapping_mul(31).wrapping_add(u64::from(byte)));
+    let jitter = if seed.is_empty() { 0 } else { (wait / 4).saturating_mul(hash % 101) / 100 };
+    Duration::from_millis(wait.saturating_add(jitter))
 }
 
 /// Returns whether the failure may pass when the call is tried again.
@@ -37,10 +43,13 @@ mod tests {
     fn backoff_doubles_up_to_sixteen_times() {
         let error = LlmError::new(Category::ServerError, "x");
         let waits: Vec<u64> =
-            (1..8).map(|n| u64::try_from(delay(&error, n, 250).as_millis()).unwrap()).collect();
+            (1..8).map(|n| u64::try_from(delay(&error, n, 250, "").as_millis()).unwrap()).collect();
         assert_eq!(waits, [250, 500, 1000, 2000, 4000, 4000, 4000]);
         let mut hinted = error;
         hinted.retry_after_ms = Some(5);
-        assert_eq!(delay(&hinted, 3, 250), Duration::from_millis(5));
+        assert_eq!(delay(&hinted, 3, 250, "a"), Duration::from_millis(5));
+        let error = LlmError::new(Category::ServerError, "x");
+        let waits: Vec<u128> = ["a", "b", "c"].map(|seed| delay(&error, 1, 1000, seed).as_millis()).to_vec();
+        assert!(waits.iter().all(|ms| (1000..=1250).contains(ms)) && waits[0] != waits[1], "{waits:?}");
     }
 }

@@ -54,7 +54,7 @@ async fn anthropic_streams_and_replies_whole() {
         let kinds: Vec<&str> =
             result["blocks"].as_array().unwrap().iter().map(|b| b["type"].as_str().unwrap()).collect();
         assert_eq!(kinds, ["reasoning", "output_text", "tool_search_query", "tool_search_result", "tool_call"]);
-        assert_eq!((&result["input_tokens"], &result["output_tokens"]), (&json!(9), &json!(21)));
+        assert_eq!((&result["input_tokens"], &result["output_tokens"]), (&json!(13), &json!(21)));
         let events: Vec<&str> =
             result["transcript"]["events"].as_array().unwrap().iter().map(|e| e["kind"].as_str().unwrap()).collect();
         assert!(events.contains(&"tool_search_query") && events.contains(&"provider_payload"), "{events:?}");
@@ -79,7 +79,8 @@ async fn transient_failures_are_tried_again_after_the_hinted_time() {
         let result =
             ask_with(&runtime, &server, "openai", json!({"llm_retries": 2, "llm_backoff_ms": 10})).await;
         assert_eq!(result.unwrap()["text"], "Grüße 😀!");
-        assert_eq!(*embedder.waits.borrow(), [2000, 20]);
+        let waits = embedder.waits.borrow();
+        assert!(waits[0] == 2000 && (20..=25).contains(&waits[1]) && waits.len() == 2, "{waits:?}");
         assert_eq!(embedder.warnings.borrow().len(), 2);
         assert_eq!(runtime.ledger().totals().calls, 1);
     })
@@ -199,7 +200,8 @@ async fn a_failed_route_falls_back() {
         let (runtime, _) = runtime(&[("OPENAI_API_KEY", "k-123456"), ("LOCAL_LLM_BASE_URL", &good.url)]);
         // The address of the call goes with its provider, and with no other.
         let chain = json!(["openai", "openai:gpt-4o-mini", "anthropic", "local:tiny"]);
-        let options = json!({"provider": "openai", "base_url": bad.url, "fallback_chain": chain});
+        let options =
+            json!({"provider": "openai", "base_url": bad.url, "fallback_chain": chain, "llm_retries": 0});
         let result = runtime.llm_call(&Call::new("hi", None, options)).await.unwrap();
         assert_eq!((&result["text"], &result["provider"]), (&json!("from local"), &json!("local")));
         assert_eq!((bad.count(), &bad.request(1).body["model"]), (2, &json!("gpt-4o-mini")));
@@ -254,13 +256,13 @@ async fn options_without_an_effect_are_told() {
         let told = async |options: Value| {
             let server = Server::start(vec![vec![]]).await;
             let (runtime, embedder) = runtime(KEYS);
-            let mut all = json!({"base_url": server.url, "stream": false});
+            let mut all = json!({"base_url": server.url, "stream": false, "llm_retries": 0});
             all.as_object_mut().unwrap().extend(options.as_object().unwrap().clone());
             let _ = runtime.llm_call(&Call::new("hi", None, all)).await;
             embedder.warnings.borrow().join("|")
         };
         for (options, text) in [
-            (json!({"provider": "openai", "idle_timeout": 3}), "option `idle_timeout` has no effect here: it is one of llm_stream; `timeout` limits the whole call"),
+            (json!({"provider": "openai", "idle_timeout": 3}), "option `idle_timeout` has no effect here: it is one of llm_stream; use `timeout`"),
             (json!({"provider": "openai", "retries": 4, "repair": false}), "option `retries` has no effect here: it is one of llm_call_structured and its relatives; `schema_retries` asks again here"),
             (json!({"provider": "openai", "repair": true}), "option `repair` has no effect here: it is one of llm_call_structured_result"),
             (json!({"provider": "openai", "tool_choice": "required"}), "option `tool_choice` has no effect: the call has no tools"),
@@ -300,7 +302,7 @@ async fn a_stream_falls_back_only_before_its_first_text() {
             runtime(&[("OPENAI_API_KEY", "k-123456"), ("LOCAL_LLM_BASE_URL", &local_server.url)]);
         let layer = format!("[providers.openai]\nbase_url = \"{}\"", server.url);
         runtime.set_config_layers(vec![harn_llm::config::Layer { origin: "t".into(), toml: layer }]);
-        let options = json!({"provider": "openai", "fallback_chain": "local:tiny"});
+        let options = json!({"provider": "openai", "fallback_chain": "local:tiny", "llm_retries": 0});
         let mut seen = Vec::new();
         for _ in 0..2 {
             let call = Call::new("hi", None, options.clone());
@@ -704,7 +706,7 @@ async fn ollama_is_asked_where_nothing_is_lost() {
             async move {
                 let server = Server::start(vec![reply("500 Busy", "", "no")]).await;
                 let (runtime, embedder) = runtime(&[("OLLAMA_HOST", &server.url)]);
-                let mut all = json!({"provider": "ollama", "model": "llama3.2"});
+                let mut all = json!({"provider": "ollama", "model": "llama3.2", "llm_retries": 0});
                 all.as_object_mut().unwrap().extend(options.as_object().unwrap().clone());
                 let system = Some(system.as_str()).filter(|s| !s.is_empty());
                 runtime.llm_call(&Call::new(prompt, system, all)).await.unwrap_err();

@@ -4,6 +4,8 @@
 
 mod support;
 
+mod adjusted;
+mod bills;
 mod budgets;
 mod calls;
 mod connections;

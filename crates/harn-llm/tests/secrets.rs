@@ -98,7 +98,8 @@ async fn servers_that_repeat_the_key_do_not_spread_it() {
                 let what = format!("{provider}, {echo}");
                 let (runtime, embedder, said) = listening();
                 let server = Server::start(vec![script.clone(), script]).await;
-                let options = json!({"provider": provider, "model": model, "base_url": server.url});
+                let options =
+                    json!({"provider": provider, "model": model, "base_url": server.url, "llm_retries": 0});
                 let call = Call::new("hi", None, options.clone());
                 let error = runtime.llm_call(&call).await.unwrap_err();
                 assert_clean(

@@ -464,6 +464,14 @@ impl Driver {
             "total_duration_ms": duration, "tools_used": result["trace"]["tools_used"],
             "successful_tools": result["tools"]["successful"],
         }));
+        // A program that prints the text of a result would show nothing else of this.
+        let status = result["status"].as_str().unwrap_or_default();
+        if matches!(status, "stuck" | "watchdog" | "budget_exhausted" | "failed") {
+            let turns = result["iterations"].as_i64().unwrap_or(0);
+            crate::llm_runtime(self.cx.vm()).embedder().warn(&format!(
+                "agent loop ended with status \"{status}\" after {turns} iterations, without a finished answer"
+            ));
+        }
         let last_visible = agent.last_visible().to_owned();
         Ok(Ended { result, last_visible, out_of_turns: agent.is_out_of_turns() })
     }

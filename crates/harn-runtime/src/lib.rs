@@ -78,6 +78,7 @@ mod mcp_callbacks;
 mod mcp_http;
 mod mcp_project;
 mod mcp_server;
+mod model_tables;
 mod option_check;
 mod own_tools;
 mod policy;
@@ -136,6 +137,7 @@ pub use mcp_project::{
     add_client_servers, check_client_servers, install_servers, project_servers, start_servers,
 };
 pub use mcp_server::{MCP_REVISIONS, McpProblem, McpServer};
+pub use model_tables::{model_facts, model_table_file, stale_models, update_model_table};
 pub use option_check::{own as own_options, wrong_options};
 pub use prompt_eval::{PromptJob, PromptMode, compare_prompts, package_packs};
 pub use rehearsal::{SentCall, rehearse_calls};

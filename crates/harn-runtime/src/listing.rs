@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use harn_llm::config::{Config, Provider};
+use harn_llm::models::Match;
 use harn_llm::options::CallOptions;
 use harn_llm::{Embedder, LlmRuntime};
 use harn_value::{Data as Json, json};
 
-/// Returns all providers, sorted by name: `{name, display_name, key, key_envs, default_model, base_url, api,
+/// Returns all providers, sorted by name: `{name, display_name, key, key_envs, default_model, served_model, base_url, api,
 /// features, rpm, cost_per_1k_in, cost_per_1k_out, latency_p50_ms, is_default}`.
 ///
 /// `key` is `set`, `not set` or `not needed`; `default_model` is null when a call must name one.
@@ -16,12 +17,18 @@ pub fn list_providers(runtime: &LlmRuntime) -> Vec<Json> {
     let default = config.default_provider(embedder);
     let row = |name: String| {
         let table = config.provider(&name).cloned().unwrap_or_default();
+        let (model, cost) = (default_model(&table, embedder), config.cost_per_1k(&name));
+        // A shipped default that is retired gives way to its successor.
+        let served = model.as_ref().map(|model| match config.is_shipped_default(model) {
+            true => config.served(&name, model, embedder),
+            false => model.clone(),
+        });
         json!({
             "name": name, "display_name": table.display_name, "key": key_word(&table, embedder),
-            "key_envs": table.auth_envs(), "default_model": default_model(&table, embedder),
+            "key_envs": table.auth_envs(), "default_model": model, "served_model": served,
             "base_url": harn_llm::secret::redact_url(&table.base_url(embedder)), "base_url_env": table.base_url_env, "api": table.chat_endpoint(),
             "features": table.features.clone().unwrap_or_default(), "rpm": table.rpm,
-            "cost_per_1k_in": table.cost_per_1k_in, "cost_per_1k_out": table.cost_per_1k_out,
+            "cost_per_1k_in": cost.map(|(input, _)| input), "cost_per_1k_out": cost.map(|(_, output)| output),
             "latency_p50_ms": table.latency_p50_ms, "is_default": name == default,
         })
     };
@@ -44,12 +51,14 @@ pub fn list_models(runtime: &LlmRuntime) -> Vec<Json> {
     }
     let row = |((provider, id), aliases): ((String, String), Vec<String>)| {
         let entry = config.model(&id).filter(|model| model.provider == provider);
-        let pricing = entry.and_then(|model| model.pricing);
+        let pricing = harn_llm::cost::call_pricing(&config, &provider, &id);
+        let known = config.catalog().find(&provider, &id).filter(|known| known.found != Match::Family);
         json!({
             "id": id, "provider": provider, "name": entry.map(|model| model.name.clone()), "aliases": aliases,
             "tier": config.tier_of(&id),
             "tool_format": config.tool_format(&id, &id, &provider, &runtime.capabilities()),
-            "context_window": entry.map(|model| model.context_window).filter(|n| *n > 0),
+            "context_window": entry.map(|model| model.context_window).filter(|n| *n > 0)
+                .or_else(|| known.as_ref().and_then(|known| known.context)),
             "input_per_mtok": pricing.map(|p| p.input_per_mtok),
             "output_per_mtok": pricing.map(|p| p.output_per_mtok), "key": key_of(&config, &provider, embedder),
         })

@@ -20,6 +20,11 @@ use crate::witness::Witness;
 /// Adds the configuration layers of the project that `dir` belongs to and those `above` them, and opens the call log.
 pub(crate) fn configure(runtime: &LlmRuntime, vm: &Rc<Vm>, dir: &Path, above: Vec<Layer>) {
     let system = &**vm.system();
+    match crate::model_tables::installed_table(system) {
+        Ok(Some(table)) => runtime.set_model_table(table),
+        Ok(None) => {}
+        Err(problem) => system.write_err(&told(&format!("[llm_config] {problem}"))),
+    }
     let mut layers: Vec<Layer> = user_file(system).into_iter().collect();
     let of_user = layers.len();
     let dir = if dir.is_absolute() { dir.to_owned() } else { system.work_dir().join(dir) };

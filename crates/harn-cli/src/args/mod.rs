@@ -141,7 +141,7 @@ pub(crate) enum Command {
     /// List model providers and their configuration.
     Providers(ListArgs),
     /// List known models and their prices.
-    Models(ListArgs),
+    Models(ModelsArgs),
     /// Show one model as JSON.
     ModelInfo(ModelInfoArgs),
     /// Show all providers and models as JSON.
@@ -445,7 +445,53 @@ impl TrafficArgs {
     }
 }
 
-/// Arguments of `harn providers` and `harn models`.
+/// Arguments of `harn models`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct ModelsArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<ModelsCommand>,
+    #[command(flatten)]
+    pub(crate) list: ListArgs,
+}
+
+/// Commands of `harn models`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ModelsCommand {
+    /// Print all facts about a model with sources.
+    Show(ShowModelArgs),
+    /// Install a newer table of models.
+    ///
+    /// The source is a table of Harn, or the model list of LiteLLM (model_prices_and_context_window.json).
+    Update(UpdateModelsArgs),
+}
+
+/// Arguments of `harn models show`.
+#[derive(Debug, Args)]
+pub(crate) struct ShowModelArgs {
+    /// Model ID or alias
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub(crate) name: String,
+    /// Write JSON to standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Arguments of `harn models update`.
+#[derive(Debug, Args)]
+pub(crate) struct UpdateModelsArgs {
+    /// File or address of the table
+    #[arg(value_name = "FILE|URL", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub(crate) source: String,
+    /// Write the table to this file instead of the state directory
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Name and version of the source, for `harn models show`
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) origin: Option<String>,
+}
+
+/// Arguments of `harn providers`, and of `harn models` without a command.
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
     /// Show details of this one

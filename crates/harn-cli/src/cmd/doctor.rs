@@ -8,7 +8,7 @@ use std::rc::Rc;
 use harn_check::Settings;
 use harn_front::Through;
 use harn_packages::Lock;
-use harn_runtime::{check_provider, list_providers, llm_config_problems, llm_runtime_at};
+use harn_runtime::{check_provider, list_providers, llm_config_problems, llm_runtime_at, stale_models};
 use harn_store::Place;
 use harn_syntax::printable;
 use harn_system::{Layer, Real, Stream, System, SystemExt};
@@ -103,6 +103,7 @@ impl Doctor {
         self.manifest();
         self.dependencies();
         let asked = self.providers();
+        self.models();
         self.network(args, asked);
         self.mcp();
         self.state(args);
@@ -217,6 +218,15 @@ impl Doctor {
         }
         self.add(Status::Fine, "providers", format!("default {name}; {keys}"));
         (!is_here(default)).then_some(name)
+    }
+
+    fn models(&mut self) {
+        let vm = program::session_vm(self.system.clone());
+        let stale = stale_models(&llm_runtime_at(&vm, &self.here));
+        match stale.is_empty() {
+            true => self.add(Status::Fine, "models", "table and configured models are up to date"),
+            false => self.add(Status::Doubtful, "models", stale.join("; ")),
+        }
     }
 
     fn network(&mut self, args: &DoctorArgs, provider: Option<String>) {

@@ -5,11 +5,52 @@ use harn_system::Real;
 use harn_value::{Data as Value, json};
 
 use super::providers::{envelope, fields, key, print, text, texts};
-use crate::args::{ListArgs, ModelInfoArgs};
+use crate::args::{ListArgs, ModelInfoArgs, ModelsArgs, ModelsCommand, ShowModelArgs, UpdateModelsArgs};
 use crate::{program, table};
 
-/// Lists the models, or shows one.
-pub(crate) fn models(args: &ListArgs) -> u8 {
+/// Lists the models, shows one, or installs a table.
+pub(crate) fn models(args: &ModelsArgs) -> u8 {
+    match &args.command {
+        None => list(&args.list),
+        Some(ModelsCommand::Show(args)) => show(args),
+        Some(ModelsCommand::Update(args)) => update(args),
+    }
+}
+
+/// Prints every fact about a model with its source.
+fn show(args: &ShowModelArgs) -> u8 {
+    let vm = program::session_vm(std::rc::Rc::new(Real::new()));
+    let facts = harn_runtime::model_facts(&harn_runtime::llm_runtime(&vm), &args.name);
+    if args.json {
+        return print(&envelope(&json!({"facts": facts})));
+    }
+    let line = |fact: &Value| {
+        let (name, value) = (text(&fact["fact"]), text(&fact["value"]));
+        format!("{name:<20}{value}\n{:<20}  {}\n", "", text(&fact["source"]))
+    };
+    print(&facts.iter().map(line).collect::<String>())
+}
+
+/// Installs a newer table of models.
+fn update(args: &UpdateModelsArgs) -> u8 {
+    let system = Real::new();
+    let work = harn_runtime::update_model_table(
+        &system,
+        &args.source,
+        args.origin.as_deref(),
+        args.output.as_deref(),
+    );
+    let done = harn_vm::block_on(work).unwrap_or_else(|error| Err(format!("cannot start: {error}")));
+    match done {
+        Ok(text) => print(&format!("{text}\n")),
+        Err(error) => {
+            eprintln!("error: {}", harn_syntax::printable(&error));
+            1
+        }
+    }
+}
+
+fn list(args: &ListArgs) -> u8 {
     let vm = program::session_vm(std::rc::Rc::new(Real::new()));
     let runtime = harn_runtime::llm_runtime(&vm);
     if let Some(name) = &args.name {

@@ -42,13 +42,19 @@ fn listing(all: &[Value]) -> String {
         .map(|provider| {
             let mark = if provider["is_default"] == true { " *" } else { "" };
             let variable = texts(&provider["key_envs"]).into_iter().next().unwrap_or_else(|| "-".to_owned());
-            let model = provider["default_model"].as_str().unwrap_or("-").to_owned();
+            let model = provider["served_model"].as_str().unwrap_or("-").to_owned();
             vec![format!("{}{mark}", text(&provider["name"])), key(provider), variable, model]
         })
         .collect();
     let table = table::draw(&["PROVIDER", "KEY", "VARIABLE", "DEFAULT MODEL"], &rows);
+    let retired = |provider: &Value| {
+        let (model, served) = (provider["default_model"].as_str()?, provider["served_model"].as_str()?);
+        let name = text(&provider["name"]);
+        (model != served).then(|| format!("{name}: {model} is retired, {served} takes its place.\n"))
+    };
+    let retired: String = all.iter().filter_map(retired).collect();
     format!(
-        "{table}\n*: answers calls that name neither provider nor model. none: needs no key.\n\
+        "{table}\n{retired}*: answers calls that name neither provider nor model. none: needs no key.\n\
          `harn providers NAME` shows more.\n"
     )
 }
@@ -70,12 +76,20 @@ fn details(provider: &Value) -> String {
         ("address", or_none(&provider["base_url"])),
         ("address variable", or_none(&provider["base_url_env"])),
         ("endpoint", text(&provider["api"])),
-        ("default model", or_none(&provider["default_model"])),
+        ("default model", default_model(provider)),
         ("features", list(&provider["features"])),
         ("price", price),
         ("requests per minute", or_none(&provider["rpm"])),
     ];
     fields(&rows)
+}
+
+/// The default model; of one that is retired the successor, too.
+fn default_model(provider: &Value) -> String {
+    match (provider["default_model"].as_str(), provider["served_model"].as_str()) {
+        (Some(model), Some(served)) if model != served => format!("{served} (for {model})"),
+        (model, _) => model.unwrap_or("-").to_owned(),
+    }
 }
 
 /// Names and values, one pair per line; long values go on below.

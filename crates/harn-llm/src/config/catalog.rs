@@ -37,8 +37,6 @@ impl Provider {
         put(&mut out, "extra_headers", self.extra_headers.as_ref().map(shown_headers));
         put(&mut out, "features", self.features.clone());
         put(&mut out, "rpm", self.rpm);
-        put(&mut out, "cost_per_1k_in", self.cost_per_1k_in);
-        put(&mut out, "cost_per_1k_out", self.cost_per_1k_out);
         put(&mut out, "latency_p50_ms", self.latency_p50_ms);
         put(&mut out, "display_name", self.display_name.clone());
         put(&mut out, "icon", self.icon.clone());
@@ -47,11 +45,8 @@ impl Provider {
 }
 
 impl Model {
-    fn to_json(&self, id: &str) -> Value {
-        let pricing = self.pricing.map(|p| {
-            json!({"input_per_mtok": p.input_per_mtok, "output_per_mtok": p.output_per_mtok,
-                   "cache_read_per_mtok": p.cache_read_per_mtok, "cache_write_per_mtok": p.cache_write_per_mtok})
-        });
+    fn to_json(&self, id: &str, pricing: Option<super::Pricing>) -> Value {
+        let pricing = pricing.map(super::Pricing::to_json);
         json!({"id": id, "name": self.name, "provider": self.provider, "context_window": self.context_window,
                "stream_timeout": self.stream_timeout, "capabilities": self.capabilities, "pricing": pricing})
     }
@@ -63,6 +58,24 @@ impl Config {
         let names: std::collections::BTreeSet<String> =
             self.file.providers.keys().chain(&self.registered).cloned().collect();
         names.into_iter().collect()
+    }
+
+    /// Returns a provider's price of a thousand tokens: the configured one, else that of its default model.
+    pub fn cost_per_1k(&self, name: &str) -> Option<(f64, f64)> {
+        let table = self.provider(name)?;
+        let model = table.default_model.as_deref().unwrap_or_default();
+        let pricing = crate::cost::call_pricing(self, name, model)?;
+        // Keeps 0.0025 from becoming 0.0025000000000000001.
+        let of = |per_mtok: f64| (per_mtok * 1e6).round() / 1e9;
+        Some((of(pricing.input_per_mtok), of(pricing.output_per_mtok)))
+    }
+
+    fn provider_json(&self, name: &str, table: &Provider, embedder: &dyn Embedder) -> Value {
+        let mut out = table.to_json(embedder);
+        if let Some((input, output)) = self.cost_per_1k(name) {
+            (out["cost_per_1k_in"], out["cost_per_1k_out"]) = (input.into(), output.into());
+        }
+        out
     }
 
     /// Returns the sorted names of the providers that can be used now.
@@ -141,7 +154,9 @@ impl Config {
         let mut out = self.resolve_model_json(selector, caps, embedder);
         let (id, provider, _) = self.resolve(selector, embedder);
         out["capabilities"] = caps.lookup(&provider, &id).to_json(&provider, &id);
-        out["catalog"] = self.model(&id).map_or(Value::Null, |m| m.to_json(&id));
+        out["catalog"] = self
+            .model(&id)
+            .map_or(Value::Null, |m| m.to_json(&id, crate::cost::call_pricing(self, &provider, &id)));
         out["qc_default_model"] = self.qc_default(&provider).map_or(Value::Null, Into::into);
         out["auth_available"] = self.is_available(&provider, embedder).into();
         out
@@ -175,7 +190,7 @@ impl Config {
             .providers
             .iter()
             .map(|(name, provider)| {
-                let mut dict = provider.to_json(embedder);
+                let mut dict = self.provider_json(name, provider, embedder);
                 dict["name"] = name.as_str().into();
                 dict
             })
@@ -184,7 +199,12 @@ impl Config {
             .aliases()
             .map(|(name, a)| json!({"name": name, "id": a.id, "provider": a.provider, "tool_format": a.tool_format}))
             .collect();
-        let models: Vec<Value> = self.file.models.iter().map(|(id, model)| model.to_json(id)).collect();
+        let models: Vec<Value> = self
+            .file
+            .models
+            .iter()
+            .map(|(id, model)| model.to_json(id, crate::cost::call_pricing(self, &model.provider, id)))
+            .collect();
         json!({"providers": providers, "known_model_names": self.alias_names(),
                "available_providers": self.available_providers(embedder), "aliases": aliases, "models": models,
                "qc_defaults": self.file.qc_defaults})
@@ -193,9 +213,13 @@ impl Config {
     /// Returns the dict of `llm_config`: of one provider (null if unknown) or of all.
     pub fn config_json(&self, provider: Option<&str>, embedder: &dyn Embedder) -> Value {
         match provider {
-            Some(name) => self.provider(name).map_or(Value::Null, |p| p.to_json(embedder)),
+            Some(name) => self.provider(name).map_or(Value::Null, |p| self.provider_json(name, p, embedder)),
             None => {
-                let all = self.file.providers.iter().map(|(name, p)| (name.clone(), p.to_json(embedder)));
+                let all = self
+                    .file
+                    .providers
+                    .iter()
+                    .map(|(name, p)| (name.clone(), self.provider_json(name, p, embedder)));
                 Value::Object(all.collect())
             }
         }
@@ -228,7 +252,7 @@ mod tests {
         let (config, caps) = (Config::builtin(), CapabilityMatrix::shipped());
         assert_eq!(
             config.resolve_model_json("local:gemma-4-e4b-it", &caps, &embedder()),
-            json!({"id": "gemma-4-e4b-it", "provider": "local", "alias": null, "tool_format": "text", "tier": "small"})
+            json!({"id": "gemma-4-e4b-it", "provider": "local", "alias": null, "tool_format": "native", "tier": "small"})
         );
         assert_eq!(config.pick_model_json("frontier", None, &embedder())["provider"], "anthropic");
     }

@@ -35,6 +35,16 @@ impl Config {
         self.listed_provider(id, ruled.as_deref()).map(str::to_owned).or(ruled)
     }
 
+    /// Returns whether an alias or a model id tells its provider by more than its form: a slash or a tag may be any server's.
+    pub(super) fn names_provider(&self, id: &str) -> bool {
+        let by_pattern =
+            |rule: &super::Rule| rule.provider.is_some() && rule.pattern.is_some() && rule.matches(id);
+        self.alias(id).is_some()
+            || self.model(id).is_some()
+            || self.split_prefix(id).is_some()
+            || self.file.inference_rules.iter().any(by_pattern)
+    }
+
     /// The provider at which a model id is catalogued or stands behind an alias. Where several have it, the one that its
     /// name tells is meant.
     fn listed_provider(&self, id: &str, told: Option<&str>) -> Option<&str> {

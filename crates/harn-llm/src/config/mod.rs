@@ -17,6 +17,7 @@ pub use route::{Choice, Key};
 pub(crate) use tier::tier_rank;
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::LazyLock;
 
 use serde::Deserialize;
@@ -24,6 +25,7 @@ use serde::Deserialize;
 use crate::embedder::Embedder;
 use crate::glob::glob;
 use crate::json::Object;
+use crate::models::Catalog;
 use crate::options::{Sampling, ShapeError, call_options, check_values};
 use crate::wire::style::WireStyle;
 
@@ -70,6 +72,8 @@ pub struct Provider {
     pub fallback: Option<String>,
     /// Requests per minute.
     pub rpm: Option<i64>,
+    /// Whether its calls cost nothing.
+    pub free: Option<bool>,
     /// USD per thousand prompt tokens.
     pub cost_per_1k_in: Option<f64>,
     /// USD per thousand reply tokens.
@@ -161,6 +165,45 @@ pub struct Pricing {
     pub cache_read_per_mtok: Option<f64>,
     /// Prompt tokens written to the cache.
     pub cache_write_per_mtok: Option<f64>,
+    /// Prompt tokens written to the cache for an hour.
+    pub cache_write_hour_per_mtok: Option<f64>,
+    /// Prices of long prompts.
+    pub above: Option<Above>,
+}
+
+/// Prices of a call whose prompt has more than so many tokens; an unset price is the normal one.
+#[derive(Debug, Clone, Copy, Deserialize, PartialEq)]
+pub struct Above {
+    /// The limit in tokens.
+    pub tokens: i64,
+    /// Prompt tokens.
+    pub input: Option<f64>,
+    /// Reply tokens.
+    pub output: Option<f64>,
+    /// Prompt tokens read from the cache.
+    pub read: Option<f64>,
+    /// Prompt tokens written to the cache.
+    pub write: Option<f64>,
+}
+
+impl Pricing {
+    /// The prices of a provider whose calls are free.
+    pub(crate) const FREE: Pricing = Pricing {
+        input_per_mtok: 0.0,
+        output_per_mtok: 0.0,
+        cache_read_per_mtok: None,
+        cache_write_per_mtok: None,
+        cache_write_hour_per_mtok: None,
+        above: None,
+    };
+
+    /// Returns the dict of the catalogue.
+    pub fn to_json(self) -> harn_value::Data {
+        harn_value::json!({
+            "input_per_mtok": self.input_per_mtok, "output_per_mtok": self.output_per_mtok,
+            "cache_read_per_mtok": self.cache_read_per_mtok, "cache_write_per_mtok": self.cache_write_per_mtok,
+        })
+    }
 }
 
 /// A condition on a model id and what follows from it.
@@ -250,6 +293,7 @@ static BUILTIN: LazyLock<File> = LazyLock::new(|| {
 #[derive(Debug, Clone)]
 pub struct Config {
     file: File,
+    catalog: Rc<Catalog>,
     /// Where the topmost layer came from, for messages.
     loaded_from: Option<String>,
     registered: std::collections::BTreeSet<String>,
@@ -271,7 +315,8 @@ const KEYS: [&str; 11] = [
 ];
 
 /// What a provider's table may say.
-pub const PROVIDER_KEYS: [&str; 26] = [
+pub const PROVIDER_KEYS: [&str; 27] = [
+    "free",
     "base_url",
     "base_url_env",
     "region",
@@ -339,7 +384,7 @@ impl Config {
     pub fn builtin() -> Config {
         let file =
             toml::from_str(include_str!("../data/providers.toml")).expect("the shipped table is valid TOML");
-        Config { file, loaded_from: None, registered: Default::default() }
+        Config { file, catalog: Rc::default(), loaded_from: None, registered: Default::default() }
     }
 
     /// Merges layers over the built-in one, later ones winning. A layer that does not parse is reported
@@ -448,6 +493,27 @@ impl Config {
         self.file.models.get(id)
     }
 
+    /// Returns the models that the configuration describes, as (provider, id).
+    pub fn model_ids(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.file.models.iter().map(|(id, model)| (model.provider.as_str(), id.as_str()))
+    }
+
+    /// Returns whether the shipped configuration names a model as a default or behind an alias.
+    pub fn is_shipped_default(&self, model: &str) -> bool {
+        let default = |provider: &Provider| provider.default_model.as_deref() == Some(model);
+        BUILTIN.providers.values().any(default) || BUILTIN.aliases.values().any(|alias| alias.id == model)
+    }
+
+    /// Returns the catalogue of models.
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// Uses another catalogue.
+    pub fn set_catalog(&mut self, catalog: Rc<Catalog>) {
+        self.catalog = catalog;
+    }
+
     /// Returns where the topmost layer came from.
     pub fn origin(&self) -> &str {
         self.loaded_from.as_deref().unwrap_or("<built-in defaults>")
@@ -498,6 +564,7 @@ impl Provider {
             features: self.features.or(b.features),
             fallback: self.fallback.or(b.fallback),
             rpm: self.rpm.or(b.rpm),
+            free: self.free.or(b.free),
             cost_per_1k_in: self.cost_per_1k_in.or(b.cost_per_1k_in),
             cost_per_1k_out: self.cost_per_1k_out.or(b.cost_per_1k_out),
             latency_p50_ms: self.latency_p50_ms.or(b.latency_p50_ms),
@@ -556,6 +623,13 @@ impl Provider {
     pub fn base_url(&self, embedder: &dyn Embedder) -> String {
         let from_env =
             self.base_url_env.as_deref().and_then(|name| env(embedder, name)).map(|value| clean_url(&value));
+        // Anthropic's own SDKs take the address without the version.
+        let from_env = from_env.map(|url| match self.dialect() == Dialect::Anthropic {
+            true if !url.trim_end_matches('/').ends_with("/v1") => {
+                format!("{}/v1", url.trim_end_matches('/'))
+            }
+            _ => url,
+        });
         let url = from_env.filter(|u| !u.is_empty()).or_else(|| self.base_url.clone()).unwrap_or_default();
         url.trim_end_matches('/').to_string()
     }
@@ -671,6 +745,22 @@ mod tests {
         assert_eq!(config.family("mine", "x"), "own");
         assert_eq!(config.split_prefix("m:x"), Some(("mine", "x")));
         assert_eq!(config.file.tier_order, ["mlx"]);
+    }
+
+    #[test]
+    fn addresses_of_the_environment_replace_the_shipped_ones() {
+        let config = Config::builtin();
+        let of = |provider: &str, name: &str, value: &str| {
+            config.provider(provider).unwrap().base_url(&StdEmbedder::with_env([(name, value)]))
+        };
+        assert_eq!(of("openai", "OPENAI_BASE_URL", "http://h/v1/"), "http://h/v1");
+        assert_eq!(of("openrouter", "OPENROUTER_BASE_URL", "http://h/api/v1"), "http://h/api/v1");
+        for value in ["http://h", "http://h/", "http://h/v1"] {
+            assert_eq!(of("anthropic", "ANTHROPIC_BASE_URL", value), "http://h/v1");
+        }
+        let no_variable = |name: &String| config.provider(name).unwrap().base_url_env.is_none();
+        let without: Vec<String> = config.provider_names().into_iter().filter(no_variable).collect();
+        assert_eq!(without, ["mock"], "every provider has a variable for its address");
     }
 
     #[test]

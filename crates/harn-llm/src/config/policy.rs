@@ -22,9 +22,11 @@ pub(crate) fn decide(
         Policy::Always(target) => {
             config.check_model_name(target)?;
             let (provider, model) = config.selector(target, embedder);
+            let mut warnings = Vec::new();
+            let model = config.replace_retired(Some(target), &provider, model, embedder, &mut warnings);
             let decision = json!({"policy": "always", "requested_quality": null, "selected_provider": provider,
                                   "selected_model": model, "alternatives": []});
-            return Ok(Some((chosen(provider, model), decision)));
+            return Ok(Some((Choice { warnings, ..chosen(provider, model) }, decision)));
         }
         Policy::Cheapest(t) => ("cheapest_over_quality", t, true),
         Policy::Fastest(t) => ("fastest_over_quality", t, false),
@@ -50,6 +52,8 @@ pub(crate) fn decide(
     };
     candidates.sort_by(order);
     let Some(best) = candidates.iter().find(|c| c.1).or(candidates.first()).cloned() else { return Ok(None) };
+    let mut warnings = Vec::new();
+    let served = config.replace_retired(None, &best.2, best.3.clone(), embedder, &mut warnings);
     let alternatives: Vec<Value> = candidates
         .iter()
         .map(|(_, available, provider, model)| {
@@ -60,16 +64,17 @@ pub(crate) fn decide(
                 (false, true) => "ranked lower",
                 (false, false) => "no key available",
             };
+            let pricing = crate::cost::call_pricing(config, provider, model);
             json!({"provider": provider, "model": model, "quality_tier": config.tier_of(model),
                    "available": available, "selected": selected,
-                   "cost_per_1k_in": table.and_then(|t| t.cost_per_1k_in),
-                   "cost_per_1k_out": table.and_then(|t| t.cost_per_1k_out),
+                   "cost_per_1k_in": pricing.map(|p| p.input_per_mtok / 1000.0),
+                   "cost_per_1k_out": pricing.map(|p| p.output_per_mtok / 1000.0),
                    "latency_p50_ms": table.and_then(|t| t.latency_p50_ms), "reason": reason})
         })
         .collect();
     let decision = json!({"policy": name, "requested_quality": quality, "selected_provider": best.2,
-                          "selected_model": best.3, "alternatives": alternatives});
-    Ok(Some((chosen(best.2, best.3), decision)))
+                          "selected_model": served, "alternatives": alternatives});
+    Ok(Some((Choice { warnings, ..chosen(best.2, served) }, decision)))
 }
 
 fn chosen(provider: String, model: String) -> Choice {

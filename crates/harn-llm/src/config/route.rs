@@ -3,6 +3,7 @@
 use super::{Config, Dialect, env};
 use crate::embedder::Embedder;
 use crate::error::OptionError;
+use crate::models::Days;
 use crate::options::CallOptions;
 use crate::secret::Secret;
 
@@ -50,6 +51,8 @@ impl Config {
             return Err(self.unknown_choice(&provider, options, embedder));
         }
         let (model, model_is_default) = self.choose_model(options, &provider, embedder, &mut warnings)?;
+        let named = options.model.as_deref();
+        let model = self.replace_retired(named, &provider, model, embedder, &mut warnings);
         Ok(Choice { provider, model, model_is_default, warnings })
     }
 
@@ -110,14 +113,14 @@ impl Config {
             return Ok(provider);
         }
         let env_model = env(embedder, "HARN_LLM_MODEL");
+        // A local server is asked for models whose names tell no provider.
         let local = Self::addressed_by("LOCAL_LLM_BASE_URL", embedder);
-        if let Some(local) = &local
-            && (options.model.is_some() || env_model.is_some() || env(embedder, "LOCAL_LLM_MODEL").is_some())
-        {
-            return Ok(local.clone());
-        }
+        let local_of = |model: &str| local.clone().filter(|_| !self.names_provider(model));
         if let Some(model) = &options.model {
-            return self.provider_of_selector(model, embedder, warnings);
+            return match local_of(model) {
+                Some(local) => Ok(local),
+                None => self.provider_of_selector(model, embedder, warnings),
+            };
         }
         if let Some(choice) =
             options.model_tier.as_deref().and_then(|tier| self.resolve_tier(tier, None, embedder))
@@ -126,7 +129,13 @@ impl Config {
             return Ok(choice.provider);
         }
         if let Some(model) = env_model {
-            return self.provider_of_selector(&model, embedder, warnings);
+            return match local_of(&model) {
+                Some(local) => Ok(local),
+                None => self.provider_of_selector(&model, embedder, warnings),
+            };
+        }
+        if let Some(local) = local.clone().filter(|_| env(embedder, "LOCAL_LLM_MODEL").is_some()) {
+            return Ok(local);
         }
         let default = self.default_provider(embedder);
         // One that does not exist is told, and nothing stands in for it.
@@ -195,6 +204,47 @@ impl Config {
             }
         }
         self.default_model(provider, embedder)
+    }
+
+    /// Replaces a shipped default that is retired by its successor. Models that the program or the environment names stay.
+    pub(super) fn replace_retired(
+        &self,
+        named: Option<&str>,
+        provider: &str,
+        model: String,
+        embedder: &dyn Embedder,
+        warnings: &mut Vec<String>,
+    ) -> String {
+        let is_named = named.is_some_and(|name| self.alias(name).is_none())
+            || env(embedder, "HARN_LLM_MODEL").is_some_and(|name| name.ends_with(&model));
+        if is_named || !self.is_shipped_default(&model) {
+            return model;
+        }
+        let served = self.served(provider, &model, embedder);
+        if served != model {
+            warnings.push(format!(
+                "default model `{model}` of provider `{provider}` is retired, using its successor `{served}`; name a model to choose one"
+            ));
+        }
+        served
+    }
+
+    /// Returns the model that stands for a default: its successor once it is retired.
+    pub fn served(&self, provider: &str, model: &str, embedder: &dyn Embedder) -> String {
+        let mut model = model.to_owned();
+        if self.dialect(provider) == Dialect::Mock {
+            return model;
+        }
+        let today = Days::of_ms(embedder.now_ms()).to_string();
+        // A successor may have one itself.
+        for _ in 0..4 {
+            let found = self.catalog().find(provider, &model).filter(|entry| entry.is_retired_on(&today));
+            match found.and_then(|entry| entry.successor) {
+                Some(successor) => model = successor,
+                None => break,
+            }
+        }
+        model
     }
 
     /// Returns a provider's default model; the flag is true unless the environment named it.
@@ -282,10 +332,73 @@ mod tests {
         Ok((p.to_string(), m.to_string()))
     }
 
+    /// A machine at some time.
+    struct At(i64, StdEmbedder);
+
+    impl Embedder for At {
+        fn system(&self) -> std::rc::Rc<dyn harn_system::System> {
+            self.1.system()
+        }
+        fn now_ms(&self) -> i64 {
+            self.0
+        }
+        fn env(&self, name: &str) -> Option<String> {
+            self.1.env(name)
+        }
+    }
+
+    #[test]
+    fn retired_defaults_give_way_to_their_successors() {
+        let config = Config::builtin();
+        let day = |text: &str| {
+            At(Days::parse(text).unwrap().0 * 86_400_000, StdEmbedder::with_env([("ANTHROPIC_API_KEY", "k")]))
+        };
+        let choose = |options: Value, at: &At| {
+            config
+                .choose(&CallOptions::from_json(&options).unwrap(), at)
+                .map(|c| (c.model, c.warnings.len()))
+                .unwrap()
+        };
+        let (before, after) = (day("2026-06-14"), day("2026-06-15"));
+        let old = "claude-sonnet-4-20250514";
+        for options in [json!({}), json!({"model_tier": "frontier"}), json!({"model": "frontier"})] {
+            assert_eq!(choose(options.clone(), &before), (old.into(), 0), "{options}");
+            assert_eq!(choose(options.clone(), &after), ("claude-sonnet-4-6".into(), 1), "{options}");
+        }
+        assert_eq!(choose(json!({"model": old}), &after), (old.into(), 0), "a model that is named stays");
+        assert_eq!(
+            choose(json!({"provider": "openrouter"}), &after),
+            ("anthropic/claude-sonnet-4.6".into(), 1)
+        );
+        assert_eq!(choose(json!({"provider": "mock"}), &after), (old.into(), 0));
+    }
+
+    #[test]
+    fn a_local_server_is_asked_for_models_that_name_no_provider() {
+        let env = [("LOCAL_LLM_BASE_URL", "http://h"), ("ANTHROPIC_API_KEY", "k"), ("OPENAI_API_KEY", "k")];
+        for (options, provider) in [
+            (json!({"model": "claude-opus-4-7"}), "anthropic"),
+            (json!({"model": "mid"}), "openai"),
+            (json!({"model_tier": "mid"}), "openai"),
+            (json!({"model": "groq:m"}), "groq"),
+            (json!({"model": "my-own"}), "local"),
+            (json!({"model": "Qwen/Qwen3-8B"}), "local"),
+            (json!({"model": "qwen3:8b"}), "local"),
+        ] {
+            assert_eq!(
+                choose(options.clone(), &env).map(|found| found.0),
+                Ok(provider.to_owned()),
+                "{options}"
+            );
+        }
+        let with_model = [&env[..], &[("LOCAL_LLM_MODEL", "q")]].concat();
+        assert_eq!(choose(json!({}), &with_model), pair("local", "q"));
+    }
+
     #[test]
     fn the_first_rule_that_applies_decides() {
-        assert_eq!(choose(json!({}), &[]), pair("anthropic", "claude-sonnet-4-20250514"));
-        assert_eq!(choose(json!({"provider": "openai"}), &[]), pair("openai", "gpt-4o"));
+        let named = json!({"model": "claude-sonnet-4-20250514"});
+        assert_eq!(choose(named, &[]), pair("anthropic", "claude-sonnet-4-20250514"));
         assert_eq!(choose(json!({"provider": "AUTO", "model": "gpt-5"}), &[]), pair("openai", "gpt-5"));
         assert_eq!(choose(json!({"model": "small"}), &[]), pair("openrouter", "Qwen/Qwen3.5-9B"));
         assert_eq!(
@@ -347,7 +460,11 @@ mod tests {
         let models =
             config.file.models.iter().map(|(id, model)| (id.as_str(), model.provider.as_str(), id.as_str()));
         for (name, provider, id) in aliases.chain(behind).chain(models) {
-            assert_eq!(choose(json!({"model": name}), &[]), pair(provider, id), "{name}");
+            let served = match config.alias(name) {
+                Some(_) => config.served(provider, id, &StdEmbedder::with_env([("", "")])),
+                None => id.to_owned(),
+            };
+            assert_eq!(choose(json!({"model": name}), &[]), pair(provider, &served), "{name}");
             let (found_id, found, _) = config.resolve(name, &StdEmbedder::with_env([("", "")]));
             assert_eq!((found.as_str(), found_id.as_str()), (provider, id), "{name}");
         }

@@ -40,6 +40,7 @@ fn check(line: &Value) -> Result<(), String> {
             | "output_tokens"
             | "cache_read_tokens"
             | "cache_write_tokens"
+            | "reasoning_tokens"
             | "cache_creation_input_tokens"
                 if !value.is_i64() =>
             {
@@ -131,6 +132,7 @@ fn fixture(result: Result<&Response, &LlmError>) -> Object {
                 ("output_tokens", r.usage.output),
                 ("cache_read_tokens", r.usage.cache_read),
                 ("cache_write_tokens", r.usage.cache_write),
+                ("reasoning_tokens", r.usage.reasoning),
             ];
             for (key, count) in counts {
                 if let Some(n) = count {

@@ -86,7 +86,7 @@ struct MockError {
     retry_after_ms: Option<u64>,
 }
 
-const KEYS: [&str; 20] = [
+const KEYS: [&str; 21] = [
     "asked",
     "blocks",
     "cache_creation_input_tokens",
@@ -101,6 +101,7 @@ const KEYS: [&str; 20] = [
     "model",
     "output_tokens",
     "provider",
+    "reasoning_tokens",
     "refused",
     "stop_reason",
     "text",
@@ -124,6 +125,7 @@ const FIELDS: &[(&str, Expected)] = &[
     ("output_tokens", COUNT),
     ("cache_read_tokens", COUNT),
     ("cache_write_tokens", COUNT),
+    ("reasoning_tokens", COUNT),
     ("cache_creation_input_tokens", COUNT),
     ("call", Expected::Only(Shape::Int(1))),
 ];
@@ -201,6 +203,8 @@ impl Mock {
                 output: int("output_tokens"),
                 cache_read: int("cache_read_tokens"),
                 cache_write: int("cache_write_tokens").or_else(|| int("cache_creation_input_tokens")),
+                reasoning: int("reasoning_tokens"),
+                ..Usage::default()
             },
             thinking: text("thinking"),
             thinking_summary: text("thinking_summary"),
@@ -237,6 +241,7 @@ impl Mock {
         out.usage = self.usage;
         out.usage.input.get_or_insert(to_i64(input_bytes));
         out.usage.output.get_or_insert(30);
+        out.usage = out.usage.with_input_of_all();
         match &self.blocks {
             Some(blocks) => out.blocks = blocks.iter().map(Block::from_json).collect(),
             None => add_blocks(&mut out, &self.text),

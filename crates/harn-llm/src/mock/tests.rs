@@ -70,7 +70,7 @@ fn the_default_reply_calls_the_first_tool() {
     let mut state = MockState::default();
     let (messages, thinking) = (user("x"), Value::Null);
     let tools = NativeTools::new(vec![
-        json!({"type": "tool_search", "mode": "hosted"}),
+        json!({"type": "tool_search", "execution": "server"}),
         json!({"type": "function", "function": {"name": "t", "parameters": {"type": "object",
             "properties": {"a": {"type": "string"}, "n": {"type": "integer"}, "o": {"type": "array"}},
             "required": ["a", "n"]}}}),

@@ -15,13 +15,15 @@ pub struct Budget {
     pub max_input_tokens: Option<i64>,
     /// Tokens of the reply asked for.
     pub max_output_tokens: Option<i64>,
+    /// `unpriced: "allow"`: money limits let models pass whose price is unknown.
+    pub allows_unpriced: bool,
 }
 
-const KEYS: [&str; 4] = ["max_cost_usd", "total_budget_usd", "max_input_tokens", "max_output_tokens"];
+const KEYS: [&str; 5] =
+    ["max_cost_usd", "total_budget_usd", "max_input_tokens", "max_output_tokens", "unpriced"];
 
 pub(super) fn parse(o: &Value) -> Result<Budget, OptionError> {
-    let shape =
-        "budget: expected a dict {max_cost_usd?, total_budget_usd?, max_input_tokens?, max_output_tokens?}";
+    let shape = "budget: expected a dict {max_cost_usd?, total_budget_usd?, max_input_tokens?, max_output_tokens?, unpriced?}";
     let dict = match o.get("budget") {
         None | Some(Value::Null) => None,
         Some(Value::Object(dict)) => Some(dict),
@@ -53,7 +55,19 @@ pub(super) fn parse(o: &Value) -> Result<Budget, OptionError> {
             _ => Err(wrong(key, "non-negative number")),
         })
     };
+    let allows_unpriced = match dict.and_then(|dict| dict.get("unpriced")) {
+        None | Some(Value::Null) => false,
+        Some(Value::String(word)) if word == "refuse" => false,
+        Some(Value::String(word)) if word == "allow" => true,
+        Some(other) => {
+            let got = crate::json::display(other);
+            return Err(OptionError::new(format!(
+                "budget.unpriced: expected \"allow\" or \"refuse\", got \"{got}\""
+            )));
+        }
+    };
     Ok(Budget {
+        allows_unpriced,
         max_cost_usd: money("max_cost_usd")?,
         total_budget_usd: money("total_budget_usd")?,
         max_input_tokens: count("max_input_tokens")?,
@@ -83,7 +97,11 @@ mod tests {
         let error = |o: Value| parse(&o).unwrap_err().0;
         assert_eq!(
             error(json!({"budget": 3})),
-            "budget: expected a dict {max_cost_usd?, total_budget_usd?, max_input_tokens?, max_output_tokens?}"
+            "budget: expected a dict {max_cost_usd?, total_budget_usd?, max_input_tokens?, max_output_tokens?, unpriced?}"
+        );
+        assert_eq!(
+            error(json!({"budget": {"unpriced": "yes"}})),
+            "budget.unpriced: expected \"allow\" or \"refuse\", got \"yes\""
         );
         assert_eq!(
             error(json!({"budget": {"max_cost_usd": -1}})),

@@ -82,12 +82,14 @@ pub struct CallOptions {
     pub system: Option<String>,
     /// `max_tokens`; zero leaves it to the provider.
     pub max_tokens: i64,
+    /// Whether the call gives `max_tokens`.
+    pub max_tokens_given: bool,
     /// How tokens are drawn.
     pub sampling: Sampling,
     /// What shape the reply shall have.
     pub output: OutputFormat,
-    /// `llm_retries`: transient failures tried again.
-    pub llm_retries: u32,
+    /// `llm_retries`, when given: transient failures tried again.
+    pub llm_retries: Option<u32>,
     /// `llm_backoff_ms`: base of the exponential backoff.
     pub llm_backoff_ms: u64,
     /// `thinking` and `reasoning_effort`.
@@ -185,9 +187,10 @@ impl CallOptions {
             model_tier: text("model_tier"),
             system: text("system"),
             max_tokens: int(&o, "max_tokens").unwrap_or(DEFAULT_MAX_TOKENS),
+            max_tokens_given: int(&o, "max_tokens").is_some(),
             sampling: Sampling::from_json(&o),
             output: output::parse(&o)?,
-            llm_retries: int(&o, "llm_retries").map_or(0, |n| u32::try_from(n.max(0)).unwrap_or(u32::MAX)),
+            llm_retries: int(&o, "llm_retries").map(|n| u32::try_from(n.max(0)).unwrap_or(u32::MAX)),
             llm_backoff_ms: int(&o, "llm_backoff_ms").map_or(250, |n| u64::try_from(n).unwrap_or(0)),
             thinking,
             reasoning_effort_given,

@@ -52,6 +52,20 @@ impl Sampling {
         }
     }
 
+    /// Removes the option of this name.
+    pub fn unset(&mut self, name: &str) {
+        match name {
+            "temperature" => self.temperature = None,
+            "top_p" => self.top_p = None,
+            "top_k" => self.top_k = None,
+            "stop" => self.stop.clear(),
+            "seed" => self.seed = None,
+            "frequency_penalty" => self.frequency_penalty = None,
+            "presence_penalty" => self.presence_penalty = None,
+            _ => {}
+        }
+    }
+
     /// Returns whether the option of this name is set.
     pub fn is_set(&self, name: &str) -> bool {
         match name {

@@ -9,18 +9,30 @@ use crate::options::shape::{only_known, shown};
 /// How hard the model shall reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effort {
+    /// Not at all.
+    None,
+    /// As little as possible.
+    Minimal,
     /// Little.
     Low,
     /// Moderately.
     Medium,
     /// Much.
     High,
+    /// More.
+    XHigh,
+    /// As much as possible.
+    Max,
 }
 
 impl Effort {
     /// Returns the word used on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
+            Effort::None => "none",
+            Effort::Minimal => "minimal",
+            Effort::XHigh => "xhigh",
+            Effort::Max => "max",
             Effort::Low => "low",
             Effort::Medium => "medium",
             Effort::High => "high",
@@ -28,7 +40,16 @@ impl Effort {
     }
 
     fn from_word(word: &str) -> Option<Effort> {
-        [Effort::Low, Effort::Medium, Effort::High].into_iter().find(|e| e.as_str() == word)
+        let all = [
+            Effort::None,
+            Effort::Minimal,
+            Effort::Low,
+            Effort::Medium,
+            Effort::High,
+            Effort::XHigh,
+            Effort::Max,
+        ];
+        all.into_iter().find(|e| e.as_str() == word)
     }
 }
 
@@ -84,7 +105,7 @@ pub(super) fn parse(o: &Value) -> Result<(Thinking, bool), OptionError> {
 fn level(field: &str, value: &Value) -> Result<Effort, OptionError> {
     value.as_str().and_then(Effort::from_word).ok_or_else(|| {
         OptionError::new(format!(
-            "{field}: expected \"low\" | \"medium\" | \"high\", got \"{}\"",
+            "{field}: expected \"none\" | \"minimal\" | \"low\" | \"medium\" | \"high\" | \"xhigh\" | \"max\", got \"{}\"",
             display(value)
         ))
     })
@@ -190,8 +211,8 @@ mod tests {
             "reasoning_effort cannot be combined with a non-disabled thinking option"
         );
         assert_eq!(
-            read(json!({"reasoning_effort": "max"})).unwrap_err(),
-            "reasoning_effort: expected \"low\" | \"medium\" | \"high\", got \"max\""
+            read(json!({"reasoning_effort": "huge"})).unwrap_err(),
+            "reasoning_effort: expected \"none\" | \"minimal\" | \"low\" | \"medium\" | \"high\" | \"xhigh\" | \"max\", got \"huge\""
         );
         assert_eq!(
             read(json!({"thinking": {"type": "disabled"}})).unwrap_err(),

@@ -53,7 +53,7 @@ impl ResponseBuilder {
     pub fn push(&mut self, event: &StreamEvent) {
         match event {
             // Each attempt has a builder of its own.
-            StreamEvent::Restart | StreamEvent::Whole => {}
+            StreamEvent::Restart | StreamEvent::Sent | StreamEvent::Whole => {}
             StreamEvent::Text(text) => match self.blocks.last_mut() {
                 Some(Slot::Block(Block::OutputText(last))) => last.push_str(text),
                 _ if text.is_empty() => {}

@@ -4,6 +4,7 @@ mod builder;
 
 use harn_value::{Data as Value, json};
 
+use crate::estimate::estimate_tokens;
 use crate::event::Usage;
 use crate::json::{Object, str_at};
 use crate::message::ToolCall;
@@ -314,8 +315,16 @@ impl Response {
         json!({
             "input_tokens": self.usage.input.unwrap_or(0), "output_tokens": self.usage.output.unwrap_or(0),
             "cache_read_tokens": read, "cache_write_tokens": write, "cache_creation_input_tokens": write,
+            "reasoning_tokens": self.usage.reasoning.unwrap_or(0), "estimated": self.usage.estimated,
             "cache_hit_ratio": self.cache_hit_ratio, "cache_savings_usd": self.cache_savings_usd,
         })
+    }
+
+    /// Estimates the tokens that the model wrote.
+    pub(crate) fn estimated_tokens(&self) -> i64 {
+        let calls = self.tool_calls.iter().map(|c| crate::estimate::estimate_json(&c.arguments)).sum::<i64>();
+        let thoughts = self.thinking.as_deref().map_or(0, estimate_tokens);
+        estimate_tokens(&self.text).saturating_add(thoughts).saturating_add(calls)
     }
 
     /// Returns the calls as result dicts; those of a mock carry a `type`.

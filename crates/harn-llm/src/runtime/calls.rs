@@ -272,7 +272,7 @@ impl LlmRuntime {
         let request = &finished.prepared.request;
         out["structural_experiment"] = finished.prepared.experiment.clone();
         out["empty_completion_retries"] = finished.prepared.empty.get().into();
-        out["rounds"] = finished.rounds.spent_json();
+        out["rounds"] = finished.rounds.spent_json(finished.prepared.lost.get());
         out["corrections"] = finished.corrections.clone().into();
         out["transcript"] = json!({
             "messages": [assistant_message(request.route.style, &finished.response)],

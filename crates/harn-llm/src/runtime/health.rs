@@ -78,7 +78,14 @@ impl LlmRuntime {
         url: String,
         auth: Auth,
     ) -> Value {
-        let body = check.body.as_deref().and_then(|b| serde_json::from_str(b).ok());
+        // The body may name the default model, which may be retired.
+        let body = check.body.as_deref().map(|body| match &table.default_model {
+            Some(model) => {
+                body.replace(model.as_str(), &self.config().served(provider, model, self.embedder()))
+            }
+            None => body.to_owned(),
+        });
+        let body = body.and_then(|body| serde_json::from_str(&body).ok());
         let reply = self.health_request(provider, table, &check.method, &url, body, auth).await;
         match reply {
             Err(message) => verdict(provider, false, message, json!({"reason": "request_failed"})),

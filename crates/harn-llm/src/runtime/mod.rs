@@ -4,6 +4,7 @@
 //! goes through on its way out and back, `attempts.rs` the account that `--trace` shows, `calls.rs` makes schema rounds of calls, `completion.rs`
 //! and `stream.rs` are the two relatives of `llm_call`.
 
+mod adjust;
 mod attempts;
 mod calls;
 mod clouds;
@@ -34,6 +35,7 @@ use crate::cost::Ledger;
 use crate::embedder::Embedder;
 use crate::error::OptionError;
 use crate::mock::{Mock, MockState};
+use crate::models::{Catalog, Table};
 use crate::rate_limit::RateLimits;
 use crate::record::{Recorder, Tape};
 use crate::tools::ToolSet;
@@ -107,6 +109,8 @@ pub struct LlmRuntime {
     /// The providers whose addresses the project, its packages or the program name.
     of_program: RefCell<BTreeSet<String>>,
     config: OnceCell<RefCell<Config>>,
+    /// The catalogue with the table that the user has installed.
+    catalog: RefCell<Option<Rc<Catalog>>>,
     caps: OnceCell<RefCell<CapabilityMatrix>>,
     mock: RefCell<MockState>,
     ledger: Ledger,
@@ -136,6 +140,7 @@ impl LlmRuntime {
             layers: RefCell::default(),
             of_program: RefCell::default(),
             config: OnceCell::new(),
+            catalog: RefCell::default(),
             caps: OnceCell::new(),
             mock: RefCell::default(),
             ledger: Ledger::default(),
@@ -159,7 +164,7 @@ impl LlmRuntime {
     pub fn set_config_layers(&self, layers: Vec<Layer>) {
         *self.layers.borrow_mut() = layers;
         if let Some(config) = self.config.get() {
-            *config.borrow_mut() = Config::load(&self.layers.borrow(), &*self.embedder);
+            *config.borrow_mut() = self.load_config();
         }
     }
 
@@ -173,8 +178,25 @@ impl LlmRuntime {
         if given || self.of_program.borrow().contains(provider) { self.embedder.egress() } else { Ok(None) }
     }
 
+    /// Sets the table of models that the user has installed.
+    pub fn set_model_table(&self, table: Table) {
+        let catalog = Rc::new(Catalog::new(Some(table)));
+        if let Some(config) = self.config.get() {
+            config.borrow_mut().set_catalog(catalog.clone());
+        }
+        *self.catalog.borrow_mut() = Some(catalog);
+    }
+
+    fn load_config(&self) -> Config {
+        let mut config = Config::load(&self.layers.borrow(), &*self.embedder);
+        if let Some(catalog) = &*self.catalog.borrow() {
+            config.set_catalog(catalog.clone());
+        }
+        config
+    }
+
     fn config_cell(&self) -> &RefCell<Config> {
-        self.config.get_or_init(|| RefCell::new(Config::load(&self.layers.borrow(), &*self.embedder)))
+        self.config.get_or_init(|| RefCell::new(self.load_config()))
     }
 
     fn caps_cell(&self) -> &RefCell<CapabilityMatrix> {

@@ -164,6 +164,9 @@ impl LlmRuntime {
         let mut request =
             self.build(route, &options, &search, native, output, system.text, hoists, messages, ollama);
         self.widen_ollama(&mut request);
+        if !scripted {
+            self.adjust_options(&mut request)?;
+        }
         let idle = options.idle_timeout.or_else(|| self.env_time("HARN_LLM_IDLE_TIMEOUT"));
         Ok(Prepared {
             request,
@@ -176,6 +179,7 @@ impl LlmRuntime {
             unreminded,
             shown: None,
             live: false,
+            lost: Rc::default(),
             empty: Rc::default(),
             provenance: system.provenance,
             options,
@@ -240,7 +244,7 @@ impl LlmRuntime {
             messages,
             tools: if native { search.tools.clone() } else { NativeTools::default() },
             tool_choice: o.tool_choice.clone().filter(|_| native),
-            max_tokens: o.max_tokens,
+            max_tokens: if o.max_tokens_given { o.max_tokens } else { self.default_max_tokens(&route) },
             sampling: o.sampling.clone().or(self.config().model_defaults(&route.model)),
             thinking: o.thinking,
             interleaved_thinking: o.interleaved_thinking,
@@ -317,33 +321,44 @@ impl LlmRuntime {
         let caps = &route.caps;
         let thinks = match o.thinking {
             Thinking::Disabled => true,
-            Thinking::Enabled { .. } => caps.thinks("enabled") || caps.thinks("adaptive"),
-            Thinking::Adaptive => caps.thinks("adaptive"),
-            Thinking::Effort(_) => caps.thinks("effort"),
+            // What one mode asks for, the others can express: see `adjust_options`.
+            _ => !caps.thinking_modes.is_empty(),
         };
         let vision = o.vision == Some(true) || messages.has_image();
-        let forced_native = o.tool_format == ToolFormat::Native && native && !o.tools.is_empty();
         let no_channel =
             o.output.explicit && caps.structured_output.is_none() && route.dialect != Dialect::Mock;
         let gates = [
-            ("reasoning_effort", o.reasoning_effort_given && !caps.reasoning_effort_supported),
-            ("thinking", !thinks),
+            ("reasoning_effort", o.reasoning_effort_given && !thinks && !caps.reasoning_effort_supported),
+            ("thinking", !o.reasoning_effort_given && !thinks),
             ("interleaved_thinking", o.interleaved_thinking && !caps.interleaved_thinking_supported),
             ("output_format", no_channel),
-            ("vision", vision && !caps.vision_supported),
+            ("vision", vision && !caps.vision_supported && !self.is_known_to(route, "vision")),
             ("audio", o.audio && !caps.audio),
-            ("pdf", o.pdf && !caps.pdf),
-            ("cache", o.cache && !caps.prompt_caching),
-            ("tools", forced_native && !caps.native_tools),
-            ("tool_choice", o.tool_choice.is_some() && !caps.native_tools),
+            ("pdf", o.pdf && !caps.pdf && !self.is_known_to(route, "pdf")),
+            ("cache", o.cache && !caps.prompt_caching && self.refuses_cache(route)),
+            ("tool_choice", o.tool_choice.is_some() && !native && !caps.native_tools),
         ];
         match gates.iter().find(|(_, closed)| *closed) {
             None => Ok(()),
-            Some((name, _)) => Err(OptionError::new(format!(
-                // prose-ok: diagnostic
-                "option `{name}` is not supported by `{}` (provider `{}`). See `harn check --provider-matrix` for compatibility.",
-                route.model, route.provider
-            ))),
+            Some((name, _)) => {
+                let (model, provider) = (&route.model, &route.provider);
+                let lines = match *name {
+                    "reasoning_effort" => "thinking_modes = [\"effort\"]\nreasoning_effort_supported = true",
+                    "thinking" => "thinking_modes = [\"enabled\"]",
+                    "interleaved_thinking" => "interleaved_thinking_supported = true",
+                    "output_format" => "structured_output = \"native\"",
+                    "vision" => "vision_supported = true",
+                    "audio" => "audio = true",
+                    "pdf" => "pdf = true",
+                    "cache" => "prompt_caching = true",
+                    _ => "native_tools = true",
+                };
+                Err(OptionError::new(format!(
+                    // prose-ok: diagnostic
+                    "option `{name}` is not supported by `{model}` (provider `{provider}`). If the model supports it, add to harn.toml:\n\
+                     [[capabilities.provider.{provider}]]\nmodel_match = \"{model}\"\n{lines}"
+                )))
+            }
         }
     }
 

@@ -40,6 +40,8 @@ pub struct Prepared {
     pub(super) shown: Option<Rc<Cell<bool>>>,
     /// Text is shown to people as it arrives, cleaned: see [`crate::LlmRuntime::call_live`].
     pub(super) live: bool,
+    /// Input and output tokens of attempts that failed or were cancelled, of all rounds and routes.
+    pub(super) lost: Rc<Cell<(i64, i64)>>,
     /// Attempts that gave an empty reply and were made again, of all rounds and routes.
     pub(super) empty: Rc<Cell<u32>>,
 }

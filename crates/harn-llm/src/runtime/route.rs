@@ -211,7 +211,9 @@ impl LlmRuntime {
     ) {
         if route.dialect == Dialect::Openai
             && route.style == WireStyle::OpenAiChat
-            && (options.responses_api || search.native)
+            && (options.responses_api
+                || search.native
+                || self.wants_responses(route, native && !search.tools.is_empty(), options.thinking.is_on()))
         {
             route.style = WireStyle::OpenAiResponses;
             route.endpoint = "/responses".to_string();

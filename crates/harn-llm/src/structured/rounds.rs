@@ -73,9 +73,11 @@ impl Rounds {
         self.retries
     }
 
-    /// What the rounds cost together: `{llm_calls, input_tokens, output_tokens}`. A reply that was asked for again was paid for.
-    pub(crate) fn spent_json(&self) -> Value {
-        json!({"llm_calls": self.used, "input_tokens": self.input_tokens, "output_tokens": self.output_tokens})
+    /// What the rounds used together, with the input and output tokens of `lost` attempts: `{llm_calls, input_tokens, output_tokens}`.
+    pub(crate) fn spent_json(&self, lost: (i64, i64)) -> Value {
+        let (input, output) =
+            (self.input_tokens.saturating_add(lost.0), self.output_tokens.saturating_add(lost.1));
+        json!({"llm_calls": self.used, "input_tokens": input, "output_tokens": output})
     }
 
     /// Judges a reply and stores its data in it.

@@ -1,6 +1,6 @@
 //! Who searches, and which tools travel with the request.
 
-use harn_value::json;
+use harn_value::{Data as Value, json};
 
 use crate::capabilities::{Capabilities, model_version};
 use crate::config::Dialect;
@@ -132,16 +132,24 @@ fn native_plan(tools: Vec<ToolDef>, search: &ToolSearch, at: Situation<'_>) -> S
         };
         json!({"type": format!("tool_search_tool_{variant}_20251119"), "name": format!("tool_search_tool_{variant}")})
     } else {
-        let mut meta = json!({"type": "tool_search", "mode": "hosted"});
-        let labels: std::collections::BTreeSet<&str> =
-            tools.iter().filter_map(|t| t.namespace.as_deref()).collect();
-        if !labels.is_empty() {
-            meta["namespaces"] = labels.into_iter().collect::<Vec<_>>().into();
-        }
-        meta
+        json!({"type": "tool_search", "execution": "server"})
     };
     let shape = if at.shape == ToolShape::Anthropic { ToolShape::Anthropic } else { ToolShape::OpenAi };
-    let list = std::iter::once(meta).chain(tools.iter().map(|t| t.to_native(shape))).collect();
+    let mut list = vec![meta];
+    let mut spaces: std::collections::BTreeMap<&str, Vec<Value>> = std::collections::BTreeMap::new();
+    for tool in &tools {
+        // OpenAI groups the tools of a namespace.
+        match tool.namespace.as_deref().filter(|_| shape == ToolShape::OpenAi) {
+            Some(name) => {
+                let ungrouped = ToolDef { namespace: None, ..tool.clone() };
+                spaces.entry(name).or_default().push(ungrouped.to_native(shape));
+            }
+            None => list.push(tool.to_native(shape)),
+        }
+    }
+    list.extend(spaces.into_iter().map(
+        |(name, tools)| json!({"type": "namespace", "name": name, "description": name, "tools": tools}),
+    ));
     SearchPlan {
         tools: NativeTools::new(list),
         visible: ToolSet::new(tools),
@@ -206,7 +214,6 @@ mod tests {
     use super::*;
     use crate::capabilities::CapabilityMatrix;
     use crate::options::CallOptions;
-    use harn_value::Data as Value;
 
     fn run(provider: &str, model: &str, search: Value, tools: Value) -> Result<SearchPlan, String> {
         let caps = CapabilityMatrix::shipped().lookup(provider, model);
@@ -243,7 +250,9 @@ mod tests {
         );
         assert_eq!((p.tools.len(), &p.tools[2]["defer_loading"]), (3, &json!(true)));
         let p = run("openai", "gpt-5.4", json!(true), tools()).unwrap();
-        assert_eq!(p.tools[0], json!({"type": "tool_search", "mode": "hosted", "namespaces": ["ops"]}));
+        assert_eq!(p.tools[0], json!({"type": "tool_search", "execution": "server"}));
+        assert_eq!((&p.tools[2]["type"], &p.tools[2]["name"]), (&json!("namespace"), &json!("ops")));
+        assert_eq!(p.tools[2]["tools"][0]["function"]["name"], "deploy");
     }
 
     #[test]

@@ -152,6 +152,7 @@ pub(crate) async fn exchange(
         timeout: request.timeout,
         whole: !wire.stream,
     };
+    watch(&StreamEvent::Sent)?;
     let mut reply = carrier.send(&http).await?;
     if !reply.head.is_success() {
         let read = reply.text(MAX_ERROR_BODY + route.longest_secret()).await;

@@ -117,7 +117,11 @@ impl Network {
             None => Err(timed_out(provider, request.timeout)),
             Some(Ok(reply)) => Ok(reply),
             Some(Err(error)) => Err(match error.kind {
-                HttpErrorKind::Timeout => timed_out(provider, CONNECT_TIMEOUT),
+                HttpErrorKind::Timeout => {
+                    let mut error = timed_out(provider, CONNECT_TIMEOUT);
+                    error.reason = "connect_timeout";
+                    error
+                }
                 HttpErrorKind::Egress => blocked(&error.text),
                 HttpErrorKind::Invalid => invalid_request(format!("{provider} API error: {error}")),
                 _ => LlmError::new(Category::TransientNetwork, format!("{provider} API error: {error}")),
@@ -136,8 +140,8 @@ impl ReplyBody for NetworkBody<'_> {
     fn chunk(&mut self, idle: Option<Duration>) -> LocalFuture<'_, Result<Option<Bytes>, LlmError>> {
         Box::pin(async move {
             let request = self.request;
-            let left = request.deadline.saturating_sub(self.system.monotonic());
-            let wait = idle.map_or(left, |idle| left.min(idle));
+            // Only silence is limited: a stream that flows may take as long as it likes.
+            let wait = idle.map_or(request.timeout, |idle| idle.min(request.timeout));
             match self.system.within(wait, self.body.next()).await {
                 Some(Ok(chunk)) => Ok(chunk),
                 Some(Err(error)) => {
@@ -148,7 +152,7 @@ impl ReplyBody for NetworkBody<'_> {
                     }
                     Err(failed)
                 }
-                None => Err(silent(idle.filter(|_| wait < left), request.timeout)),
+                None => Err(silent(wait)),
             }
         })
     }
@@ -175,8 +179,14 @@ fn head_of(reply: &harn_system::HttpReply) -> ReplyHead {
         status: reply.status,
         phrase: reply.phrase().to_owned(),
         content_type: reply.header("content-type").unwrap_or("unknown").to_owned(),
-        retry_after: reply.header("retry-after").map(str::to_owned),
+        retry_after: retry_after(reply.header("retry-after-ms"), reply.header("retry-after")),
     }
+}
+
+/// The time to wait in the form of `retry-after`; OpenAI and Azure name it in milliseconds, too.
+fn retry_after(ms: Option<&str>, seconds: Option<&str>) -> Option<String> {
+    let ms = ms.and_then(|ms| ms.trim().parse::<f64>().ok()).filter(|ms| *ms >= 0.0);
+    ms.map(|ms| (ms / 1000.0).to_string()).or_else(|| seconds.map(str::to_owned))
 }
 
 /// The error of a request that a rule about egress blocks; `text` is that of the system.
@@ -200,21 +210,22 @@ fn timed_out(provider: &str, after: Duration) -> LlmError {
     )
 }
 
-/// The error of a body that stopped coming: silent for `idle`, or not done after `timeout`.
-fn silent(idle: Option<Duration>, timeout: Duration) -> LlmError {
-    let message = match idle {
-        Some(idle) => format!("stream idle timeout: no data received for {}s", idle.as_secs_f64()),
-        None => format!(
-            "stream overall deadline exceeded: {}s budget reached before stream completed",
-            timeout.as_secs_f64()
-        ),
-    };
+/// The error of a body that was silent for so long.
+fn silent(wait: Duration) -> LlmError {
+    let message = format!("stream idle timeout: no data received for {}s", wait.as_secs_f64());
     LlmError::new(Category::Timeout, message)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn waits_are_named_in_milliseconds_or_seconds() {
+        assert_eq!(retry_after(Some("1500"), Some("9")).as_deref(), Some("1.5"));
+        assert_eq!(retry_after(Some("soon"), Some("9")).as_deref(), Some("9"));
+        assert_eq!(retry_after(None, None), None);
+    }
 
     #[test]
     fn this_machine_is_recognised() {

@@ -9,16 +9,16 @@ use super::node::Node;
 use super::out::{Items, Members, object};
 use super::outgoing::{Answer, Part, Rules, Side, Thoughts, Turn, items, takes_prefill, wire_name};
 use super::{
-    Body, Decode, NOT_OFFERED, Warning, WireRequest, error_member, merge_overrides, refused, usage_of,
+    Body, Decode, NOT_OFFERED, Warning, WireRequest, counts_of, error_member, merge_overrides, refused,
     wrong_shape,
 };
 use crate::capabilities::model_version;
 use crate::error::{CallError, LlmError};
-use crate::event::{StopReason, StreamEvent};
+use crate::event::{StopReason, StreamEvent, Usage};
 use crate::json::Object;
 use crate::media::Document;
 use crate::message::{Image, ImageSource};
-use crate::options::Thinking;
+use crate::options::{Effort, Thinking};
 use crate::request::{OutputChannel, Request};
 use crate::structured::provider_schema::{has_keyword, strict_form};
 use crate::tools::{ToolShape, strip_for_wire};
@@ -100,9 +100,15 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
             let budget = budget_tokens.unwrap_or(DEFAULT_BUDGET);
             body.insert("thinking".into(), json!({"type": "enabled", "budget_tokens": budget}));
         }
+        Thinking::Effort(Effort::None) => {}
         Thinking::Adaptive | Thinking::Effort(_) => {
-            body.insert("thinking".into(), json!({"type": "adaptive"}));
+            body.insert("thinking".into(), json!({"type": "adaptive", "display": "summarized"}));
         }
+    }
+    if let Thinking::Effort(level) = thinking
+        && level != Effort::None
+    {
+        body.insert("output_config".into(), json!({"effort": level.as_str()}));
     }
     body.insert("max_tokens".into(), max_tokens(request).into());
     write_sampling(request, newest, enabled, &mut body, &mut warnings);
@@ -463,7 +469,7 @@ pub(super) fn read(provider: &str, body: &Node<'_>) -> Result<Vec<StreamEvent>, 
         }
     }
     if let Some(usage) = body.get("usage") {
-        out.push(StreamEvent::Usage(usage_of(usage)));
+        out.push(StreamEvent::Usage(counts_of(usage).with_cached_input()));
     }
     if let Some(reason) = body.str_at("stop_reason") {
         out.push(StreamEvent::Stop(StopReason::from_provider(reason)));
@@ -477,12 +483,25 @@ pub(super) struct Decoder {
     /// Open calls of the provider's own tools by block index, with the JSON text of their input so far.
     queries: BTreeMap<usize, (Value, String)>,
     thoughts: BTreeMap<usize, Thought>,
+    /// The counts so far, as the provider counts them: `input` without cached tokens.
+    counts: Usage,
     stopped: bool,
 }
 
 impl Decoder {
     pub(super) fn new(provider: String) -> Self {
-        Decoder { provider, queries: BTreeMap::new(), thoughts: BTreeMap::new(), stopped: false }
+        Decoder {
+            provider,
+            queries: BTreeMap::new(),
+            thoughts: BTreeMap::new(),
+            counts: Usage::default(),
+            stopped: false,
+        }
+    }
+
+    fn usage(&mut self, usage: &Node<'_>) -> StreamEvent {
+        self.counts.merge(counts_of(usage));
+        StreamEvent::Usage(self.counts.with_cached_input())
     }
 
     fn block_start(&mut self, index: usize, block: &Node<'_>, out: &mut Vec<StreamEvent>) {
@@ -541,7 +560,7 @@ impl Decode for Decoder {
                 if let Some(model) = message.str_at("model") {
                     out.push(StreamEvent::Model(model.into()));
                 }
-                out.push(StreamEvent::Usage(usage_of(message.at("usage"))));
+                out.push(self.usage(message.at("usage")));
             }
             "content_block_start" => self.block_start(index, value.at("content_block"), out),
             "content_block_delta" => self.block_delta(index, value.at("delta"), out),
@@ -557,7 +576,7 @@ impl Decode for Decoder {
             }
             "message_delta" => {
                 if let Some(usage) = value.get("usage") {
-                    out.push(StreamEvent::Usage(usage_of(usage)));
+                    out.push(self.usage(usage));
                 }
                 if let Some(reason) = value.at("delta").str_at("stop_reason") {
                     out.push(StreamEvent::Stop(StopReason::from_provider(reason)));
@@ -648,7 +667,10 @@ mod tests {
             (Some(21024), None, None)
         );
         let b = body("claude-opus-4-7", json!({"thinking": true, "temperature": 0.5}));
-        assert_eq!((&b["thinking"], b.get("temperature")), (&json!({"type": "adaptive"}), None));
+        assert_eq!(
+            (&b["thinking"], b.get("temperature")),
+            (&json!({"type": "adaptive", "display": "summarized"}), None)
+        );
     }
 
     #[test]

@@ -203,12 +203,16 @@ pub(super) fn read(provider: &str, body: &Node<'_>) -> Result<Vec<StreamEvent>, 
         }
     }
     if let Some(usage) = body.get("usage") {
-        out.push(StreamEvent::Usage(Usage {
-            input: usage.int_at("inputTokens"),
-            output: usage.int_at("outputTokens"),
-            cache_read: usage.int_at("cacheReadInputTokens"),
-            cache_write: usage.int_at("cacheWriteInputTokens"),
-        }));
+        out.push(StreamEvent::Usage(
+            Usage {
+                input: usage.int_at("inputTokens"),
+                output: usage.int_at("outputTokens"),
+                cache_read: usage.int_at("cacheReadInputTokens"),
+                cache_write: usage.int_at("cacheWriteInputTokens"),
+                ..Usage::default()
+            }
+            .with_cached_input(),
+        ));
     }
     if let Some(reason) = body.str_at("stopReason") {
         out.push(StreamEvent::Stop(StopReason::from_provider(reason)));

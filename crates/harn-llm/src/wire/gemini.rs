@@ -191,11 +191,17 @@ fn write_media(from: &ImageSource, media_type: &str, out: &mut Items<'_>) {
 /// Reads a reply; each message of a stream is one too.
 fn read_part(body: &Node<'_>, calls: &mut usize, out: &mut Vec<StreamEvent>) -> bool {
     if let Some(usage) = body.get("usageMetadata") {
+        // Thoughts and the prompts of tools that the provider runs are counted apart, and billed.
+        let sum = |a: &str, b: &str| match (usage.int_at(a), usage.int_at(b)) {
+            (Some(a), Some(b)) => a.checked_add(b),
+            (a, b) => a.or(b),
+        };
         out.push(StreamEvent::Usage(Usage {
-            input: usage.int_at("promptTokenCount"),
-            output: usage.int_at("candidatesTokenCount"),
+            input: sum("promptTokenCount", "toolUsePromptTokenCount"),
+            output: sum("candidatesTokenCount", "thoughtsTokenCount"),
             cache_read: usage.int_at("cachedContentTokenCount"),
-            cache_write: None,
+            reasoning: usage.int_at("thoughtsTokenCount"),
+            ..Usage::default()
         }));
     }
     let Some(candidate) = body.list_at("candidates").first() else {

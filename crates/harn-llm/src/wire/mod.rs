@@ -178,17 +178,44 @@ fn ignored(option: &str, request: &Request) -> Warning {
     }
 }
 
-/// Reads the usage object of any OpenAI-style or Anthropic reply.
+/// Reads the usage object of an OpenAI-style reply.
 fn usage_of(usage: &Node<'_>) -> Usage {
+    let mut counts = counts_of(usage);
+    // xAI and others count reasoning apart from the reply; only the total shows it.
+    if let (Some(input), Some(output), Some(reasoning)) = (counts.input, counts.output, counts.reasoning)
+        && reasoning > 0
+        && usage.int_at("total_tokens") == input.checked_add(output).and_then(|n| n.checked_add(reasoning))
+    {
+        counts.output = output.checked_add(reasoning);
+    }
+    counts.with_input_of_all()
+}
+
+/// Reads the counts of an OpenAI-style or Anthropic reply as they are.
+fn counts_of(usage: &Node<'_>) -> Usage {
     let int = |key: &str| usage.int_at(key);
     let nested = |outer: &str, key: &str| usage.at(outer).int_at(key);
+    let upstream = || usage.at("cost_details").float_at("upstream_inference_cost").unwrap_or(0.0);
+    // OpenRouter: with a key of the user's own, `cost` is the fee alone.
+    let cost = usage
+        .float_at("cost")
+        .map(|usd| if usage.is_true("is_byok") { usd + upstream() } else { usd })
+        .or_else(|| usage.at("cost").float_at("total_cost"));
     Usage {
+        cost,
+        cache_write_hour: nested("cache_creation", "ephemeral_1h_input_tokens"),
+        reasoning: nested("completion_tokens_details", "reasoning_tokens")
+            .or_else(|| nested("output_tokens_details", "reasoning_tokens"))
+            .or_else(|| int("reasoning_tokens")),
+        estimated: false,
         input: int("input_tokens").or_else(|| int("prompt_tokens")),
         output: int("output_tokens").or_else(|| int("completion_tokens")),
         cache_read: int("cache_read_input_tokens")
             .or_else(|| nested("prompt_tokens_details", "cached_tokens"))
             .or_else(|| nested("input_tokens_details", "cached_tokens"))
             .or_else(|| int("cache_read_tokens"))
+            .or_else(|| int("prompt_cache_hit_tokens"))
+            .or_else(|| int("cached_tokens"))
             .or_else(|| int("cached_prompt_tokens")),
         cache_write: int("cache_creation_input_tokens")
             .or_else(|| nested("prompt_tokens_details", "cache_write_tokens"))

@@ -69,6 +69,13 @@ impl<'a> Node<'a> {
         }
     }
 
+    pub(super) fn float_at(&self, key: &str) -> Option<f64> {
+        match self.get(key) {
+            Some(Node::Number(n)) => n.as_f64(),
+            _ => None,
+        }
+    }
+
     /// The count or position at `key`.
     pub(super) fn index_at(&self, key: &str) -> Option<usize> {
         self.int_at(key).and_then(|n| usize::try_from(n).ok())

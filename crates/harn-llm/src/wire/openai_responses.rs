@@ -86,6 +86,13 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
 
 /// Flattens a tool in the shape of Chat Completions; meta-tools pass.
 fn flatten(tool: &Value) -> Value {
+    if tool.get("type").and_then(Value::as_str) == Some("namespace") {
+        let mut space = tool.clone();
+        if let Some(tools) = space["tools"].as_array_mut() {
+            tools.iter_mut().for_each(|tool| *tool = flatten(tool));
+        }
+        return space;
+    }
     let tool = strip_for_wire(tool, ToolShape::OpenAi);
     let Some(function) = tool.get("function").and_then(Value::as_object) else { return tool };
     let mut out = Object::new();

@@ -239,7 +239,7 @@ pub async fn local<T>(work: impl Future<Output = T>) -> T {
     tokio::task::LocalSet::new().run_until(work).await
 }
 
-/// Calls a provider at the server.
+/// Calls a provider at the server, once unless the options say otherwise.
 pub async fn ask(server: &Server, provider: &str, options: Value) -> Result<Value, CallError> {
     let (runtime, _) = runtime(KEYS);
     ask_with(&runtime, server, provider, options).await
@@ -251,7 +251,7 @@ pub async fn ask_with(
     provider: &str,
     options: Value,
 ) -> Result<Value, CallError> {
-    let mut all = json!({"provider": provider, "base_url": server.url});
+    let mut all = json!({"provider": provider, "base_url": server.url, "llm_retries": 0});
     all.as_object_mut().unwrap().extend(options.as_object().unwrap().clone());
     runtime.llm_call(&Call::new("hi", None, all)).await
 }

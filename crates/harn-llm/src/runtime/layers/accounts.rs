@@ -1,10 +1,11 @@
 //! What a call may take: its turn within a rate limit, and money and tokens within budgets.
 
 use super::{Provider, Watch};
-use crate::cost::{Meter, Projection, call_pricing, cost, estimate_call};
+use crate::cost::{Meter, Projection, Reservation, call_pricing, charge, cost, estimate_call};
 use crate::error::LlmError;
-use crate::event::StreamEvent;
+use crate::event::{StreamEvent, Usage};
 use crate::response::Response;
+use crate::runtime::attempts::Attempt;
 use crate::runtime::{LlmRuntime, Prepared};
 use crate::wire::most_output;
 
@@ -27,38 +28,128 @@ pub(super) struct Budgeted<'r, P> {
     pub(super) inner: P,
 }
 
+/// An attempt under way. It is booked however it ends, also when it is dropped.
+struct Booking<'r> {
+    runtime: &'r LlmRuntime,
+    prepared: &'r Prepared,
+    meter: Meter,
+    reservation: Option<Reservation<'r>>,
+    begun_ms: i64,
+}
+
+impl Booking<'_> {
+    /// Books what an attempt used.
+    fn book(&mut self, attempt: Attempt, usage: Usage) -> Result<(), LlmError> {
+        let booked = self.runtime.ledger.record(usage, attempt.cost_usd, attempt.duration_ms);
+        self.reservation = None;
+        self.note(attempt);
+        booked
+    }
+
+    fn note(&self, attempt: Attempt) {
+        if let Some(attempts) = &mut *self.runtime.attempts.borrow_mut() {
+            attempts.add(attempt);
+        }
+    }
+
+    fn attempt(&self, model: &str, usage: Usage, cost_usd: f64, duration_ms: i64) -> Attempt {
+        Attempt {
+            model: model.to_owned(),
+            input_tokens: usage.input.unwrap_or(0),
+            output_tokens: usage.output.unwrap_or(0),
+            duration_ms,
+            cost_usd,
+            failure: None,
+        }
+    }
+
+    fn answered(&mut self, response: &Response) -> Result<(), LlmError> {
+        let duration_ms = self.runtime.embedder.now_ms() - self.begun_ms;
+        let spent = self.runtime.charge(response);
+        let attempt = self.attempt(&response.model, response.usage, spent, duration_ms);
+        self.book(attempt, response.usage)
+    }
+
+    /// Ends an attempt without a reply; `failure` is `None` when it was cancelled.
+    fn failed(&mut self, failure: Option<&LlmError>, duration_ms: i64) {
+        let (usage, spent) = match self.meter.is_billed(failure) {
+            true => self.meter.used(),
+            false => (Usage::default(), 0.0),
+        };
+        let route = &self.prepared.request.route;
+        let reason = failure.map_or("cancelled", |error| error.category.as_str());
+        let attempt = Attempt {
+            failure: Some(reason.to_owned()),
+            ..self.attempt(&route.model, usage, spent, duration_ms)
+        };
+        if usage.is_empty() {
+            self.reservation = None;
+            return self.note(attempt);
+        }
+        let (input, output) = self.prepared.lost.get();
+        self.prepared
+            .lost
+            .set((input.saturating_add(attempt.input_tokens), output.saturating_add(attempt.output_tokens)));
+        // The attempt fails for its own reason, whatever the session's limit says to it.
+        let _ = self.book(attempt, usage);
+    }
+}
+
+impl Drop for Booking<'_> {
+    fn drop(&mut self) {
+        if self.reservation.is_some() {
+            self.failed(None, 0);
+        }
+    }
+}
+
 impl<P: Provider> Provider for Budgeted<'_, P> {
     async fn answer(&self, prepared: &Prepared, watch: &mut Watch<'_>) -> Result<Response, LlmError> {
         let (runtime, request) = (self.runtime, &prepared.request);
-        let (route, ledger) = (&request.route, &runtime.ledger);
+        let route = &request.route;
         let placed = |error: LlmError| error.at(&route.provider, &route.model);
         let budget = prepared.options.budget;
         let pricing = call_pricing(&runtime.config(), &route.provider, &route.model);
+        if pricing.is_none() && !runtime.is_scripted(&route.provider) {
+            runtime.ledger.check_priced(&budget, &route.provider, &route.model).map_err(placed)?;
+        }
         let input_tokens = estimate_call(request.system.as_deref(), &request.messages, &request.tools);
         let output_tokens = most_output(request).unwrap_or(0);
         let expected =
             Projection { input_tokens, output_tokens, cost: cost(pricing, input_tokens, output_tokens) };
-        ledger.preflight(&budget, expected).map_err(placed)?;
-        let mut meter = Meter::new(budget, pricing, input_tokens, output_tokens);
-        let begun_ms = runtime.embedder.now_ms();
+        let reservation = runtime.ledger.reserve(&budget, expected, prepared.is_stream()).await;
+        let mut booking = Booking {
+            runtime,
+            prepared,
+            meter: Meter::new(budget, pricing, input_tokens, output_tokens),
+            reservation: Some(reservation.map_err(placed)?),
+            begun_ms: runtime.embedder.now_ms(),
+        };
         let result = {
+            let Booking { meter, reservation, .. } = &mut booking;
             let mut metered = |event: &StreamEvent| {
                 watch(event)?;
-                meter.take(ledger, event)
+                reservation.as_mut().map_or(Ok(()), |reservation| meter.take(reservation, event))
             };
             self.inner.answer(prepared, &mut metered).await
         };
-        let duration_ms = runtime.embedder.now_ms() - begun_ms;
-        if meter.has_stopped() {
-            let (usage, spent) = meter.used();
-            // The call fails for its own limit, whatever the session's says to it.
-            let _ = ledger.record(usage, spent, duration_ms);
+        match result {
+            Ok(response) => {
+                booking.answered(&response).map_err(placed)?;
+                Ok(response)
+            }
+            Err(error) => {
+                let duration_ms = runtime.embedder.now_ms() - booking.begun_ms;
+                booking.failed(Some(&error), duration_ms);
+                Err(error)
+            }
         }
-        let response = result?;
-        let (usage, pricing) =
-            (response.usage, call_pricing(&runtime.config(), &response.provider, &response.model));
-        let spent = cost(pricing, usage.input.unwrap_or(0), usage.output.unwrap_or(0));
-        ledger.record(usage, spent, duration_ms).map_err(placed)?;
-        Ok(response)
+    }
+}
+
+impl LlmRuntime {
+    /// Returns the cost of a reply in USD.
+    pub(in crate::runtime) fn charge(&self, response: &Response) -> f64 {
+        charge(call_pricing(&self.config(), &response.provider, &response.model), &response.usage)
     }
 }

@@ -36,6 +36,7 @@ impl<F: Provider, P: Provider> Provider for FallingBack<'_, F, P> {
             let failed = match runtime.prepare_for(self.call, route, &provider, &model).map(Box::new) {
                 Ok(mut other) => {
                     other.request.messages = prepared.request.messages.clone();
+                    other.lost = prepared.lost.clone();
                     match self.others.answer(&other, &mut |_| Ok(())).await {
                         Ok(response) => {
                             runtime.embedder.warn(&format!(

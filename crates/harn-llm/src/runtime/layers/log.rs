@@ -3,12 +3,11 @@
 use harn_value::json;
 
 use super::{Provider, Watch};
-use crate::cost::{cache_figures, call_pricing, cost};
+use crate::cost::{cache_figures, call_pricing, estimate_call};
 use crate::error::LlmError;
-use crate::event::StreamEvent;
+use crate::event::{StreamEvent, Usage};
 use crate::mock::{Asked, recorded_line};
 use crate::response::Response;
-use crate::runtime::attempts::Attempt;
 use crate::runtime::{LlmRuntime, Prepared};
 
 /// Numbers an attempt, shows it to the watcher, and writes how it went to log and trace.
@@ -37,30 +36,10 @@ impl<P: Provider> Provider for Logged<'_, P> {
                 if let Some(log) = &mut *runtime.log.borrow_mut() {
                     log.failure(now_ms, &call_id, prepared, &error);
                 }
-                if let Some(attempts) = &mut *runtime.attempts.borrow_mut() {
-                    attempts.add(Attempt {
-                        model: prepared.request.route.model.clone(),
-                        duration_ms: now_ms - begun_ms,
-                        failure: Some(error.category.as_str().to_owned()),
-                        ..Attempt::default()
-                    });
-                }
                 return Err(error);
             }
         };
         let (usage, duration_ms) = (response.usage, now_ms - begun_ms);
-        if let Some(attempts) = &mut *runtime.attempts.borrow_mut() {
-            let pricing = call_pricing(&runtime.config(), &response.provider, &response.model);
-            let (input, output) = (usage.input.unwrap_or(0), usage.output.unwrap_or(0));
-            attempts.add(Attempt {
-                model: response.model.clone(),
-                input_tokens: input,
-                output_tokens: output,
-                duration_ms,
-                cost_usd: cost(pricing, input, output),
-                failure: None,
-            });
-        }
         let iteration = prepared.options.raw.get("_iteration").cloned().unwrap_or(0.into());
         runtime.embedder.trace(json!({
             "type": "llm_call", "call_id": call_id, "model": response.model,
@@ -68,8 +47,7 @@ impl<P: Provider> Provider for Logged<'_, P> {
             "cache_tokens": usage.cache_read.unwrap_or(0), "duration_ms": duration_ms, "iteration": iteration,
         }));
         if let Some(log) = &mut *runtime.log.borrow_mut() {
-            let pricing = call_pricing(&runtime.config(), &response.provider, &response.model);
-            let spent = cost(pricing, usage.input.unwrap_or(0), usage.output.unwrap_or(0));
+            let spent = runtime.charge(&response);
             log.response(now_ms, &call_id, prepared, &response, spent, duration_ms);
         }
         Ok(response)
@@ -110,6 +88,32 @@ impl<P: Provider> Provider for Recorded<'_, P> {
     }
 }
 
+/// The usage of a reply, estimated where the server has not reported it.
+fn estimated(prepared: &Prepared, response: &Response) -> Usage {
+    let usage = response.usage;
+    let is_known = |count: Option<i64>| count.is_some_and(|n| n > 0);
+    let request = &prepared.request;
+    let input = match is_known(usage.input) {
+        true => 0,
+        false => estimate_call(request.system.as_deref(), &request.messages, &request.tools),
+    };
+    let output = if is_known(usage.output) { 0 } else { response.estimated_tokens() };
+    usage.or_estimated(input, output)
+}
+
+/// Whether a server says that it or the model takes no native tools, in the wording of Ollama, vLLM, llama.cpp and others.
+fn refuses_tools(error: &LlmError) -> bool {
+    let text = error.message.to_lowercase();
+    let refusals = [
+        "does not support tools",
+        "does not support function calling",
+        "tools are not supported",
+        "tool choice requires --enable-auto-tool-choice",
+        "tools param requires --jinja",
+    ];
+    error.status.is_some() && refusals.iter().any(|refusal| text.contains(refusal))
+}
+
 /// Adds to a reply what the cache saved, and to an error its route and the hints of its message.
 pub(super) struct Explained<'r, P> {
     pub(super) runtime: &'r LlmRuntime,
@@ -121,6 +125,9 @@ impl<P: Provider> Provider for Explained<'_, P> {
         let route = &prepared.request.route;
         match self.inner.answer(prepared, watch).await {
             Ok(mut response) => {
+                if !response.mocked {
+                    response.usage = estimated(prepared, &response);
+                }
                 let pricing = call_pricing(&self.runtime.config(), &response.provider, &response.model);
                 (response.cache_hit_ratio, response.cache_savings_usd) =
                     cache_figures(response.usage, pricing);
@@ -128,6 +135,14 @@ impl<P: Provider> Provider for Explained<'_, P> {
             }
             Err(error) => {
                 let mut error = error.at(&route.provider, &route.model);
+                if !prepared.request.tools.is_empty() && refuses_tools(&error) {
+                    error.message.push_str(&format!(
+                        // prose-ok: diagnostic
+                        "; pass tool_format: \"text\", or add to harn.toml:\n[[capabilities.provider.{}]]\nmodel_match = \"{}\"\n\
+                         native_tools = false",
+                        route.provider, route.model
+                    ));
+                }
                 if error.retry_after_ms.is_none() {
                     let now_ms = self.runtime.embedder.now_ms();
                     error.retry_after_ms = crate::retry_after::hint_in_message(&error.message, now_ms);

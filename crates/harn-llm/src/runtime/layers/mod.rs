@@ -73,7 +73,9 @@ impl LlmRuntime {
     ) -> Result<Response, LlmError> {
         if prepared.options.idle_timeout.is_some() && prepared.request.idle_timeout.is_none() {
             // prose-ok: diagnostic
-            self.warn_once("option `idle_timeout` has no effect here: it is one of llm_stream; `timeout` limits the whole call");
+            self.warn_once(
+                "option `idle_timeout` has no effect here: it is one of llm_stream; use `timeout`",
+            );
         }
         let mut watch = |event: &StreamEvent| {
             sink(event);

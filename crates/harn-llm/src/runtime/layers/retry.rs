@@ -10,6 +10,9 @@ use crate::runtime::{LlmRuntime, Prepared};
 use crate::transcript::paused_message;
 use crate::wire::WireStyle;
 
+/// How often a transient failure of a real server is tried again unless the call says otherwise.
+const DEFAULT_RETRIES: u32 = 2;
+
 /// Asks again until a reply is there, a failure is final, or the retries are used up.
 pub(super) struct Retrying<'r, P> {
     pub(super) runtime: &'r LlmRuntime,
@@ -20,6 +23,9 @@ impl<P: Provider> Provider for Retrying<'_, P> {
     async fn answer(&self, prepared: &Prepared, watch: &mut Watch<'_>) -> Result<Response, LlmError> {
         let (runtime, options) = (self.runtime, &prepared.options);
         let (mut retries, mut unanswered) = (0, 0);
+        // Scripted failures are tried again only where the program asks for it.
+        let scripted = runtime.is_scripted(&prepared.request.route.provider);
+        let most = options.llm_retries.unwrap_or(if scripted { 0 } else { DEFAULT_RETRIES });
         loop {
             let error = match self.inner.answer(prepared, watch).await {
                 Ok(response) => return Ok(response),
@@ -34,19 +40,17 @@ impl<P: Provider> Provider for Retrying<'_, P> {
                 note_empty(runtime, prepared, &error, unanswered);
                 continue;
             }
-            if !crate::retry::is_transient(&error)
-                || retries >= options.llm_retries
-                || prepared.is_committed()
-            {
+            if !crate::retry::is_transient(&error) || retries >= most || prepared.is_committed() {
                 return Err(error);
             }
             watch(&StreamEvent::Restart)?;
             retries += 1;
-            let at_once = runtime.is_scripted(&prepared.request.route.provider);
-            let wait = crate::retry::delay(&error, retries, options.llm_backoff_ms);
+            let at_once = scripted;
+            let seed = if at_once { String::new() } else { runtime.embedder.new_id() };
+            let wait = crate::retry::delay(&error, retries, options.llm_backoff_ms, &seed);
             runtime.embedder.warn(&format!(
                 "llm_call: attempt {retries} of {} failed ({}), trying again in {} ms",
-                options.llm_retries + 1,
+                most.saturating_add(1),
                 error.reason,
                 if at_once { 0 } else { wait.as_millis() }
             ));

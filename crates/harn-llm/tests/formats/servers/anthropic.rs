@@ -44,6 +44,7 @@ impl Anthropic {
 
     fn start(&self, case: &Case) -> Value {
         let [input, _, read, write] = case.reply.usage;
+        let input = input - read - write;
         json!({"id": "msg_01", "type": "message", "role": "assistant", "model": self.model, "content": [],
                "stop_reason": null, "stop_sequence": null, "usage": {
                 "input_tokens": input, "cache_creation_input_tokens": write, "cache_read_input_tokens": read,

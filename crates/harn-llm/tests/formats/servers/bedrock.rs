@@ -71,6 +71,7 @@ impl Format for Bedrock {
             Stop::Refusal => "guardrail_intervened",
         };
         let [input, output, read, write] = r.usage;
+        let input = input - read - write;
         Some(json!({"output": {"message": {"role": "assistant", "content": content}}, "stopReason": stop,
             "usage": {"inputTokens": input, "outputTokens": output, "totalTokens": input + output,
                       "cacheReadInputTokens": read, "cacheWriteInputTokens": write},

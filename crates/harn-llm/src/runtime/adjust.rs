@@ -1,0 +1,193 @@
+//! Options that a model does not take as they are: adjusted with a notice, or refused before anything is sent.
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use super::LlmRuntime;
+use crate::capabilities::model_version;
+use crate::dialect::Dialect;
+use crate::error::OptionError;
+use crate::models::{Entry, Match};
+use crate::options::{DEFAULT_MAX_TOKENS, Effort, Thinking};
+use crate::request::{Request, Route};
+use crate::tools::ToolChoice;
+
+/// A combination that a provider refuses; see `data/option_rules.toml`.
+#[derive(Debug, Deserialize)]
+struct OptionRule {
+    family: String,
+    feature: Option<String>,
+    version_min: Option<(u32, u32)>,
+    #[serde(default)]
+    when: Vec<String>,
+    #[serde(default)]
+    drop: Vec<String>,
+    refuse: Option<String>,
+    /// Where it is written.
+    source: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct RuleFile {
+    rule: Vec<OptionRule>,
+}
+
+const SHIPPED: &str = include_str!("../data/option_rules.toml");
+
+static RULES: LazyLock<Vec<OptionRule>> =
+    LazyLock::new(|| toml::from_str::<RuleFile>(SHIPPED).expect("the shipped rules are valid").rule);
+
+impl OptionRule {
+    fn holds(&self, family: &str, entry: Option<&Entry>, request: &Request) -> bool {
+        let has = |feature: &str| match feature.strip_prefix('!') {
+            Some(name) => entry.and_then(|entry| entry.can(name)) == Some(false),
+            None => entry.and_then(|entry| entry.can(feature)) == Some(true),
+        };
+        let version = || model_version(&request.route.model);
+        self.family == family
+            && self.feature.as_deref().is_none_or(has)
+            && self.version_min.is_none_or(|least| version().is_some_and(|version| version >= least))
+            && self.when.iter().all(|option| is_set(request, option))
+    }
+}
+
+/// Whether a request sets an option, by its name or that of a combination.
+fn is_set(request: &Request, option: &str) -> bool {
+    match option {
+        "thinking" => request.thinking.is_on(),
+        "forced_tool" => {
+            let forces = |choice: &ToolChoice| matches!(choice, ToolChoice::Required | ToolChoice::Tool(_));
+            request.tool_choice.as_ref().is_some_and(forces)
+        }
+        "stop" => !request.sampling.stop.is_empty(),
+        other => request.sampling.is_set(other),
+    }
+}
+
+/// Tokens of thinking that stand for an effort, and the other way round.
+const BUDGETS: [(Effort, i64); 3] = [(Effort::Low, 2048), (Effort::Medium, 8192), (Effort::High, 16_384)];
+
+impl LlmRuntime {
+    /// What the catalogue knows of a route's model.
+    fn entry_of(&self, route: &Route) -> Option<Entry> {
+        self.config().catalog().find(&route.provider, &route.model)
+    }
+
+    /// The limit of a reply where the call names none: the model's, at most 16384; nothing for one's own servers that serve an
+    /// unknown model.
+    pub(super) fn default_max_tokens(&self, route: &Route) -> i64 {
+        let most = self.entry_of(route).and_then(|entry| entry.output);
+        let is_own = || self.config().provider(&route.provider).is_some_and(|table| table.free == Some(true));
+        match most {
+            Some(most) => DEFAULT_MAX_TOKENS.min(most),
+            None if route.dialect != Dialect::Mock && is_own() => 0,
+            None => DEFAULT_MAX_TOKENS,
+        }
+    }
+
+    /// Whether the catalogue says that a model has a feature.
+    pub(super) fn is_known_to(&self, route: &Route, feature: &str) -> bool {
+        let known = |entry: Entry| entry.found != Match::Family && entry.can(feature) == Some(true);
+        self.entry_of(route).is_some_and(known)
+    }
+
+    /// Whether a model is known not to cache prompts; others cache by themselves, or what is asked has no effect.
+    pub(super) fn refuses_cache(&self, route: &Route) -> bool {
+        self.entry_of(route).is_some_and(|entry| entry.can("cache") == Some(false))
+    }
+
+    /// Whether a call needs the Responses API of OpenAI.
+    pub(super) fn wants_responses(&self, route: &Route, has_tools: bool, thinks: bool) -> bool {
+        let entry = self.entry_of(route).filter(|entry| entry.found != Match::Family);
+        if entry.is_some_and(|entry| entry.can("responses_only") == Some(true)) {
+            return true;
+        }
+        // Since GPT-5.4 tools with an effort, since GPT-5.6 all tools.
+        let version = model_version(&route.model);
+        has_tools && version.is_some_and(|version| version >= (5, 6) || (thinks && version >= (5, 4)))
+    }
+
+    /// Makes the options of a request ones that its model takes.
+    ///
+    /// # Errors
+    /// A combination has no equivalent.
+    pub(super) fn adjust_options(&self, request: &mut Request) -> Result<(), OptionError> {
+        let entry = self.entry_of(&request.route);
+        let (provider, model) = (request.route.provider.clone(), request.route.model.clone());
+        request.thinking = self.adjusted_thinking(request, entry.as_ref())?;
+        let family = self.config().family(&provider, &model);
+        for rule in RULES.iter() {
+            if !rule.holds(&family, entry.as_ref(), request) {
+                continue;
+            }
+            if let Some(why) = &rule.refuse {
+                let source = &rule.source;
+                return Err(OptionError::new(format!("`{model}` (provider `{provider}`): {why} ({source})")));
+            }
+            for option in rule.drop.iter().filter(|option| is_set(request, option)).collect::<Vec<_>>() {
+                request.sampling.unset(option);
+                self.warn_once(&format!(
+                    "\"{option}\" is not supported by \"{model}\" (provider \"{provider}\"), ignoring"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Expresses thinking in a mode that the model has.
+    fn adjusted_thinking(&self, request: &Request, entry: Option<&Entry>) -> Result<Thinking, OptionError> {
+        let caps = &request.route.caps;
+        let (model, provider) = (&request.route.model, &request.route.provider);
+        let by_effort = caps.thinks("effort") && !caps.thinks("enabled") && !caps.thinks("adaptive");
+        let by_budget = caps.thinks("enabled") && !caps.thinks("effort") && !caps.thinks("adaptive");
+        // OpenRouter translates by itself.
+        if request.route.dialect == Dialect::Openrouter {
+            return Ok(request.thinking);
+        }
+        let thinking = match request.thinking {
+            Thinking::Enabled { budget_tokens: None } | Thinking::Adaptive if by_effort => {
+                Thinking::Effort(Effort::Medium)
+            }
+            Thinking::Enabled { budget_tokens: Some(tokens) } if by_effort => {
+                let fits = BUDGETS.iter().find(|(_, most)| tokens <= *most);
+                let effort = fits.map_or(Effort::High, |(effort, _)| *effort);
+                self.warn_once(&format!(
+                    "\"thinking.budget_tokens\" is not supported by \"{model}\" (provider \"{provider}\"), using effort \"{}\"",
+                    effort.as_str()
+                ));
+                Thinking::Effort(effort)
+            }
+            Thinking::Effort(effort) if by_budget => {
+                let budget = BUDGETS.iter().find(|(of, _)| *of == effort).map(|(_, tokens)| *tokens);
+                Thinking::Enabled { budget_tokens: budget }
+            }
+            Thinking::Adaptive if by_budget => Thinking::Enabled { budget_tokens: None },
+            other => other,
+        };
+        if let Thinking::Effort(effort) = thinking
+            && entry.is_some_and(|entry| entry.takes_effort(effort.as_str()) == Some(false))
+        {
+            return Err(OptionError::new(format!(
+                "reasoning_effort: `{model}` (provider `{provider}`) takes no effort \"{}\"",
+                effort.as_str()
+            )));
+        }
+        Ok(thinking)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_has_a_source_and_an_effect() {
+        assert!(RULES.len() >= 5);
+        assert_eq!(SHIPPED.matches("\nchecked = \"20").count(), RULES.len());
+        for rule in RULES.iter() {
+            assert!(rule.source.starts_with("https://"), "{rule:?}");
+            assert!(rule.refuse.is_some() != !rule.drop.is_empty(), "{rule:?}");
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Options as models take them: adjusted with a notice, or refused before anything is sent.
+use crate::support::*;
+use harn_value::{Data as Value, json};
+
+const ANSWER: &str =
+    "data: {\"choices\":[{\"delta\":{\"content\":\"ok\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+
+fn anthropic_answer() -> Vec<Step> {
+    ok_json(
+        &json!({"content": [{"type": "text", "text": "ok"}], "usage": {"input_tokens": 1, "output_tokens": 1}}),
+    )
+}
+
+fn answer(provider: &str) -> Vec<Step> {
+    if provider == "anthropic" { anthropic_answer() } else { stream(ANSWER) }
+}
+
+/// The body that a call sends, its path, and the warnings.
+async fn sent(provider: &str, options: Value) -> (Value, String, Vec<String>) {
+    let server = Server::start(vec![answer(provider)]).await;
+    let (runtime, embedder) = runtime(KEYS);
+    let _ = ask_with(&runtime, &server, provider, options).await;
+    let seen = server.request(0);
+    (seen.body, seen.line, embedder.warnings.borrow().clone())
+}
+
+#[tokio::test]
+async fn sampling_that_a_model_refuses_is_left_out() {
+    local(async {
+        for (provider, options, dropped, kept) in [
+            (
+                "openai",
+                json!({"model": "gpt-5", "temperature": 0.2, "stop": ["x"]}),
+                vec!["temperature", "stop"],
+                None,
+            ),
+            ("openai", json!({"model": "o3", "temperature": 0.2}), vec!["temperature"], None),
+            ("openai", json!({"model": "gpt-4o", "temperature": 0.2, "stop": ["x"]}), vec![], Some("stop")),
+            (
+                "anthropic",
+                json!({"model": "claude-sonnet-4-5", "temperature": 0.3, "top_p": 0.9}),
+                vec!["top_p"],
+                Some("temperature"),
+            ),
+            ("anthropic", json!({"model": "claude-sonnet-4-5", "top_p": 0.9}), vec![], Some("top_p")),
+            ("anthropic", json!({"model": "claude-fable-5", "temperature": 0.3}), vec!["temperature"], None),
+        ] {
+            let (body, _, warnings) = sent(provider, options.clone()).await;
+            for option in &dropped {
+                assert_eq!(body.get(option), None, "{options}");
+                assert!(warnings.iter().any(|w| w.contains(option)), "{options} {warnings:?}");
+            }
+            assert_eq!(dropped.is_empty(), warnings.is_empty(), "{options} {warnings:?}");
+            assert!(kept.is_none_or(|option| body.get(option).is_some()), "{options} {body}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn thinking_is_expressed_as_the_model_takes_it() {
+    local(async {
+        for (provider, options, place, value) in [
+            ("openai", json!({"model": "o3", "thinking": true}), "/reasoning_effort", json!("medium")),
+            (
+                "openai",
+                json!({"model": "o3", "thinking": {"budget_tokens": 1000}}),
+                "/reasoning_effort",
+                json!("low"),
+            ),
+            (
+                "openai",
+                json!({"model": "o3", "thinking": {"budget_tokens": 60_000}}),
+                "/reasoning_effort",
+                json!("high"),
+            ),
+            (
+                "openai",
+                json!({"model": "gpt-5", "reasoning_effort": "minimal"}),
+                "/reasoning_effort",
+                json!("minimal"),
+            ),
+            (
+                "anthropic",
+                json!({"model": "claude-sonnet-4-5", "reasoning_effort": "low"}),
+                "/thinking/budget_tokens",
+                json!(2048),
+            ),
+            (
+                "anthropic",
+                json!({"model": "claude-sonnet-4-6", "thinking": "adaptive"}),
+                "/thinking/type",
+                json!("adaptive"),
+            ),
+            (
+                "anthropic",
+                json!({"model": "claude-opus-4-8", "thinking": true}),
+                "/thinking/display",
+                json!("summarized"),
+            ),
+            (
+                "anthropic",
+                json!({"model": "claude-opus-4-8", "reasoning_effort": "xhigh"}),
+                "/output_config/effort",
+                json!("xhigh"),
+            ),
+        ] {
+            let (body, _, _) = sent(provider, options.clone()).await;
+            let body = serde_json::to_value(&body).unwrap();
+            let value = serde_json::to_value(&value).unwrap();
+            assert_eq!(body.pointer(place), Some(&value), "{options} {body}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_has_no_equivalent_is_refused_before_it_is_sent() {
+    local(async {
+        let tools = json!([{"name": "look"}]);
+        for (provider, options, said) in [
+            ("anthropic", json!({"model": "claude-sonnet-4-5", "thinking": true, "tools": tools, "tool_choice": "required"}), "while the model thinks"),
+            ("anthropic", json!({"model": "claude-sonnet-4-5", "thinking": true, "tools": tools, "tool_choice": {"name": "look"}}), "while the model thinks"),
+            ("anthropic", json!({"model": "claude-opus-5-5", "tools": tools, "tool_choice": "required"}), "takes no forced tool"),
+            ("openai", json!({"model": "gpt-5.1", "reasoning_effort": "minimal"}), "takes no effort \"minimal\""),
+        ] {
+            let server = Server::start(vec![answer(provider)]).await;
+            let error = ask(&server, provider, options.clone()).await.unwrap_err();
+            assert!(error.message().contains(said), "{options} {error}");
+            assert_eq!(server.count(), 0, "{options}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn tools_of_newer_openai_models_go_to_responses() {
+    local(async {
+        let tools = json!([{"name": "look"}]);
+        for (options, path) in [
+            (json!({"model": "gpt-5.6-terra", "tools": tools}), "/responses"),
+            (json!({"model": "gpt-5.6-terra"}), "/chat/completions"),
+            (json!({"model": "gpt-5.4", "tools": tools, "reasoning_effort": "low"}), "/responses"),
+            (json!({"model": "gpt-5.4", "tools": tools}), "/chat/completions"),
+            (json!({"model": "gpt-5-codex"}), "/responses"),
+            (json!({"model": "gpt-4o", "tools": tools}), "/chat/completions"),
+        ] {
+            let (_, line, _) = sent("openai", options.clone()).await;
+            assert!(line.contains(&format!(" {path} ")), "{options} {line}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_default_limit_of_a_reply_fits_the_model() {
+    local(async {
+        for (provider, model, limit) in [
+            ("anthropic", "claude-3-haiku-20240307", Some(4096)),
+            ("anthropic", "claude-3-5-haiku-20241022", Some(8192)),
+            ("anthropic", "claude-opus-4-8", Some(16384)),
+            ("openai", "gpt-4-turbo", Some(4096)),
+            ("openai", "gpt-4o", Some(16384)),
+            ("openai", "ft:my-own", Some(16384)),
+            ("vllm", "meta-llama/Llama-3.1-8B-Instruct", None),
+        ] {
+            let (body, _, _) = sent(provider, json!({"model": model})).await;
+            assert_eq!(body["max_tokens"].as_i64(), limit, "{model} {body}");
+        }
+        let (body, _, _) = sent("vllm", json!({"model": "m", "max_tokens": 50})).await;
+        assert_eq!(body["max_tokens"], 50);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn unknown_models_get_native_tools() {
+    local(async {
+        for provider in ["vllm", "local", "openrouter", "groq", "together"] {
+            let server = Server::start(vec![stream(ANSWER)]).await;
+            let keys = [("OPENROUTER_API_KEY", "k"), ("GROQ_API_KEY", "k"), ("TOGETHER_AI_API_KEY", "k")];
+            let (runtime, _) = runtime(&keys);
+            let options = json!({"model": "my-own-fine-tune", "tools": [{"name": "look"}]});
+            ask_with(&runtime, &server, provider, options).await.unwrap();
+            assert_eq!(server.request(0).body["tools"][0]["function"]["name"], "look", "{provider}");
+        }
+        let told = json!({"error": {"message": "registry.ollama.ai/library/x does not support tools"}});
+        let server = Server::start(vec![reply(
+            "400 Bad Request",
+            "content-type: application/json\r\n",
+            &told.to_string(),
+        )])
+        .await;
+        let error =
+            llm_error(ask(&server, "local", json!({"model": "x", "tools": [{"name": "look"}]})).await);
+        assert!(
+            error.message.contains("tool_format: \"text\"")
+                && error.message.ends_with("native_tools = false"),
+            "{error}"
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn caching_is_accepted_where_it_is_automatic() {
+    local(async {
+        for (provider, model) in [("openai", "gpt-4o"), ("vllm", "m")] {
+            let server = Server::start(vec![stream(ANSWER)]).await;
+            ask(&server, provider, json!({"model": model, "cache": true})).await.unwrap();
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_stream_that_flows_is_not_cut() {
+    local(async {
+        // Sixty pieces, each within the limit, together beyond it.
+        let pieces: String = (0..60)
+            .map(|n| format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"{n} \"}}}}]}}\n\n"))
+            .collect();
+        let mut script = stream("");
+        script.push(Step::Drip(format!("{pieces}{ANSWER}").into_bytes()));
+        let server = Server::start(vec![script]).await;
+        ask(&server, "openai", json!({"timeout": 5})).await.unwrap();
+        let server = Server::start(vec![{
+            let mut script = stream(&pieces);
+            script.push(Step::Hang);
+            script
+        }])
+        .await;
+        let error = llm_error(ask(&server, "openai", json!({"timeout": 0.2, "llm_retries": 0})).await);
+        assert_eq!(error.message, "stream idle timeout: no data received for 0.2s");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn real_servers_are_asked_three_times_by_default() {
+    local(async {
+        let limited = || reply("429 Too Many Requests", "retry-after-ms: 1500\r\nretry-after: 9\r\n", "{}");
+        let server = Server::start(vec![limited(), limited(), stream(ANSWER)]).await;
+        let (runtime, embedder) = runtime(KEYS);
+        ask_with(&runtime, &server, "openai", json!({"llm_retries": null})).await.unwrap();
+        assert_eq!((server.count(), embedder.waits.borrow().as_slice()), (3, &[1500, 1500][..]));
+        // Scripted failures only where it is asked for.
+        let (runtime, _) = crate::support::runtime(&[]);
+        runtime.mock_push(&json!({"error": {"category": "overloaded", "message": "busy"}})).unwrap();
+        let call = harn_llm::Call::new("hi", None, json!({"provider": "mock"}));
+        assert!(runtime.llm_call(&call).await.is_err());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_model_without_a_price_is_refused_under_a_money_limit() {
+    local(async {
+        let unpriced = json!({"model": "my-own-model", "budget": {"max_cost_usd": 1.0}});
+        let server = Server::start(vec![stream(ANSWER), stream(ANSWER)]).await;
+        let error = llm_error(ask(&server, "openai", unpriced.clone()).await);
+        assert_eq!(
+            (error.category.as_str(), error.reason, server.count()),
+            ("budget_exceeded", "unpriced_model", 0)
+        );
+        assert!(error.message.contains("[llm.models.\"my-own-model\"]"), "{error}");
+        let mut allowed = unpriced;
+        allowed["budget"]["unpriced"] = "allow".into();
+        ask(&server, "openai", allowed).await.unwrap();
+        // Own servers cost nothing.
+        ask(&server, "local", json!({"model": "m", "budget": {"max_cost_usd": 0.0}})).await.unwrap();
+    })
+    .await;
+}
