@@ -468,8 +468,9 @@ impl Driver {
         let status = result["status"].as_str().unwrap_or_default();
         if matches!(status, "stuck" | "watchdog" | "budget_exhausted" | "failed") {
             let turns = result["iterations"].as_i64().unwrap_or(0);
+            let s = if turns == 1 { "" } else { "s" };
             crate::llm_runtime(self.cx.vm()).embedder().warn(&format!(
-                "agent loop ended with status \"{status}\" after {turns} iterations, without a finished answer"
+                "agent loop ended with status \"{status}\" after {turns} iteration{s}, without a finished answer"
             ));
         }
         let last_visible = agent.last_visible().to_owned();

@@ -98,9 +98,8 @@ pub fn model_facts(runtime: &LlmRuntime, selector: &str) -> Vec<Json> {
     add("model", id.as_str().into(), "the name");
     add("provider", provider.as_str().into(), if alias.is_some() { &configured } else { "the name" });
     let entry = config.catalog().find(&provider, &id);
-    let table = config.catalog().generated();
     let of_row = entry.as_ref().map(|entry| {
-        let list = format!("{}, {}", table.origin(), entry.checked);
+        let list = format!("{}, {}", entry.origin, entry.checked);
         entry.source.as_ref().map_or(list.clone(), |url| format!("{url} ({list})"))
     });
     let row_source = of_row.as_deref().unwrap_or("-");

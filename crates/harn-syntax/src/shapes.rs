@@ -125,7 +125,7 @@ pub const SHAPES: &[(&str, &str)] = &[
         "mock_answer",
         "{text?: any, tool_calls?: list<{id?: any, name?: any, arguments?: any, args?: any}>, match?: any, \
          consume_match?: any, input_tokens?: any, output_tokens?: any, cache_read_tokens?: any, \
-         cache_write_tokens?: any, cache_creation_input_tokens?: any, thinking?: any, thinking_summary?: any, \
+         cache_write_tokens?: any, cache_creation_input_tokens?: any, reasoning_tokens?: any, thinking?: any, thinking_summary?: any, \
          stop_reason?: any, model?: any, provider?: any, blocks?: any, chunks?: any, \
          error?: any | {category?: any, message?: any, retry_after_ms?: any}}",
     ),

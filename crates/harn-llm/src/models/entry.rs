@@ -49,6 +49,8 @@ pub struct Entry {
     pub successor: Option<String>,
     /// Address of the source.
     pub source: Option<String>,
+    /// What the table of the row was made from.
+    pub origin: String,
     /// When the source was read, as `YYYY-MM-DD`.
     pub checked: String,
 }
@@ -67,6 +69,7 @@ impl Entry {
             retires: None,
             successor: None,
             source: None,
+            origin: String::new(),
             checked: checked.to_owned(),
         };
         let (mut input, mut output) = (None, None);
@@ -131,7 +134,7 @@ impl Entry {
             "row": self.name, "match": self.found.as_str(), "pricing": self.pricing.map(Pricing::to_json),
             "context_window": self.context, "max_output_tokens": self.output, "features": self.features,
             "efforts": self.efforts, "retires": self.retires, "successor": self.successor,
-            "source": self.source, "checked": self.checked,
+            "source": self.source, "origin": self.origin, "checked": self.checked,
         })
     }
 }

@@ -93,6 +93,7 @@ impl Table {
 
     fn entry(&self, name: &str, fields: &str, found: Match) -> Entry {
         let mut entry = Entry::parse(name, fields, found, self.date());
+        self.origin().clone_into(&mut entry.origin);
         if let Some(number) = entry.source.as_deref().and_then(|s| s.strip_prefix('@')) {
             let sources = self.text.lines().filter_map(|line| line.strip_prefix('@')?.split_once('\t'));
             entry.source = sources.filter(|(n, _)| *n == number).map(|(_, url)| url.to_owned()).next();

@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(SHIPPED.matches("\nchecked = \"20").count(), RULES.len());
         for rule in RULES.iter() {
             assert!(rule.source.starts_with("https://"), "{rule:?}");
-            assert!(rule.refuse.is_some() != !rule.drop.is_empty(), "{rule:?}");
+            assert!(rule.refuse.is_some() == rule.drop.is_empty(), "{rule:?}");
         }
     }
 }

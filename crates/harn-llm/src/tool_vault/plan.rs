@@ -117,7 +117,8 @@ fn native_plan(tools: Vec<ToolDef>, search: &ToolSearch, at: Situation<'_>) -> S
             && at.caps.tool_search.iter().any(|v| v == "bm25")
             && is_claude(at.model));
     let mut warning = None;
-    let meta = if claude && !at.forced_shape() {
+    let is_hosted = !claude || at.forced_shape();
+    let meta = if !is_hosted {
         let wanted = search.variant.as_str();
         let has = |v: &str| at.caps.tool_search.iter().any(|x| x == v);
         let variant = match at.caps.tool_search.first() {
@@ -139,7 +140,7 @@ fn native_plan(tools: Vec<ToolDef>, search: &ToolSearch, at: Situation<'_>) -> S
     let mut spaces: std::collections::BTreeMap<&str, Vec<Value>> = std::collections::BTreeMap::new();
     for tool in &tools {
         // OpenAI groups the tools of a namespace.
-        match tool.namespace.as_deref().filter(|_| shape == ToolShape::OpenAi) {
+        match tool.namespace.as_deref().filter(|_| is_hosted) {
             Some(name) => {
                 let ungrouped = ToolDef { namespace: None, ..tool.clone() };
                 spaces.entry(name).or_default().push(ungrouped.to_native(shape));
