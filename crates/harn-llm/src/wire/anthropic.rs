@@ -15,9 +15,9 @@ use super::{
 use crate::capabilities::model_version;
 use crate::error::{CallError, LlmError};
 use crate::event::{StopReason, StreamEvent, Usage};
-use crate::json::Object;
+use crate::json::{Object, str_at};
 use crate::media::Document;
-use crate::message::{Image, ImageSource};
+use crate::message::{ContentBlock, Image, ImageSource, Message, Role};
 use crate::options::{Effort, Thinking};
 use crate::request::{OutputChannel, Request};
 use crate::structured::provider_schema::{has_keyword, strict_form};
