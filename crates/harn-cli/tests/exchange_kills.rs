@@ -450,6 +450,9 @@ fn status(path: &Path) -> Value {
     crate::common::shown(path)["status"].clone()
 }
 
+/// Arguments of `harn answer` and of `harn resume`, then the exit code, the output and how often the request was sent.
+type Way<'a> = (&'a [&'a str], &'a [&'a str], i32, &'a str, u32);
+
 const SLOW: &str = r#"
 println("before")
 try { println(http_post("${env("BASE")}/slow", {n: 1}, {}).body) } finally { append_file("cleanup.txt", "x") }
@@ -460,7 +463,7 @@ println("after")
 #[test]
 fn an_effect_in_doubt_that_nothing_handles_suspends_the_run() {
     let body = format!("reply of /slow: {}\n", "0123456789".repeat(20));
-    let ways: [(&[&str], &[&str], i32, &str, u32); 6] = [
+    let ways: [Way<'_>; 6] = [
         (&[], &["--retry-in-doubt"], 0, &body, 2),
         (&[], &["--skip-in-doubt", "{\"status\": 201, \"body\": \"given\"}"], 0, "given\n", 1),
         (&[], &["--skip-in-doubt", "given"], 0, "given\n", 1),

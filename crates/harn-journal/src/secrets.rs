@@ -56,6 +56,11 @@ fn replaced(bytes: &[u8], from: &memmem::Finder<'_>, to: &[u8]) -> Option<Vec<u8
     Some(out)
 }
 
+/// Whether there may be a mark in some bytes: most have none, and this is quick to see.
+fn may_have_mark(bytes: &[u8]) -> bool {
+    memchr::memchr(MARK.0.as_bytes()[0], bytes).is_some()
+}
+
 /// The names of keys in some bytes, and the bytes between them. The name of what stands for a mark is empty.
 fn parts(mut bytes: &[u8]) -> impl Iterator<Item = (&[u8], Option<&str>)> {
     std::iter::from_fn(move || {
@@ -95,8 +100,9 @@ impl Secrets {
 
     /// The bytes with names in the place of keys.
     pub(crate) fn hide(&self, bytes: Vec<u8>) -> Vec<u8> {
-        let raw = memmem::Finder::new(MARK.0);
-        let bytes = replaced(&bytes, &raw, mark("").as_bytes()).unwrap_or(bytes);
+        let raw = may_have_mark(&bytes).then(|| memmem::Finder::new(MARK.0));
+        let marked = raw.and_then(|raw| replaced(&bytes, &raw, mark("").as_bytes()));
+        let bytes = marked.unwrap_or(bytes);
         self.0.iter().fold(bytes, |bytes, secret| {
             replaced(&bytes, &secret.finder, mark(&secret.name).as_bytes()).unwrap_or(bytes)
         })
@@ -119,13 +125,16 @@ impl Secrets {
 
     /// The names in hidden bytes whose keys are not known yet.
     pub(crate) fn unknown_in(&self, bytes: &[u8]) -> Vec<String> {
+        if !may_have_mark(bytes) {
+            return Vec::new();
+        }
         let names = parts(bytes).filter_map(|(_, name)| name);
         names.filter(|name| !name.is_empty() && !self.knows(name)).map(str::to_owned).collect()
     }
 
     /// The bytes with keys in the place of names.
     pub(crate) fn show(&self, bytes: Vec<u8>) -> Vec<u8> {
-        if memmem::find(&bytes, MARK.0.as_bytes()).is_none() {
+        if !may_have_mark(&bytes) {
             return bytes;
         }
         let mut out = Vec::with_capacity(bytes.len());

@@ -705,11 +705,11 @@ impl Owned {
                 let write = Write::RunStatus { run, status, note, at_ms };
                 wait(self.store.write(&self.fence, vec![write])).map_err(wrong)?;
             }
-            let before = known.info.to_string();
+            let before = known.info.clone();
             add_secrets(&mut known.info);
             // Entries of this format follow: older versions must not follow them.
             known.info["journal"] = FORMAT.into();
-            if known.info.to_string() != before {
+            if known.info != before {
                 let (run, info) = (id.to_owned(), sealed(known.info.clone()));
                 let write = Write::RunInfo { run, info, at_ms: Real::new().now_ms() };
                 wait(self.store.write(&self.fence, vec![write])).map_err(wrong)?;

@@ -5,7 +5,11 @@
 //! far the log was acknowledged. It is written after each commit and before the answer, and not synchronized: it survives the end of
 //! the process, and after a power failure it is at most older than the log.
 
-#![expect(clippy::disallowed_methods, reason = "the log is SQLite's file, on the thread of the store")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the log is a file of SQLite, on the thread of the store"
+)]
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write as _};
@@ -175,6 +179,11 @@ fn check_once(path: &Path) -> Result<(), String> {
     if sum.to_bytes() == mark.checksum { Ok(()) } else { Err("its log is another one".to_owned()) }
 }
 
+fn added((one, two): (u32, u32), first: u32, second: u32) -> (u32, u32) {
+    let one = one.wrapping_add(first).wrapping_add(two);
+    (one, two.wrapping_add(second).wrapping_add(one))
+}
+
 /// The checksum of SQLite's log.
 struct Sum {
     /// Whether words are big-endian.
@@ -184,17 +193,18 @@ struct Sum {
 
 impl Sum {
     fn add(&mut self, bytes: &[u8]) {
-        let word = |bytes: &[u8]| match self.big {
-            true => u32::from_be_bytes(array(bytes)),
-            false => u32::from_le_bytes(array(bytes)),
-        };
-        let (mut one, mut two) = self.words;
         let (pairs, _) = bytes.as_chunks::<8>();
-        for pair in pairs {
-            one = one.wrapping_add(word(&pair[..4])).wrapping_add(two);
-            two = two.wrapping_add(word(&pair[4..])).wrapping_add(one);
-        }
-        self.words = (one, two);
+        // The first word of a pair is the upper half of a big-endian number, and the lower one of a little-endian number.
+        self.words = match self.big {
+            true => pairs.iter().fold(self.words, |words, pair| {
+                let pair = u64::from_be_bytes(*pair);
+                added(words, (pair >> 32) as u32, pair as u32)
+            }),
+            false => pairs.iter().fold(self.words, |words, pair| {
+                let pair = u64::from_le_bytes(*pair);
+                added(words, pair as u32, (pair >> 32) as u32)
+            }),
+        };
     }
 
     fn to_bytes(&self) -> [u8; 8] {
