@@ -24,9 +24,9 @@ const CHECKPOINT: u32 = 1_000;
 const HEADER: usize = 32;
 const FRAME: usize = 24;
 
-/// How often, and how many milliseconds apart, a log is read that another process may be writing.
-const TRIES: u32 = 10;
-const PAUSE: Duration = Duration::from_millis(25);
+/// How often, and after which pause, a log is read that another process may be writing.
+const TRIES: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// The first bytes of a mark.
 const MAGIC: &[u8; 8] = b"harnmark";
