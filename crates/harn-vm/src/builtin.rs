@@ -2,11 +2,12 @@
 //! checker, `harn explain`, the REPL and the reference pages read it. Entries are written with the
 //! [`builtins!`](crate::builtins) macro, beside their implementation.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
 
 use harn_syntax::signature::{self, Given, Kinds, Parameter, Signature, Wants, WrongOption, WrongTime};
-use harn_value::{Dict, List, NativeHeader, Ref, Set, Str, Tag, Value, View};
+use harn_value::{Dict, List, NativeHeader, Ref, Set, Str, Tag, Value, View, steps};
 
 use crate::call_loop::CallLoop;
 use crate::cx::Cx;
@@ -301,7 +302,7 @@ impl ArgName {
             }
         }
         if wants.time
-            && let Some(wrong) = Argument(value).wrong_time()
+            && let Some(wrong) = Argument::new(value).wrong_time()
         {
             return Err(Error::runtime(wrong.text(self.builtin, self.param)));
         }
@@ -314,11 +315,14 @@ impl ArgName {
 /// # Errors
 /// The first option that does not exist or has a value of a wrong type; `name` says whose it is.
 pub fn check_options(name: &str, ty: &str, value: &Value) -> Result<()> {
-    let mut first = None;
-    signature::wrong_options(name, ty, &Argument(value), &mut |wrong, ()| {
-        first.get_or_insert(wrong);
+    let first = Cell::new(None);
+    let is_done = Cell::new(false);
+    signature::wrong_options(name, ty, &Argument { value, is_done: Some(&is_done) }, &mut |wrong, ()| {
+        if !is_done.replace(true) {
+            first.set(Some(wrong));
+        }
     });
-    match first {
+    match first.into_inner() {
         Some(WrongOption::Unknown(text) | WrongOption::Value(text)) => Err(Error::runtime(text)),
         Some(WrongOption::Type(text)) => Err(Error::type_error(text)),
         None => Ok(()),
@@ -335,7 +339,7 @@ pub fn check_value(function: &str, param: &str, ty: &str, value: &Value) -> Resu
         return Err(Error::type_error(signature::wrong_type(function, param, ty, value.type_name())));
     }
     if kinds.is_time()
-        && let Some(wrong) = Argument(value).wrong_time()
+        && let Some(wrong) = Argument::new(value).wrong_time()
     {
         return Err(Error::runtime(wrong.text(function, param)));
     }
@@ -345,24 +349,44 @@ pub fn check_value(function: &str, param: &str, ty: &str, value: &Value) -> Resu
 /// Calls `look` for each dict of options that has a table of its own, wherever it stands inside of a value of a type: its path, which
 /// is empty for the value itself, the name of the table, the value.
 pub fn option_sets(ty: &'static str, value: &Value, look: &mut dyn FnMut(&str, &'static str, &Value)) {
-    signature::option_sets(ty, &Argument(value), &mut |path, set, given| look(path, set, given.0));
+    signature::option_sets(ty, &Argument::new(value), &mut |path, set, given| look(path, set, given.value));
 }
 
 /// An argument, as shapes are held against it.
 #[derive(Clone, Copy)]
-struct Argument<'a>(&'a Value);
+struct Argument<'a> {
+    value: &'a Value,
+    /// Set when the first mistake is found: the rest is not read.
+    is_done: Option<&'a Cell<bool>>,
+}
+
+impl<'a> Argument<'a> {
+    fn new(value: &'a Value) -> Argument<'a> {
+        Argument { value, is_done: None }
+    }
+
+    /// The part of a dict or list.
+    fn part(self, value: &'a Value) -> Argument<'a> {
+        Argument { value, ..self }
+    }
+
+    /// The parts that are read, each of them a step.
+    fn read<T>(self, parts: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
+        steps::each(parts).take_while(move |_| !self.is_done.is_some_and(Cell::get))
+    }
+}
 
 impl Given for Argument<'_> {
     type Place = ();
 
     fn kind(&self) -> Option<(Kinds, &'static str)> {
-        Some((kind(self.0), self.0.type_name()))
+        Some((kind(self.value), self.value.type_name()))
     }
 
     fn place(&self) {}
 
     fn wrong_time(&self) -> Option<WrongTime> {
-        match self.0.view() {
+        match self.value.view() {
             View::Int(n) | View::Duration(n) => WrongTime::of(n as f64),
             View::Float(n) => WrongTime::of(n),
             _ => None,
@@ -370,14 +394,14 @@ impl Given for Argument<'_> {
     }
 
     fn entries(&self, look: &mut dyn FnMut(&str, (), &Self)) {
-        for (key, value) in self.0.as_dict().into_iter().flat_map(|dict| dict.iter()) {
-            look(key, (), &Argument(value));
+        for (key, value) in self.read(self.value.as_dict().into_iter().flat_map(|dict| dict.iter())) {
+            look(key, (), &self.part(value));
         }
     }
 
     fn items(&self, look: &mut dyn FnMut(&Self)) {
-        for value in self.0.as_list().into_iter().flat_map(|list| list.iter()) {
-            look(&Argument(value));
+        for value in self.read(self.value.as_list().into_iter().flat_map(|list| list.iter())) {
+            look(&self.part(value));
         }
     }
 }

@@ -367,7 +367,9 @@ fn field_problem(check: &Check, path: &str, key: &str, value: &Value, ty: &str) 
 
 fn similar_key(name: &str, dict: &Ref<Dict>) -> String {
     let first = name.chars().next();
+    // Of more keys than a person wrote, a similar one is a coincidence.
     dict.keys()
+        .take(1000)
         .find(|key| key.chars().next() == first && crate::suggest::distance(name, key) <= 2)
         .map(|key| format!(", did you mean '{key}'?"))
         .unwrap_or_default()
