@@ -58,6 +58,29 @@ fn a_busy_loop_is_stopped() {
     check("print(\"printed before\")\nwhile true { }", "-INT", "printed before");
 }
 
+/// Each round takes long, so that 8,192 rounds take minutes. A debug build on a busy machine needs more than the second that
+/// the threat model promises.
+#[test]
+fn loops_of_large_operations_are_stopped() {
+    let text = "let t = \"ab\".repeat(25000000)\n";
+    let list = "let l = (1 to 2000000).to_list()\n";
+    let loops = [
+        format!("{text}while true {{ let u = t + t }}"),
+        format!("{text}while true {{ let u = t.split(\"c\").len() }}"),
+        format!("{text}while true {{ let u = bytes_from_string(t) }}"),
+        format!("{list}while true {{ let u = (l + l).reverse() }}"),
+        "var s = \"a\"\nwhile true {\n  s = s + s\n  if s.len() > 100000000 { s = \"a\" }\n}".to_owned(),
+    ];
+    for text in loops {
+        let folder = tempfile::tempdir().unwrap();
+        let child = start(folder.path(), &text);
+        std::thread::sleep(Duration::from_millis(300));
+        let begun = Instant::now();
+        assert_eq!(stop(child, "-INT").status.code(), Some(130), "{text}");
+        assert!(begun.elapsed() < Duration::from_secs(8), "{text}: {:?}", begun.elapsed());
+    }
+}
+
 #[test]
 fn a_waiting_program_is_stopped() {
     check("sleep(1h)", "-TERM", "");

@@ -810,7 +810,11 @@ impl Fiber {
             }
         }
         self.fuel = SLICE;
+        let is_long = steps::turn_is_due();
         steps::begin_turn();
+        if is_long {
+            crate::scheduler::end_long_slice();
+        }
         if memory::check(0).is_err() {
             crate::cycles::collect(true);
         }
@@ -824,14 +828,14 @@ impl Fiber {
             let step = self.unwind(error);
             return self.after_interruption(step);
         }
-        if self.others_run() || self.is_turn_of_host() { Step::Yielded } else { Step::Continue }
+        if self.others_run() || self.is_turn_of_host(is_long) { Step::Yielded } else { Step::Continue }
     }
 
     /// Whether other futures of the thread get their turn, which belong to the host: a timeout around the run, a second run.
     /// With a journal they do not, so that a replay takes its turns at the same places.
-    fn is_turn_of_host(&mut self) -> bool {
+    fn is_turn_of_host(&mut self, is_long: bool) -> bool {
         self.slices += 1;
-        if self.slices < HOST_TURN {
+        if self.slices < HOST_TURN && !is_long {
             return false;
         }
         self.slices = 0;

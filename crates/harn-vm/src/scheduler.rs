@@ -138,6 +138,8 @@ struct Scheduler {
     root_among_tasks: Cell<bool>,
     /// Whether all wait for each other, and the root was not told so far.
     stuck: Cell<bool>,
+    /// Whether a task used up its slice by few operations that each took long.
+    long_slice: Cell<bool>,
     /// Whether an [`Outside`] decides when tasks take their turns.
     follows_outside: bool,
 }
@@ -196,6 +198,16 @@ pub(crate) fn is_running() -> bool {
 /// Whether a journal decides when the program that this thread runs takes its turns.
 pub(crate) fn follows_outside() -> bool {
     CURRENT.with_borrow(|current| current.as_ref().is_some_and(|scheduler| scheduler.follows_outside))
+}
+
+/// The task whose turn it is used up its slice by few operations that each took long: timers and sockets get their turn after
+/// this round, not after [`TURNS`] such slices.
+pub(crate) fn end_long_slice() {
+    CURRENT.with_borrow(|current| {
+        if let Some(scheduler) = current {
+            scheduler.long_slice.set(true);
+        }
+    });
 }
 
 /// Lets the other ready tasks take their turns.
@@ -351,7 +363,8 @@ impl Scheduler {
                 round.used_up |= signal.queued.load(Ordering::Acquire);
             }
             round.look = round.left == 0 && round.used_up && outside.is_some();
-            if round.look || turns >= TURNS {
+            let is_long = round.left == 0 && self.long_slice.take();
+            if round.look || is_long || turns >= TURNS {
                 context.waker().wake_by_ref();
                 return self.leave(outside);
             }

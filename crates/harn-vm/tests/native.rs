@@ -34,6 +34,11 @@ builtins! {
         cx.vm().interrupt().interrupt();
         Value::NIL
     }
+    /// Waits for a timer of the event loop, which has passed when the loop looks.
+    Pure async fn wait_for_timer(cx) -> "nil" {
+        tokio::task::yield_now().await;
+        Value::NIL
+    }
     /// Counts the calls of the test.
     Pure fn tick(cx) -> "int" {
         TICKS.set(TICKS.get() + 1);
@@ -153,5 +158,13 @@ fn bulk_work_is_stopped_and_gives_way_after_few_instructions() {
         );
         assert_eq!(run(&text), "turn", "{work}");
         assert!(TICKS.get() <= 10, "{work}: {} rounds before the other task", TICKS.get());
+        // Timers, too, get their turn after a slice and not after 61 of them.
+        TICKS.set(0);
+        let text = format!(
+            "{begin}let c = channel(\"c\", 9)\nlet h = spawn {{ wait_for_timer()\nsend(c, \"turn\") }}\n\
+             while tick() < 1000 {{ {work}\nselect {{ v from c {{ return v }} default {{ 0 }} }} }}"
+        );
+        assert_eq!(run(&text), "turn", "{work}");
+        assert!(TICKS.get() <= 20, "{work}: {} rounds before the timer", TICKS.get());
     }
 }
