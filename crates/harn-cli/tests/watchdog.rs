@@ -1,12 +1,13 @@
 //! Whatever a builtin or a method is given, it answers or throws: no hang, no panic, no abort, no memory beyond the limit.
 //!
-//! Each is called with hostile arguments under a deadline and a memory limit. The programs run in a scratch folder,
-//! with a home, a configuration and an environment of their own. Which arguments are tried is a matter of the seed;
-//! `WATCHDOG_ROUNDS=40` tries more of them, and each alone with every builtin.
+//! Each is called with hostile arguments under a deadline and a memory limit, and in loops with large arguments. The
+//! programs run in a scratch folder, with a home, a configuration and an environment of their own. Which hostile arguments
+//! are tried is a matter of the seed; `WATCHDOG_ROUNDS=40` tries more of them, and each alone with every builtin.
 
 #![cfg(unix)]
 
 use std::fmt::Write;
+use std::io::Read;
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -62,6 +63,64 @@ fn drive(name, f, receivers) {
 }
 "#;
 
+/// 50 MB and 2,000,000 items, and a task that counts its turns.
+const LARGE: &str = r#"
+let text = "ab,c\n".repeat(10000000)
+let raw = bytes_from_string(text)
+let many = (1 to 2000000).to_list()
+let numbers = set(...many)
+let table = iter(1 to 2000000).map({ n -> pair("k${n}", n) }).to_dict()
+let of_builtins = [
+  [text], [raw], [many], [numbers], [table], [text, "b"], ["b", text], ["b", "xyz", text], [many, ","], [many, many],
+  [text, text], [many, 1],
+]
+let of_methods = [
+  [], ["b"], ["b", "xyz"], [1, 1999999], [text], [many], [numbers], [{ x -> x }], [{ a, b -> a }],
+]
+let turns = atomic(0)
+spawn {
+  while true {
+    atomic_add(turns, 1)
+    sleep(1)
+  }
+}
+"#;
+
+/// Calls `f(args)` in a loop that ends by its deadline, or by the first call that fails. Processor time is measured where
+/// the system tells it, because other processes do not change it.
+const SPINNER: &str = r#"
+fn processor_ms() {
+  if !file_exists("/proc/self/stat") { return monotonic_ms() }
+  let fields = read_file("/proc/self/stat").split(") ")[1].split(" ")
+  (to_int(fields[11]) + to_int(fields[12])) * 10
+}
+fn spin(name, f, args) {
+  let before = atomic_get(turns)
+  let begun = processor_ms()
+  var calls = 0
+  let _ = try {
+    deadline 5ms {
+      while true {
+        f(args)
+        calls += 1
+      }
+    }
+  }
+  let took = processor_ms() - begun
+  let kinds = args.map({ a -> type_of(a) }).join(", ")
+  let report = "${name}(${kinds}): ${calls} calls for ${took} ms"
+  if took > LIMIT { append_file("failures", "${report}\n") }
+  if calls > 1 && took > 200 && atomic_get(turns) == before { append_file("failures", "${report}, no turn of another task\n") }
+}
+fn drive(name, f, receivers) {
+  eprintln(name)
+  for r in receivers {
+    let after = if r == [] { of_builtins } else { of_methods }
+    for more in after { spin(name, f, r + more) }
+  }
+}
+"#;
+
 /// End the program, reach outside of it by design, or take the standard error that tells where the driver is.
 const SKIPPED: [&str; 3] = ["exit", "host_call", "capture_stderr_start"];
 
@@ -70,7 +129,8 @@ struct Batch {
     calls: String,
 }
 
-fn batches() -> Vec<Batch> {
+/// Calls of all builtins, and of the methods of the types that have receivers.
+fn batches(receivers: impl Fn(&str) -> Option<&'static str>) -> Vec<Batch> {
     let vm = harn_runtime::vm_builder(std::rc::Rc::new(harn_system::Memory::new())).build();
     let mut lines = Vec::new();
     for builtin in vm.builtins().filter(|b| !SKIPPED.contains(&b.name())) {
@@ -78,16 +138,7 @@ fn batches() -> Vec<Batch> {
         lines.push(format!("drive(\"{name}\", {{ args -> {name}(...args) }}, [[]])"));
     }
     for table in vm.method_tables() {
-        let receivers = match table.type_name {
-            "string" => "[[text], [\"a\"]]",
-            "list" => "[[shared], [deep], [many], [[\"a\", text, 1]]]",
-            "dict" => "[[nested], [{a: shared, b: 1}]]",
-            "set" => "[[set(shared, deep)], [set(1, 2)]]",
-            "range" => "[[1 to 1000000000000], [-9223372036854775807 to 9223372036854775807]]",
-            "iter" => "[[iter(shared)], [iter(1 to 1000000000000)], [iter(many)]]",
-            "pair" => "[[pair(shared, deep)]]",
-            _ => continue,
-        };
+        let Some(receivers) = receivers(table.type_name) else { continue };
         for method in table.methods {
             let name = method.name();
             let call = format!("{{ args ->\n  let r = args[0]\n  r.{name}(...args[1:])\n}}");
@@ -99,10 +150,36 @@ fn batches() -> Vec<Batch> {
     lines.chunks(share).map(|calls| Batch { calls: calls.join("\n") }).collect()
 }
 
+fn hostile(type_name: &str) -> Option<&'static str> {
+    Some(match type_name {
+        "string" => "[[text], [\"a\"]]",
+        "list" => "[[shared], [deep], [many], [[\"a\", text, 1]]]",
+        "dict" => "[[nested], [{a: shared, b: 1}]]",
+        "set" => "[[set(shared, deep)], [set(1, 2)]]",
+        "range" => "[[1 to 1000000000000], [-9223372036854775807 to 9223372036854775807]]",
+        "iter" => "[[iter(shared)], [iter(1 to 1000000000000)], [iter(many)]]",
+        "pair" => "[[pair(shared, deep)]]",
+        _ => return None,
+    })
+}
+
+fn large(type_name: &str) -> Option<&'static str> {
+    Some(match type_name {
+        "string" => "[[text]]",
+        "bytes" => "[[raw]]",
+        "list" => "[[many]]",
+        "dict" => "[[table]]",
+        "set" => "[[numbers]]",
+        "range" => "[[1 to 2000000]]",
+        "iter" => "[[iter(many)]]",
+        _ => return None,
+    })
+}
+
 /// A program that was run in a folder and an environment of its own.
 pub(crate) struct Driven {
     pub(crate) folder: tempfile::TempDir,
-    /// What it wrote to standard error.
+    /// The end of what it wrote to standard error.
     pub(crate) said: String,
     /// How it ended; nothing if it had to be killed.
     pub(crate) status: Option<ExitStatus>,
@@ -112,7 +189,6 @@ pub(crate) struct Driven {
 pub(crate) fn driven(program: &str, memory: &str, time: Duration) -> Driven {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("main.harn"), program).unwrap();
-    let errors = std::fs::File::create(folder.path().join("errors")).unwrap();
     let mut child = common::command(&["run", "--max-memory", memory, "main.harn"])
         .current_dir(folder.path())
         .env_clear()
@@ -122,9 +198,18 @@ pub(crate) fn driven(program: &str, memory: &str, time: Duration) -> Driven {
         .env("RUST_BACKTRACE", "0")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(errors)
+        .stderr(Stdio::piped())
         .spawn()
         .unwrap();
+    let mut errors = child.stderr.take().unwrap();
+    let end_of_errors = std::thread::spawn(move || {
+        let (mut end, mut piece) = (Vec::new(), vec![0; 1 << 16]);
+        while let Ok(len @ 1..) = errors.read(&mut piece) {
+            end.extend_from_slice(&piece[..len]);
+            end.drain(..end.len().saturating_sub(1 << 16));
+        }
+        String::from_utf8_lossy(&end).into_owned()
+    });
     let end = Instant::now() + time;
     let status = loop {
         if let Some(status) = child.try_wait().unwrap() {
@@ -137,22 +222,18 @@ pub(crate) fn driven(program: &str, memory: &str, time: Duration) -> Driven {
         }
         std::thread::sleep(Duration::from_millis(20));
     };
-    let said = std::fs::read_to_string(folder.path().join("errors")).unwrap_or_default();
-    Driven { folder, said, status }
+    Driven { folder, said: end_of_errors.join().unwrap(), status }
 }
 
 impl Batch {
-    /// What went wrong, if something did.
-    fn run(&self, number: usize, rounds: &str) -> Option<String> {
-        let driver = DRIVER.replace("SEED", &number.to_string()).replace("ROUNDS", rounds);
-        let program = format!("{POOL}{driver}{}\neprintln(\"all done\")\n", self.calls);
+    /// The failures of a program that makes the calls after `prelude`, one per line.
+    fn run(&self, prelude: &str, memory: &str, time_per_call: u64) -> Option<String> {
+        let program = format!("{prelude}{}\neprintln(\"all done\")\n", self.calls);
         // Only a hang takes as long: each call may take its deadline, and leave deep data by a long way.
-        let tried = 40 + 10 * rounds.parse::<u64>().unwrap_or(1);
-        let calls = self.calls.matches("drive(").count() as u64;
-        let Driven { said, status, .. } = driven(&program, "200M", Duration::from_secs(60 + calls * tried));
-        let done = said.ends_with("all done\n") && status.is_some_and(|status| status.success());
-        let mut message = String::new();
-        if !done {
+        let time = 60 + self.calls.matches("drive(").count() as u64 * time_per_call;
+        let Driven { folder, said, status } = driven(&program, memory, Duration::from_secs(time));
+        let mut message = std::fs::read_to_string(folder.path().join("failures")).unwrap_or_default();
+        if !(said.ends_with("all done\n") && status.is_some_and(|status| status.success())) {
             let last: Vec<&str> = said.lines().rev().take(5).collect();
             let _ = write!(message, "{status:?}, it said last: {last:?}");
         }
@@ -163,8 +244,22 @@ impl Batch {
 #[test]
 fn nothing_is_deaf_or_dead() {
     let rounds = std::env::var("WATCHDOG_ROUNDS").unwrap_or_else(|_| "3".to_owned());
-    let batches = batches();
+    let time_per_call = 40 + 10 * rounds.parse::<u64>().unwrap_or(1);
+    let run = |(number, batch): (usize, &Batch)| {
+        let driver = DRIVER.replace("SEED", &number.to_string()).replace("ROUNDS", &rounds);
+        batch.run(&format!("{POOL}{driver}"), "200M", time_per_call)
+    };
+    let failures: Vec<String> = batches(hostile).iter().enumerate().filter_map(run).collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// A deadline ends a loop of long calls, and other tasks get their turns in between. The limit is for a debug build;
+/// `WATCHDOG_LIMIT_MS=1000` is for a release build.
+#[test]
+fn deadlines_end_loops_of_large_calls() {
+    let limit = std::env::var("WATCHDOG_LIMIT_MS").unwrap_or_else(|_| "8000".to_owned());
+    let prelude = format!("{LARGE}{}", SPINNER.replace("LIMIT", &limit));
     let failures: Vec<String> =
-        batches.iter().enumerate().filter_map(|(number, batch)| batch.run(number, &rounds)).collect();
+        batches(large).iter().filter_map(|batch| batch.run(&prelude, "2G", 60)).collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
