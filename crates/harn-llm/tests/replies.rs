@@ -120,7 +120,7 @@ async fn a_reply_without_an_answer_is_asked_for_once_more() {
         let malformed = json!({"candidates": [{"content": {}, "finishReason": "MALFORMED_FUNCTION_CALL"}]});
         let body = format!("data: {malformed}\n\n");
         let server = Server::start(vec![stream(&body), stream(&body)]).await;
-        let result = ask(&server, "gemini", json!({"model": "gemini-2.5-flash", "llm_retries": 0})).await.unwrap();
+        let result = ask(&server, "gemini", json!({"model": "gemini-2.5-flash", "api_key": "k", "llm_retries": 0})).await.unwrap();
         assert_eq!((&result["stop_reason"], server.count()), (&json!("malformed_call"), 2));
     })
     .await;
@@ -171,7 +171,7 @@ async fn words_for_the_end_of_a_reply_have_one_meaning() {
                                ("PROHIBITED_CONTENT", "content_filter"), ("RECITATION", "content_filter"), ("LANGUAGE", "language")] {
             let body = json!({"candidates": [{"content": {"parts": [{"text": "x"}]}, "finishReason": word}]});
             let server = Server::start(vec![stream(&format!("data: {body}\n\n"))]).await;
-            assert_eq!(ask(&server, "gemini", json!({"model": "gemini-2.5-flash"})).await.unwrap()["stop_reason"], reason, "{word}");
+            assert_eq!(ask(&server, "gemini", json!({"model": "gemini-2.5-flash", "api_key": "k"})).await.unwrap()["stop_reason"], reason, "{word}");
         }
         let body = json!({"content": [{"type": "text", "text": "x"}], "stop_reason": "model_context_window_exceeded"});
         let server = Server::start(vec![ok_json(&body)]).await;

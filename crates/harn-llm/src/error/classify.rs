@@ -52,7 +52,6 @@ fn is_context_overflow(lower: &str) -> bool {
             "larger than the maximum context",
             "prompt exceeds max length",
             "string_above_max_length",
-            "request_too_large",
         ],
     ) || (lower.contains("exceed") && (lower.contains("context") || lower.contains("max_tokens")))
 }

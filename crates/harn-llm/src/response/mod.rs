@@ -238,7 +238,6 @@ impl Response {
             output: sum(self.usage.output, next.usage.output),
             cache_read: sum(self.usage.cache_read, next.usage.cache_read),
             cache_write: sum(self.usage.cache_write, next.usage.cache_write),
-            ..next.usage
         };
     }
 

@@ -1,6 +1,7 @@
 //! Anthropic Messages.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use bytes::Bytes;
 use harn_value::{Data as Value, json};
@@ -281,32 +282,35 @@ fn may_think(request: &Request) -> bool {
     let is_origin = |message: &Message| rules.is_origin(message);
     let is_thought = |data: &Value| matches!(str_at(data, "type"), Some("thinking" | "redacted_thinking"));
     request.messages.with(|messages| {
+        let of_system = |message: &Message| matches!(message.role, Role::System | Role::Developer);
+        let spoken: Vec<&Rc<Message>> =
+            messages.iter().filter(|message| !message.is_blank(false) && !of_system(message)).collect();
+        let calls = |message: &Message| message.tool_calls().next().is_some();
         // Backwards to the first turn of the loop that the conversation ends with: each call has a result in the request.
-        let (mut begun_with_thought, mut calls) = (true, false);
-        for message in messages.iter().rev().filter(|message| !message.is_blank(false)) {
-            let mut blocks = message.content.iter();
-            match message.role {
-                Role::System | Role::Developer => {}
-                Role::User => calls = false,
-                Role::Assistant => {
-                    calls |= message.tool_calls().next().is_some();
-                    if !calls {
-                        break;
-                    }
-                    let first = blocks.find(|block| match block {
-                        ContentBlock::Text(text) => !text.trim().is_empty(),
-                        ContentBlock::Reasoning { signature, .. } => signature.is_some(),
-                        _ => true,
-                    });
-                    begun_with_thought = match first {
-                        Some(ContentBlock::Reasoning { .. }) => is_origin(message),
-                        Some(ContentBlock::Provider(at)) => {
-                            is_origin(message) && message.part_data(*at).is_some_and(is_thought)
-                        }
-                        _ => false,
-                    };
-                }
+        let mut begun_with_thought = true;
+        for turn in
+            spoken.chunk_by(|a, b| a.role == b.role).rev().filter(|turn| turn[0].role == Role::Assistant)
+        {
+            if !turn.iter().any(|message| calls(message)) {
+                break;
             }
+            let blocks =
+                turn.iter().flat_map(|message| message.content.iter().map(move |block| (message, block)));
+            let is_sent_thought = |message: &Message, block: &ContentBlock| {
+                calls(message)
+                    && is_origin(message)
+                    && match block {
+                        ContentBlock::Reasoning { signature, .. } => signature.is_some(),
+                        ContentBlock::Provider(at) => message.part_data(*at).is_some_and(is_thought),
+                        _ => false,
+                    }
+            };
+            let mut sent = blocks.filter(|(message, block)| match block {
+                ContentBlock::Text(text) => !text.trim().is_empty(),
+                ContentBlock::Reasoning { .. } => is_sent_thought(message, block),
+                _ => true,
+            });
+            begun_with_thought = sent.next().is_some_and(|(message, block)| is_sent_thought(message, block));
         }
         begun_with_thought
     })
