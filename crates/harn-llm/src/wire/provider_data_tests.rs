@@ -83,7 +83,7 @@ fn signatures_and_ids_of_gemini() {
         {"functionCall": {"id": "fc-1", "name": "look", "args": {"q": 1}}, "thoughtSignature": "SIG-C"},
         {"functionCall": {"name": "look", "args": {"q": 2}}}]);
     let reply = json!({"candidates": [{"content": {"parts": parts}, "finishReason": "STOP"}]});
-    for (body, streamed) in [(reply.to_string(), false), (sse(&[reply.clone()]), true)] {
+    for (body, streamed) in [(reply.to_string(), false), (sse(std::slice::from_ref(&reply)), true)] {
         let response = read(&request, &body, streamed);
         let talk = continued(WireStyle::Gemini, &response);
         let sent = next(&request, &talk);
@@ -187,9 +187,8 @@ fn reasoning_of_openai_style_servers() {
         let response = read(&openrouter, &body, is_stream);
         let talk = continued(WireStyle::OpenAiChat, &response);
         let turn = next(&openrouter, &talk)["messages"][1].clone();
-        let sorted = |list: &Value| {
-            list.as_array().unwrap().iter().map(|d| crate::json::canonical(d)).collect::<Vec<_>>()
-        };
+        let sorted =
+            |list: &Value| list.as_array().unwrap().iter().map(crate::json::canonical).collect::<Vec<_>>();
         assert_eq!(sorted(&turn["reasoning_details"]), sorted(&details), "stream {is_stream}");
         assert_eq!(turn["tool_calls"][0]["extra_content"], call["extra_content"]);
         assert_left_out(WireStyle::OpenAiChat, &talk, &["SIG", "ENC"]);

@@ -461,10 +461,12 @@ fn message() -> impl Strategy<Value = Value> {
     ]
 }
 
+type Requests = Rc<Vec<(Wire, Request)>>;
+
 /// A request of each format with tools, thinking and a prefill or without.
-fn requests(more: u8) -> Rc<Vec<(Wire, Request)>> {
+fn requests(more: u8) -> Requests {
     thread_local! {
-        static MADE: RefCell<HashMap<u8, Rc<Vec<(Wire, Request)>>>> = RefCell::default();
+        static MADE: RefCell<HashMap<u8, Requests>> = RefCell::default();
     }
     let make = || {
         let mut options = json!({});

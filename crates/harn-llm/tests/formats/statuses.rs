@@ -57,7 +57,9 @@ fn openai() -> Vec<Row> {
             AUTH,
         ),
         (404, body("invalid_request_error", json!("model_not_found"), "The model does not exist"), MISSING),
-        (409, plain("Conflict"), INVALID),
+        (409, plain("Conflict"), SERVER),
+        (425, plain("Too early"), SERVER),
+        (520, plain("Web server returned an unknown error"), SERVER),
         (422, plain("Unprocessable"), INVALID),
         (429, body("requests", json!("rate_limit_exceeded"), "Rate limit reached"), LIMIT),
         (
