@@ -149,23 +149,23 @@ fn two(name: &str, a: Value, b: Value) -> Result<(Ref<Set>, Ref<Set>)> {
 /// `a`, changed in place when nothing else refers to it, with more elements.
 pub(crate) fn union<'a>(mut a: Ref<Set>, more: impl Iterator<Item = &'a Value>) -> Value {
     let set = a.make_mut();
-    for item in more {
+    for item in steps::each(more) {
         set.insert(item.clone());
     }
     a.into()
 }
 
 pub(crate) fn intersection(a: &Set, b: &Set) -> Set {
-    a.iter().filter(|x| b.contains(x)).cloned().collect()
+    steps::each(a.iter()).filter(|x| b.contains(x)).cloned().collect()
 }
 
 pub(crate) fn difference(a: &Set, b: &Set) -> Set {
-    a.iter().filter(|x| !b.contains(x)).cloned().collect()
+    steps::each(a.iter()).filter(|x| !b.contains(x)).cloned().collect()
 }
 
 pub(crate) fn symmetric_difference(a: &Set, b: &Set) -> Set {
-    let only_a = a.iter().filter(|x| !b.contains(x));
-    only_a.chain(b.iter().filter(|x| !a.contains(x))).cloned().collect()
+    let only_a = steps::each(a.iter()).filter(|x| !b.contains(x));
+    only_a.chain(steps::each(b.iter()).filter(|x| !a.contains(x))).cloned().collect()
 }
 
 pub(crate) fn is_subset(a: &Set, b: &Set) -> bool {

@@ -1,6 +1,6 @@
 //! Methods of sets. Elements count by structure and type and keep the order of their insertion.
 
-use harn_value::{Ref, Set, Value};
+use harn_value::{Ref, Set, Value, steps};
 use harn_vm::{Error, Result, builtins};
 
 use crate::args::callable;
@@ -249,7 +249,7 @@ fn operand(method: &str, other: &Value) -> Result<Ref<Set>> {
         return Ok(set.clone());
     }
     match other.as_list() {
-        Some(list) => Ok(Ref::new(list.iter().cloned().collect())),
+        Some(list) => Ok(Ref::new(steps::each(list.iter()).cloned().collect())),
         None => {
             let text = format!("set.{method}: expected a set, got {}", other.type_name());
             Err(Error::type_error(text))
