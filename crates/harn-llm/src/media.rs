@@ -182,7 +182,10 @@ mod tests {
                 {"type": "document", "base64": "BB==", "media_type": "application/pdf", "title": "a.pdf"},
             ]}]},
         ]});
-        let request = crate::sample::request(provider, model, history);
+        let mut request = crate::sample::request(provider, model, history);
+        if provider == "ollama" {
+            request.route.style = crate::wire::WireStyle::OllamaChat;
+        }
         let body = crate::wire::encode(&request).expect("a request").body.to_json();
         body[key].as_array().expect("messages")[2..].into()
     }
@@ -220,7 +223,7 @@ mod tests {
                 {"inline_data": {"mime_type": "application/pdf", "data": "BB=="}},
             ])
         );
-        let ollama = messages("ollama", "qwen3:8b", "messages");
+        let ollama = messages("ollama", "llama3.2", "messages");
         assert_eq!(
             (&ollama[0]["role"], &ollama[1]["images"]),
             (&json!("tool"), &json!(["AA=="])),
