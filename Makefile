@@ -45,9 +45,11 @@ test-fast: ## run the unit tests only
 # Model servers that others wrote, installed below the target folder; only this target uses a network.
 REAL_SERVERS := $(abspath $(TARGET))/real-servers
 
-test-real-server: ## install model servers written by others, and call them
+test-real-server: ## install model and MCP servers written by others, and call them
 	test -x $(REAL_SERVERS)/venv/bin/litellm || { python3 -m venv $(REAL_SERVERS)/venv && \
 	  $(REAL_SERVERS)/venv/bin/pip install --quiet 'litellm[proxy]==1.106.2'; }
+	test -x $(REAL_SERVERS)/mcp/bin/python || { python3 -m venv $(REAL_SERVERS)/mcp && \
+	  $(REAL_SERVERS)/mcp/bin/pip install --quiet 'mcp==2.3.0'; }
 	test -x $(REAL_SERVERS)/npm/node_modules/.bin/llmock || \
 	  npm install --silent --no-audit --no-fund --prefix $(REAL_SERVERS)/npm @copilotkit/aimock@1.43.0
 	HARN_REAL_SERVERS=$(REAL_SERVERS) $(CARGO) test --workspace --test it real_server -- --nocapture

@@ -62,10 +62,7 @@ const OWN_HEADERS: &[&str] = &[
 const OF_PROGRAM: &[&str] = &["command", "args", "env", "cwd"];
 
 /// Keys of servers that are reached over HTTP.
-const OF_HTTP: &[&str] = &["url", "auth_token", "headers"];
-
-/// Keys for signing in, which nothing does yet.
-const OF_SIGN_IN: &[&str] = &["client_id", "client_secret", "scopes"];
+const OF_HTTP: &[&str] = &["url", "auth_token", "headers", "client_id", "client_secret", "scopes"];
 
 /// What a table `[[mcp]]` of a manifest may hold besides.
 const OF_MANIFEST: &[&str] = &["lazy", "card", "keep_alive_ms"];
@@ -89,6 +86,17 @@ pub struct Server {
     pub roots: Option<Json>,
     /// Requests of the server that the program answers.
     pub answers: Answers,
+}
+
+/// What a sign-in needs, where it is not discovered.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SignIn {
+    /// The id of the client, where the server registers none.
+    pub client_id: Option<String>,
+    /// Its secret.
+    pub client_secret: Option<String>,
+    /// The scopes to ask for.
+    pub scopes: Vec<String>,
 }
 
 /// Requests of a server that the program answers. All others are rejected.
@@ -136,6 +144,8 @@ pub enum Reach {
         token: Option<String>,
         /// Headers of each request, names in small letters.
         headers: Vec<(String, String)>,
+        /// What `harn mcp login` needs.
+        sign_in: SignIn,
     },
 }
 
@@ -280,9 +290,6 @@ fn server(entry: &Map<String, Json>, place: &str, more: &[&str]) -> Result<Serve
             ));
         }
     };
-    if let Some(key) = OF_SIGN_IN.iter().find(|key| given(key).is_some()) {
-        return wrong(format!("`{key}`: signing in is not available in this version; give `auth_token`"));
-    }
     let (own, others) = if http { (OF_HTTP, OF_PROGRAM) } else { (OF_PROGRAM, OF_HTTP) };
     if let Some(key) = others.iter().find(|key| given(key).is_some()) {
         let (is, not) = if http { ("http", "stdio") } else { ("stdio", "http") };
@@ -363,7 +370,8 @@ fn server(entry: &Map<String, Json>, place: &str, more: &[&str]) -> Result<Serve
             Ok(headers) => headers,
             Err(why) => return wrong(why),
         };
-        return named(Reach::Http { url: url.to_owned(), token, headers });
+        let sign_in = sign_in(entry).map_err(|why| format!("MCP server `{name}`: {why}"))?;
+        return named(Reach::Http { url: url.to_owned(), token, headers, sign_in });
     }
     let texts = |value: &Json| -> Option<Vec<String>> {
         value.as_array()?.iter().map(|item| item.as_str().map(str::to_owned)).collect()
@@ -402,6 +410,25 @@ fn server(entry: &Map<String, Json>, place: &str, more: &[&str]) -> Result<Serve
         Some(_) => return wrong("`cwd` must be a path".to_owned()),
     };
     named(Reach::Program(Program { command, env, cwd }))
+}
+
+/// Reads what a sign-in needs.
+fn sign_in(entry: &Map<String, Json>) -> Result<SignIn, String> {
+    let text = |key: &str| match entry.get(key) {
+        None | Some(Json::Null) => Ok(None),
+        Some(Json::String(text)) if is_token(text) => Ok(Some(text.clone())),
+        Some(_) => Err(format!("`{key}` must be a string of printable ASCII characters without spaces")),
+    };
+    let scopes = match entry.get("scopes") {
+        None | Some(Json::Null) => Some(Vec::new()),
+        Some(Json::Array(list)) => {
+            let scope = |scope: &Json| scope.as_str().filter(|scope| is_token(scope)).map(str::to_owned);
+            list.iter().map(scope).collect()
+        }
+        Some(_) => None,
+    };
+    let scopes = scopes.ok_or("`scopes` must be a list of strings without spaces")?;
+    Ok(SignIn { client_id: text("client_id")?, client_secret: text("client_secret")?, scopes })
 }
 
 /// Reads the headers that are sent with each request.
@@ -770,7 +797,15 @@ mod tests {
         ));
         let read = read.expect("valid");
         let token = Some("t".to_owned());
-        assert_eq!(read[0].reach, Reach::Http { url: "http://x/mcp".to_owned(), token, headers: Vec::new() });
+        assert_eq!(
+            read[0].reach,
+            Reach::Http {
+                url: "http://x/mcp".to_owned(),
+                token,
+                headers: Vec::new(),
+                sign_in: SignIn::default()
+            }
+        );
         assert_eq!(read[0].hello()["protocolVersion"], "2024-11-05");
         assert!(servers(Some(&json!([]))).expect("valid").is_empty());
         assert_eq!(problem(json!(3)), "agent_loop: `mcp_servers` must be a list of server config dicts");
@@ -804,7 +839,8 @@ mod tests {
             of(json!({"transport": "stdio", "command": "x", "url": "http://x"})),
             "`url` is for the transport \"http\", and this one is \"stdio\""
         );
-        assert!(of(json!({"url": "http://x", "client_id": "x"})).starts_with("`client_id`: signing in"));
+        assert!(of(json!({"url": "http://x", "client_id": "x y"})).starts_with("`client_id` must be"));
+        assert!(of(json!({"url": "http://x", "scopes": "a"})).starts_with("`scopes` must be"));
         assert!(of(json!({"url": "http://x", "auth_token": "a b"})).starts_with("`auth_token` must be"));
         assert!(of(json!({"url": "http://x", "cwdd": "a"})).contains("unknown key `cwdd`"));
         let header = |name: &str, value: Json| {

@@ -112,6 +112,7 @@ fn harn() {
         Command::Demo(args) => cmd::demo::demo(&args),
         Command::Portal(args) => cmd::portal::portal(&args),
         Command::Completions { shell } => cmd::completions::completions(shell),
+        Command::Mcp(command) => cmd::mcp_login::mcp(&command),
         Command::Trust(args) => cmd::trust::trust(&args),
         Command::Version => cmd::version::version(),
         Command::JsonSchemas(args) => cmd::json_schemas::json_schemas(&args),

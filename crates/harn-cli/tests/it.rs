@@ -40,6 +40,7 @@ mod lint_rules;
 mod llm_scope;
 mod lsp;
 mod mcp;
+mod mcp_login;
 mod mcp_requests;
 #[cfg(unix)]
 mod messages;
@@ -51,6 +52,7 @@ mod plain_data;
 mod portal;
 mod project;
 mod promises;
+mod real_server;
 mod repl;
 mod replay_debug;
 mod role_approvals;

@@ -955,7 +955,7 @@ fn servers_over_http_that_fail_are_errors() {
     let ran = call_over_http(&remote, "/locked", "");
     assert_eq!(
         ran.out,
-        "thrown: agent_loop: MCP server `far`: MCP server 'far' answered with status 401 (it wants another `auth_token`)\n"
+        "thrown: agent_loop: MCP server `far`: MCP server 'far' answered with status 401 (sign in with `harn mcp login`, or give another `auth_token`)\n"
     );
     // Nobody is there.
     let ran = run_in(

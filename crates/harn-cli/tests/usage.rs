@@ -32,9 +32,9 @@ fn slips_are_answered_with_what_was_meant() {
     assert_eq!(ran.code, 2);
     assert!(ran.err.starts_with("error: unrecognized subcommand 'rnu'\n"), "{}", ran.err);
     assert!(ran.err.matches("tip:").count() == 1 && ran.err.contains("'run'"), "{}", ran.err);
-    let ran = harn(&["mcp"]);
-    assert!(ran.code == 2 && ran.err.contains("\n  tip: did you mean 'serve mcp'?\n"), "{}", ran.err);
-    assert!(!ran.err.contains("mcp-serve"), "{}", ran.err);
+    let ran = harn(&["acp"]);
+    assert!(ran.code == 2 && ran.err.contains("\n  tip: did you mean 'serve acp'?\n"), "{}", ran.err);
+    assert!(!ran.err.contains("acp-serve"), "{}", ran.err);
     let ran = harn(&["serve", "mpc"]);
     assert!(ran.code == 2 && ran.err.contains("'mcp'") && !ran.err.contains("'fmt'"), "{}", ran.err);
     let ran = harn(&["serve", "foo"]);

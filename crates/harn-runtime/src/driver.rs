@@ -399,6 +399,7 @@ impl Driver {
                         Box::pin(session_store::flush(&self.cx, &self.session)).await?;
                     }
                     let answer = self.call_model(agent, call).await?;
+                    Box::pin(self.follow_servers(agent)).await?;
                     self.keep(agent);
                     answer
                 }
@@ -414,12 +415,7 @@ impl Driver {
                 Step::Permit(asked) => Answer::Permit(Box::pin(self.permit(&asked)).await?),
                 Step::RunTools(runs) => {
                     let replies = Box::pin(self.tools(agent, &runs)).await?;
-                    for (server, entries) in Box::pin(self.servers.changes(&self.cx)).await? {
-                        if let Err(why) = agent.replace_tools(&server, &entries) {
-                            let text = format!("warning: MCP server '{server}' changed its tools: {why}");
-                            self.cx.system().write_err(&harn_syntax::notice(&text));
-                        }
-                    }
+                    Box::pin(self.follow_servers(agent)).await?;
                     Answer::Tools(replies)
                 }
             };
@@ -604,6 +600,17 @@ impl Driver {
         }
         let kept = self.stored.get().map(|stored| self.session.keep(&self.talk, agent.messages(), stored));
         self.stored.set(kept);
+    }
+
+    /// Takes over tools that servers have announced.
+    async fn follow_servers(&self, agent: &mut AgentLoop) -> Result<()> {
+        for (server, entries) in self.servers.changes(&self.cx).await? {
+            if let Err(why) = agent.replace_tools(&server, &entries) {
+                let text = format!("warning: MCP server '{server}' changed its tools: {why}");
+                self.cx.system().write_err(&harn_syntax::notice(&text));
+            }
+        }
+        Ok(())
     }
 
     /// Starts servers for skills that come, and gives back those of skills that go; says what went wrong.

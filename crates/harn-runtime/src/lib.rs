@@ -76,6 +76,7 @@ mod manifest_check;
 mod mcp;
 mod mcp_callbacks;
 mod mcp_http;
+pub mod mcp_oauth;
 mod mcp_project;
 mod mcp_server;
 mod model_tables;
@@ -134,7 +135,8 @@ pub use llm_tables::{LlmConfigProblem, llm_config_problems, llm_config_slips};
 pub use llm_unwritten::unwritten_calls;
 pub use manifest_check::manifest_problems;
 pub use mcp_project::{
-    add_client_servers, check_client_servers, install_servers, project_servers, start_servers,
+    add_client_servers, check_client_servers, install_servers, project_http_server, project_servers,
+    start_servers,
 };
 pub use mcp_server::{MCP_REVISIONS, McpProblem, McpServer};
 pub use model_tables::{model_facts, model_table_file, stale_models, update_model_table};

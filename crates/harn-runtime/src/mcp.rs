@@ -46,7 +46,7 @@ pub(crate) struct Client {
 /// How a server is reached.
 enum Way {
     /// A program, and the keys that are set for it.
-    Program(Peer, Vec<Secret>),
+    Program(Box<Peer>, Vec<Secret>),
     Http(Rc<Link>),
 }
 
@@ -135,7 +135,7 @@ impl Client {
 
     async fn open(cx: &Cx, what: &str, server: &Server, callbacks: &Rc<Callbacks>) -> Result<Client> {
         let way = match &server.reach {
-            Reach::Http { url, token, headers } => {
+            Reach::Http { url, token, headers, .. } => {
                 let hello = server.hello();
                 Way::Http(Rc::new(Link::new(url, token.as_deref(), headers, hello, callbacks.clone())))
             }
@@ -155,7 +155,7 @@ impl Client {
                 };
                 let id = format!("mcp_{}", new_id(cx.vm()));
                 let heard = server.answers.methods();
-                Way::Program(Peer { id, command, hello: server.hello().to_string(), heard }, keys)
+                Way::Program(Box::new(Peer { id, command, hello: server.hello().to_string(), heard }), keys)
             }
         };
         let client = Client {
@@ -175,16 +175,15 @@ impl Client {
             *client.name.borrow_mut() = name;
         }
         *client.hello.borrow_mut() = hello;
-        if let Some(level) = server.log_level.as_ref().filter(|_| client.declares("logging", None)) {
+        if let Some(level) = server.log_level.as_ref().filter(|_| client.declares("logging")) {
             client.ask(cx, "logging/setLevel", json!({"level": level})).await?;
         }
         Ok(client)
     }
 
-    /// Whether the server declared a capability, or a part of one.
-    fn declares(&self, capability: &str, part: Option<&str>) -> bool {
-        let declared = &self.hello.borrow()["capabilities"][capability];
-        part.map_or(declared.is_object(), |part| declared[part] == true)
+    /// Whether the server declared a capability.
+    fn declares(&self, capability: &str) -> bool {
+        self.hello.borrow()["capabilities"][capability].is_object()
     }
 
     /// The instructions of the server, if it has any.
@@ -199,7 +198,7 @@ impl Client {
     /// The running task is interrupted.
     pub(crate) async fn take_changes(&self, cx: &Cx) -> Result<bool> {
         if let Way::Program(peer, _) = &self.way
-            && self.declares("tools", Some("listChanged"))
+            && self.declares("tools")
         {
             loop {
                 let message =

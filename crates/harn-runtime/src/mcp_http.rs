@@ -12,12 +12,13 @@ use std::time::Duration;
 use harn_agent::mcp;
 use harn_llm::secret::{RedactData, Secret, redact_url};
 use harn_llm::sse::{Framer, Framing};
-use harn_system::{HttpError, HttpErrorKind, HttpReply, HttpRequest, Refusal, SystemExt, Uncertain};
+use harn_system::{Beside, HttpError, HttpErrorKind, HttpReply, HttpRequest, Refusal, SystemExt, Uncertain};
 use harn_value::{Data as Json, Foreign, Value, json};
 use harn_vm::{Cx, Error, Result};
 
 use crate::convert::thrown;
 use crate::mcp_callbacks::Callbacks;
+use crate::mcp_oauth;
 
 /// The largest message of a server: 16 MiB.
 pub(crate) const MAX_MESSAGE: u64 = 16 << 20;
@@ -41,7 +42,11 @@ pub(crate) const ASIDE: &str = "__mcp_aside";
 /// A server that is reached over HTTP.
 pub(crate) struct Link {
     url: String,
-    token: Option<Secret>,
+    token: RefCell<Option<Secret>>,
+    /// Whether the token is the one with which the user signed in, and whether it was renewed since an answer.
+    signs_in: bool,
+    renewed: Cell<bool>,
+    renewals: Cell<u64>,
     /// Headers of the program's own.
     headers: Vec<(String, String)>,
     /// Values of headers that are secrets.
@@ -165,7 +170,10 @@ impl Link {
         let secret = headers.iter().filter(|(name, _)| harn_system::is_secret_header(name));
         Link {
             url: url.to_owned(),
-            token: token.map(Secret::new),
+            signs_in: token.is_none() && headers.iter().all(|(name, _)| name != "authorization"),
+            renewed: Cell::default(),
+            renewals: Cell::default(),
+            token: RefCell::new(token.map(Secret::new)),
             secrets: secret.map(|(_, value)| Secret::new(&**value)).collect(),
             headers: headers.to_vec(),
             hello,
@@ -197,6 +205,7 @@ impl Link {
     /// It cannot be reached, or what it says is no answer. `name` says which server it is.
     pub(crate) async fn greet(self: &Rc<Self>, cx: &Cx, name: &str, manner: Manner) -> Result<Vec<u8>> {
         let end = Deadline::of(cx, manner);
+        self.read_token(cx);
         let answer = self.exchange(cx, name, "initialize", self.hello.clone(), manner).await?;
         let answer = answer.ok_or_else(|| self.forgotten(name))?;
         let said: Json = serde_json::from_slice(&answer).unwrap_or_default();
@@ -206,11 +215,45 @@ impl Link {
         let reply =
             self.post(cx, name, &ready, end.left(cx, manner)).await?.ok_or_else(|| self.forgotten(name))?;
         reply.body.release().await;
-        let changes = said["result"]["capabilities"]["tools"]["listChanged"] == true;
-        if (changes || self.callbacks.answers().any()) && !self.listens.replace(true) {
+        // Some servers announce changes of tools without declaring it.
+        let has_tools = said["result"]["capabilities"]["tools"].is_object();
+        if (has_tools || self.callbacks.answers().any()) && !self.listens.replace(true) {
             self.aside(cx, name, Aside::Listen);
         }
         Ok(answer)
+    }
+
+    /// Takes the token with which the user signed in.
+    fn read_token(&self, cx: &Cx) {
+        if self.signs_in {
+            let count = match self.renewals.get() {
+                0 => String::new(),
+                count => format!("_{count}"),
+            };
+            let token = cx.system().env(&format!("{}{count}", mcp_oauth::token_variable(&self.url)));
+            *self.token.borrow_mut() = token.map(Secret::new);
+        }
+    }
+
+    /// Renews the token with which the user signed in. Returns whether there is another one.
+    async fn renew_token(&self, cx: &Cx) -> bool {
+        if !self.signs_in || self.token.borrow().is_none() || self.renewed.replace(true) {
+            return false;
+        }
+        let url = self.url.clone();
+        // What is exchanged are secrets: no journal holds it.
+        let work = Beside::new("mcp token", "renew a token", move |system| {
+            Box::pin(async move {
+                mcp_oauth::refresh(system, &url).await.map_err(std::io::Error::other)?;
+                Ok(Vec::new())
+            })
+        });
+        let renewed = cx.system().beside(work).await.is_ok();
+        if renewed {
+            self.renewals.set(self.renewals.get() + 1);
+            self.read_token(cx);
+        }
+        renewed
     }
 
     /// Asks the server, and gives its answer as JSON.
@@ -445,7 +488,8 @@ impl Link {
     /// The bytes of an answer without the keys, should the server repeat one: the answer goes to the program, the model and the
     /// logs.
     fn without_key(&self, mut answer: Json, bytes: Vec<u8>) -> Vec<u8> {
-        let keys = self.token.iter().chain(&self.secrets);
+        let token = self.token.borrow();
+        let keys = token.iter().chain(&self.secrets);
         let found = keys.fold(false, |found, key| key.redact_answer(&mut answer) | found);
         if found { answer.to_string().into_bytes() } else { bytes }
     }
@@ -456,7 +500,7 @@ impl Link {
         let version = self.version.borrow().clone().unwrap_or_else(|| mcp::VERSION.to_owned());
         headers.push(("mcp-protocol-version".to_owned(), version));
         headers.extend(self.session.borrow().clone().map(|session| ("mcp-session-id".to_owned(), session)));
-        let token = self.token.as_ref().map(|token| format!("Bearer {}", token.reveal()));
+        let token = self.token.borrow().as_ref().map(|token| format!("Bearer {}", token.reveal()));
         headers.extend(token.map(|token| ("authorization".to_owned(), token)));
         headers
     }
@@ -469,16 +513,23 @@ impl Link {
 
     /// Sends a message, and waits for the head of the reply. `None` when the server knows nothing of this connection any more.
     async fn post(&self, cx: &Cx, name: &str, message: &Json, manner: Manner) -> Result<Option<HttpReply>> {
-        let mut headers = self.headers("application/json, text/event-stream");
-        headers.push(("content-type".to_owned(), "application/json".to_owned()));
-        let request = HttpRequest {
-            body: Some(message.to_string().into_bytes().into()),
-            timeout: manner.limit(),
-            uncertain: manner.uncertain,
-            ..self.request(cx, "POST", headers)?
+        let reply = loop {
+            let mut headers = self.headers("application/json, text/event-stream");
+            headers.push(("content-type".to_owned(), "application/json".to_owned()));
+            let request = HttpRequest {
+                body: Some(message.to_string().into_bytes().into()),
+                timeout: manner.limit(),
+                uncertain: manner.uncertain,
+                ..self.request(cx, "POST", headers)?
+            };
+            let reply = cx.system().http(request).await.map_err(|error| self.failed(cx, name, &error))?;
+            if reply.status != 401 || !self.renew_token(cx).await {
+                break reply;
+            }
+            reply.body.release().await;
         };
-        let reply = cx.system().http(request).await.map_err(|error| self.failed(cx, name, &error))?;
         if (200..300).contains(&reply.status) {
+            self.renewed.set(false);
             return Ok(Some(reply));
         }
         if reply.status == 404 && self.session.borrow().is_some() {
@@ -487,7 +538,8 @@ impl Link {
         }
         let why = match reply.status {
             300..=399 => " (it sends elsewhere; name the address that it leads to)",
-            401 | 403 => " (it wants another `auth_token`)",
+            401 | 403 if !self.signs_in => " (it wants another `auth_token`)",
+            401 | 403 => " (sign in with `harn mcp login`, or give another `auth_token`)",
             _ => "",
         };
         let status = reply.status;
@@ -502,7 +554,8 @@ impl Link {
             HttpErrorKind::Egress => harn_stdlib::egress_error("mcp_connect", &error.text),
             _ => {
                 let text = format!("MCP server '{name}' at {}: {}", self.url(), error.text);
-                thrown(self.token.iter().chain(&self.secrets).fold(text, |text, key| key.redact(&text)))
+                let token = self.token.borrow();
+                thrown(token.iter().chain(&self.secrets).fold(text, |text, key| key.redact(&text)))
             }
         }
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
-use harn_agent::mcp::{self, OfProject, Reach, Server};
+use harn_agent::mcp::{self, OfProject, Reach, Server, SignIn};
 use harn_front::Through;
 use harn_system::SystemExt;
 use harn_value::Value;
@@ -69,6 +69,26 @@ pub fn project_servers(vm: &Rc<Vm>, folder: &Path) -> std::result::Result<Vec<St
     install_servers(vm, folder);
     let named = vm.extension::<ProjectServers>().named(vm)?;
     Ok(named.into_iter().map(|known| known.server.name).collect())
+}
+
+/// A server over HTTP that the manifest of a project names: its address, and what a sign-in needs.
+///
+/// # Errors
+/// What is wrong with the manifest; the server is not there, or is a program.
+pub fn project_http_server(
+    vm: &Rc<Vm>,
+    folder: &Path,
+    name: &str,
+) -> std::result::Result<(String, SignIn), String> {
+    install_servers(vm, folder);
+    let named = vm.extension::<ProjectServers>().named(vm)?;
+    match named.into_iter().find(|known| known.server.name == name).map(|known| known.server.reach) {
+        Some(Reach::Http { url, sign_in, .. }) => Ok((url, sign_in)),
+        Some(Reach::Program(_)) => {
+            Err(format!("MCP server '{name}' is a program: it has no sign-in over HTTP"))
+        }
+        None => Err(unknown(name)),
+    }
 }
 
 /// Checks the MCP servers that the client of a session names: a JSON list of entries of `mcp_servers`.

@@ -23,6 +23,7 @@ mod record;
 pub mod secret;
 mod socket;
 mod system;
+mod token;
 mod wait;
 
 pub use capture::Capture;
@@ -40,4 +41,5 @@ pub use record::{Recorder, Touched};
 pub use secret::{is_secret_header, is_secret_variable};
 pub use socket::{Frame, Socket};
 pub use system::{Beside, Layer, Outside, Stream, System, SystemExt, Work};
+pub use token::token_directory;
 pub use wait::{Uncertain, Waiting};

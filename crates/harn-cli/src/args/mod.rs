@@ -92,6 +92,11 @@ pub(crate) enum Command {
     Skills(SkillsCommand),
     /// Start an interactive session.
     Repl,
+    /// Sign in to MCP servers over HTTP.
+    ///
+    /// To offer the functions of a program, use `harn serve mcp`.
+    #[command(subcommand)]
+    Mcp(McpCommand),
     /// Trust a harn.toml that another user owns.
     ///
     /// If another user owns or can change a harn.toml in a parent directory, Harn ignores its servers, hooks, models, stores
@@ -571,6 +576,40 @@ pub(crate) struct NewArgs {
     /// Choose a template (default: basic)
     #[arg(long, value_enum)]
     pub(crate) template: Option<Template>,
+}
+
+/// Subcommands of `harn mcp`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum McpCommand {
+    /// Sign in to a server.
+    ///
+    /// Opens a sign-in page of the server's authorization server (OAuth with PKCE), and stores the tokens in a file that only
+    /// the user can read. Programs then use the server without `auth_token`.
+    Login(McpLoginArgs),
+    /// Remove the stored tokens of a server.
+    Logout {
+        /// Name of a server in harn.toml, or its address
+        server: String,
+    },
+}
+
+/// Arguments of `harn mcp login`.
+#[derive(Debug, Args)]
+pub(crate) struct McpLoginArgs {
+    /// Name of a server in harn.toml, or its address
+    pub(crate) server: String,
+    /// Sign in on another device
+    #[arg(long, conflicts_with = "port")]
+    pub(crate) device: bool,
+    /// Client id (default: register a client)
+    #[arg(long, value_name = "ID")]
+    pub(crate) client_id: Option<String>,
+    /// Scope to ask for (default: what the server asks for)
+    #[arg(long)]
+    pub(crate) scope: Vec<String>,
+    /// Port for the answer of the browser (default: a free one)
+    #[arg(long)]
+    pub(crate) port: Option<u16>,
 }
 
 #[derive(Debug, clap::Args)]

@@ -14,6 +14,7 @@ pub(crate) mod fmt;
 pub(crate) mod json_schemas;
 pub(crate) mod lint;
 pub(crate) mod lsp;
+pub(crate) mod mcp_login;
 pub(crate) mod models;
 pub(crate) mod new;
 pub(crate) mod packages;

@@ -276,7 +276,8 @@ impl System for Real {
             return None;
         }
         let other = || std::env::var(os::other_name(name)?).ok();
-        std::env::var(name).ok().or_else(other)
+        let token = || crate::token::stored(self, name.strip_prefix(crate::token::VARIABLE)?);
+        std::env::var(name).ok().or_else(other).or_else(token)
     }
 
     fn cwd(&self) -> io::Result<PathBuf> {
