@@ -243,7 +243,7 @@ fn failures_of_servers_become_error_dicts() {
     for (reply, expected) in cases {
         let (url, _requests) = serve(vec![reply.clone()]);
         let text = r#"
-let r = llm_call_safe("Hi", nil, {provider: "local", model: "m"})
+let r = llm_call_safe("Hi", nil, {provider: "local", model: "m", llm_retries: 0})
 println("${r.ok} ${r.error.category} ${r.error.kind} ${r.error.reason}")
 "#;
         let printed = crate::common::output(text, &[("LOCAL_LLM_BASE_URL", &url)]);
