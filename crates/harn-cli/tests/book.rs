@@ -161,17 +161,22 @@ fn pages_below(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// A page without code: what looks like a link there is none.
-fn prose(page: &str) -> String {
+/// The lines of a page outside of fenced blocks.
+fn unfenced(page: &str) -> impl Iterator<Item = &str> {
     let mut fenced = false;
-    let mut out = String::new();
-    for line in page.lines() {
+    page.lines().filter(move |line| {
         let fence = line.trim_start().starts_with("```");
         fenced ^= fence;
-        if !fenced && !fence {
-            out.extend(line.split('`').step_by(2));
-            out.push('\n');
-        }
+        !fenced && !fence
+    })
+}
+
+/// A page without code: what looks like a link there is none.
+fn prose(page: &str) -> String {
+    let mut out = String::new();
+    for line in unfenced(page) {
+        out.extend(line.split('`').step_by(2));
+        out.push('\n');
     }
     out
 }
@@ -219,7 +224,8 @@ fn broken(path: &Path, text: &str, link: &str) -> Option<&'static str> {
 fn links_lead_somewhere() {
     let docs = repository().join("docs").canonicalize().unwrap();
     let mut links = 0;
-    for path in pages_below(&docs).into_iter().chain([repository().join("README.md")]) {
+    let pages = pages_below(&docs).into_iter().chain([repository().join("README.md")]);
+    for path in pages.chain(contributor_pages()) {
         let text = std::fs::read_to_string(&path).unwrap();
         if path.ends_with("SUMMARY.md") {
             continue;
@@ -289,4 +295,85 @@ fn the_pages_about_models() {
         count += check(&repository().join("docs/llm").join(page));
     }
     assert!(count >= 20, "only {count} programs found");
+}
+
+/// The pages for contributors.
+fn contributor_pages() -> Vec<PathBuf> {
+    let root = repository();
+    let crates = std::fs::read_dir(root.join("crates")).unwrap();
+    let mut pages: Vec<PathBuf> = crates.map(|entry| entry.unwrap().path().join("README.md")).collect();
+    pages.extend(["CONTRIBUTING.md", "conformance/README.md"].map(|page| root.join(page)));
+    pages.extend(pages_below(&root.join("docs/adr")));
+    pages
+}
+
+/// Whether a code span names a path, a target of make, a part of `.ci/check` or a module of tests that does not exist.
+/// Paths are relative to the repository, to the directory of the page, or to its `src`.
+fn is_missing(span: &str, page: &Path) -> bool {
+    let root = repository();
+    let has_line = |file: &str, start: &str| {
+        let text = std::fs::read_to_string(root.join(file)).unwrap();
+        text.lines().any(|line| line.starts_with(start))
+    };
+    let parts = span.strip_prefix(".ci/check ").or_else(|| span.split_once("PARTS=").map(|(_, parts)| parts));
+    let mut parts = parts.unwrap_or_default().split([' ', '"']).filter(|part| !part.is_empty());
+    if !parts.all(|part| part.starts_with('-') || has_line(".ci/check", &format!("run_{part}()"))) {
+        return true;
+    }
+    let words: Vec<&str> = span.split(' ').collect();
+    match words.as_slice() {
+        ["make", target, ..] => !has_line("Makefile", &format!("{target}:")),
+        ["cargo", "test", "-p", of, "--test", "it", module] => {
+            let tests = root.join("crates").join(of).join("tests");
+            let files = [format!("{module}.rs"), format!("{module}/mod.rs"), format!("it/{module}.rs")];
+            !files.iter().any(|file| tests.join(file).is_file())
+        }
+        [path] => {
+            let is_file = [".md", ".rs", ".toml"].iter().any(|end| path.ends_with(end));
+            let directory = page.parent().unwrap();
+            let at = [root.join(path), directory.join(path), directory.join("src").join(path)];
+            (path.contains('/') || is_file)
+                && !path.starts_with("NAME.")
+                && !at.iter().any(|path| path.exists())
+        }
+        _ => false,
+    }
+}
+
+#[test]
+fn pages_for_contributors_name_what_exists() {
+    let mut spans = 0;
+    for page in contributor_pages() {
+        let text = std::fs::read_to_string(&page).unwrap_or_else(|e| panic!("{}: {e}", page.display()));
+        for span in unfenced(&text).flat_map(|line| line.split('`').skip(1).step_by(2)) {
+            spans += 1;
+            assert!(!is_missing(span, &page), "{}: `{span}` does not exist", page.display());
+        }
+    }
+    assert!(spans > 500, "only {spans} names found");
+    let page = repository().join("CONTRIBUTING.md");
+    for part in [".ci/check tests no_such", "make no-such", "make check PARTS=\"tests no_such\""] {
+        assert!(is_missing(part, &page), "{part}");
+    }
+    for file in ["a/b.rs", "no_such.md", "cargo test -p harn-cli --test it no_such"] {
+        assert!(is_missing(file, &page), "{file}");
+    }
+}
+
+/// The table of crates in CONTRIBUTING.md has every crate, below all crates that it depends on.
+#[test]
+fn the_layout_lists_crates_from_the_bottom_up() {
+    let root = repository();
+    let page = std::fs::read_to_string(root.join("CONTRIBUTING.md")).unwrap();
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `crates/")?.split('`').next());
+    let layout: Vec<&str> = rows.collect();
+    assert_eq!(layout.len(), std::fs::read_dir(root.join("crates")).unwrap().count());
+    for (at, of) in layout.iter().enumerate() {
+        let manifest = std::fs::read_to_string(root.join("crates").join(of).join("Cargo.toml")).unwrap();
+        let product = manifest.split("[dev-dependencies]").next().unwrap_or_default();
+        let names = product.lines().filter_map(|line| line.split(['.', ' ']).next());
+        for name in names.filter(|name| name.starts_with("harn-")) {
+            assert!(layout[..at].contains(&name), "{of} uses {name}, which is not above it");
+        }
+    }
 }
