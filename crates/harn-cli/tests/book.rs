@@ -377,3 +377,22 @@ fn the_layout_lists_crates_from_the_bottom_up() {
         }
     }
 }
+
+/// A row of "Where is what" leads to at most two files, which contain what it names.
+#[test]
+fn a_look_up_takes_at_most_two_files() {
+    let page = std::fs::read_to_string(repository().join("CONTRIBUTING.md")).unwrap();
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| Where ")?.split(" | ").nth(1));
+    let rows: Vec<&str> = rows.collect();
+    assert!(rows.len() >= 10, "{rows:?}");
+    for row in rows {
+        let spans = row.split('`').skip(1).step_by(2);
+        let (files, names): (Vec<&str>, Vec<&str>) = spans.partition(|span| span.contains('/'));
+        assert!((1..=2).contains(&files.len()), "{row}");
+        let text: String =
+            files.iter().map(|file| std::fs::read_to_string(repository().join(file)).unwrap()).collect();
+        for name in names {
+            assert!(text.contains(name), "{row}: `{name}` is in none of the files");
+        }
+    }
+}
