@@ -341,7 +341,7 @@ fn server(entry: &Map<String, Json>, place: &str, more: &[&str]) -> Result<Serve
     if let Some(roots) = given("roots").filter(|roots| roots.as_opaque().is_none()) {
         let is_root = |root: &Json| root.is_string() || root["uri"].is_string();
         if !roots.as_array().is_some_and(|roots| roots.iter().all(is_root)) {
-            return wrong("`roots` must be a list of paths or of dicts with `uri`, or a function".to_owned());
+            return wrong("`roots` must be a list of paths or of dicts with `uri`, or a function".to_owned()); // prose-ok: diagnostic
         }
     }
     let answers = Answers {

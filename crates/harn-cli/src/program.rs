@@ -739,6 +739,9 @@ pub(crate) fn prepare(
     if let Some(journal) = &options.journal {
         journal.hold(reins(vm.interrupt()));
     }
+    if options.journal.is_some() {
+        harn_runtime::read_model_table_from(&vm, Rc::new(Real::new()));
+    }
     harn_runtime::install_servers(&vm, program.dir());
     if let Some(generation) = options.generation.take() {
         harn_runtime::begin_generation(&vm, generation);

@@ -232,6 +232,9 @@ fn one_template_for_two_models() {
     };
     let seen: Vec<_> = renders.iter().map(seen).collect();
     let pair = |provider: &str, ids: &str| (provider.to_owned(), ids.to_owned());
-    assert_eq!(seen, [pair("anthropic", "xml xml xml_tools if"), pair("ollama", "plain plain react else")]);
+    assert_eq!(
+        seen,
+        [pair("anthropic", "xml xml xml_tools if"), pair("ollama", "plain plain native_tools if")]
+    );
     assert_eq!(renders[0]["template_revision_hash"], renders[1]["template_revision_hash"]);
 }

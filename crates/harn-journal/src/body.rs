@@ -8,11 +8,10 @@ use std::task::Poll;
 use bytes::Bytes;
 use harn_system::{Body, HttpError, HttpErrorKind, HttpRequest, Uncertain, Waiting};
 
-use crate::doubt::Decision;
+use crate::doubt::{Decision, uncertain};
 use crate::entry::Digester;
 use crate::journal::Core;
 use crate::op::{Inquired, Running};
-use crate::outside::uncertain;
 use crate::wire::{Answer, STOPPED};
 
 /// Bytes of a body that is read as a whole; a longer one is an entry for each piece.

@@ -4,11 +4,10 @@
 //! error. The entry of that error, and all that follow it, stay in memory until the program handles it or an effect
 //! depends on it. When nothing handles it, they are dropped, and the run is suspended in front of the effect.
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use harn_store::{NewWaitpoint, wait};
-use harn_system::{Finished, HttpError};
+use harn_system::{Finished, HttpError, HttpErrorKind};
 use serde_json::Value;
 
 use crate::journal::{Core, State};
@@ -26,17 +25,12 @@ pub(crate) enum Decision {
     Fail,
 }
 
-/// Effects in doubt that no policy and no answer decides.
-#[derive(Default)]
-pub(crate) struct Undecided {
-    /// The number of the last entry that was followed and says that an effect began.
-    pub(crate) begun: u64,
-    /// Those that take time, by operation.
-    ops: BTreeMap<u64, Rc<Inquired>>,
-    /// The one that is answered at once.
-    at_once: Option<Rc<Inquired>>,
-    /// The first whose error the program has got, and the number of its entry.
-    pub(crate) handed_over: Option<(u64, Rc<Inquired>)>,
+/// The error of a request in doubt.
+pub(crate) fn uncertain(note: &str) -> HttpError {
+    let text = format!(
+        "{note}: the run was interrupted while this request was under way, and nobody knows whether it arrived; to have it sent again, pass idempotent: true or on_uncertain: \"retry\" (\"ask\" has a person decide), or resume with --retry-in-doubt"
+    );
+    HttpError::new(HttpErrorKind::InDoubt, text)
 }
 
 impl State {

@@ -10,10 +10,9 @@ use harn_store::wait;
 use harn_system::System;
 
 use crate::chance::Chance;
-use crate::doubt::Undecided;
 use crate::entry::{Entry, Place, What};
 use crate::keeper::{Keeper, Kept};
-use crate::op::{Op, Pending, Wakes};
+use crate::op::{Inquired, Op, Pending, Wakes};
 use crate::output::Output;
 use crate::secrets::{Secrets, UNKNOWN, marked};
 use crate::setup::{Difference, InDoubtPolicy, Reins, Setup, Stop};
@@ -62,6 +61,19 @@ pub(crate) struct Known {
     pub(crate) is_secret: bool,
     /// Its value; of one that holds a key only whether it is set.
     pub(crate) value: Option<String>,
+}
+
+/// Effects in doubt that no policy and no answer decides.
+#[derive(Default)]
+pub(crate) struct Undecided {
+    /// The number of the last entry that was followed and says that an effect began.
+    pub(crate) begun: u64,
+    /// Those that take time, by operation.
+    pub(crate) ops: BTreeMap<u64, Rc<Inquired>>,
+    /// The one that is answered at once.
+    pub(crate) at_once: Option<Rc<Inquired>>,
+    /// The first whose error the program has got, and the number of its entry.
+    pub(crate) handed_over: Option<(u64, Rc<Inquired>)>,
 }
 
 pub(crate) struct State {

@@ -19,7 +19,7 @@ use harn_system::{
 };
 
 use crate::body::{JournalBody, Link};
-use crate::doubt::{Decision, finished_of, reply_of};
+use crate::doubt::{Decision, finished_of, reply_of, uncertain};
 use crate::entry::{Digester, Entry, What};
 use crate::journal::{Begun, Core, Journal, Status};
 use crate::keeper::Kept;
@@ -644,14 +644,6 @@ impl Journal {
             }
         });
     }
-}
-
-/// The error of a request in doubt.
-pub(crate) fn uncertain(note: &str) -> HttpError {
-    let text = format!(
-        "{note}: the run was interrupted while this request was under way, and nobody knows whether it arrived; to have it sent again, pass idempotent: true or on_uncertain: \"retry\" (\"ask\" has a person decide), or resume with --retry-in-doubt"
-    );
-    HttpError::new(HttpErrorKind::InDoubt, text)
 }
 
 /// Whether a request changes nothing.

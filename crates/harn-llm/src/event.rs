@@ -178,6 +178,22 @@ impl Usage {
         self.estimated |= later.estimated;
     }
 
+    /// Returns the counts of this request and of another one together. The price is known where both are.
+    #[must_use]
+    pub(crate) fn plus(self, next: Usage) -> Usage {
+        let sum = |a: Option<i64>, b: Option<i64>| a.map_or(b, |a| Some(a.saturating_add(b.unwrap_or(0))));
+        Usage {
+            input: sum(self.input, next.input),
+            output: sum(self.output, next.output),
+            cache_read: sum(self.cache_read, next.cache_read),
+            cache_write: sum(self.cache_write, next.cache_write),
+            cache_write_hour: sum(self.cache_write_hour, next.cache_write_hour),
+            reasoning: sum(self.reasoning, next.reasoning),
+            cost: self.cost.zip(next.cost).map(|(a, b)| a + b),
+            estimated: self.estimated || next.estimated,
+        }
+    }
+
     /// Prompt tokens that the cache served or took.
     fn cached(&self) -> i64 {
         self.cache_read.unwrap_or(0).saturating_add(self.cache_write.unwrap_or(0))

@@ -35,6 +35,7 @@ pub mod record;
 mod reply_head;
 pub mod request;
 pub mod response;
+mod result_parts;
 pub mod retry;
 mod retry_after;
 pub mod runtime;

@@ -1,12 +1,70 @@
-//! Images and documents in results of tools, and documents in messages.
+//! Images and documents, in messages and in results of tools.
 
 use std::borrow::Cow;
 
 use harn_value::Data as Value;
 
 use crate::error::OptionError;
-use crate::json::{display, str_at};
-use crate::message::{ContentBlock, Image, ImageSource, read_blocks};
+use crate::json::{display, present, str_at};
+
+/// A picture by address or by content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Image {
+    /// Where it is.
+    pub source: ImageSource,
+    /// MIME type.
+    pub media_type: String,
+    /// `low`, `high` or `auto`.
+    pub detail: Option<String>,
+}
+
+/// Where a picture is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ImageSource {
+    /// An address the provider fetches.
+    Url(String),
+    /// The bytes in base64.
+    Base64(String),
+}
+
+impl ImageSource {
+    /// Returns the address, or the content as a `data:` address.
+    pub(crate) fn to_url(&self, media_type: &str) -> String {
+        match self {
+            ImageSource::Url(url) => url.clone(),
+            ImageSource::Base64(data) => format!("data:{media_type};base64,{data}"),
+        }
+    }
+}
+
+impl Image {
+    pub(crate) fn from_json(block: &Value) -> Result<Image, OptionError> {
+        let text = |keys: &[&str]| keys.iter().find_map(|k| str_at(block, k)).filter(|s| !s.is_empty());
+        let source = match (text(&["url", "file_uri"]), text(&["base64", "data"])) {
+            (Some(url), None) => ImageSource::Url(url.to_string()),
+            (None, Some(data)) => ImageSource::Base64(data.to_string()),
+            _ => {
+                return Err(OptionError::new("llm_call image content requires exactly one of url or base64"));
+            }
+        };
+        let media_type = text(&["media_type", "mime_type"])
+            .ok_or_else(|| OptionError::new("llm_call image content requires media_type"))?
+            .to_string();
+        let detail = match present(block, "detail") {
+            None => None,
+            Some(Value::String(d)) if matches!(d.as_str(), "low" | "high" | "auto") => Some(d.clone()),
+            Some(_) => {
+                return Err(OptionError::new("llm_call image detail must be \"low\", \"high\", or \"auto\""));
+            }
+        };
+        Ok(Image { source, media_type, detail })
+    }
+
+    /// Returns the address, or the content as a `data:` address.
+    pub(crate) fn to_url(&self) -> String {
+        self.source.to_url(&self.media_type)
+    }
+}
 
 /// A document by address or by content.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,49 +147,6 @@ fn notice(kind: &str, media_type: &str, source: &ImageSource) -> String {
     }
 }
 
-/// A result of a tool: its text, and its images and documents.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ResultParts {
-    /// All text, joined by line feeds.
-    pub text: String,
-    /// Images and documents, in order.
-    pub media: Vec<ContentBlock>,
-}
-
-impl ResultParts {
-    /// Reads the content of a result. Blocks that are no valid image or document become text.
-    pub fn of(content: &Value) -> ResultParts {
-        let Some(blocks) = content.as_array().filter(|blocks| blocks.iter().any(is_media)) else {
-            return ResultParts { text: crate::message::result_text(content), media: Vec::new() };
-        };
-        let (mut texts, mut media) = (Vec::new(), Vec::new());
-        for block in blocks {
-            match is_media(block).then(|| read_blocks(block)) {
-                Some(Ok(read)) => media.extend(read),
-                _ => texts.push(block_text(block).unwrap_or_else(|| block.to_string().into())),
-            }
-        }
-        ResultParts { text: texts.join("\n"), media }
-    }
-
-    /// Returns the text with a marker per image or document, for formats that carry them in the message that follows.
-    pub fn marked(&self) -> String {
-        let marks = self.media.iter().map(|block| match block {
-            ContentBlock::Image(_) => "[image in the next message]",
-            _ => "[document in the next message]",
-        });
-        let text = Some(self.text.as_str()).filter(|text| !text.is_empty());
-        text.into_iter().chain(marks).collect::<Vec<_>>().join("\n")
-    }
-
-    /// Returns the text and the media as blocks.
-    pub fn blocks(&self) -> impl Iterator<Item = Cow<'_, ContentBlock>> {
-        let text = Some(&self.text).filter(|text| !text.is_empty());
-        let text = text.map(|text| Cow::Owned(ContentBlock::Text(text.clone())));
-        text.into_iter().chain(self.media.iter().map(Cow::Borrowed))
-    }
-}
-
 /// Whether a block of a result is an image or a document in Harn's own shape.
 pub fn is_media(block: &Value) -> bool {
     match str_at(block, "type") {
@@ -163,96 +178,5 @@ pub(crate) fn block_text(block: &Value) -> Option<Cow<'_, str>> {
             Some(format!("[{kind} {}]", media_type.unwrap_or_default()).into())
         }
         _ => str_at(block, "text").map(Into::into),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use harn_value::json;
-
-    /// The messages of a request with a result that holds an image and a document, after an assistant's call.
-    fn messages(provider: &str, model: &str, key: &str) -> Value {
-        let history = json!({"messages": [
-            {"role": "user", "content": "go"},
-            {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "shot", "input": {}}]},
-            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "is_error": true, "content": [
-                {"type": "text", "text": "seen"},
-                {"type": "image", "base64": "AA==", "media_type": "image/png"},
-                {"type": "document", "base64": "BB==", "media_type": "application/pdf", "title": "a.pdf"},
-            ]}]},
-        ]});
-        let mut request = crate::sample::request(provider, model, history);
-        if provider == "ollama" {
-            request.route.style = crate::wire::WireStyle::OllamaChat;
-        }
-        let body = crate::wire::encode(&request).expect("a request").body.to_json();
-        body[key].as_array().expect("messages")[2..].into()
-    }
-
-    #[test]
-    fn each_format_carries_images_and_documents_where_it_can() {
-        let anthropic = messages("anthropic", "claude-sonnet-4-20250514", "messages");
-        assert_eq!(
-            anthropic[0]["content"][0],
-            json!({"type": "tool_result", "tool_use_id": "c", "content": [
-            {"type": "text", "text": "seen"},
-            {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}},
-            {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "BB=="}, "title": "a.pdf"},
-        ], "is_error": true})
-        );
-        let chat = messages("openai", "gpt-4o", "messages");
-        assert_eq!(
-            chat,
-            json!([
-                {"role": "tool", "tool_call_id": "c",
-                 "content": "seen\n[image in the next message]\n[document in the next message]"},
-                {"role": "user", "content": [
-                    {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}},
-                    {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,BB=="}},
-                ]},
-            ])
-        );
-        let gemini = messages("gemini", "gemini-2.5-pro", "contents");
-        let marked = "seen\n[image in the next message]\n[document in the next message]";
-        assert_eq!(
-            gemini[0]["parts"],
-            json!([
-                {"functionResponse": {"name": "shot", "response": {"error": marked}}},
-                {"inline_data": {"mime_type": "image/png", "data": "AA=="}},
-                {"inline_data": {"mime_type": "application/pdf", "data": "BB=="}},
-            ])
-        );
-        let ollama = messages("ollama", "llama3.2", "messages");
-        assert_eq!(
-            (&ollama[0]["role"], &ollama[1]["images"]),
-            (&json!("tool"), &json!(["AA=="])),
-            "{ollama}"
-        );
-        assert_eq!(ollama[1]["content"], "[document application/pdf that this model does not accept]");
-        let bedrock = messages("bedrock", "anthropic.claude-3-5-sonnet-20240620-v1:0", "messages");
-        let result = &bedrock[0]["content"][0]["toolResult"];
-        assert_eq!(
-            result,
-            &json!({"toolUseId": "c", "status": "error", "content": [
-                {"text": "seen"}, {"image": {"format": "png", "source": {"bytes": "AA=="}}},
-                {"document": {"format": "pdf", "name": "a pdf", "source": {"bytes": "BB=="}}},
-            ]})
-        );
-    }
-
-    #[test]
-    fn results_are_split_into_text_and_media() {
-        let image = json!({"type": "image", "base64": "AA==", "media_type": "image/png"});
-        let pdf = json!({"type": "document", "base64": "BB==", "media_type": "application/pdf", "title": "a/b.pdf"});
-        let parts = ResultParts::of(&json!([{"type": "text", "text": "shot"}, image, "more", pdf]));
-        assert_eq!(parts.text, "shot\nmore");
-        assert_eq!(parts.marked(), "shot\nmore\n[image in the next message]\n[document in the next message]");
-        let ContentBlock::Document(document) = &parts.media[1] else { panic!("{:?}", parts.media) };
-        assert_eq!((document.plain_name().as_str(), document.extension()), ("a b pdf", "pdf"));
-        let plain = ResultParts::of(&json!({"a": 1}));
-        assert_eq!((plain.text.as_str(), plain.media.len()), ("{\"a\":1}", 0));
-        let broken = ResultParts::of(&json!([{"type": "image", "base64": "AA=="}]));
-        assert!(broken.media.is_empty() && broken.text.contains("base64"), "{}", broken.text);
     }
 }

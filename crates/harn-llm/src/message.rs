@@ -10,8 +10,9 @@ use std::rc::Rc;
 use harn_value::{Data as Value, json};
 
 use crate::error::OptionError;
-use crate::json::{display, present, str_at};
+use crate::json::{display, str_at};
 use crate::media::Document;
+pub use crate::media::{Image, ImageSource};
 
 /// The member of an assistant's message with what only its provider reads: `{provider, wire, model, parts}`. Parts are in the
 /// order of the reply: `{part: "text" | "reasoning" | "call", id?, data?}`, or `{data}` alone.
@@ -125,65 +126,6 @@ impl ToolCall {
     pub(crate) fn to_openai(&self) -> Value {
         json!({"id": self.id, "type": "function",
                "function": {"name": self.name, "arguments": self.arguments.to_string()}})
-    }
-}
-
-/// A picture by address or by content.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Image {
-    /// Where it is.
-    pub source: ImageSource,
-    /// MIME type.
-    pub media_type: String,
-    /// `low`, `high` or `auto`.
-    pub detail: Option<String>,
-}
-
-/// Where a picture is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ImageSource {
-    /// An address the provider fetches.
-    Url(String),
-    /// The bytes in base64.
-    Base64(String),
-}
-
-impl ImageSource {
-    /// Returns the address, or the content as a `data:` address.
-    pub(crate) fn to_url(&self, media_type: &str) -> String {
-        match self {
-            ImageSource::Url(url) => url.clone(),
-            ImageSource::Base64(data) => format!("data:{media_type};base64,{data}"),
-        }
-    }
-}
-
-impl Image {
-    fn from_json(block: &Value) -> Result<Image, OptionError> {
-        let text = |keys: &[&str]| keys.iter().find_map(|k| str_at(block, k)).filter(|s| !s.is_empty());
-        let source = match (text(&["url", "file_uri"]), text(&["base64", "data"])) {
-            (Some(url), None) => ImageSource::Url(url.to_string()),
-            (None, Some(data)) => ImageSource::Base64(data.to_string()),
-            _ => {
-                return Err(OptionError::new("llm_call image content requires exactly one of url or base64"));
-            }
-        };
-        let media_type = text(&["media_type", "mime_type"])
-            .ok_or_else(|| OptionError::new("llm_call image content requires media_type"))?
-            .to_string();
-        let detail = match present(block, "detail") {
-            None => None,
-            Some(Value::String(d)) if matches!(d.as_str(), "low" | "high" | "auto") => Some(d.clone()),
-            Some(_) => {
-                return Err(OptionError::new("llm_call image detail must be \"low\", \"high\", or \"auto\""));
-            }
-        };
-        Ok(Image { source, media_type, detail })
-    }
-
-    /// Returns the address, or the content as a `data:` address.
-    pub(crate) fn to_url(&self) -> String {
-        self.source.to_url(&self.media_type)
     }
 }
 

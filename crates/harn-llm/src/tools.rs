@@ -10,7 +10,7 @@ use harn_value::{Data as Value, json};
 
 use crate::error::OptionError;
 use crate::json::{Object, list_at, present, str_at};
-use crate::wire::outgoing::wire_name;
+use crate::wire::names::wire_name;
 pub use crate::wire::style::ToolShape;
 use crate::wire::style::WireStyle;
 

@@ -33,7 +33,7 @@ use crate::hooks::Hooks;
 use crate::host::{self, Listener};
 use crate::live;
 use crate::llm_embedder::{CallOptions, LlmState, calling, new_id, prompts_for, runtime};
-use crate::mcp::LoopServers;
+use crate::mcp_loop::LoopServers;
 use crate::mcp_project::Held;
 use crate::policy::Layer;
 use crate::reminders::{Reminders, tell};

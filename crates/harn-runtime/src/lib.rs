@@ -76,6 +76,7 @@ mod manifest_check;
 mod mcp;
 mod mcp_callbacks;
 mod mcp_http;
+mod mcp_loop;
 pub mod mcp_oauth;
 mod mcp_project;
 mod mcp_server;
@@ -130,6 +131,7 @@ pub use listing::{
     provider_matrix, tells_provider,
 };
 pub use llm_embedder::{llm_runtime, llm_runtime_at};
+pub use llm_layers::read_model_table_from;
 pub use llm_replay::ModelTraffic;
 pub use llm_tables::{LlmConfigProblem, llm_config_problems, llm_config_slips};
 pub use llm_unwritten::unwritten_calls;
@@ -139,7 +141,7 @@ pub use mcp_project::{
     start_servers,
 };
 pub use mcp_server::{MCP_REVISIONS, McpProblem, McpServer};
-pub use model_tables::{model_facts, model_table_file, stale_models, update_model_table};
+pub use model_tables::{model_facts, stale_models, update_model_table};
 pub use option_check::{own as own_options, wrong_options};
 pub use prompt_eval::{PromptJob, PromptMode, compare_prompts, package_packs};
 pub use rehearsal::{SentCall, rehearse_calls};

@@ -1,6 +1,6 @@
 //! What the user, installed packages and the project say about providers and models, and the call log.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -17,10 +17,21 @@ use crate::llm_tables::{self, LlmConfigProblem};
 use crate::llm_unwritten::Unwritten;
 use crate::witness::Witness;
 
+/// The system that the installed table of models is read from, where it is not the program's.
+#[derive(Default)]
+struct TableSystem(RefCell<Option<Rc<dyn System>>>);
+
+/// Reads the installed table of models from `system` and not from the program's own: a journal does not record it, so journals
+/// from before that table exist can be followed, and an update of the table ends no run.
+pub fn read_model_table_from(vm: &Rc<Vm>, system: Rc<dyn System>) {
+    *vm.extension::<TableSystem>().0.borrow_mut() = Some(system);
+}
+
 /// Adds the configuration layers of the project that `dir` belongs to and those `above` them, and opens the call log.
 pub(crate) fn configure(runtime: &LlmRuntime, vm: &Rc<Vm>, dir: &Path, above: Vec<Layer>) {
     let system = &**vm.system();
-    match crate::model_tables::installed_table(system) {
+    let table_system = vm.extension::<TableSystem>().0.borrow().clone();
+    match crate::model_tables::installed_table(table_system.as_deref().unwrap_or(system)) {
         Ok(Some(table)) => runtime.set_model_table(table),
         Ok(None) => {}
         Err(problem) => system.write_err(&told(&format!("[llm_config] {problem}"))),

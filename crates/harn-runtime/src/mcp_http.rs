@@ -350,7 +350,7 @@ impl Link {
                 Some(reply) => reply,
                 None => {
                     return Err(thrown(format!(
-                        "MCP server '{name}' ended its reply without an answer to {method}, and does not continue it"
+                        "MCP server '{name}' ended its reply without an answer to {method}, and does not continue it" // prose-ok: diagnostic
                     )));
                 }
             };

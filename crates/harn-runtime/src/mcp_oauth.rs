@@ -57,7 +57,7 @@ pub struct Authorization {
 }
 
 /// The variable of the environment with the access token of a server.
-pub fn token_variable(url: &str) -> String {
+pub(crate) fn token_variable(url: &str) -> String {
     format!("HARN_MCP_TOKEN_{}", key(url))
 }
 
@@ -163,7 +163,7 @@ impl Discovery {
     /// The authorization server does not register clients, or rejects this one.
     pub async fn register(&self, system: &dyn System, redirect: &str) -> Result<OauthClient, String> {
         let place = self.endpoint("registration_endpoint").map_err(|_| {
-            "the authorization server does not register clients: give `client_id` in harn.toml, or --client-id"
+            "the authorization server does not register clients: give `client_id` in harn.toml, or --client-id" // prose-ok: diagnostic
                 .to_owned()
         })?;
         let asked = json!({

@@ -17,7 +17,7 @@ const MAX_AGE: i64 = 90;
 ///
 /// # Errors
 /// There is no state directory.
-pub fn model_table_file(system: &dyn System) -> Result<PathBuf, String> {
+pub(crate) fn model_table_file(system: &dyn System) -> Result<PathBuf, String> {
     let set = |name: &str| system.env(name).filter(|path| !path.is_empty()).map(PathBuf::from);
     let state = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
     let state = state.ok_or("no state directory: set HOME or XDG_STATE_HOME")?;
@@ -167,7 +167,7 @@ pub fn stale_models(runtime: &LlmRuntime) -> Vec<String> {
     if let Some(made) = Days::parse(table.date()).filter(|made| today.0 - made.0 > MAX_AGE) {
         let age = today.0 - made.0;
         out.push(format!(
-            "the model table of {} is {age} days old; update Harn or run `harn models update FILE|URL`",
+            "the model table of {} is {age} days old; update Harn or run `harn models update FILE|URL`", // prose-ok: diagnostic
             table.date()
         ));
     }

@@ -10,7 +10,10 @@ use super::Cli;
 const GROUPS: [(&str, &[&str]); 7] = [
     ("Run", &["run", "repl", "watch", "playground", "demo"]),
     ("Develop", &["check", "lint", "fmt", "test", "eval", "bench", "viz"]),
-    ("Projects", &["new", "init", "add", "remove", "install", "update", "lock", "trust", "skills", "doctor"]),
+    (
+        "Projects",
+        &["new", "init", "add", "remove", "install", "update", "lock", "trust", "mcp", "skills", "doctor"],
+    ),
     ("Models", &["providers", "models", "model-info", "provider-catalog", "provider-ready"]),
     ("Runs and workers", &["resume", "answer", "replay", "fork", "runs", "sessions", "submit", "worker"]),
     ("Servers", &["serve", "portal", "lsp", "dap"]),

@@ -588,7 +588,7 @@ pub(crate) enum McpCommand {
     Login(McpLoginArgs),
     /// Remove the stored tokens of a server.
     Logout {
-        /// Name of a server in harn.toml, or its address
+        /// Server in harn.toml, or its address
         server: String,
     },
 }
@@ -596,7 +596,7 @@ pub(crate) enum McpCommand {
 /// Arguments of `harn mcp login`.
 #[derive(Debug, Args)]
 pub(crate) struct McpLoginArgs {
-    /// Name of a server in harn.toml, or its address
+    /// Server in harn.toml, or its address
     pub(crate) server: String,
     /// Sign in on another device
     #[arg(long, conflicts_with = "port")]
@@ -1111,7 +1111,8 @@ mod tests {
     fn times() {
         assert_eq!(parse_time("500ms"), Ok(std::time::Duration::from_millis(500)));
         assert_eq!(parse_time("2h"), Ok(std::time::Duration::from_secs(7200)));
-        for wrong in ["", "5", "s", "5 s", "-5s", "5d", "99999999999999999999s", "9999999999999999999h"] {
+        assert_eq!(parse_time("2d"), Ok(std::time::Duration::from_secs(172_800)));
+        for wrong in ["", "5", "s", "5 s", "-5s", "5y", "99999999999999999999s", "9999999999999999999h"] {
             assert!(parse_time(wrong).unwrap_err().contains("such as 500ms"), "{wrong}");
         }
     }

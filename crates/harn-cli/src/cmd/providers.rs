@@ -50,11 +50,12 @@ fn listing(all: &[Value]) -> String {
     let retired = |provider: &Value| {
         let (model, served) = (provider["default_model"].as_str()?, provider["served_model"].as_str()?);
         let name = text(&provider["name"]);
-        (model != served).then(|| format!("{name}: {model} is retired, {served} takes its place.\n"))
+        (model != served).then(|| format!("  {name}: {model} -> {served}\n"))
     };
     let retired: String = all.iter().filter_map(retired).collect();
+    let title = if retired.is_empty() { "" } else { "Retired default models and their successors:\n" };
     format!(
-        "{table}\n{retired}*: answers calls that name neither provider nor model. none: needs no key.\n\
+        "{table}\n{title}{retired}*: answers calls that name neither provider nor model. none: needs no key.\n\
          `harn providers NAME` shows more.\n"
     )
 }

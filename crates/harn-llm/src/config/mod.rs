@@ -510,7 +510,7 @@ impl Config {
     }
 
     /// Uses another catalogue.
-    pub fn set_catalog(&mut self, catalog: Rc<Catalog>) {
+    pub(crate) fn set_catalog(&mut self, catalog: Rc<Catalog>) {
         self.catalog = catalog;
     }
 

@@ -22,11 +22,10 @@ pub(crate) fn decide(
         Policy::Always(target) => {
             config.check_model_name(target)?;
             let (provider, model) = config.selector(target, embedder);
-            let mut warnings = Vec::new();
-            let model = config.replace_retired(Some(target), &provider, model, embedder, &mut warnings);
+            let (model, retired) = config.replace_retired(Some(target), &provider, model, embedder);
             let decision = json!({"policy": "always", "requested_quality": null, "selected_provider": provider,
                                   "selected_model": model, "alternatives": []});
-            return Ok(Some((Choice { warnings, ..chosen(provider, model) }, decision)));
+            return Ok(Some((Choice { retired, ..chosen(provider, model) }, decision)));
         }
         Policy::Cheapest(t) => ("cheapest_over_quality", t, true),
         Policy::Fastest(t) => ("fastest_over_quality", t, false),
@@ -52,8 +51,7 @@ pub(crate) fn decide(
     };
     candidates.sort_by(order);
     let Some(best) = candidates.iter().find(|c| c.1).or(candidates.first()).cloned() else { return Ok(None) };
-    let mut warnings = Vec::new();
-    let served = config.replace_retired(None, &best.2, best.3.clone(), embedder, &mut warnings);
+    let (served, retired) = config.replace_retired(None, &best.2, best.3.clone(), embedder);
     let alternatives: Vec<Value> = candidates
         .iter()
         .map(|(_, available, provider, model)| {
@@ -74,11 +72,11 @@ pub(crate) fn decide(
         .collect();
     let decision = json!({"policy": name, "requested_quality": quality, "selected_provider": best.2,
                           "selected_model": served, "alternatives": alternatives});
-    Ok(Some((Choice { warnings, ..chosen(best.2, served) }, decision)))
+    Ok(Some((Choice { retired, ..chosen(best.2, served) }, decision)))
 }
 
 fn chosen(provider: String, model: String) -> Choice {
-    Choice { provider, model, model_is_default: false, warnings: Vec::new() }
+    Choice { provider, model, model_is_default: false, warnings: Vec::new(), retired: None }
 }
 
 impl Config {

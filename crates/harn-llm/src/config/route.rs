@@ -18,6 +18,8 @@ pub struct Choice {
     pub model_is_default: bool,
     /// What to tell the user, once.
     pub warnings: Vec<String>,
+    /// A notice that the model stands for a retired default, for calls that reach a provider.
+    pub retired: Option<String>,
 }
 
 /// How a request is authorised.
@@ -52,8 +54,8 @@ impl Config {
         }
         let (model, model_is_default) = self.choose_model(options, &provider, embedder, &mut warnings)?;
         let named = options.model.as_deref();
-        let model = self.replace_retired(named, &provider, model, embedder, &mut warnings);
-        Ok(Choice { provider, model, model_is_default, warnings })
+        let (model, retired) = self.replace_retired(named, &provider, model, embedder);
+        Ok(Choice { provider, model, model_is_default, warnings, retired })
     }
 
     /// Whether the tier that a call names, if any, is one.
@@ -206,27 +208,26 @@ impl Config {
         self.default_model(provider, embedder)
     }
 
-    /// Replaces a shipped default that is retired by its successor. Models that the program or the environment names stay.
+    /// Replaces a shipped default that is retired by its successor, with a notice. Models that the program or the environment names stay.
     pub(super) fn replace_retired(
         &self,
         named: Option<&str>,
         provider: &str,
         model: String,
         embedder: &dyn Embedder,
-        warnings: &mut Vec<String>,
-    ) -> String {
+    ) -> (String, Option<String>) {
         let is_named = named.is_some_and(|name| self.alias(name).is_none())
             || env(embedder, "HARN_LLM_MODEL").is_some_and(|name| name.ends_with(&model));
         if is_named || !self.is_shipped_default(&model) {
-            return model;
+            return (model, None);
         }
         let served = self.served(provider, &model, embedder);
-        if served != model {
-            warnings.push(format!(
-                "default model `{model}` of provider `{provider}` is retired, using its successor `{served}`; name a model to choose one"
-            ));
-        }
-        served
+        let notice = (served != model).then(|| {
+            format!(
+                "default model `{model}` of provider `{provider}` is retired, using its successor `{served}`; name a model to choose one" // prose-ok: diagnostic
+            )
+        });
+        (served, notice)
     }
 
     /// Returns the model that stands for a default: its successor once it is retired.
@@ -356,7 +357,7 @@ mod tests {
         let choose = |options: Value, at: &At| {
             config
                 .choose(&CallOptions::from_json(&options).unwrap(), at)
-                .map(|c| (c.model, c.warnings.len()))
+                .map(|c| (c.model, c.retired.iter().count()))
                 .unwrap()
         };
         let (before, after) = (day("2026-06-14"), day("2026-06-15"));

@@ -116,7 +116,7 @@ impl Entry {
     }
 
     /// Returns whether the model takes a reasoning effort; `None` when the catalogue does not say.
-    pub fn takes_effort(&self, effort: &str) -> Option<bool> {
+    pub(crate) fn takes_effort(&self, effort: &str) -> Option<bool> {
         self.efforts.iter().find_map(|e| match e.strip_prefix('!') {
             Some(name) => (name == effort).then_some(false),
             None => (e == effort).then_some(true),

@@ -221,7 +221,6 @@ impl Response {
 
     /// Adds a reply that continues this one.
     pub(crate) fn extend(&mut self, next: Response) {
-        let sum = |a: Option<i64>, b: Option<i64>| a.map_or(b, |a| Some(a.saturating_add(b.unwrap_or(0))));
         let add = |own: &mut Option<String>, more: Option<String>| match (own.as_mut(), more) {
             (Some(own), Some(more)) => own.push_str(&more),
             (None, more) => *own = more,
@@ -233,12 +232,7 @@ impl Response {
         add(&mut self.thinking, next.thinking);
         add(&mut self.thinking_summary, next.thinking_summary);
         self.stop_reason = next.stop_reason;
-        self.usage = Usage {
-            input: sum(self.usage.input, next.usage.input),
-            output: sum(self.usage.output, next.usage.output),
-            cache_read: sum(self.usage.cache_read, next.usage.cache_read),
-            cache_write: sum(self.usage.cache_write, next.usage.cache_write),
-        };
+        self.usage = self.usage.plus(next.usage);
     }
 
     /// Hides secrets that the reply repeats: what programs, logs and recordings get holds no key.

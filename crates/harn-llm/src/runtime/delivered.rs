@@ -45,7 +45,7 @@ impl Delivered {
     pub(super) fn failure(&self) -> Option<LlmError> {
         let differs = self.differs || self.repeated.is_some();
         differs.then(|| {
-            let text = "the run was interrupted during this stream, and the repeated reply differs from the delivered text";
+            let text = "the run was interrupted during this stream, and the repeated reply differs from the delivered text"; // prose-ok: diagnostic
             LlmError::new(Category::TransientNetwork, text.to_owned())
         })
     }

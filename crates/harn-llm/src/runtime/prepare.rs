@@ -119,6 +119,12 @@ impl LlmRuntime {
             let gates = self.check_gates(&route, &options, &messages, native);
             gates.map_err(|closed| self.record_refusal(closed))?;
         }
+        // Scripted replies come from no model: a notice about it would only disturb.
+        choice
+            .retired
+            .iter()
+            .filter(|_| !mocked && !self.rehearsing.get())
+            .for_each(|notice| self.warn_once(notice));
         search.warning.iter().for_each(|warning| self.warn_once(warning));
         self.notice_slips(&options.raw, &[]);
         let ollama = self.ollama_settings(&options);

@@ -38,6 +38,7 @@ impl LlmRuntime {
                         model: crate::mock::PROVIDER.into(),
                         model_is_default: true,
                         warnings: Vec::new(),
+                        retired: None,
                     };
                     (choice, Value::Null)
                 }

@@ -6,9 +6,10 @@ use std::rc::Rc;
 use bytes::Bytes;
 use harn_value::{Data as Value, json};
 
+use super::names::wire_name;
 use super::node::Node;
 use super::out::{Items, Members, object};
-use super::outgoing::{Answer, Part, Rules, Side, Thoughts, Turn, items, takes_prefill, wire_name};
+use super::outgoing::{Answer, Part, Rules, Side, Thoughts, Turn, items, takes_prefill};
 use super::{
     Body, Decode, NOT_OFFERED, Warning, WireRequest, counts_of, error_member, merge_overrides, refused,
     wrong_shape,
@@ -425,7 +426,7 @@ fn server_result(kind: &str, block: &Node<'_>, out: &mut Vec<StreamEvent>) {
     if kind == "tool_search_tool_result" {
         out.push(search_result(block));
     }
-    if kind.ends_with("_tool_result") || kind == "mcp_tool_use" {
+    if kind.ends_with("tool_result") || kind == "mcp_tool_use" {
         out.push(StreamEvent::TurnData(block.to_value()));
     }
 }

@@ -3,9 +3,10 @@
 use bytes::Bytes;
 use harn_value::{Data as Value, json};
 
+use super::names::wire_name;
 use super::node::Node;
 use super::out::{Items, object};
-use super::outgoing::{Part, Rules, Side, Thoughts, Turn, items, wire_name};
+use super::outgoing::{Part, Rules, Side, Thoughts, Turn, items};
 use super::{
     Body, NOT_OFFERED, WireRequest, asked_output, error_member, refused, sent_overrides, system_parts,
     wrong_shape,

@@ -3,9 +3,10 @@
 use bytes::Bytes;
 use harn_value::{Data as Value, json};
 
+use super::names::wire_name;
 use super::node::Node;
 use super::out::{Items, object};
-use super::outgoing::{Part, Rules, Side, Thoughts, Turn, items, wire_name};
+use super::outgoing::{Part, Rules, Side, Thoughts, Turn, items};
 use super::{
     Body, Decode, WireRequest, asked_output, error_member, merge_overrides, refused, system_parts,
     wrong_shape,

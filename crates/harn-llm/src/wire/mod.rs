@@ -6,6 +6,7 @@ pub(crate) mod bedrock;
 mod body;
 pub(crate) mod completion;
 pub mod gemini;
+pub(crate) mod names;
 mod node;
 pub mod ollama;
 pub mod openai_chat;

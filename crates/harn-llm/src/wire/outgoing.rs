@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::Hash;
 use std::rc::Rc;
 use std::sync::LazyLock;
 
@@ -17,6 +17,7 @@ use harn_prompt::untrusted::{quote, quote_name};
 use harn_value::{Data as Value, json};
 
 use super::WireStyle;
+use super::names::{digest, letters, wire_name};
 use super::out::Items;
 use super::written::{Key, Written};
 use crate::capabilities::model_version;
@@ -24,9 +25,10 @@ use crate::conversation::Conversation;
 use crate::dialect::Dialect;
 use crate::error::CallError;
 use crate::json::str_at;
-use crate::media::{Document, ResultParts};
-use crate::message::{ContentBlock, Image, Message, Role, result_text};
+use crate::media::{Document, Image};
+use crate::message::{ContentBlock, Message, Role, result_text};
 use crate::request::Request;
+use crate::result_parts::ResultParts;
 
 /// The user's turn behind a conversation that must not end with the model's.
 const CONTINUE: &str = "Continue.";
@@ -39,9 +41,6 @@ pub(crate) const NO_RESULT: &str = "[no result: the call was interrupted]";
 
 /// From these versions on Claude rejects a conversation that ends with the model's turn.
 const NO_PREFILL: (u32, u32) = (4, 6);
-
-/// Most characters of a tool's name on every wire.
-const NAME: usize = 64;
 
 /// Whether a model continues a reply that was begun for it. Only Claude's older versions reject that.
 pub(super) fn takes_prefill(model: &str) -> bool {
@@ -302,12 +301,6 @@ fn is_mistral(model: &str) -> bool {
         .any(|family| model.contains(family))
 }
 
-fn digest(value: &(impl Hash + ?Sized)) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
-}
-
 impl Alphabet {
     fn fit(self, given: &str) -> Cow<'_, str> {
         let most = match self {
@@ -335,17 +328,6 @@ impl Alphabet {
     }
 }
 
-/// Letters and digits that stand for a number.
-fn letters(mut number: u64, count: usize) -> String {
-    const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-    let mut digit = || {
-        let at = usize::try_from(number % 62).unwrap_or(0);
-        number /= 62;
-        char::from(DIGITS[at])
-    };
-    (0..count).map(|_| digit()).collect()
-}
-
 /// A text of at most `most` bytes; of a longer one the beginning and a digest.
 fn shortened(text: &str, most: usize) -> Cow<'_, str> {
     if text.len() <= most {
@@ -365,22 +347,6 @@ fn word(text: &str, most: usize) -> Cow<'_, str> {
     let mapped = if mapped.is_empty() { "_".to_owned() } else { mapped };
     // Two texts that differ only in what is replaced stay two.
     if mapped.len() <= most { mapped.into() } else { shortened(&mapped, most).into_owned().into() }
-}
-
-/// The name of a tool on the wire. A name that no provider rejects stays; of another one the digest tells it from its
-/// neighbours.
-pub(crate) fn wire_name(name: &str) -> Cow<'_, str> {
-    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let starts = |c: char| c.is_ascii_alphabetic() || c == '_';
-    if name.len() <= NAME && name.chars().all(fits) && name.starts_with(starts) {
-        return name.into();
-    }
-    let mut mapped = String::with_capacity(NAME);
-    if !name.starts_with(starts) {
-        mapped.push('_');
-    }
-    mapped.extend(name.chars().take(NAME - 10).map(|c| if fits(c) { c } else { '_' }));
-    format!("{mapped}_{}", letters(digest(name), 8)).into()
 }
 
 /// The ids of the calls that are written.

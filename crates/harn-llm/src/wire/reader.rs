@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use harn_value::Data as Value;
 
+use super::names::wire_name;
 use super::node::Node;
-use super::outgoing::wire_name;
 use super::{Decode, decoder, not_a_reply, ollama, read_reply};
 use crate::error::{Category, LlmError};
 use crate::event::{StreamEvent, Usage};

@@ -90,7 +90,7 @@ impl WireStyle {
             }
             (WireStyle::Anthropic, true) => {
                 matches!(kind, "redacted_thinking" | "server_tool_use" | "mcp_tool_use" | "mcp_tool_result")
-                    || kind.ends_with("_tool_result")
+                    || kind.ends_with("tool_result")
             }
             (WireStyle::OpenAiChat, false) => matches!(kind, "image_url" | "input_audio" | "file"),
             (WireStyle::OpenAiChat, true) => kind == "refusal",

@@ -28,7 +28,7 @@ builtins! {
     /// let client = mcp_connect("sh", ["-c", server])
     /// println("${type_of(client)} ${client}") // -> mcp_client <mcp_client demo>
     /// ```
-    Process async fn mcp_connect(cx, command: Maybe as "string?", args: Value as "!list<string>?", options: Value as "!dict?") -> "mcp_client" {
+    Process async fn mcp_connect(cx, command: Maybe as "string?", args: Value as "!list<string>?", options: Value as "!{name?: string, transport?: string, timeout?: any, protocol_version?: string, instructions?: bool, roots?: any, log_level?: string, on_sampling?: closure, on_elicitation?: closure, on_log?: closure, env?: dict, cwd?: string, headers?: dict, auth_token?: string, client_id?: string, client_secret?: string, scopes?: list<string>}?") -> "mcp_client" { // prose-ok: diagnostic
         let command = command.0.as_ref().and_then(text).filter(|command| !command.trim().is_empty());
         let Some(command) = command else { return Err(thrown("mcp_connect: command is required")) };
         let wrong = || Error::type_error(format!("mcp_connect: args must be list<string>, got {}", args.type_name()));

@@ -20,7 +20,7 @@ use crate::builtins::failed;
 use crate::command_policy::{CommandPolicies, CommandPolicy, InForce};
 use crate::convert::{entry, text, thrown};
 use crate::llm_embedder::prompts_of;
-use crate::mcp::LoopServers;
+use crate::mcp_loop::LoopServers;
 use crate::mcp_project::ProjectServers;
 use crate::session::Sessions;
 
