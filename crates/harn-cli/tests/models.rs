@@ -35,7 +35,7 @@ fn providers_fit_the_terminal_and_show_no_key() {
         line.split_whitespace().collect::<Vec<_>>().join(" ")
     };
     assert_eq!(line("anthropic"), "anthropic * not set ANTHROPIC_API_KEY claude-sonnet-4-6");
-    let told = "anthropic: claude-sonnet-4-20250514 is retired, claude-sonnet-4-6 takes its place.\n";
+    let told = "  anthropic: claude-sonnet-4-20250514 -> claude-sonnet-4-6\n";
     assert!(ran.out.contains(told), "{}", ran.out);
     assert_eq!(line("openai"), "openai set OPENAI_API_KEY gpt-4o");
     assert_eq!(line("ollama"), "ollama none - llama3.2");

@@ -10,10 +10,10 @@ use harn_llm::secret::{RedactData, Secret};
 use harn_system::{Command, Peer, PeerRequest, PeerStep, System, SystemExt, Uncertain, is_secret_variable};
 use harn_value::{Data as Json, data::Map, json};
 use harn_value::{Dict, Foreign, Ref, Value};
-use harn_vm::{Cx, Error, ErrorKind, Result};
+use harn_vm::{Cx, Error, Result};
 
 use crate::command_policy::CommandPolicies;
-use crate::convert::{entry, from_json, thrown, to_json, told};
+use crate::convert::{entry, from_json, thrown, to_json};
 use crate::llm_embedder::new_id;
 use crate::mcp_callbacks::Callbacks;
 use crate::mcp_http::{Aside, Link, MAX_MESSAGE, Manner};
@@ -258,7 +258,7 @@ impl Client {
     }
 
     /// Whether the server may have tools: it declares them, or declares nothing.
-    fn has_tools(&self) -> bool {
+    pub(crate) fn has_tools(&self) -> bool {
         let hello = self.hello.borrow();
         let declared = hello["capabilities"].as_object();
         declared.is_none_or(|declared| declared.is_empty() || declared.contains_key("tools"))

@@ -3,7 +3,6 @@
 use std::rc::Rc;
 
 use harn_agent::mcp::{self, ServerResult};
-use harn_system::System;
 use harn_value::{Data as Json, Value, data::Map, json};
 use harn_vm::{Cx, Error, ErrorKind, Result};
 

@@ -604,7 +604,7 @@ pub(crate) struct McpLoginArgs {
     /// Client id (default: register a client)
     #[arg(long, value_name = "ID")]
     pub(crate) client_id: Option<String>,
-    /// Scope to ask for (default: what the server asks for)
+    /// Requested scope (default: what the server asks for)
     #[arg(long)]
     pub(crate) scope: Vec<String>,
     /// Port for the answer of the browser (default: a free one)

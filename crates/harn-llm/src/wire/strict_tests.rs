@@ -233,7 +233,12 @@ fn responses(body: &Value, wire: &Wire) -> Result<(), String> {
                 pairs.call(id, item)?;
             }
             Some("function_call_output") => {
-                ensure(item["output"].is_string(), "a result that is no text", item)?;
+                // A string, or parts of the kinds that the user's messages have.
+                let kinds = ["input_text", "input_image", "input_file"];
+                let parts = item["output"].as_array().filter(|parts| !parts.is_empty());
+                let known = |part: &Value| kinds.contains(&str_at(part, "type").unwrap_or_default());
+                let fits = item["output"].is_string() || parts.is_some_and(|parts| parts.iter().all(known));
+                ensure(fits, "a result that is neither text nor parts", item)?;
                 pairs.result(str_at(item, "call_id").unwrap_or_default(), item)?;
             }
             None => {
@@ -359,7 +364,11 @@ fn bedrock(body: &Value, wire: &Wire) -> Result<(), String> {
                 }
                 "toolResult" if !of_model => {
                     let result = &block["toolResult"];
-                    ensure(is_said(&result["content"][0]["text"]), "blank text", block)?;
+                    let parts = list_at(result, "content");
+                    let fits = |part: &Value| {
+                        is_said(&part["text"]) || part["image"].is_object() || part["document"].is_object()
+                    };
+                    ensure(!parts.is_empty() && parts.iter().all(fits), "an empty or blank result", block)?;
                     pairs.result(str_at(result, "toolUseId").unwrap_or_default(), block)?;
                 }
                 _ => return Err(format!("an unknown block: {block}")),
