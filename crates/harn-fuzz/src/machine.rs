@@ -278,7 +278,7 @@ mod tests {
         for moment in 0..60 {
             let vm = harn_runtime::vm_builder(Rc::new(Nowhere::new(Rc::default()))).build();
             let source = Source { name: "fuzz.harn".to_owned(), text: text.to_owned(), dir: PathBuf::new() };
-            let program = load(&vm, &source).ok().expect("a program");
+            let program = load(&vm, &source).expect("a program");
             let interrupt = vm.interrupt().clone();
             let (ended, end) = channel::<()>();
             let thread = std::thread::spawn(move || {

@@ -1,7 +1,7 @@
 //! Cycles through captured variables: found by trial deletion and freed.
 //!
 //! Values are counted, and lists, dicts and structs cannot hold themselves. A cycle needs something that changes
-//! after it was made, and that is a [`Variable`]: `let f = { n -> f(n - 1) }` captures the variable that holds the
+//! after it was made, and that is a `Variable`: `let f = { n -> f(n - 1) }` captures the variable that holds the
 //! closure. So every variable on the heap is in a list of this thread, and every cycle has one of them.
 //!
 //! A collection takes variables as suspects, supposes that nothing outside refers to them, and subtracts the

@@ -488,10 +488,10 @@ pub(crate) struct UpdateModelsArgs {
     /// File or address of the table
     #[arg(value_name = "FILE|URL", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) source: String,
-    /// Write the table to this file instead of the state directory
+    /// Write to this file (default: state directory)
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Name and version of the source, for `harn models show`
+    /// Source that `harn models show` names
     #[arg(long, value_name = "TEXT")]
     pub(crate) origin: Option<String>,
 }
@@ -607,7 +607,7 @@ pub(crate) struct McpLoginArgs {
     /// Requested scope (default: what the server asks for)
     #[arg(long)]
     pub(crate) scope: Vec<String>,
-    /// Port for the answer of the browser (default: a free one)
+    /// Port for the browser's answer (default: any free)
     #[arg(long)]
     pub(crate) port: Option<u16>,
 }
