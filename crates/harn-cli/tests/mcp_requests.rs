@@ -158,9 +158,9 @@ for bad in [{on_sampling: 3}, {roots: "x"}, {on_smpling: 3}, {log_level: "loud"}
     let none = "\"the client did not answer\"\n";
     let expected = format!(
         "{none}{none}{{\"action\":\"decline\"}}\n{none}\"the user rejected the sampling request\"\n{none}\
-         MCP server `mcp_connect`: `on_sampling` must be a function\n\
+         Type error: mcp_connect: on_sampling must be closure, got int\n\
          MCP server `mcp_connect`: `roots` must be a list of paths or of dicts with `uri`, or a function\n\
-         MCP server `mcp_connect`: unknown key `on_smpling`, did you mean `on_sampling`?\n\
+         Runtime error: mcp_connect: unknown option `on_smpling`, did you mean `on_sampling`?\n\
          MCP server `mcp_connect`: `log_level` must be one of debug, info, notice, warning, error, critical, alert, emergency\n\
          MCP server `mcp_connect`: `headers` is for the transport \"http\", and this one is \"stdio\"\n"
     );
