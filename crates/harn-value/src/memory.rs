@@ -89,6 +89,11 @@ pub fn used() -> usize {
     in_use().max(0) as usize
 }
 
+/// Bytes that this thread has in use, after [`program_thread`]. Negative when it freed more than it allocated.
+pub fn used_by_thread() -> isize {
+    COUNT.with(|count| count.used.get())
+}
+
 /// Sets the limit of this thread in bytes.
 pub fn set_limit(bytes: usize) {
     LIMIT.set(bytes);
