@@ -74,8 +74,8 @@ codes! {
         "Pass one argument for each parameter, or give the parameter a default.";
     UNREACHABLE = "W0101", "A statement behind `return`, `throw`, `break` or `continue` never runs.",
         "Remove it, or move it before the statement that leaves.";
-    NOT_EXECUTED = "W0102", "Of a file with pipelines only declarations and `let`/`var` run at top level.",
-        "Move it into a pipeline, or into a function that a pipeline calls.";
+    NOT_EXECUTED = "W0102", "Of a file with pipelines only declarations and `let`/`var` run at top level; without, nothing calls `main`.",
+        "Move it into a pipeline, or into a function that is called; call `main()` at the end of the file.";
     ASSIGN_TO_LET = "W0103", "An assignment to a name that was declared with `let`; it fails at run time.",
         "Declare the name with `var`, or give the new value another name.";
     STRUCT_FIELD = "W0104", "A struct literal lacks a field that the struct needs.",

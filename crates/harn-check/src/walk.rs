@@ -35,6 +35,7 @@ impl<'a> Pass<'a> {
     pub(crate) fn file(&mut self) {
         let items = &self.source.tree.items;
         if self.source.tree.pipelines().next().is_none() {
+            not_executed::check_main(self, items);
             return self.stmts(items);
         }
         not_executed::check(self, items);

@@ -61,7 +61,16 @@ fn harn() {
     if let Some(bytes) = limits::default_memory() {
         harn_value::memory::set_limit(bytes);
     }
-    let args = args::with_run(std::env::args_os().collect());
+    let given: Vec<_> = std::env::args_os().collect();
+    let args = args::with_run(given.clone());
+    if args.len() > given.len()
+        && let Some(option) = args::option_for_program(&given)
+    {
+        let file = given[1].to_string_lossy();
+        eprintln!(
+            "[harn] warning: {option} goes to the program; for an option of Harn: `harn run {option} {file}`; to pass it to the program: `harn {file} -- {option}`"
+        );
+    }
     if args.len() < 2 {
         start::greet();
         leave(2);

@@ -84,7 +84,11 @@ struct App {
 pub async fn bind(settings: Settings, host: &str, port: u16) -> Result<Portal, String> {
     let failed = |error: std::io::Error| {
         let shown = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
-        format!("failed to bind portal listener on {shown}:{port}: {error}")
+        let hint = match error.kind() {
+            std::io::ErrorKind::AddrInUse => "; choose another port with --port, 0 for any free one",
+            _ => "",
+        };
+        format!("failed to bind portal listener on {shown}:{port}: {error}{hint}")
     };
     let listener = tokio::net::TcpListener::bind((host, port)).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;

@@ -14,7 +14,7 @@ use harn_value::{Data as Json, json};
 /// `key` is `set`, `not set` or `not needed`; `default_model` is null when a call must name one.
 pub fn list_providers(runtime: &LlmRuntime) -> Vec<Json> {
     let (config, embedder) = (runtime.config(), runtime.embedder());
-    let default = config.default_provider(embedder);
+    let default = config.provider_without_options(embedder);
     let row = |name: String| {
         let table = config.provider(&name).cloned().unwrap_or_default();
         let (model, cost) = (default_model(&table, embedder), config.cost_per_1k(&name));

@@ -10,6 +10,9 @@ use crate::vm::Vm;
 /// Frames shown of a deep call stack: the innermost and the outermost.
 const SHOWN: (usize, usize) = (20, 10);
 
+/// The longest field of a thrown dict that a note shows, in bytes.
+const NOTE: usize = 200;
+
 /// How the entry file is shown, where the text that runs is not the one that a person wrote.
 #[derive(Default)]
 struct Written(RefCell<Option<(SourceFile, Place)>>);
@@ -34,18 +37,32 @@ impl Vm {
     }
 }
 
+/// The message of an error that a builtin threw as a dict with `message` and `category`, and a note with the other fields.
+fn sentence(error: &Error) -> Option<(String, String)> {
+    let ErrorKind::Thrown(value) = error.kind() else { return None };
+    let fields = value.as_dict()?;
+    let message = fields.get_str("message")?.as_str()?.to_string();
+    fields.get_str("category")?.as_str()?;
+    let others = fields.iter().filter(|(name, _)| name.as_str() != "message");
+    let others: Vec<String> =
+        others.map(|(name, value)| format!("{name}: {}", harn_value::short(value, NOTE))).collect();
+    Some((message, format!("the error is a dict with {}", others.join(", "))))
+}
+
 /// An uncaught error as a diagnostic, with the file it points into.
 pub fn uncaught(vm: &Vm, error: &Error) -> (Diagnostic, Option<SourceFile>) {
     let (declared, place, callers) = error.places();
+    let sentence = sentence(error);
+    let told = || sentence.as_ref().map_or_else(|| error.uncaught_text(), |(text, _)| text.clone());
     let Some(place) = place else {
-        return (Diagnostic::error(error.uncaught_text()), None);
+        return (Diagnostic::error(told()), None);
     };
     let (source, span) = vm.shown(place.module, place.span).unzip();
     let span = span.unwrap_or(place.span);
     let line = source.as_ref().map(|s| s.line(span.start));
     let text = match line {
         Some(line) if error.shows_line() => format!("{} (line {line})", error.uncaught_text()),
-        _ => error.uncaught_text(),
+        _ => told(),
     };
     let mut diagnostic = Diagnostic::error(text).at(span);
     let of_place = || source.as_ref().and_then(|source| advice(vm, error, source, span));
@@ -57,6 +74,9 @@ pub fn uncaught(vm: &Vm, error: &Error) -> (Diagnostic, Option<SourceFile>) {
             Some((file, span)) => diagnostic.with_label_in(std::sync::Arc::new(file), span, text),
             None => diagnostic,
         };
+    }
+    if let Some((_, fields)) = sentence {
+        diagnostic = diagnostic.with_note(fields);
     }
     for note in error.notes() {
         diagnostic = diagnostic.with_note(note.clone());

@@ -1,7 +1,8 @@
-//! Statements at the top level of a file with pipelines: of those only declarations and variables take effect.
+//! Code that looks as if it were executed: statements at the top level of a file with pipelines, where only declarations and
+//! variables take effect, and a function `main` that nothing calls.
 
 use harn_syntax::Diagnostic;
-use harn_syntax::ast::{Stmt, StmtKind};
+use harn_syntax::ast::{DeclKind, Stmt, StmtKind};
 
 use crate::codes::NOT_EXECUTED;
 use crate::pass::Pass;
@@ -22,4 +23,30 @@ pub(crate) fn check(pass: &mut Pass<'_>, items: &[Stmt]) {
         diagnostic = diagnostic.with_note(format!("{others} more top-level {word} not executed either"));
     }
     pass.report(diagnostic);
+}
+
+/// Reports a private function `main` of a file without statements at its top level: no program calls it by itself.
+pub(crate) fn check_main(pass: &mut Pass<'_>, items: &[Stmt]) {
+    let mut main = None;
+    for item in items {
+        match &item.kind {
+            StmtKind::Import(_) => {}
+            StmtKind::Decl(decl) => match &decl.kind {
+                DeclKind::Fn(function) if function.name.name == "main" && !decl.is_pub => {
+                    main = Some(function)
+                }
+                _ => {}
+            },
+            _ => return,
+        }
+    }
+    let Some(main) = main else { return };
+    pass.report(
+        Diagnostic::warning(
+            "`main` is never called: a file without pipelines runs its top-level statements, and it has none",
+        )
+        .with_code(NOT_EXECUTED)
+        .at(main.name.span)
+        .with_help("call it at the end of the file: `main()`"),
+    );
 }

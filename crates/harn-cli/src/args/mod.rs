@@ -264,7 +264,7 @@ pub(crate) struct RunArgs {
     /// Record a journal for `harn resume`
     #[arg(long)]
     pub(crate) durable: bool,
-    /// Name the run; requires --durable
+    /// Name the durable run
     ///
     /// Default: a generated ID.
     #[arg(long, value_name = "ID")]
@@ -272,7 +272,7 @@ pub(crate) struct RunArgs {
     /// Suspend a waiting run after this time
     ///
     /// If a run has to wait longer than this, for an answer or a timer, Harn stores it and ends the process; `harn resume`
-    /// continues it. TIME is 500ms, 30s, 5m, 2h or never. Default: at once for an answer, 5m for a timer. Requires --durable.
+    /// continues it. TIME is 500ms, 30s, 5m, 2h or never. Default: at once for an answer, 5m for a timer. For durable runs only.
     #[arg(long, value_name = "TIME", value_parser = parse_pause)]
     #[serde(with = "pause")]
     pub(crate) suspend_after: Option<std::time::Duration>,
@@ -944,6 +944,16 @@ pub(crate) fn with_run(mut args: Vec<OsString>) -> Vec<OsString> {
     args
 }
 
+/// Options of `harn run` that are not noticed when they are missing: the run is not stored, or has more rights than it should.
+const UNNOTICED: [&str; 6] = ["--durable", "--run-id", "--suspend-after", "--sandbox", "--allow", "--deny"];
+
+/// Returns the first argument in `harn FILE ARGS...` that is one of [`UNNOTICED`]: it goes to the program, which may not be
+/// what was meant. `args` is the command line before [`with_run`]; a `--` behind the file says that it is.
+pub(crate) fn option_for_program(args: &[OsString]) -> Option<String> {
+    let mut given = args.iter().skip(2).map(|arg| arg.to_string_lossy()).take_while(|arg| arg != "--");
+    given.find(|arg| arg.split('=').next().is_some_and(|name| UNNOTICED.contains(&name))).map(Into::into)
+}
+
 /// Parses the command line.
 ///
 /// Building the parsers of all commands takes as long as a short program, so `run` has a fast path. The complete parser
@@ -1115,6 +1125,16 @@ mod tests {
         for wrong in ["", "5", "s", "5 s", "-5s", "5y", "99999999999999999999s", "9999999999999999999h"] {
             assert!(parse_time(wrong).unwrap_err().contains("such as 500ms"), "{wrong}");
         }
+    }
+
+    #[test]
+    fn options_behind_a_program_are_its_arguments() {
+        let found = |list: &[&str]| option_for_program(&list.iter().map(OsString::from).collect::<Vec<_>>());
+        assert_eq!(found(&["harn", "a.harn", "--durable"]).as_deref(), Some("--durable"));
+        assert_eq!(found(&["harn", "a.harn", "x", "--run-id=7"]).as_deref(), Some("--run-id=7"));
+        assert_eq!(found(&["harn", "a.harn", "--", "--durable"]), None);
+        assert_eq!(found(&["harn", "a.harn", "--verbose", "durable"]), None);
+        assert_eq!(found(&["harn", "a.harn"]), None);
     }
 
     #[test]

@@ -12,11 +12,13 @@ pub(crate) fn provider_ready(args: ReadyArgs) -> u8 {
     let vm = program::session_vm(std::rc::Rc::new(Real::new()));
     let runtime = harn_runtime::llm_runtime(&vm);
     let all = harn_runtime::list_providers(&runtime);
-    if all.iter().all(|provider| provider["name"] != args.provider.as_str()) {
+    let Some(row) = all.iter().find(|provider| provider["name"] == args.provider.as_str()) else {
         return fail("unknown_provider", &unknown(&args.provider, &all), &Value::Null, args.json);
-    }
+    };
+    // A server of one's own is ready when it serves the model that a call would ask for.
+    let of_calls = || row["default_model"].as_str().filter(|_| row["key"] == "not needed");
     let mut settings = Map::new();
-    if let Some(model) = &args.model {
+    if let Some(model) = args.model.as_deref().or_else(of_calls) {
         let model = harn_runtime::describe_model(&runtime, model);
         settings.insert("model".into(), model["id"].clone());
     }

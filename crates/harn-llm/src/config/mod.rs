@@ -640,9 +640,10 @@ impl Provider {
     }
 }
 
-/// Strips blanks and quotes from an address and adds `http://` when it has no scheme.
+/// Strips blanks, quotes and the path of the chat endpoint from an address and adds `http://` when it has no scheme.
 pub(crate) fn clean_url(value: &str) -> String {
     let value = value.trim().trim_matches(|c| c == '"' || c == '\'').trim();
+    let value = value.strip_suffix("/chat/completions").unwrap_or(value);
     if value.is_empty() || value.contains("://") { value.to_string() } else { format!("http://{value}") }
 }
 

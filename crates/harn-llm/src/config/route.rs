@@ -1,5 +1,7 @@
 //! Which provider, model and key a call uses, and what is missing when there is none.
 
+use harn_value::json;
+
 use super::{Config, Dialect, env};
 use crate::embedder::Embedder;
 use crate::error::OptionError;
@@ -94,6 +96,13 @@ impl Config {
         ["HARN_LLM_PROVIDER", "LLM_PROVIDER"]
             .iter()
             .find_map(|name| env(embedder, name).filter(|p| !p.eq_ignore_ascii_case("auto")))
+    }
+
+    /// Returns the provider that answers a call without options.
+    pub fn provider_without_options(&self, embedder: &dyn Embedder) -> String {
+        let chosen = CallOptions::from_json(&json!({}))
+            .and_then(|options| self.choose_provider(&options, embedder, &mut Vec::new()));
+        chosen.unwrap_or_else(|_| self.default_provider(embedder))
     }
 
     fn choose_provider(
@@ -261,7 +270,10 @@ impl Config {
         match table.and_then(|p| p.default_model.clone()) {
             Some(model) => Ok((model, true)),
             None => {
-                Err(OptionError::new(format!("llm_call: provider \"{provider}\" requires an explicit model")))
+                let or_set = envs.first().map_or_else(String::new, |name| format!(" or set {name}"));
+                Err(OptionError::new(format!(
+                    "llm_call: provider \"{provider}\" requires an explicit model: pass `model`{or_set}"
+                )))
             }
         }
     }
@@ -487,7 +499,7 @@ mod tests {
     fn a_missing_model_is_an_error() {
         assert_eq!(
             choose(json!({"provider": "huggingface"}), &[]),
-            Err("llm_call: provider \"huggingface\" requires an explicit model".to_string())
+            Err("llm_call: provider \"huggingface\" requires an explicit model: pass `model`".to_string())
         );
     }
 

@@ -199,7 +199,7 @@ function showNoRuns(el, filtered) {
   getMeta().then((meta) => patch(el, [
     div('empty', h('p', null, 'There are no recorded runs in ', mono(meta.run_dir || 'the run directory'), ' yet.'),
       h('p', null, 'A run is recorded when a program runs a workflow or a persisted agent loop. You can also ', link('/launch', 'launch one'), '.')),
-  ]), () => patch(el, [empty('There are no recorded runs yet.')]));
+  ]), () => patch(el, [empty('There are no run records yet. Workflows write them; durable runs are listed by `harn runs list`.')]));
 }
 
 function runsPager(view, pagination) {

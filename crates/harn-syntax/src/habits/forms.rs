@@ -446,7 +446,7 @@ pub(super) const FORMS: Table = &[
     // Imports.
     (
         r#"^(\s*)from\s+["']?([\w./@-]+)["']?\s+import\s+(.+?)\s*$"#,
-        By("${1}import { $3 } from \"$2\""),
+        With(import_from),
         "write imported names in braces and the path in quotes",
     ),
     (
@@ -630,7 +630,14 @@ fn typed_parameters(found: &Captures<'_>) -> String {
     }
 }
 
-/// `import a.b` with the path as text.
+/// `from a.b import c` with the path as a string.
+fn import_from(found: &Captures<'_>) -> String {
+    let dotted = &found[2];
+    let path = if dotted.contains('/') { dotted.to_owned() } else { dotted.replace('.', "/") };
+    format!("{}import {{ {} }} from \"{}\"", &found[1], &found[3], path.trim_start_matches('/'))
+}
+
+/// `import a.b` with the path as a string.
 fn import(found: &Captures<'_>) -> String {
     let part = |number: usize| found.get(number).map_or("", |group| group.as_str());
     let path = part(2).replace("::", "/").replace('.', "/");

@@ -35,7 +35,7 @@ const ROUNDS: usize = 8;
 
 /// Returns the advice for `line`, where the parser failed at byte `at`.
 pub(super) fn advice(line: &str, at: usize) -> Option<String> {
-    let (why, mended) = mend(line, at)?;
+    let (why, mended) = mend(line, at, |_| true)?;
     let Some(mut text) = mended else { return Some(with_library(why.to_owned(), line)) };
     let mut whys = vec![why];
     let mut readable = false;
@@ -44,7 +44,8 @@ pub(super) fn advice(line: &str, at: usize) -> Option<String> {
             readable = true;
             break;
         };
-        let Some((why, mended)) = mend(&text, at) else { break };
+        // What is left of a line in another language is no shell command.
+        let Some((why, mended)) = mend(&text, at, |form| !matches!(form.mend, Mend::None)) else { break };
         if !whys.contains(&why) {
             whys.push(why);
         }
@@ -70,11 +71,11 @@ fn with_library(mut said: String, line: &str) -> String {
     said
 }
 
-/// The first form that fits at `at`: why, and the line with it replaced, if that is how it is mended.
-fn mend(line: &str, at: usize) -> Option<(&'static str, Option<String>)> {
+/// The first of the `wanted` forms that fits at `at`: why, and the line with it replaced, if that is how it is mended.
+fn mend(line: &str, at: usize, wanted: fn(&Form) -> bool) -> Option<(&'static str, Option<String>)> {
     let texts = texts(line);
     let bare = Bare::of(line, &texts, at);
-    COMPILED.iter().find_map(|form| {
+    COMPILED.iter().filter(|form| wanted(form)).find_map(|form| {
         form.mend(line, at, &texts).or_else(|| {
             let bare = bare.as_ref()?;
             let (why, mended) = form.mend(&bare.line, bare.at, &[])?;

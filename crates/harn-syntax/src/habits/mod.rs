@@ -42,13 +42,18 @@ pub(crate) fn advice(source: &str, span: Span) -> Option<String> {
         (line.len() <= MAX_LINE).then(|| in_block().or_else(|| lines::advice(line, at - start))).flatten()
     };
     let (before, behind) = line.split_at(line.len().min(at - start));
+    let misspelt = || words::misspelt(before, !behind.is_empty());
     words::for_a_name(before, behind)
         .or_else(|| closure_without_arrow(source, at, |word, _| STATEMENTS.contains(&word)))
         .or_else(|| words::raw_text(line, at - start).map(str::to_owned))
+        .or_else(|| {
+            misspelt()
+                .filter(|_| before.contains(['{', '}', ';']) && behind.starts_with(char::is_alphanumeric))
+        })
         .or_else(by_line)
         .or_else(|| closure_without_arrow(source, at, |_, next| "(.[+-*/%<>".contains(next)))
         .or_else(|| words::advice(source, span).map(str::to_owned))
-        .or_else(|| words::misspelt(line.get(..at - start)?, at - start < line.len()))
+        .or_else(misspelt)
         .or_else(|| words::command(line))
 }
 
@@ -168,6 +173,9 @@ pub fn method_help(name: &str, type_name: &str, names: &[&str]) -> Option<String
     } else {
         method_advice(name).filter(|_| !lazy).map(str::to_owned)
     };
+    if type_name == "task_handle" {
+        return Some(format!("wait for the result of the task: `await(task).{name}(...)`"));
+    }
     let meant = advice.or_else(near);
     // The few methods that functions have say nothing to somebody who took `log` for a module.
     if type_name == "builtin" && meant.is_none() {

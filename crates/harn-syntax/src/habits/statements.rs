@@ -16,6 +16,11 @@ pub(super) const FORMS: Table = &[
     ),
     // Calls and closures.
     (
+        r"(\b(?:llm_\w+|agent_\w+|sub_agent_run|http_\w+|mcp_\w+)\((?:(?:[^(){}\[\]:]|\([^()]*\)|\{[^{}]*\}|\[[^\[\]]*\])+,)\s*)((?:[A-Za-z_]\w*\s*:\s*(?:[^,(){}\[\]]|\([^()]*\)|\{[^{}]*\}|\[[^\[\]]*\])+,?\s*)+)\)",
+        By("$1{$2})"),
+        "options are the entries of a dict",
+    ),
+    (
         r"(^\s*|[=(,:{;!&|+*/<>?\[-]\s*|\b(?:return|in|if|while|match|throw|emit|yield|await)\s+)([\w.]+\((?:(?:[^()\[\]{}]|\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\})*,\s*)?)([A-Za-z_]\w*)\s*:\s*",
         By("$1$2"),
         "arguments are positional: pass them in order, and options in a dict",

@@ -136,9 +136,9 @@ const BEGINNINGS: [&str; 33] = [
     "yield",
 ];
 
-/// Returns the word of the language that was meant at the begin of a line, where the parser failed directly behind it.
+/// Returns the keyword that was meant at the beginning of a statement, where the parser failed directly behind it.
 pub(crate) fn misspelt(before: &str, goes_on: bool) -> Option<String> {
-    let word = before.trim();
+    let word = before.rsplit(['{', '}', ';']).next()?.trim();
     if !goes_on
         || word.len() < 3
         || !word.chars().all(|c| c.is_ascii_lowercase())
