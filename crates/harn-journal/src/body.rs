@@ -28,9 +28,9 @@ pub(crate) struct Link {
     body: Option<Box<dyn Body>>,
     /// Whether this process has received it.
     is_received: bool,
-    /// What was read of it before somebody asked.
+    /// Data that was read ahead of the program's request.
     ahead: Option<Result<Option<Bytes>, HttpError>>,
-    /// What the program has of a body whose connection is gone.
+    /// Data that the program already has from a body whose connection is closed.
     given: Vec<u8>,
 }
 
@@ -39,7 +39,7 @@ impl Link {
         Link { request, again, status: 0, body: None, is_received: false, ahead: None, given: Vec::new() }
     }
 
-    /// Takes a body that begins. Gives all of it when all of it is there, or when the program reads nothing else before.
+    /// Receives a new body. Returns all of it if it is complete, or if the program reads nothing before the end.
     pub(crate) async fn receive(
         link: &RefCell<Link>,
         mut body: Box<dyn Body>,
@@ -81,7 +81,8 @@ impl Link {
         }
     }
 
-    /// Goes on with a repeated reply behind what the program has of the first one. One that differs begins again.
+    /// Continues a repeated reply after the data that the program has from the first one. A reply that differs is an
+    /// error.
     async fn reopen(link: &RefCell<Link>, mut body: Box<dyn Body>) -> Result<(), HttpError> {
         let given = std::mem::take(&mut link.borrow_mut().given);
         let mut found = Vec::new();
@@ -112,7 +113,7 @@ pub(crate) struct JournalBody {
     whole: Whole,
 }
 
-/// What is known of a body from the entry of its head.
+/// The part of a body that the entry of its head contains.
 enum Whole {
     /// Its pieces are entries.
     No,
@@ -252,7 +253,7 @@ impl Body for JournalBody {
     }
 
     fn is_over(&self) -> bool {
-        // Not what is known outside: whoever follows the journal later knows only what it says.
+        // The state of the connection does not matter: a replay knows only the journal.
         matches!(self.whole, Whole::Given)
     }
 

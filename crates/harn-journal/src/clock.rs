@@ -7,10 +7,10 @@ use crate::journal::{Clock, Core};
 use crate::setup::{LONG, SHORT, Stop};
 use crate::wire::nanos;
 
-/// Clocks stand still for less than this.
+/// The resolution of the clocks: shorter differences are not visible.
 const GRAIN: Duration = Duration::from_millis(1);
 
-/// What a look at the clock takes when the run was stopped.
+/// How far the clock advances per look after the run was stopped.
 const LEAP: Duration = Duration::from_secs(1);
 
 impl Core {
@@ -19,8 +19,9 @@ impl Core {
         self.look_at_clocks(false)
     }
 
-    /// The clocks; the look is an entry in any case. What is told to others must not depend on a look that leaves no trace:
-    /// whoever goes on would look again.
+    /// Reads the clocks and always records an entry. Values that become visible to others must not depend on an
+    /// unrecorded
+    /// look, because a resumed run would look again.
     pub(crate) fn noted_clocks(&self) -> (i64, u64) {
         self.look_at_clocks(true)
     }
@@ -30,14 +31,14 @@ impl Core {
             return (self.inner.now_ms(), nanos(self.inner.monotonic()));
         }
         if self.is_stopped() {
-            // Waits are over at once now, so whoever compares them with a clock must find that time has passed.
+            // Waits end at once now, so a program that compares the clock must see that time has passed.
             let mut state = self.state.borrow_mut();
             state.clock.mono = state.clock.mono.saturating_add(nanos(LEAP));
             return (state.clock.wall, state.clock.mono);
         }
         self.follow_set_back();
         if !self.replay && self.state.borrow().is_over() {
-            // Before the look is counted: whoever follows this journal later counts it as well.
+            // Before the look is numbered: a later replay numbers it as well.
             self.end_of_record();
         }
         let mut state = self.state.borrow_mut();
@@ -64,7 +65,7 @@ impl Core {
         (state.clock.wall, state.clock.mono)
     }
 
-    /// Writes down what the clocks showed when a look has left no trace: whoever goes on would look again.
+    /// Records the clocks if a look is not in the journal, because a resumed run would look again.
     pub(crate) fn pin_clocks(&self) {
         let state = self.state.borrow();
         let (look, clock) = (state.clock.looks, (state.clock.wall, state.clock.mono));
@@ -93,7 +94,7 @@ impl Core {
         (state.clock.wall, state.clock.mono, state.clock.looks) = (wall, mono, 0);
     }
 
-    /// What is left of a time on the clock that never goes back.
+    /// Returns the time that remains until `until`, on the monotonic clock.
     pub(crate) fn left(&self, until: u64) -> Duration {
         let state = self.state.borrow();
         let (_, mono) = self.real(&state.clock);

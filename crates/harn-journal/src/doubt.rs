@@ -34,7 +34,8 @@ pub(crate) fn uncertain(note: &str) -> HttpError {
 }
 
 impl State {
-    /// Notes that the program gets the error of an effect in doubt next: of an operation, or of what is answered at once.
+    /// Notes that the program receives the error of an effect in doubt next: of an operation, or of an immediate
+    /// effect.
     pub(crate) fn hand_over_undecided(&mut self, op: Option<u64>) {
         let undecided = &mut self.undecided;
         let doubt = match op {
@@ -170,7 +171,7 @@ impl Core {
     }
 }
 
-/// The text of a result: a string as it is, anything else as JSON.
+/// Returns a result as a string: strings unchanged, other values as JSON.
 fn text_of(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

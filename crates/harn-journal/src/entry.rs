@@ -1,4 +1,4 @@
-//! What a journal consists of.
+//! The entries of a journal.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub enum What {
         note: String,
         /// The digest of all that it is about.
         digest: u64,
-        /// What was there before, as far as it helps to tell whether the effect happened.
+        /// The previous state, as far as it shows whether the effect happened.
         before: Option<u64>,
     },
     /// The answer to something that is answered at once.
@@ -37,7 +37,7 @@ pub enum What {
         #[serde(with = "serde_bytes")]
         outcome: Vec<u8>,
     },
-    /// Something that took time has ended, and is handed over.
+    /// An operation has ended, and its result is delivered.
     Finish {
         /// The effect.
         name: String,
@@ -59,7 +59,8 @@ pub enum What {
     },
     /// The clocks have moved.
     Clock {
-        /// The look at them since the last entry that shows it; 0: they were set back while nobody worked on the run.
+        /// The number of the look since the last entry that shows it; 0: the clocks were set back while no process
+        /// executed the run.
         look: u32,
         /// Milliseconds since 1970, and nanoseconds of the clock that never goes back.
         clock: (i64, u64),
@@ -73,7 +74,7 @@ pub enum What {
     },
     /// The program is loaded and begins.
     Program,
-    /// How much the program had printed, and nothing was handed over before. It need not be out.
+    /// How much the program had printed without a delivery before. The output need not be written yet.
     Printing {
         /// Bytes on standard output.
         out: u64,
@@ -109,7 +110,7 @@ pub struct Entry {
 }
 
 impl What {
-    /// The effect, as one word.
+    /// Returns the name of the effect.
     pub fn name(&self) -> &str {
         match self {
             What::Begin { name, .. } | What::Call { name, .. } | What::Finish { name, .. } => name,
@@ -177,7 +178,7 @@ impl Entry {
         }
     }
 
-    /// Reads the form of a store; `None` for what is no entry of this version.
+    /// Reads an entry from a store; `None` if it has no format of this version.
     pub fn from_store(entry: &JournalEntry) -> Option<Entry> {
         Some(Entry {
             seq: entry.seq,
@@ -190,7 +191,7 @@ impl Entry {
     }
 }
 
-/// A digest of bytes that stays the same from version to version; for comparing, not for keeping anybody out.
+/// A digest of bytes that is stable across versions. It serves comparison, not security.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Digester(u64);
 

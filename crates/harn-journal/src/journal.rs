@@ -1,4 +1,4 @@
-//! What follows a journal and records it: the next entry, what is kept, the end.
+//! Follows and records a journal: the next entry, persistence, the end.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -18,7 +18,7 @@ use crate::secrets::{Secrets, UNKNOWN, marked};
 use crate::setup::{Difference, InDoubtPolicy, Reins, Setup, Stop};
 use crate::wire::{Answer, nanos};
 
-/// The look at the clock that is none: the clock was set back while nobody worked on the run.
+/// Number of the pseudo-look that says that the clock was set back while no process executed the run.
 const SET_BACK: u32 = 0;
 
 /// Entries wait for each other at most this long while the program is busy.
@@ -39,7 +39,7 @@ pub(crate) struct Core {
     requests: Option<RefCell<HashMap<u64, String>>>,
     pub(crate) suspend_after: Option<Duration>,
     pub(crate) people: bool,
-    /// How many answers of people there are, and when that was looked at.
+    /// The number of answers from humans, and when it was read.
     pub(crate) answered: Cell<(u64, u64)>,
     until: Option<u64>,
     reins: RefCell<Option<Reins>>,
@@ -50,7 +50,8 @@ pub(crate) struct Core {
     /// The variables that were asked for.
     pub(crate) environment: RefCell<HashMap<String, Known>>,
     pub(crate) wakes: Arc<Wakes>,
-    /// Whether the program was loaded by sources of today: what the loader asks is neither followed nor recorded.
+    /// Whether the program was loaded from the current sources: requests of the loader are neither followed nor
+    /// recorded.
     pub(crate) loading: Cell<bool>,
 }
 
@@ -77,21 +78,21 @@ pub(crate) struct Undecided {
 }
 
 pub(crate) struct State {
-    /// What is to be followed.
+    /// Entries to follow.
     pub(crate) recorded: VecDeque<Entry>,
     /// Whether what is done happens outside.
     pub(crate) live: bool,
-    /// New entries that nobody keeps yet.
+    /// New entries that are not written yet.
     pub(crate) buffer: Vec<Entry>,
     /// The number of the next entry.
     pub(crate) next: u64,
     counts: HashMap<Arc<str>, u64>,
     pub(crate) clock: Clock,
-    /// Looks at what is outside while the program was busy, since the last thing was handed over.
+    /// Polls for results while the program was busy, since the last delivery.
     pub(crate) looks: u32,
     pub(crate) ops: BTreeMap<u64, Op>,
     pub(crate) next_op: u64,
-    /// Operations that have ended and are to be handed over, and what they gave; whether they had only just begun.
+    /// Operations that have ended and are not delivered yet: number, result, and whether they started only just now.
     pub(crate) ended_ops: VecDeque<(u64, Vec<u8>, bool)>,
     pub(crate) aside: BTreeMap<u64, Kept>,
     asides: u64,
@@ -99,10 +100,11 @@ pub(crate) struct State {
     pub(crate) printed: (u64, u64),
     /// Written already when this process began.
     pub(crate) known: (u64, u64),
-    /// Printed by a process before this one until nothing was handed over, as far as the journal says.
+    /// What an earlier process printed before its next delivery, according to the journal.
     pub(crate) promised: (u64, u64),
-    /// Whether the program was busy and something could have been handed over since the last entry. What it prints then rests on
-    /// its not having been.
+    /// Whether the program was busy and a delivery was possible since the last entry. Its output then depends on the
+    /// fact that
+    /// nothing was delivered.
     pub(crate) is_loose: bool,
     /// As the last entry says.
     pub(crate) noted: (u64, u64),
@@ -112,15 +114,15 @@ pub(crate) struct State {
     pub(crate) under_way: VecDeque<(u64, Kept)>,
     /// Requests to people that are not over.
     pub(crate) inquired: BTreeSet<String>,
-    /// Requests that are over, as the journal says. Whoever wrote it may not have come to say so.
+    /// Requests that are over according to the journal. The process that wrote the entry may not have closed them.
     pub(crate) ended: Vec<String>,
-    /// Entries before this number are kept.
+    /// Entries before this number are persisted.
     pub(crate) kept: u64,
-    /// Since when somebody waits for entries to be kept that are not on their way.
+    /// Since when a task waits for entries that are not being written yet.
     pub(crate) wanted: Option<u64>,
-    /// Until more has been gathered to be kept with it.
+    /// Timer for collecting more entries into the group.
     pub(crate) gathering: Option<harn_system::Waiting<'static, ()>>,
-    /// Who waits for entries to be kept.
+    /// Tasks that wait for entries to be persisted.
     pub(crate) waiting: Vec<std::task::Waker>,
     /// Effects in doubt that no policy and no answer decides.
     pub(crate) undecided: Undecided,
@@ -136,7 +138,7 @@ pub(crate) struct Clock {
     pub(crate) mono: u64,
     /// Looks since the last entry that shows it.
     pub(crate) looks: u32,
-    /// What is added to the clock of the system: a run that goes on has been going on all the time.
+    /// Offset to the clock of the system: timers keep running while a run is stopped.
     pub(crate) ahead: u64,
 }
 
@@ -160,7 +162,7 @@ impl Journal {
             match inner.env(&name) {
                 Some(value) => secrets.know(&name, &value),
                 None if replay => secrets.know(&name, UNKNOWN),
-                // The run is stopped when it comes to a place that needs it.
+                // The run is stopped when it reaches a place that needs the key.
                 None => {}
             }
         }
@@ -177,7 +179,7 @@ impl Journal {
             match entry.what {
                 What::Printed { out, err } => known = (out, err),
                 What::Printing { out, err } => promised = (out, err),
-                // With the sources of today the loader asks anew; what it asked is passed over.
+                // With the current sources the loader asks again; its recorded entries are skipped.
                 What::Program if !loaded => {
                     loaded = true;
                     recorded.push_back(entry);
@@ -253,7 +255,7 @@ impl Journal {
     /// Says that the program is loaded and begins now.
     pub fn begin_program(&self) {
         self.0.loading.set(false);
-        // With sources of today the loader may have asked for something else.
+        // With the current sources the loader may have made other requests.
         self.0.chance.take();
         self.0.environment.take();
         match self.0.status() {
@@ -282,15 +284,15 @@ impl Journal {
         self.0.state.borrow().recorded.front().map(|entry| entry.seq)
     }
 
-    /// Whether everything in the journal was followed, and the program goes on by itself.
+    /// Returns whether all entries were followed and the program runs live.
     pub fn is_live(&self) -> bool {
         self.0.state.borrow().live
     }
 
-    /// Writes down all that is not kept yet.
+    /// Writes all entries that are not persisted yet.
     ///
     /// # Errors
-    /// Why the journal cannot be written.
+    /// The reason why the journal cannot be written.
     pub fn settle(&self) -> Result<(), Stop> {
         if self.0.replay {
             return Ok(());
@@ -304,22 +306,22 @@ impl Journal {
         self.stopped().filter(|stop| matches!(stop, Stop::Unkept(_))).map_or(Ok(()), Err)
     }
 
-    /// What could not be printed although the program was told that it is: it was not written at once.
+    /// Reports output that failed after the program was told that it succeeded, because it was written later.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason of the failure.
     pub fn output(&self) -> std::io::Result<()> {
         self.0.state.borrow().output.failure()
     }
 
-    /// A text that is kept outside of the journal, with names in the place of keys.
+    /// Replaces keys by their names in a string that is stored outside of the journal.
     #[must_use]
     pub fn hide(&self, text: String) -> String {
         let hidden = self.0.secrets.borrow().hide(text.into_bytes());
         String::from_utf8(hidden).unwrap_or_default()
     }
 
-    /// That text with the keys of today; the run is stopped when one is missing.
+    /// Replaces names by the current keys in such a string. Stops the run if a key is missing.
     #[must_use]
     pub fn reveal(&self, text: String) -> String {
         let (mut out, mut rest) = (String::new(), &*text);
@@ -346,7 +348,7 @@ impl Journal {
         self.0.requests.as_ref()?.borrow().get(&digest).cloned()
     }
 
-    /// The first entry that the program has not come to, when it has ended before its journal.
+    /// Returns the first entry that was not followed, if the program has ended before its journal.
     pub fn left_over(&self) -> Option<Difference> {
         let state = self.0.state.borrow();
         let entry = state.recorded.iter().find(|entry| !matches!(entry.what, What::Clock { .. }))?;
@@ -407,7 +409,7 @@ impl State {
         open.filter(|inquired| inquired.waits.get()).map(|inquired| inquired.request.clone()).collect()
     }
 
-    /// How far entries are kept when all that is under way is written.
+    /// Returns how far entries are persisted once all writes in progress are done.
     pub(crate) fn kept_when_written(&self) -> u64 {
         self.under_way.back().map_or(self.kept, |(upto, _)| *upto)
     }
@@ -429,12 +431,12 @@ impl State {
         !self.live && self.recorded.is_empty()
     }
 
-    /// Whether there is no entry left.
+    /// Returns whether no entry is left to follow.
     pub(crate) fn is_followed(&self) -> bool {
         self.recorded.is_empty()
     }
 
-    /// What the program waits for.
+    /// Describes the operations that the program waits for.
     pub(crate) fn waiting_for(&self) -> Vec<String> {
         self.ops.values().filter(|op| op.is_open()).map(Op::described).collect()
     }
@@ -479,7 +481,7 @@ impl Core {
         self.wakes.wake_all();
     }
 
-    /// Whether the loader asks, with sources of today.
+    /// Returns whether the loader makes requests, with the current sources.
     pub(crate) fn is_loading(&self) -> bool {
         self.loading.get()
     }
@@ -514,7 +516,7 @@ impl Core {
         }
     }
 
-    /// Passes over the note that the clock was set back, which is no look of the program.
+    /// Skips the entry that the clock was set back; it is not a look of the program.
     pub(crate) fn follow_set_back(&self) {
         let clock = match self.state.borrow().recorded.front() {
             Some(Entry { what: What::Clock { look: SET_BACK, clock }, .. }) => *clock,
@@ -559,9 +561,9 @@ impl Core {
         }
         let mut state = self.state.borrow_mut();
         state.live = true;
-        // The run has been going on while nobody worked on it: its deadlines did not wait.
+        // Timers keep running while no process executes the run, so deadlines advance.
         let (now, own) = (self.inner.now_ms(), nanos(self.inner.monotonic()));
-        // A journal in which nobody has looked at the clock does not say when it ended.
+        // A journal in which the clock was never read does not say when it ended.
         let known = if state.clock.wall == 0 { now } else { state.clock.wall };
         let gone = u64::try_from(now.saturating_sub(known)).unwrap_or(0);
         let target = state.clock.mono.saturating_add(gone.saturating_mul(1_000_000));
@@ -569,7 +571,7 @@ impl Core {
         state.clock.looks = 0;
         let waiting: Vec<u64> = state.ops.keys().copied().collect();
         let ended = std::mem::take(&mut state.ended);
-        // A clock that was set back: whoever goes on later counts from where it is now, or the wait would begin anew each time.
+        // The clock was set back: a later resume starts from the current time, or the wait would restart each time.
         let set_back = (now < state.clock.wall).then_some((now, state.clock.mono));
         drop(state);
         if let Some(clock) = set_back {
@@ -581,7 +583,7 @@ impl Core {
         Status::Live
     }
 
-    /// Bytes of the journal with the keys of today in the place of their names; the run is stopped when one is missing.
+    /// Replaces names by the current keys in bytes of the journal. Stops the run if a key is missing.
     pub(crate) fn show_keys(&self, bytes: Vec<u8>) -> Vec<u8> {
         let unknown = self.secrets.borrow().unknown_in(&bytes);
         for name in unknown {
@@ -594,7 +596,7 @@ impl Core {
         self.secrets.borrow().show(bytes)
     }
 
-    /// A text for people, with `$NAME` in the place of keys.
+    /// Replaces keys by `$NAME` in a message for humans.
     pub(crate) fn named(&self, text: &str) -> String {
         self.secrets.borrow().named(text)
     }
@@ -656,7 +658,7 @@ impl Core {
         *count += u64::from(what.is_effect());
         state.clock.looks = 0;
         state.is_loose = false;
-        // Before the first look at the clock, its place in time is that of the system: nothing rests on it.
+        // Before the first look at the clock, entries have the time of the system: nothing depends on it.
         let at_ms = if state.clock.wall == 0 { self.inner.now_ms() } else { state.clock.wall };
         state.buffer.push(Entry { seq, task: place.task, count: own, place: place.at, at_ms, what });
         let due = state.clock.mono.saturating_sub(state.flushed_at) > nanos(PATIENCE);
@@ -715,8 +717,8 @@ impl Core {
         })
     }
 
-    /// An effect that changes something. It is written down before it happens. `before` is what helps to tell later whether
-    /// it happened; `again` does it when nobody knows.
+    /// Executes an effect that changes something, after it was recorded. `before` helps to determine later whether it
+    /// happened; `again` repeats it if its outcome is unknown.
     pub(crate) fn change<T: Answer>(
         &self,
         name: &str,
@@ -775,8 +777,9 @@ impl Core {
 
     // ---- keeping ----
 
-    /// Hands new entries to the keeper once it has kept those before. One group is on its way at a time: what comes meanwhile
-    /// makes up the next, so a thousand tasks that each want something kept cost a few hundred writes.
+    /// Passes new entries to the keeper once the earlier ones are persisted. One group is written at a time; entries
+    /// that arrive
+    /// meanwhile form the next group. So a thousand tasks that each wait for an entry cost a few hundred writes.
     pub(crate) fn flush_next(&self) {
         if self.state.borrow().under_way.is_empty() {
             self.flush();
@@ -794,7 +797,7 @@ impl Core {
             Some(state.shown()).filter(|shown| *shown != state.noted)
         };
         if let Some((out, err)) = shown {
-            // What is noted as printed is out.
+            // The output that the entry mentions is written.
             let _ = self.inner.flush();
             let mut state = self.state.borrow_mut();
             state.noted = (out, err);
@@ -835,7 +838,7 @@ impl Core {
         self.wakes.are_kept(waiting);
     }
 
-    /// Looks after entries on their way.
+    /// Polls the writes in progress.
     pub(crate) fn look_after(&self, context: &mut std::task::Context<'_>) {
         loop {
             let Some((upto, mut kept)) = self.state.borrow_mut().under_way.pop_front() else { return };

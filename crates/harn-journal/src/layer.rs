@@ -1,7 +1,8 @@
-//! The system that a program sees: what is answered at once.
+//! The system that a program sees: effects with an immediate answer.
 //!
-//! What only looks is an entry. What changes something is announced in the journal before it happens, and all entries are
-//! kept by then: whoever goes on knows that it may have happened, and has everything that led to it.
+//! An effect that only reads is an entry. An effect that changes something is announced in the journal first, and all
+//! earlier
+//! entries are persisted by then: a resumed run knows that it may have happened, and everything that led to it.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -72,7 +73,7 @@ impl Core {
     }
 }
 
-/// A path with other bytes; one that is no text stays as it is.
+/// Changes the bytes of a path. A path that is not UTF-8 is returned unchanged.
 fn changed(path: PathBuf, change: impl FnOnce(Vec<u8>) -> Vec<u8>) -> PathBuf {
     match path.into_os_string().into_string() {
         Ok(text) => String::from_utf8_lossy(&change(text.into_bytes())).into_owned().into(),
@@ -237,9 +238,9 @@ impl Layer for Journal {
             return Ok(None);
         }
         if held.is_none() && !self.0.replay {
-            // The process that held it is gone. What goes on needs it again.
+            // The process that held the lock is gone, and the resumed run needs it again.
             held = match self.0.inner.try_lock(path) {
-                // Its folder is gone: the run itself has removed it since, and nobody else can work there.
+                // The directory is gone: the run has removed it since, and no other process can use it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Some(Lock::of(())),
                 held => held?,
             };
@@ -393,7 +394,7 @@ impl Layer for Journal {
         if self.0.is_stopped() {
             return Ok(());
         }
-        // What waits for entries goes out when they are kept, and does not make the program wait.
+        // Output that waits for entries is written when they are persisted, and does not block the program.
         self.0.inner.flush().and_then(|()| self.0.state.borrow().output.failure())
     }
 
@@ -403,7 +404,7 @@ impl Layer for Journal {
         }
         let (fresh, _) = self.0.fresh(text, true);
         if !fresh.is_empty() {
-            // Nobody hears of what cannot be written there.
+            // A failure of this write cannot be reported.
             let _ = self.0.show(fresh, true);
         }
     }
@@ -435,7 +436,7 @@ impl Layer for Journal {
     }
 }
 
-/// The new content of a file, kept until it is put in its place: a run that goes on writes it again.
+/// The new content of a file, stored until the file is replaced: a resumed run writes it again.
 struct JournalDraft {
     journal: Journal,
     path: PathBuf,

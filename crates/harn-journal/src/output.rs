@@ -18,7 +18,7 @@ pub(crate) struct Output {
     pub(crate) bytes: (usize, usize),
     /// When it was last seen to, on the clock of the system below.
     pub(crate) seen_to: u64,
-    /// The first failure of what was held. What could not be written then is lost, so it stays one.
+    /// The first failure of delayed output. That output is lost, so the error remains.
     failed: Option<(io::ErrorKind, String)>,
 }
 
@@ -49,7 +49,7 @@ impl Output {
         Some(piece)
     }
 
-    /// Drops what waits for entries from this number on. Gives the bytes of both streams.
+    /// Drops the output that waits for entries from this number on. Returns the bytes of both streams.
     pub(crate) fn cut(&mut self, from: u64) -> (u64, u64) {
         let mut cut = (0, 0);
         while let Some(piece) = self.held.pop_back_if(|piece| piece.upto > from) {
@@ -67,7 +67,7 @@ impl Output {
         }
     }
 
-    /// What went wrong behind the back of the program.
+    /// Returns the failure of output that was written later.
     pub(crate) fn failure(&self) -> io::Result<()> {
         match &self.failed {
             Some((kind, text)) => Err(io::Error::new(*kind, text.clone())),

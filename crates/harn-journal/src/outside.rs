@@ -27,7 +27,7 @@ use crate::op::{Inquired, Op, OpWake, Running};
 use crate::secrets::Secrets;
 use crate::wire::{Answer, Came, STOPPED, nanos, path_bytes};
 
-/// Who wants entries to be kept waits so long for others who want the same, while there is something else to do.
+/// How long a write waits for entries of other tasks, while there is other work.
 const GATHER: Duration = Duration::from_millis(1);
 
 /// With so many operations under way others will want the same in a moment: then a group is gathered for this long, even when
@@ -35,10 +35,10 @@ const GATHER: Duration = Duration::from_millis(1);
 const MANY: usize = 256;
 const GATHER_MANY: Duration = Duration::from_micros(1500);
 
-/// Numbers from here on are of work that nobody waits for.
+/// Numbers from here on belong to work that no task waits for.
 const ASIDE: u64 = 1 << 63;
 
-/// Waits until entries are kept.
+/// Waits until entries are persisted.
 pub(crate) struct KeptUpTo {
     core: Rc<Core>,
     upto: u64,
@@ -60,7 +60,7 @@ impl Future for KeptUpTo {
     }
 }
 
-/// Waits for an operation to be handed over.
+/// Waits until an operation is delivered.
 pub(crate) struct Wait<T> {
     core: Rc<Core>,
     op: u64,
@@ -97,13 +97,13 @@ impl<T: Answer + Unpin> Future for Wait<T> {
 impl<T> Drop for Wait<T> {
     fn drop(&mut self) {
         let op = self.core.state.borrow_mut().ops.remove(&self.op);
-        // Outside of the borrow: what is dropped may look at the clock.
+        // Outside of the borrow, because dropping may read the clock.
         drop(op);
     }
 }
 
 impl Core {
-    /// Waits until everything up to now is kept. It is written with what others want to have kept at the same time.
+    /// Waits until all current entries are persisted. They are written together with those of other tasks.
     pub(crate) fn kept(&self) -> KeptUpTo {
         let now = nanos(self.inner.monotonic());
         self.state.borrow_mut().wanted.get_or_insert(now);
@@ -223,7 +223,7 @@ impl Core {
         })
     }
 
-    /// A peer is started anew by a run that goes on; what it was asked before is not asked again.
+    /// A resumed run starts a peer again. Requests that were answered before are not sent again.
     pub(crate) fn begin_peer(&self, request: PeerRequest) -> Waiting<'_, io::Result<Vec<u8>>> {
         let note = format!("{} of {}", request.method, request.peer.command.program);
         let note: Rc<str> = self.named(&note).into();
@@ -254,7 +254,7 @@ impl Core {
         Box::pin(async move { wait.await.map(|bytes| core.show_keys(bytes)) })
     }
 
-    /// Work of the runtime is done again when nobody knows how far it came: it does no harm.
+    /// Work of the runtime is repeated if its outcome is unknown; that is harmless.
     pub(crate) fn begin_beside(&self, work: Beside) -> Waiting<'_, io::Result<Vec<u8>>> {
         if self.is_loading() {
             return self.inner.beside(work);
@@ -361,7 +361,7 @@ impl Core {
         headers.into_iter().map(|(name, value)| (name, plain(value))).collect()
     }
 
-    /// Does something that nobody waits for.
+    /// Runs work that no task waits for.
     pub(crate) fn aside(&self, work: impl Future<Output = ()> + 'static) {
         let mut state = self.state.borrow_mut();
         let op = ASIDE | state.next_aside();
@@ -374,7 +374,7 @@ impl Core {
         self.wakes.push(op);
     }
 
-    /// Polls one operation that may go on.
+    /// Polls one operation.
     fn advance(&self, op: u64) {
         let waker = Waker::from(Arc::new(OpWake { op, wakes: self.wakes.clone() }));
         let mut context = Context::from_waker(&waker);
@@ -413,12 +413,12 @@ impl Core {
         }
     }
 
-    /// For how long entries that somebody waits for are to wait for others; nothing when nobody waits.
+    /// Returns how long entries that a task waits for are collected; `None` if no task waits.
     fn gathers_for(&self, idle: bool) -> Option<u64> {
         let state = self.state.borrow();
         let many = state.ops.len() >= MANY;
         let since = state.wanted?;
-        // A busy program has completions to hand over at any time, and is idle at none.
+        // A busy program can receive completions at any time, and is never idle.
         let until = match (many, idle) {
             (true, _) => since + nanos(GATHER_MANY),
             (false, true) => since + nanos(GATHER),
@@ -444,13 +444,13 @@ impl Core {
         pending
     }
 
-    /// Hands over what has ended first; false when nothing has.
+    /// Delivers the operation that ended first. Returns false if there is none.
     fn hand_over_ended(&self, looks: u32, idle: bool) -> bool {
         loop {
             let Some((op, outcome, begins)) = self.state.borrow_mut().ended_ops.pop_front() else {
                 return false;
             };
-            // Nobody may wait for it any more.
+            // The operation may have been dropped meanwhile.
             let Some((name, note, digest, place)) = self
                 .state
                 .borrow()
@@ -485,7 +485,7 @@ impl Core {
         }
     }
 
-    /// The digest of the operation that stands where the journal has another one.
+    /// Returns the digest of the operation for which the journal has a different one.
     fn digest_now(&self) -> u64 {
         let state = self.state.borrow();
         let followed = match state.recorded.front() {
@@ -495,12 +495,12 @@ impl Core {
         followed.or_else(|| state.ops.values().find(|op| op.is_open())).map_or(0, |op| op.digest)
     }
 
-    /// Follows the next entry, if it is about something that was handed over here.
+    /// Follows the next entry, if it is a delivery.
     fn hand_over_recorded(&self, looks: u32, idle: bool) -> Poll<()> {
         let here = |what: &What| matches!(what, What::Finish { looks: at, idle: was, .. } if *at == looks && *was == idle);
         if !self.state.borrow().next_is(here) {
             if idle {
-                // Nothing is ready, and the journal goes on with something else.
+                // No task is ready, and the next entry is something else.
                 let waiting: Vec<String> = self.state.borrow().waiting_for();
                 let now = match waiting.as_slice() {
                     [] => "nothing left to do".to_owned(),
@@ -542,12 +542,12 @@ impl Outside for Journal {
         }
         let looks = core.state.borrow().looks;
         if !idle && core.replay && core.state.borrow().is_followed() {
-            // A busy program may come to its end without asking for anything more.
+            // A busy program may end without another request.
             return Poll::Pending;
         }
         match core.status() {
             Status::Stopped => {
-                // Whoever waits for time goes on, when nobody else does; the others are interrupted.
+                // Waits for time end if no task is ready; others are interrupted.
                 if !idle {
                     return Poll::Pending;
                 }
@@ -578,7 +578,7 @@ impl Outside for Journal {
         if core.hand_over_ended(looks, idle) {
             return Poll::Ready(());
         }
-        // One look at each that says so: what says it again is looked at next time.
+        // Polls each woken operation once. One that is woken again is polled next time.
         for op in core.wakes.ready() {
             core.advance(op);
             if core.is_stopped() {
@@ -663,7 +663,7 @@ pub(crate) fn without_query(url: &str) -> &str {
     url.split(['?', '#']).next().unwrap_or(url)
 }
 
-/// What a request is, without its keys.
+/// Returns the digest of a request without its keys.
 pub(crate) fn digest_of(request: &HttpRequest, secrets: &Secrets) -> u64 {
     let url = without_query(&request.url);
     let mut digester = Digester::new().add(request.method.as_bytes()).add(&secrets.without(url.as_bytes()));

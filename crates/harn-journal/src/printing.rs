@@ -1,4 +1,4 @@
-//! What a program prints. It leaves the process when everything that led to it is kept: whoever goes on later prints the same.
+//! Output of a program. It is written once the entries that led to it are persisted: a resumed run prints the same.
 
 use std::io;
 use std::time::Duration;
@@ -22,7 +22,8 @@ impl State {
 }
 
 impl Core {
-    /// The part of a text that was not written before, and where the text ends in all that is printed. Notes that it is.
+    /// Returns the part of `text` that was not written before, and the position of its end in the output. Records
+    /// that position.
     pub(crate) fn fresh<'a>(&self, text: &'a str, error: bool) -> (&'a str, u64) {
         let mut state = self.state.borrow_mut();
         let known = if error { state.known.1 } else { state.known.0 };
@@ -41,17 +42,18 @@ impl Core {
         self.inner.write_out(text)
     }
 
-    /// Writes a text, at once or when all that led to it is kept.
+    /// Writes `text`, at once or when the entries that led to it are persisted.
     pub(crate) fn show(&self, text: &str, error: bool) -> io::Result<()> {
         self.pin_clocks();
         if self.is_stopped() {
-            // Nothing is shown whose moment could not be written down, and so it does not count as printed.
+            // Output without a recorded place is not shown, and not treated as printed.
             let printed = &mut self.state.borrow_mut().printed;
             *(if error { &mut printed.1 } else { &mut printed.0 }) -= text.len() as u64;
             return Ok(());
         }
         let mut state = self.state.borrow_mut();
-        // What rests on nothing having been handed over waits for an entry that says so, or for the next one.
+        // Output that depends on the fact that nothing was delivered waits for an entry that records it, or for the
+        // next entry.
         let upto = state.position() + u64::from(state.is_loose);
         if self.replay || (state.output.is_empty() && state.kept >= upto) {
             drop(state);
@@ -69,7 +71,7 @@ impl Core {
         self.state.borrow().output.failure()
     }
 
-    /// Writes what has waited for the entries that are kept now.
+    /// Writes the output that waited for entries that are persisted now.
     pub(crate) fn release(&self) {
         let mut any = false;
         loop {
@@ -98,8 +100,9 @@ impl Core {
         state.printed.0 < least.0 || state.printed.1 < least.1
     }
 
-    /// Writes down how much a busy program has printed, when that waits for an entry: whoever goes on lets it print as much before
-    /// anything is handed over.
+    /// Records how much a busy program has printed, if that output waits for an entry: a resumed run lets it print as
+    /// much before
+    /// the next delivery.
     pub(crate) fn pin_printing(&self) {
         let state = &mut *self.state.borrow_mut();
         if state.output.waits_for() > state.position() {

@@ -10,11 +10,11 @@ use memchr::memmem;
 /// Shorter values are too common to be looked for.
 const SHORTEST: usize = 8;
 
-/// What a replay without the environment takes for a key.
+/// Value of a key in a replay without the environment.
 pub(crate) const UNKNOWN: &str = "(a key that the journal does not hold)";
 
-/// What stands in the place of any key where arguments are compared: a run can be followed with a key that was renewed, and
-/// without any.
+/// Replaces any key when arguments are compared: a run can be followed with a renewed key, and
+/// without keys.
 const SOME_KEY: &[u8] = b"\x01harn:key\x01";
 
 /// A key.
@@ -28,15 +28,15 @@ struct Secret {
 #[derive(Default)]
 pub(crate) struct Secrets(Vec<Secret>);
 
-/// What stands before the name of a key, and behind it. Without a name between them they stand for the first of both, which a text from
-/// outside may contain.
+/// Delimiters of the name of a key. With an empty name they stand for the first delimiter itself, which untrusted
+/// content may contain.
 const MARK: (&str, char) = ("\u{1}harn:secret:", '\u{1}');
 
 fn mark(name: &str) -> String {
     format!("{}{name}{}", MARK.0, MARK.1)
 }
 
-/// The text before the first name that stands in the place of a key, the name, and the text behind it.
+/// Splits `text` at the first marked key: the part before it, its name, and the part after it.
 pub(crate) fn marked(text: &str) -> Option<(&str, &str, &str)> {
     let (before, rest) = text.split_once(MARK.0)?;
     let (name, after) = rest.split_once(MARK.1)?;
@@ -61,7 +61,7 @@ fn may_have_mark(bytes: &[u8]) -> bool {
     memchr::memchr(MARK.0.as_bytes()[0], bytes).is_some()
 }
 
-/// The names of keys in some bytes, and the bytes between them. The name of what stands for a mark is empty.
+/// Splits bytes at marked keys. The name is empty where the mark itself was escaped.
 fn parts(mut bytes: &[u8]) -> impl Iterator<Item = (&[u8], Option<&str>)> {
     std::iter::from_fn(move || {
         if bytes.is_empty() {
@@ -112,7 +112,7 @@ impl Secrets {
         self.0.is_empty()
     }
 
-    /// A text for people, with `$NAME` in the place of keys. It cannot be turned back.
+    /// Replaces keys by `$NAME` in a message for humans. This cannot be reversed.
     pub(crate) fn named(&self, text: &str) -> String {
         self.0.iter().fold(text.to_owned(), |text, secret| {
             if text.contains(&*secret.value) {

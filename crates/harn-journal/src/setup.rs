@@ -1,4 +1,4 @@
-//! What a journal begins with, and why it ends a run.
+//! Settings of a journal, and reasons to stop a run.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub struct Reins {
     pub place: Box<dyn Fn() -> Option<Place>>,
     /// Makes it stop.
     pub stop: Box<dyn Fn()>,
-    /// Whether somebody else made it stop.
+    /// Returns whether the run was stopped from outside.
     pub is_stopped: Box<dyn Fn() -> bool>,
 }
 
@@ -24,15 +24,15 @@ pub struct Reins {
 pub struct Difference {
     /// The number of the entry.
     pub seq: u64,
-    /// What the journal has there.
+    /// The recorded request.
     pub was: String,
     /// Where that was in the sources.
     pub was_at: String,
-    /// What the program does now.
+    /// The request that the program makes now.
     pub now: String,
     /// Where it is.
     pub now_at: String,
-    /// The digests of both requests, for [`crate::Journal::request`]; 0 when there is no request.
+    /// The digests of both requests, for [`crate::Journal::request`]; 0 if there is no request.
     pub digests: (u64, u64),
 }
 
@@ -50,10 +50,10 @@ pub enum Stop {
         "entry {0} of the journal cannot be read: it was written by another version of Harn, or it is damaged"
     )]
     Unreadable(u64),
-    /// A replay has come to the end of a journal that has no end.
+    /// A replay has reached the end of a journal without an end entry.
     #[error("the journal ends here: the run was interrupted, or is still going on")]
     End,
-    /// A replay has come to where it was to stop.
+    /// A replay has reached the entry at which it should stop.
     #[error("stopped before entry {0}")]
     Until(u64),
     /// The program does nothing but wait.
@@ -64,7 +64,7 @@ pub enum Stop {
         /// What it asks of people.
         pending: Vec<Pending>,
     },
-    /// Somebody stopped the program: the run can be resumed.
+    /// The program was interrupted. The run can be resumed.
     #[error("interrupted")]
     Interrupted,
     /// A key that the run had is not set.
@@ -84,9 +84,9 @@ pub enum InDoubtPolicy {
     Skip(serde_json::Value),
 }
 
-/// What a journal begins with.
+/// Settings of a journal.
 pub struct Setup {
-    /// The system that is asked where there is no entry.
+    /// The system that answers requests without an entry.
     pub inner: Rc<dyn System>,
     /// Where new entries go.
     pub keeper: Box<dyn Keeper>,
@@ -98,13 +98,13 @@ pub struct Setup {
     pub until: Option<u64>,
     /// The names of the keys that are known before the first entry.
     pub secrets: Vec<String>,
-    /// What was asked before the program was loaded is asked again: the sources of today.
+    /// Requests before the program was loaded are made again: loads the current sources.
     pub reload: bool,
     /// How effects in doubt are decided.
     pub in_doubt: InDoubtPolicy,
     /// The arguments of effects are stored in memory, for [`crate::Journal::request`].
     pub keeps_requests: bool,
-    /// What is followed is written down again: the journal of a fork.
+    /// Followed entries are written again: the journal of a fork.
     pub copies: bool,
     /// A program that does nothing but wait for longer than this is stopped; [`Duration::MAX`]: never. Without it, one that
     /// waits for a person is stopped at once, and another one after [`LONG`].

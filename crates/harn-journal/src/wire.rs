@@ -27,7 +27,7 @@ fn read<T: for<'a> Deserialize<'a>>(bytes: &[u8]) -> Option<T> {
     postcard::from_bytes(bytes).ok()
 }
 
-/// What a program hears of a system that has stopped.
+/// The error message of a system that has stopped.
 pub(crate) const STOPPED: &str = "the run was stopped";
 
 macro_rules! plain {
@@ -64,7 +64,7 @@ struct Failure {
     in_doubt: bool,
 }
 
-/// Kinds that somebody tells apart. New ones go to the end: the numbers are written down.
+/// Error kinds that callers distinguish. Append new ones at the end: the numbers are persisted.
 const KINDS: &[io::ErrorKind] = &[
     io::ErrorKind::Other,
     io::ErrorKind::NotFound,
@@ -112,7 +112,7 @@ impl From<Failure> for io::Error {
     }
 }
 
-/// Things that a successful call of the system gives.
+/// Results of successful calls of the system.
 pub(crate) trait Part: Sized {
     type Form: Serialize + for<'a> Deserialize<'a>;
     fn form(&self) -> Self::Form;
@@ -182,7 +182,7 @@ fn path_of(bytes: Vec<u8>) -> PathBuf {
     OsString::from_vec(bytes).into()
 }
 
-/// The byte before a path that is no text, as pairs of bytes: no text begins with it.
+/// Marks a path that is not UTF-8, followed by pairs of bytes: no UTF-8 string begins with this byte.
 #[cfg(windows)]
 const NO_TEXT: u8 = 0xff;
 
@@ -332,7 +332,7 @@ pub(crate) struct Came {
     pub(crate) body: Option<Result<Vec<u8>, HttpError>>,
 }
 
-/// The byte between a head and the body that came with it. Older journals have nothing behind a head.
+/// Separates a head from the body that arrived with it. Older journals have nothing after the head.
 const WITH_BODY: u8 = 1;
 
 /// The byte between a head and the error that the body ended with.
