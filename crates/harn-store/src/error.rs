@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-/// Why a store did not do what was asked. Nothing of a refused write is kept.
+/// Errors of a store. Nothing of a rejected write is stored.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// The lease that the write carries is not the current one: its owner was taken for dead, or gave it back.
+    /// The lease of the write is not the current one: it expired and has another owner, or was released.
     #[error(
         "the lease of '{scope}' with epoch {epoch} is no longer valid (the current epoch is {current}): \
          someone else goes on with this work"
@@ -19,7 +19,7 @@ pub enum Error {
         /// The epoch that the store knows; 0 when it knows no lease of that scope.
         current: u64,
     },
-    /// The lease belongs to somebody else, and has not run out.
+    /// Another owner has the lease, and it has not expired.
     #[error("'{scope}' is held by {owner} until {until_ms} ms")]
     Held {
         /// The scope of the lease.
@@ -37,26 +37,26 @@ pub enum Error {
         /// The scope that it belongs to.
         scope: String,
     },
-    /// Somebody else has changed it in the meantime.
+    /// Another writer has changed the value in the meantime.
     #[error("{what} is at {found}, the write expects {expected}")]
     Conflict {
-        /// What is written.
+        /// The object of the write.
         what: String,
-        /// What the writer expects.
+        /// The state that the writer expects.
         expected: String,
-        /// What is there.
+        /// The current state.
         found: String,
     },
-    /// There is no such thing.
+    /// The object does not exist.
     #[error("there is no {what}")]
     Missing {
-        /// What is missing.
+        /// The missing object.
         what: String,
     },
     /// There is one already.
     #[error("there is {what} already")]
     Exists {
-        /// What is there.
+        /// The existing object.
         what: String,
     },
     /// The message is not claimed by this receipt: another one has claimed it since, or it is gone.
@@ -74,7 +74,7 @@ pub enum Error {
     Invalid {
         /// The argument.
         what: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
     /// Another process held the file for longer than the store waits.
@@ -85,13 +85,13 @@ pub enum Error {
         /// How long the store waited.
         waited_ms: u64,
     },
-    /// The file, its folder or its disk cannot be written.
+    /// The file, its directory or its disk is not writable.
     #[error("the store {} is read-only: {}", path.display(), writable(path))]
     ReadOnly {
         /// The file.
         path: PathBuf,
     },
-    /// There is no room, on the disk or under the limit that was set.
+    /// No space is left, on the disk or under the configured limit.
     #[error("no room for the store {}: free some space on its disk, or raise the store's limit", path.display())]
     Full {
         /// The file.
@@ -102,7 +102,7 @@ pub enum Error {
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// What was found.
+        /// The finding.
         detail: String,
     },
     /// The file is a database of some other program.

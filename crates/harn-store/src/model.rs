@@ -1,4 +1,4 @@
-//! The things that a store keeps. All times are milliseconds since 1970-01-01 UTC, given by the caller.
+//! The data types of a store. All times are milliseconds since 1970-01-01 UTC, given by the caller.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use crate::error::{Error, Result};
 /// The right to write for a scope, for some time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// What the right is about, such as `run/7c0e`.
+    /// The scope of the lease, such as `run/7c0e`.
     pub scope: String,
-    /// Who has it: a name that no two processes share. Empty when nobody has.
+    /// The owner: a name that no two processes share. Empty without an owner.
     pub owner: String,
     /// Grows each time the lease changes hands.
     pub epoch: u64,
-    /// When it runs out. Afterwards others may take it; until they do, its owner may go on.
+    /// The expiry. Afterwards others can take the lease; until then, and until they do, its owner can write.
     pub until_ms: i64,
 }
 
@@ -80,7 +80,7 @@ pub struct Event {
     pub event: NewEvent,
 }
 
-/// What a store knows of a topic.
+/// A topic of the event log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topic {
     /// Its name.
@@ -100,7 +100,7 @@ pub struct NewMessage {
     pub body: Vec<u8>,
     /// When it may be claimed first.
     pub ready_ms: i64,
-    /// How often it is handed out before it counts as dead; at least 1.
+    /// How often the message is claimed before it is dead; at least 1.
     pub max_attempts: u32,
 }
 
@@ -124,7 +124,7 @@ pub struct Dead {
     pub body: Vec<u8>,
     /// How often it was tried.
     pub attempts: u32,
-    /// What the last worker said of it; empty when none said anything.
+    /// The reason that the last worker reported, or empty.
     pub reason: String,
 }
 
@@ -148,7 +148,7 @@ pub struct Session {
     pub id: String,
     /// The scope of the lease under which it was made; only that scope may write it.
     pub scope: String,
-    /// A word for its state, such as `running`.
+    /// The name of its state, such as `running`.
     pub status: String,
     /// Facts about it, in a form that the clients agree on.
     pub info: Vec<u8>,
@@ -171,10 +171,10 @@ impl Digest {
         Digest(Sha256::digest(bytes).into())
     }
 
-    /// Reads 64 hexadecimal digits.
+    /// Parses 64 hexadecimal digits.
     ///
     /// # Errors
-    /// When the text is something else.
+    /// `text` has another form.
     pub fn parse(text: &str) -> Result<Digest> {
         let wrong = || Error::invalid("digest", format!("expected 64 hexadecimal digits, got '{text}'"));
         if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {

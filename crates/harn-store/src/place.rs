@@ -27,7 +27,7 @@ impl Place {
         self.open_with(SqliteOptions::default())
     }
 
-    /// The store there, with what is left of a file whose log has lost acknowledged writes.
+    /// Opens the store, also if its log has lost acknowledged writes, with the remaining data.
     ///
     /// # Errors
     /// Those of [`Place::open`].

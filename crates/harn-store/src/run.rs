@@ -1,7 +1,7 @@
-//! Runs of programs: their head, their journal, their sources, and what they wait for.
+//! Runs of programs: head, journal, sources and waitpoints.
 //!
-//! A run is written by whoever has the lease of its scope ([`Run::scope`]). Only an answer to something that it waits for
-//! comes from elsewhere ([`crate::Store::answer`]).
+//! A run is written by the owner of the lease of its scope ([`Run::scope`]). Only answers to waitpoints
+//! come from other processes ([`crate::Store::answer`]).
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use sha2::{Digest as _, Sha256};
 
 use crate::model::Lease;
 
-/// How a run stands.
+/// The status of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RunStatus {
-    /// Waits for somebody to start it.
+    /// Waits for a worker.
     Queued,
-    /// Somebody works on it.
+    /// A process executes the run.
     Running,
     /// Waits for an answer or a time, and holds no process.
     Suspended,
@@ -37,7 +37,7 @@ impl RunStatus {
         RunStatus::Abandoned,
     ];
 
-    /// The word for it.
+    /// Returns the name of the status.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -50,7 +50,7 @@ impl RunStatus {
         }
     }
 
-    /// The status with that word.
+    /// Parses the name of a status.
     #[must_use]
     pub fn named(word: &str) -> Option<RunStatus> {
         RunStatus::ALL.into_iter().find(|status| status.word() == word)
@@ -73,10 +73,11 @@ pub enum NewStatus {
     },
     /// The owner of the lease works on it.
     Running,
-    /// It waits. Refused with [`crate::Error::Conflict`] when there are more answers than `answers`: one of them came while
-    /// the owner was about to stop, and is to be looked at first.
+    /// The run waits. Rejected with [`crate::Error::Conflict`] if there are more answers than `answers`: an answer
+    /// came while
+    /// the owner was about to stop, and must be processed first.
     Suspended {
-        /// When it goes on without an answer, if ever.
+        /// When the run is resumed without an answer, if ever.
         due_ms: Option<i64>,
         /// How many answers the owner has seen ([`Run::answers`]).
         answers: u64,
@@ -158,9 +159,9 @@ pub struct Run {
     pub program: String,
     /// Its arguments.
     pub args: Vec<String>,
-    /// How it stands, without regard to its lease; see [`Run::status_at`].
+    /// The stored status, without regard to the lease; see [`Run::status_at`].
     pub status: RunStatus,
-    /// When a queued or suspended run may go on, if it does not wait for an answer alone.
+    /// When a queued or suspended run is due, unless it waits for an answer only.
     pub due_ms: Option<i64>,
     /// The exit code, once it has ended.
     pub exit_code: Option<i32>,
@@ -176,17 +177,17 @@ pub struct Run {
     pub effects: u64,
     /// How many answers it has got, to all that it has asked for.
     pub answers: u64,
-    /// How often somebody began or went on to work on it.
+    /// How often the run was started or resumed.
     pub starts: u64,
     /// When it was made.
     pub created_ms: i64,
-    /// When somebody worked on it first.
+    /// The first start.
     pub started_ms: Option<i64>,
     /// When it was changed last.
     pub updated_ms: i64,
     /// When it ended.
     pub ended_ms: Option<i64>,
-    /// Who has the right to write it; `None` when nobody has.
+    /// The current lease; `None` without an owner.
     pub lease: Option<Lease>,
 }
 
@@ -197,7 +198,7 @@ impl Run {
         format!("run/{id}")
     }
 
-    /// How it stands at a time: a running one whose lease has run out is abandoned.
+    /// Returns the status at a time: a running run whose lease has expired is abandoned.
     #[must_use]
     pub fn status_at(&self, now_ms: i64) -> RunStatus {
         let held = self.lease.as_ref().is_some_and(|lease| lease.until_ms > now_ms);
@@ -208,7 +209,7 @@ impl Run {
 /// Which runs to list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunFilter {
-    /// Only those that stand so.
+    /// Only runs with this status.
     pub status: Option<RunStatus>,
     /// The time at which they do ([`Run::status_at`]).
     pub now_ms: i64,
@@ -216,7 +217,7 @@ pub struct RunFilter {
     pub before: Option<u64>,
 }
 
-/// What an entry of a journal is about.
+/// The kind of a journal entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EntryKind {
     /// An effect is about to happen that may not happen twice.
@@ -234,7 +235,7 @@ impl EntryKind {
     pub const ALL: [EntryKind; 4] =
         [EntryKind::Begin, EntryKind::Outcome, EntryKind::Order, EntryKind::Interrupt];
 
-    /// The word for it.
+    /// Returns the name of the kind.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -245,7 +246,7 @@ impl EntryKind {
         }
     }
 
-    /// The kind with that word.
+    /// Parses the name of a kind.
     #[must_use]
     pub fn named(word: &str) -> Option<EntryKind> {
         EntryKind::ALL.into_iter().find(|kind| kind.word() == word)
@@ -271,7 +272,7 @@ pub struct JournalEntry {
     pub digest: Vec<u8>,
     /// When it was made.
     pub at_ms: i64,
-    /// The data, of any size up to 256 MiB. Large ones are kept once under their SHA-256, by the store itself.
+    /// The data, at most 256 MiB. The store saves large payloads once, under their SHA-256.
     pub payload: Vec<u8>,
 }
 
@@ -284,7 +285,7 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    /// The chain behind an entry with this checksum.
+    /// The chain after an entry with this checksum.
     pub(crate) fn after(last: Option<i64>) -> Chain {
         Chain { last: last.unwrap_or(0), has_begun: false }
     }
@@ -306,8 +307,10 @@ impl Chain {
 }
 
 impl JournalEntry {
-    /// Tells an entry from one in which a byte was changed; a payload that is kept elsewhere stands for its digest. The checksum of the
-    /// entry before makes a chain: no entry can be replaced without those that follow. Older entries stand alone.
+    /// Returns the checksum of an entry, which detects a changed byte; a shared payload is represented by its digest.
+    /// It includes the
+    /// checksum of the entry before: no entry can be replaced without those that follow. Older entries have no such
+    /// chain.
     pub(crate) fn checksum(&self, shared: Option<&crate::Digest>, before: Option<i64>) -> i64 {
         let mut hash = Sha256::new();
         if let Some(before) = before {
@@ -351,7 +354,7 @@ pub struct NewWaitpoint {
     pub info: Vec<u8>,
     /// When it was asked.
     pub asked_ms: i64,
-    /// When the run goes on without an answer, if ever. For readers: [`NewStatus::Suspended`] tells workers.
+    /// When the run is resumed without an answer, if ever. Informative only: workers use [`NewStatus::Suspended`].
     pub due_ms: Option<i64>,
     /// How many answers it takes; at least 1. Each must be given by another person.
     pub quorum: u32,
@@ -385,7 +388,7 @@ impl NewWaitpoint {
 pub struct Waitpoint {
     /// The run.
     pub run: String,
-    /// What was asked.
+    /// The request.
     pub asked: NewWaitpoint,
     /// The answers so far, in the order in which they came.
     pub answers: Vec<Answer>,

@@ -1,7 +1,7 @@
-//! The thread behind a store: it has the file or the connection, and does one thing at a time, in the order of asking.
+//! The thread of a store: it owns the file or the connection, and executes requests in order.
 //!
-//! Writes that wait at the same time share one transaction (and so one wait for the disk); each has a savepoint of its
-//! own, and is answered only after all of them are committed.
+//! Concurrent writes share one transaction, and thus one wait for the disk. Each has its own savepoint,
+//! and is answered after the commit.
 
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Mutex, PoisonError};
@@ -29,7 +29,7 @@ pub(crate) enum Job<D, F> {
 pub(crate) trait Work<D, F>: Send {
     /// Does it.
     fn run(&mut self, db: &D) -> Result<(), F>;
-    /// Answers whoever asked: what was done stands, or why not.
+    /// Answers the caller with the result, or with the error.
     fn finish(self: Box<Self>, outcome: Result<()>);
 }
 
@@ -75,7 +75,7 @@ impl<D: 'static, F: 'static> Thread<D, F> {
         Thread { running: Mutex::default() }
     }
 
-    /// Hands a job to the thread; `work` is what it does until nobody can ask any more.
+    /// Sends a job to the thread; `work` is the loop of the thread, which ends when all senders are gone.
     pub(crate) fn send(
         &self,
         job: Job<D, F>,
@@ -103,7 +103,7 @@ impl<D: 'static, F: 'static> Thread<D, F> {
 }
 
 impl<D, F> Drop for Thread<D, F> {
-    /// Waits for what was asked for.
+    /// Waits for pending jobs.
     fn drop(&mut self) {
         let running = self.running.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if let Some((jobs, handle)) = running {
@@ -134,13 +134,13 @@ pub(crate) fn refused<T: Send + 'static>(error: Error) -> Reply<'static, T> {
     Box::pin(std::future::ready(Err(error)))
 }
 
-/// What is to be done, as its thread sees it.
+/// The queue of jobs, on the side of the thread.
 pub(crate) struct Jobs<D, F> {
     jobs: Receiver<Job<D, F>>,
     next: Option<Job<D, F>>,
 }
 
-/// What is done in one go.
+/// Jobs that are executed together.
 pub(crate) enum Next<D, F> {
     Read(Box<dyn Work<D, F>>),
     Alone(Box<dyn Work<D, F>>),
@@ -149,7 +149,7 @@ pub(crate) enum Next<D, F> {
 }
 
 impl<D, F> Jobs<D, F> {
-    /// Waits for what comes next; `None` when nobody can ask any more.
+    /// Waits for the next jobs; `None` when all senders are gone.
     pub(crate) fn next(&mut self) -> Option<Next<D, F>> {
         let job = match self.next.take() {
             Some(job) => job,
@@ -176,8 +176,8 @@ impl<D, F> Jobs<D, F> {
     }
 }
 
-/// The trait [`crate::Store`] for a store with a thread of its own. The functions are those of the modules `leases`, `apply`,
-/// `read` and `runs` of the place where this stands: one set for each kind of database.
+/// Implements [`crate::Store`] for a store with a thread. Uses the modules `leases`, `apply`,
+/// `read` and `runs` at the place of its call: one set for each kind of database.
 macro_rules! store_on_a_thread {
     ($store:ty) => {
         impl Store for $store {

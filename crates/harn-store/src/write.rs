@@ -21,9 +21,9 @@ pub enum Write {
         /// When it runs out then.
         until_ms: i64,
     },
-    /// Gives that lease back; nothing can be written with it any more.
+    /// Releases the lease; later writes with it are rejected.
     Release,
-    /// Sets a value. Gives [`Written::Version`].
+    /// Sets a value. Returns [`Written::Version`].
     KvPut {
         /// The name space.
         space: String,
@@ -34,7 +34,7 @@ pub enum Write {
         /// What must be there.
         expect: Expect,
     },
-    /// Removes a value. Gives [`Written::Done`]: whether there was one.
+    /// Removes a value. Returns [`Written::Done`]: whether it existed.
     KvDelete {
         /// The name space.
         space: String,
@@ -43,28 +43,28 @@ pub enum Write {
         /// What must be there.
         expect: Expect,
     },
-    /// Adds events to a topic. Gives [`Written::Last`]: the id of the last one.
+    /// Adds events to a topic. Returns [`Written::Last`]: the id of the last one.
     LogAppend {
         /// The topic.
         topic: String,
         /// The events, at least one.
         events: Vec<NewEvent>,
     },
-    /// Forgets the oldest events of a topic; ids go on as before. Gives [`Written::Count`].
+    /// Removes the oldest events of a topic; ids continue. Returns [`Written::Count`].
     LogTrim {
         /// The topic.
         topic: String,
         /// The newest id that is forgotten.
         through: u64,
     },
-    /// Puts a message into a queue. Gives [`Written::Done`]: false when it has one with that id.
+    /// Adds a message to a queue. Returns [`Written::Done`]: false if its id exists already.
     QueuePush {
         /// The queue.
         queue: String,
         /// The message.
         message: NewMessage,
     },
-    /// Takes the messages that are due, the longest due first. Gives [`Written::Claimed`].
+    /// Claims due messages, the longest due first. Returns [`Written::Claimed`].
     QueueClaim {
         /// The queue.
         queue: String,
@@ -84,7 +84,7 @@ pub enum Write {
         /// The attempt that it was claimed with.
         attempt: u32,
     },
-    /// Says that an attempt failed. Gives [`Written::Done`]: whether there will be another one.
+    /// Reports a failed attempt. Returns [`Written::Done`]: whether there will be another one.
     QueueNack {
         /// The queue.
         queue: String,
@@ -108,7 +108,7 @@ pub enum Write {
         /// When it comes back then.
         until_ms: i64,
     },
-    /// Removes a message in whatever state. Gives [`Written::Done`]: whether there was one.
+    /// Removes a message in any state. Returns [`Written::Done`]: whether it existed.
     QueueRemove {
         /// The queue.
         queue: String,
@@ -119,7 +119,7 @@ pub enum Write {
     SessionCreate {
         /// Its id.
         id: String,
-        /// A word for its state.
+        /// The name of its state.
         status: String,
         /// Facts about it.
         info: Vec<u8>,
@@ -137,7 +137,7 @@ pub enum Write {
         /// The time.
         at_ms: i64,
     },
-    /// Adds entries. Gives [`Written::Count`]: how many there are now.
+    /// Adds entries. Returns [`Written::Count`]: their total number.
     SessionAppend {
         /// Its id.
         id: String,
@@ -148,7 +148,7 @@ pub enum Write {
         /// The time.
         at_ms: i64,
     },
-    /// Cuts the newest messages off a session. Gives [`Written::Count`]: how many were cut off.
+    /// Removes the newest messages of a session. Returns [`Written::Count`]: how many were removed.
     SessionTruncate {
         /// Its id.
         id: String,
@@ -159,7 +159,7 @@ pub enum Write {
     },
     /// Makes a session out of the first entries of another one; the new one belongs to the scope of the lease.
     SessionFork {
-        /// The one that is copied; it may belong to anybody.
+        /// The session that is copied, of any owner.
         from: String,
         /// How many of its entries.
         length: u64,
@@ -168,7 +168,7 @@ pub enum Write {
         /// The time.
         at_ms: i64,
     },
-    /// Removes a session with all entries. Gives [`Written::Done`]: whether there was one.
+    /// Removes a session with all entries. Returns [`Written::Done`]: whether it existed.
     SessionDelete {
         /// Its id.
         id: String,
@@ -180,10 +180,10 @@ pub enum Write {
         /// The time.
         at_ms: i64,
     },
-    /// Makes a run out of the beginning of another one: with that part of its journal, and its sources. Gives
+    /// Creates a run from the beginning of another one: with that part of its journal, and its sources. Returns
     /// [`Written::Count`]: the number of entries.
     RunFork {
-        /// The run that is copied; it may belong to anybody.
+        /// The run that is copied, of any owner.
         from: String,
         /// How many entries of its journal.
         length: u64,
@@ -192,11 +192,11 @@ pub enum Write {
         /// The time.
         at_ms: i64,
     },
-    /// Says how a run stands.
+    /// Sets the status of a run.
     RunStatus {
         /// The run.
         run: String,
-        /// How it stands now.
+        /// The new status.
         status: NewStatus,
         /// A line for people; may be empty.
         note: String,
@@ -212,21 +212,21 @@ pub enum Write {
         /// The time.
         at_ms: i64,
     },
-    /// Removes a run with all that belongs to it. Gives [`Written::Done`]: whether there was one.
+    /// Removes a run with all its data. Returns [`Written::Done`]: whether it existed.
     RunDelete {
         /// The run.
         run: String,
     },
-    /// Keeps a source of a run; another one under the same path is replaced. Gives [`Written::Digest`].
+    /// Stores a source of a run; replaces one with the same path. Returns [`Written::Digest`].
     SourcePut {
         /// The run.
         run: String,
         /// The name of the source.
         path: String,
-        /// What is in it.
+        /// The content.
         bytes: Vec<u8>,
     },
-    /// Adds entries to the journal of a run. Gives [`Written::Count`]: how many there are now.
+    /// Adds entries to the journal of a run. Returns [`Written::Count`]: their total number.
     JournalAppend {
         /// The run.
         run: String,
@@ -235,7 +235,8 @@ pub enum Write {
         /// The time.
         at_ms: i64,
     },
-    /// Cuts off the entries of a journal from a number on, of a run in any status. Gives [`Written::Count`]: how many there were.
+    /// Removes the entries of a journal from a number on, for a run in any status. Returns [`Written::Count`]: how
+    /// many were removed.
     JournalCut {
         /// The run.
         run: String,
@@ -244,7 +245,7 @@ pub enum Write {
         /// The time.
         at_ms: i64,
     },
-    /// Says what a run waits for. Gives [`Written::Done`]: false when it has asked for that before.
+    /// Opens a waitpoint of a run. Returns [`Written::Done`]: false if it exists already.
     WaitpointOpen {
         /// The run.
         run: String,
@@ -256,33 +257,33 @@ pub enum Write {
     WaitpointAnswer {
         /// The run.
         run: String,
-        /// The id of what was asked.
+        /// The id of the request.
         request_id: String,
         /// The answer.
         answer: Answer,
     },
-    /// Says that a run waits for this no longer. Gives [`Written::Done`]: false when it was closed before.
+    /// Closes a waitpoint. Returns [`Written::Done`]: false if it was closed before.
     WaitpointClose {
         /// The run.
         run: String,
-        /// The id of what was asked.
+        /// The id of the request.
         request_id: String,
         /// The time.
         at_ms: i64,
     },
-    /// Keeps bytes under their digest. Gives [`Written::Digest`].
+    /// Stores bytes under their digest. Returns [`Written::Digest`].
     BlobPut {
         /// The bytes.
         bytes: Vec<u8>,
     },
-    /// Removes a blob. Gives [`Written::Done`]: whether there was one.
+    /// Removes a blob. Returns [`Written::Done`]: whether it existed.
     BlobDelete {
         /// Its digest.
         digest: Digest,
     },
 }
 
-/// What a write gives back; the write says which one.
+/// The result of a write; each write documents its variant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Written {
     /// Whether anything was done.
@@ -421,7 +422,7 @@ fn text(what: &str, text: &str) -> Result<()> {
     size(what, text.as_bytes())
 }
 
-/// What an answer must have.
+/// Validates an answer.
 pub(crate) fn check_answer(answer: &Answer) -> Result<()> {
     name("name of the person", &answer.by)?;
     text("signature", &answer.signature)?;
@@ -452,12 +453,12 @@ fn size(what: &str, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// What a session is called in messages.
+/// Returns the name of a session for messages.
 pub(crate) fn label(id: &str) -> String {
     format!("session '{id}'")
 }
 
-/// Compares the version that is there with what the writer expects.
+/// Compares the current version with the one that the writer expects.
 pub(crate) fn expected(space: &str, key: &str, expect: Expect, found: Option<u64>) -> Result<()> {
     let shown = |version: Option<u64>| version.map_or("nothing".to_owned(), |n| format!("version {n}"));
     let wanted = match expect {
@@ -493,7 +494,7 @@ pub(crate) fn too_short(id: &str, wanted: u64, length: u64) -> Error {
     }
 }
 
-/// Compares a fence with the epoch that the store knows: 0 when nobody ever had the lease.
+/// Compares a fence with the current epoch: 0 if the lease never existed.
 pub(crate) fn fenced(fence: &Fence, current: u64) -> Result<()> {
     if current != 0 && current == fence.epoch {
         return Ok(());
@@ -501,7 +502,7 @@ pub(crate) fn fenced(fence: &Fence, current: u64) -> Result<()> {
     Err(Error::Fenced { scope: fence.scope.to_string(), epoch: fence.epoch, current })
 }
 
-/// What a run is called in messages.
+/// Returns the name of a run for messages.
 pub(crate) fn run_label(id: &str) -> String {
     format!("run '{id}'")
 }
@@ -536,7 +537,7 @@ pub(crate) fn all_seen(id: &str, status: NewStatus, found: u64) -> Result<()> {
     }
 }
 
-/// Refuses entries that do not go on where the journal ends.
+/// Rejects entries that do not continue at the end of the journal.
 pub(crate) fn in_order(id: &str, entries: &[JournalEntry], length: u64) -> Result<()> {
     match (length..).zip(entries).find(|(next, entry)| entry.seq != *next) {
         None if length.saturating_add(entries.len() as u64) > MAX_JOURNAL => Err(Error::invalid(
@@ -564,7 +565,7 @@ pub(crate) fn long_enough(id: &str, wanted: u64, length: u64) -> Result<()> {
     })
 }
 
-/// What a request is called in messages.
+/// Returns the name of a request for messages.
 pub(crate) fn request_label(run: &str, request_id: &str) -> String {
     format!("request '{request_id}' of run '{run}'")
 }

@@ -189,7 +189,7 @@ fn claim(state: &mut State, queue: &str, now_ms: i64, until_ms: i64, limit: usiz
         .values_mut()
         .filter(|message| !message.dead && message.new.ready_ms <= now_ms)
         .collect();
-    // What was handed out for the last time and did not come back is dead.
+    // A message that was claimed for the last time and not answered is dead.
     for message in due.iter_mut().filter(|message| message.spent()) {
         message.dead = true;
         message.claimed = false;

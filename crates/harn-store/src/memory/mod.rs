@@ -1,4 +1,4 @@
-//! The store without a file: for tests, and for programs that keep nothing.
+//! The store without a file: for tests, and for programs without persistence.
 
 mod apply;
 mod leases;
@@ -42,7 +42,7 @@ impl MemoryStore {
     }
 }
 
-/// The part of a sorted map behind `after`, at most `limit` long.
+/// Returns the entries of a sorted map after `after`, at most `limit`.
 fn page<K: Ord, V>(map: &BTreeMap<K, V>, after: Option<K>, limit: usize) -> impl Iterator<Item = (&K, &V)> {
     let start = after.map_or(Bound::Unbounded, Bound::Excluded);
     map.range((start, Bound::Unbounded)).take(limit)

@@ -1,4 +1,4 @@
-//! What a store in memory holds. A copy is cheap: the tables are shared until one is changed.
+//! The tables of a store in memory. A copy is cheap: tables are shared until one is changed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ impl Log {
     }
 }
 
-/// A message and how it stands; `new.ready_ms` is when it may be claimed next.
+/// A message and its state; `new.ready_ms` is when it can be claimed next.
 #[derive(Clone)]
 pub(super) struct Message {
     pub(super) new: NewMessage,
@@ -52,7 +52,7 @@ pub(super) struct Message {
 }
 
 impl Message {
-    /// Whether it was handed out as often as it may be.
+    /// Returns whether all attempts are used up.
     pub(super) fn spent(&self) -> bool {
         self.attempts >= self.new.max_attempts
     }
@@ -79,7 +79,7 @@ pub(super) struct Kept {
     pub(super) entries: Arc<Vec<Arc<[u8]>>>,
 }
 
-/// The text of a program or of what it imports, by its name.
+/// The source of a program and of its imports, by name.
 pub(super) type Sources = BTreeMap<String, (Digest, Arc<[u8]>)>;
 
 /// A run with all that belongs to it. The head's lease is filled in when it is read.

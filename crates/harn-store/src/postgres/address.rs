@@ -24,7 +24,7 @@ fn invalid(why: impl Into<String>) -> Error {
 }
 
 impl Address {
-    /// Reads an address. What it says of TLS is read here: a certificate is always checked, or there is no TLS.
+    /// Parses an address, with its TLS settings: either the certificate is checked, or TLS is not used.
     pub(super) fn read(url: &str, options: &PostgresOptions) -> Result<Address> {
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
         let (mut mode, mut authority, mut rest) = (None, None, Vec::new());
@@ -75,7 +75,7 @@ impl Address {
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(options.connect_timeout);
         }
-        // A server that is gone without a word is noticed in this time.
+        // Detects within this time that a server is gone.
         if !rest.iter().any(|pair| pair.starts_with("keepalives")) {
             config.keepalives_idle(Duration::from_secs(15));
             config.keepalives_interval(Duration::from_secs(5));

@@ -1,7 +1,8 @@
 //! Writes as statements.
 //!
-//! Transactions of several processes go on side by side: each locks what it compares. Under a lease that is the row of the
-//! lease, so whoever takes it over waits until the write has ended.
+//! Transactions of several processes run in parallel: each locks the rows that it compares. Under a lease that is the
+//! row of the
+//! lease, so a process that takes it over waits until the write has ended.
 
 use super::connect::{Db, count, get};
 use super::fault::Outcome;
@@ -21,7 +22,8 @@ pub(super) fn all(db: &Db, fence: &Fence, writes: &[Write]) -> Outcome<Vec<Writt
             let current = db.row(sql, &[&&*fence.scope], |row| count(row, 0))?.unwrap_or(0);
             crate::write::fenced(fence, current)?;
         }
-        // Nobody changes it until the transaction ends, except a release in it: a write behind one has no lease any more.
+        // The row cannot change until the transaction ends, except by a release in it: a write after a release has no
+        // lease.
         is_locked = *write != Write::Release;
         out.push(one(db, fence, write)?);
     }
@@ -96,7 +98,7 @@ fn one(db: &Db, fence: &Fence, write: &Write) -> Outcome<Written> {
         | Write::WaitpointClose { .. } => runs::apply(db, fence, write),
         Write::BlobPut { bytes } => {
             let digest = Digest::of(bytes);
-            // The bytes are not handed over when they are there.
+            // The bytes are not sent if they exist.
             let sql = "SELECT 1 FROM blob WHERE digest = $1 FOR SHARE";
             if db.row(sql, &[&&digest.0[..]], |_| Ok(()))?.is_none() {
                 let sql = "INSERT INTO blob (digest, bytes) VALUES ($1, $2) ON CONFLICT DO NOTHING";
@@ -110,13 +112,13 @@ fn one(db: &Db, fence: &Fence, write: &Write) -> Outcome<Written> {
     }
 }
 
-/// The version of a value that is there, which nobody else changes until the transaction ends.
+/// Returns the version of an existing value and locks it until the transaction ends.
 fn version(db: &Db, space: &str, key: &str) -> Outcome<Option<u64>> {
     let sql = "SELECT version FROM kv WHERE space = $1 AND key = $2 FOR UPDATE";
     db.row(sql, &[&space, &key], |row| count(row, 0))
 }
 
-/// Compares what is there with what the writer expects.
+/// Compares the current version with the one that the writer expects.
 fn expected(db: &Db, space: &str, key: &str, expect: Expect) -> Outcome<()> {
     if expect == Expect::Anything {
         return Ok(());
@@ -178,7 +180,8 @@ fn log_append(db: &Db, topic: &str, events: &[NewEvent]) -> Outcome<Written> {
 }
 
 fn claim(db: &Db, queue: &str, now_ms: i64, until_ms: i64, limit: usize) -> Outcome<Written> {
-    // What was handed out for the last time and did not come back is dead. What another worker looks at is left to it.
+    // A message that was claimed for the last time and not answered is dead. Rows that another worker has locked are
+    // skipped.
     let sql = "UPDATE message SET dead = true, claimed = false WHERE number IN (
                    SELECT number FROM message
                    WHERE queue = $1 AND NOT dead AND ready_ms <= $2 AND attempts >= max_attempts

@@ -12,17 +12,17 @@ use crate::error::Error;
 pub(super) enum Fault {
     /// The connection is gone, or the server cannot be reached for now: it may come back.
     Lost(String),
-    /// There is no way in: waiting does not help.
+    /// The connection is impossible; a retry does not help.
     NoWay(String),
     /// Transactions stood in each other's way; this one did not happen, and is to be tried again.
     Again(String),
-    /// Somebody else holds what is to be written.
+    /// Another process has locked the rows.
     Busy,
     /// The server's disk is full.
     Full,
     /// The server takes no writes, or not from this user.
     ReadOnly,
-    /// What was found cannot be right.
+    /// The data is invalid.
     Damaged(String),
     /// The server's own complaint.
     Server(String),

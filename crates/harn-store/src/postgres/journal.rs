@@ -8,14 +8,14 @@ use crate::model::Digest;
 use crate::run::{Chain, EntryKind, JournalEntry};
 use crate::write::Written;
 
-/// Payloads above this size are kept once, under their digest: histories and files come again and again.
+/// Payloads above this size are stored once, under their digest: histories and files repeat often.
 const INLINE: usize = 16 << 10;
 
-/// Keeps bytes once, and counts who names them.
+/// Stores bytes once, and counts the references.
 pub(super) fn share(db: &Db, bytes: &[u8]) -> Outcome<Digest> {
     let digest = Digest::of(bytes);
     let key = &digest.0[..];
-    // The bytes are not handed over when they are there.
+    // The bytes are not sent if they exist.
     if db.run("UPDATE shared SET refs = refs + 1 WHERE digest = $1", &[&key])? == 0 {
         let sql = "INSERT INTO shared (digest, refs, bytes) VALUES ($1, 1, $2)
                    ON CONFLICT (digest) DO UPDATE SET refs = shared.refs + 1";

@@ -26,7 +26,7 @@ pub(super) fn kv_list(
     after: Option<&str>,
     limit: usize,
 ) -> Outcome<Vec<(String, Entry)>> {
-    // The index is read in order from the prefix on; keys are compared as bytes, and a prefix is no pattern.
+    // Reads the index in order from the prefix on; keys are compared as bytes, and a prefix is not a pattern.
     let sql = "SELECT key, value, version FROM kv WHERE space = $1 AND key >= $2 AND key > $3
                    AND starts_with(key, $2) ORDER BY key LIMIT $4";
     let after = after.unwrap_or_default();
@@ -93,7 +93,7 @@ pub(super) fn queue_dead(
     })
 }
 
-/// Text that is kept as bytes.
+/// Decodes a string that is stored as bytes.
 pub(super) fn text(bytes: Vec<u8>) -> Outcome<String> {
     String::from_utf8(bytes).map_err(|error| Fault::Damaged(error.to_string()))
 }

@@ -89,7 +89,7 @@ pub(super) fn apply(db: &Db, fence: &Fence, write: &Write) -> Outcome<Written> {
     }
 }
 
-/// What a write of a run must know of it.
+/// The columns of a run that its writes need.
 struct Own {
     number: i64,
     status: RunStatus,
@@ -233,7 +233,7 @@ pub(super) fn one(db: &Db, id: &str) -> Outcome<Option<Run>> {
     db.row(&format!("{RUN} LEFT JOIN lease ON scope = 'run/' || id WHERE id = $1"), &[&id], head)
 }
 
-/// Whether somebody has the right to write the run, at the time `$1`.
+/// Whether a process has the lease of the run, at the time `$1`.
 const HELD: &str = "(coalesce(owner, '') <> '' AND until_ms > $1)";
 
 pub(super) fn all(db: &Db, filter: RunFilter, limit: usize) -> Outcome<Vec<Run>> {
@@ -260,8 +260,8 @@ pub(super) fn claim(
     until_ms: i64,
     can_follow: fn(&Run) -> bool,
 ) -> Outcome<Option<(Run, Lease)>> {
-    // A run that is claimed or written at this moment is not waited for. A row that is locked was looked at again, so nobody
-    // else has taken it.
+    // Skips a run that is claimed or written at this moment. A locked row was read again, so no other
+    // process has taken it.
     let next = |due: &str, status: RunStatus| -> Outcome<Option<Run>> {
         let mut others = String::new();
         loop {

@@ -8,12 +8,12 @@ use super::fault::Outcome;
 const ROWS: usize = 1_000;
 const BYTES: usize = 16 << 20;
 
-/// A number as the database keeps it.
+/// Converts a number to the type of the database.
 pub(super) fn number(n: u64) -> Outcome<i64> {
     i64::try_from(n).map_err(|_| Error::invalid("number", "it is too large for the store").into())
 }
 
-/// A bound that may lie behind everything.
+/// Converts an upper bound, which may exceed the range of the database.
 pub(super) fn signed(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }

@@ -59,7 +59,7 @@ impl Worker {
         Worker { address, options, db: None, was_open: false, writer: None, number: 0 }
     }
 
-    /// Works until nobody can ask any more.
+    /// Executes jobs until all senders are gone.
     pub(super) fn work(mut self, mut jobs: Jobs<Db, Fault>) {
         while let Some(next) = jobs.next() {
             match next {
@@ -124,7 +124,7 @@ impl Worker {
         work.finish(outcome.map_err(|fault| fault.named(&self.address.shown, waited_ms)));
     }
 
-    /// Reads; what was read on a connection that broke off is read again.
+    /// Reads; repeats a read whose connection broke off.
     fn read(&mut self, work: &mut Any) -> Outcome<()> {
         let mut tries = 0;
         loop {
@@ -149,8 +149,9 @@ impl Worker {
         let sql = "INSERT INTO writer DEFAULT VALUES RETURNING id";
         let writer: i64 = db.one(sql, &[], |row| get(row, 0))?;
         db.batch(&format!("SET application_name = 'harn writer {writer}'"))?;
-        // Those that were last seen long ago are gone; one that is not makes its row anew. Not everybody looks through all of them:
-        // there may be as many as there were processes in that time.
+        // Writers that were last seen long ago are gone; one that is still alive creates its row again. Only some
+        // writers sweep, because
+        // there may be as many rows as processes in that time.
         if writer % SWEEP == 0 {
             db.run("DELETE FROM writer WHERE seen < now() - interval '30 days'", &[])?;
         }
@@ -204,7 +205,8 @@ impl Worker {
         };
         let is_for_all = matches!(fault, Fault::Lost(_) | Fault::NoWay(_) | Fault::InDoubt(_));
         if group.len() > 1 && !is_for_all {
-            // One of them may have been too much for the server, or wait for others: the rest is not to suffer for it.
+            // One write may have been too much for the server, or waits for others: the other writes are not
+            // affected.
             group.into_iter().for_each(|work| self.commit(vec![work]));
         } else {
             group.into_iter().for_each(|work| self.answer(work, Err(fault.clone())));
@@ -236,7 +238,7 @@ fn snapshot(db: &Db, work: &mut Any) -> Outcome<()> {
     db.batch("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")?;
     let outcome = work.run(db);
     match (outcome, db.batch("COMMIT")) {
-        // What was read is right, whatever becomes of the connection; the next one who asks finds out.
+        // The result of a read is valid even if the connection fails; the next request notices that.
         (Ok(()), _) => Ok(()),
         (Err(fault), _) => Err(fault),
     }

@@ -10,9 +10,9 @@ use crate::error::Error;
 /// What went wrong inside of the file.
 #[derive(Clone, Debug)]
 pub(super) enum Fault {
-    /// Somebody else has the file.
+    /// Another process has locked the file.
     Busy,
-    /// SQLite's own complaint: the code, and its words.
+    /// An error of SQLite: its code and message.
     Sqlite(Option<ErrorCode>, String),
     /// An error that is complete.
     Other(Error),
@@ -27,7 +27,7 @@ impl From<rusqlite::Error> for Fault {
             None if matches!(error, rusqlite::Error::ToSqlConversionFailure(_)) => {
                 Fault::Other(Error::invalid("number", "it is too large for the store"))
             }
-            // A text or number of the wrong kind can only come from damage.
+            // Only damage can cause a value of the wrong type.
             None if !matches!(error, rusqlite::Error::SqliteFailure(..)) => {
                 Fault::Sqlite(Some(ErrorCode::DatabaseCorrupt), error.to_string())
             }

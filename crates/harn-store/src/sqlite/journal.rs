@@ -9,17 +9,17 @@ use crate::model::Digest;
 use crate::run::{Chain, EntryKind, JournalEntry};
 use crate::write::Written;
 
-/// Payloads above this size are kept once, under their digest: histories and files come again and again.
+/// Payloads above this size are stored once, under their digest: histories and files repeat often.
 const INLINE: usize = 16 << 10;
 
 fn key(run: i64, seq: u64) -> i64 {
     (run << 32) | i64::from(u32::try_from(seq).unwrap_or(u32::MAX))
 }
 
-/// Keeps bytes once, and counts who names them.
+/// Stores bytes once, and counts the references.
 pub(super) fn share(db: &Connection, bytes: &[u8]) -> Outcome<Digest> {
     let digest = Digest::of(bytes);
-    // The bytes are not handed over when they are there.
+    // The bytes are not passed if they exist.
     if run(db, "UPDATE shared SET refs = refs + 1 WHERE digest = ?", [digest.0])? == 0 {
         run(db, "INSERT INTO shared (digest, refs, bytes) VALUES (?, 1, ?)", params![digest.0, bytes])?;
     }

@@ -53,7 +53,7 @@ pub(super) fn open(path: &Path, options: &SqliteOptions) -> Outcome<Connection> 
     db.busy_timeout(options.busy_timeout)?;
     db.set_prepared_statement_cache_capacity(64);
     if db.is_readonly("main")? {
-        // What is there can be read; every write will say why it cannot be done.
+        // A read-only file can be read; each write reports the reason why it fails.
         return match version(&db)? {
             (APPLICATION, found) if found as usize == MIGRATIONS.len() => Ok(db),
             (APPLICATION, found) if found as usize > MIGRATIONS.len() => Err(newer(path, found)),
@@ -120,7 +120,7 @@ fn ours(db: &Connection, path: &Path) -> Outcome<()> {
     Err(Fault::Other(Error::Foreign { path: path.to_owned() }))
 }
 
-/// What is set once for a file. Changing to WAL needs the file alone, and SQLite does not wait for that.
+/// Settings that are stored in the file. Changing to WAL needs exclusive access, and SQLite does not wait for that.
 fn prepare(db: &Connection) -> Outcome<()> {
     let mode: String = db.query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
     if mode != "wal" {

@@ -1,8 +1,11 @@
-//! The write-ahead log of SQLite: how far it was acknowledged, and whether all of that is still there.
+//! The write-ahead log of SQLite: how far it was acknowledged, and whether all of that still exists.
 //!
-//! SQLite ends its log at the first frame with a wrong checksum: it takes the rest for a write that was never committed. A changed bit
-//! would therefore drop acknowledged writes, and a resumed run would repeat their effects. The file `-mark` next to the log says how
-//! far the log was acknowledged. It is written after each commit and before the answer, and not synchronized: it survives the end of
+//! SQLite ends its log at the first frame with a wrong checksum, as if the remainder was never committed. A changed
+//! bit
+//! would therefore drop acknowledged writes, and a resumed run would repeat their effects. The file `-mark` next to
+//! the log records how
+//! far the log was acknowledged. It is written after each commit and before the answer, and not synchronized: it
+//! survives the end of
 //! the process, and after a power failure it is at most older than the log.
 
 #![expect(
@@ -132,10 +135,10 @@ pub(super) fn forget(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Checks that all acknowledged frames of the log are there.
+/// Checks that all acknowledged frames of the log exist.
 ///
 /// # Errors
-/// What was found instead.
+/// The finding.
 pub(super) fn check(path: &Path) -> Result<(), String> {
     let mut found = check_once(path);
     for _ in 1..TRIES {
@@ -186,7 +189,7 @@ fn added((one, two): (u32, u32), first: u32, second: u32) -> (u32, u32) {
 
 /// The checksum of SQLite's log.
 struct Sum {
-    /// Whether words are big-endian.
+    /// Whether 32-bit integers are big-endian.
     big: bool,
     words: (u32, u32),
 }
@@ -194,7 +197,8 @@ struct Sum {
 impl Sum {
     fn add(&mut self, bytes: &[u8]) {
         let (pairs, _) = bytes.as_chunks::<8>();
-        // The first word of a pair is the upper half of a big-endian number, and the lower one of a little-endian number.
+        // The first integer of a pair is the upper half of a big-endian number, and the lower half of a little-endian
+        // number.
         self.words = match self.big {
             true => pairs.iter().fold(self.words, |words, pair| {
                 let pair = u64::from_be_bytes(*pair);

@@ -19,7 +19,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Works until nobody can ask any more.
+    /// Executes jobs until all senders are gone.
     pub(super) fn work(mut self, mut jobs: Jobs<Connection, Fault>) {
         while let Some(next) = jobs.next() {
             match next {
