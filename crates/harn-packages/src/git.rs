@@ -1,6 +1,6 @@
-//! Repositories, asked with the `git` command, and the cache of the commits that were taken from them.
+//! Reads repositories with the `git` command, and caches their commits.
 //!
-//! Git is told to run nothing: no hooks, no filters, no helpers of a repository, no submodules, no questions at the
+//! Git runs no other programs: no hooks, no filters, no helpers of a repository, no submodules, no prompts on the
 //! terminal. Links in a commit become small files.
 
 use std::path::{Path, PathBuf};
@@ -66,7 +66,7 @@ pub(crate) async fn commit_of(system: &dyn System, url: &str, want: &Want) -> Re
             git(system, None, &["ls-remote", "--", url, &format!("refs/heads/{branch}")]).await?
         }
     };
-    // An annotated tag has an object of its own; what it points to stands behind it.
+    // An annotated tag is a separate object; the commit that it points to follows it.
     let found =
         lines.lines().last().and_then(|line| line.split('\t').next()).filter(|commit| is_commit(commit));
     match (found, want) {
@@ -82,7 +82,7 @@ fn is_commit(text: &str) -> bool {
     matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// The folder of the cache that holds a commit; it may not be there yet.
+/// Returns the directory of a commit in the cache; it may not exist yet.
 pub(crate) fn cached(cache: &Path, url: &str, commit: &str) -> PathBuf {
     cache.join("git").join(tree::hex(&Sha256::digest(url))).join(commit)
 }
@@ -110,8 +110,9 @@ pub(crate) async fn refetch(system: &dyn System, cache: &Path, url: &str, commit
     take_to(system, &cached(cache, url, commit), url, commit, true).await
 }
 
-/// Takes the files of a commit to a place of the cache; what is there already may have come from another process, and goes
-/// only when it is to be replaced.
+/// Checks out the files of a commit into the cache. An existing directory may come from another process; it is
+/// removed
+/// only if `replaces` is set.
 async fn take_to(system: &dyn System, place: &Path, url: &str, commit: &str, replaces: bool) -> Result<()> {
     let parent = place.parent().unwrap_or(place).to_owned();
     system.make_dirs(&parent).map_err(|e| Trouble(format!("cannot make {}: {e}", parent.display())))?;
@@ -139,7 +140,7 @@ async fn take_to(system: &dyn System, place: &Path, url: &str, commit: &str, rep
 async fn take(system: &dyn System, draft: &Path, url: &str, commit: &str) -> Result<()> {
     git(system, None, &["init", "--quiet", "--", &draft.display().to_string()]).await?;
     let inside = Some(draft);
-    // Not every server gives a commit by its name; then all branches and tags are taken.
+    // Some servers do not serve single commits; then all branches and tags are fetched.
     let alone =
         git(system, inside, &["fetch", "--quiet", "--depth", "1", "--no-tags", "--", url, commit]).await;
     if alone.is_err() {

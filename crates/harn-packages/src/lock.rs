@@ -1,4 +1,4 @@
-//! The lock file: what was found for each dependency, so that everybody gets the same.
+//! The lock file: the resolved version of each dependency, equal for all users of the project.
 
 use std::fmt::Write;
 use std::path::Path;

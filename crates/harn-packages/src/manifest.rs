@@ -1,4 +1,4 @@
-//! What a manifest asks for.
+//! The dependencies of a manifest.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ pub struct Dependency {
 /// Where a dependency comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// A folder or a `.harn` file, as the manifest writes it: relative to the manifest's folder, or absolute.
+    /// A directory or a `.harn` file, as in the manifest: relative to its directory, or absolute.
     Path(PathBuf),
     /// A git repository.
     Git {
@@ -50,10 +50,10 @@ impl Want {
     }
 }
 
-/// Reads `[dependencies]` of a manifest's text, sorted by alias. `manifest` is its path for messages.
+/// Parses `[dependencies]` of a manifest, sorted by alias. `manifest` is its path for messages.
 ///
 /// # Errors
-/// A manifest that is no TOML, and an entry that is wrong, by its name.
+/// Invalid TOML, or an invalid entry, by its name.
 pub fn dependencies(text: &str, manifest: &Path) -> Result<Vec<Dependency>> {
     let shown = manifest.display();
     let table: Table =
@@ -84,10 +84,10 @@ pub fn eager_servers(text: &str) -> Vec<String> {
     eager.filter_map(|server| server.get("name")?.as_str().map(str::to_owned)).collect()
 }
 
-/// Whether a name can stand in an import and be a folder.
+/// Checks that a name is valid in an import and as a directory.
 ///
 /// # Errors
-/// The sentence of 02 B8.
+/// The message for an invalid alias.
 pub(crate) fn check_alias(alias: &str) -> Result<()> {
     let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     if alias.is_empty() || !alias.chars().all(known) || alias.chars().all(|c| c == '.') {

@@ -13,13 +13,13 @@ const MAX_FILE: u64 = 256 << 20;
 /// Most files of a package.
 const MAX_FILES: usize = 100_000;
 
-/// Names that are no part of a package wherever they stand: what others keep beside it.
+/// Names that are not part of a package, at any depth.
 const LEFT_OUT: [&str; 2] = [".git", ".harn"];
 
-/// The files of a package below its folder, sorted; for a package that is one file, the empty path.
+/// Lists the files of a package relative to its directory, sorted; for a package of one file, the empty path.
 ///
 /// # Errors
-/// A link or device in it: a link could lead out of the package. Files that cannot be listed.
+/// A link or device: a link could lead out of the package. Files that cannot be listed.
 pub(crate) fn files(system: &dyn System, root: &Path) -> Result<Vec<PathBuf>> {
     let cannot =
         |path: &Path, why: &dyn std::fmt::Display| Trouble(format!("cannot read {}: {why}", path.display()));
@@ -75,10 +75,10 @@ pub(crate) fn digest(system: &dyn System, root: &Path) -> Result<String> {
     Ok(format!("sha256:{}", hex(&hash.finalize())))
 }
 
-/// Makes `to` a copy of `from`. Nobody ever sees half of it: a new folder takes the place of the old one when it is whole.
+/// Makes `to` a copy of `from`, atomically: the complete new directory replaces the old one.
 ///
 /// # Errors
-/// As `files`; what cannot be written.
+/// As `files`, and failed writes.
 pub fn copy(system: &dyn System, from: &Path, to: &Path) -> Result<()> {
     let cannot = |what: &str, path: &Path, why: &dyn std::fmt::Display| {
         Trouble(format!("cannot {what} {}: {why}", path.display()))
@@ -110,7 +110,7 @@ pub fn copy(system: &dyn System, from: &Path, to: &Path) -> Result<()> {
     put(system, &draft, to).inspect_err(|_| drop(system.remove(&draft)))
 }
 
-/// Moves what is whole to where it belongs. What was there before is put aside first, and comes back when that fails.
+/// Moves a complete draft to its target. The previous target is renamed first, and restored on an error.
 fn put(system: &dyn System, draft: &Path, to: &Path) -> Result<()> {
     let moved = |from: &Path, to: &Path| {
         system.rename(from, to).map_err(|e| match e {

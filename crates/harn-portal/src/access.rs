@@ -28,7 +28,7 @@ impl Token {
         Token { text, once: Arc::new(Mutex::new(Some(once))) }
     }
 
-    /// Whether a text is the token. One that is good once is used up.
+    /// Compares with the token. A token for one use becomes invalid.
     fn is(&self, text: &str) -> bool {
         if constant_time_equal(text.as_bytes(), self.text.as_bytes()) {
             return true;
@@ -42,7 +42,7 @@ impl Token {
     }
 }
 
-/// What is done with a request.
+/// The decision about a request.
 pub(crate) enum Verdict {
     Pass,
     /// The page is shown again without the token in its address; the cookie is set.
@@ -56,7 +56,7 @@ pub(crate) enum Verdict {
     Refuse(&'static str),
 }
 
-/// The name of the cookie: browsers give a cookie to all ports of a host.
+/// Returns the name of the cookie. It contains the port, because browsers send a cookie to all ports of a host.
 fn cookie_name(address: SocketAddr) -> String {
     format!("harn_portal_{}", address.port())
 }

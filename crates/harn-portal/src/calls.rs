@@ -1,7 +1,8 @@
-//! The call log beside a record: what each call of a model was asked and answered, and which templates were rendered for it.
+//! The call log of a record: request and reply of each model call, and the templates that were rendered for it.
 //!
-//! The prompt of a call is, in the order of the file up to its `provider_call_request`: the last `system_prompt`, and all
-//! `message` entries. Unknown entries are passed over.
+//! The prompt of a call consists of, in the order of the file up to its `provider_call_request`: the last
+//! `system_prompt`, and all
+//! `message` entries. Unknown entries are skipped.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -53,7 +54,7 @@ fn count(value: &Data, key: &str) -> u64 {
 #[derive(Debug, Default)]
 pub(crate) struct CallLog {
     entries: Vec<Data>,
-    /// Why there are none, or what was passed over, in a sentence.
+    /// Why there are no entries, or which were skipped, as a sentence.
     pub(crate) note: Option<String>,
 }
 
@@ -71,7 +72,7 @@ impl CallLog {
         }
     }
 
-    /// A log without entries; `why` is the sentence that says so.
+    /// Creates a log without entries; `why` is the reason, as a sentence.
     pub(crate) fn unread(why: String) -> CallLog {
         CallLog { note: Some(why), ..CallLog::default() }
     }
@@ -102,7 +103,7 @@ impl CallLog {
         self.entries.iter().filter(move |entry| entry["type"] == kind)
     }
 
-    /// What the calls have used, by the provider and model that the program asked.
+    /// Returns the usage of the calls by the provider and model that the program requested.
     pub(crate) fn spent(&self) -> BTreeMap<(Option<String>, String), Spent> {
         let asked: HashMap<&str, &Data> = self
             .of_type("provider_call_request")
@@ -151,7 +152,8 @@ impl CallLog {
         out
     }
 
-    /// One entry per render, in the order of the file; `marks` tell where a template came out another way than before.
+    /// Returns one entry per render, in the order of the file; `marks` show where the result of a template differs
+    /// from its last one.
     pub(crate) fn renders(&self) -> Vec<Data> {
         let mut before: HashMap<&str, Vec<(&Data, Vec<Data>)>> = HashMap::new();
         let mut out = Vec::new();
@@ -186,7 +188,7 @@ impl CallLog {
         out
     }
 
-    /// The conversation as one reads it: messages of others, and what the models said.
+    /// Returns the conversation for reading: messages of other roles, and the replies of the models.
     pub(crate) fn story(&self) -> Vec<Data> {
         let mut out = Vec::new();
         for entry in &self.entries {
@@ -196,7 +198,7 @@ impl CallLog {
                 })
             };
             match entry["type"].as_str().unwrap_or_default() {
-                // What a model said is told where it came.
+                // Replies of the model are added where they arrived.
                 "message" if entry["role"] != "assistant" => {
                     let role = text_of(entry, "role").unwrap_or_default();
                     let is_result = role == "tool";
@@ -256,7 +258,7 @@ fn at(entry: &Data) -> Option<i64> {
     seconds.parse::<i64>().ok()?.checked_mul(1000)?.checked_add(millis)
 }
 
-/// The text of a message: as it stands, or its blocks as JSON.
+/// Returns the content of a message: a string, or its blocks as JSON.
 pub(crate) fn plain(content: &Data) -> String {
     match content {
         Data::String(text) => text.clone(),

@@ -1,4 +1,4 @@
-//! What was spent: by day and workflow, and by provider and model.
+//! Costs by day and workflow, and by provider and model.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

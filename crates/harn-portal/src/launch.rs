@@ -1,6 +1,7 @@
-//! Programs that the page has started: a file of the workspace, a source that was typed, or a task for a model.
+//! Programs that the page has started: a file of the workspace, a typed source, or a task for a model.
 //!
-//! Each has a folder below `<dir>/playground/`, with what was launched (`launch.json`, and `workflow.harn` and `task.txt` where
+//! Each has a directory in `<dir>/playground/`, with the launched program (`launch.json`, and `workflow.harn` and
+//! `task.txt` if
 //! they were typed), the call log of its models, and, when it has ended, a record of its run.
 
 use std::collections::BTreeMap;
@@ -29,7 +30,7 @@ const MAX_SHOWN: usize = 1 << 20;
 /// Most files of the workspace that are offered.
 const MAX_TARGETS: usize = 2_000;
 
-/// The program that gives a task to a model.
+/// The program that passes a task to a model.
 const TASK: &str = "\
 // A task that was typed into the portal: the model is the one of the environment.
 pipeline default(task) {
@@ -57,9 +58,9 @@ struct Job {
     title: String,
     command: Vec<String>,
     started: Timestamp,
-    /// Its folder.
+    /// The directory of the job.
     folder: PathBuf,
-    /// The path of its record from the folder of the records.
+    /// The path of its record, relative to the directory of records.
     record: String,
     now: Mutex<Now>,
     stop: Notify,
@@ -94,7 +95,7 @@ impl Job {
     fn tell(&self, bytes: &[u8]) {
         let mut now = self.now();
         now.output.extend_from_slice(bytes);
-        // A little more is kept, so that it is not moved for each line.
+        // Stores up to twice the limit, so that the buffer is not moved for each line.
         if now.output.len() > MAX_SHOWN * 2 {
             let surplus = now.output.len() - MAX_SHOWN;
             now.output.drain(..surplus);
@@ -189,7 +190,7 @@ impl Jobs {
     }
 }
 
-/// What is to be launched, once it was looked at.
+/// A validated launch request.
 struct Wanted {
     kind: &'static str,
     title: String,
@@ -269,7 +270,7 @@ impl Wanted {
     }
 }
 
-/// Variables for the program. They are handed to it and kept nowhere.
+/// Returns environment variables for the program. They are passed to it and not stored.
 fn environment(given: &Data) -> Result<BTreeMap<String, String>, Failed> {
     let fields = match given {
         Data::Null => return Ok(BTreeMap::new()),
@@ -305,7 +306,7 @@ fn program(workspace: &Path, path: &str) -> Result<PathBuf, Failed> {
     Ok(file)
 }
 
-/// Makes the folder of a job and what lies in it from the start.
+/// Creates the directory of a job with its initial files.
 fn job(settings: &Settings, wanted: &Wanted) -> Result<Job, Failed> {
     let system = Real::new();
     let cannot = |e: std::io::Error| {
@@ -354,7 +355,7 @@ fn job(settings: &Settings, wanted: &Wanted) -> Result<Job, Failed> {
     })
 }
 
-/// Makes a folder that was not there; gives its name, too.
+/// Creates a new directory; returns its name and path.
 fn new_folder(system: &Real, base: &Path, at: Timestamp) -> std::io::Result<(String, PathBuf)> {
     let mut count = 0;
     loop {

@@ -14,7 +14,7 @@ const MAX_PAGE: usize = 200;
 /// Runs of a page when nothing is said.
 const PAGE: usize = 25;
 
-/// What a request wants to see, as it came.
+/// The parameters of a request, not validated.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Wanted {
@@ -84,7 +84,7 @@ fn number(name: &str, text: &str, otherwise: usize, most: usize) -> Result<usize
     number.ok_or_else(|| format!("{name} must be a whole number {taken}, got '{text}'"))
 }
 
-/// Whether a run has a word somewhere that one would look for.
+/// Returns whether a searched field of a run contains `needle`.
 fn mentions(row: &Row, needle: &str) -> bool {
     let has = |text: &str| text.to_lowercase().contains(needle);
     [&row.workflow_name, &row.id, &row.path, &row.status].into_iter().any(|text| has(text))

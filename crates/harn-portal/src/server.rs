@@ -23,7 +23,7 @@ use crate::{Settings, costs, detail, list};
 /// Largest body of a request: 8 MiB.
 const MAX_BODY: usize = 8 << 20;
 
-/// The page may load its own files and ask its own server, and nothing else; nobody may put it into a frame.
+/// The page can load its own files and call its own server, and nothing else; other pages cannot embed it in a frame.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -146,7 +146,7 @@ fn refused(error: Refused) -> (StatusCode, String) {
     }
 }
 
-/// Does work that waits for the disk beside the requests.
+/// Runs blocking work outside of the request threads.
 async fn beside<T: Send + 'static>(
     app: &Arc<App>,
     work: impl FnOnce(&App) -> Result<T, (StatusCode, String)> + Send + 'static,
@@ -300,7 +300,7 @@ async fn stop(State(app): State<Arc<App>>, headers: HeaderMap, body: Bytes) -> R
     answered(stopped)
 }
 
-/// The JSON of a request. A form, which any page can send here, is none.
+/// Parses the JSON of a request. Rejects forms, which any page can send here.
 fn document(headers: &HeaderMap, body: &[u8]) -> Result<Data, (StatusCode, String)> {
     let bad = |text: String| (StatusCode::BAD_REQUEST, text);
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
