@@ -1,9 +1,8 @@
 //! Random numbers: the journal records one seed, from which all numbers are generated.
 //!
 //! Runs draw often, mostly ids; an entry per draw would dominate the journal. A resumed run continues its sequence:
-//! numbers
-//! that were printed are not printed again. A fork draws a new seed, because it shares nothing with its origin from
-//! there on.
+//! numbers that were printed are not printed again. A fork draws a new seed, because it shares nothing with its
+//! origin from there on.
 
 use sha2::{Digest as _, Sha256};
 

@@ -20,8 +20,7 @@ impl Core {
     }
 
     /// Reads the clocks and always records an entry. Values that become visible to others must not depend on an
-    /// unrecorded
-    /// look, because a resumed run would look again.
+    /// unrecorded look, because a resumed run would look again.
     pub(crate) fn noted_clocks(&self) -> (i64, u64) {
         self.look_at_clocks(true)
     }

@@ -21,9 +21,8 @@ impl Core {
         let is_draw = |what: &What| matches!(what, What::Call { name, .. } if name == "random");
         if !self.is_loading() {
             let state = self.state.borrow();
-            // A replay may reach the end of its journal before the program has ended, as with the clock.
-            // A resumed run continues its sequence: numbers that were printed have no entries. A fork is a different
-            // run.
+            // A replay may reach the end of its journal before the program has ended, as with the clock. A resumed
+            // run continues its sequence: numbers that were printed have no entries. A fork is a different run.
             let goes_on = if state.is_followed() { is_own || !self.copies } else { !state.next_is(is_draw) };
             if has && goes_on {
                 return None;

@@ -103,8 +103,7 @@ pub(crate) struct State {
     /// What an earlier process printed before its next delivery, according to the journal.
     pub(crate) promised: (u64, u64),
     /// Whether the program was busy and a delivery was possible since the last entry. Its output then depends on the
-    /// fact that
-    /// nothing was delivered.
+    /// fact that nothing was delivered.
     pub(crate) is_loose: bool,
     /// As the last entry says.
     pub(crate) noted: (u64, u64),
@@ -778,8 +777,8 @@ impl Core {
     // ---- keeping ----
 
     /// Passes new entries to the keeper once the earlier ones are persisted. One group is written at a time; entries
-    /// that arrive
-    /// meanwhile form the next group. So a thousand tasks that each wait for an entry cost a few hundred writes.
+    /// that arrive meanwhile form the next group. So a thousand tasks that each wait for an entry cost a few hundred
+    /// writes.
     pub(crate) fn flush_next(&self) {
         if self.state.borrow().under_way.is_empty() {
             self.flush();

@@ -275,10 +275,8 @@ pub fn take_lease(store: &dyn Store, system: &dyn System, run: &str) -> Result<L
     match take(&own) {
         Err(StoreError::Held { owner, .. }) if is_dead(system, &owner, &host) => {
             // Takes over the lease under the owner's name: if the process is alive after all, its next write is
-            // rejected. Then releases
-            // it, because another process would see this name as dead as well. A process that is rejected here has
-            // been overtaken,
-            // and learns by which owner.
+            // rejected. Then releases it, because another process would see this name as dead as well. A process that
+            // is rejected here has been overtaken, and learns by which owner.
             let _ = take(&owner).and_then(|lease| wait(store.write(&lease.fence(), vec![Write::Release])));
             take(&own)
         }

@@ -1,8 +1,8 @@
 //! The system that a program sees: effects with an immediate answer.
 //!
 //! An effect that only reads is an entry. An effect that changes something is announced in the journal first, and all
-//! earlier
-//! entries are persisted by then: a resumed run knows that it may have happened, and everything that led to it.
+//! earlier entries are persisted by then: a resumed run knows that it may have happened, and everything that led to
+//! it.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

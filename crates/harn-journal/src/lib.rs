@@ -3,12 +3,10 @@
 //! A [`Journal`] is a layer over another system. All effects of a program pass through it, also those that the
 //! runtime causes for the program: model calls, agent loops, sub-agents and future builtins need no further code.
 //! Each answer becomes an [`Entry`]. Where an entry exists, it is the answer, and no effect happens. So a program
-//! that
-//! follows its journal from the beginning reaches its last state, and then runs live.
+//! that follows its journal from the beginning reaches its last state, and then runs live.
 //!
 //! This requires a program that makes equal steps for equal answers. Three properties ensure that: tasks run in an
-//! order
-//! that nothing outside decides, completions are delivered one at a time at recorded places
+//! order that nothing outside decides, completions are delivered one at a time at recorded places
 //! ([`harn_system::Outside`]), and clocks stop between two entries.
 //!
 //! | File | Content |

@@ -74,15 +74,13 @@ pub(crate) struct Wakes {
 }
 
 /// New operations are polled before others: a request behind a thousand replies would leave after the last of them
-/// was
-/// processed, and its server would be idle until then.
+/// was processed, and its server would be idle until then.
 #[derive(Default)]
 struct Ready {
     begins: VecDeque<u64>,
     others: VecDeque<u64>,
     /// Whether an operation started and ended at once. Then the others are polled first; otherwise a task that
-    /// repeats such
-    /// operations would starve them.
+    /// repeats such operations would starve them.
     others_first: bool,
     /// Whether the operations that are woken now start.
     begin: bool,
@@ -122,8 +120,7 @@ impl Wakes {
     }
 
     /// Returns the operations that were woken before this call, each once. An operation that is woken meanwhile is
-    /// returned
-    /// by the next call.
+    /// returned by the next call.
     pub(crate) fn ready(&self) -> impl Iterator<Item = u64> + '_ {
         let (begins, others, others_first) = {
             let ops = self.ops();

@@ -101,8 +101,7 @@ impl Core {
     }
 
     /// Records how much a busy program has printed, if that output waits for an entry: a resumed run lets it print as
-    /// much before
-    /// the next delivery.
+    /// much before the next delivery.
     pub(crate) fn pin_printing(&self) {
         let state = &mut *self.state.borrow_mut();
         if state.output.waits_for() > state.position() {

@@ -13,8 +13,7 @@ const SHORTEST: usize = 8;
 /// Value of a key in a replay without the environment.
 pub(crate) const UNKNOWN: &str = "(a key that the journal does not hold)";
 
-/// Replaces any key when arguments are compared: a run can be followed with a renewed key, and
-/// without keys.
+/// Replaces any key when arguments are compared: a run can be followed with a renewed key, and without keys.
 const SOME_KEY: &[u8] = b"\x01harn:key\x01";
 
 /// A key.

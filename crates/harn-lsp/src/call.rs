@@ -18,7 +18,7 @@ use crate::workspace::Workspace;
 
 /// A call that is being written.
 pub(crate) struct Call {
-    /// Where the name of what is called stands.
+    /// The span of the name of the callee.
     pub(crate) callee: Span,
     /// The number of the argument at the place.
     pub(crate) argument: usize,
@@ -104,7 +104,7 @@ pub(crate) fn help(workspace: &Workspace<'_>, document: &Rc<Document>, offset: u
     })
 }
 
-/// The parameters of the function whose name stands at a place, as they are written.
+/// Returns the parameters, as written, of the function whose name has the span `name`.
 fn parameters(document: &Document, whole: Span, name: Span) -> Option<Vec<String>> {
     let written = |params: &[Param]| {
         let own = params.iter().filter(|param| param.name.name != "self");
@@ -131,7 +131,7 @@ fn parameters(document: &Document, whole: Span, name: Span) -> Option<Vec<String
             _ => {}
         }
     }
-    // A function inside of another: what stands between its parentheses.
+    // A nested function: its parameters are read from the source between its parentheses.
     let text = document.slice(whole);
     let open = text.get((name.end - whole.start) as usize..)?.find('(')? + (name.end - whole.start) as usize;
     let mut depth = 0usize;

@@ -1,4 +1,4 @@
-//! A text with what can be made of it. It never changes: an edit makes a new one.
+//! An immutable source with its derived data. An edit creates a new document.
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
@@ -102,7 +102,7 @@ impl Document {
 /// The file that an address means.
 pub(crate) fn path_of(uri: &Uri) -> Option<PathBuf> {
     let rest = uri.as_str().strip_prefix("file://")?;
-    // Behind a host name, which is empty for this machine.
+    // The path follows the host name, which is empty for this machine.
     let path = &rest[rest.find('/')?..];
     let mut bytes = Vec::with_capacity(path.len());
     let raw = path.as_bytes();
@@ -121,7 +121,7 @@ pub(crate) fn path_of(uri: &Uri) -> Option<PathBuf> {
         }
     }
     let path = String::from_utf8(bytes).ok()?;
-    // A drive stands behind the slash.
+    // A drive letter follows the slash.
     let is_drive = path.as_bytes().get(2) == Some(&b':') && path.as_bytes()[1].is_ascii_alphabetic();
     Some(PathBuf::from(if is_drive { &path[1..] } else { &path }))
 }

@@ -10,7 +10,7 @@ use crate::workspace::Workspace;
 /// The longest type that a hint shows, in characters.
 const MAX_HINT: usize = 40;
 
-/// The changes that give a file the one layout; none for a file with errors.
+/// Returns the edits that format a file; none for a file with errors.
 pub(crate) fn format(workspace: &Workspace<'_>, document: &Document) -> Vec<TextEdit> {
     let options = workspace.host.format_options(&document.path, &workspace.overlay);
     match harn_fmt::format(&document.text, &options) {
@@ -40,7 +40,7 @@ fn difference(document: &Document, span: Span, new: &str) -> Vec<TextEdit> {
     vec![TextEdit::new(document.range(changed), new_rest[..new_rest.len() - back].to_owned())]
 }
 
-/// The changes that give the top-level statements of a range the one layout.
+/// Returns the edits that format the top-level statements of a range.
 pub(crate) fn format_range(workspace: &Workspace<'_>, document: &Document, range: Range) -> Vec<TextEdit> {
     let options = workspace.host.format_options(&document.path, &workspace.overlay);
     let Ok(text) = harn_fmt::format(&document.text, &options) else { return Vec::new() };

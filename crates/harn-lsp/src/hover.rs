@@ -1,4 +1,4 @@
-//! What is told about a name: how it is declared, and what it is for.
+//! Hover information about a name: its declaration and documentation.
 
 use std::rc::Rc;
 
@@ -34,7 +34,7 @@ fn code(text: &str) -> String {
     format!("```harn\n{text}\n```\n\n")
 }
 
-/// A builtin, a method or a reserved word.
+/// Formats the documentation of a builtin, a method or a keyword.
 pub(crate) fn about_word(word: &Word) -> String {
     format!("{}{}", code(&word.form), word.doc)
 }
@@ -83,7 +83,7 @@ pub(crate) fn head(workspace: &Workspace<'_>, document: &Document, id: SymbolId)
     text
 }
 
-/// Where the body of a declaration begins: the first brace behind its name that is not inside brackets.
+/// Returns the start of the body of a declaration: the first brace after its name that is not inside brackets.
 fn body_start(text: &str, from: usize) -> usize {
     let mut depth = 0usize;
     for (at, c) in text.char_indices().skip_while(|(at, _)| *at < from) {

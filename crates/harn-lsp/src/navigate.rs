@@ -228,10 +228,10 @@ pub(crate) fn renamable(
     }
 }
 
-/// The changes that give the name at a place another text.
+/// Returns the edits that rename the symbol at a position.
 ///
 /// # Errors
-/// A sentence that says why it cannot be.
+/// The reason why it cannot be renamed, as a sentence.
 #[allow(clippy::mutable_key_type, reason = "the protocol's own type of changes")]
 pub(crate) fn rename(
     workspace: &Workspace<'_>,

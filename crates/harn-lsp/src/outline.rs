@@ -34,7 +34,7 @@ fn kind_of(kind: Kind) -> SymbolKind {
     }
 }
 
-/// What a file declares, with the members of each.
+/// Returns the declarations of a file with their members.
 #[expect(deprecated, reason = "a field of the protocol's own type")]
 pub(crate) fn symbols(document: &Document) -> Vec<DocumentSymbol> {
     let names = document.names();

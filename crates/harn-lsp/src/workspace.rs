@@ -1,4 +1,4 @@
-//! The texts that are open in the editor, and those on disk. What is open counts, also for imports.
+//! Open documents of the editor, and files on disk. Open documents take precedence, also for imports.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
@@ -17,13 +17,13 @@ use crate::host::Host;
 /// The largest file that is read.
 const MAX_BYTES: u64 = 8 << 20;
 
-/// How many files of a workspace are looked at.
+/// The maximum number of files of a workspace.
 const MAX_FILES: usize = 10_000;
 
-/// Folders that are not searched.
+/// Directories that are not searched.
 const SKIPPED: [&str; 3] = ["node_modules", "target", "build"];
 
-/// The files of the system, with the texts of the editor in place of what is saved.
+/// The files of the system, with the open documents in place of the saved files.
 pub(crate) struct Overlay<'h> {
     inner: &'h dyn System,
     texts: RefCell<FxHashMap<PathBuf, Rc<Document>>>,
@@ -58,7 +58,7 @@ impl Layer for Overlay<'_> {
 /// A file on disk that was read, with its size and time of change.
 type OnDisk = (u64, f64, Rc<Document>);
 
-/// All texts.
+/// All documents.
 pub(crate) struct Workspace<'h> {
     pub(crate) host: &'h dyn Host,
     pub(crate) roots: Vec<PathBuf>,
@@ -90,19 +90,19 @@ impl<'h> Workspace<'h> {
         self.overlay.texts.borrow_mut().remove(path);
     }
 
-    /// A text that is open.
+    /// Returns an open document.
     pub(crate) fn opened(&self, path: &Path) -> Option<Rc<Document>> {
         self.overlay.texts.borrow().get(path).cloned()
     }
 
-    /// The texts that are open.
+    /// Returns the open documents.
     pub(crate) fn all_opened(&self) -> Vec<Rc<Document>> {
         let mut all: Vec<_> = self.overlay.texts.borrow().values().cloned().collect();
         all.sort_by(|a, b| a.path.cmp(&b.path));
         all
     }
 
-    /// A text, from the editor or from disk.
+    /// Returns a document, from the editor or from disk.
     pub(crate) fn document(&self, path: &Path) -> Option<Rc<Document>> {
         if let Some(document) = self.opened(path) {
             return Some(document);
@@ -124,7 +124,7 @@ impl<'h> Workspace<'h> {
         harn_front::resolve(import, dir, &Through(&self.overlay), self.world().std_module).ok()
     }
 
-    /// The text that a target means. Those of embedded modules have no place that an editor could open.
+    /// Returns the document of an import target. Embedded modules have no path that an editor could open.
     pub(crate) fn of_target(&self, target: &Target) -> Option<Rc<Document>> {
         match target {
             Target::File(path) => self.document(&self.tidy(path)),
@@ -162,7 +162,7 @@ impl<'h> Workspace<'h> {
                     continue;
                 }
                 let path = folder.join(&name);
-                // What is reached through a link has a place of its own.
+                // Links are skipped: their targets have their own paths.
                 let Ok(facts) = system.link_facts(&path) else { continue };
                 if facts.is_dir() {
                     waiting.push(path);

@@ -111,8 +111,7 @@ pub(crate) async fn refetch(system: &dyn System, cache: &Path, url: &str, commit
 }
 
 /// Checks out the files of a commit into the cache. An existing directory may come from another process; it is
-/// removed
-/// only if `replaces` is set.
+/// removed only if `replaces` is set.
 async fn take_to(system: &dyn System, place: &Path, url: &str, commit: &str, replaces: bool) -> Result<()> {
     let parent = place.parent().unwrap_or(place).to_owned();
     system.make_dirs(&parent).map_err(|e| Trouble(format!("cannot make {}: {e}", parent.display())))?;

@@ -138,8 +138,7 @@ impl<'a> Project<'a> {
     }
 
     /// Fetches packages again from their repositories, as in the lock file, even if they are cached. The lock file is
-    /// not changed.
-    /// The installation compares the files with it.
+    /// not changed. The installation compares the files with it.
     ///
     /// # Errors
     /// An invalid lock file, a name without a repository in it, and errors of git.
@@ -591,8 +590,7 @@ impl<'a> Project<'a> {
     }
 
     /// Rejects links at these places of the project: through a link, `what` would write or remove files elsewhere. An
-    /// untrusted
-    /// repository or archive can contain such a link.
+    /// untrusted repository or archive can contain such a link.
     ///
     /// # Errors
     /// The first place that is a link.

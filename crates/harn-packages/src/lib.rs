@@ -1,5 +1,5 @@
-//! Dependencies of a project: `[dependencies]` of its manifest, `harn.lock`, and the copies in
-//! `.harn/packages` that imports find.
+//! Dependencies of a project: `[dependencies]` of its manifest, `harn.lock`, and the copies in `.harn/packages` that
+//! imports find.
 //!
 //! A dependency is a local directory or file, or a commit of a git repository. All direct and transitive dependencies
 //! are in `.harn/packages` without nesting, each under a unique name. An installation runs no code of a package.

@@ -1,8 +1,7 @@
 //! The call log of a record: request and reply of each model call, and the templates that were rendered for it.
 //!
 //! The prompt of a call consists of, in the order of the file up to its `provider_call_request`: the last
-//! `system_prompt`, and all
-//! `message` entries. Unknown entries are skipped.
+//! `system_prompt`, and all `message` entries. Unknown entries are skipped.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;

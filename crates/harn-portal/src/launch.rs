@@ -1,8 +1,7 @@
 //! Programs that the page has started: a file of the workspace, a typed source, or a task for a model.
 //!
 //! Each has a directory in `<dir>/playground/`, with the launched program (`launch.json`, and `workflow.harn` and
-//! `task.txt` if
-//! they were typed), the call log of its models, and, when it has ended, a record of its run.
+//! `task.txt` if they were typed), the call log of its models, and, when it has ended, a record of its run.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

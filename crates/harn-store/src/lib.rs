@@ -1,9 +1,8 @@
 //! Persists data beyond the end of a process: leases, key-value pairs, an event log, durable queues, sessions, run
 //! journals and blobs.
 //!
-//! There is one trait, [`Store`], asynchronous and fenced: a writer has a lease, every write carries its epoch, and
-//! a process whose lease was taken over cannot overwrite its successor. This crate does not know the language, and
-//! has
+//! There is one trait, [`Store`], asynchronous and fenced: a writer has a lease, every write carries its epoch, and a
+//! process whose lease was taken over cannot overwrite its successor. This crate does not know the language, and has
 //! no clock and no randomness: times and ids are arguments.
 //!
 //! Read `write.rs` first: it lists all possible changes.

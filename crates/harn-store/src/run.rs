@@ -1,7 +1,7 @@
 //! Runs of programs: head, journal, sources and waitpoints.
 //!
-//! A run is written by the owner of the lease of its scope ([`Run::scope`]). Only answers to waitpoints
-//! come from other processes ([`crate::Store::answer`]).
+//! A run is written by the owner of the lease of its scope ([`Run::scope`]). Only answers to waitpoints come from
+//! other processes ([`crate::Store::answer`]).
 
 use std::sync::Arc;
 
@@ -74,8 +74,7 @@ pub enum NewStatus {
     /// The owner of the lease works on it.
     Running,
     /// The run waits. Rejected with [`crate::Error::Conflict`] if there are more answers than `answers`: an answer
-    /// came while
-    /// the owner was about to stop, and must be processed first.
+    /// came while the owner was about to stop, and must be processed first.
     Suspended {
         /// When the run is resumed without an answer, if ever.
         due_ms: Option<i64>,
@@ -308,9 +307,8 @@ impl Chain {
 
 impl JournalEntry {
     /// Returns the checksum of an entry, which detects a changed byte; a shared payload is represented by its digest.
-    /// It includes the
-    /// checksum of the entry before: no entry can be replaced without those that follow. Older entries have no such
-    /// chain.
+    /// It includes the checksum of the entry before: no entry can be replaced without those that follow. Older
+    /// entries have no such chain.
     pub(crate) fn checksum(&self, shared: Option<&crate::Digest>, before: Option<i64>) -> i64 {
         let mut hash = Sha256::new();
         if let Some(before) = before {

@@ -115,8 +115,7 @@ pub trait Store: Send + Sync {
     fn sources<'a>(&'a self, run: &'a str) -> Reply<'a, Vec<Source>>;
 
     /// Returns the waitpoints of a run in the order of their requests; of all runs without `run`. `open`: only those
-    /// that accept
-    /// answers.
+    /// that accept answers.
     fn waitpoints<'a>(&'a self, run: Option<&'a str>, open: bool) -> Reply<'a, Vec<Waitpoint>>;
 
     /// One thing that a run has waited for.
@@ -125,8 +124,8 @@ pub trait Store: Send + Sync {
     /// [`crate::Error::Missing`] when the run has not asked for it.
     fn waitpoint<'a>(&'a self, run: &'a str, request_id: &'a str) -> Reply<'a, Waitpoint>;
 
-    /// Answers a waitpoint. This needs no lease: the answer comes from a process that does not execute the run.
-    /// A suspended run becomes due.
+    /// Answers a waitpoint. This needs no lease: the answer comes from a process that does not execute the run. A
+    /// suspended run becomes due.
     ///
     /// # Errors
     /// [`Error::Missing`] if the run or request does not exist; [`Error::Exists`] if this reviewer has answered it;
@@ -134,9 +133,8 @@ pub trait Store: Send + Sync {
     fn answer<'a>(&'a self, run: &'a str, request_id: &'a str, answer: Answer) -> Reply<'a, Waitpoint>;
 
     /// Takes the lease of a run that is abandoned, or queued or suspended and due, the longest due first, and sets
-    /// its status to
-    /// running. `None` if no run is due. No two callers get the same run. Runs that `can_follow` rejects are not
-    /// changed.
+    /// its status to running. `None` if no run is due. No two callers get the same run. Runs that `can_follow`
+    /// rejects are not changed.
     fn claim_run<'a>(
         &'a self,
         owner: &'a str,

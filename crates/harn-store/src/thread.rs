@@ -1,7 +1,7 @@
 //! The thread of a store: it owns the file or the connection, and executes requests in order.
 //!
-//! Concurrent writes share one transaction, and thus one wait for the disk. Each has its own savepoint,
-//! and is answered after the commit.
+//! Concurrent writes share one transaction, and thus one wait for the disk. Each has its own savepoint, and is
+//! answered after the commit.
 
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Mutex, PoisonError};
@@ -176,8 +176,8 @@ impl<D, F> Jobs<D, F> {
     }
 }
 
-/// Implements [`crate::Store`] for a store with a thread. Uses the modules `leases`, `apply`,
-/// `read` and `runs` at the place of its call: one set for each kind of database.
+/// Implements [`crate::Store`] for a store with a thread. Uses the modules `leases`, `apply`, `read` and `runs` at
+/// the place of its call: one set for each kind of database.
 macro_rules! store_on_a_thread {
     ($store:ty) => {
         impl Store for $store {

@@ -1,8 +1,7 @@
 //! Writes as statements.
 //!
 //! Transactions of several processes run in parallel: each locks the rows that it compares. Under a lease that is the
-//! row of the
-//! lease, so a process that takes it over waits until the write has ended.
+//! row of the lease, so a process that takes it over waits until the write has ended.
 
 use super::connect::{Db, count, get};
 use super::fault::Outcome;

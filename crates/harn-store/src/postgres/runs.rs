@@ -260,8 +260,8 @@ pub(super) fn claim(
     until_ms: i64,
     can_follow: fn(&Run) -> bool,
 ) -> Outcome<Option<(Run, Lease)>> {
-    // Skips a run that is claimed or written at this moment. A locked row was read again, so no other
-    // process has taken it.
+    // Skips a run that is claimed or written at this moment. A locked row was read again, so no other process has
+    // taken it.
     let next = |due: &str, status: RunStatus| -> Outcome<Option<Run>> {
         let mut others = String::new();
         loop {

@@ -150,8 +150,7 @@ impl Worker {
         let writer: i64 = db.one(sql, &[], |row| get(row, 0))?;
         db.batch(&format!("SET application_name = 'harn writer {writer}'"))?;
         // Writers that were last seen long ago are gone; one that is still alive creates its row again. Only some
-        // writers sweep, because
-        // there may be as many rows as processes in that time.
+        // writers sweep, because there may be as many rows as processes in that time.
         if writer % SWEEP == 0 {
             db.run("DELETE FROM writer WHERE seen < now() - interval '30 days'", &[])?;
         }

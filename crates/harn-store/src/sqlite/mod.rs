@@ -37,8 +37,7 @@ pub struct SqliteStore {
 
 impl SqliteStore {
     /// Creates a store in the file `path`; directory and file are created at the first use. The file system must be
-    /// local:
-    /// SQLite's locks do not work on network file systems.
+    /// local: SQLite's locks do not work on network file systems.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> SqliteStore {
         SqliteStore::with(path, SqliteOptions::default())

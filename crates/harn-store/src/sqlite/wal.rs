@@ -1,12 +1,9 @@
 //! The write-ahead log of SQLite: how far it was acknowledged, and whether all of that still exists.
 //!
 //! SQLite ends its log at the first frame with a wrong checksum, as if the remainder was never committed. A changed
-//! bit
-//! would therefore drop acknowledged writes, and a resumed run would repeat their effects. The file `-mark` next to
-//! the log records how
-//! far the log was acknowledged. It is written after each commit and before the answer, and not synchronized: it
-//! survives the end of
-//! the process, and after a power failure it is at most older than the log.
+//! bit would therefore drop acknowledged writes, and a resumed run would repeat their effects. The file `-mark` next
+//! to the log records how far the log was acknowledged. It is written after each commit and before the answer, and
+//! not synchronized: it survives the end of the process, and after a power failure it is at most older than the log.
 
 #![expect(
     clippy::disallowed_methods,
