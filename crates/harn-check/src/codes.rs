@@ -5,7 +5,7 @@
 pub struct CodeDoc {
     /// The code.
     pub code: &'static str,
-    /// What is wrong.
+    /// Describes the mistake.
     pub doc: &'static str,
     /// What to do.
     pub mend: &'static str,
@@ -234,8 +234,8 @@ codes! {
         "Assign it; methods of lists and texts give new values.";
 }
 
-/// Whether a warning with this code tells what shows when it is reached: a failure, nil in place of a value, or a value lost.
-/// `harn check` makes it an error.
+/// Returns whether a warning with this code predicts a visible effect at run time: a failure, nil in place of a
+/// value, or a lost value. `harn check` reports it as an error.
 pub fn is_certain(code: &str) -> bool {
     [
         WRONG_COUNT,
@@ -259,7 +259,7 @@ pub fn is_slip(code: &str) -> bool {
     [OPTION_SLIP, BIG_NUMBER, NO_RESULT].contains(&code)
 }
 
-/// Whether a finding with this code is an error for `harn check`, also where running a program goes on.
+/// Returns whether `harn check` reports this code as an error, even if `harn run` would run the program.
 pub fn is_error(code: &str) -> bool {
     is_certain(code) || [ARGUMENT_COUNT, UNKNOWN_FIELD, OPTION_SLIP, TYPE_NAME].contains(&code)
 }

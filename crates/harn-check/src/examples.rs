@@ -1,5 +1,4 @@
-//! For every code a program that it is about, and one that is mended. `harn explain CODE` shows both; the tests run
-//! them.
+//! An example program for each code, and its fixed version. `harn explain CODE` shows both; the tests run them.
 
 /// A program that a code is about, and what it becomes.
 #[derive(Debug)]
@@ -8,9 +7,9 @@ pub struct Example {
     pub code: &'static str,
     /// The file that is shown.
     pub file: &'static str,
-    /// Its text as the code finds it.
+    /// A source with the finding.
     pub wrong: &'static str,
-    /// Its text when nothing is found.
+    /// A source without findings.
     pub right: &'static str,
     /// Other files next to it.
     pub others: &'static [(&'static str, &'static str)],

@@ -1,4 +1,4 @@
-//! What is known of variables at a place, beyond their declarations, and how it is forgotten again.
+//! Facts about variables at a place, beyond their declarations, and how they are discarded.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -11,7 +11,7 @@ pub(crate) struct Place {
     pub(crate) path: String,
 }
 
-/// What is known of a place.
+/// A fact about a place.
 #[derive(Clone)]
 pub(crate) struct Fact {
     pub(crate) ty: Ty,
@@ -23,14 +23,14 @@ pub(crate) struct Fact {
 pub(crate) const KINDS: [&str; 9] =
     ["int", "string", "float", "bool", "nil", "list", "dict", "closure", "bytes"];
 
-/// What is known where one of several ways ends, as far as it differs from where they part.
+/// The facts at the end of a branch, as far as they differ from the facts at its start.
 pub(crate) struct End(pub(crate) FxHashMap<Place, Option<Fact>>);
 
 /// All that is known beyond declarations.
 #[derive(Default)]
 pub(crate) struct Flow {
     pub(crate) facts: FxHashMap<Place, Fact>,
-    /// What the facts were before each change.
+    /// The facts before each change.
     undo: Vec<(Place, Option<Fact>)>,
     /// The variables that were assigned, in order.
     pub(crate) touched: Vec<u32>,
@@ -75,7 +75,7 @@ impl Flow {
         }
     }
 
-    /// What has changed since a moment.
+    /// Returns the changes since a mark.
     pub(crate) fn end_since(&self, mark: Mark) -> End {
         let changed = self.undo[mark.undo..].iter().map(|(place, _)| place);
         End(changed.map(|place| (place.clone(), self.facts.get(place).cloned())).collect())

@@ -1,5 +1,5 @@
-//! What conditions and assignments tell of variables on the way to a place: `if x != nil { ... }` makes `x` more than it
-//! was declared as. Facts hold until the block, branch or function ends in which they were learned.
+//! Narrowing of types by conditions and assignments: `if x != nil { ... }` narrows the declared type of `x`. A fact
+//! holds until the end of the block, branch or function in which it was learned.
 
 use harn_syntax::ast::*;
 use harn_syntax::visit::{self, Visitor};
@@ -35,7 +35,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// What tests tell of the value at a place.
+    /// Returns the narrowed type of a place.
     pub(crate) fn fact(&self, expr: &Expr) -> Option<Ty> {
         if self.flow.facts.is_empty() {
             return None;
@@ -49,13 +49,13 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The type at a place now: what tests tell, or what the declaration does. Nothing of this is kept.
+    /// Returns the current type of a place: narrowed, or declared. It is not cached.
     fn now(&mut self, expr: &'a Expr) -> Ty {
         let ty = self.infer_anew(expr);
         if let ExprKind::Paren(inner) = &expr.kind { self.now(inner) } else { ty }
     }
 
-    /// Takes note of what a condition tells when it is true, or when it is not.
+    /// Records what holds if a condition is true, or if it is false.
     pub(crate) fn assume(&mut self, cond: &'a Expr, truth: bool) {
         match &cond.kind {
             ExprKind::Paren(inner) => self.assume(inner, truth),
@@ -208,7 +208,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Forgets what a loop may change before it comes to its start again.
+    /// Discards the facts that an iteration of a loop may change.
     pub(crate) fn forget_assigned_in(&mut self, body: &'a Block) {
         if self.flow.facts.is_empty() {
             return;
@@ -293,7 +293,7 @@ impl<'a> Pass<'a> {
         self.join(start, &ends);
     }
 
-    /// Walks a loop that goes on while a condition holds. Behind it, the condition does not hold, or a `break` has led there.
+    /// Walks a `while` loop. After it, the condition is false, or a `break` was executed.
     pub(crate) fn while_loop(&mut self, cond: &'a Expr, body: &'a Block) {
         self.forget_assigned_in(body);
         let start = self.flow.mark();
@@ -318,7 +318,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Walks `try`: its handler may begin anywhere in the body, and what stands in `finally` comes behind both.
+    /// Walks `try`: its handler may start at any point of the body, and `finally` follows both.
     pub(crate) fn attempt(&mut self, body: &'a Block, catch: Option<&'a Catch>, finally: Option<&'a Block>) {
         let start = self.flow.mark();
         let mut ends = Vec::new();
@@ -366,7 +366,7 @@ impl<'a> Pass<'a> {
         self.join(start, &ends);
     }
 
-    /// Walks one of the ways that part at a moment; its end counts if it leads behind them.
+    /// Walks one branch that starts at a mark; its end is recorded if it can be reached.
     fn way(&mut self, start: Mark, body: &'a Block, ends: &mut Vec<End>) {
         self.branch(body);
         if !self.leaves(body) {
@@ -374,7 +374,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// What is known where ways that parted at a moment meet again: of each place, one of the types that the ways leave.
+    /// Merges the facts of branches: the type of each place is a union of the types at their ends.
     fn join(&mut self, start: Mark, ends: &[End]) {
         self.flow.go_back(start);
         let touched: FxHashSet<u32> = self.flow.touched_since(start).into_iter().collect();
@@ -411,7 +411,7 @@ impl<'a> Pass<'a> {
         block_exits(block) || self.block_type(block) == Ty::Never
     }
 
-    /// What an arm of a `match` tells of the value.
+    /// Narrows the value of a `match` in an arm.
     pub(crate) fn assume_arm(&mut self, value: &'a Expr, patterns: &'a [MatchPattern]) {
         let literals: Option<Vec<&'a Expr>> = patterns
             .iter()
@@ -455,7 +455,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// What the arms behind an arm of a `match` know of the value: it is none of its literals.
+    /// Narrows the value of a `match` after an arm: it is none of the arm's literals.
     fn assume_not_arm(&mut self, value: &'a Expr, patterns: &'a [MatchPattern]) {
         let literals = patterns.iter().filter_map(|pattern| match &pattern.kind {
             MatchPatternKind::Value(literal) if is_literal(literal) => Some(literal),

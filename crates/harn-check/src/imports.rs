@@ -1,4 +1,4 @@
-//! The names that the imports of a program give it, and what they stand for.
+//! The names that a program imports, and their meaning.
 
 use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ pub(crate) fn sources<'a>(world: &'a World<'_>) -> Sources<'a> {
     Sources::new(&world.files, world.std_module)
 }
 
-/// What an imported name stands for.
+/// The meaning of an imported name.
 #[derive(Clone)]
 pub(crate) struct Imported {
     /// The file that declares it, and its place there; `None` when that file does not.
@@ -48,7 +48,7 @@ fn decl_at(unit: &Unit, item: usize) -> Option<&Decl> {
     }
 }
 
-/// Adds a name that an import brings. What comes first counts, and the first that differs from it is remembered.
+/// Adds an imported name. The first meaning wins; the first different one is recorded.
 fn add(found: &mut FxHashMap<Name, Imported>, name: &Name, new: Imported) {
     let Some(known) = found.get_mut(name) else {
         found.insert(name.clone(), new);
@@ -60,7 +60,7 @@ fn add(found: &mut FxHashMap<Name, Imported>, name: &Name, new: Imported) {
     }
 }
 
-/// The imports of one file, read when somebody asks.
+/// The imports of one file, read on demand.
 #[derive(Default)]
 pub(crate) struct Imports {
     names: OnceCell<Option<FxHashMap<Name, Imported>>>,
@@ -108,7 +108,8 @@ fn names(source: &Source<'_>, world: &World<'_>) -> Option<FxHashMap<Name, Impor
     Some(found)
 }
 
-/// Whether the file or one that it leads to gives a type a method; also when one of them cannot be read.
+/// Returns whether the file or one of its imports defines a method of a type; also true if one of them cannot be
+/// read.
 pub(crate) fn gives_method(source: &Source<'_>, world: &World<'_>, owner: &str, method: &str) -> bool {
     struct Gives<'n>(&'n str, &'n str, bool);
     impl<'a> Visitor<'a> for Gives<'_> {
@@ -151,13 +152,13 @@ pub(crate) fn gives_method(source: &Source<'_>, world: &World<'_>, owner: &str, 
 pub(crate) fn names_of(sources: &Sources<'_>, tree: &Program, dir: &Path) -> FxHashMap<Name, Imported> {
     let mut found = FxHashMap::default();
     for import in tree.imports() {
-        // What cannot be followed is a finding of its own.
+        // An unresolved import is a separate finding.
         let _ = brought(sources, import, dir, &mut Vec::new(), &mut found);
     }
     found
 }
 
-/// The names that a file exports, those it re-exports included; `None` when they cannot be told.
+/// Returns the names that a file exports, including re-exports; `None` if they are unknown.
 fn exports(
     sources: &Sources<'_>,
     target: &Target,
@@ -180,7 +181,7 @@ fn exports(
     Some(())
 }
 
-/// Where a declaration stands in its file.
+/// Returns the position of a declaration in its file.
 fn place(unit: &Rc<Unit>, wanted: &Decl) -> Option<(Rc<Unit>, usize)> {
     let is_it = |kind: &StmtKind| matches!(kind, StmtKind::Decl(decl) if std::ptr::eq(&**decl, wanted));
     let item = unit.tree.items.iter().position(|item| is_it(&item.kind))?;
@@ -206,7 +207,7 @@ fn brought(
             place(unit, decl)
         });
         if own.is_none() && passed_on.is_empty() {
-            // What cannot be followed is an error of its own.
+            // An unresolved import is a separate error.
             let _ = exports(sources, &target, visiting, &mut passed_on);
         }
         let imported = match own {
@@ -218,7 +219,8 @@ fn brought(
     Some(())
 }
 
-/// The names that an import of a file may list: all of its declarations and what it re-exports. `None` when they cannot be told.
+/// Returns the names that an import of a file may list: all its declarations and re-exports. `None` if they are
+/// unknown.
 pub(crate) fn listable(sources: &Sources<'_>, target: &Target) -> Option<FxHashSet<String>> {
     let unit = sources.load(target).ok().filter(|unit| unit.errors.is_empty())?;
     let own = harn_front::selectable(&unit.tree).map(|decl| decl.kind.name().name.to_string());
@@ -233,7 +235,7 @@ pub(crate) struct Collision<'a> {
     pub(crate) name: Name,
     /// The file, and which of its items declares it; `None` for the importing file.
     pub(crate) first: Option<(Rc<Unit>, usize)>,
-    /// What the import brings.
+    /// The declaration that the import provides.
     pub(crate) second: (Rc<Unit>, usize),
     /// One of them is re-exported.
     pub(crate) passed_on: bool,
@@ -253,7 +255,7 @@ pub(crate) fn collisions<'a>(sources: &Sources<'_>, tree: &'a Program, dir: &Pat
     for import in tree.imports() {
         passed_on |= import.is_pub;
         let mut brings = FxHashMap::default();
-        // What cannot be followed is a finding of its own.
+        // An unresolved import is a separate finding.
         let _ = brought(sources, import, dir, &mut Vec::new(), &mut brings);
         let mut brings: Vec<(Name, Imported)> = brings.into_iter().collect();
         brings.sort_by(|(a, _), (b, _)| a.cmp(b));

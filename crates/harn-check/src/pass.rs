@@ -1,4 +1,4 @@
-//! What the checks of a file see and fill.
+//! The shared state of the checks of a file.
 
 use harn_syntax::ast::*;
 use harn_syntax::{Diagnostic, Span};
@@ -11,14 +11,14 @@ use crate::told::Told;
 use crate::types::{Ty, Typing};
 use crate::world::{Source, World};
 
-/// What a function must give back.
+/// The declared result of a function.
 #[derive(Clone)]
 pub(crate) struct Result<'a> {
     pub(crate) ty: Ty,
     pub(crate) written: &'a TypeExpr,
     /// The block that is the body: its last expression is the result as well.
     pub(crate) body: *const Block,
-    /// The function is a stream, and this is the type of what it emits.
+    /// The function is a stream, and this is the type of its items.
     pub(crate) emits: bool,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Unknown<'a> {
     pub(crate) what: What<'a>,
 }
 
-/// What the name should be.
+/// The expected kind of a name.
 pub(crate) enum What<'a> {
     /// A function; with the functions of the scopes around the call.
     Function(Vec<&'a str>),
@@ -46,7 +46,7 @@ pub(crate) enum What<'a> {
     Struct,
 }
 
-/// What is known of the values of a variable.
+/// Facts about the values of a variable.
 pub(crate) struct Known {
     pub(crate) ty: Ty,
     /// The annotation as written, if there is one.
@@ -55,7 +55,7 @@ pub(crate) struct Known {
     pub(crate) is_open: bool,
 }
 
-/// What the checks see and fill.
+/// The shared state of the checks.
 pub(crate) struct Pass<'a> {
     pub(crate) source: &'a Source<'a>,
     pub(crate) world: &'a World<'a>,
@@ -72,7 +72,7 @@ pub(crate) struct Pass<'a> {
     pub(crate) block_types: FxHashMap<*const Block, Ty>,
     /// The types that were asked for, by the address of the expression.
     pub(crate) inferred: FxHashMap<*const Expr, Ty>,
-    /// For each function around the node, innermost last, what it must give back.
+    /// The declared result of each enclosing function, innermost last.
     pub(crate) results: Vec<Option<Result<'a>>>,
     /// For each function around the node, innermost last, the parameters that are of a bounded type.
     pub(crate) bounds: Vec<Vec<Bounded<'a>>>,
@@ -84,7 +84,7 @@ pub(crate) struct Pass<'a> {
     pub(crate) declared: FxHashSet<&'a str>,
     /// The structs among it, in order.
     pub(crate) structs: Vec<&'a str>,
-    /// Names that a pipeline gives another body.
+    /// Names whose body a pipeline overrides.
     pub(crate) overridden: FxHashSet<&'a str>,
     /// Calls and literals whose name no scope knows; settled at the end.
     pub(crate) unknown: Vec<Unknown<'a>>,
@@ -92,7 +92,7 @@ pub(crate) struct Pass<'a> {
     pub(crate) arguments: Vec<(&'a str, Diagnostic)>,
     /// Findings about calls of builtins, by name: a file that is imported may declare a function of that name.
     pub(crate) wrong_calls: Vec<(String, Diagnostic)>,
-    /// Where types stand that do not exist, and are told with the value that does not fit them.
+    /// Spans of unknown types that are reported together with the value that does not match them.
     pub(crate) misnamed: FxHashSet<u32>,
     /// What variables say that hold a schema and are never assigned, by the place of their name.
     pub(crate) held_schemas: FxHashMap<u32, Ty>,
@@ -100,7 +100,7 @@ pub(crate) struct Pass<'a> {
     pub(crate) schemas: FxHashSet<*const Expr>,
     /// More than zero inside pipelines whose parent is not at hand: its names are visible there.
     pub(crate) opaque: u32,
-    /// What editors are told of types, when they ask.
+    /// Types for editors, if requested.
     pub(crate) told: Option<Told>,
     pub(crate) out: Vec<Diagnostic>,
 }
@@ -154,17 +154,17 @@ impl<'a> Pass<'a> {
             && self.imported_names().is_some_and(|names| !names.contains_key(name))
     }
 
-    /// What an imported name stands for.
+    /// Returns the meaning of an imported name.
     pub(crate) fn imported(&self, name: &str) -> Option<&'a Imported> {
         self.imported_names()?.get(name)
     }
 
-    /// The imported names, when all of them can be told.
+    /// Returns the imported names, if all of them are known.
     pub(crate) fn imported_names(&self) -> Option<&'a FxHashMap<Name, Imported>> {
         self.typing.imports.get(self.source, self.world)
     }
 
-    /// What is known of the variable that a name means here.
+    /// Returns the facts about the variable with this name in the current scope.
     pub(crate) fn known_at(&self, name: &str) -> Option<&Known> {
         self.known.get(&self.scopes.definition(name)?)
     }

@@ -7,7 +7,7 @@
 use harn_syntax::ast::*;
 use rustc_hash::FxHashMap;
 
-/// What a name stands for, as far as checks ask.
+/// The kind of definition of a name, as far as checks distinguish it.
 #[derive(Clone, Copy)]
 pub(crate) enum Kind<'a> {
     /// A function, with its attributes.
@@ -18,7 +18,7 @@ pub(crate) enum Kind<'a> {
     Struct(&'a StructDecl),
     /// An enum.
     Enum(&'a EnumDecl),
-    /// A type alias or an interface, which is no value.
+    /// A type alias or an interface, which is not a value.
     Type,
     /// A variable declared with `let`.
     Let,
@@ -41,7 +41,7 @@ impl Kind<'_> {
 struct Binding<'a> {
     name: &'a str,
     kind: Kind<'a>,
-    /// The offset from which on it is set; 0 for what holds in the whole block.
+    /// The offset from which on it is defined; 0 for definitions that hold in the whole block.
     from: u32,
     /// The binding of the name before this one, if there is one.
     before: Option<u32>,
@@ -59,7 +59,7 @@ pub(crate) enum Lookup<'a> {
     Is(Kind<'a>),
 }
 
-/// The scopes around the node that is looked at, the file's own first.
+/// The scopes around the current node, that of the file first.
 pub(crate) struct Scopes<'a> {
     bindings: Vec<Binding<'a>>,
     /// Where each scope begins, but for the file's own.

@@ -1,4 +1,4 @@
-//! Strict types: parts of values that come from outside are used only when something has looked at the whole.
+//! Strict types: parts of untrusted values are used only after the whole value was validated.
 
 use harn_syntax::ast::*;
 use harn_syntax::visit::{self, Visitor};
@@ -94,7 +94,7 @@ impl<'a> Strict<'a> {
         }
     }
 
-    /// The variables that a condition looks at as a whole when it holds.
+    /// Collects the variables that a condition validates if it is true.
     fn tested(cond: &'a Expr, found: &mut Vec<&'a str>) {
         match &cond.kind {
             ExprKind::Paren(inner) => Self::tested(inner, found),

@@ -1,4 +1,4 @@
-//! What editors are told of types: of the objects whose members are mentioned, and of variables without an annotation.
+//! Types for editors: of the objects whose members are mentioned, and of variables without an annotation.
 
 use harn_syntax::ast::*;
 
@@ -8,7 +8,7 @@ use crate::told::{Told, ToldMember, ToldType};
 use crate::types::{Declared, Ty, TypeName, Typing, type_text};
 use crate::world::{Source, World};
 
-/// What is known of the types of a file, which may have errors.
+/// Returns the known types of a file, which may have errors.
 #[must_use]
 pub fn types_of(source: &Source<'_>, world: &World<'_>) -> Told {
     let declared = Declared::of(source.tree);

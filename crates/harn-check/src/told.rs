@@ -1,4 +1,4 @@
-//! The types of a file, as editors are told of them.
+//! The types of a file, for editors.
 
 use harn_syntax::Span;
 use harn_syntax::ast::Name;
@@ -10,11 +10,11 @@ pub struct Told {
     pub objects: Vec<(Span, ToldType)>,
     /// Of the variables without an annotation, by the place of their name.
     pub variables: Vec<(Span, ToldType)>,
-    /// What is compared with `true` or `false` and is a bool.
+    /// Bool operands of comparisons with `true` or `false`.
     pub bools: Vec<Span>,
 }
 
-/// A type, in the words that people read.
+/// A type in readable form.
 #[derive(Clone, Debug)]
 pub struct ToldType {
     /// As messages show it.

@@ -1,4 +1,4 @@
-//! `match`: cases that nobody handles, literals that cannot match, and what patterns bind.
+//! `match`: missing cases, literals that cannot match, and bindings of patterns.
 
 use harn_syntax::Diagnostic;
 use harn_syntax::ast::{EnumDecl, Expr, ExprKind, MatchArm, MatchPattern, MatchPatternKind, VariantField};
@@ -7,7 +7,7 @@ use crate::codes::{NOT_EXHAUSTIVE, PATTERN_TYPE};
 use crate::pass::{Known, Pass};
 use crate::types::{Ty, Typing, members, union_tag};
 
-/// What the arms of a `match` take together.
+/// The cases that the arms of a `match` cover.
 #[derive(Default)]
 struct Covered<'a> {
     strings: Vec<&'a str>,
@@ -17,7 +17,7 @@ struct Covered<'a> {
     types: Vec<&'static str>,
 }
 
-/// Looks at a `match` whose value was walked.
+/// Checks a `match` whose value was walked.
 pub(crate) fn check<'a>(pass: &mut Pass<'a>, expr: &'a Expr, value: &'a Expr, arms: &'a [MatchArm]) {
     let ty = pass.infer(value);
     mismatches(pass, &ty, arms);
@@ -29,7 +29,7 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, expr: &'a Expr, value: &'a Expr, ar
     pass.report(diagnostic.with_help("add an arm for each, or `_ -> { ... }` for all others"));
 }
 
-/// What is covered; nothing when some arm takes everything.
+/// Returns the covered cases; `None` if an arm matches everything.
 fn covered<'a>(arms: &'a [MatchArm]) -> Option<Covered<'a>> {
     let mut covered = Covered::default();
     for pattern in arms.iter().flat_map(|arm| &arm.patterns) {

@@ -10,7 +10,7 @@ use crate::types::Ty;
 /// The types that the rules for comparisons are about. Those for arithmetic are about durations too.
 const KNOWN: [&str; 7] = ["bool", "dict", "float", "int", "list", "nil", "string"];
 
-/// Looks at `a + b` and its kin.
+/// Checks `a + b` and other arithmetic.
 pub(crate) fn check<'a>(pass: &mut Pass<'a>, expr: &'a Expr) {
     let ExprKind::Binary { op, lhs, rhs, .. } = &expr.kind else { return };
     if is_order(*op) {
@@ -40,8 +40,8 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, expr: &'a Expr) {
     pass.report(diagnostic);
 }
 
-/// Why an arithmetic operator does not work on two types, if it is sure that it does not. It is an error where the types
-/// are plain names; else it is told of, and fails when it is reached.
+/// Returns why an arithmetic operator certainly fails on two types. It is an error if the types are plain names;
+/// otherwise a warning, and the program fails when it is reached.
 pub(super) fn unfit(op: BinaryOp, left: &Ty, right: &Ty) -> Option<Diagnostic> {
     let head = |ty: &'_ Ty| ty.word().filter(|_| op != BinaryOp::Add || ty.plain().is_some());
     let (a, b) = (head(left)?, head(right)?);
@@ -95,7 +95,7 @@ fn is_order(op: BinaryOp) -> bool {
     matches!(op, BinaryOp::Lt | BinaryOp::Gt | BinaryOp::Le | BinaryOp::Ge)
 }
 
-/// Looks at `a < b` and its kin.
+/// Checks `a < b` and other comparisons.
 fn compared<'a>(pass: &mut Pass<'a>, expr: &'a Expr, op: BinaryOp, lhs: &'a Expr, rhs: &'a Expr) {
     let (left, right) = (pass.infer(lhs), pass.infer(rhs));
     // `1 < n < 5` asks whether a bool is less than 5.
@@ -130,7 +130,7 @@ fn compared<'a>(pass: &mut Pass<'a>, expr: &'a Expr, op: BinaryOp, lhs: &'a Expr
     pass.report(Diagnostic::warning(message).with_code(COMPARED_TYPES).at(expr.span));
 }
 
-/// Looks at the limit of a `parallel`.
+/// Checks the limit of a `parallel`.
 pub(crate) fn max_concurrent<'a>(pass: &mut Pass<'a>, parallel: &'a Parallel) {
     let Some(limit) = &parallel.max_concurrent else { return };
     let got = pass.infer(limit);

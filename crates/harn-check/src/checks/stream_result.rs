@@ -7,7 +7,7 @@ use crate::codes::STREAM_RESULT;
 use crate::pass::Pass;
 use crate::types::type_text;
 
-/// Types of the language that are no streams. Any other name may be an alias of one.
+/// Built-in types that are not streams. Any other name may be an alias of a stream.
 const OTHERS: [&str; 17] = [
     "Generator",
     "Iter",
@@ -28,7 +28,7 @@ const OTHERS: [&str; 17] = [
     "string",
 ];
 
-/// Looks at the annotation of a function.
+/// Checks the annotation of a function.
 pub(crate) fn check(pass: &mut Pass<'_>, func: &Function) {
     let Some(ret) = func.ret.as_ref().filter(|_| func.is_gen) else { return };
     let wrong = match &ret.kind {

@@ -8,7 +8,7 @@ use crate::pass::Pass;
 use crate::types::{Ty, TypeName};
 use harn_syntax::suggest::close;
 
-/// Looks at `object.name`, where the object is a struct.
+/// Checks `object.name` if the object is a struct.
 pub(crate) fn check<'a>(pass: &mut Pass<'a>, object: &'a Expr, name: &Ident) {
     let Ty::Named(owner, _) = pass.infer(object) else { return };
     let decl = match pass.typing.name(&owner) {

@@ -14,7 +14,7 @@ use crate::scope::{Kind, Lookup};
 use crate::types::{Ty, Typing, substitute, type_text};
 use harn_syntax::suggest::close;
 
-/// Looks at `Name {a: 1}`.
+/// Checks `Name {a: 1}`.
 pub(crate) fn check<'a>(pass: &mut Pass<'a>, name: &'a Ident, items: &'a [DictItem]) {
     let found = pass.scopes.look_up(&name.name, name.span.start);
     let (decl, home) = match found {

@@ -8,7 +8,7 @@ use crate::codes::UNKNOWN_VARIABLE;
 use crate::pass::Pass;
 use crate::scope::{Kind, Lookup};
 
-/// Looks at a name that is read.
+/// Checks a name that is read.
 pub(crate) fn check<'a>(pass: &mut Pass<'a>, name: &'a str, expr: &'a Expr) {
     if matches!(pass.scopes.look_up(name, expr.span.start), Lookup::Is(Kind::Type))
         && !pass.schemas.contains(&std::ptr::from_ref(expr))

@@ -1,4 +1,4 @@
-//! Statements behind one that always leaves the block.
+//! Statements after one that always leaves the block.
 
 use harn_syntax::Diagnostic;
 use harn_syntax::ast::{Block, ExprKind, Stmt, StmtKind};

@@ -14,9 +14,9 @@ use crate::types::{Bindings, Field, Ty, Typing, bind, substitute};
 #[derive(Clone, Copy)]
 pub(crate) struct Called<'a> {
     pub(crate) decl: &'a FnDecl,
-    /// It stands in this file.
+    /// This file declares it.
     pub(crate) is_own: bool,
-    /// The other file that it stands in.
+    /// The other file that declares it.
     pub(crate) unit: Option<&'a Rc<Unit>>,
     pub(crate) attrs: &'a [Attribute],
 }
@@ -68,7 +68,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// What the arguments bind the type parameters of a function to, and the first contradiction.
+    /// Returns the types that the arguments bind to the type parameters of a function, and the first contradiction.
     pub(crate) fn bindings(
         &mut self,
         called: Called<'a>,
@@ -105,7 +105,7 @@ impl<'a> Pass<'a> {
         (bound, conflict)
     }
 
-    /// What the values of a struct literal bind the type parameters of the struct to.
+    /// Returns the types that the values of a struct literal bind to the type parameters of the struct.
     pub(crate) fn struct_bindings(
         &mut self,
         decl: &'a StructDecl,
@@ -248,12 +248,12 @@ fn field(name: &'static str, ty: Ty) -> Field {
     Field { name: Name::new_static(name), optional: false, ty }
 }
 
-/// What is there or nil, as other fields tell.
+/// The type or nil: other fields show which.
 fn or_nil(ty: Ty) -> Ty {
     Ty::union([Ty::OneOf(vec![Ty::Nil]), ty])
 }
 
-/// What a model call with a schema gives.
+/// The result of a model call with a schema.
 fn answer(data: Ty) -> Ty {
     let [text, int, list] = ["string", "int", "list"].map(|word| move || Ty::named(word));
     let maybe = |name, ty| Field { optional: true, ..field(name, ty) };
@@ -272,7 +272,7 @@ fn answer(data: Ty) -> Ty {
     ])
 }
 
-/// What `llm_call_structured_safe` gives.
+/// The result of `llm_call_structured_safe`.
 fn safe_answer(data: Ty) -> Ty {
     Ty::Shape(vec![
         field("ok", Ty::named("bool")),
@@ -281,7 +281,7 @@ fn safe_answer(data: Ty) -> Ty {
     ])
 }
 
-/// What `llm_call_structured_result` gives.
+/// The result of `llm_call_structured_result`.
 fn full_answer(data: Ty) -> Ty {
     let [text, bool] = ["string", "bool"].map(|word| move || Ty::named(word));
     Ty::Shape(vec![

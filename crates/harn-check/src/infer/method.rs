@@ -31,7 +31,7 @@ impl<'a> Pass<'a> {
             }
         }
         match ty.word() {
-            // What a dict holds may be called like a method.
+            // An entry of a dict may be called like a method.
             Some("dict") | None => Ty::Any,
             Some(word) => result(self.world.signatures.method(word, name).map(|signature| signature.returns)),
         }

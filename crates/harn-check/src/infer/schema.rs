@@ -52,14 +52,14 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Keeps what a variable that is never assigned says as a schema.
+    /// Caches the schema in a variable that is never assigned.
     pub(crate) fn note_schema(&mut self, name: &'a Ident, value: &'a Expr) {
         if let Some(ty) = self.schema_type(value) {
             self.held_schemas.insert(name.span.start, ty);
         }
     }
 
-    /// The type whose values a schema takes, where that can be told.
+    /// Returns the type of the values that a schema accepts, if it is known.
     pub(crate) fn schema_type(&mut self, schema: &'a Expr) -> Option<Ty> {
         match &schema.kind {
             ExprKind::Paren(inner) => self.schema_type(inner),
@@ -143,7 +143,7 @@ fn schema_literal(items: &[DictItem], depth: u32) -> Option<Ty> {
     }
 }
 
-/// The type that a schema names, by Harn's word or by that of JSON Schema.
+/// Returns the type with a name, of Harn or of JSON Schema.
 fn named(word: &str) -> Ty {
     match word {
         "nil" | "null" => Ty::Nil,

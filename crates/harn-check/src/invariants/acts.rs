@@ -2,7 +2,7 @@
 
 use harn_syntax::ast::*;
 
-/// Builtins that write files, and which of their arguments are paths of what they write.
+/// Builtins that write files, with the positions of their path arguments.
 const WRITES: &[(&str, &[usize])] = &[
     ("append_file", &[0]),
     ("copy_file", &[1]),

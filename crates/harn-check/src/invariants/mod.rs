@@ -1,8 +1,8 @@
-//! `harn check --invariants`: what `@invariant("NAME", ...)` promises of a function, tool or pipeline must hold on every way that
-//! leads out of it, through the functions that it calls or hands on, also in other files.
+//! `harn check --invariants`: an `@invariant("NAME", ...)` of a function, tool or pipeline must hold on every path
+//! out of it, including the functions that it calls or passes on, also in other files.
 //!
-//! `reach.rs` walks these ways, `rules.rs` says what may stand on them, `acts.rs` which builtins do something outside of the
-//! program, `place.rs` what a name stands for.
+//! `reach.rs` walks these paths, `rules.rs` defines what is allowed on them, `acts.rs` lists the builtins with
+//! effects, `place.rs` resolves names.
 
 mod acts;
 mod place;
@@ -32,7 +32,7 @@ pub struct Violation {
     pub invariant: String,
     /// The function, tool or pipeline that has it.
     pub handler: String,
-    /// What is wrong.
+    /// The message.
     pub message: String,
     /// The way from the handler to the place, which is the last step.
     pub steps: Vec<Step>,
@@ -89,7 +89,7 @@ pub fn has_handler(tree: &Program, name: &str) -> bool {
     handlers(tree).any(|decl| decl.kind.name().name == name)
 }
 
-/// Where invariants of a program do not hold, in order of the text.
+/// Returns the violations of invariants in a program, in source order.
 pub fn check_invariants(source: &Source<'_>, world: &World<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for decl in handlers(source.tree) {
@@ -111,7 +111,7 @@ pub fn check_invariants(source: &Source<'_>, world: &World<'_>) -> Vec<Violation
     found
 }
 
-/// The code of what breaks an invariant.
+/// Returns the code of a violation.
 fn code(rule: &Rule) -> &'static str {
     match rule {
         Rule::Writes { .. } => WRITES_ELSEWHERE,
@@ -120,7 +120,7 @@ fn code(rule: &Rule) -> &'static str {
     }
 }
 
-/// What is said of an invariant that does not exist.
+/// Returns message and help for an unknown invariant.
 fn unknown(name: &str) -> (String, String) {
     let help = match close(name, INVARIANTS) {
         Some(near) => format!("did you mean `{near}`?"),

@@ -1,4 +1,4 @@
-//! What a name stands for, in the file that mentions it and in those that it imports.
+//! Resolves names in the file that mentions them and in its imports.
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ enum Tree<'w> {
     Imported(Rc<Unit>),
 }
 
-/// What a name stands for.
+/// The meaning of a name.
 pub(super) enum Meaning<'t> {
     /// A function of this file.
     Here(&'t Function),
@@ -72,7 +72,7 @@ impl<'w> File<'w> {
         self.names.use_at(span.start).filter(|used| used.span == span).and_then(|used| used.symbol)
     }
 
-    /// What a name at a place stands for.
+    /// Resolves a name at a place.
     pub(super) fn meaning(&self, name: &str, span: Span, sources: &Sources<'_>) -> Meaning<'_> {
         let Some(id) = self.symbol(span) else {
             return self.brought(name, sources).unwrap_or(Meaning::Builtin);
@@ -121,7 +121,7 @@ pub(super) fn function(decl: &Decl) -> Option<&Function> {
     }
 }
 
-/// Looks for what introduces a name.
+/// Searches for the declaration of a name.
 struct Search<'t> {
     name: Span,
     function: Option<&'t Function>,

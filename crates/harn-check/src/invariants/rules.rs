@@ -1,4 +1,4 @@
-//! What the invariants ask for.
+//! The rules of the invariants.
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use harn_syntax::ast::*;
@@ -11,7 +11,7 @@ pub(super) enum Rule {
     Writes { globs: GlobSet, shown: Vec<String> },
     /// `budget.remaining`: this variable never grows by itself.
     Budget { target: String },
-    /// `approval.reachability`: somebody approves before anything is done.
+    /// `approval.reachability`: an approval precedes every effect.
     Approval,
 }
 
@@ -90,7 +90,7 @@ impl Rule {
     }
 }
 
-/// The texts of an argument.
+/// Collects the strings of an argument.
 fn texts(value: &AttrValue, out: &mut Vec<String>) -> Option<()> {
     match value {
         AttrValue::Str(text) => out.push(text.to_string()),
@@ -146,7 +146,7 @@ pub(super) fn never_grows(value: &Expr, variable: &str, is_builtin: &dyn Fn(&Exp
 pub(super) fn shrinks(op: BinaryOp, rhs: &Expr) -> bool {
     match (op, literal(rhs)) {
         (BinaryOp::Sub, Some(number)) => number >= 0.0,
-        // What is spent is measured, and not negative.
+        // Spending is measured, and not negative.
         (BinaryOp::Sub, None) => !matches!(rhs.kind, ExprKind::Unary { op: UnaryOp::Neg, .. }),
         (BinaryOp::Mul, Some(number)) => (0.0..=1.0).contains(&number),
         (BinaryOp::Div, Some(number)) => number >= 1.0,

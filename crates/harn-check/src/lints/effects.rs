@@ -43,7 +43,7 @@ const NEVER: &[&str] = &[
 const NETWORK: &[&str] = &["connector_call", "http_", "mcp_", "sse_", "websocket_"];
 
 struct Search<'a> {
-    /// A look for secrets is behind on every path to this place.
+    /// A scan for secrets was executed on every path to this place.
     scanned: bool,
     /// The export of a connector that this place is in.
     export: Option<&'a str>,
@@ -79,7 +79,7 @@ impl<'a> Search<'a> {
                 self.export = Some(name);
                 let before = self.out.len();
                 self.block(&decl.func.body);
-                // The walk over the file looks for the rest.
+                // The walk over the file finds the others.
                 let found = self.out.split_off(before);
                 self.out.extend(found.into_iter().filter(|found| found.code == CONNECTOR));
             }

@@ -1,4 +1,4 @@
-//! Which expressions do nothing but give a value: as a statement, they do nothing at all.
+//! Expressions without side effects: as a statement, they do nothing.
 
 use harn_syntax::ast::*;
 use harn_syntax::visit::{self, Visitor};
@@ -6,7 +6,7 @@ use harn_syntax::visit::{self, Visitor};
 use super::uses::Uses;
 use crate::world::Signatures;
 
-/// Methods of lists and texts that change nothing and give a new value.
+/// Methods of lists and strings that change nothing and return a new value.
 const GIVE_ANEW: [&str; 18] = [
     "append",
     "chars",
@@ -28,7 +28,7 @@ const GIVE_ANEW: [&str; 18] = [
     "uppercase",
 ];
 
-/// Whether an expression, of a kind that programs write for its value, does nothing but give it.
+/// Returns whether an expression, of a kind that is written for its value, has no side effects.
 pub(super) fn is_idle(value: &Expr, uses: &Uses<'_>, signatures: &dyn Signatures) -> bool {
     let mut search = Search { uses, signatures, runs: false };
     match &value.kind {
@@ -78,7 +78,7 @@ fn gives_anew(name: &Ident) -> bool {
 struct Search<'s, 'a> {
     uses: &'s Uses<'a>,
     signatures: &'s dyn Signatures,
-    /// Something runs that may do more than give a value.
+    /// Code runs that may have side effects.
     runs: bool,
 }
 
@@ -94,18 +94,18 @@ impl Search<'_, '_> {
             ExprKind::Paren(inner) => self.is_made_here(inner),
             ExprKind::Str(_) | ExprKind::Interp(_) | ExprKind::List(_) => true,
             ExprKind::Dict(items) => items.iter().all(|item| matches!(item, DictItem::Entry { .. })),
-            // Their receivers and functions are looked at as well.
+            // Their receivers and callees are checked as well.
             ExprKind::MethodCall { .. } | ExprKind::Call { .. } | ExprKind::Range { .. } => true,
             _ => self.is_plain(object),
         }
     }
 
-    /// Whether a call is that of a builtin that only computes, and gives something that nobody calls it without: what gives
-    /// any value may be called to see whether it fails.
+    /// Returns whether a call is that of a pure builtin whose result is its only purpose. A builtin that returns any
+    /// value may be called to check whether it fails.
     fn is_pure(&self, callee: &Expr, args: &[Arg]) -> bool {
         let Some(name) = callee.as_name().filter(|name| !self.uses.is_declared(name)) else { return false };
         let Some(signature) = self.signatures.builtin(name) else { return false };
-        // A generator that is given for any value would go on, and a function would be called.
+        // A generator argument would be advanced, and a function would be called.
         let takes = |(at, arg): (usize, &Arg)| {
             let parameter = signature.parameter(at);
             let hidden = matches!(

@@ -7,7 +7,7 @@ use harn_syntax::{Diagnostic, Span};
 
 use crate::codes::{BLANK_LINE, FILE_HEADER, IMPORT_ORDER, LEGACY_DOC, NO_DOC, TRAILING_COMMA};
 
-/// The rules that `harn fmt` keeps by itself.
+/// The rules that `harn fmt` enforces.
 pub const LAYOUT_RULES: [&str; 3] = [BLANK_LINE, IMPORT_ORDER, TRAILING_COMMA];
 
 /// Runs the rules of this file; `header` is the name of the file where it must say what it is for.
@@ -52,7 +52,7 @@ impl<'a> Rules<'a> {
         &self.comments[first..first + count]
     }
 
-    /// A text between two places without its comments.
+    /// Returns the source between two offsets without comments.
     fn bare(&self, start: u32, end: u32) -> String {
         let mut out = String::new();
         let mut from = start;
@@ -63,7 +63,7 @@ impl<'a> Rules<'a> {
         out + &self.text[from.min(end) as usize..end as usize]
     }
 
-    /// A file that must say at its head what it is for: in a doc comment of its own, or in lines of `//!`.
+    /// Requires a description at the head of a file: a separate doc comment, or lines of `//!`.
     fn header(&mut self, tree: &Program, name: &str) {
         let start = tree.shebang.map_or(0, |line| line.end);
         let first = self
@@ -99,8 +99,8 @@ impl<'a> Rules<'a> {
         Self::mend(found, "write one", at, format!("/** {words}. */\n\n"));
     }
 
-    /// Imports at the head, and names in one, that are not in the order of the formatter. Where comments stand between them,
-    /// the order of the author has a meaning.
+    /// Reports imports, and names in one, that are not in the order of the formatter. With comments between them,
+    /// their order may be meaningful.
     fn import_order(&mut self, tree: &Program) {
         let leading = tree.items.iter().map_while(|item| match &item.kind {
             StmtKind::Import(import) => Some(&**import),
@@ -171,7 +171,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// What stands above a declaration: a public function says in a doc comment what it does.
+    /// Checks the comment above a declaration: a public function requires a doc comment.
     fn doc(&mut self, item: &Stmt, decl: &Decl) {
         let above = self.comments.partition_point(|comment| comment.span.end <= item.span.start);
         let mut end = item.span.start;
@@ -207,7 +207,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Lines of comments that stand where a doc comment belongs; whether they are meant as one.
+    /// Checks line comments in the place of a doc comment; returns whether they are intended as one.
     fn legacy(&mut self, lines: &[Comment]) -> bool {
         let (Some(first), Some(last)) = (lines.first(), lines.last()) else { return false };
         let bodies: Vec<&str> =
@@ -253,7 +253,7 @@ impl<'a> Rules<'a> {
     }
 }
 
-/// Whether a line between the first and the last one of a text is empty.
+/// Returns whether a line between the first and the last one is empty.
 fn has_empty_line(gap: &str) -> bool {
     let lines: Vec<&str> = gap.split('\n').collect();
     lines.len() > 2 && lines[1..lines.len() - 1].iter().any(|line| line.trim().is_empty())

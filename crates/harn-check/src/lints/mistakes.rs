@@ -1,4 +1,4 @@
-//! What is legal to write, and fails or means nothing where it stands.
+//! Valid syntax that fails or has no effect at its place.
 
 use harn_syntax::ast::*;
 use harn_syntax::visit::{self, Visitor};
@@ -29,7 +29,7 @@ struct Rules<'a> {
     out: Vec<Diagnostic>,
     /// The loops around this place, within its function.
     loops: usize,
-    /// The functions around this place; the body of a pipeline is none.
+    /// The number of enclosing functions; the body of a pipeline is not a function.
     functions: usize,
     in_pipeline: bool,
 }

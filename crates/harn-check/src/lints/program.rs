@@ -1,7 +1,7 @@
-//! The rules for programs: what is legal, and says something else than its author meant, or nothing at all.
+//! The rules for programs: valid code that has another meaning than its author intended, or none.
 //!
-//! Names are compared by their text: a name that is read anywhere counts as used wherever it is bound. So a rule may stay
-//! silent, and does not speak up without cause.
+//! Names are compared as strings: a name that is read anywhere is treated as used in all its bindings. So a rule may
+//! miss a mistake, but reports no false ones.
 
 use std::cell::OnceCell;
 use std::path::Path;
@@ -66,13 +66,13 @@ struct Rules<'a> {
     uses: Uses<'a>,
     source: &'a Source<'a>,
     world: &'a World<'a>,
-    /// Where the checker found a bool that is compared with one, once somebody has asked.
+    /// The spans where the checker found a comparison of two bools, on demand.
     bools: OnceCell<Vec<Span>>,
-    /// How many `try` blocks are around: what stands in them may be there to fail.
+    /// The number of enclosing `try` blocks: their content may be intended to fail.
     tries: u32,
     /// The parameters of pipelines are given by the runtime.
     in_pipeline: bool,
-    /// What is to go with the statement at hand, if it does nothing when its block is empty.
+    /// The span to remove together with the current statement, if it does nothing with an empty block.
     removable: Option<Span>,
     out: Vec<Diagnostic>,
 }
@@ -178,8 +178,8 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// A statement that does nothing but look at values, with its line where it has one of its own. The last one of a block
-    /// gives the block its value.
+    /// Returns the span of a statement without side effects, with its line if it is alone there. The last statement
+    /// of a block is its value.
     fn without(&self, stmt: &Stmt) -> Option<Span> {
         let pure = match &stmt.kind {
             StmtKind::For { iter, .. } => is_plain_list(iter),
@@ -213,7 +213,7 @@ impl<'a> Rules<'a> {
                 let certain = is_bool(other) || self.is_known_bool(other);
                 let found = self.report(COMPARISON_TO_BOOL, expr.span, message);
                 found.help = Some("bools are conditions themselves; `!` negates".to_owned());
-                // What is no bool for sure is not what it is equal to.
+                // The fix is safe only for a certain bool: for other values `x` differs from `x == true`.
                 if certain {
                     let new = match &other.kind {
                         _ if value == (op == BinaryOp::Eq) => kept.to_owned(),
@@ -289,7 +289,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// A statement whose value nobody takes.
+    /// Checks a statement whose value is unused.
     fn thrown_away(&mut self, stmt: &Stmt) {
         let StmtKind::Expr(value) = &stmt.kind else { return };
         if !is_idle(value, &self.uses, self.world.signatures) || self.tries > 0 && may_fail(value) {
@@ -390,7 +390,7 @@ impl<'a> Visitor<'a> for Rules<'a> {
     }
 }
 
-/// Whether an expression gives a bool, for sure.
+/// Returns whether an expression is certainly a bool.
 fn is_bool(expr: &Expr) -> bool {
     match &expr.kind {
         ExprKind::Paren(inner) => is_bool(inner),
@@ -410,7 +410,7 @@ fn is_bool(expr: &Expr) -> bool {
     }
 }
 
-/// Whether a condition only looks at values, and cannot fail.
+/// Returns whether a condition has no side effects and cannot fail.
 fn is_plain(expr: &Expr) -> bool {
     match &expr.kind {
         ExprKind::Name(_) | ExprKind::Bool(_) | ExprKind::Int(_) | ExprKind::Str(_) | ExprKind::Nil => true,
@@ -432,7 +432,7 @@ fn is_plain_list(expr: &Expr) -> bool {
     }
 }
 
-/// What the body of a function binds and assigns, at any depth.
+/// The names that the body of a function binds and assigns, at any depth.
 #[derive(Default)]
 struct Inside<'a> {
     bound: FxHashSet<&'a str>,
@@ -474,7 +474,7 @@ impl<'a> Visitor<'a> for Inside<'a> {
     }
 }
 
-/// Whether something is called in an expression, which may give another value each time.
+/// Returns whether an expression contains a call, which may return another value each time.
 fn has_call(expr: &Expr) -> bool {
     struct Calls(bool);
     impl<'a> Visitor<'a> for Calls {

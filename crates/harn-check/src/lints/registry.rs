@@ -38,19 +38,19 @@ pub(super) fn run(tree: &Program, max_tools: &MaxTools<'_>) -> Vec<Diagnostic> {
         .collect()
 }
 
-/// What is known of the registry in a variable.
+/// The known size of the registry in a variable.
 #[derive(Clone, Copy, PartialEq)]
 struct Size {
     tools: u64,
     /// Where it got that large.
     span: Span,
-    /// Another variable went on from it, which is counted in its place.
+    /// Another variable extends it; that one is reported instead.
     handed_on: bool,
 }
 
 #[derive(Default)]
 struct Search<'a> {
-    /// What is known of variables that are in sight.
+    /// The known sizes of variables in scope.
     sizes: FxHashMap<&'a str, Size>,
     /// Registries that are done.
     found: Vec<(u64, Span)>,
@@ -67,7 +67,8 @@ fn grown(after: FxHashMap<&str, Size>, before: &FxHashMap<&str, Size>) -> Vec<(u
 }
 
 impl<'a> Search<'a> {
-    /// The tools of a registry that calls of `tool_define` make, and the variable that the first of them goes on from.
+    /// Returns the number of tools of a registry that calls of `tool_define` build, and the variable that the first
+    /// of them extends.
     fn size(&self, expr: &'a Expr) -> Option<(u64, Option<&'a str>)> {
         match &expr.kind {
             ExprKind::Paren(inner) => self.size(inner),
@@ -101,7 +102,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// What a dict says of models and tools.
+    /// Checks the models and tools of a dict.
     fn options(&mut self, items: &'a [DictItem]) {
         let entry = |wanted: &str| {
             items.iter().find_map(|item| match item {
@@ -149,7 +150,7 @@ impl<'a> Visitor<'a> for Search<'a> {
     }
 
     fn decl(&mut self, decl: &'a Decl) {
-        // What a function does to a variable around it happens when it is called, if at all.
+        // The effect of a function on an outer variable happens when it is called, if at all.
         let around = self.sizes.clone();
         visit::walk_decl(self, decl);
         let inside = std::mem::replace(&mut self.sizes, around);

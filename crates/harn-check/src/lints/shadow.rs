@@ -22,7 +22,7 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// A variable is declared. Names with `_` say themselves that nobody reads them.
+    /// Declares a variable. A name that starts with `_` is marked as unused.
     fn declare(&mut self, name: &'a Ident, again_fails: bool) {
         if name.name.starts_with('_') {
             return;

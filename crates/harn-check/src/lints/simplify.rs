@@ -1,4 +1,4 @@
-//! Code that says the same in more words than it needs.
+//! Code with a shorter equivalent.
 
 use harn_syntax::ast::*;
 use harn_syntax::visit::{self, Visitor};
@@ -74,7 +74,7 @@ impl Rules<'_> {
         self.report(NIL_TERNARY, expr.span, message, fix);
     }
 
-    /// `let x = e` and `return x` behind it.
+    /// `let x = e` followed by `return x`.
     fn let_then_return(&mut self, stmts: &[Stmt]) {
         let [.., first, last] = stmts else { return };
         let (
@@ -95,7 +95,7 @@ impl Rules<'_> {
         self.report(LET_RETURN, first.span, message, Some(("return the value", span, new)));
     }
 
-    /// `else` behind a branch that returns, where the other one does, too.
+    /// `else` after a branch that returns, where the `else` branch returns too.
     fn else_return(&mut self, stmt: &Stmt) {
         let StmtKind::Expr(Expr { kind: ExprKind::If { arms, else_body: Some(last) }, span }) = &stmt.kind
         else {
@@ -139,7 +139,7 @@ impl Rules<'_> {
         let head = &self.text[..stmt.span.start as usize];
         let indent = head.rsplit('\n').next().filter(|head| head.trim().is_empty())?;
         let lines = body.trim_matches('\n').trim_end().lines();
-        // A text of several lines keeps its blanks.
+        // A multi-line string preserves its whitespace.
         let kept = body.contains("\"\"\"");
         let lines = lines.map(|line| match line.strip_prefix("  ") {
             Some(less) if !kept && body.trim_start_matches([' ', '\t']).starts_with('\n') => less.to_owned(),
@@ -150,7 +150,7 @@ impl Rules<'_> {
         Some((Span::new(arm.body.span.end, last.span.end), new))
     }
 
-    /// `x.clone()` as an argument: values are passed as they are, and nobody changes them for others.
+    /// `x.clone()` as an argument: values have value semantics, so the callee cannot change them.
     fn clones(&mut self, args: &[Arg]) {
         for arg in args.iter().filter(|_| !self.has_clone) {
             let ExprKind::MethodCall { object, name, args, optional: false } = &arg.value.kind else {
@@ -166,7 +166,7 @@ impl Rules<'_> {
         }
     }
 
-    /// What a function gives back, at its end.
+    /// Checks the results at the end of a function.
     fn results(&mut self, func: &Function) {
         let last = func.body.stmts.last().map(|stmt| &stmt.kind);
         if let Some(StmtKind::Return(Some(value)) | StmtKind::Expr(value)) = last {
@@ -218,7 +218,7 @@ fn warning(rule: &'static str, span: Span, message: String, fix: Option<(&str, S
     }
 }
 
-/// Methods of iterators that give an iterator.
+/// Methods of iterators that return an iterator.
 const LAZY: [&str; 9] =
     ["chain", "enumerate", "filter", "flat_map", "map", "skip", "take", "take_while", "zip"];
 

@@ -1,5 +1,5 @@
-//! Findings that a comment takes back: `// harn-lint: allow unused-variable: kept for the debugger`, at the end of the
-//! line or on the line before. A reason is required.
+//! Suppression of findings by a comment: `// harn-lint: allow unused-variable: kept for the debugger`, at the end of
+//! the line or on the line before. A reason is required.
 
 use harn_syntax::Diagnostic;
 use harn_syntax::Span;
@@ -11,7 +11,7 @@ use crate::settings::canonical;
 /// What begins such a comment.
 const WORD: &str = "harn-lint:";
 
-/// Takes out the findings that comments take back, and tells what is wrong with such comments.
+/// Removes suppressed findings, and reports invalid suppressions.
 pub(super) fn apply(text: &str, tree: &Program, found: &mut Vec<Diagnostic>) {
     if !text.contains(WORD) {
         return;

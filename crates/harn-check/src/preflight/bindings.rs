@@ -1,8 +1,9 @@
-//! Bindings against templates: names that a template uses and its bindings lack, and bindings that no template uses.
+//! Compares bindings with templates: names that a template uses without a binding, and bindings that no template
+//! uses.
 //!
-//! A missing name is no error when a template is rendered: it is nil, or its directive is written out as it stands.
-//! So these are warnings, and a name is not missed where the template itself asks whether it is there: its first use
-//! is a condition, or has a `default`.
+//! A missing name is not an error at run time: it is nil, or its directive is printed unchanged. So these findings
+//! are warnings, and a name is not reported if the template handles its absence: its first use is a condition, or has
+//! a `default`.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -149,6 +150,6 @@ fn is_optional(name: &FreeName, templates: &[Rc<Parsed>]) -> bool {
     let inside = directive.trim_start_matches('{').trim_start_matches('-').trim_start();
     let word = inside.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or_default();
     let defaulted = inside.split('|').skip(1).any(|filter| filter.trim_start().starts_with("default"));
-    // What an include passes on may be asked for there.
+    // The included template may handle its absence.
     matches!(word, "if" | "elif" | "include") || defaulted
 }

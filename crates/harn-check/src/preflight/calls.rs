@@ -13,7 +13,7 @@ pub(crate) struct RenderCall<'a> {
     pub(crate) what: &'static str,
     /// The path as written.
     pub(crate) path: &'a Name,
-    /// Where the path stands.
+    /// The span of the path.
     pub(crate) path_span: Span,
     /// The bindings, when all their names are known.
     pub(crate) bindings: Option<Bindings<'a>>,
@@ -134,7 +134,7 @@ impl<'a> Finder<'a> {
         *self.bound.entry(&name.name).or_default() += 1;
     }
 
-    /// What is known of the bindings that a call gives.
+    /// Returns the known bindings of a call.
     fn bindings(&self, value: &'a Expr) -> Option<Bindings<'a>> {
         if let Some(keys) = keys(value) {
             return Some(Bindings { keys, literal: value.span, place: value.span, only_rendered: true });
@@ -155,7 +155,7 @@ impl<'a> Visitor<'a> for Finder<'a> {
                     self.lets.insert(&name.name, value);
                 }
             }
-            // An assignment counts as a binding: what it assigns to is not followed.
+            // An assignment is treated as a binding: its value is not followed.
             StmtKind::Assign { target, .. } => self.bind(&target.root),
             StmtKind::Override { name, .. } => self.bind(name),
             _ => {}

@@ -1,8 +1,8 @@
-//! The preflight of `harn check`: what a program needs from its surroundings, as far as literals tell. Imports of the
-//! program and of everything it imports must resolve, and the templates that literal `render(...)` calls name must
-//! exist, parse, include what exists, fit their bindings, and speak of tools that are there.
+//! The preflight of `harn check`: the resources that a program needs, as far as literals show. All direct and
+//! transitive imports must resolve. The templates of literal `render(...)` calls must exist, parse, include existing
+//! templates, match their bindings, and mention existing tools.
 //!
-//! A run does not do this: a program may well catch the error of a template that is missing.
+//! A run does not do this: a program may catch the error of a missing template.
 
 mod bindings;
 mod bundle;
@@ -41,8 +41,8 @@ pub struct Located {
     pub diagnostic: Diagnostic,
 }
 
-/// Files of which a preflight has seen that neither they nor what they import say anything or render templates. Programs of
-/// one command share it, so that a file which all of them import is looked at once.
+/// Files for which a preflight found that neither they nor their imports have findings or render templates. The
+/// programs of one command share it, so that a common import is checked once.
 #[derive(Debug, Default)]
 pub struct Quiet(RefCell<BTreeSet<PathBuf>>);
 
@@ -71,8 +71,8 @@ impl Quiet {
     }
 }
 
-/// Runs the preflight on a program and the files it imports. Findings come file by file, the program first, each with
-/// the templates that it renders; every template is reported once. What is known to be quiet is not looked at again.
+/// Runs the preflight on a program and its imports. Findings are ordered by file, the program first, each with the
+/// templates that it renders; every template is reported once. Quiet files are skipped.
 pub fn check_templates(
     source: &Source<'_>,
     world: &World<'_>,
@@ -98,7 +98,7 @@ pub fn bundle_of(source: &Source<'_>, world: &World<'_>, settings: &Settings) ->
     walk(source, world, settings, &Quiet::default()).bundle
 }
 
-/// Looks at a program and at the files it imports.
+/// Checks a program and its imports.
 fn walk<'a>(source: &Source<'_>, world: &World<'a>, settings: &'a Settings, quiet: &Quiet) -> Templates<'a> {
     let sources = imports::sources(world);
     let mut templates = Templates::new(world, settings);
@@ -293,7 +293,7 @@ impl File<'_> {
         }
     }
 
-    /// A file beside the importer with a name like the one that does not exist.
+    /// Suggests a file next to the importer with a name similar to the missing one.
     fn import_help(&self, path: &str, files: &dyn System) -> Option<String> {
         if path.starts_with("std/") {
             return None;

@@ -38,7 +38,7 @@ pub(crate) struct Templates<'a> {
     /// Names of the files with findings, in order; the checked program has none and comes first.
     files: Vec<Option<String>>,
     found: Vec<Located>,
-    /// What was met on the way.
+    /// The files that were found.
     pub(crate) bundle: Bundle,
 }
 
@@ -56,7 +56,7 @@ struct Includes<'a> {
     /// The note that names the call.
     rendered_by: &'a str,
     loader: &'a FsLoader<'a>,
-    /// From that template to the one that is looked at.
+    /// The chain of includes from that template to the current one.
     chain: Vec<Chained>,
     /// Identities of all templates met.
     visited: Vec<String>,
@@ -146,7 +146,7 @@ impl<'a> Templates<'a> {
         }
     }
 
-    /// Finds and reads the template of a call; also the folder that its relative path starts from.
+    /// Finds and reads the template of a call; also returns the directory that its relative path starts from.
     fn target(&mut self, file: &File<'_>, call: &RenderCall<'_>) -> Option<(Loaded, std::path::PathBuf)> {
         let assets = Embedded(self.assets.0);
         let at_call = |code, message: String| {
@@ -192,7 +192,7 @@ impl<'a> Templates<'a> {
         None
     }
 
-    /// Parses a template, unless that was done before, and reports what is wrong with its text.
+    /// Parses a template, unless it was parsed before, and reports its errors.
     fn check(&mut self, loaded: Loaded, path: &str, notes: &[&str]) -> Option<Rc<Parsed>> {
         if let Some(known) = self.parsed.get(&loaded.identity) {
             return known.clone();
@@ -269,10 +269,10 @@ impl<'a> Templates<'a> {
         }
     }
 
-    /// Goes on with an included template, unless that was done before.
+    /// Follows an include, unless it was followed before.
     ///
     /// # Errors
-    /// Rendering it fails for sure: it includes itself, or too many are nested.
+    /// Rendering the template certainly fails: it includes itself, or too many includes are nested.
     fn follow(
         &mut self,
         walk: &mut Includes<'_>,
@@ -318,7 +318,7 @@ fn span(range: std::ops::Range<usize>) -> Span {
     Span::new(range.start as u32, range.end as u32)
 }
 
-/// A file beside the missing one with a name much like it, as the path should be written.
+/// Returns the path of a file next to the missing one with a similar name.
 fn similar_file(files: &dyn System, dir: &Path, path: &str) -> Option<String> {
     let wanted = dir.join(path);
     let folder = wanted.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

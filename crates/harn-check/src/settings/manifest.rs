@@ -1,6 +1,6 @@
-//! Reads `harn.toml`, and tells what in it is wrong or unknown.
+//! Reads `harn.toml`, and reports errors and unknown keys.
 //!
-//! Tables that look like nothing Harn knows stay unmentioned: other tools may own them.
+//! Tables that do not resemble a known name are not reported: other tools may use them.
 
 use std::ops::Range;
 use std::path::Path;
@@ -143,7 +143,7 @@ const REFUSED: [&str; 4] = ["hooks", "sessions", "skills", "store"];
 
 /// Why a value is refused.
 struct Wrong {
-    /// What is allowed, as in "must be true or false".
+    /// The requirement, as in "must be true or false".
     must: &'static str,
     /// The value, or its type.
     got: String,
@@ -160,22 +160,22 @@ struct Manifest<'a> {
     problems: Vec<Located>,
 }
 
-/// A manifest as diagnostics show it: below the current folder without the way there.
+/// Returns a manifest for diagnostics, with its path relative to the current directory if it is below.
 pub fn manifest_file(system: &dyn System, path: &Path, text: impl Into<String>) -> Arc<SourceFile> {
     let here = system.cwd().ok();
     let shown = here.and_then(|here| path.strip_prefix(here).ok()).unwrap_or(path);
     Arc::new(SourceFile::new(shown.display().to_string(), text))
 }
 
-/// The text of a manifest: a regular file of at most 16 MiB.
+/// Reads a manifest: a regular file of at most 16 MiB.
 ///
 /// # Errors
-/// The system's error, or what is wrong with the file.
+/// The error of the system, or why the file is invalid.
 pub(crate) fn text(system: &dyn System, path: &Path) -> std::io::Result<String> {
     system.read_text(path, 16 << 20)
 }
 
-/// Reads a manifest. What it says wrongly counts as absent.
+/// Reads a manifest. Invalid values are treated as absent.
 pub(super) fn read(system: &dyn System, path: &Path) -> (Settings, Vec<Located>) {
     match text(system, path) {
         Ok(text) => from_text(system, &text, path),
@@ -187,7 +187,7 @@ pub(super) fn read(system: &dyn System, path: &Path) -> (Settings, Vec<Located>)
     }
 }
 
-/// Reads the text of the manifest at `path`.
+/// Parses the manifest at `path`.
 pub(super) fn from_text(system: &dyn System, text: &str, path: &Path) -> (Settings, Vec<Located>) {
     let mut manifest = Manifest::new(system, text, path);
     match DeTable::parse(text) {
@@ -259,7 +259,7 @@ impl<'a> Manifest<'a> {
                     self.report(Diagnostic::error(message).with_label(place, "").with_help(help));
                 }
                 (unknown, DeValue::Table(_) | DeValue::Array(_)) if !TABLES.contains(&unknown) => {
-                    // Short names that differ by more than a slip of the finger are other names.
+                    // Short names that differ by more than a typo are different names.
                     let near = close(unknown, TABLES.iter().copied());
                     let near =
                         near.filter(|near| unknown.len() > 4 || near.len().abs_diff(unknown.len()) <= 1);
@@ -494,7 +494,7 @@ impl Wrong {
     }
 }
 
-/// The texts of a list, each with its place.
+/// Returns the strings of a list, each with its span.
 fn texts<'v>(value: &'v Spanned<DeValue<'_>>, must: &'static str) -> Result<Vec<(&'v str, Span)>, Wrong> {
     let entries = value.get_ref().as_array().ok_or_else(|| wrong(must, value))?;
     let text = |entry: &'v Spanned<DeValue<'_>>| match entry.get_ref().as_str() {
@@ -504,7 +504,7 @@ fn texts<'v>(value: &'v Spanned<DeValue<'_>>, must: &'static str) -> Result<Vec<
     entries.iter().map(text).collect()
 }
 
-/// What a threshold must be.
+/// The requirement for a threshold.
 const COUNT: &str = "a whole number, 0 or more";
 
 fn string<'v>(value: &'v Spanned<DeValue<'_>>) -> Result<&'v str, Wrong> {

@@ -1,4 +1,4 @@
-//! What the nearest `harn.toml` says about checks. `manifest.rs` reads it and tells what is wrong with it.
+//! The settings of checks in the nearest `harn.toml`. `manifest.rs` reads it and reports its errors.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub use manifest::manifest_file;
 /// Settings of `[check]`, `[lint]`, `[fmt]` and `[run]`.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// The folder of the manifest; `None` without one.
+    /// The directory of the manifest; `None` without one.
     pub root: Option<PathBuf>,
     /// Where relative paths start from.
     pub cwd: PathBuf,
@@ -33,11 +33,12 @@ pub struct Settings {
     pub require_file_header: bool,
     /// `[check] strict`: warnings fail the check.
     pub strict: bool,
-    /// `[check] strict_types`: values from outside are looked at before parts of them are used.
+    /// `[check] strict_types`: untrusted values must be validated before parts of them are used.
     pub strict_types: bool,
     /// `[check] preflight_severity`.
     pub preflight: PreflightSeverity,
-    /// `[check] host_capabilities` and what `host_capabilities_path` names: operations of the host beside the usual ones.
+    /// `[check] host_capabilities` and the file of `host_capabilities_path`: host operations in addition to the
+    /// default ones.
     pub host_operations: BTreeSet<String>,
     /// `[check] preflight_allow`: operations that need not be known, as `capability.operation`, `capability.*`, `capability` or `*`.
     pub preflight_allow: Vec<String>,
@@ -45,13 +46,14 @@ pub struct Settings {
     pub line_width: Option<usize>,
     /// `[fmt] separator_width`; `None` for the default.
     pub separator_width: Option<usize>,
-    /// `[check] bundle_root`: templates are looked for here first. Absolute, or relative to the current folder.
+    /// `[check] bundle_root`: the first search directory of templates. Absolute, or relative to the current
+    /// directory.
     pub bundle_root: Option<PathBuf>,
-    /// `[workspace] pipelines`: programs and folders of the project, from the folder of the manifest.
+    /// `[workspace] pipelines`: programs and directories of the project, relative to the manifest.
     pub pipelines: Vec<PathBuf>,
     /// `[package] name`.
     pub package: Option<String>,
-    /// `[run] durable`: `harn run` keeps a journal.
+    /// `[run] durable`: `harn run` records a journal.
     pub durable: bool,
 }
 
@@ -63,7 +65,7 @@ pub enum PreflightSeverity {
     Error,
     /// None is worse than a warning.
     Warning,
-    /// There is no preflight.
+    /// No preflight.
     Off,
 }
 
@@ -111,14 +113,15 @@ impl RuleFilter {
 }
 
 impl Settings {
-    /// Finds the manifest for the files of `dir`: from there upwards at most 16 folders, not beyond one that holds `.git`.
+    /// Finds the manifest for the files of `dir`: in it or at most 16 directories above, not beyond one that contains
+    /// `.git`.
     pub fn manifest(system: &dyn System, dir: &Path) -> Option<PathBuf> {
         let dir = harn_template::absolute_folder(dir, system)?;
         harn_front::manifest_near(&dir, &Through(system))
     }
 
-    /// Reads the manifest for the files of `dir`, and tells what is wrong with it. What it says wrongly counts as absent;
-    /// one that cannot be parsed gives the defaults.
+    /// Reads the manifest for the files of `dir`, and returns its errors. Invalid values are treated as absent; an
+    /// unparsable manifest yields the defaults.
     pub fn find(system: &dyn System, dir: &Path) -> (Self, Vec<Located>) {
         Self::manifest(system, dir).map_or_else(Default::default, |path| manifest::read(system, &path))
     }

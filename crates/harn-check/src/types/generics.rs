@@ -1,10 +1,10 @@
-//! Type parameters: what a call binds them to, and what a type says with them.
+//! Type parameters: their bindings in a call, and substitution.
 
 use harn_syntax::ast::Name;
 
 use super::{Field, Ty, canonical};
 
-/// What the type parameters of a call are bound to, in order of their first use.
+/// The types that the type parameters of a call are bound to, in order of their first use.
 pub(crate) type Bindings = Vec<(Name, Ty)>;
 
 /// A parameter that was bound to two types.
@@ -79,7 +79,7 @@ fn bind_one(name: &Name, actual: &Ty, found: &mut Bindings) -> Result<(), Box<Co
     Ok(())
 }
 
-/// Whether a type has a part that nobody knows.
+/// Returns whether a part of a type is unknown.
 fn has_hole(ty: &Ty) -> bool {
     match ty {
         Ty::Any | Ty::OneOf(_) | Ty::Var(_) => true,

@@ -124,7 +124,7 @@ impl Typing<'_> {
     }
 }
 
-/// Tells the methods that a type does not have.
+/// Lists the methods that a type lacks.
 fn missing<'m>(methods: impl Iterator<Item = &'m MethodSig>) -> String {
     let names: Vec<&str> = methods.map(|method| method.name.name.as_str()).collect();
     format!("missing method(s): {}", names.join(", "))

@@ -1,16 +1,16 @@
-//! Types as the checker knows them: what is written in annotations and what literals and declarations tell.
+//! Types of the checker: from annotations, literals and declarations.
 //!
-//! A type that is not known is [`Ty::Any`], which fits everywhere. A value of a union fits when each member does; only
-//! of a [`Ty::OneOf`], a builtin's result, one member is enough.
+//! An unknown type is [`Ty::Any`], which is compatible with everything. A union is accepted if each member is; for a
+//! [`Ty::OneOf`], the result of a builtin, one accepted member is enough.
 //!
-//! | File | What it holds |
+//! | File | Content |
 //! | --- | --- |
-//! | `fits` | which values may stand where |
-//! | `resolve` | from a type as written to a [`Ty`] |
+//! | `fits` | compatibility of types |
+//! | `resolve` | from an annotation to a [`Ty`] |
 //! | `table` | from a type of the table of builtins to a [`Ty`] |
-//! | `generics` | type parameters: what a call binds them to |
-//! | `interface` | which structs satisfy an interface, and why others do not |
-//! | `variance` | `in` and `out`, where they are declared |
+//! | `generics` | type parameters and their bindings |
+//! | `interface` | structs that satisfy an interface, and explanations for others |
+//! | `variance` | `in` and `out` at declarations |
 //! | `narrow` | parts of unions |
 
 mod fits;
@@ -37,9 +37,9 @@ pub(crate) use variance::misplaced;
 pub(crate) enum Ty {
     /// Nothing is known.
     Any,
-    /// `unknown`: anything, and to be looked at before it is used.
+    /// `unknown`: any value, which must be tested before its use.
     Unknown,
-    /// `never`: what has no value.
+    /// `never`: no value.
     Never,
     /// A type parameter of a function that is called.
     Var(Name),
@@ -51,7 +51,7 @@ pub(crate) enum Ty {
     Interface(Name, Vec<Name>),
     /// `A | B`.
     Union(Vec<Ty>),
-    /// One of several types, which a builtin gives: the program may know which.
+    /// One of several types, as the result of a builtin: the program may know which.
     OneOf(Vec<Ty>),
     /// `{a: int, b?: string}`.
     Shape(Vec<Field>),
@@ -117,7 +117,8 @@ impl Ty {
         }
     }
 
-    /// The name of a type without arguments: what the rules for operators look at. Literals go by their type.
+    /// Returns the name of a type without arguments, as the rules for operators need it. A literal type has the name
+    /// of its type.
     pub(crate) fn plain(&self) -> Option<&str> {
         match self {
             Ty::Nil => Some("nil"),

@@ -17,7 +17,7 @@ use crate::world::{Source, World};
 /// How many aliases one type may go through; deeper ones are not known.
 const MAX_DEPTH: u32 = 8;
 
-/// How many parts a type may have when its aliases are followed; the rest is not known.
+/// Maximum number of parts of a type after expanding its aliases; further parts are unknown.
 const MAX_NODES: u32 = 2_000;
 
 /// How many types an alias may become when it is applied to unions.
@@ -26,7 +26,7 @@ const MAX_COMBINATIONS: usize = 64;
 /// Names that stand for types where a type is read.
 pub(crate) type Env<'e> = &'e [(Name, Ty)];
 
-/// Stands among the structs that satisfy an interface for all: of one of another file, nobody knows.
+/// In the list of structs that satisfy an interface: all structs, because those of other files are unknown.
 pub(super) const ANY_STRUCT: &str = "*";
 
 /// Types of the language that have no declaration.
@@ -54,7 +54,7 @@ pub(crate) const BUILTIN: [&str; 21] = [
     "string",
 ];
 
-/// What the type names of one file stand for.
+/// The type names that one file declares.
 #[derive(Default)]
 pub(crate) struct Declared<'a> {
     /// The declaration of each type name; `None` when there are several.
@@ -104,7 +104,7 @@ impl<'a> Declared<'a> {
         }
     }
 
-    /// The methods that `impl` blocks give a type.
+    /// Returns the methods in the `impl` blocks of a type.
     pub(crate) fn methods(&self, name: &str) -> &[&'a FnDecl] {
         self.methods.get(name).map_or(&[], Vec::as_slice)
     }
@@ -178,7 +178,7 @@ impl<'a> Visitor<'a> for Declared<'a> {
     }
 }
 
-/// What a type name stands for.
+/// The meaning of a type name.
 #[derive(Clone, Copy)]
 pub(crate) enum TypeName<'a> {
     /// A declaration of this file.
@@ -187,13 +187,13 @@ pub(crate) enum TypeName<'a> {
     Imported(&'a DeclKind),
     /// A type of the language.
     Builtin,
-    /// There is no such type.
+    /// The type does not exist.
     Opaque,
-    /// Nobody can tell.
+    /// The type is unknown.
     Unknown,
 }
 
-/// Everything that tells what types mean.
+/// The context for resolving types.
 #[derive(Clone, Copy)]
 pub(crate) struct Typing<'a> {
     pub(crate) declared: &'a Declared<'a>,
@@ -216,7 +216,7 @@ impl<'a> Typing<'a> {
         BUILTIN.into_iter().chain(["any", "unknown", "never"]).chain(own).chain(imported).collect()
     }
 
-    /// What a type name stands for.
+    /// Returns the meaning of a type name.
     pub(crate) fn name(&self, name: &str) -> TypeName<'a> {
         if self.declared.params.contains(name) || matches!(name, "any" | "unknown" | "never" | "_") {
             return TypeName::Unknown;
@@ -258,7 +258,7 @@ impl<'a> Typing<'a> {
         self.at_depth(ty, env, 0, None)
     }
 
-    /// The type of an annotation of a file: names stand for what that file declares or imports.
+    /// Resolves an annotation of a file, with the names that the file declares or imports.
     pub(crate) fn resolve_in(&self, ty: &TypeExpr, env: Env<'_>, unit: &Rc<Unit>) -> Ty {
         self.declared.left.set(MAX_NODES);
         self.at_depth(ty, env, 0, Some(unit))
@@ -270,7 +270,7 @@ impl<'a> Typing<'a> {
         self.at_depth(ty, env, MAX_DEPTH, None)
     }
 
-    /// `within` is the other file that the type stands in.
+    /// `within` is the other file that contains the type.
     fn at_depth(&self, ty: &TypeExpr, env: Env<'_>, depth: u32, within: Option<&Rc<Unit>>) -> Ty {
         let left = self.declared.left.get();
         if left == 0 {
@@ -339,7 +339,7 @@ impl<'a> Typing<'a> {
         }
     }
 
-    /// What a name stands for in another file.
+    /// Resolves a name in another file.
     fn named_in(&self, unit: &Rc<Unit>, name: &Name, args: Vec<Ty>, depth: u32) -> Ty {
         let Some((unit, at)) = self.imports.type_in(self.world, unit, name) else {
             return match BUILTIN.contains(&name.as_str()) {
@@ -364,7 +364,7 @@ impl<'a> Typing<'a> {
         }
     }
 
-    /// What an alias stands for. One that is applied to a union is applied to each of its members.
+    /// Expands an alias. One that is applied to a union is applied to each of its members.
     fn alias(&self, alias: &TypeDecl, args: Vec<Ty>, depth: u32, within: Option<&Rc<Unit>>) -> Ty {
         let name = &alias.name.name;
         if args.len() != alias.type_params.len() {
@@ -398,7 +398,7 @@ impl<'a> Typing<'a> {
         Ty::union(types)
     }
 
-    /// What the type parameters of a declaration stand for: the arguments, or nothing that is known.
+    /// Binds the type parameters of a declaration to the arguments, or to unknown types.
     pub(crate) fn env(params: &[TypeParam], args: &[Ty]) -> Vec<(Name, Ty)> {
         let arg = |at: usize| args.get(at).cloned().unwrap_or(Ty::Any);
         params.iter().enumerate().map(|(at, param)| (param.name.name.clone(), arg(at))).collect()
