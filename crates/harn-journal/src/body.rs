@@ -1,4 +1,4 @@
-//! Bodies of replies, piece by piece. Each piece is an entry, but for a body that came whole with its head.
+//! Bodies of replies in pieces. Each piece is an entry, except for a body that arrived completely with its head.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -14,17 +14,17 @@ use crate::journal::Core;
 use crate::op::{Inquired, Running};
 use crate::wire::{Answer, STOPPED};
 
-/// Bytes of a body that is read as a whole; a longer one is an entry for each piece.
+/// Maximum size of a body that is recorded with its head; a larger one has an entry per piece.
 const MOST: usize = 16 << 20;
 
 /// The connection that a body comes from.
 pub(crate) struct Link {
     request: Rc<HttpRequest>,
-    /// Whether the request may be sent again.
+    /// Whether the request can be repeated.
     again: bool,
     /// The status that the program has seen.
     pub(crate) status: u16,
-    /// The body; `None` before it is there, and when the process that read it has ended.
+    /// The body; `None` before it arrives, and after the process that read it has ended.
     body: Option<Box<dyn Body>>,
     /// Whether this process has received it.
     is_received: bool,
@@ -117,9 +117,9 @@ pub(crate) struct JournalBody {
 enum Whole {
     /// Its pieces are entries.
     No,
-    /// All of it, or why it broke off; it was not given yet.
+    /// All of it, or the error that ended it; not passed to the program yet.
     Here(Result<Vec<u8>, HttpError>),
-    /// All of it was given.
+    /// The program has all of it.
     Given,
 }
 
@@ -146,7 +146,7 @@ fn lost(text: &str) -> HttpError {
     HttpError::new(HttpErrorKind::Broken, text)
 }
 
-/// Sends a request again whose reply is gone. False when the result of the effect is given, and nothing follows.
+/// Repeats a request whose reply is lost. Returns false if the effect has a given result, and no body follows.
 async fn resend(
     core: &Core,
     link: &RefCell<Link>,

@@ -9,18 +9,18 @@ use sha2::{Digest as _, Sha256};
 /// Bytes of a seed.
 pub(crate) const SEED: usize = 32;
 
-/// Numbers made of a seed.
+/// Random numbers generated from a seed.
 #[derive(Default)]
 pub(crate) struct Chance {
     pub(crate) seed: Option<Vec<u8>>,
-    /// How many pieces were made of it.
+    /// Number of generated pieces.
     pub(crate) made: u64,
     /// Whether this process drew the seed, for live execution.
     pub(crate) is_own: bool,
 }
 
 impl Chance {
-    /// Fills bytes with the next pieces.
+    /// Fills `bytes` with the next random bytes.
     pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
         // Without a seed the run has stopped, and the result is not used.
         let Some(seed) = &self.seed else { return };

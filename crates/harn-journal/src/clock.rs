@@ -14,7 +14,7 @@ const GRAIN: Duration = Duration::from_millis(1);
 const LEAP: Duration = Duration::from_secs(1);
 
 impl Core {
-    /// The clocks: milliseconds since 1970 and nanoseconds that never go back. They move only between entries.
+    /// Returns the clocks: milliseconds since 1970, and monotonic nanoseconds. They move only between entries.
     pub(crate) fn clocks(&self) -> (i64, u64) {
         self.look_at_clocks(false)
     }
@@ -80,14 +80,14 @@ impl Core {
         (self.inner.now_ms(), mono.max(clock.mono))
     }
 
-    /// Moves the clocks because something has ended.
+    /// Moves the clocks because an operation has ended.
     pub(crate) fn move_clocks(&self) -> (i64, u64) {
         let mut state = self.state.borrow_mut();
         (state.clock.wall, state.clock.mono) = self.real(&state.clock);
         (state.clock.wall, state.clock.mono)
     }
 
-    /// Puts the clocks where the journal has them.
+    /// Sets the clocks to recorded values.
     pub(crate) fn set_clocks(&self, (wall, mono): (i64, u64)) {
         let mut state = self.state.borrow_mut();
         (state.clock.wall, state.clock.mono, state.clock.looks) = (wall, mono, 0);
@@ -100,7 +100,7 @@ impl Core {
         Duration::from_nanos(until.saturating_sub(mono))
     }
 
-    /// Stops a program that does nothing but wait, if that takes long.
+    /// Suspends a program in which every operation waits, if the wait is long.
     pub(crate) fn suspend(&self) {
         let given = self.suspend_after;
         if given == Some(Duration::MAX) {

@@ -1,11 +1,11 @@
-//! Where a run draws: the seed of its random numbers is asked for as all else is, and written down.
+//! Draws the seed of random numbers: requested and recorded like other effects.
 
 use crate::chance::{Chance, SEED};
 use crate::entry::What;
 use crate::journal::Core;
 
 impl Core {
-    /// Fills bytes at random.
+    /// Fills `bytes` with random bytes.
     pub(crate) fn draw(&self, bytes: &mut [u8]) {
         if let Some(seed) = self.seed() {
             let is_own = self.state.borrow().live || self.is_loading();

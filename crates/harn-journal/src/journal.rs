@@ -21,10 +21,10 @@ use crate::wire::{Answer, nanos};
 /// Number of the pseudo-look that says that the clock was set back while no process executed the run.
 const SET_BACK: u32 = 0;
 
-/// Entries wait for each other at most this long while the program is busy.
+/// Maximum time that entries are collected while the program is busy.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// A system that records what another one answers, and answers what was recorded. Clones are one journal.
+/// A system that records the answers of another one, and replays recorded answers. Clones share one journal.
 #[derive(Clone)]
 pub struct Journal(pub(crate) Rc<Core>);
 
@@ -47,7 +47,7 @@ pub(crate) struct Core {
     pub(crate) state: RefCell<State>,
     pub(crate) secrets: RefCell<Secrets>,
     pub(crate) chance: RefCell<Chance>,
-    /// The variables that were asked for.
+    /// The environment variables that were requested.
     pub(crate) environment: RefCell<HashMap<String, Known>>,
     pub(crate) wakes: Arc<Wakes>,
     /// Whether the program was loaded from the current sources: requests of the loader are neither followed nor
@@ -55,32 +55,32 @@ pub(crate) struct Core {
     pub(crate) loading: Cell<bool>,
 }
 
-/// A variable of the environment that was asked for.
+/// An environment variable that was requested.
 #[derive(Clone)]
 pub(crate) struct Known {
     /// Whether it holds a key.
     pub(crate) is_secret: bool,
-    /// Its value; of one that holds a key only whether it is set.
+    /// Its value; for a key only whether it is set.
     pub(crate) value: Option<String>,
 }
 
-/// Effects in doubt that no policy and no answer decides.
+/// Effects in doubt without a decision.
 #[derive(Default)]
 pub(crate) struct Undecided {
-    /// The number of the last entry that was followed and says that an effect began.
+    /// Number of the last followed entry that starts an effect.
     pub(crate) begun: u64,
-    /// Those that take time, by operation.
+    /// Those of operations, by number.
     pub(crate) ops: BTreeMap<u64, Rc<Inquired>>,
-    /// The one that is answered at once.
+    /// The immediate one.
     pub(crate) at_once: Option<Rc<Inquired>>,
-    /// The first whose error the program has got, and the number of its entry.
+    /// The first whose error was delivered, and the number of its entry.
     pub(crate) handed_over: Option<(u64, Rc<Inquired>)>,
 }
 
 pub(crate) struct State {
     /// Entries to follow.
     pub(crate) recorded: VecDeque<Entry>,
-    /// Whether what is done happens outside.
+    /// Whether effects happen outside.
     pub(crate) live: bool,
     /// New entries that are not written yet.
     pub(crate) buffer: Vec<Entry>,
@@ -96,22 +96,22 @@ pub(crate) struct State {
     pub(crate) ended_ops: VecDeque<(u64, Vec<u8>, bool)>,
     pub(crate) aside: BTreeMap<u64, Kept>,
     asides: u64,
-    /// Printed so far on both streams, by this process and those before it.
+    /// Bytes printed so far on both streams, by this process and earlier ones.
     pub(crate) printed: (u64, u64),
-    /// Written already when this process began.
+    /// Bytes written before this process started.
     pub(crate) known: (u64, u64),
     /// What an earlier process printed before its next delivery, according to the journal.
     pub(crate) promised: (u64, u64),
     /// Whether the program was busy and a delivery was possible since the last entry. Its output then depends on the
     /// fact that nothing was delivered.
     pub(crate) is_loose: bool,
-    /// As the last entry says.
+    /// Bytes that the last entry mentions.
     pub(crate) noted: (u64, u64),
-    /// Printed, and not written yet.
+    /// Output that is not written yet.
     pub(crate) output: Output,
-    /// Groups of entries on their way.
+    /// Groups of entries that are being written.
     pub(crate) under_way: VecDeque<(u64, Kept)>,
-    /// Requests to people that are not over.
+    /// Open requests to humans.
     pub(crate) inquired: BTreeSet<String>,
     /// Requests that are over according to the journal. The process that wrote the entry may not have closed them.
     pub(crate) ended: Vec<String>,
@@ -123,36 +123,36 @@ pub(crate) struct State {
     pub(crate) gathering: Option<harn_system::Waiting<'static, ()>>,
     /// Tasks that wait for entries to be persisted.
     pub(crate) waiting: Vec<std::task::Waker>,
-    /// Effects in doubt that no policy and no answer decides.
+    /// Effects in doubt without a decision.
     pub(crate) undecided: Undecided,
     flushed_at: u64,
 }
 
-/// The clocks as the program sees them.
+/// The clocks that the program sees.
 #[derive(Default)]
 pub(crate) struct Clock {
     /// Milliseconds since 1970.
     pub(crate) wall: i64,
-    /// Nanoseconds that never go back.
+    /// Monotonic nanoseconds.
     pub(crate) mono: u64,
-    /// Looks since the last entry that shows it.
+    /// Looks since the last entry that records them.
     pub(crate) looks: u32,
     /// Offset to the clock of the system: timers keep running while a run is stopped.
     pub(crate) ahead: u64,
 }
 
-/// What to do about an effect.
+/// How to execute an effect.
 pub(crate) enum Next {
-    /// The journal has the answer.
+    /// Use the recorded answer.
     Known(Vec<u8>),
-    /// It happens.
+    /// Execute it.
     Live,
-    /// Nothing happens any more.
+    /// The run is stopped.
     Stopped,
 }
 
 impl Journal {
-    /// A journal over a system.
+    /// Creates a journal over a system.
     pub fn new(setup: Setup) -> Journal {
         let Setup { inner, keeper, entries, replay, until, reload, in_doubt, .. } = setup;
         let Setup { keeps_requests, copies, suspend_after, people, secrets: names, .. } = setup;
@@ -187,7 +187,7 @@ impl Journal {
                 _ => recorded.push_back(entry),
             }
         }
-        // The clocks of the journal are those of its first entries.
+        // The first entries contain the initial clocks.
         let first = recorded.iter().find_map(|entry| match &entry.what {
             What::Clock { clock, .. } | What::Finish { clock, .. } => Some(*clock),
             _ => None,
@@ -246,12 +246,12 @@ impl Journal {
         }))
     }
 
-    /// Ties the journal to its program.
+    /// Connects the journal to its program.
     pub fn hold(&self, reins: Reins) {
         *self.0.reins.borrow_mut() = Some(reins);
     }
 
-    /// Says that the program is loaded and begins now.
+    /// Notes that the program is loaded and starts now.
     pub fn begin_program(&self) {
         self.0.loading.set(false);
         // With the current sources the loader may have made other requests.
@@ -267,18 +267,18 @@ impl Journal {
         }
     }
 
-    /// Why the run was stopped from here, if it was.
+    /// Returns why the journal stopped the run, if it did.
     pub fn stopped(&self) -> Option<Stop> {
         let _ = self.0.is_stopped();
         self.0.stopped.borrow().clone()
     }
 
-    /// The number of the next entry.
+    /// Returns the number of entries.
     pub fn length(&self) -> u64 {
         self.0.state.borrow().next
     }
 
-    /// The number of the next entry to follow; nothing when all were followed.
+    /// Returns the number of the next entry to follow; `None` if all were followed.
     pub fn next_entry(&self) -> Option<u64> {
         self.0.state.borrow().recorded.front().map(|entry| entry.seq)
     }
@@ -297,7 +297,7 @@ impl Journal {
             return Ok(());
         }
         self.0.commit();
-        // What went out by that is noted, too.
+        // Records the output that this has written.
         let shown = self.0.state.borrow().shown();
         if shown != self.0.state.borrow().noted {
             self.0.commit();
@@ -342,7 +342,7 @@ impl Journal {
         if out.is_empty() && rest.len() == text.len() { text } else { out + rest }
     }
 
-    /// The arguments of the effect with this digest, with names in the place of secrets.
+    /// Returns the arguments of the effect with this digest, with names in place of keys.
     pub fn request(&self, digest: u64) -> Option<String> {
         self.0.requests.as_ref()?.borrow().get(&digest).cloned()
     }
@@ -362,14 +362,14 @@ impl Journal {
     }
 }
 
-/// Where a run is in its journal.
+/// The position of a run in its journal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// There is an entry to follow.
+    /// An entry is left to follow.
     Following,
-    /// Nothing was recorded.
+    /// All entries were followed.
     Live,
-    /// Nothing happens any more.
+    /// The run is stopped.
     Stopped,
 }
 
@@ -381,13 +381,13 @@ fn described(entry: &Entry) -> String {
 }
 
 impl State {
-    /// Whether the next entry to follow is one that fits.
+    /// Returns whether the next entry to follow satisfies `fits`.
     pub(crate) fn next_is(&self, fits: impl FnOnce(&What) -> bool) -> bool {
         self.recorded.front().is_some_and(|entry| fits(&entry.what))
     }
 
-    /// When the first of the waits for time is over, and the first of all waits; nothing when the program waits for
-    /// something else, too.
+    /// Returns when the first wait for time ends, and the first of all waits; `None` if the program waits for other
+    /// operations too.
     pub(crate) fn waits_until(&self) -> Option<(Option<u64>, Option<u64>)> {
         let (mut timer, mut any) = (None, None);
         let first = |one: Option<u64>, two: Option<u64>| one.into_iter().chain(two).min();
@@ -413,19 +413,19 @@ impl State {
         self.under_way.back().map_or(self.kept, |(upto, _)| *upto)
     }
 
-    /// The number that the next entry will have.
+    /// Returns the number of the next new entry.
     pub(crate) fn position(&self) -> u64 {
         self.next
     }
 
-    /// Adds an entry that is not the doing of a task.
+    /// Adds an entry that belongs to no task.
     pub(crate) fn note(&mut self, what: What) {
         let (seq, at_ms) = (self.next, self.clock.wall);
         self.next += 1;
         self.buffer.push(Entry { seq, task: "0".into(), count: 0, place: "".into(), at_ms, what });
     }
 
-    /// Whether the last entry was followed, and nothing has happened since.
+    /// Returns whether the last entry was followed, and nothing has happened since.
     pub(crate) fn is_over(&self) -> bool {
         !self.live && self.recorded.is_empty()
     }
@@ -447,7 +447,7 @@ impl State {
 }
 
 impl Core {
-    /// Where the program is.
+    /// Returns the current place of the program.
     pub(crate) fn here(&self) -> Place {
         self.place()
     }
@@ -456,7 +456,7 @@ impl Core {
         self.own.upgrade().expect("a core that is used is held")
     }
 
-    /// Whether nothing happens any more.
+    /// Returns whether the run is stopped.
     pub(crate) fn is_stopped(&self) -> bool {
         if self.stopped.borrow().is_some() {
             return true;
@@ -468,7 +468,7 @@ impl Core {
         interrupted
     }
 
-    /// Stops the run. The first reason stays.
+    /// Stops the run. Only the first reason is stored.
     pub(crate) fn stop(&self, reason: Stop) {
         let first = self.stopped.borrow().is_none();
         if first {
@@ -490,7 +490,7 @@ impl Core {
         place.unwrap_or_else(|| Place { task: "0".into(), at: "".into() })
     }
 
-    /// Where the run is.
+    /// Returns the position of the run.
     pub(crate) fn status(&self) -> Status {
         if self.is_stopped() {
             return Status::Stopped;
@@ -525,7 +525,7 @@ impl Core {
         self.set_clocks(clock);
     }
 
-    /// Follows the next entry if it is the one that is looked for; stops the run if it is another.
+    /// Follows the next entry if it matches; stops the run if it differs.
     pub(crate) fn follow(
         &self,
         fits: impl FnOnce(&What) -> bool,
@@ -536,7 +536,7 @@ impl Core {
         if fits { self.take() } else { self.differs(now(), digest).and(None) }
     }
 
-    /// Passes over the entry that is followed.
+    /// Removes the followed entry.
     pub(crate) fn take(&self) -> Option<Entry> {
         let mut state = self.state.borrow_mut();
         let entry = state.recorded.pop_front();
@@ -551,7 +551,7 @@ impl Core {
         entry
     }
 
-    /// All entries were followed.
+    /// Switches to live execution after the last entry.
     #[cold]
     pub(crate) fn end_of_record(&self) -> Status {
         if self.replay {
@@ -600,7 +600,7 @@ impl Core {
         self.secrets.borrow().named(text)
     }
 
-    /// Whether the arguments of effects are stored.
+    /// Returns whether the arguments of effects are stored.
     pub(crate) fn keeps_requests(&self) -> bool {
         self.requests.is_some()
     }
@@ -612,7 +612,7 @@ impl Core {
         }
     }
 
-    /// Stops because the program does something else than the journal says.
+    /// Stops the run because the program differs from the journal.
     #[cold]
     pub(crate) fn differs(&self, now: String, digest: u64) -> Option<()> {
         let now = self.named(&now);
@@ -667,7 +667,7 @@ impl Core {
         }
     }
 
-    /// What to do about something that is answered at once.
+    /// Decides how to execute an immediate effect.
     pub(crate) fn next(&self, name: &str, digest: u64, note: impl Fn() -> String) -> Next {
         match self.status() {
             Status::Stopped => Next::Stopped,
@@ -682,7 +682,7 @@ impl Core {
         }
     }
 
-    /// An effect that only looks.
+    /// Executes an effect that only reads.
     pub(crate) fn ask<T: Answer>(
         &self,
         name: &str,
@@ -756,7 +756,7 @@ impl Core {
         answer
     }
 
-    /// Whether an effect was begun by a process before this one.
+    /// Returns whether an earlier process has started an effect.
     pub(crate) fn begun(&self, name: &str, digest: u64, note: &impl Fn() -> String) -> Begun {
         match self.status() {
             Status::Stopped => Begun::Stopped,
@@ -785,7 +785,7 @@ impl Core {
         }
     }
 
-    /// Hands new entries to the keeper, and does not wait.
+    /// Passes new entries to the keeper without waiting.
     pub(crate) fn flush(&self) {
         if self.replay || self.state.borrow_mut().holds_undecided() {
             return;
@@ -814,7 +814,7 @@ impl Core {
         self.state.borrow_mut().under_way.push_back((upto, kept));
     }
 
-    /// Writes all entries, and waits for it.
+    /// Writes all entries, and blocks until they are persisted.
     pub(crate) fn commit(&self) {
         self.state.borrow_mut().undecided.handed_over = None;
         self.flush();
@@ -851,18 +851,18 @@ impl Core {
         }
     }
 
-    /// The number that the next entry will have.
+    /// Returns the number of the next new entry.
     pub(crate) fn position(&self) -> u64 {
         self.state.borrow().position()
     }
 }
 
-/// Whether an effect was begun.
+/// Whether an effect was started.
 pub(crate) enum Begun {
-    /// By a process before this one, which may have ended before it happened.
+    /// An earlier process has started it, and may have ended before it happened.
     Before(Option<u64>),
-    /// It begins now.
+    /// It starts now.
     Now,
-    /// Nothing happens any more.
+    /// The run is stopped.
     Stopped,
 }

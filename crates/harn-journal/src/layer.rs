@@ -33,7 +33,8 @@ fn in_doubt(what: &str, path: &Path) -> io::Error {
 }
 
 impl Core {
-    /// The digest of the arguments of an effect. Keys do not count: with another one it is the same effect.
+    /// Returns the digest of the arguments of an effect. Keys do not contribute: with a renewed key the effect is the
+    /// same.
     pub(crate) fn digest<'a>(&self, pieces: impl IntoIterator<Item = &'a [u8]>) -> u64 {
         let mut text = self.keeps_requests().then(String::new);
         let digest = {
@@ -61,7 +62,7 @@ impl Core {
         self.digest([path_bytes(from).as_slice(), path_bytes(to).as_slice()])
     }
 
-    /// A change that does no harm when it is made twice.
+    /// Executes a change that can be repeated without harm.
     fn change_again<T: Answer>(
         &self,
         name: &str,
@@ -261,7 +262,7 @@ impl Layer for Journal {
     }
 
     fn leave_peer(&self, id: &str) {
-        // A run that is only followed has started none.
+        // A replay has started no peer.
         self.0.inner.leave_peer(id);
     }
 
@@ -311,13 +312,13 @@ impl Layer for Journal {
 
     fn env(&self, name: &str) -> Option<String> {
         let core = &self.0;
-        // The environment of a process stays as it is, so each variable is written down once.
+        // The environment of a process is constant, so each variable is recorded once.
         let known = core.environment.borrow().get(name).cloned();
         let Known { is_secret, value } = known.unwrap_or_else(|| {
             let key = digest([name.as_bytes()]);
             let is_secret = harn_system::is_secret_variable(name);
             let value = if is_secret {
-                // Only whether it is set.
+                // Records only whether it is set.
                 let is_set: bool =
                     core.ask("key", key, || name.to_owned(), |system| system.env(name).is_some());
                 is_set.then(String::new)
@@ -369,7 +370,7 @@ impl Layer for Journal {
             return Ok(());
         }
         let (fresh, at) = core.fresh(text, false);
-        // What fails says where in the output. Journals of old do not.
+        // A failed print records its position in the output; older journals do not have it.
         let failed = |what: &What| matches!(what, What::Call { name, digest, .. } if name == "write_out" && (*digest == at || *digest == 0));
         let known = core.state.borrow().next_is(failed);
         if known && core.status() == Status::Following {
@@ -382,7 +383,7 @@ impl Layer for Journal {
             return Ok(());
         }
         let written = core.show(fresh, false);
-        // Only what fails makes a difference to the program.
+        // Only a failure is visible to the program.
         if written.is_err() && core.status() == Status::Live {
             let (name, note) = ("write_out".to_owned(), String::new());
             core.push(What::Call { name, note, digest: at, outcome: written.encode() });

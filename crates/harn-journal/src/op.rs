@@ -16,20 +16,20 @@ pub(crate) type Running = Pin<Box<dyn Future<Output = Vec<u8>>>>;
 /// The request of an operation to a human.
 pub(crate) struct Inquired {
     pub(crate) request: Pending,
-    /// Whether the request is where people find it, and has no answer yet.
+    /// Whether the request is open in the store.
     pub(crate) waits: Cell<bool>,
 }
 
-/// A request to a person that has no answer yet.
+/// A request to a human without an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pending {
-    /// Its id.
+    /// ID of the request.
     pub id: String,
-    /// What kind of answer is expected.
+    /// The expected kind of answer.
     pub kind: String,
     /// The question.
     pub prompt: String,
-    /// How many answers the program has had already.
+    /// Number of answers that the program has received.
     pub had: u32,
 }
 
@@ -39,19 +39,19 @@ pub(crate) struct Op {
     pub(crate) note: Rc<str>,
     pub(crate) digest: u64,
     pub(crate) place: Place,
-    /// Makes the operation happen. Taken when it begins.
+    /// Starts the operation. Taken at the start.
     pub(crate) begin: Option<Box<dyn FnOnce() -> Running>>,
     pub(crate) running: Option<Running>,
     pub(crate) outcome: Option<Vec<u8>>,
     pub(crate) waker: Option<Waker>,
-    /// For a wait: when it is over. It is over, too, when the run is stopped and nothing else is to be done.
+    /// For a wait: when it ends. It also ends when the run is stopped and no other work is left.
     pub(crate) due: Option<u64>,
     /// Set if the operation may wait for a human.
     pub(crate) inquired: Option<Rc<Inquired>>,
 }
 
 impl Op {
-    /// Whether it is still waited for.
+    /// Returns whether the program still waits for it.
     pub(crate) fn is_open(&self) -> bool {
         self.outcome.is_none()
     }
@@ -102,7 +102,7 @@ impl Wakes {
         self.wake_all();
     }
 
-    /// An operation that is to begin.
+    /// Marks an operation as ready to start.
     pub(crate) fn begin(&self, op: u64) {
         self.ops().begins.push_back(op);
         self.wake_all();

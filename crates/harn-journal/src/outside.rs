@@ -1,7 +1,8 @@
-//! What takes time: waits, requests and processes, and who gets what when.
+//! Waits, requests and processes, and the delivery of their results.
 //!
-//! The program never waits for the system itself. It waits for an operation here, and [`Outside::hand_over`] hands one
-//! completion over at a time, when nothing else is to be done. While a journal is followed, its entries say which.
+//! The program never waits for the system directly. It waits for an operation here, and [`Outside::hand_over`]
+//! delivers one completion at a time, when no other work is left. While a journal is followed, its entries determine
+//! which.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -30,8 +31,8 @@ use crate::wire::{Answer, Came, STOPPED, nanos, path_bytes};
 /// How long a write waits for entries of other tasks, while there is other work.
 const GATHER: Duration = Duration::from_millis(1);
 
-/// With so many operations under way others will want the same in a moment: then a group is gathered for this long, even when
-/// there is nothing else to do. Each group is a write that waits for the disk, and interrupts the program when it ends.
+/// With this many operations others will soon wait for entries as well: the group is collected for this long, even
+/// without other work. Each group is a disk write, and interrupts the program when it ends.
 const MANY: usize = 256;
 const GATHER_MANY: Duration = Duration::from_micros(1500);
 
@@ -166,7 +167,7 @@ impl Core {
         Box::pin(self.begin_op::<()>("sleep", note.into(), digest, Some(until), begin))
     }
 
-    /// Text from outside, without the keys in it.
+    /// Starts an operation that reads input. Keys are removed from the result.
     pub(crate) fn begin_input(
         &self,
         name: &'static str,
@@ -264,7 +265,7 @@ impl Core {
         let core = self.own();
         let begin = Box::new(move || -> Running {
             Box::pin(async move {
-                // What it writes must not be ahead of the journal.
+                // Its output must not be ahead of the journal.
                 let done =
                     if core.kept().await { work(&*core.inner).await } else { Err(io::Error::other(STOPPED)) };
                 done.map(|bytes| core.secrets.borrow().hide(bytes)).encode()
@@ -280,7 +281,8 @@ impl Core {
         Finished { stdout: secrets.hide(ran.stdout), stderr: secrets.hide(ran.stderr), ..ran }
     }
 
-    /// Notes that something is about to happen that must not happen twice. True when a process before this one noted it.
+    /// Records that an effect that must not be repeated is about to happen. Returns true if an earlier process
+    /// recorded it.
     fn begin_change(&self, name: &'static str, digest: u64, note: &Rc<str>) -> bool {
         match self.begun(name, digest, &|| note.to_string()) {
             Begun::Before(_) => true,
@@ -342,12 +344,12 @@ impl Core {
         })
     }
 
-    /// The number of the operation that begins next.
+    /// Returns the number of the next operation.
     pub(crate) fn next_op(&self) -> u64 {
         self.state.borrow().next_op
     }
 
-    /// What to do about an effect; without a doubt it happens.
+    /// Decides about an effect; without a doubt it happens.
     async fn decide_about(&self, doubt: Option<&Rc<Inquired>>, asks: bool, op: u64) -> Decision {
         match doubt {
             None => Decision::Again,
@@ -427,7 +429,7 @@ impl Core {
         Some(until.saturating_sub(nanos(self.inner.monotonic())))
     }
 
-    /// Whether others are still to be waited for when there is nothing else to do. The waker is woken when they are not any more.
+    /// Returns whether to collect further entries although no other work is left. Wakes the waker when that ends.
     fn gathers(&self, context: &mut Context<'_>) -> bool {
         let left = self.gathers_for(true);
         let state = &mut *self.state.borrow_mut();
@@ -438,7 +440,7 @@ impl Core {
         let pause = state.gathering.get_or_insert_with(|| self.inner.sleep(Duration::from_nanos(left)));
         let pending = pause.as_mut().poll(context).is_pending();
         if !pending {
-            // It may be left of the group before; who has ended must not be asked again.
+            // The timer may belong to an earlier group; a completed future must not be polled again.
             state.gathering = None;
         }
         pending
@@ -618,7 +620,7 @@ impl Outside for Journal {
 }
 
 impl Journal {
-    /// Says now and then that the run is still worked on, as long as it is.
+    /// Renews the lease periodically while the run is executed.
     pub fn stay_alive(&self) {
         let core = self.0.own();
         if core.replay {
@@ -646,19 +648,19 @@ impl Journal {
     }
 }
 
-/// Whether a request changes nothing.
+/// Returns whether a request only reads.
 pub(crate) fn is_reading(request: &HttpRequest) -> bool {
     matches!(request.method.as_str(), "GET" | "HEAD" | "OPTIONS")
 }
 
-/// Whether a request may be sent twice.
+/// Returns whether a request can be sent twice.
 fn is_repeatable(request: &HttpRequest) -> bool {
     is_reading(request)
         || matches!(request.method.as_str(), "PUT" | "DELETE")
         || request.uncertain == Uncertain::Retry
 }
 
-/// An address without what may hold a key.
+/// Returns an address without the parts that may contain a key.
 pub(crate) fn without_query(url: &str) -> &str {
     url.split(['?', '#']).next().unwrap_or(url)
 }
@@ -679,7 +681,7 @@ pub(crate) fn digest_of(request: &HttpRequest, secrets: &Secrets) -> u64 {
     digester.end()
 }
 
-/// A request for people, without its secret headers.
+/// Describes a request for humans, without its secret headers.
 fn text_of(request: &HttpRequest) -> String {
     let mut text = format!("{} {}\n", request.method, without_query(&request.url));
     for (name, value) in request.headers.iter().filter(|(name, _)| !is_secret_header(name)) {

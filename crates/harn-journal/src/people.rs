@@ -1,4 +1,4 @@
-//! Requests to people: where they find them, and the wait for their answers, which may take longer than a process lives.
+//! Requests to humans, and the wait for their answers, which may exceed the lifetime of a process.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -80,7 +80,7 @@ impl Core {
         Box::pin(self.begin_op_of::<Asked>("person", note.into(), digest, until, Some(inquired), begin))
     }
 
-    /// The answer of a person to a request, or nothing when the time is over.
+    /// Waits for the answer to a request; `None` after its deadline.
     pub(crate) async fn person(
         &self,
         request: NewWaitpoint,
@@ -127,7 +127,7 @@ impl Core {
         }
     }
 
-    /// Looks how many answers there are, once for all who wait.
+    /// Reads the number of answers, once for all waiting tasks.
     async fn count_answers(&self) {
         let now = nanos(self.inner.monotonic());
         let (count, at) = self.answered.get();
@@ -164,7 +164,7 @@ impl Core {
 }
 
 impl Journal {
-    /// The requests to people that have no answer yet.
+    /// Returns the open requests to humans.
     pub fn pending(&self) -> Vec<Pending> {
         self.0.state.borrow().pending()
     }

@@ -7,14 +7,14 @@ use crate::entry::What;
 use crate::journal::{Core, State};
 use crate::wire::nanos;
 
-/// For so long a busy program gathers more before what it has printed is seen to.
+/// How long a busy program collects output before it is checked.
 const GATHER: Duration = Duration::from_millis(5);
 
-/// A program that has printed more than this waits until it is out.
+/// A program that has printed more than this waits until it is written.
 const MOST: usize = 1 << 16;
 
 impl State {
-    /// How much has left the process, of both streams.
+    /// Returns the number of written bytes of both streams.
     pub(crate) fn shown(&self) -> (u64, u64) {
         let (out, err) = self.output.bytes;
         (self.printed.0.max(self.known.0) - out as u64, self.printed.1.max(self.known.1) - err as u64)
@@ -30,7 +30,7 @@ impl Core {
         let printed = if error { &mut state.printed.1 } else { &mut state.printed.0 };
         let done = usize::try_from(known.saturating_sub(*printed)).unwrap_or(usize::MAX).min(text.len());
         *printed += text.len() as u64;
-        // A replay shows everything.
+        // A replay prints everything.
         (if self.replay { text } else { text.get(done..).unwrap_or("") }, *printed)
     }
 
@@ -92,8 +92,8 @@ impl Core {
         }
     }
 
-    /// Whether a process before this one has printed more: what it did until then is not in the journal, so nothing may come in
-    /// between that did not come then.
+    /// Returns whether an earlier process has printed more: its steps until then are not in the journal, so no new
+    /// delivery may happen before.
     pub(crate) fn catches_up(&self) -> bool {
         let state = self.state.borrow();
         let least = (state.known.0.max(state.promised.0), state.known.1.max(state.promised.1));
@@ -111,7 +111,7 @@ impl Core {
         }
     }
 
-    /// Whether entries are to be written for the sake of output: those that it waits for, or that it is out.
+    /// Returns whether entries must be written for output: those that it waits for, or one that it was written.
     pub(crate) fn output_is_due(&self) -> bool {
         let state = self.state.borrow();
         let waits = !state.output.is_empty() || state.shown() != state.noted;

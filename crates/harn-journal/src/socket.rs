@@ -11,7 +11,7 @@ use crate::op::Running;
 use crate::outside::{digest_of, without_query};
 use crate::wire::{Answer, STOPPED};
 
-/// `None` is the end, or that nothing was taken; `Some` is a frame, or that it was done.
+/// `None`: the end, or nothing was received. `Some`: a frame, or success.
 type Outcome = Result<Option<Vec<u8>>, HttpError>;
 
 type Slot = Rc<RefCell<Option<Rc<dyn Socket>>>>;

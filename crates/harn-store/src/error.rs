@@ -1,4 +1,4 @@
-//! What can go wrong with a store.
+//! Errors of a store.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ pub enum Error {
         scope: String,
         /// The epoch that the write carried.
         epoch: u64,
-        /// The epoch that the store knows; 0 when it knows no lease of that scope.
+        /// The current epoch; 0 if the lease never existed.
         current: u64,
     },
     /// Another owner has the lease, and it has not expired.
@@ -24,12 +24,12 @@ pub enum Error {
     Held {
         /// The scope of the lease.
         scope: String,
-        /// Who holds it.
+        /// The current owner.
         owner: String,
-        /// When it runs out, in milliseconds since 1970.
+        /// The expiry, in milliseconds since 1970.
         until_ms: i64,
     },
-    /// The record was made under another scope, and only a lease of that one may change it.
+    /// The record was created under another scope, and only a lease of that one can change it.
     #[error("{what} belongs to '{scope}'")]
     Owned {
         /// The record.
@@ -53,13 +53,13 @@ pub enum Error {
         /// The missing object.
         what: String,
     },
-    /// There is one already.
+    /// The object exists already.
     #[error("there is {what} already")]
     Exists {
         /// The existing object.
         what: String,
     },
-    /// The message is not claimed by this receipt: another one has claimed it since, or it is gone.
+    /// The receipt is invalid: another worker has claimed the message since, or it is gone.
     #[error("message '{id}' of queue '{queue}' is not claimed by attempt {attempt}")]
     NotClaimed {
         /// The queue.
@@ -69,7 +69,7 @@ pub enum Error {
         /// The attempt that the receipt names.
         attempt: u32,
     },
-    /// The request itself is wrong.
+    /// The request is invalid.
     #[error("{what}: {why}")]
     Invalid {
         /// The argument.
@@ -105,7 +105,7 @@ pub enum Error {
         /// The finding.
         detail: String,
     },
-    /// The file is a database of some other program.
+    /// The file is a database of another program.
     #[error("{} is a database of another program: name another file", path.display())]
     Foreign {
         /// The file.
@@ -118,7 +118,7 @@ pub enum Error {
         path: PathBuf,
         /// The version in the file.
         found: u32,
-        /// The newest version that is known here.
+        /// The newest supported version.
         known: u32,
     },
     /// The file cannot be opened.
@@ -129,7 +129,7 @@ pub enum Error {
         /// The system's reason.
         why: String,
     },
-    /// The connection broke off while the server committed, and it cannot be found out whether it has.
+    /// The connection failed during a commit, and its outcome cannot be determined.
     #[error(
         "it is not known whether the store {} has kept the last writes ({why}): look at what is there before they are \
          made again", path.display()
@@ -140,7 +140,7 @@ pub enum Error {
         /// What happened.
         why: String,
     },
-    /// Something else that the system reports.
+    /// Another error of the system.
     #[error("the store {} failed: {why}", path.display())]
     Io {
         /// The file.
@@ -148,7 +148,7 @@ pub enum Error {
         /// The reason.
         why: String,
     },
-    /// The store was closed while it worked.
+    /// The store was closed during the request.
     #[error("the store is closed")]
     Closed,
 }
@@ -186,13 +186,13 @@ impl Error {
         Error::Missing { what: what.into() }
     }
 
-    /// Whether the caller has lost its right to write and should stop.
+    /// Returns whether the caller has lost its lease and should stop.
     #[must_use]
     pub fn is_fenced(&self) -> bool {
         matches!(self, Error::Fenced { .. })
     }
 
-    /// Whether this is about the file and not about the one request: every other write of the moment fails as well.
+    /// Returns whether the error concerns the file and not only this request: concurrent writes fail as well.
     #[must_use]
     pub fn is_storage(&self) -> bool {
         matches!(

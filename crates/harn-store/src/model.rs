@@ -21,14 +21,14 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// What writes of the owner carry.
+    /// Returns the fence for the writes of the owner.
     #[must_use]
     pub fn fence(&self) -> Fence {
         Fence { scope: self.scope.as_str().into(), epoch: self.epoch }
     }
 }
 
-/// Proof of a lease: every write carries one, and is refused when the lease has changed hands since.
+/// Proof of a lease: every write carries one, and is rejected after the lease has a new owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fence {
     /// The scope of the lease.
@@ -46,15 +46,15 @@ pub struct Entry {
     pub version: u64,
 }
 
-/// What must be there for a write to happen.
+/// The precondition of a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Expect {
-    /// Whatever there is.
+    /// Any state.
     #[default]
     Anything,
-    /// Nothing.
+    /// No value exists.
     Absent,
-    /// The value with this version.
+    /// The value has this version.
     Version(u64),
 }
 
@@ -74,7 +74,7 @@ pub struct NewEvent {
 /// An event of a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Counts per topic, from 1, by 1.
+    /// Consecutive number in the topic, from 1.
     pub id: u64,
     /// The event.
     pub event: NewEvent,
@@ -94,33 +94,33 @@ pub struct Topic {
 /// A message to be put into a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewMessage {
-    /// Its id: while a message is in the queue, another one with the same id is not added.
+    /// Its id. A message is not added while the queue has another one with the same id.
     pub id: String,
-    /// What it says.
+    /// The content.
     pub body: Vec<u8>,
-    /// When it may be claimed first.
+    /// The earliest time of the first claim.
     pub ready_ms: i64,
     /// How often the message is claimed before it is dead; at least 1.
     pub max_attempts: u32,
 }
 
-/// A message that a worker has claimed. It comes back when its time is over without an answer.
+/// A claimed message. It is delivered again if it is not answered in time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claimed {
     /// Its id.
     pub id: String,
-    /// What it says.
+    /// The content.
     pub body: Vec<u8>,
-    /// The number of this attempt, from 1. With the id it is the receipt for an answer.
+    /// The number of this attempt, from 1. Id and attempt are the receipt for an answer.
     pub attempt: u32,
 }
 
-/// A message that used all its attempts, or was given up.
+/// A message that has used all its attempts, or was given up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dead {
     /// Its id.
     pub id: String,
-    /// What it says.
+    /// The content.
     pub body: Vec<u8>,
     /// How often it was tried.
     pub attempts: u32,
@@ -135,7 +135,7 @@ pub struct QueueStats {
     pub ready: u64,
     /// Wait for their time.
     pub delayed: u64,
-    /// Are being worked on.
+    /// Are claimed.
     pub claimed: u64,
     /// Are dead.
     pub dead: u64,
@@ -146,11 +146,11 @@ pub struct QueueStats {
 pub struct Session {
     /// Its id.
     pub id: String,
-    /// The scope of the lease under which it was made; only that scope may write it.
+    /// The scope of the lease under which it was created; only that scope can write it.
     pub scope: String,
     /// The name of its state, such as `running`.
     pub status: String,
-    /// Facts about it, in a form that the clients agree on.
+    /// Metadata, in a format that the clients define.
     pub info: Vec<u8>,
     /// The number of its entries.
     pub length: u64,

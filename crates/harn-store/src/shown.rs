@@ -7,7 +7,7 @@ pub(crate) fn shown(url: &str) -> String {
         // Without a scheme the secret part is unknown.
         _ => return "something else".to_owned(),
     };
-    // A password may hold any of the marks that end it, when it is not written as it should be.
+    // An unescaped password may contain the delimiters.
     let (user, rest) = match rest.rsplit_once('@') {
         Some((user, rest)) => (user.split([':', '/', '?', '#', '@']).next(), rest),
         None => (None, rest),

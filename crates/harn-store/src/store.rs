@@ -12,10 +12,10 @@ use crate::model::{
 use crate::run::{Answer, JournalEntry, Run, RunFilter, Source, Waitpoint};
 use crate::write::{Write, Written};
 
-/// An answer to wait for. Dropping it does not undo a write that was begun.
+/// A pending answer. Dropping it does not undo a write that was started.
 pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
-/// Something that outlives the process. Times and ids are given by the caller: a store has no clock and no chance.
+/// Persistent data. Times and ids are arguments: a store has no clock and no randomness.
 ///
 /// Lists are read in pages: `after` is the last name of the page before, `limit` the length of a page.
 pub trait Store: Send + Sync {
@@ -118,7 +118,7 @@ pub trait Store: Send + Sync {
     /// that accept answers.
     fn waitpoints<'a>(&'a self, run: Option<&'a str>, open: bool) -> Reply<'a, Vec<Waitpoint>>;
 
-    /// One thing that a run has waited for.
+    /// Returns a waitpoint of a run.
     ///
     /// # Errors
     /// [`crate::Error::Missing`] when the run has not asked for it.
@@ -146,13 +146,13 @@ pub trait Store: Send + Sync {
     /// Returns the space of removed data to the file system.
     fn compact(&self) -> Reply<'_, ()>;
 
-    /// Looks through everything; one line for each damage that is found.
+    /// Checks all data; returns one line per damage.
     fn verify(&self) -> Reply<'_, Vec<String>>;
 }
 
 /// Single writes with typed results.
 pub trait StoreExt: Store {
-    /// One write by itself.
+    /// Makes a single write.
     fn write_one<'a>(&'a self, fence: &'a Fence, write: Write) -> Reply<'a, Written> {
         Box::pin(async move {
             let mut written = self.write(fence, vec![write]).await?;
@@ -160,7 +160,7 @@ pub trait StoreExt: Store {
         })
     }
 
-    /// Prolongs a lease.
+    /// Extends a lease.
     fn renew<'a>(&'a self, fence: &'a Fence, until_ms: i64) -> Reply<'a, ()> {
         Box::pin(async move { self.write_one(fence, Write::Renew { until_ms }).await.map(drop) })
     }

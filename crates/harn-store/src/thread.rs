@@ -15,25 +15,25 @@ use crate::store::Reply;
 /// How many writes share a transaction at most.
 const GROUP: usize = 128;
 
-/// Something to be done with a database `D`, whose errors are `F`.
+/// A job for a database `D`, with errors `F`.
 pub(crate) enum Job<D, F> {
     /// Changes nothing.
     Read(Box<dyn Work<D, F>>),
-    /// Changes something, and is to be committed.
+    /// Changes data, and must be committed.
     Write(Box<dyn Work<D, F>>),
-    /// Must stand outside of a transaction.
+    /// Must run outside of a transaction.
     Alone(Box<dyn Work<D, F>>),
 }
 
-/// One piece of work; it may be run again when the transaction that it shared failed.
+/// A unit of work; it may run again after the shared transaction failed.
 pub(crate) trait Work<D, F>: Send {
-    /// Does it.
+    /// Runs it.
     fn run(&mut self, db: &D) -> Result<(), F>;
     /// Answers the caller with the result, or with the error.
     fn finish(self: Box<Self>, outcome: Result<()>);
 }
 
-/// The usual [`Work`]: a function and where its result goes.
+/// The usual [`Work`]: a function and the receiver of its result.
 struct Task<T, W> {
     work: W,
     result: Option<T>,
@@ -52,7 +52,7 @@ where
     }
 
     fn finish(self: Box<Self>, outcome: Result<()>) {
-        // Without a result there was an error; a caller that went away does not mind.
+        // Without a result there was an error; the caller may have gone away.
         let answer = match (outcome, self.result) {
             (Ok(()), Some(result)) => Ok(result),
             (Err(error), _) => Err(error),
@@ -62,7 +62,7 @@ where
     }
 }
 
-/// Where its jobs go, and itself.
+/// The channel of its jobs, and its handle.
 type Running<D, F> = (Sender<Job<D, F>>, JoinHandle<()>);
 
 /// A thread that is started by the first job.
@@ -113,7 +113,7 @@ impl<D, F> Drop for Thread<D, F> {
     }
 }
 
-/// A function as work, and its answer.
+/// Wraps a function as work; returns its answer.
 pub(crate) fn task<T, D, F>(
     work: impl FnMut(&D) -> Result<T, F> + Send + 'static,
     send: impl FnOnce(Box<dyn Work<D, F>>) -> Result<()>,
@@ -129,7 +129,7 @@ where
     })
 }
 
-/// A refusal without asking the database.
+/// Returns an error without asking the database.
 pub(crate) fn refused<T: Send + 'static>(error: Error) -> Reply<'static, T> {
     Box::pin(std::future::ready(Err(error)))
 }

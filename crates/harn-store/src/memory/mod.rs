@@ -16,7 +16,7 @@ use crate::run::{Answer, JournalEntry, Run, RunFilter, Source, Waitpoint};
 use crate::store::{Reply, Store};
 use crate::write::{self, Write, Written, label};
 
-/// A store that lives as long as its last clone; clones are the same store.
+/// A store in memory. Clones share its data.
 #[derive(Clone, Default)]
 pub struct MemoryStore {
     state: Arc<Mutex<State>>,
@@ -60,7 +60,7 @@ impl Store for MemoryStore {
     fn write<'a>(&'a self, fence: &'a Fence, writes: Vec<Write>) -> Reply<'a, Vec<Written>> {
         self.change(|state| {
             writes.iter().try_for_each(write::check)?;
-            // One write changes nothing when it fails; of several the first may have been made.
+            // A failed single write changes nothing; of several writes, earlier ones may have been made.
             let before = (writes.len() > 1).then(|| state.clone());
             let outcome = apply::all(state, fence, writes);
             if let (Err(_), Some(before)) = (&outcome, before) {

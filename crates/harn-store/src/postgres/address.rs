@@ -1,4 +1,4 @@
-//! The address of a database: what it says of the connection, and of its security.
+//! Parses the address of a database: connection and TLS settings.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use tokio_postgres::config::{Host, SslMode};
 use super::options::PostgresOptions;
 use crate::error::{Error, Result};
 
-/// An address that was understood.
+/// A parsed address.
 #[derive(Clone)]
 pub(super) struct Address {
     pub(super) config: Config,
     /// Without the password.
     pub(super) shown: PathBuf,
-    /// Whose certificates are trusted; `None`: those that the system trusts.
+    /// File of trusted certificates; `None`: those of the system.
     pub(super) authority: Option<PathBuf>,
 }
 
@@ -31,7 +31,7 @@ impl Address {
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             match pair.split_once('=') {
                 Some(("sslmode", value)) => mode = Some(value),
-                // Connections are found again by it.
+                // Lost connections are found by this name.
                 Some(("application_name", _)) => {
                     return Err(invalid("application_name is set by Harn itself"));
                 }
@@ -40,7 +40,7 @@ impl Address {
             }
         }
         let plain = if rest.is_empty() { base.to_owned() } else { format!("{base}?{}", rest.join("&")) };
-        // The parser names the option that it does not know, and never a value.
+        // The error of the parser names an unknown option, but no value.
         let mut config: Config = plain.parse().map_err(|error| {
             invalid(format!("{}; expected postgres://USER@HOST/DATABASE", super::fault::told(&error)))
         })?;
@@ -99,7 +99,7 @@ impl Address {
     }
 }
 
-/// Text in which `%2F` and the like stand for bytes.
+/// Decodes percent-encoding.
 fn decoded(text: &str) -> Result<String> {
     let mut out = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::model::{Claimed, Digest, Expect, Fence, NewEvent, NewMessage};
 use crate::write::{Write, Written};
 
-/// Makes all writes under a lease; an error stands for none of them.
+/// Makes all writes under a lease. After an error the caller rolls back.
 pub(super) fn all(db: &Db, fence: &Fence, writes: &[Write]) -> Outcome<Vec<Written>> {
     let mut out = Vec::with_capacity(writes.len());
     let mut is_locked = false;
@@ -144,7 +144,7 @@ fn kv_put(db: &Db, space: &str, key: &str, value: &[u8], expect: Expect) -> Outc
     match db.row(sql, &[&space, &key, &value], |row| count(row, 0))? {
         Some(version) => Ok(Written::Version(version)),
         None => {
-            // Another one has it, and may have removed it since.
+            // Another writer has set it, and may have removed it since.
             let found = version(db, space, key)?.unwrap_or_default();
             crate::write::expected(space, key, expect, Some(found))?;
             Err(Error::missing(format!("'{key}' in '{space}'")).into())
@@ -153,7 +153,7 @@ fn kv_put(db: &Db, space: &str, key: &str, value: &[u8], expect: Expect) -> Outc
 }
 
 fn log_append(db: &Db, topic: &str, events: &[NewEvent]) -> Outcome<Written> {
-    // Who adds to the same topic waits until this transaction ends: ids are seen in their order.
+    // Other writers of the topic wait until this transaction ends, so readers see ids in order.
     let sql = "INSERT INTO topic AS known (name, last) VALUES ($1, $2)
                ON CONFLICT (name) DO UPDATE SET last = known.last + $2 RETURNING id, last";
     let length = events.len() as i64;
@@ -202,7 +202,7 @@ fn claim(db: &Db, queue: &str, now_ms: i64, until_ms: i64, limit: usize) -> Outc
     Ok(Written::Claimed(due.into_iter().map(|(_, claimed)| claimed).collect()))
 }
 
-/// Whether this is the last attempt of a message; an error when the receipt does not hold.
+/// Returns whether this is the last attempt of a message; an error if the receipt is invalid.
 fn claimed(db: &Db, queue: &str, id: &str, attempt: u32) -> Outcome<bool> {
     let sql = "SELECT attempts >= max_attempts FROM message
                WHERE queue = $1 AND id = $2 AND attempts = $3 AND claimed AND NOT dead FOR UPDATE";

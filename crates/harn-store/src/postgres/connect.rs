@@ -24,16 +24,16 @@ use super::tls::Tls;
 /// The arguments of a statement.
 pub(super) type Args<'a> = &'a [&'a (dyn ToSql + Sync)];
 
-/// How long an answer may take beyond the time that the server allows a statement.
+/// How long an answer may take beyond the server's statement timeout.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// The rows of a statement, and their columns by number.
 pub(super) fn get<'a, T: FromSql<'a>>(row: &'a Row, index: usize) -> Outcome<T> {
-    // A value of the wrong kind can only come from damage.
+    // Only damage can cause a value of the wrong type.
     row.try_get(index).map_err(|error| Fault::Damaged(told(&error)))
 }
 
-/// A number that is never below zero.
+/// Reads a non-negative number.
 pub(super) fn count(row: &Row, index: usize) -> Outcome<u64> {
     let found: i64 = get(row, index)?;
     u64::try_from(found).map_err(|_| Fault::Damaged(format!("a count is {found}")))
@@ -60,7 +60,7 @@ impl Db {
         let secure = config.get_ssl_mode() != tokio_postgres::config::SslMode::Disable;
         let tls = if secure { Some(Tls::new(address.authority.as_deref())?) } else { None };
         let client = runtime.block_on(async {
-            // The connection lives on this runtime: it moves on while the thread waits for an answer.
+            // The connection runs on this runtime while the thread waits for an answer.
             let connecting = async {
                 match tls {
                     Some(tls) => config.connect(tls).await.map(|(client, connection)| {

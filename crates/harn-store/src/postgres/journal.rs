@@ -24,7 +24,7 @@ pub(super) fn share(db: &Db, bytes: &[u8]) -> Outcome<Digest> {
     Ok(digest)
 }
 
-/// Says that one of those who named some bytes is gone.
+/// Removes a reference to shared bytes.
 pub(super) fn unshare(db: &Db, digest: Digest) -> Outcome<()> {
     let key = &digest.0[..];
     db.run("UPDATE shared SET refs = refs - 1 WHERE digest = $1", &[&key])?;
@@ -96,7 +96,7 @@ fn chain(db: &Db, run: i64, seq: u64) -> Outcome<Chain> {
     Ok(Chain::after(before))
 }
 
-/// Cuts off the entries of a journal from a number on.
+/// Removes the entries of a journal from a number on.
 pub(super) fn cut(db: &Db, run: i64, length: u64, at_ms: i64) -> Outcome<Written> {
     let length = number(length)?;
     let cut = remove(db, run, length)?;

@@ -41,11 +41,11 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// The store in the database at `url`, such as `postgres://user:password@host/database`. Its tables are made at the first
-    /// use, in the schema `harn`.
+    /// The store in the database at `url`, such as `postgres://user:password@host/database`. Its tables are made at
+    /// the first use, in the schema `harn`.
     ///
     /// # Errors
-    /// An address that cannot be understood.
+    /// An invalid address.
     pub fn new(url: &str) -> Result<PostgresStore> {
         PostgresStore::with(url, PostgresOptions::default())
     }

@@ -163,8 +163,8 @@ pub(super) fn blobs(db: &Db, after: Option<Digest>, limit: usize) -> Outcome<Vec
     db.rows(sql, &[&after, &page(limit)], |row| Ok((digest(get(row, 0)?)?, count(row, 1)?)))
 }
 
-/// Compares blobs and shared bytes with their digests, the counts of shared bytes with who names them, and journals with their
-/// lengths. The server has its own means for the files beneath (`pg_amcheck`, data checksums).
+/// Compares blobs and shared bytes with their digests, reference counts with references, and journals with their
+/// lengths. The server checks its files with `pg_amcheck` and data checksums.
 pub(super) fn verify(db: &Db) -> Outcome<Vec<String>> {
     let looks = [
         "SELECT 'blob ' || encode(digest, 'hex') || ' has other bytes' FROM blob

@@ -1,6 +1,6 @@
-//! Runs: their heads, sources and what they wait for. The journal is in `journal.rs`.
+//! Runs: heads, sources and waitpoints. The journal is in `journal.rs`.
 //!
-//! What changes a run locks its row first, so that an answer and the end of the run do not pass each other.
+//! A change of a run locks its row first, so that an answer and the end of the run are ordered.
 
 use tokio_postgres::Row;
 
@@ -97,7 +97,7 @@ struct Own {
     answers: u64,
 }
 
-/// `lock` is what holds the run as it is until the transaction ends.
+/// Reads a run; `lock` locks it until the transaction ends.
 fn find(db: &Db, id: &str, lock: &str) -> Outcome<Option<Own>> {
     let sql = format!("SELECT number, status, length, answers FROM run WHERE id = $1 {lock}");
     db.row(&sql, &[&id], |row| {
@@ -114,7 +114,7 @@ fn existing(db: &Db, id: &str, lock: &str) -> Outcome<Own> {
     Ok(find(db, id, lock)?.ok_or_else(|| Error::missing(write::run_label(id)))?)
 }
 
-/// The run, if the lease is its own.
+/// Returns the run if the lease belongs to it.
 fn own(db: &Db, fence: &Fence, id: &str) -> Outcome<Own> {
     write::of_run(fence, id)?;
     existing(db, id, "FOR UPDATE")
@@ -354,7 +354,7 @@ pub(super) fn waitpoints(db: &Db, run: Option<&str>, open: bool) -> Outcome<Vec<
 }
 
 pub(super) fn answer(db: &Db, id: &str, request_id: &str, answer: &Answer) -> Outcome<Waitpoint> {
-    // Others who answer, and the run when it stops, wait for this one.
+    // Other answers, and a suspension of the run, wait for this transaction.
     let run = existing(db, id, "FOR UPDATE")?;
     let (number, waitpoint) = waitpoint(db, id, request_id)?;
     let mut waitpoint = answers(db, (number, waitpoint))?;

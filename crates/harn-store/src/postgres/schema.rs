@@ -7,10 +7,10 @@ use crate::error::Error;
 /// The steps from one schema version to the next. A step that was ever released is never changed.
 const MIGRATIONS: &[&str] = &[include_str!("v1.sql")];
 
-/// The lock under which the schema is made: "Harn" in ASCII.
+/// The advisory lock for changes of the schema: "Harn" in ASCII.
 const LOCK: i64 = 0x4861_726E;
 
-/// The oldest server that is taken.
+/// The oldest supported server version.
 const OLDEST: i32 = 130_000;
 
 /// Checks the schema, and creates or upgrades it if needed. The caller fills in the path of errors.

@@ -1,10 +1,10 @@
-//! What statements share.
+//! Helpers for statements.
 
 use crate::error::Error;
 
 use super::fault::Outcome;
 
-/// How many rows go into one statement at most, and how many bytes.
+/// Maximum number of rows, and of bytes, per statement.
 const ROWS: usize = 1_000;
 const BYTES: usize = 16 << 20;
 

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::model::{Claimed, Digest, Expect, Fence, NewEvent, NewMessage};
 use crate::write::{Write, Written};
 
-/// Makes all writes under a lease; an error stands for none of them.
+/// Makes all writes under a lease. After an error the caller rolls back.
 pub(super) fn all(db: &Connection, fence: &Fence, writes: &[Write]) -> Outcome<Vec<Written>> {
     let mut out = Vec::with_capacity(writes.len());
     let mut is_known = false;
@@ -162,7 +162,7 @@ fn claim(db: &Connection, queue: &str, now_ms: i64, until_ms: i64, limit: usize)
     Ok(Written::Claimed(due.into_iter().map(|(_, claimed)| claimed).collect()))
 }
 
-/// Whether this is the last attempt of a message; an error when the receipt does not hold.
+/// Returns whether this is the last attempt of a message; an error if the receipt is invalid.
 fn claimed(db: &Connection, queue: &str, id: &str, attempt: u32) -> Outcome<bool> {
     let sql = "SELECT attempts >= max_attempts FROM message
                WHERE queue = ? AND id = ? AND attempts = ? AND claimed = 1 AND dead = 0";

@@ -7,14 +7,14 @@ use rusqlite::ErrorCode;
 
 use crate::error::Error;
 
-/// What went wrong inside of the file.
+/// An error inside the file.
 #[derive(Clone, Debug)]
 pub(super) enum Fault {
     /// Another process has locked the file.
     Busy,
     /// An error of SQLite: its code and message.
     Sqlite(Option<ErrorCode>, String),
-    /// An error that is complete.
+    /// A complete error.
     Other(Error),
 }
 
@@ -47,7 +47,7 @@ impl Fault {
         matches!(self, Fault::Busy)
     }
 
-    /// Whether the file is to blame, and not the request.
+    /// Returns whether the file caused the error, and not the request.
     pub(super) fn is_storage(&self) -> bool {
         match self {
             Fault::Busy | Fault::Sqlite(..) => true,
@@ -55,7 +55,7 @@ impl Fault {
         }
     }
 
-    /// The error that the caller sees.
+    /// Converts to the error that the caller sees.
     pub(super) fn named(self, path: &Path, waited: Duration) -> Error {
         let path = path.to_owned();
         let (code, why) = match self {

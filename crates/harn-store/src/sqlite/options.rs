@@ -1,4 +1,4 @@
-//! How a file is used.
+//! Options of a file.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub enum Durability {
     Crash,
 }
 
-/// How a file is used.
+/// Options of a file.
 #[derive(Clone, Debug)]
 pub struct SqliteOptions {
     /// The events that an answered write survives.

@@ -1,4 +1,4 @@
-//! Runs: their heads, sources and what they wait for. The journal is in `journal.rs`.
+//! Runs: heads, sources and waitpoints. The journal is in `journal.rs`.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -103,7 +103,7 @@ fn find(db: &Connection, id: &str) -> Outcome<Option<Own>> {
     })
 }
 
-/// The run, if the lease is its own.
+/// Returns the run if the lease belongs to it.
 fn own(db: &Connection, fence: &Fence, id: &str) -> Outcome<Own> {
     write::of_run(fence, id)?;
     Ok(find(db, id)?.ok_or_else(|| Error::missing(write::run_label(id)))?)

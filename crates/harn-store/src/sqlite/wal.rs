@@ -18,13 +18,13 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
-/// SQLite copies the log into the database when it has so many frames.
+/// Number of frames after which the log is checkpointed.
 const CHECKPOINT: u32 = 1_000;
 
 const HEADER: usize = 32;
 const FRAME: usize = 24;
 
-/// How often, and after which pause, a log is read that another process may be writing.
+/// Number of attempts, and the pause between them, to read a log that another process may be writing.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -34,7 +34,7 @@ const MAGIC: &[u8; 8] = b"harnmark";
 /// How far a log was acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Mark {
-    /// Names the log: SQLite draws another one each time it begins the log again.
+    /// Identifies the log: SQLite draws new salts each time it restarts the log.
     salts: [u8; 8],
     frames: u32,
     /// SQLite's checksum of all frames up to there.
@@ -95,10 +95,10 @@ impl Marker {
         Marker { log: beside(path, "-wal"), mark: beside(path, "-mark"), files: None, page }
     }
 
-    /// Notes that the log is acknowledged up to this frame, which ends a commit of this process. True when it is time to copy the log
-    /// into the database.
+    /// Records that the log is acknowledged up to this frame, which ends a commit of this process. Returns true when
+    /// the log should be checkpointed.
     pub(super) fn committed(&mut self, frames: u32) -> bool {
-        // A mark that cannot be written is older than the log, and still true.
+        // If the mark cannot be written, the old one remains correct.
         if self.note(frames).is_err() {
             self.files = None;
         }
@@ -124,7 +124,7 @@ impl Marker {
     }
 }
 
-/// Forgets how far the log was acknowledged.
+/// Removes the mark.
 pub(super) fn forget(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(beside(path, "-mark")) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -142,7 +142,7 @@ pub(super) fn check(path: &Path) -> Result<(), String> {
         if found.is_ok() {
             break;
         }
-        // Another process may have begun the log again while this one read it.
+        // Another process may have restarted the log during the read.
         std::thread::sleep(PAUSE);
         found = check_once(path);
     }
@@ -162,7 +162,7 @@ fn check_once(path: &Path) -> Result<(), String> {
     sum.add(&header[..24]);
     let known = number(&header) & !1 == 0x377F_0682;
     if !known || sum.to_bytes() != header[24..] {
-        // A log that holds no frame yet is of no interest.
+        // A log without frames needs no check.
         let has_frames = log.read_exact(&mut [0; FRAME]).is_ok();
         return if has_frames { Err("the header of its log was changed".to_owned()) } else { Ok(()) };
     }
