@@ -24,7 +24,7 @@ impl<'s> Comments<'s> {
         self.next.checked_sub(1).map_or(0, |last| self.all[last].span.end)
     }
 
-    /// Whether there is one between two places.
+    /// Returns whether a comment is between two offsets.
     pub(crate) fn any_between(&self, start: u32, end: u32) -> bool {
         let at = self.all.partition_point(|comment| comment.span.start < start);
         self.all.get(at).is_some_and(|comment| comment.span.start < end)
@@ -90,7 +90,7 @@ impl<'s> Comments<'s> {
         }
     }
 
-    /// Those before a place within a line: they go to its end, but for short ones that can stay.
+    /// Takes the comments before an offset within a line: they move to its end, except short block comments.
     pub(crate) fn inline(&mut self, end: u32) -> Doc<'s> {
         self.within(end, false)
     }
@@ -161,7 +161,7 @@ impl<'s> Comments<'s> {
     /// Takes the comments after `end` that end its line.
     pub(crate) fn trailing(&mut self, end: u32) -> Doc<'s> {
         let mut parts = Vec::new();
-        // Those in between that did not end the line have been printed: see `behind`.
+        // Comments before that did not end the line are printed already; see `behind`.
         let mut from = end.max(self.last_end());
         while let Some(&comment) = self.all.get(self.next) {
             let gap = self.source.get(from as usize..comment.span.start as usize).unwrap_or("\n");
@@ -178,7 +178,7 @@ impl<'s> Comments<'s> {
         if parts.is_empty() { Doc::nil() } else { Doc::concat(parts) }
     }
 
-    /// Those before a place that end the line of an opening bracket, or of an operator.
+    /// Takes the comments before an offset that end the line of an opening bracket or of an operator.
     pub(crate) fn behind_bracket(&mut self, end: u32) -> Doc<'s> {
         let mut parts = Vec::new();
         while let Some(&comment) = self.all.get(self.next) {
@@ -224,7 +224,7 @@ impl<'s> Comments<'s> {
         Doc::concat(parts)
     }
 
-    /// A line of dashes in its width, with its title if it has one.
+    /// Returns a line of dashes with the configured width, with its title if it has one.
     fn bar(&self, text: &str) -> Option<String> {
         let mut bar = match title(text)? {
             "" => "// ".to_owned(),
@@ -249,7 +249,7 @@ impl<'s> Comments<'s> {
             && self.source[line.span.end as usize..last.span.start as usize].trim().is_empty()
     }
 
-    /// How many line feeds there are between two places.
+    /// Counts the line feeds between two offsets.
     pub(crate) fn lines_between(&self, start: u32, end: u32) -> usize {
         self.source
             .get(start as usize..end as usize)
@@ -257,7 +257,7 @@ impl<'s> Comments<'s> {
     }
 }
 
-/// A comment that documents: on one line where it has one and fits, else with a star before each line.
+/// Lays out a doc comment: on one line if it has one and fits, else with a star before each line.
 fn documentation<'s>(lines: &[&'s str]) -> Doc<'s> {
     let one = match lines {
         [] => return Doc::text("/** */"),

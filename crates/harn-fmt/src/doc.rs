@@ -9,7 +9,7 @@ use unicode_width::UnicodeWidthStr;
 #[derive(Debug)]
 pub(crate) struct Doc<'s> {
     kind: Kind<'s>,
-    /// It has a line break that is always there.
+    /// It contains a mandatory line break.
     hard: bool,
 }
 
@@ -24,18 +24,18 @@ enum Kind<'s> {
     List(Box<List<'s>>),
     /// A space or a line break.
     Line,
-    /// Nothing or a line break.
+    /// Empty, or a line break.
     Soft,
     Hard,
     /// The line break before a closing bracket.
     Close,
     /// A line break and an empty line.
     Blank,
-    /// An empty line that sets a declaration apart, and the comments that belong to it.
+    /// An empty line that separates a declaration with its comments.
     Apart,
     /// Printed only if the group breaks.
     IfBroken(&'static str),
-    /// A comment that waits for the end of the line.
+    /// A comment that is printed at the end of the line.
     Suffix(&'s str),
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct List<'s> {
     pub(crate) close: &'static str,
     /// Comments with their own lines after the last item.
     pub(crate) tail: Vec<Doc<'s>>,
-    /// The last item may begin on the line of the bracket and end on the line of its partner.
+    /// The last item may begin on the line of the opening bracket and end on the line of the closing one.
     pub(crate) hugs: bool,
     /// A comment between the items or after the last one forces one item per line.
     pub(crate) broken: bool,
@@ -128,7 +128,7 @@ impl<'s> Doc<'s> {
         matches!(&self.kind, Kind::Text("")) || matches!(&self.kind, Kind::Concat(parts) if parts.is_empty())
     }
 
-    /// Whether text in it has several lines.
+    /// Returns whether it contains text of several lines.
     fn is_tall(&self) -> bool {
         match &self.kind {
             Kind::Text(text) => text.contains('\n'),
@@ -152,7 +152,7 @@ pub(crate) struct Printer {
     out: String,
     width: usize,
     column: usize,
-    /// The indentation of the line that has not begun yet.
+    /// The indentation of the line that has not started yet.
     waiting: Option<usize>,
     comments: Vec<String>,
     /// See [`Printer::is_settled`].

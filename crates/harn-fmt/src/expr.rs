@@ -228,7 +228,7 @@ impl<'s> Fmt<'s> {
         Doc::concat(vec![before, name, self.comments.behind(key.span.end)])
     }
 
-    /// A function that is an expression.
+    /// Lays out a function expression.
     fn closure(&mut self, func: &Function, is_fn: bool) -> Doc<'s> {
         let commented = self.comments.any_between(func.span.start, func.span.end);
         let head = if is_fn {
@@ -380,7 +380,7 @@ impl<'s> Fmt<'s> {
         while let Some((lhs, sign, op_start, rhs)) = parts_of(rest) {
             operands.push((sign, op_start, rhs));
             rest = lhs;
-            // `**` groups to the right, comparisons do not read as a chain.
+            // `**` is right-associative, and comparisons are not a chain.
             if level.is_none() || precedence(rest) != level {
                 break;
             }
@@ -420,7 +420,8 @@ impl<'s> Fmt<'s> {
         Doc::group(Doc::concat(vec![first, Doc::indent(Doc::concat(tail))]), broken)
     }
 
-    /// An operand, in parentheses where readers go wrong: `&&` inside of `||`, `??` inside of anything looser.
+    /// Lays out an operand, with parentheses where precedence is confusing: `&&` in `||`, `??` in operators of lower
+    /// precedence.
     fn operand(&mut self, operand: &Expr, around: &Expr) -> Doc<'s> {
         let inner = match &operand.kind {
             ExprKind::Logic { op, .. } => *op,
@@ -446,7 +447,7 @@ impl<'s> Fmt<'s> {
         let methods = links.iter().filter(|link| matches!(link.kind, ExprKind::MethodCall { .. })).count();
         let mut before = self.expr(base);
         let mut parts: Vec<(bool, Doc<'s>)> = Vec::with_capacity(links.len());
-        // What touches a mark of propagation would be read as `??`, `?.` or `?[`.
+        // After `?`, adjacent characters would be parsed as `??`, `?.` or `?[`.
         let mut after_mark = false;
         for link in links.into_iter().rev() {
             let object_end = object_of(link).map_or(link.span.start, |object| object.span.end);
@@ -548,7 +549,7 @@ impl<'s> Inside<'s> {
         if head.is_nil() { list } else { Doc::concat(vec![head, list]) }
     }
 
-    /// On one line, also where it is too long; but for comments that need lines.
+    /// Prints on one line, even if it is too long, except for comments that need lines.
     pub(crate) fn row(self, (open, close): (&'static str, &'static str)) -> Doc<'s> {
         if self.broken || self.items.is_empty() {
             return self.list((open, close), false);

@@ -37,18 +37,18 @@ use doc::{Doc, Printer};
 use same::Words;
 use stmt::Item;
 
-/// The columns that are asked for where nothing is said.
+/// The default line width.
 pub const LINE_WIDTH: usize = 100;
 
-/// The columns of a line of dashes where nothing is said.
+/// The default width of a line of dashes.
 pub const SEPARATOR_WIDTH: usize = 80;
 
-/// What can be chosen.
+/// Options of the formatter.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// How many columns a line has.
+    /// Maximum columns of a line.
     pub line_width: usize,
-    /// How many columns a line of dashes has.
+    /// Columns of a line of dashes.
     pub separator_width: usize,
 }
 
@@ -63,7 +63,7 @@ impl Default for Options {
 pub enum Refusal {
     /// Syntax errors: their messages.
     Syntax(Vec<String>),
-    /// The result would not be the same program: an error of the formatter.
+    /// The result would be a different program: a bug of the formatter.
     Changed(String),
 }
 
@@ -135,7 +135,7 @@ fn same_program(before: Option<(Draft<'_>, Vec<Span>)>, after: &Draft<'_>) -> Re
     was.check(Words::of(&after.text, &after.tokens, &after.comments, &[])).map_err(Refusal::Changed)
 }
 
-/// No program is known that needs more than three passes, the last one of which changes nothing.
+/// Known programs need at most three passes, including a last one without changes.
 const MAX_PASSES: usize = 5;
 
 /// The result of one pass.

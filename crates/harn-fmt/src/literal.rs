@@ -1,4 +1,4 @@
-//! The one form of a number and of a comment that documents.
+//! The canonical form of numbers and doc comments.
 
 use std::borrow::Cow;
 

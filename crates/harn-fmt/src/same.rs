@@ -19,7 +19,7 @@ impl<'s> Words<'s> {
     /// become `list<T>`.
     pub(crate) fn of(source: &'s str, laid_out: &[Token], of_text: &[Comment], lists: &[Span]) -> Words<'s> {
         let mut comments = comments(source, of_text);
-        // A comment within a line moves to its end, and may pass another there.
+        // A comment within a line moves to its end, possibly past another one.
         comments.sort_unstable();
         Words { tokens: tokens(source, laid_out, lists), comments }
     }
@@ -27,7 +27,7 @@ impl<'s> Words<'s> {
     /// Compares with those of the formatted text.
     ///
     /// # Errors
-    /// What differs.
+    /// The difference.
     pub(crate) fn check(self, after: Words<'_>) -> Result<(), String> {
         if self.comments.len() != after.comments.len() {
             return Err(format!("{} comments would become {}", self.comments.len(), after.comments.len()));
@@ -62,7 +62,7 @@ fn comments(source: &str, comments: &[Comment]) -> Vec<String> {
     out
 }
 
-/// The tokens without those that layout adds and takes away, the imports in order of their text.
+/// Returns the tokens without those that layout adds or removes, with imports sorted.
 fn tokens<'s>(source: &'s str, laid_out: &[Token], lists: &[Span]) -> Vec<Cow<'s, str>> {
     let starts: HashSet<u32> = lists.iter().map(|span| span.start).collect();
     let ends: HashSet<u32> = lists.iter().map(|span| span.end).collect();
@@ -106,9 +106,9 @@ fn text_of<'s>(source: &'s str, token: &Token) -> Option<Cow<'s, str>> {
         Eof | Newline | Comma | Semi | LParen | RParen => None,
         // Two keywords with any distance.
         NotIn => Some("not in".into()),
-        // Keys of dicts lose quotes that they do not need.
+        // Redundant quotes of dict keys are removed.
         Str => Some(text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(text).into()),
-        // Numbers with one value are written in one way.
+        // Equal numbers have one form.
         Float => text
             .replace('_', "")
             .parse::<f64>()

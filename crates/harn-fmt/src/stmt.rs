@@ -18,7 +18,7 @@ pub(crate) enum Item<'a> {
     Worded(&'static str, &'a Block),
     /// A key and a value with a sign between them.
     Entry(&'a Ident, &'static str, &'a Expr),
-    /// Text that is printed as it is.
+    /// Source that is printed unchanged.
     Text(Span),
     Variant(&'a Variant),
     Field(&'a StructField),
@@ -28,7 +28,7 @@ pub(crate) enum Item<'a> {
 }
 
 impl Item<'_> {
-    /// From its first to its last character, or what is known of that.
+    /// Returns the span of the item, as far as it is known.
     pub(crate) fn span(&self) -> Span {
         match self {
             Item::Stmt(stmt) => stmt.span,
@@ -52,7 +52,7 @@ impl Item<'_> {
         }
     }
 
-    /// Whether an empty line sets it apart from what is around it at the top of a file.
+    /// Returns whether empty lines separate it at the top level of a file.
     fn stands_apart(&self) -> bool {
         match self {
             Item::Stmt(stmt) => stmt.stands_apart(),

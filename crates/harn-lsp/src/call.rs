@@ -16,11 +16,11 @@ use crate::hover;
 use crate::meaning::{self, Meaning};
 use crate::workspace::Workspace;
 
-/// A call that is being written.
+/// An incomplete call.
 pub(crate) struct Call {
     /// The span of the name of the callee.
     pub(crate) callee: Span,
-    /// The number of the argument at the place.
+    /// Index of the argument at the offset.
     pub(crate) argument: usize,
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn around(document: &Document, offset: u32) -> Option<Call> {
                     at >= 2 && matches!(tokens[at - 2].kind, TokenKind::Fn | TokenKind::Pipeline);
                 return callee.filter(|_| !is_declared).map(|callee| Call { callee: callee.span, argument });
             }
-            // The call is around the bracket that is open here.
+            // The call encloses the bracket that is open here.
             kind if kind.opens() => argument = 0,
             TokenKind::Comma if depth == 0 => argument += 1,
             TokenKind::Semi if depth == 0 => return None,

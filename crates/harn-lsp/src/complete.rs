@@ -1,4 +1,4 @@
-//! Completion: names, members, keys of options and structs, and what imports may say.
+//! Completion: names, members, keys of options and structs, imports.
 
 use std::rc::Rc;
 
@@ -121,7 +121,7 @@ fn object_before(document: &Document, start: u32) -> Option<Span> {
     let head = document.text[..start as usize].trim_end();
     let dot = head.strip_suffix('.').filter(|rest| !rest.ends_with('.'))?;
     let dot = dot.strip_suffix('?').unwrap_or(dot);
-    // `1.` is a number, and what ends a line belongs to the next one only.
+    // `1.` is a number, and a dot at the end of a line continues on the next line only.
     let members = &document.names().members;
     let end = dot.trim_end().len() as u32;
     let found = members.iter().find(|used| used.object.end == end && used.span.start <= start + 1);
@@ -380,7 +380,7 @@ impl Literals<'_> {
 
     fn given(&self, items: &[DictItem]) -> Vec<String> {
         let key = |item: &DictItem| match item {
-            // The one that is being written is offered again.
+            // The incomplete key is offered again.
             DictItem::Entry { key, .. } if self.offset <= key.span.start || key.span.end < self.offset => {
                 Some(key.name.to_string())
             }
@@ -443,7 +443,7 @@ impl<'a> Visitor<'a> for Literals<'_> {
     }
 }
 
-/// An item with its form and documentation.
+/// Adds signature and documentation to an item.
 pub(crate) fn resolve(workspace: &Workspace<'_>, mut item: CompletionItem) -> CompletionItem {
     let word = match item.data.as_ref().and_then(Value::as_str).map(|full| full.split_once(':').ok_or(full)) {
         Some(Ok((type_name, name))) => workspace.host.method(type_name, name),

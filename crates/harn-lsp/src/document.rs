@@ -49,7 +49,7 @@ impl Document {
         self.names.get_or_init(|| Names::of(&self.parsed().program, self.text.len() as u32))
     }
 
-    /// The types that are known; asked for once per text.
+    /// Returns the known types; computed once per document.
     pub(crate) fn told(&self, world: &World<'_>) -> &Told {
         self.told.get_or_init(|| {
             let source = Source {
@@ -93,13 +93,13 @@ impl Document {
         })
     }
 
-    /// The comment lines right above a place, without their signs.
+    /// Returns the comment lines directly above an offset, without their delimiters.
     pub(crate) fn comments_above(&self, start: u32) -> String {
         harn_syntax::doc::comment_above(&self.text, start as usize)
     }
 }
 
-/// The file that an address means.
+/// Returns the file of a URI.
 pub(crate) fn path_of(uri: &Uri) -> Option<PathBuf> {
     let rest = uri.as_str().strip_prefix("file://")?;
     // The path follows the host name, which is empty for this machine.
@@ -126,7 +126,7 @@ pub(crate) fn path_of(uri: &Uri) -> Option<PathBuf> {
     Some(PathBuf::from(if is_drive { &path[1..] } else { &path }))
 }
 
-/// The address of a file.
+/// Returns the URI of a file.
 pub(crate) fn uri_of(path: &Path) -> Option<Uri> {
     let mut out = String::from("file://");
     let text = path.to_str()?.replace('\\', "/");

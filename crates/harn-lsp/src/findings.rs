@@ -68,7 +68,7 @@ pub(crate) fn shown(document: &Document, found: &Diagnostic) -> lsp_types::Diagn
     }
 }
 
-/// The place of a finding; where it has none, the first line.
+/// Returns the span of a finding; the first line if it has none.
 fn place(document: &Document, found: &Diagnostic) -> Span {
     let span = found.span.unwrap_or(Span::new(0, document.text.find('\n').unwrap_or(0) as u32));
     let end = document.text.len() as u32;
@@ -96,7 +96,7 @@ pub(crate) fn actions(
     range: Range,
     only: Option<&[CodeActionKind]>,
 ) -> Vec<CodeAction> {
-    // `source` asks for `source.fixAll`, too.
+    // `source` includes `source.fixAll`.
     let wanted = |kind: &CodeActionKind| {
         only.is_none_or(|only| {
             only.iter()

@@ -2,10 +2,10 @@
 
 use std::io::{self, BufRead, Read};
 
-/// The largest message that is read: 64 MiB.
+/// Maximum size of a message: 64 MiB.
 const MAX_MESSAGE: u64 = 64 << 20;
 
-/// The longest line of a head.
+/// Maximum length of a header line.
 const MAX_LINE: u64 = 8 << 10;
 
 /// Reads the next message; `None` at the end of the input. Allocates as data arrives, not as the header announces.

@@ -12,13 +12,13 @@ use harn_system::System;
 pub struct Word {
     /// Its name.
     pub name: String,
-    /// How it is called or written.
+    /// The signature or syntax.
     pub form: String,
-    /// The parameters, as the form has them.
+    /// The parameters, as in the signature.
     pub params: Vec<String>,
     /// Their types, in the same order.
     pub types: Vec<String>,
-    /// What it does, as Markdown.
+    /// The description, as Markdown.
     pub doc: String,
 }
 
@@ -33,7 +33,7 @@ pub trait Host {
     /// Returns the diagnostics of `harn check` and `harn lint` for a program, without those of other files.
     fn check(&self, path: &Path, text: &str, system: &dyn System) -> Vec<Diagnostic>;
 
-    /// What `harn lint` says of a template.
+    /// Returns the findings of `harn lint` for a template.
     fn check_template(&self, path: &Path, text: &str, system: &dyn System) -> Vec<Diagnostic>;
 
     /// Returns the formatting options of a directory.
@@ -57,6 +57,6 @@ pub trait Host {
     /// The embedded modules, as imports name them.
     fn modules(&self) -> Vec<String>;
 
-    /// The keys that a dict of options may have, for the parameter of a builtin with this number.
+    /// Returns the keys of the options dict in parameter `param` of a builtin.
     fn option_keys(&self, builtin: &str, param: usize) -> Vec<String>;
 }

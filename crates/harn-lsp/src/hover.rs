@@ -11,7 +11,7 @@ use crate::host::Word;
 use crate::meaning::{self, Meaning};
 use crate::workspace::Workspace;
 
-/// The longest declaration that is shown, in bytes.
+/// Maximum length of a displayed declaration, in bytes.
 const MAX_HEAD: usize = 1_000;
 
 pub(crate) fn hover(workspace: &Workspace<'_>, document: &Rc<Document>, offset: u32) -> Option<Hover> {
@@ -45,7 +45,7 @@ pub(crate) fn about_symbol(workspace: &Workspace<'_>, document: &Document, id: S
     format!("{}{doc}", code(&head(workspace, document, id)))
 }
 
-/// How a symbol is introduced, without bodies and values.
+/// Returns the declaration of a symbol, without bodies and values.
 pub(crate) fn head(workspace: &Workspace<'_>, document: &Document, id: SymbolId) -> String {
     let names = document.names();
     let symbol = &names.symbols[id];

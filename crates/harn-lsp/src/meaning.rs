@@ -14,11 +14,11 @@ use crate::workspace::Workspace;
 
 /// The meaning of a name.
 pub(crate) enum Meaning {
-    /// A symbol, and the file that introduces it.
+    /// A symbol, and the file that declares it.
     Symbol(Rc<Document>, SymbolId),
-    /// A builtin or a method of the machine.
+    /// A builtin or a built-in method.
     Word(Word),
-    /// A field of a value whose struct is not known: its type.
+    /// A field of a value without a known struct: its type.
     Field(String),
     /// A file that is imported.
     Module(Target),
@@ -76,7 +76,7 @@ fn follow(workspace: &Workspace<'_>, document: &Rc<Document>, id: SymbolId) -> O
     Some(Meaning::Symbol(file, id))
 }
 
-/// Where a symbol is declared; the import itself when that leads nowhere.
+/// Returns the declaration of a symbol; the import itself if it cannot be resolved.
 pub(crate) fn declared(
     workspace: &Workspace<'_>,
     document: &Rc<Document>,
@@ -103,7 +103,7 @@ pub(crate) fn of_import(
     exported(workspace, &target, name, &mut Vec::new())
 }
 
-/// A name that an import of a whole file brings.
+/// Resolves a name in the import of a whole file.
 pub(crate) fn brought(
     workspace: &Workspace<'_>,
     document: &Rc<Document>,
@@ -140,7 +140,7 @@ fn exported(
     None
 }
 
-/// The names that an import may list.
+/// Returns the names that an import may list.
 pub(crate) fn exports(workspace: &Workspace<'_>, target: &Target) -> Vec<(Rc<Document>, SymbolId)> {
     let mut found = Vec::new();
     let mut visiting = Vec::new();
@@ -178,7 +178,7 @@ fn collect(
     }
 }
 
-/// The struct or enum that the owner of a member is.
+/// Returns the struct or enum of the owner of a member.
 fn owner_of(
     workspace: &Workspace<'_>,
     document: &Rc<Document>,
@@ -193,7 +193,7 @@ fn owner_of(
     matches!(kind, SymbolKind::Enum | SymbolKind::Struct | SymbolKind::Interface).then_some((file, id))
 }
 
-/// The struct or enum that a name means in a document.
+/// Resolves a name to a struct or enum in a document.
 pub(crate) fn type_named(
     workspace: &Workspace<'_>,
     document: &Rc<Document>,

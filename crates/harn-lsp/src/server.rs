@@ -30,7 +30,7 @@ const REST: Duration = Duration::from_millis(15);
 /// How the session ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ended {
-    /// The editor said goodbye.
+    /// The editor sent `exit`.
     Well,
     /// The connection ended without `exit`.
     Lost,
@@ -193,12 +193,12 @@ impl Server<'_> {
         let shown = found.iter().map(|found| findings::shown(&document, found)).collect();
         let params = PublishDiagnosticsParams::new(document.uri.clone(), shown, None);
         self.found.insert(path, found);
-        // Whether it is still there, the next message tells.
+        // A lost connection is detected at the next message.
         let _ = self.send(Notification::new(PublishDiagnostics::METHOD.to_owned(), params).into());
     }
 
     fn notification(&mut self, notification: Notification) -> Result<(), String> {
-        // What cannot be read is not for us.
+        // Invalid notifications are ignored.
         fn read<P: DeserializeOwned>(notification: Notification) -> Option<P> {
             serde_json::from_value(notification.params).ok()
         }
@@ -224,7 +224,7 @@ impl Server<'_> {
                 }
             }
             DidSaveTextDocument::METHOD | DidChangeWatchedFiles::METHOD => {
-                // What others import has changed.
+                // A file that others import has changed.
                 let all = self.workspace.all_opened();
                 self.stale.extend(all.into_iter().map(|document| document.path.clone()));
             }

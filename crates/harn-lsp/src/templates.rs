@@ -123,7 +123,7 @@ fn bound(workspace: &Workspace<'_>, template: &Path) -> Vec<(String, String)> {
     found
 }
 
-/// Looks for `render("path", {name: ...})`.
+/// Finds `render("path", {name: ...})`.
 struct Renders<'a> {
     workspace: &'a Workspace<'a>,
     program: &'a Rc<Document>,
@@ -149,7 +149,7 @@ impl<'a> Visitor<'a> for Renders<'_> {
     }
 }
 
-/// The file that a path of a template means, as a document names it.
+/// Resolves the path of a template in a document.
 fn resolve(workspace: &Workspace<'_>, path: &str, from: &Document) -> Option<PathBuf> {
     let assets = workspace.world().prompt_asset;
     let loader = FsLoader::new(&workspace.overlay, &assets, from.dir());
@@ -175,7 +175,7 @@ pub(crate) fn hover(document: &Document, offset: u32) -> Option<Hover> {
     Some(Hover { contents: hover::markdown(text), range: Some(range) })
 }
 
-/// The includes of a template, with the files that they mean.
+/// Returns the includes of a template, with their files.
 fn includes(workspace: &Workspace<'_>, document: &Document) -> Vec<(Span, PathBuf)> {
     let Some(template) = parse(document) else { return Vec::new() };
     let sites = template.includes().into_iter();

@@ -39,7 +39,7 @@ impl Lines {
         let start = self.start(position.line, text) as usize;
         let mut units = 0;
         for (at, c) in text[start..].char_indices() {
-            // The end of a line is before what ends it.
+            // The end of a line is before its line terminator.
             let rest = &text[start + at..];
             if units >= position.character || c == '\n' || rest.starts_with("\r\n") {
                 return (start + at) as u32;

@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 use crate::document::{Document, uri_of};
 use crate::host::Host;
 
-/// The largest file that is read.
+/// Maximum size of a file.
 const MAX_BYTES: u64 = 8 << 20;
 
 /// The maximum number of files of a workspace.
@@ -55,7 +55,7 @@ impl Layer for Overlay<'_> {
     }
 }
 
-/// A file on disk that was read, with its size and time of change.
+/// A file on disk, with its size and modification time.
 type OnDisk = (u64, f64, Rc<Document>);
 
 /// All documents.
@@ -119,7 +119,7 @@ impl<'h> Workspace<'h> {
         Some(document)
     }
 
-    /// Where an import of a document leads.
+    /// Resolves an import of a document.
     pub(crate) fn target(&self, import: &str, dir: &Path) -> Option<Target> {
         harn_front::resolve(import, dir, &Through(&self.overlay), self.world().std_module).ok()
     }
@@ -142,7 +142,7 @@ impl<'h> Workspace<'h> {
         }
     }
 
-    /// A path without `..` and links, so that a file has one.
+    /// Returns a path without `..` and links, so that it is unique.
     fn tidy(&self, path: &Path) -> PathBuf {
         if self.opened(path).is_some() {
             return path.to_owned();
@@ -150,7 +150,7 @@ impl<'h> Workspace<'h> {
         self.host.system().canonical(path).unwrap_or_else(|_| path.to_owned())
     }
 
-    /// The files below the roots that a test wants, and those that are open.
+    /// Returns the files in the roots that `wanted` accepts, and the open ones.
     pub(crate) fn files(&self, wanted: fn(&Path) -> bool) -> Vec<PathBuf> {
         let mut found: BTreeMap<PathBuf, ()> = BTreeMap::new();
         let mut waiting = self.roots.clone();

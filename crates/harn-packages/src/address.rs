@@ -1,13 +1,13 @@
-//! Addresses of repositories, and names in them: what git may be asked.
+//! Validates addresses of repositories and names in them before git uses them.
 
 use std::path::Path;
 
 use crate::{Result, trouble};
 
-/// The protocols that git may use.
+/// Allowed protocols of git.
 pub(crate) const PROTOCOLS: [&str; 5] = ["https", "http", "ssh", "git", "file"];
 
-/// Whether a source that a person typed is a repository rather than a path.
+/// Returns whether a source that a user typed is a repository rather than a path.
 #[must_use]
 pub fn looks_like_a_repository(source: &str) -> bool {
     let scp = source.split_once(':').is_some_and(|(host, _)| host.contains('@') && !host.contains('/'));

@@ -12,7 +12,7 @@ use crate::lock::{Lock, Locked};
 use crate::manifest::{Dependency, Origin, dependencies};
 use crate::{Result, Trouble, git, tree, trouble};
 
-/// Most bytes of a manifest or lock file.
+/// Maximum size of a manifest or lock file, in bytes.
 const MAX_TEXT: u64 = 16 << 20;
 
 /// The directory of the packages, relative to the project.
@@ -21,19 +21,19 @@ const PACKAGES: &str = ".harn/packages";
 /// The lock file of processes that change the dependencies of the project.
 const TURN: &str = ".harn/packages.lock";
 
-/// The names of the packages that Harn has put there, a line each: nothing else there is replaced.
+/// Names of the packages that Harn has installed, one per line: nothing else is replaced.
 const OWN: &str = ".harn/packages.installed";
 
-/// How often it is asked whether another process is done, and how many times: as long as a repository may take.
+/// Pause and number of attempts to get the lock: as long as a repository may take.
 const PAUSE: Duration = Duration::from_millis(50);
 const PAUSES: u32 = 12_000;
 
-/// How an installation may go about it.
+/// Options of an installation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Mode {
-    /// The lock file must be as it is.
+    /// The lock file must not change.
     pub locked: bool,
-    /// Repositories are not asked.
+    /// Repositories are not contacted.
     pub offline: bool,
 }
 
@@ -57,7 +57,7 @@ pub struct Done {
     pub written: bool,
     /// The packages whose files were written.
     pub copied: Vec<String>,
-    /// The packages that went.
+    /// The removed packages.
     pub removed: Vec<String>,
 }
 
@@ -71,16 +71,16 @@ pub struct Project<'a> {
 /// The resolved dependencies.
 struct Found {
     lock: Lock,
-    /// Where the files of each package lie.
+    /// The location of the files of each package.
     sources: BTreeMap<String, PathBuf>,
 }
 
-/// A package that is not where it should be, or not what it should be.
+/// A package that is missing, misplaced or outdated.
 struct Step<'f> {
     name: &'f str,
     source: &'f Path,
     target: PathBuf,
-    /// The files are others, or are missing.
+    /// The files differ or are missing.
     is_stale: bool,
     /// A file where a directory is wanted now, or the other way round.
     other: Option<PathBuf>,
@@ -93,9 +93,9 @@ struct Wanted {
     base: PathBuf,
     /// That directory, relative to the project.
     shown: PathBuf,
-    /// The git package that asks for it.
+    /// The git package that requires it.
     asked_by_git: Option<String>,
-    /// Who asks for it, for messages.
+    /// What requires it, for messages.
     asked_by: String,
 }
 
@@ -205,7 +205,7 @@ impl<'a> Project<'a> {
         let copied = match self.carry_out(&steps) {
             Ok(copied) => copied,
             Err(error) => {
-                // Why it did not work is what matters, not whether this did.
+                // The first error is the one to report.
                 if written {
                     let _ = match &old {
                         Some(old) => self.write(&self.lock_path(), &old.text()),
@@ -233,7 +233,7 @@ impl<'a> Project<'a> {
         Ok(Done { lock: found.lock, written, copied, removed })
     }
 
-    /// Writes the lock file, and nothing else; whether it changed.
+    /// Writes only the lock file; returns whether it changed.
     ///
     /// # Errors
     /// As [`Project::install`].
@@ -244,12 +244,12 @@ impl<'a> Project<'a> {
         self.write_lock(old.as_ref(), &found.lock, mode)
     }
 
-    /// Sees to it that the packages are there as the lock file says, before a program is run or checked. Does nothing in a
-    /// project without dependencies.
+    /// Ensures that the packages are installed as in the lock file, before a program is run or checked. Does nothing
+    /// in a project without dependencies.
     ///
     /// # Errors
-    /// A lock file that is missing or out of date, a package that was changed since it was installed, and what
-    /// [`Project::install`] says.
+    /// A missing or outdated lock file, a package that was changed since its installation, and the errors of
+    /// [`Project::install`].
     pub async fn ready(&self) -> Result<()> {
         // Other readers report the remaining errors of a manifest.
         let Ok(text) = self.manifest_text() else { return Ok(()) };
@@ -261,7 +261,7 @@ impl<'a> Project<'a> {
             Ok((lock, found)) if self.steps(&found, Some(&lock))?.is_empty() => return Ok(()),
             Ok(_) => {}
             Err(error) if self.system.link_facts(&self.root.join(TURN)).is_err() => return Err(error),
-            // Another process may be between the manifest and the lock file.
+            // Another process may have written the manifest and not yet the lock file.
             Err(_) => {}
         }
         let _turn = self.turn().await?;
@@ -282,8 +282,8 @@ impl<'a> Project<'a> {
         Ok((lock, found))
     }
 
-    /// Walks from the manifest through everything that is needed. With `installed`, the copies of the project are taken
-    /// where they are what the lock file says, and nothing is looked up that the lock file does not know.
+    /// Resolves all direct and transitive dependencies of the manifest. With `installed`, uses the copies of the
+    /// project if they match the lock file, and resolves nothing that the lock file does not contain.
     async fn resolve(
         &self,
         old: Option<&Lock>,
@@ -389,7 +389,7 @@ impl<'a> Project<'a> {
         Ok(Found { lock: Lock { packages }, sources })
     }
 
-    /// A path dependency: its entry in the lock file, its place, and that relative to the project.
+    /// Resolves a path dependency: its lock entry, its path, and the path relative to the project.
     fn by_path(&self, name: &str, wanted: &Wanted, path: &Path) -> Result<(Locked, PathBuf, PathBuf)> {
         let place = wanted.base.join(path);
         let shown = if path.is_absolute() { path.to_owned() } else { tidy(&wanted.shown.join(path)) };
@@ -413,7 +413,7 @@ impl<'a> Project<'a> {
         Ok((locked, real, shown))
     }
 
-    /// The files of a git package that the lock file knows, checked against its digest.
+    /// Returns the files of a locked git package, verified against its digest.
     async fn locked_files(&self, locked: &Locked, url: &str, mode: Mode, installed: bool) -> Result<PathBuf> {
         let (name, wanted) = (&locked.name, locked.content_hash.as_deref().unwrap_or_default());
         let copy = self.folder_of(name);
@@ -435,7 +435,7 @@ impl<'a> Project<'a> {
         if tree::digest(self.system, &place)? == wanted {
             return Ok(place);
         }
-        // What lies in the cache may have been damaged: it is taken once more.
+        // The cache may be damaged: fetches again.
         if !mode.offline {
             self.remove(&place)?;
             let place = git::fetch(self.system, &cache, url, commit, false)
@@ -451,7 +451,7 @@ impl<'a> Project<'a> {
         ))
     }
 
-    /// Adds what a package needs itself.
+    /// Queues the dependencies of a package.
     fn queue_its_own(
         &self,
         queue: &mut VecDeque<Wanted>,
@@ -540,7 +540,7 @@ impl<'a> Project<'a> {
         Ok(steps)
     }
 
-    /// Copies packages that are not what they should be; their names.
+    /// Copies outdated packages; returns their names.
     fn carry_out(&self, steps: &[Step<'_>]) -> Result<Vec<String>> {
         // Recorded before the files exist: if the process ends in between, no unrecorded files remain.
         let mut own = self.own();
@@ -611,7 +611,7 @@ impl<'a> Project<'a> {
         Ok(())
     }
 
-    /// Refuses to write a file of the project that is a link out of it.
+    /// Rejects a file of the project that is a link out of it.
     fn stays_inside(&self, path: &Path) -> Result<()> {
         if !self.is_link(path) {
             return Ok(());
@@ -675,7 +675,7 @@ impl<'a> Project<'a> {
         self.root.join(PACKAGES).join(format!("{name}.harn"))
     }
 
-    /// Where the package with these files belongs.
+    /// Returns the target of a package with these files.
     fn place_of(&self, name: &str, source: &Path) -> PathBuf {
         if self.system.is_file(source) { self.file_of(name) } else { self.folder_of(name) }
     }
@@ -708,14 +708,14 @@ pub(crate) fn cache(system: &dyn System) -> Result<PathBuf> {
     Ok(system.work_dir().join(place))
 }
 
-/// The first package that two lock files do not agree on.
+/// Describes the first difference between two lock files.
 fn first_difference(old: &Lock, new: &Lock) -> Option<String> {
     let differs = |name: &str| old.get(name) != new.get(name);
     let mut names = old.packages.iter().chain(&new.packages).map(|package| package.name.as_str());
     names.find(|name| differs(name)).map(str::to_owned)
 }
 
-/// A locked package as a message says it.
+/// Describes a locked package for a message.
 fn said(locked: &Locked) -> String {
     match &locked.rev_request {
         Some(rev) => format!("{} at {rev}", locked.source),
@@ -723,7 +723,7 @@ fn said(locked: &Locked) -> String {
     }
 }
 
-/// A relative path without `.` and inner `..`.
+/// Normalizes a relative path: removes `.` and inner `..`.
 fn tidy(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {

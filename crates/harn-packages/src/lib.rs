@@ -32,7 +32,7 @@ pub use lock::{Lock, Locked};
 pub use manifest::{Dependency, Origin, Want, alias_for, dependencies, eager_servers};
 pub use tree::copy;
 
-/// Why something about dependencies did not work, in one sentence or a few.
+/// An error about dependencies, as one or more sentences.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trouble(pub String);
 

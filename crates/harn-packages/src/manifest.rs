@@ -11,13 +11,13 @@ use crate::{Result, Trouble, address, trouble};
 pub struct Dependency {
     /// The name that imports use.
     pub alias: String,
-    /// Where it comes from.
+    /// The source.
     pub origin: Origin,
-    /// The name that the package itself must have, where the entry says one.
+    /// The required name of the package, if the entry sets one.
     pub package: Option<String>,
 }
 
-/// Where a dependency comes from.
+/// The source of a dependency.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     /// A directory or a `.harn` file, as in the manifest: relative to its directory, or absolute.
@@ -75,7 +75,7 @@ pub fn dependencies(text: &str, manifest: &Path) -> Result<Vec<Dependency>> {
     Ok(found)
 }
 
-/// The servers of tools that start with each program, by their names: `[[mcp]]` with `lazy = false`.
+/// Returns the names of the MCP servers that start with each program: `[[mcp]]` with `lazy = false`.
 #[must_use]
 pub fn eager_servers(text: &str) -> Vec<String> {
     let table: Table = text.parse().unwrap_or_default();
@@ -158,10 +158,10 @@ fn by_path(alias: &str, path: &str) -> Dependency {
     Dependency { alias: alias.to_owned(), origin: Origin::Path(PathBuf::from(path)), package: None }
 }
 
-/// The alias for a source that was given without one: the last part of its path, without `.git` and `.harn`.
+/// Returns the default alias of a source: the last part of its path, without `.git` and `.harn`.
 ///
 /// # Errors
-/// When that part cannot be an alias.
+/// That part is not a valid alias.
 pub fn alias_for(source: &str) -> Result<String> {
     let last = source.trim_end_matches('/').rsplit(['/', ':']).next().unwrap_or_default();
     let last = last.strip_suffix(".git").or_else(|| last.strip_suffix(".harn")).unwrap_or(last);

@@ -7,10 +7,10 @@ use sha2::{Digest, Sha256};
 
 use crate::{Result, Trouble, trouble};
 
-/// Most bytes of one file of a package.
+/// Maximum size of one file of a package, in bytes.
 const MAX_FILE: u64 = 256 << 20;
 
-/// Most files of a package.
+/// Maximum number of files of a package.
 const MAX_FILES: usize = 100_000;
 
 /// Names that are not part of a package, at any depth.
@@ -56,10 +56,11 @@ pub(crate) fn files(system: &dyn System, root: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// `sha256:` and the digest of a package: for each file, sorted by path, the lengths and bytes of its path and content.
+/// Returns `sha256:` and the digest of a package: for each file, sorted by path, the lengths and bytes of its path
+/// and content.
 ///
 /// # Errors
-/// As [`files`]; a file that cannot be read.
+/// Those of [`files`], or a file cannot be read.
 pub(crate) fn digest(system: &dyn System, root: &Path) -> Result<String> {
     let mut hash = Sha256::new();
     for path in files(system, root)? {
@@ -149,7 +150,7 @@ pub(crate) fn same(system: &dyn System, one: &Path, other: &Path) -> bool {
         })
 }
 
-/// A file of a package, which may be the package.
+/// Returns the path of a file of a package, which may be the package itself.
 fn joined(root: &Path, path: &Path) -> PathBuf {
     if path.as_os_str().is_empty() { root.to_owned() } else { root.join(path) }
 }
@@ -158,7 +159,7 @@ fn read(system: &dyn System, path: &Path) -> Result<Vec<u8>> {
     system.read(path, MAX_FILE).map_err(|e| Trouble(format!("cannot read {}: {e}", path.display())))
 }
 
-/// Bytes as hexadecimal digits.
+/// Formats bytes as hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {

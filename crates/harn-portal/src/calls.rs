@@ -11,10 +11,10 @@ use harn_value::{Data, json};
 
 use crate::fields::{items, text_of};
 
-/// Largest call log that is read: 512 MiB.
+/// Maximum size of a call log: 512 MiB.
 const MAX_LOG: u64 = 512 << 20;
 
-/// What calls have used.
+/// Usage of calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Spent {
     pub(crate) calls: u64,
@@ -24,7 +24,7 @@ pub(crate) struct Spent {
 }
 
 impl Spent {
-    /// The sum of both.
+    /// Returns the sum.
     pub(crate) fn and(&self, other: &Spent) -> Spent {
         Spent {
             calls: self.calls.saturating_add(other.calls),
@@ -34,7 +34,7 @@ impl Spent {
         }
     }
 
-    /// The `usage` of a record or stage.
+    /// Reads the `usage` of a record or stage.
     pub(crate) fn of_usage(usage: &Data) -> Spent {
         Spent {
             calls: count(usage, "call_count"),
@@ -58,7 +58,7 @@ pub(crate) struct CallLog {
 }
 
 impl CallLog {
-    /// Reads a log; one that is missing has no entries.
+    /// Reads a log; a missing one has no entries.
     pub(crate) fn read(system: &Real, path: &Path) -> CallLog {
         if !system.exists(path) {
             let note = "No call log lies beside this record: set HARN_LLM_TRANSCRIPT_DIR to this folder when you run the program.";
@@ -123,7 +123,7 @@ impl CallLog {
         out
     }
 
-    /// One entry per call: what it was asked and what came back.
+    /// Returns one entry per call: request and reply.
     pub(crate) fn steps(&self) -> Vec<Data> {
         let ends: HashMap<&str, &Data> = self
             .entries
@@ -229,7 +229,7 @@ impl CallLog {
         out
     }
 
-    /// Calls as spans: when each began, in milliseconds since 1970, how long it took, and its request.
+    /// Returns the calls as spans: start in milliseconds since 1970, duration, and request.
     pub(crate) fn timed(&self) -> Vec<(i64, i64, &Data)> {
         let ended: HashMap<&str, i64> = self
             .of_type("provider_call_response")

@@ -1,4 +1,4 @@
-//! Everything about one run.
+//! All data of one run.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::fields::{items, moment, text_of};
 use crate::records::{Opened, Records};
 use crate::timeline;
 
-/// The answer about a run.
+/// Returns the response about a run.
 pub(crate) fn answer(records: &Records, opened: &Opened) -> Data {
     let run = &opened.run;
     let events = skill_events(run);
@@ -228,7 +228,7 @@ fn skill_timeline(events: &[&Data]) -> Vec<Data> {
     of_skill.map(row).collect()
 }
 
-/// The skills that were active when the run ended.
+/// Returns the skills that were active when the run ended.
 fn active(events: &[&Data]) -> BTreeSet<String> {
     let mut active = BTreeSet::new();
     for event in events {

@@ -1,9 +1,9 @@
-//! Fields of records and logs, any of which may be missing.
+//! Optional fields of records and logs.
 
 use harn_value::Data;
 use jiff::Timestamp;
 
-/// Milliseconds since 1970 of an RFC 3339 time.
+/// Converts an RFC 3339 time to milliseconds since 1970.
 pub(crate) fn moment(time: &Data) -> Option<i64> {
     Some(time.as_str()?.parse::<Timestamp>().ok()?.as_millisecond())
 }

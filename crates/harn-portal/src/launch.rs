@@ -17,21 +17,21 @@ use tokio::sync::Notify;
 
 use crate::Settings;
 
-/// Most programs that run at once.
+/// Maximum number of running programs.
 const MAX_RUNNING: usize = 4;
 
-/// Most jobs that are remembered.
+/// Maximum number of stored jobs.
 const MAX_JOBS: usize = 100;
 
-/// Most output of a job that is shown: the end of it.
+/// Maximum output of a job; only its end is shown.
 const MAX_SHOWN: usize = 1 << 20;
 
-/// Most files of the workspace that are offered.
+/// Maximum number of listed files of the workspace.
 const MAX_TARGETS: usize = 2_000;
 
 /// The program that passes a task to a model.
 const TASK: &str = "\
-// A task that was typed into the portal: the model is the one of the environment.
+// A task that was typed into the portal; the environment selects the model.
 pipeline default(task) {
   println(llm_call(task).visible_text)
 }
@@ -65,7 +65,7 @@ struct Job {
     stop: Notify,
 }
 
-/// How far a job is.
+/// The state of a job.
 struct Now {
     status: &'static str,
     finished: Option<Timestamp>,
@@ -166,7 +166,7 @@ impl Jobs {
         Some(job.to_json())
     }
 
-    /// Starts what was asked for: `{kind, path?, source?, task?, provider?, model?, env?}`.
+    /// Starts a program: `{kind, path?, source?, task?, provider?, model?, env?}`.
     ///
     /// # Errors
     /// A status and a sentence.
@@ -193,7 +193,7 @@ impl Jobs {
 struct Wanted {
     kind: &'static str,
     title: String,
-    /// The program, where it is a file of the workspace.
+    /// The program, if it is a file of the workspace.
     file: Option<PathBuf>,
     source: Option<String>,
     task: Option<String>,
@@ -290,7 +290,7 @@ fn environment(given: &Data) -> Result<BTreeMap<String, String>, Failed> {
     Ok(out)
 }
 
-/// The program that a path from the workspace names.
+/// Resolves a path in the workspace to a program.
 fn program(workspace: &Path, path: &str) -> Result<PathBuf, Failed> {
     let system = Real::new();
     let missing = || (StatusCode::NOT_FOUND, format!("there is no program {path} in the workspace"));
@@ -371,7 +371,7 @@ fn now() -> Timestamp {
     Timestamp::from_millisecond(Real::new().now_ms()).unwrap_or_default()
 }
 
-/// The programs of the workspace that can be launched: without what `.gitignore` names.
+/// Lists the programs of the workspace, without ignored files (`.gitignore`).
 #[expect(
     clippy::disallowed_methods,
     reason = "a walk that only gives names; what is launched is looked at again"

@@ -44,11 +44,11 @@ pub struct Settings {
     pub workspace: PathBuf,
     /// The `harn` program, which launches run.
     pub program: PathBuf,
-    /// Whether programs may be launched although the portal listens to other machines.
+    /// Allows launches although the portal listens to other machines.
     pub remote_launch: bool,
-    /// The secret that requests must show; `None` lets every process of this machine and its browser pages ask.
+    /// The token that requests require; `None` admits every process of this machine and its browser pages.
     pub token: Option<Token>,
-    /// The version that the page shows.
+    /// The displayed version.
     pub version: &'static str,
     /// Providers and models for launches: `{providers: [{name, ready, note, default_model, models}]}`.
     pub models: Data,

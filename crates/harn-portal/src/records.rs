@@ -12,7 +12,7 @@ use serde::Deserialize;
 use crate::calls::{CallLog, Spent};
 use crate::fields::{items, moment, text_of};
 
-/// Largest record that is read: 256 MiB.
+/// Maximum size of a record: 256 MiB.
 const MAX_RECORD: u64 = 256 << 20;
 
 /// The maximum depth of directories in the search for records.
@@ -53,7 +53,7 @@ impl Row {
         self.spent.values().fold(Spent::default(), |sum, one| sum.and(one))
     }
 
-    /// The names of the models, each once.
+    /// Returns the distinct names of the models.
     pub(crate) fn models(&self) -> BTreeSet<&str> {
         self.spent.keys().map(|(_, model)| model.as_str()).collect()
     }
@@ -79,7 +79,7 @@ impl Row {
     }
 }
 
-/// What every record has.
+/// The common fields of records.
 #[derive(Deserialize)]
 struct Head {
     _type: String,
@@ -93,7 +93,7 @@ impl Head {
     }
 }
 
-/// Why a record is not shown.
+/// Why a record is not available.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     /// The path is not a path of a record; the reason, as a sentence.
@@ -114,7 +114,7 @@ type Seen = (Stamp, Option<Arc<Row>>);
 #[derive(Debug)]
 pub(crate) struct Records {
     dir: PathBuf,
-    /// The rows that were made.
+    /// Cached rows.
     rows: Mutex<HashMap<PathBuf, Seen>>,
 }
 
@@ -135,7 +135,7 @@ impl Records {
         &self.dir
     }
 
-    /// The rows of all records, the newest first.
+    /// Returns the rows of all records, newest first.
     pub(crate) fn rows(&self) -> Vec<Arc<Row>> {
         let system = Real::new();
         let mut files = Vec::new();
@@ -165,7 +165,7 @@ impl Records {
         let bytes = system.read(file, MAX_RECORD).ok()?;
         match serde_json::from_slice::<Head>(&bytes) {
             Ok(head) if head.is_of_a_record() => {}
-            // A record may be nested deeper than the quick reader goes.
+            // A record may be nested deeper than the limit of the fast parser.
             Err(error) if error.to_string().contains("recursion limit") => {}
             _ => return None,
         }
@@ -194,7 +194,7 @@ impl Records {
         parts.collect::<Vec<_>>().join("/")
     }
 
-    /// The file of a record that a request names.
+    /// Resolves the path of a request to the file of a record.
     ///
     /// # Errors
     /// See [`Refused`].
@@ -320,7 +320,7 @@ fn whole_ms(seconds: f64) -> i64 {
     (seconds * 1000.0) as i64
 }
 
-/// The skills that were active at some time.
+/// Returns the skills that were active at any time.
 fn skills(run: &Data) -> BTreeSet<String> {
     let stages = items(run, "stages").iter().map(|stage| &stage["transcript"]);
     let events = stages.chain([&run["transcript"]]).flat_map(|transcript| items(transcript, "events"));
