@@ -15,7 +15,7 @@ pub struct CallSite {
     pub name: String,
     /// The span of the call.
     pub span: Span,
-    /// The arguments in order, up to one that is spread.
+    /// The arguments in order, up to a spread one.
     pub args: Vec<SiteArgument>,
 }
 
@@ -28,7 +28,7 @@ pub struct SiteArgument {
     pub is_whole: bool,
     /// The entries of a dict.
     pub options: Vec<GivenOption>,
-    /// Whether the dict has nothing else, and no value that is only known when the program runs.
+    /// Whether the dict has no other entries, and all its values are literals.
     pub is_complete: bool,
 }
 

@@ -1,13 +1,13 @@
-//! The codes of diagnostics. Codes never change their meaning; documentation is made from this table.
+//! The codes of diagnostics. Codes never change their meaning; documentation is generated from this table.
 
-/// A code and what it stands for.
+/// A diagnostic code with its documentation.
 #[derive(Debug)]
 pub struct CodeDoc {
     /// The code.
     pub code: &'static str,
     /// Describes the mistake.
     pub doc: &'static str,
-    /// What to do.
+    /// The advice.
     pub mend: &'static str,
 }
 
@@ -253,8 +253,8 @@ pub fn is_certain(code: &str) -> bool {
     .contains(&code)
 }
 
-/// Whether a run leaves a finding with this code out: an option without effect, of which the call itself tells; a number that
-/// the program may well want as a float; a way without a value, which the program may never go.
+/// Returns whether a run ignores findings with this code: an option without effect, which the call reports itself; a
+/// number that the program may want as a float; a path without a value, which the program may never take.
 pub fn is_slip(code: &str) -> bool {
     [OPTION_SLIP, BIG_NUMBER, NO_RESULT].contains(&code)
 }

@@ -1,11 +1,11 @@
 //! An example program for each code, and its fixed version. `harn explain CODE` shows both; the tests run them.
 
-/// A program that a code is about, and what it becomes.
+/// A program with a finding, and its fixed version.
 #[derive(Debug)]
 pub struct Example {
     /// The code.
     pub code: &'static str,
-    /// The file that is shown.
+    /// Name of the displayed file.
     pub file: &'static str,
     /// A source with the finding.
     pub wrong: &'static str,
@@ -32,7 +32,7 @@ const fn file(code: &'static str, file: &'static str, wrong: &'static str, right
     Example { code, file, wrong, right, others: &[] }
 }
 
-/// The example of a code.
+/// Returns the example of a code.
 pub fn example(code: &str) -> Option<&'static Example> {
     EXAMPLES.iter().find(|example| example.code == code)
 }

@@ -13,7 +13,7 @@ use crate::scope::{Kind, Lookup};
 use crate::types::{Field, Ty, members, only, union_tag, without};
 
 impl<'a> Pass<'a> {
-    /// The place that a name, or a path of fields from a name, stands for.
+    /// Returns the place of a name, or of a path of fields from a name.
     pub(crate) fn place(&self, expr: &Expr) -> Option<Place> {
         match &expr.kind {
             ExprKind::Paren(inner) => self.place(inner),
@@ -140,7 +140,7 @@ impl<'a> Pass<'a> {
                 self.flow.set(place, Some(Fact { ty: Ty::Unknown, ruled_out: before | (1 << at) }));
             }
             (Ty::Any, false) => {}
-            // What may be of any kind stays: an interface, a type that is not known.
+            // Types of unknown kind remain: an interface, an unknown type.
             (_, true) => {
                 let kept = only(&now, |member| is_kind(member) || opaque(member));
                 self.learn(value, if kept == Ty::Never && members(&now).len() == 1 { plain() } else { kept });
@@ -186,7 +186,7 @@ impl<'a> Pass<'a> {
                 self.learn(value, if kept == Ty::Never { wanted.clone() } else { kept });
             }
             (_, false) => {
-                // What fits the schema by its type alone may still fail it: a list, a dict.
+                // A list or dict with a matching type may still fail the schema.
                 let certain = |member: &Ty| {
                     !matches!(member, Ty::Named(..)) || matches!(wanted, Ty::Named(..) | Ty::Union(_))
                 };
@@ -196,7 +196,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Takes note of an assignment to a variable: from now on it holds a value of this type.
+    /// Records an assignment to a variable, which has this type from now on.
     pub(crate) fn assigned_type(&mut self, name: &'a Ident, ty: Option<Ty>) {
         let Some(def) = self.scopes.definition(&name.name) else { return };
         self.flow.touched.push(def);
@@ -229,7 +229,7 @@ impl<'a> Pass<'a> {
         self.flow.forget(|place| defs.contains(&place.def));
     }
 
-    /// Forgets what does not hold in a function that runs some time later.
+    /// Discards the facts that do not hold in a function that runs later.
     pub(crate) fn enter_function(&mut self) -> Mark {
         let mark = self.flow.mark();
         if !self.flow.facts.is_empty() {
@@ -268,7 +268,7 @@ impl<'a> Pass<'a> {
         self.join(start, &ends);
     }
 
-    /// Walks the arms of a `match`. A value that no arm takes ends it, so one of them was taken.
+    /// Walks the arms of a `match`. A value without a matching arm throws, so one of them matches.
     pub(crate) fn match_arms(&mut self, value: &'a Expr, arms: &'a [MatchArm]) {
         let start = self.flow.mark();
         let mut ends = Vec::new();
@@ -311,7 +311,7 @@ impl<'a> Pass<'a> {
         self.join(start, &ends);
     }
 
-    /// Takes note of a `break`.
+    /// Records a `break`.
     pub(crate) fn breaks(&mut self) {
         if let Some((start, ends)) = self.loops.last_mut() {
             ends.push(self.flow.end_since(*start));
@@ -343,7 +343,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Walks a `select`: one of its cases is carried out.
+    /// Walks a `select`: one of its cases is executed.
     pub(crate) fn select(&mut self, select: &'a Select) {
         let start = self.flow.mark();
         let mut ends = Vec::new();
@@ -406,7 +406,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Whether control never passes the end of a block that was walked.
+    /// Returns whether the end of a walked block is unreachable.
     fn leaves(&self, block: &Block) -> bool {
         block_exits(block) || self.block_type(block) == Ty::Never
     }
@@ -496,7 +496,7 @@ fn tagged(member: &Ty, name: &Name, literal: &Expr) -> bool {
     }
 }
 
-/// Whether a value of the type may be of any kind.
+/// Returns whether a value of the type may have any kind.
 fn opaque(ty: &Ty) -> bool {
     matches!(ty, Ty::Any | Ty::Unknown | Ty::Var(_) | Ty::Interface(..))
 }

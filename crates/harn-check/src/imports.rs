@@ -19,14 +19,14 @@ pub(crate) fn sources<'a>(world: &'a World<'_>) -> Sources<'a> {
 /// The meaning of an imported name.
 #[derive(Clone)]
 pub(crate) struct Imported {
-    /// The file that declares it, and its place there; `None` when that file does not.
+    /// The file that declares it, and the index of the declaration; `None` if that file does not.
     declared: Option<(Rc<Unit>, usize)>,
-    /// Another declaration that has come by the same name.
+    /// A different declaration with the same name.
     rival: Option<(Rc<Unit>, usize)>,
 }
 
 impl Imported {
-    /// The file that declares it, and which of its items does.
+    /// Returns the file that declares it, and the index of the declaration.
     pub(crate) fn place(&self) -> Option<(&Rc<Unit>, usize)> {
         self.declared.as_ref().map(|(unit, item)| (unit, *item))
     }
@@ -64,17 +64,17 @@ fn add(found: &mut FxHashMap<Name, Imported>, name: &Name, new: Imported) {
 #[derive(Default)]
 pub(crate) struct Imports {
     names: OnceCell<Option<FxHashMap<Name, Imported>>>,
-    /// What other files import, by the name of the file.
+    /// The imports of other files, by file name.
     of_others: RefCell<FxHashMap<String, Rc<FxHashMap<Name, Imported>>>>,
 }
 
 impl Imports {
-    /// All names that the imports of the file bring; `None` when one of them cannot be followed to its end.
+    /// Returns all imported names of the file; `None` if one import cannot be resolved.
     pub(crate) fn get(&self, source: &Source<'_>, world: &World<'_>) -> Option<&FxHashMap<Name, Imported>> {
         self.names.get_or_init(|| names(source, world)).as_ref()
     }
 
-    /// The file that declares a type which another file names, and its place there.
+    /// Returns the file that declares a type that another file mentions, and the index of the declaration.
     pub(crate) fn type_in(
         &self,
         world: &World<'_>,
@@ -148,7 +148,7 @@ pub(crate) fn gives_method(source: &Source<'_>, world: &World<'_>, owner: &str, 
     found
 }
 
-/// The names that the imports of a file bring, of those that can be followed.
+/// Returns the names of the imports of a file that can be resolved.
 pub(crate) fn names_of(sources: &Sources<'_>, tree: &Program, dir: &Path) -> FxHashMap<Name, Imported> {
     let mut found = FxHashMap::default();
     for import in tree.imports() {
@@ -188,7 +188,7 @@ fn place(unit: &Rc<Unit>, wanted: &Decl) -> Option<(Rc<Unit>, usize)> {
     Some((unit.clone(), item))
 }
 
-/// Adds the names that an import brings.
+/// Adds the names of an import.
 fn brought(
     sources: &Sources<'_>,
     import: &Import,
@@ -198,7 +198,7 @@ fn brought(
 ) -> Option<()> {
     let target = sources.resolve(&import.path, dir).ok()?;
     let Some(listed) = &import.names else { return exports(sources, &target, visiting, found) };
-    // A file that lists names of a file which cannot be read says all the same what they are called.
+    // A selective import lists its names even if the file cannot be read.
     let unit = sources.load(&target).ok().filter(|unit| unit.errors.is_empty());
     let mut passed_on = FxHashMap::default();
     for name in listed {
@@ -229,7 +229,7 @@ pub(crate) fn listable(sources: &Sources<'_>, target: &Target) -> Option<FxHashS
     Some(own.chain(passed_on.into_keys().map(String::from)).collect())
 }
 
-/// A name that an import brings though something else has it: the run ends there.
+/// An imported name that collides with another one: the run fails there.
 pub(crate) struct Collision<'a> {
     pub(crate) import: &'a Import,
     pub(crate) name: Name,
@@ -241,8 +241,9 @@ pub(crate) struct Collision<'a> {
     pub(crate) passed_on: bool,
 }
 
-/// The names that a file gets from several places, each once. All types of a file are exported, asked or not, so those
-/// collide only where the name is mentioned, or listed to be passed on. A pipeline has no name for other files to use.
+/// Returns the names that a file gets from several files, each once. All types of a file are exported, listed or not,
+/// so a collision of types counts only if the name is mentioned or re-exported. The names of pipelines are not
+/// visible to other files.
 pub(crate) fn collisions<'a>(sources: &Sources<'_>, tree: &'a Program, dir: &Path) -> Vec<Collision<'a>> {
     use DeclKind::{Interface, Pipeline, Type};
     let names = OnceCell::new();
@@ -290,7 +291,7 @@ pub(crate) fn collisions<'a>(sources: &Sources<'_>, tree: &'a Program, dir: &Pat
                 (Type(_) | Interface(_), Type(_) | Interface(_)) => {
                     !(mentions(&name) || import.is_pub && import.names.is_some())
                 }
-                // That is an error of the file which brings them together.
+                // That is an error of the file that imports both.
                 _ => inside,
             };
             if !borne && seen.insert(name.clone()) {

@@ -19,7 +19,7 @@ pub fn types_of(source: &Source<'_>, world: &World<'_>) -> Told {
     pass.told.take().unwrap_or_default()
 }
 
-/// Takes down the type of an object whose member is mentioned, and bools that are compared with one that is written.
+/// Records the type of an object whose member is mentioned, and bools that are compared with a literal.
 pub(crate) fn expression<'a>(pass: &mut Pass<'a>, expr: &'a Expr) {
     if pass.told.is_none() {
         return;
@@ -40,7 +40,7 @@ pub(crate) fn expression<'a>(pass: &mut Pass<'a>, expr: &'a Expr) {
     }
 }
 
-/// Takes down the type of a variable.
+/// Records the type of a variable.
 pub(crate) fn statement<'a>(pass: &mut Pass<'a>, stmt: &'a Stmt) {
     if pass.told.is_none() {
         return;

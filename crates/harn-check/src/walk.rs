@@ -78,7 +78,7 @@ impl<'a> Pass<'a> {
         });
     }
 
-    /// Walks a loop whose head was walked.
+    /// Walks the body of a loop.
     fn for_loop(&mut self, pattern: &'a Pattern, iter: &'a Expr, body: &'a Block) {
         self.expr(iter);
         wrong_call::iterated(self, iter);
@@ -220,7 +220,7 @@ impl<'a> Pass<'a> {
         self.scopes.leave();
     }
 
-    /// The body of a pipeline sees the names of the pipelines that it extends.
+    /// Declares the names of the pipelines that a pipeline extends.
     fn extending(&mut self, pipeline: &'a PipelineDecl) {
         let mut bodies: Vec<&'a PipelineDecl> = Vec::new();
         let mut parent = pipeline.extends.as_ref();
@@ -253,7 +253,7 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// The name of a builtin such as `stream.map`, and the part before the point.
+/// Returns the name of a builtin such as `stream.map`, and the part before the dot.
 fn namespaced<'a>(object: &'a Expr, name: &Ident) -> Option<(&'a str, String)> {
     let ExprKind::Name(space) = &object.kind else { return None };
     Some((space.as_str(), format!("{space}.{}", name.name)))

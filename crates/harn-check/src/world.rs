@@ -6,12 +6,12 @@ use harn_front::Through;
 use harn_syntax::ast::Program;
 use harn_syntax::signature::{GivenOption, OptionProblem, Signature};
 
-/// The names that exist without declaration.
+/// Names that need no declaration.
 pub trait Signatures {
     /// Whether `name` is a builtin function or a global such as `argv`.
     fn is_builtin(&self, name: &str) -> bool;
 
-    /// All such names, for suggestions. Called only after something is wrong.
+    /// All such names, for suggestions. Called only after a mistake was found.
     fn builtin_names(&self) -> Vec<&str>;
 
     /// Returns the signature of a builtin.
@@ -49,7 +49,7 @@ pub trait Signatures {
     }
 }
 
-/// The surroundings of a check: names of builtins, and what is embedded.
+/// The environment of a check: builtins and embedded sources.
 #[derive(Clone, Copy)]
 pub struct World<'a> {
     /// Names of builtins and globals.

@@ -1,4 +1,4 @@
-//! Values that the annotation of a variable, a parameter or a result does not allow.
+//! Values that do not match the annotation of a variable, a parameter or a result.
 
 use harn_syntax::ast::{
     BinaryOp, Block, Catch, Expr, ExprKind, Function, Ident, Pattern, PatternKind, Stmt, StmtKind, Target,
@@ -68,7 +68,7 @@ fn declared<'a>(pass: &mut Pass<'a>, name: &'a Ident, written: &'a TypeExpr, val
         };
         let message = format!("'{}' declared as {text}, but assigned {got}{detail}", name.name);
         let mut found = Diagnostic::error(message).with_code(DECLARED_TYPE).at(value.span);
-        // One mistake: the name of the type.
+        // Reports only the unknown name of the type.
         for (at, told) in type_name::misnamed(&pass.typing, written) {
             pass.misnamed.insert(at);
             found.help = Some(told);
@@ -111,7 +111,7 @@ fn assigned<'a>(pass: &mut Pass<'a>, target: &'a Target, op: Option<BinaryOp>, v
     // Numbers without annotation may become floats later.
     let is_number = |ty: &Ty| matches!(ty.plain(), Some("int" | "float"));
     let grows = written.is_none() && is_number(&ty) && is_number(&got);
-    // And whatever a variable holds may be let go.
+    // Every variable may be set to nil.
     let ends = written.is_none() && got == Ty::Nil;
     if ends {
         let ty = Ty::union([Ty::OneOf(vec![Ty::Nil]), ty]);
@@ -128,7 +128,7 @@ fn assigned<'a>(pass: &mut Pass<'a>, target: &'a Target, op: Option<BinaryOp>, v
     pass.assigned_type(name, Some(now).filter(|now| tells && pass.typing.fits(&ty, now)));
 }
 
-/// Notes what a handler is given.
+/// Records the type of a caught error.
 pub(crate) fn caught<'a>(pass: &mut Pass<'a>, catch: &'a Catch) {
     if let (Some(name), Some(written)) = (&catch.name, &catch.ty) {
         let known =
@@ -137,7 +137,7 @@ pub(crate) fn caught<'a>(pass: &mut Pass<'a>, catch: &'a Catch) {
     }
 }
 
-/// Notes what a loop variable holds.
+/// Records the type of a loop variable.
 pub(crate) fn loop_variable<'a>(pass: &mut Pass<'a>, pattern: &'a Pattern, iter: &'a Expr) {
     let item = match pass.infer(iter) {
         Ty::Named(name, args) => match (name.as_str(), args.as_slice()) {
@@ -229,12 +229,12 @@ pub(crate) fn last_value<'a>(pass: &mut Pass<'a>, block: &'a Block) {
         let nil_fits = result.emits || pass.typing.fits(&result.ty, &Ty::Nil);
         let written = result.written;
         last_of(pass, block);
-        // A body that holds nothing is yet to be written.
+        // An empty body is a placeholder.
         if !nil_fits && let Some(end) = pass.end_without_value(block).filter(|_| !block.stmts.is_empty()) {
             let message =
                 format!("missing return value on some paths: expected {}, got nil", type_text(written));
             let found = Diagnostic::warning(message).with_code(NO_RESULT);
-            // Of a block over several lines, the first one shows.
+            // Shows the first line of a block.
             let line = end.slice(pass.source.text).lines().next().unwrap_or_default().trim_end();
             let end = Span::new(end.start, end.start + line.len() as u32);
             pass.report(found.with_label(end, "without a value").with_label(written.span, "the result"));

@@ -1,4 +1,4 @@
-//! Calls of functions of the program, imported ones too: too few or too many arguments, and values that the
+//! Calls of functions of the program, also imported ones: too few or too many arguments, and values that the
 //! annotations of the parameters do not allow.
 
 use harn_syntax::Diagnostic;

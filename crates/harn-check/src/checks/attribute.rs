@@ -101,7 +101,7 @@ fn predicate(pass: &mut Pass<'_>, decl: &Decl) {
     }
 }
 
-/// What `@archivist` says.
+/// Arguments of `@archivist`.
 const EVIDENCE: [&str; 4] = ["confidence", "coverage_examples", "evidence", "source_date"];
 
 fn is_share(value: &AttrValue) -> bool {

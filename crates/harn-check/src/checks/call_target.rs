@@ -1,7 +1,7 @@
 //! Calls of names that do not exist, and literals of structs that do not exist.
 //!
-//! A name may come from an import. So what no scope knows is collected, and settled at the end of the walk: only then,
-//! and only if something is left, imported files are read. When one of them cannot be read, nothing is reported.
+//! A name may come from an import. So unresolved names are collected, and resolved at the end of the walk: only then,
+//! and only if names remain, imported files are read. If one of them cannot be read, nothing is reported.
 
 use harn_syntax::ast::{Expr, ExprKind, Ident};
 use harn_syntax::habits::{instead_of, name_advice, of_a_shell, undefined};
@@ -16,7 +16,7 @@ use harn_syntax::suggest::{close, nearest};
 /// Maximum number of names with suggestions: a source that is not Harn may have very many.
 const MAX_SUGGESTIONS: usize = 100;
 
-/// Names that need no declaration, because values have them or the host provides them.
+/// Names without a declaration, of values or of the host.
 fn is_special(name: &str) -> bool {
     matches!(name, "_" | "Ok" | "Err") || name.starts_with("hostlib_")
 }
@@ -27,7 +27,7 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, name: &'a str, span: Span) -> Looku
     let unknown = matches!(found, Lookup::Missing)
         && !pass.world.signatures.is_builtin(name)
         && !is_special(name)
-        // Functions of the machine itself.
+        // Internal functions.
         && !name.starts_with("__")
         && !pass.is_opaque();
     if unknown {
@@ -82,7 +82,7 @@ pub(crate) fn variable<'a>(pass: &mut Pass<'a>, name: &'a str, span: Span) {
     }
 }
 
-/// Notes a struct literal whose struct no scope knows.
+/// Records a struct literal with an unknown struct.
 pub(crate) fn unknown_struct<'a>(pass: &mut Pass<'a>, name: &'a str, span: Span) {
     if !pass.is_opaque() {
         pass.unknown.push(Unknown { name, span, what: What::Struct });

@@ -1,4 +1,4 @@
-//! Variants of enums, where they are made and where they are matched.
+//! Variants of enums, in constructors and patterns.
 
 use harn_syntax::Diagnostic;
 use harn_syntax::ast::{Arg, EnumDecl, Expr, Ident, Name, VariantField};

@@ -13,7 +13,7 @@ struct Covered<'a> {
     strings: Vec<&'a str>,
     ints: Vec<i64>,
     variants: Vec<&'a str>,
-    /// Types of which there is a literal.
+    /// Types with a literal.
     types: Vec<&'static str>,
 }
 
@@ -101,7 +101,7 @@ fn missing<'a>(pass: &mut Pass<'a>, value: &'a Expr, ty: &Ty, covered: &Covered<
     (!left.is_empty()).then(|| format!("Non-exhaustive match on union type: missing {}", left.join(", ")))
 }
 
-/// The enum of a type; generic ones are left alone.
+/// Returns the enum of a type, except generic ones.
 fn enum_of<'a>(pass: &Pass<'a>, ty: &Ty) -> Option<&'a EnumDecl> {
     let Ty::Named(name, _) = ty else { return None };
     pass.enum_declared(name).filter(|decl| decl.type_params.is_empty())
@@ -116,7 +116,7 @@ fn of_enum(decl: &EnumDecl, covered: &Covered<'_>) -> Option<String> {
     (!left.is_empty()).then(|| format!("Non-exhaustive match on enum {name}: missing variants {left}"))
 }
 
-/// The literals that no arm has.
+/// Lists the literals without an arm.
 fn literals(types: &[Ty], covered: &Covered<'_>) -> String {
     let left = types.iter().filter(|ty| match ty {
         Ty::Str(text) => !covered.strings.contains(&text.as_str()),
@@ -126,7 +126,7 @@ fn literals(types: &[Ty], covered: &Covered<'_>) -> String {
     left.map(Ty::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Literals of a kind that the value never has.
+/// Reports literals of a kind that the value cannot have.
 fn mismatches(pass: &mut Pass<'_>, ty: &Ty, arms: &[MatchArm]) {
     let takes = |word: &str| {
         members(ty).iter().any(|member| match member {
@@ -160,7 +160,7 @@ fn mismatches(pass: &mut Pass<'_>, ty: &Ty, arms: &[MatchArm]) {
     found.into_iter().for_each(|diagnostic| pass.report(diagnostic));
 }
 
-/// Notes what the patterns of an arm bind: the payload of a variant, or the value itself.
+/// Records the bindings of the patterns of an arm: the payload of a variant, or the value itself.
 pub(crate) fn payload<'a>(pass: &mut Pass<'a>, value: &'a Expr, patterns: &'a [MatchPattern]) {
     let [pattern] = patterns else { return };
     let known = |ty| Known { ty, written: None, is_open: false };

@@ -6,7 +6,7 @@ use harn_syntax::visit::{self, Visitor};
 
 use crate::codes::RETURN_DROPPED;
 
-/// Looks through a file.
+/// Checks a file.
 pub(crate) fn check(tree: &Program) -> Vec<Diagnostic> {
     let mut search = Search { words: Vec::new(), out: Vec::new() };
     tree.items.iter().for_each(|item| search.stmt(item));

@@ -62,7 +62,7 @@ fn is_target(text: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_')
 }
 
-/// `(a + b)`: parentheses around everything, which nothing needs.
+/// `(a + b)`: redundant parentheses.
 fn is_reckoned(text: &str) -> bool {
     let Some(inner) = text.strip_prefix('(').and_then(|text| text.strip_suffix(')')) else { return false };
     let is_plain = inner.chars().all(|c| c.is_alphanumeric() || " _+-*/%.".contains(c));

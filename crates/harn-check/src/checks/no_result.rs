@@ -73,7 +73,7 @@ impl<'a> Pass<'a> {
             ExprKind::If { arms, else_body: Some(last) } => {
                 arms.iter().all(|arm| self.block_leaves(&arm.body)) && self.block_leaves(last)
             }
-            // A value that no arm takes is an error.
+            // A value without a matching arm throws.
             ExprKind::Match { arms, .. } => arms.iter().all(|arm| self.block_leaves(&arm.body)),
             ExprKind::Try { body, catch, finally } => {
                 let caught = match catch {

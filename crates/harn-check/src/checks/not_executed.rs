@@ -1,4 +1,4 @@
-//! Statements at the top level of a file with pipelines: of those only declarations and variables take effect.
+//! Top-level statements of a file with pipelines: only declarations and variables take effect.
 
 use harn_syntax::Diagnostic;
 use harn_syntax::ast::{Stmt, StmtKind};

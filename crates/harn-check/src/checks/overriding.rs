@@ -1,4 +1,4 @@
-//! `override` of a function that is not there: it would replace nothing.
+//! `override` of a missing function, which would replace nothing.
 
 use harn_syntax::Diagnostic;
 use harn_syntax::ast::Ident;

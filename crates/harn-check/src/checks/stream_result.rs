@@ -1,4 +1,4 @@
-//! The result type of a `gen fn`, where it is annotated, is a stream.
+//! The annotated result type of a `gen fn` must be a stream.
 
 use harn_syntax::Diagnostic;
 use harn_syntax::ast::{Function, TypeKind};

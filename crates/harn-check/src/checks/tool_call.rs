@@ -60,7 +60,7 @@ fn called<'a>(pass: &Pass<'a>, name: &'a str, found: &Lookup<'a>) -> Option<Call
 enum Given<'a> {
     Named(Vec<(&'a Ident, &'a Expr)>),
     InOrder,
-    /// Only the run can tell.
+    /// Unknown before the run.
     Either,
 }
 
@@ -77,7 +77,7 @@ fn by_name<'a>(pass: &mut Pass<'a>, called: Called<'a>, args: &'a [Arg]) -> Give
         None => false,
     };
     let ExprKind::Dict(items) = &arg.value.kind else {
-        // Whether an unknown value is a dict of arguments shows when the program runs; so it does for a struct.
+        // Whether an unknown value or a struct is a dict of arguments is known only at run time.
         let simple = pass.infer(&arg.value).word().is_some_and(|word| !matches!(word, "dict" | "struct"));
         return if simple { Given::InOrder } else { Given::Either };
     };

@@ -21,7 +21,7 @@ pub(crate) fn check(typing: Typing<'_>) -> Vec<Diagnostic> {
     missing.into_iter().take(MAX_SUGGESTIONS).filter_map(|name| told(&typing, name)).collect()
 }
 
-/// The names in a type that do not exist, with their place and what is to be said.
+/// Returns the unknown names in a type, with their offset and the finding.
 pub(crate) fn misnamed(typing: &Typing<'_>, ty: &TypeExpr) -> Vec<(u32, String)> {
     let mut names = Names { typing: *typing, missing: Vec::new() };
     names.ty(ty);
@@ -57,7 +57,7 @@ fn nearest<'n>(name: &str, names: &[&'n str]) -> Option<&'n str> {
     let near = names.iter().filter_map(|known| {
         let other = known.to_lowercase();
         let far = distance(&lower, &other);
-        // Two letters may have changed places.
+        // Two letters may be swapped.
         let swapped = far == 2 && limit > 0 && letters(&lower) == letters(&other);
         (far <= limit || swapped).then_some((far, *known))
     });

@@ -30,7 +30,7 @@ pub(crate) fn builtin<'a>(pass: &mut Pass<'a>, name: &str, call: &Expr, args: &'
             let text = format!("`log` writes a line and gives nil; the natural logarithm is `ln({number})`");
             pass.report(Diagnostic::warning(text).with_code(LOGARITHM).at(call.span));
         }
-        // With a second argument, the program has said what it wants.
+        // A second argument states the intention.
         if let ("json_parse", [Arg { value: Expr { kind: ExprKind::Str(json), span, .. }, .. }]) =
             (name, args)
             && let Some(number) = big_number(json)
@@ -72,14 +72,14 @@ pub(crate) fn iterated<'a>(pass: &mut Pass<'a>, iter: &'a Expr) {
     }
 }
 
-/// A finding with the help that the error has when the program runs.
+/// Adds the help of the run-time error to a finding.
 fn with_way_out(pass: &Pass<'_>, mut found: Diagnostic) -> Diagnostic {
     let place = found.span.map_or("", |span| span.slice(pass.source.text));
     found.help = failed(&found.message, place);
     found
 }
 
-/// The first whole number of a JSON text that has no room in 64 bits.
+/// Returns the first integer in a JSON string that exceeds 64 bits.
 fn big_number(json: &str) -> Option<&str> {
     let mut in_string = false;
     let mut escaped = false;
@@ -262,7 +262,7 @@ fn option_set(
     found.into_iter().map(diagnostic).collect()
 }
 
-/// The entries that a dict has by name.
+/// Returns the named entries of a dict.
 pub(crate) fn given_options(items: &[DictItem]) -> Vec<GivenOption> {
     let option = |item: &DictItem| match item {
         DictItem::Entry { key, value } => {
@@ -273,7 +273,7 @@ pub(crate) fn given_options(items: &[DictItem]) -> Vec<GivenOption> {
     items.iter().filter_map(option).collect()
 }
 
-/// The value that an expression says, if it says one.
+/// Returns the literal value of an expression.
 fn literal(e: &Expr) -> Option<Literal> {
     Some(match &e.kind {
         ExprKind::Nil => Literal::Nil,
@@ -305,7 +305,7 @@ fn literal(e: &Expr) -> Option<Literal> {
     })
 }
 
-/// An argument, as it is written.
+/// An argument, as written.
 struct Written<'a>(&'a Expr);
 
 impl signature::Given for Written<'_> {
@@ -352,7 +352,7 @@ fn wrong(text: String, span: Span) -> Diagnostic {
     Diagnostic::warning(text).with_code(WRONG_ARGUMENT).at(span)
 }
 
-/// The number that is written, durations in milliseconds.
+/// Returns a literal number, durations in milliseconds.
 fn number(e: &Expr) -> Option<f64> {
     Some(match &e.kind {
         ExprKind::Int(n) | ExprKind::Duration(n) => *n as f64,

@@ -1,4 +1,4 @@
-//! The types of calls, and what a call binds the type parameters of a function to.
+//! The types of calls, and the bindings of type parameters.
 
 use std::rc::Rc;
 
@@ -21,15 +21,15 @@ pub(crate) struct Called<'a> {
     pub(crate) attrs: &'a [Attribute],
 }
 
-/// Type parameters that a call binds to two types.
+/// A type parameter that a call binds to two types.
 pub(crate) struct Conflict {
     pub(crate) message: String,
-    /// Which argument, from 0.
+    /// Index of the argument.
     pub(crate) at: usize,
 }
 
 impl<'a> Pass<'a> {
-    /// The function that a name means at a place.
+    /// Resolves a name to a function.
     pub(crate) fn called(&self, name: &'a str, found: &Lookup<'a>) -> Option<Called<'a>> {
         match found {
             Lookup::Is(Kind::Fn(decl, attrs)) => Some(Called { decl, is_own: true, unit: None, attrs }),
@@ -90,7 +90,7 @@ impl<'a> Pass<'a> {
             let Some(written) = param.ty.as_ref().filter(|_| !param.rest && !arg.spread) else { break };
             let pattern = self.parameter_type(called, written);
             let actual = self.argument_type(&pattern, &arg.value);
-            // Of a value that is not known to be anything, nothing is learned.
+            // A value of unknown type binds nothing.
             if explicit || actual == Ty::Any {
                 continue;
             }
@@ -119,7 +119,7 @@ impl<'a> Pass<'a> {
             let field = decl.fields.iter().find(|field| field.name.name == key.name);
             let Some(written) = field.and_then(|field| field.ty.as_ref()) else { continue };
             let (pattern, actual) = (self.typing.resolve_at(written, &env, home), self.infer(value));
-            // A contradiction shows when the value is compared with its field.
+            // A contradiction is reported when the value is compared with its field.
             let _ = bind(&pattern, &actual, &mut bound);
         }
         bound
@@ -212,7 +212,7 @@ impl<'a> Pass<'a> {
         result(self.world.signatures.builtin(name).map(|signature| signature.returns))
     }
 
-    /// The type of the schema among literal options.
+    /// Returns the type of the schema in literal options.
     fn option_schema(&mut self, options: &'a Expr, names: &[&str]) -> Option<Ty> {
         let ExprKind::Dict(items) = &options.kind else { return None };
         let schema = items.iter().find_map(|item| match item {

@@ -22,7 +22,7 @@ const MAX_ELEMENTS: usize = 1000;
 impl<'a> Pass<'a> {
     /// The type of an expression of the scope that the walk is in.
     pub(crate) fn infer(&mut self, expr: &'a Expr) -> Ty {
-        // Operators nest deeply, and each level asks for its operands.
+        // Cached, because operators nest deeply and each level infers its operands.
         let key = std::ptr::from_ref(expr);
         if let Some(known) = self.inferred.get(&key) {
             return known.clone();
@@ -124,7 +124,7 @@ impl<'a> Pass<'a> {
         Ty::Shape(fields)
     }
 
-    /// A closure whose parameters all say what they take is a function of known type.
+    /// A closure with annotated parameters has a known function type.
     fn closure_type(&self, func: &'a Function) -> Ty {
         let params: Option<Vec<Ty>> = func
             .params
@@ -176,14 +176,14 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The value of a block that the walk has passed.
+    /// Returns the type of a walked block.
     pub(crate) fn block_type(&self, block: &Block) -> Ty {
         self.block_types.get(&std::ptr::from_ref(block)).cloned().unwrap_or(Ty::Any)
     }
 
     /// Caches the type of a block whose statements have just been walked.
     pub(crate) fn note_block(&mut self, block: &'a Block) {
-        // A closure that ends with `return` is asked for the type of the value when its scope is gone.
+        // The type of the value of a final `return` is needed after its scope is gone.
         if let Some(StmtKind::Return(Some(value))) = block.stmts.last().map(|stmt| &stmt.kind) {
             self.infer(value);
         }
@@ -242,7 +242,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The enum that a type name stands for.
+    /// Resolves a type name to an enum.
     pub(crate) fn enum_declared(&self, name: &str) -> Option<&'a EnumDecl> {
         let typing: Typing<'a> = self.typing;
         match typing.name(name) {
@@ -291,7 +291,7 @@ fn enum_type(decl: &EnumDecl, name: &str) -> Ty {
     }
 }
 
-/// Whether a function may be left before its last statement.
+/// Returns whether a function may return before its last statement.
 fn returns_early(func: &Function) -> bool {
     use harn_syntax::visit::{self, Visitor};
     struct Returns(usize);

@@ -6,7 +6,7 @@ use crate::pass::Pass;
 use crate::scope::{Kind, Lookup};
 use crate::types::{Field, Ty, TypeName};
 
-/// How deep a schema literal is read.
+/// Maximum depth of a schema literal.
 const MAX_DEPTH: u32 = 16;
 
 impl<'a> Pass<'a> {
@@ -31,7 +31,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The type of an argument: where a schema is asked for, what the argument says as a schema.
+    /// Returns the type of an argument; for a schema parameter, the type that its schema describes.
     pub(crate) fn argument_type(&mut self, wanted: &Ty, arg: &'a Expr) -> Ty {
         match wanted {
             Ty::Named(name, _) if name == "Schema" => match self.schema_type(arg) {

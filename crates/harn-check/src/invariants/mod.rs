@@ -22,10 +22,10 @@ use crate::world::{Source, World};
 use harn_syntax::suggest::close;
 use rules::Rule;
 
-/// The invariants that there are.
+/// The supported invariants.
 pub const INVARIANTS: [&str; 3] = ["approval.reachability", "budget.remaining", "fs.writes"];
 
-/// A place where an invariant does not hold, and how it is reached.
+/// A place where an invariant does not hold, and the path to it.
 #[derive(Clone, Debug)]
 pub struct Violation {
     /// The invariant, as the attribute names it.
@@ -34,26 +34,26 @@ pub struct Violation {
     pub handler: String,
     /// The message.
     pub message: String,
-    /// The way from the handler to the place, which is the last step.
+    /// The path from the handler to the place, which is the last step.
     pub steps: Vec<Step>,
-    /// What to do.
+    /// The advice.
     pub help: String,
     code: &'static str,
 }
 
-/// A step on the way to a violation.
+/// A step on the path to a violation.
 #[derive(Clone, Debug)]
 pub struct Step {
     /// The file; `None` for the checked program itself.
     pub file: Option<Arc<SourceFile>>,
     /// The place in it.
     pub span: Span,
-    /// What happens there.
+    /// Description of the step.
     pub label: String,
 }
 
 impl Violation {
-    /// The finding that `harn check` shows, at the place itself.
+    /// Returns the diagnostic at the place of the violation.
     pub fn located(&self) -> Located {
         let mut found = Diagnostic::error(self.message.clone()).with_code(self.code);
         let file = self.steps.last().and_then(|last| {
@@ -84,7 +84,7 @@ fn handlers(tree: &Program) -> impl Iterator<Item = &Decl> {
     })
 }
 
-/// Whether a program declares a function, tool or pipeline of this name at its top.
+/// Returns whether a program declares a top-level function, tool or pipeline with this name.
 pub fn has_handler(tree: &Program, name: &str) -> bool {
     handlers(tree).any(|decl| decl.kind.name().name == name)
 }

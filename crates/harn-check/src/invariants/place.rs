@@ -13,11 +13,11 @@ use rustc_hash::FxHashMap;
 
 use crate::imports::{self, Imported};
 
-/// A file on the way.
+/// A file on the path.
 pub(super) struct File<'w> {
     tree: Tree<'w>,
     dir: PathBuf,
-    /// How it is shown; `None` for the checked program.
+    /// Its name in diagnostics; `None` for the checked program.
     pub(super) shown: Option<Arc<SourceFile>>,
     pub(super) names: Names,
     brought: OnceCell<FxHashMap<Name, Imported>>,
@@ -34,11 +34,11 @@ pub(super) enum Meaning<'t> {
     Here(&'t Function),
     /// A declaration of another file: the unit, and the number of the item.
     There(Rc<Unit>, usize),
-    /// A variable that is bound once, to this.
+    /// A variable that is bound once, to this expression.
     Bound(&'t Expr),
-    /// A parameter, by where it is introduced.
+    /// A parameter, by the offset of its declaration.
     Param(u32),
-    /// A builtin, or something unknown.
+    /// A builtin, or an unknown name.
     Builtin,
     /// Another variable.
     Other,
@@ -67,7 +67,7 @@ impl<'w> File<'w> {
         }
     }
 
-    /// The symbol that a name at a place stands for.
+    /// Returns the symbol of a name at a span.
     pub(super) fn symbol(&self, span: Span) -> Option<SymbolId> {
         self.names.use_at(span.start).filter(|used| used.span == span).and_then(|used| used.symbol)
     }

@@ -39,7 +39,7 @@ type Texts = FxHashMap<u32, String>;
 /// The state at a call: file and offset of the function, whether approval was given, and the known string arguments.
 type Entry = (usize, u32, bool, Vec<Option<String>>);
 
-/// Where an invariant of a handler does not hold.
+/// Returns the violations of an invariant in a handler.
 pub(super) fn walk(
     source: &Source<'_>,
     world: &World<'_>,
@@ -80,13 +80,13 @@ struct Shared<'w, 's> {
     handler: &'w Decl,
     invariant: String,
     rule: Rule,
-    /// Files that were reached, by the address of their units.
+    /// The reached files, by the address of their units.
     files: FxHashMap<usize, Rc<File<'w>>>,
     /// The path to the current place.
     steps: Vec<Step>,
     /// The entered functions, and whether approval is given when they return; `None` while they are walked.
     entered: FxHashMap<Entry, Option<bool>>,
-    /// The variable of a budget has its first value.
+    /// The variable of the budget was initialized.
     declared: bool,
     found: Vec<Violation>,
 }
@@ -146,7 +146,7 @@ struct Body<'b, 'w, 's> {
     texts: Texts,
     /// Approval was given on every path to this place.
     approved: bool,
-    /// The same for every `return` so far.
+    /// Approval was given at every `return` so far.
     left: bool,
 }
 
@@ -156,7 +156,7 @@ impl<'w> Body<'_, 'w, '_> {
         self.text_within(value, &mut { EXPRESSIONS })
     }
 
-    /// The same, if it takes no more than so many expressions to tell.
+    /// The same, with at most `left` evaluated expressions.
     fn text_within(&self, value: &Expr, left: &mut usize) -> Option<String> {
         *left = left.checked_sub(1)?;
         let text = match &value.kind {
@@ -209,7 +209,7 @@ impl<'w> Body<'_, 'w, '_> {
         }
         self.shared.entered.insert(key.clone(), None);
         self.shared.steps.push(Step { file: self.file.shown.clone(), span, label });
-        // A closure sees the parameters around it.
+        // A closure sees the outer parameters.
         let mut texts = if Rc::ptr_eq(&file, &self.file) { self.texts.clone() } else { Texts::default() };
         for (at, param) in func.params.iter().enumerate() {
             let given = args.get(at).cloned().flatten().filter(|_| !param.rest);
@@ -226,7 +226,7 @@ impl<'w> Body<'_, 'w, '_> {
         self.approved |= after;
     }
 
-    /// Enters what a name stands for, if that is a function; whether it is. Of builtins and variables nothing is known here.
+    /// Enters the function with a name; returns false for builtins and variables.
     fn enter_name(&mut self, name: &str, span: Span, verb: &str, args: &[Option<String>]) -> bool {
         let file = self.file.clone();
         let label = format!("{verb} `{name}`");
@@ -250,7 +250,7 @@ impl<'w> Body<'_, 'w, '_> {
         true
     }
 
-    /// A name whose value goes somewhere: what it stands for may be called there, with anything.
+    /// Handles a function that is passed on: it may be called with any arguments.
     fn handed_on(&mut self, name: &str, span: Span, verb: &str) {
         let approved = self.approved;
         if !self.enter_name(name, span, verb, &[]) {
@@ -313,7 +313,7 @@ impl<'w> Body<'_, 'w, '_> {
         }
     }
 
-    /// A variable with this name is given a value.
+    /// Handles an assignment to a variable.
     fn assigned(&mut self, name: Span, value: &Expr, op: Option<BinaryOp>, first: bool, whole: Span) {
         let Rule::Budget { target } = &self.shared.rule else { return };
         let file = self.file.clone();
@@ -350,7 +350,7 @@ impl<'w> Body<'_, 'w, '_> {
             && (symbol.top || inside.start <= symbol.span.start && symbol.span.end <= inside.end)
     }
 
-    /// Walks what may not run at all, or more than once.
+    /// Walks code that runs any number of times.
     fn perhaps(&mut self, walk: impl FnOnce(&mut Self)) {
         let before = self.approved;
         walk(self);
@@ -380,7 +380,7 @@ impl<'a> Visitor<'a> for Body<'_, '_, '_> {
             StmtKind::Let { pattern, value, mutable, .. } => {
                 if let PatternKind::Name(name) = &pattern.kind {
                     self.assigned(name.span, value, None, true, stmt.span);
-                    // It runs where the variable is called.
+                    // A closure runs where the variable is called.
                     if !mutable && matches!(value.kind, ExprKind::Closure { .. }) {
                         return;
                     }

@@ -88,7 +88,7 @@ impl Rules {
         }
     }
 
-    /// A program that is left running, in a body that never cancels it.
+    /// Reports a long-running command in a body that never cancels it.
     fn long_running(&mut self, body: &Block) {
         struct Search {
             started: Vec<Span>,

@@ -135,7 +135,7 @@ impl<'a> Visitor<'a> for Rules {
     }
 }
 
-/// Counts the places where a function may go one way or another.
+/// Counts the branches of a function.
 struct Count(usize);
 
 impl<'a> Visitor<'a> for Count {
@@ -158,7 +158,7 @@ impl<'a> Visitor<'a> for Count {
         visit::walk_expr(self, expr);
     }
 
-    // Functions inside are counted on their own.
+    // Nested functions are counted separately.
     fn function(&mut self, _: &'a Function, _: &'a [TypeParam]) {}
 }
 

@@ -63,7 +63,7 @@ pub(super) fn is_idle(value: &Expr, uses: &Uses<'_>, signatures: &dyn Signatures
     }
 }
 
-/// Whether an expression may be there to see whether it fails.
+/// Returns whether an expression may be intended to fail.
 pub(super) fn may_fail(value: &Expr) -> bool {
     matches!(
         value.kind,
@@ -83,12 +83,12 @@ struct Search<'s, 'a> {
 }
 
 impl Search<'_, '_> {
-    /// Whether a name stands for a list or text.
+    /// Returns whether a name is bound to a list or string.
     fn is_plain(&self, object: &Expr) -> bool {
         object.as_name().is_some_and(|name| self.uses.is_plain(name))
     }
 
-    /// Whether a value is certain to be one of the language, whose methods are known.
+    /// Returns whether a value certainly has a built-in type, with known methods.
     fn is_made_here(&self, object: &Expr) -> bool {
         match &object.kind {
             ExprKind::Paren(inner) => self.is_made_here(inner),
@@ -123,7 +123,7 @@ impl Search<'_, '_> {
     }
 }
 
-/// Whether a type of the tables of builtins has only values that are not used up or called.
+/// Returns whether values of a type are neither consumed nor called.
 fn takes_values(ty: &str) -> bool {
     !["any", "function", "closure", "builtin", "iter", "generator", "stream"]
         .iter()

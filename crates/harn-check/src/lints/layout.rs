@@ -1,4 +1,4 @@
-//! How a file is laid out and documented. `harn fmt` does most of it by itself.
+//! Layout and documentation of a file. `harn fmt` fixes most findings.
 
 use harn_syntax::ast::*;
 use harn_syntax::token::{Comment, CommentKind};
@@ -73,7 +73,7 @@ impl<'a> Rules<'a> {
         let is_header = first.is_some_and(|comment| {
             let behind = &self.text[comment.span.end as usize..];
             let blank = behind.len() - behind.trim_start().len();
-            // Right above a declaration it is about that.
+            // A comment directly above a declaration belongs to it.
             let is_own = behind[..blank].matches('\n').count() > 1
                 || blank == behind.len()
                 || tree.items.first().is_none_or(|item| !matches!(item.kind, StmtKind::Decl(_)));
@@ -136,7 +136,7 @@ impl<'a> Rules<'a> {
         Self::mend(found, "sort them", import.span, text);
     }
 
-    /// An import with its names in order, if they are not.
+    /// Returns an import with sorted names, if they are not sorted.
     fn with_sorted_names(&self, import: &Import) -> Option<String> {
         let names = import.names.as_ref().filter(|names| !names.is_sorted_by_key(|name| &name.name))?;
         if !self.between(import.span.start, import.span.end).is_empty() {
@@ -154,7 +154,7 @@ impl<'a> Rules<'a> {
         Some(out + &self.text[from as usize..import.span.end as usize])
     }
 
-    /// Two items of a file that an empty line should set apart.
+    /// Checks two items that an empty line should separate.
     fn apart(&mut self, before: &Stmt, item: &Stmt) {
         let is_import = |stmt: &Stmt| matches!(stmt.kind, StmtKind::Import(_));
         let wanted = before.stands_apart() || item.stands_apart() || (is_import(before) && !is_import(item));
@@ -194,7 +194,7 @@ impl<'a> Rules<'a> {
         }
         let name = decl.kind.name();
         match kind {
-            // Lines with `//` above what is private are remarks.
+            // Lines with `//` above private declarations are remarks.
             Some(CommentKind::DocLine) if self.legacy(&self.comments[above - lines..above]) => {}
             Some(CommentKind::Line) if decl.is_pub && self.legacy(&self.comments[above - lines..above]) => {}
             Some(CommentKind::DocBlock) => {}
@@ -212,7 +212,7 @@ impl<'a> Rules<'a> {
         let (Some(first), Some(last)) = (lines.first(), lines.last()) else { return false };
         let bodies: Vec<&str> =
             lines.iter().map(|line| line.span.slice(self.text).trim_start_matches('/').trim()).collect();
-        // Lines for tools, about the file, and of dashes document nothing.
+        // Directives, comments about the file, and lines of dashes are not documentation.
         let is_other = |body: &&str| {
             body.starts_with('!')
                 || body.starts_with("harn-lint:")
@@ -236,7 +236,7 @@ impl<'a> Rules<'a> {
         true
     }
 
-    /// A list over several lines whose last item has no comma.
+    /// Checks the trailing comma of a list over several lines.
     fn comma(&mut self, last: Option<u32>, whole: Span) {
         let Some(last) = last else { return };
         let close = whole.end - 1;

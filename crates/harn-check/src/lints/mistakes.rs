@@ -15,7 +15,7 @@ pub(super) fn run(text: &str, tree: &Program) -> Vec<Diagnostic> {
     rules.out
 }
 
-/// Whether a name is that of a type, here or in another language, or looks like one.
+/// Returns whether a name is a type of Harn or of another language, or looks like one.
 fn is_type(name: &str) -> bool {
     let is_foreign = || harn_syntax::habits::type_instead_of(name).is_some();
     name == "any"
@@ -66,7 +66,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// `"a" + true` as one text.
+    /// `"a" + true` as one string.
     fn in_text(&self, op: BinaryOp, [lhs, rhs]: [&Expr; 2]) -> Option<String> {
         let text = |side: &Expr| {
             let is_text = matches!(side.kind, ExprKind::Str(_) | ExprKind::Interp(_));
@@ -82,7 +82,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// `a int` declares two fields, for a comma between fields may be left out.
+    /// `a int` declares two fields, because commas between fields are optional.
     fn fields(&mut self, fields: &[StructField]) {
         for pair in fields.windows(2) {
             let [field, next] = pair else { continue };

@@ -20,7 +20,7 @@ use crate::settings::Settings;
 use crate::tell::types_of;
 use crate::world::{Source, World};
 
-/// Runs the rules on a program without syntax errors, as `settings` want them. Findings are in source order.
+/// Runs the rules that `settings` enable on a program without syntax errors. Findings are in source order.
 pub fn lint_program(
     source: &Source<'_>,
     world: &World<'_>,
@@ -70,7 +70,7 @@ struct Rules<'a> {
     bools: OnceCell<Vec<Span>>,
     /// The number of enclosing `try` blocks: their content may be intended to fail.
     tries: u32,
-    /// The parameters of pipelines are given by the runtime.
+    /// The runtime passes the parameters of pipelines.
     in_pipeline: bool,
     /// The span to remove together with the current statement, if it does nothing with an empty block.
     removable: Option<Span>,
@@ -89,7 +89,7 @@ impl<'a> Rules<'a> {
         span.slice(self.text)
     }
 
-    /// Whether nothing ever reads a name; names with `_` say that themselves.
+    /// Returns whether a name is never read; names with `_` are ignored.
     fn is_unused(&self, name: &str) -> bool {
         !name.starts_with('_') && !self.uses.read.contains(name)
     }
@@ -100,7 +100,7 @@ impl<'a> Rules<'a> {
         if listing.is_empty() {
             return;
         }
-        // Types are mentioned where no value is.
+        // Types are mentioned in annotations.
         let mut mentioned: FxHashSet<&str> = FxHashSet::default();
         for token in &harn_syntax::lexer::lex(self.text).tokens {
             if !tree
@@ -162,7 +162,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Whether a block holds nothing, not even a comment.
+    /// Returns whether a block is empty, also of comments.
     fn is_empty(&self, block: &Block) -> bool {
         let inner = self.slice(block.span);
         block.stmts.is_empty() && !inner.contains("//") && !inner.contains("/*")
@@ -196,7 +196,7 @@ impl<'a> Rules<'a> {
         (pure && alone).then(|| Span::new(line as u32, stmt.span.end + rest as u32 + 1))
     }
 
-    /// Whether the checker knows that an expression, which is compared with a bool, is one.
+    /// Returns whether the checker inferred that a compared expression is a bool.
     fn is_known_bool(&self, expr: &Expr) -> bool {
         self.bools.get_or_init(|| types_of(self.source, self.world).bools).contains(&expr.span)
     }
@@ -277,7 +277,8 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Assignments in the body of a task to variables around it: the task has copies. `help` says how its value gets out.
+    /// Reports assignments of a task to outer variables, of which it has copies. `help` explains how to return a
+    /// value.
     fn copies(&mut self, func: &'a Function, help: &str) {
         let mut inside = Inside::default();
         inside.function(func, &[]);
@@ -308,7 +309,7 @@ impl<'a> Rules<'a> {
             ExprKind::Name(name) if !self.uses.bound.contains_key(name.as_str()) => {
                 Some(format!("to call a function, write `{name}()`"))
             }
-            // The way of Python to describe what follows.
+            // A docstring as in Python.
             ExprKind::Str(_) => Some("comments start with `//`".to_owned()),
             _ => None,
         };
@@ -421,7 +422,7 @@ fn is_plain(expr: &Expr) -> bool {
     }
 }
 
-/// Whether a list is written down, so that nothing happens when it is walked through. A name may be that of a generator.
+/// Returns whether an expression is a list literal, so that its iteration has no effects. A name may be a generator.
 fn is_plain_list(expr: &Expr) -> bool {
     match &expr.kind {
         ExprKind::List(items) => items.iter().all(|item| !item.spread && is_plain(&item.value)),

@@ -1,4 +1,4 @@
-//! Registries of tools that are larger than what the models in use accept.
+//! Registries with more tools than the used models accept.
 
 use harn_syntax::ast::*;
 use harn_syntax::visit::{self, Visitor};
@@ -42,7 +42,7 @@ pub(super) fn run(tree: &Program, max_tools: &MaxTools<'_>) -> Vec<Diagnostic> {
 #[derive(Clone, Copy, PartialEq)]
 struct Size {
     tools: u64,
-    /// Where it got that large.
+    /// Where it reached that size.
     span: Span,
     /// Another variable extends it; that one is reported instead.
     handed_on: bool,
@@ -52,13 +52,13 @@ struct Size {
 struct Search<'a> {
     /// The known sizes of variables in scope.
     sizes: FxHashMap<&'a str, Size>,
-    /// Registries that are done.
+    /// Complete registries.
     found: Vec<(u64, Span)>,
-    /// Provider and model of dict literals that name one of them.
+    /// Provider and model in dict literals.
     routes: Vec<(Option<&'a str>, Option<&'a str>)>,
 }
 
-/// The registries that a piece of code made or made larger, given what was there before.
+/// Returns the registries that a block created or extended, compared with those before it.
 fn grown(after: FxHashMap<&str, Size>, before: &FxHashMap<&str, Size>) -> Vec<(u64, Span)> {
     let new = after.into_iter().filter(|(name, size)| !size.handed_on && before.get(name) != Some(size));
     let mut new: Vec<_> = new.map(|(_, size)| (size.tools, size.span)).collect();
@@ -85,7 +85,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// A variable gets a value.
+    /// Handles an assignment.
     fn set(&mut self, name: &'a str, value: &'a Expr) {
         match self.size(value) {
             Some((tools, from)) => {

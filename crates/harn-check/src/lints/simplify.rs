@@ -25,7 +25,7 @@ pub(super) fn run(text: &str, tree: &Program) -> Vec<Diagnostic> {
 
 struct Rules<'a> {
     text: &'a str,
-    /// The file may know a method `clone`.
+    /// The file may define a method `clone`.
     has_clone: bool,
     out: Vec<Diagnostic>,
 }
@@ -114,8 +114,8 @@ impl Rules<'_> {
         }
     }
 
-    /// What takes the place of an `else` and its block: the statements alone. Names that they bind must not be known around
-    /// them, and nothing may happen at the end of the block.
+    /// Returns the replacement of an `else` and its block: its statements. Names that they bind must not exist around
+    /// them, and the end of the block must have no effects.
     fn flat(&self, stmt: &Stmt, arm: &IfArm, last: &Block) -> Option<(Span, String)> {
         let body = last.span.slice(self.text).strip_prefix('{')?.strip_suffix('}')?;
         let between = &self.text[arm.body.span.end as usize..last.span.start as usize];
@@ -174,7 +174,7 @@ impl Rules<'_> {
         }
     }
 
-    /// An iterator where a list, set or dict is wanted.
+    /// An iterator where a list, set or dict is expected.
     fn eager(&mut self, ty: Option<&TypeExpr>, value: &Expr) {
         let Some(TypeExpr { kind: TypeKind::Named { name, .. }, .. }) = ty else { return };
         let wanted = match name.name.as_str() {
@@ -189,7 +189,7 @@ impl Rules<'_> {
         }
     }
 
-    /// `to_string("s")`, and a conversion that is done twice.
+    /// `to_string("s")`, and repeated conversions.
     fn cast(&mut self, expr: &Expr, name: &str, arg: &Expr) {
         let same = match (name, &arg.kind) {
             ("to_string", ExprKind::Str(_) | ExprKind::Interp(_))
@@ -222,7 +222,7 @@ fn warning(rule: &'static str, span: Span, message: String, fix: Option<(&str, S
 const LAZY: [&str; 9] =
     ["chain", "enumerate", "filter", "flat_map", "map", "skip", "take", "take_while", "zip"];
 
-/// Whether an expression makes an iterator, for sure.
+/// Returns whether an expression certainly is an iterator.
 fn is_iterator(expr: &Expr) -> bool {
     match &expr.kind {
         ExprKind::Paren(inner) => is_iterator(inner),

@@ -8,7 +8,7 @@ use harn_syntax::ast::Program;
 use crate::codes::{CODES, SUPPRESSION};
 use crate::settings::canonical;
 
-/// What begins such a comment.
+/// Prefix of such a comment.
 const WORD: &str = "harn-lint:";
 
 /// Removes suppressed findings, and reports invalid suppressions.
@@ -45,7 +45,7 @@ fn wrong(span: Span, message: String) -> Diagnostic {
         .with_help("write `// harn-lint: allow RULE: REASON` at the end of the line, or on the line before")
 }
 
-/// The rule of `allow RULE: REASON`.
+/// Parses the rule of `allow RULE: REASON`.
 fn read(said: &str) -> Result<&str, String> {
     let Some(rest) = said.strip_prefix("allow ") else {
         return Err("`harn-lint:` is followed by `allow RULE: REASON`".to_owned());

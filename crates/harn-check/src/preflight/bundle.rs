@@ -17,9 +17,9 @@ pub struct BundledAsset {
 /// The files of a program, except its main file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bundle {
-    /// The files that it imports, directly or not, in the order in which they were met.
+    /// Direct and transitive imports, in the order of discovery.
     pub modules: Vec<String>,
-    /// The templates by their place; `std://...` for those that come with Harn.
+    /// The templates by their path; `std://...` for embedded ones.
     pub assets: BTreeMap<String, BundledAsset>,
 }
 

@@ -1,4 +1,4 @@
-//! Finds the calls that render a template whose path is literal, and what is known of their bindings.
+//! Finds the calls that render a template with a literal path, and their known bindings.
 
 use harn_syntax::Span;
 use harn_syntax::ast::*;
@@ -26,9 +26,9 @@ pub(crate) struct Bindings<'a> {
     pub(crate) keys: Vec<&'a Ident>,
     /// The dict literal, which tells bindings of several calls apart.
     pub(crate) literal: Span,
-    /// Where the call names them.
+    /// The span of the bindings in the call.
     pub(crate) place: Span,
-    /// Whether they reach nothing but calls that render: then a name that no template uses is useless.
+    /// Whether only rendering calls receive them: then a name that no template uses is useless.
     pub(crate) only_rendered: bool,
 }
 
@@ -58,7 +58,7 @@ struct Site<'a> {
     args: &'a [Arg],
 }
 
-/// What such a call says.
+/// The arguments of such a call.
 struct Target<'a> {
     what: &'static str,
     path: &'a Name,
@@ -115,7 +115,7 @@ fn keys<'a>(expr: &'a Expr) -> Option<Vec<&'a Ident>> {
     items.iter().map(key).collect()
 }
 
-/// One walk over a file. Names are counted without regard to scopes: a name that is bound twice is not followed.
+/// A walk over a file. Names are counted without regard to scopes: a name that is bound twice is not followed.
 #[derive(Default)]
 struct Finder<'a> {
     sites: Vec<Site<'a>>,

@@ -18,7 +18,7 @@ pub(super) fn check(tree: &Program, system: &dyn System) -> Vec<Diagnostic> {
     let work_dir = system.work_dir();
     let mut found = Vec::new();
     for (what, folder, span) in named {
-        // `mkdir("out")`, `shell("git clone x out")`, `read_file("out/log")`: the program knows of it in another way, too.
+        // `mkdir("out")`, `shell("git clone x out")`, `read_file("out/log")`: the program mentions it elsewhere.
         let told_elsewhere = texts.iter().any(|(text, at)| *at != span && mentions(text, folder));
         let place = work_dir.join(Path::new(folder));
         if folder.is_empty() || told_elsewhere || system.is_dir(&place) {

@@ -1,4 +1,4 @@
-//! The templates that calls name, and those that these include: found, parsed, and reported once each.
+//! Finds, parses and reports the templates of calls and their includes, each once.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -27,7 +27,7 @@ use crate::settings::Settings;
 use crate::world::World;
 use harn_syntax::suggest::close;
 
-/// The templates seen so far, and all findings of the preflight.
+/// The templates found so far, and all findings of the preflight.
 pub(crate) struct Templates<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) system: &'a dyn System,
@@ -42,7 +42,7 @@ pub(crate) struct Templates<'a> {
     pub(crate) bundle: Bundle,
 }
 
-/// A template on the way from one that is rendered to those it includes.
+/// A template in a chain of includes.
 #[derive(Clone)]
 struct Chained {
     identity: String,
@@ -58,7 +58,7 @@ struct Includes<'a> {
     loader: &'a FsLoader<'a>,
     /// The chain of includes from that template to the current one.
     chain: Vec<Chained>,
-    /// Identities of all templates met.
+    /// Identities of all found templates.
     visited: Vec<String>,
 }
 
@@ -93,8 +93,8 @@ impl<'a> Templates<'a> {
         self.found.push(Located { file, diagnostic });
     }
 
-    /// All findings: those of the program, then file by file in the order of their first finding, each in source order.
-    /// How many findings there are so far.
+    /// All findings: those of the program, then file by file in the order of their first finding, each in source
+    /// order. Returns the number of findings so far.
     pub(crate) fn count(&self) -> usize {
         self.found.len()
     }
@@ -113,7 +113,7 @@ impl<'a> Templates<'a> {
         self.found
     }
 
-    /// Checks what a call renders.
+    /// Checks the template of a call.
     pub(crate) fn call(&mut self, file: &File<'_>, call: &RenderCall<'_>, tools: Option<&Tools<'_>>) {
         let Some((entry, dir)) = self.target(file, call) else {
             return self.ledger.incomplete(file.shown.as_ref(), call);
@@ -218,7 +218,7 @@ impl<'a> Templates<'a> {
         parsed
     }
 
-    /// Reports filters that do not exist.
+    /// Reports unknown filters.
     fn filters(&mut self, origin: &Origin, shown: &Arc<SourceFile>) {
         let off = matches!(origin, Origin::File(path) if self.settings.is_disabled(TEMPLATE_FILTER, path));
         if off || matches!(origin, Origin::Asset(_)) {
@@ -234,7 +234,7 @@ impl<'a> Templates<'a> {
         }
     }
 
-    /// Checks the templates that one includes with literal paths, at any depth.
+    /// Checks the direct and transitive includes of a template with literal paths.
     fn includes(&mut self, entry: &Chained, rendered_by: &str, loader: &FsLoader<'_>) {
         let mut walk = Includes {
             entry: entry.parsed.template.origin().clone(),
@@ -246,7 +246,7 @@ impl<'a> Templates<'a> {
         self.included(&mut walk);
     }
 
-    /// Checks what the last template of the chain includes.
+    /// Checks the includes of the last template of the chain.
     fn included(&mut self, walk: &mut Includes<'_>) {
         let Some(parent) = walk.chain.last().map(|last| last.parsed.clone()) else { return };
         for site in parent.template.includes() {
@@ -304,7 +304,7 @@ impl<'a> Templates<'a> {
         Ok(())
     }
 
-    /// Whether the same was reported before: a template may be rendered by several calls.
+    /// Returns whether a finding was reported before: several calls may render a template.
     fn is_known(&self, file: &SourceFile, diagnostic: &Diagnostic) -> bool {
         self.found.iter().any(|known| {
             known.file.as_ref().is_some_and(|other| other.name() == file.name())
@@ -326,7 +326,7 @@ fn similar_file(files: &dyn System, dir: &Path, path: &str) -> Option<String> {
     let entries = files.names(folder).ok()?;
     let names: Vec<String> =
         entries.iter().filter_map(|entry| Some(entry.file_name()?.to_str()?.to_owned())).collect();
-    // A missing or wrong extension is as likely as a misspelt name.
+    // A wrong extension is as likely as a misspelled name.
     let stem = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
     let mut same_stem: Vec<&str> =
         names.iter().map(String::as_str).filter(|other| stem(other) == stem(name)).collect();

@@ -13,7 +13,7 @@ use harn_syntax::suggest::close;
 pub(crate) struct Tools<'a> {
     /// The names of tools.
     names: Vec<&'a str>,
-    /// Those that a search must find first.
+    /// Names of deferred tools.
     deferred: FxHashSet<&'a str>,
     /// All strings and names of functions: tools may be described in other ways.
     words: FxHashSet<&'a str>,
@@ -22,7 +22,7 @@ pub(crate) struct Tools<'a> {
     searches: bool,
 }
 
-/// A tool that a prompt speaks of and that calls will not find.
+/// A tool that a prompt mentions and that does not exist.
 pub(crate) struct Mention {
     pub(crate) message: String,
     pub(crate) help: Option<String>,
@@ -30,7 +30,7 @@ pub(crate) struct Mention {
 }
 
 impl<'a> Tools<'a> {
-    /// The tools of a file; `None` when it makes none, or others may come from elsewhere.
+    /// Returns the tools of a file; `None` if it defines none, or tools may come from elsewhere.
     pub(crate) fn of(tree: &'a Program) -> Option<Tools<'a>> {
         let mut tools = Tools::default();
         tools.stmts(&tree.items);

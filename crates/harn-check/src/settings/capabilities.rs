@@ -24,7 +24,7 @@ pub fn read_operations(system: &dyn System, path: &Path) -> Result<BTreeSet<Stri
     of_json(json.get("capabilities").unwrap_or(&json))
 }
 
-/// The operations of a TOML table; the error has its place.
+/// Returns the operations of a TOML table; the error has its span.
 pub(super) fn of_table(table: &DeTable<'_>) -> Result<BTreeSet<String>, (String, std::ops::Range<usize>)> {
     let mut all = BTreeSet::new();
     for (capability, value) in table {

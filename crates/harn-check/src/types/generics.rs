@@ -45,7 +45,7 @@ pub(crate) fn bind(pattern: &Ty, actual: &Ty, found: &mut Bindings) -> Result<()
             }
             bind(ret, result, found)?;
         }
-        // `T | nil` takes what is not nil.
+        // `T | nil` binds `T` to the type without nil.
         (Ty::Union(wanted), _) => {
             let vars: Vec<&Ty> = wanted.iter().filter(|member| matches!(member, Ty::Var(_))).collect();
             if let [var] = vars.as_slice() {
@@ -94,7 +94,7 @@ fn has_hole(ty: &Ty) -> bool {
     }
 }
 
-/// The type with its parameters replaced; those that nothing is bound to are not known.
+/// Replaces the parameters of a type; unbound ones become unknown.
 pub(crate) fn substitute(ty: &Ty, bound: &Bindings) -> Ty {
     let all = |types: &[Ty]| types.iter().map(|ty| substitute(ty, bound)).collect::<Vec<_>>();
     match ty {

@@ -35,7 +35,7 @@ pub(crate) use variance::misplaced;
 /// A type.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Ty {
-    /// Nothing is known.
+    /// Unknown.
     Any,
     /// `unknown`: any value, which must be tested before its use.
     Unknown,
@@ -47,7 +47,7 @@ pub(crate) enum Ty {
     Nil,
     /// `int`, `list<int>`, a struct, an enum.
     Named(Name, Vec<Ty>),
-    /// An interface: only structs that have its methods fit. With the structs that do.
+    /// An interface, with the structs that satisfy it.
     Interface(Name, Vec<Name>),
     /// `A | B`.
     Union(Vec<Ty>),
@@ -83,7 +83,7 @@ impl Ty {
         Ty::Named(Name::new_static("list"), args)
     }
 
-    /// The union of types, each once; not known as soon as one is not.
+    /// Returns the union of distinct types; unknown if one of them is unknown.
     pub(crate) fn union(types: impl IntoIterator<Item = Ty>) -> Ty {
         let mut members: Vec<Ty> = Vec::new();
         let mut never = false;
@@ -129,7 +129,7 @@ impl Ty {
         }
     }
 
-    /// What `type_of` says of a value of the type, where that is certain.
+    /// Returns the result of `type_of` for values of the type, if it is certain.
     pub(crate) fn word(&self) -> Option<&'static str> {
         Some(match self {
             Ty::Nil => "nil",
@@ -191,7 +191,7 @@ impl fmt::Display for Ty {
     }
 }
 
-/// The name of a type that has two.
+/// Returns the canonical name of a type.
 fn canonical(name: &str) -> &str {
     match name {
         "generator" => "Generator",
@@ -201,7 +201,7 @@ fn canonical(name: &str) -> &str {
     }
 }
 
-/// The canonical form of a type as written, as messages show it.
+/// Returns the canonical form of an annotation, for messages.
 pub(crate) fn type_text(ty: &TypeExpr) -> String {
     let list =
         |types: &[TypeExpr], between: &str| types.iter().map(type_text).collect::<Vec<_>>().join(between);

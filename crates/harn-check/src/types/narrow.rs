@@ -12,7 +12,7 @@ pub(crate) fn members(ty: &Ty) -> &[Ty] {
     }
 }
 
-/// The type without the members that `drop` names; `never` when none is left.
+/// Returns the type without the members that `drop` accepts; `never` if none is left.
 pub(crate) fn without(ty: &Ty, drop: impl Fn(&Ty) -> bool) -> Ty {
     only(ty, |member| !drop(member))
 }

@@ -1,4 +1,4 @@
-//! From a type as written to a [`Ty`]: names mean builtin types, declarations of the file or imported ones.
+//! Resolves annotations to [`Ty`]: names are builtin types, declarations of the file or imported ones.
 
 use std::cell::{Cell, RefCell};
 
@@ -14,16 +14,16 @@ use crate::imports::Imports;
 use crate::scope::names_of;
 use crate::world::{Source, World};
 
-/// How many aliases one type may go through; deeper ones are not known.
+/// Maximum depth of aliases; deeper ones are unknown.
 const MAX_DEPTH: u32 = 8;
 
 /// Maximum number of parts of a type after expanding its aliases; further parts are unknown.
 const MAX_NODES: u32 = 2_000;
 
-/// How many types an alias may become when it is applied to unions.
+/// Maximum number of types that an alias of unions may expand to.
 const MAX_COMBINATIONS: usize = 64;
 
-/// Names that stand for types where a type is read.
+/// Names that are bound to types.
 pub(crate) type Env<'e> = &'e [(Name, Ty)];
 
 /// In the list of structs that satisfy an interface: all structs, because those of other files are unknown.
@@ -59,28 +59,28 @@ pub(crate) const BUILTIN: [&str; 21] = [
 pub(crate) struct Declared<'a> {
     /// The declaration of each type name; `None` when there are several.
     types: FxHashMap<&'a str, Option<&'a DeclKind>>,
-    /// The generic parameters of the file: such a name may mean anything.
+    /// The type parameters of the file: such a name may have any meaning.
     params: FxHashSet<&'a str>,
     /// The methods of each `impl`.
     methods: FxHashMap<&'a str, Vec<&'a FnDecl>>,
     /// The variables that are assigned somewhere.
     assigned: FxHashSet<&'a str>,
-    /// The variables that a function assigns which does not declare them.
+    /// The variables that a nested function assigns.
     assigned_from_within: FxHashSet<&'a str>,
-    /// For each function around the node that is read, innermost last: what it binds and what it assigns.
+    /// For each enclosing function, innermost last: its bindings and assignments.
     functions: Vec<(FxHashSet<&'a str>, Vec<&'a str>)>,
-    /// The annotations that were read, by their address.
+    /// Resolved annotations, by their address.
     resolved: RefCell<FxHashMap<*const TypeExpr, Ty>>,
     /// The structs that satisfy an interface, by its name.
     pub(super) satisfying: RefCell<FxHashMap<Name, Vec<Name>>>,
-    /// The aliases that are being followed.
+    /// The aliases that are being expanded.
     expanding: RefCell<Vec<Name>>,
-    /// How many parts the type that is being read may still have.
+    /// Remaining number of parts of the type that is being resolved.
     left: Cell<u32>,
 }
 
 impl<'a> Declared<'a> {
-    /// Reads the declarations of a file, at any depth.
+    /// Collects the declarations of a file, at any depth.
     pub(crate) fn of(tree: &'a Program) -> Declared<'a> {
         let mut found = Declared::default();
         found.functions.push(Default::default());
@@ -88,12 +88,12 @@ impl<'a> Declared<'a> {
         found
     }
 
-    /// The names of the types that are declared.
+    /// Returns the names of the declared types.
     pub(super) fn type_names(&self) -> impl Iterator<Item = &'a str> {
         self.types.keys().copied()
     }
 
-    /// Whether a variable of this name may be assigned by a function that is called meanwhile.
+    /// Returns whether a function call may assign a variable with this name.
     pub(crate) fn is_assigned_from_within(&self, name: &str) -> bool {
         self.assigned_from_within.contains(name)
     }
@@ -109,12 +109,12 @@ impl<'a> Declared<'a> {
         self.methods.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// The declaration of a type of the file, if there is just one.
+    /// Returns the declaration of a type of the file, if it is unique.
     pub(crate) fn get(&self, name: &str) -> Option<&'a DeclKind> {
         self.types.get(name).copied().flatten()
     }
 
-    /// Whether a variable of this name is assigned somewhere.
+    /// Returns whether a variable with this name is assigned.
     pub(crate) fn is_assigned(&self, name: &str) -> bool {
         self.assigned.contains(name)
     }
@@ -203,7 +203,7 @@ pub(crate) struct Typing<'a> {
 }
 
 impl<'a> Typing<'a> {
-    /// The names that a type may have: those of the language, and what the file and its imports declare.
+    /// Returns all type names: builtin types, and the declarations of the file and its imports.
     pub(crate) fn names(&self) -> Vec<&'a str> {
         let imported = self.imports.get(self.source, self.world).into_iter().flatten();
         let is_type = |decl: &Decl| {
@@ -236,7 +236,7 @@ impl<'a> Typing<'a> {
         }
     }
 
-    /// The file that declares an imported name.
+    /// Returns the file that declares an imported name.
     pub(crate) fn home(&self, name: &str) -> Option<&'a Rc<Unit>> {
         self.imports.get(self.source, self.world)?.get(name)?.place().map(|(unit, _)| unit)
     }
@@ -252,7 +252,7 @@ impl<'a> Typing<'a> {
         resolved
     }
 
-    /// The type of an annotation in which some names stand for types.
+    /// Resolves an annotation with bound names.
     pub(crate) fn resolve_with(&self, ty: &TypeExpr, env: Env<'_>) -> Ty {
         self.declared.left.set(MAX_NODES);
         self.at_depth(ty, env, 0, None)
@@ -264,7 +264,7 @@ impl<'a> Typing<'a> {
         self.at_depth(ty, env, 0, Some(unit))
     }
 
-    /// The type of an annotation of an imported file: what that file names itself is not followed.
+    /// Resolves an annotation of an imported file, without the declarations of that file.
     pub(crate) fn resolve_foreign(&self, ty: &TypeExpr, env: Env<'_>) -> Ty {
         self.declared.left.set(MAX_NODES);
         self.at_depth(ty, env, MAX_DEPTH, None)
@@ -353,7 +353,7 @@ impl<'a> Typing<'a> {
         };
         match &decl.kind {
             DeclKind::Type(alias) => self.alias(alias, args, depth + 1, Some(&unit)),
-            // A type of the same name that is declared here is another one.
+            // A type with the same name in this file is a different one.
             DeclKind::Struct(_) | DeclKind::Enum(_)
                 if matches!(self.name(name), TypeName::Imported(_) | TypeName::Opaque) =>
             {
@@ -370,7 +370,7 @@ impl<'a> Typing<'a> {
         if args.len() != alias.type_params.len() {
             return if args.is_empty() { Ty::Any } else { Ty::Named(name.clone(), args) };
         }
-        // One that leads to itself is not expanded again.
+        // A recursive alias is not expanded again.
         if self.declared.expanding.borrow().contains(name) {
             return Ty::Any;
         }
@@ -404,12 +404,12 @@ impl<'a> Typing<'a> {
         params.iter().enumerate().map(|(at, param)| (param.name.name.clone(), arg(at))).collect()
     }
 
-    /// The type parameters of a declaration as themselves.
+    /// Binds the type parameters of a declaration to themselves.
     pub(crate) fn vars(params: &[TypeParam]) -> Vec<(Name, Ty)> {
         params.iter().map(|param| (param.name.name.clone(), Ty::Var(param.name.name.clone()))).collect()
     }
 
-    /// The struct that a type name stands for, and the other file that declares it.
+    /// Resolves a type name to a struct, and returns the other file that declares it.
     pub(crate) fn struct_named(&self, name: &str) -> Option<(&'a StructDecl, Option<&'a Rc<Unit>>)> {
         match self.name(name) {
             TypeName::Own(DeclKind::Struct(decl)) => Some((decl, None)),
@@ -418,7 +418,7 @@ impl<'a> Typing<'a> {
         }
     }
 
-    /// The type of an annotation of this file, or of the one that is its home.
+    /// Resolves an annotation of this file, or of the file `home`.
     pub(crate) fn resolve_at(&self, ty: &TypeExpr, env: Env<'_>, home: Option<&Rc<Unit>>) -> Ty {
         match home {
             None => self.resolve_with(ty, env),
@@ -426,7 +426,7 @@ impl<'a> Typing<'a> {
         }
     }
 
-    /// The fields of a struct, by the arguments of its type.
+    /// Returns the fields of a struct with type arguments.
     pub(crate) fn struct_fields(&self, name: &str, args: &[Ty]) -> Option<Vec<Field>> {
         let (decl, home) = self.struct_named(name)?;
         let env = Self::env(&decl.type_params, args);
@@ -438,7 +438,7 @@ impl<'a> Typing<'a> {
         Some(decl.fields.iter().map(field).collect())
     }
 
-    /// How the parameters of a declared type are marked.
+    /// Returns the variance of the parameters of a declared type.
     pub(crate) fn variances(&self, name: &str) -> Vec<Option<Variance>> {
         let params = match self.declared.get(name) {
             Some(DeclKind::Struct(StructDecl { type_params, .. }))

@@ -1,4 +1,4 @@
-//! From the types that the table of builtins writes to a [`Ty`].
+//! Converts types of the table of builtins to [`Ty`].
 
 use harn_syntax::ast::Name;
 

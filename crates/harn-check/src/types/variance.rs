@@ -37,7 +37,7 @@ pub(crate) struct Misplaced {
     pub(crate) span: Span,
 }
 
-/// The first place of each marked parameter that its mark forbids.
+/// Returns the first forbidden position of each parameter with a variance.
 pub(crate) fn misplaced(typing: &Typing<'_>, kind: &DeclKind) -> Vec<Misplaced> {
     let (what, params, places) = match kind {
         DeclKind::Fn(d) => {
