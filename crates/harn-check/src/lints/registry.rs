@@ -102,7 +102,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Checks the models and tools of a dict.
+    /// Records the provider, model and tools of a dict literal.
     fn options(&mut self, items: &'a [DictItem]) {
         let entry = |wanted: &str| {
             items.iter().find_map(|item| match item {
