@@ -42,7 +42,6 @@ pub(crate) enum What<'a> {
     Function(Vec<&'a str>),
     /// A variable or another value; with the names in scope.
     Variable(Vec<&'a str>),
-    /// A struct.
     Struct,
 }
 

@@ -12,11 +12,8 @@ use rustc_hash::FxHashMap;
 pub(crate) enum Kind<'a> {
     /// A function, with its attributes.
     Fn(&'a FnDecl, &'a [Attribute]),
-    /// A tool.
     Tool(&'a ToolDecl),
-    /// A struct.
     Struct(&'a StructDecl),
-    /// An enum.
     Enum(&'a EnumDecl),
     /// A type alias or an interface, which is not a value.
     Type,

@@ -90,12 +90,10 @@ impl<'h> Workspace<'h> {
         self.overlay.texts.borrow_mut().remove(path);
     }
 
-    /// Returns an open document.
     pub(crate) fn opened(&self, path: &Path) -> Option<Rc<Document>> {
         self.overlay.texts.borrow().get(path).cloned()
     }
 
-    /// Returns the open documents.
     pub(crate) fn all_opened(&self) -> Vec<Rc<Document>> {
         let mut all: Vec<_> = self.overlay.texts.borrow().values().cloned().collect();
         all.sort_by(|a, b| a.path.cmp(&b.path));

@@ -97,7 +97,6 @@ impl<'w> File<'w> {
         Some(Meaning::There(unit.clone(), item))
     }
 
-    /// The methods of this name.
     pub(super) fn methods(&self, name: &str) -> Vec<&Function> {
         let impls = self.tree().items.iter().filter_map(|item| match &item.kind {
             StmtKind::Decl(decl) => match &decl.kind {

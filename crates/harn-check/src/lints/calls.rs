@@ -15,7 +15,6 @@ pub(super) fn run(tree: &Program) -> Vec<Diagnostic> {
     rules.out
 }
 
-/// Whether a pipeline is a test.
 fn is_test((decl, pipeline): (&Decl, &PipelineDecl)) -> bool {
     let name = pipeline.name.name.as_str();
     name == "test" || name.starts_with("test_") || decl.attrs.iter().any(|attr| attr.name.name == "test")

@@ -13,7 +13,6 @@ pub(crate) struct RenderCall<'a> {
     pub(crate) what: &'static str,
     /// The path as written.
     pub(crate) path: &'a Name,
-    /// The span of the path.
     pub(crate) path_span: Span,
     /// The bindings, when all their names are known.
     pub(crate) bindings: Option<Bindings<'a>>,
