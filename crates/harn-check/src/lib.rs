@@ -5,7 +5,7 @@
 //!   are read only if an unresolved name remains. An error of this pass prevents the run, so the pass reports an
 //!   error only if the program is certainly wrong.
 //! - [`check_templates`] is the preflight of `harn check`: it reads the templates of literal `render(...)` calls,
-//! follows includes, and compares the bindings with the names that the templates use.
+//!   follows includes, and compares the bindings with the names that the templates use.
 //! - [`check_invariants`] verifies that `@invariant("NAME")` holds on all paths out of a function.
 //! - [`lint_program`] runs the rules of `harn lint` for programs.
 //! - [`lint_template_file`] runs the template rules of `harn lint` with the [`Settings`] of the manifest.
