@@ -7,10 +7,10 @@ HARN   := $(TARGET)/release/harn
 S      ?= 60
 ROUNDS ?= 5
 
-# The interpreter's loop is faster when each instruction goes on to the next by a jump of its own. LLVM makes them when its
-# limits for that, which are there to save compile time, are lifted. A compiler that does not know these options does without.
+# The interpreter is faster if each instruction ends with a separate jump to the next one. LLVM duplicates the jump only if its
+# limits on code size, which save compile time, are raised. A compiler without these options builds without them.
 DISPATCH := $(foreach limit,pred succ,-Cllvm-args=-tail-dup-$(limit)-size=1000)
-# The names of functions tell for which types they are made, so that start.ld can say which ones are of start-up.
+# These symbol names include type parameters, so start.ld can name the instances that run at start-up.
 NAMES    := -Csymbol-mangling-version=v0
 FAST      = $(strip $(RUSTFLAGS) $(NAMES) $(shell rustc $(DISPATCH) --print target-cpus >/dev/null 2>&1 && echo $(DISPATCH)))
 
@@ -28,24 +28,24 @@ build: ## build the release binary, target/release/harn
 rustflags: ## print the RUSTFLAGS of the release builds
 	@echo $(FAST)
 
-dist: ## build what is shipped, target/dist/harn: a little faster, and much longer to build
+dist: ## build the release binary with link-time optimization, target/dist/harn: slightly faster, slow to build
 	RUSTFLAGS="$(FAST)" $(CARGO) build --profile dist --package harn-cli
 
-run: build ## review a folder with an agent, on recorded model replies
+run: build ## review a directory with an agent, on recorded model replies
 	$(HARN) run examples/review_folder.harn
 
-# The tests run the conformance suite, the examples, the programs in the docs and a short fuzz run, too, and look
-# whether the generated pages are up to date.
+# The tests include the conformance suite, the examples, the programs in the docs, a short fuzz run, and a check that
+# the generated pages are up to date.
 test: ## run all tests
 	$(CARGO) test --workspace
 
 test-fast: ## run the unit tests only
 	$(CARGO) test --workspace --lib
 
-# Model servers that others wrote, installed below the target folder; only this target uses a network.
+# Third-party model servers, installed in the target directory. Of the tests, only this target uses the network.
 REAL_SERVERS := $(abspath $(TARGET))/real-servers
 
-test-real-server: ## install model and MCP servers written by others, and call them
+test-real-server: ## install third-party model and MCP servers, and call them
 	test -x $(REAL_SERVERS)/venv/bin/litellm || { python3 -m venv $(REAL_SERVERS)/venv && \
 	  $(REAL_SERVERS)/venv/bin/pip install --quiet 'litellm[proxy]==1.106.2'; }
 	test -x $(REAL_SERVERS)/mcp/bin/python || { python3 -m venv $(REAL_SERVERS)/mcp && \
@@ -54,7 +54,7 @@ test-real-server: ## install model and MCP servers written by others, and call t
 	  npm install --silent --no-audit --no-fund --prefix $(REAL_SERVERS)/npm @copilotkit/aimock@1.43.0
 	HARN_REAL_SERVERS=$(REAL_SERVERS) $(CARGO) test --workspace --test it real_server -- --nocapture
 
-replays: build ## run all conformance cases with a journal, again from it, both also with delays, and killed 20 times (N) and resumed
+replays: build ## run all conformance cases with a journal, replay them, both also with delays, and kill (20 times, N) and resume them
 	$(HARN) test conformance --journal --kills $(or $(N),20) --timeout 300000
 
 # Only the wheel needs Python: the crate is checked and tested without it. PROFILE=dev builds faster, for work on it.
@@ -71,10 +71,10 @@ python: ## build the Python package (a wheel in target/python/wheels) and run it
 	$(VENV)/bin/pip install --quiet --force-reinstall --no-deps $(abspath $(TARGET))/python/wheels/*.whl
 	cd $(abspath $(TARGET))/python && $(VENV)/bin/pytest -p no:cacheprovider -c $(CURDIR)/python/pyproject.toml $(CURDIR)/python/tests $(PYTEST)
 
-lsp-test: build ## drive the language server with pytest-lsp; MS=30 also judges the times of its answers
+lsp-test: build ## test the language server with pytest-lsp; MS=30 also limits the response times
 	@HARN=$(abspath $(HARN)) LSP_MS=$(MS) .ci/check lsp
 
-acp-test: build ## serve a program over ACP to the client of the protocol's own Python package
+acp-test: build ## serve a program over ACP to the client of the official Python package
 	@HARN=$(abspath $(HARN)) .ci/check acp
 
 # Without `--package`, so that nothing is compiled with other features than for the tests.
@@ -82,11 +82,11 @@ tree-sitter: ## generate, compile and test the tree-sitter grammar (needs node a
 	$(CARGO) run --quiet --bin tree-sitter-harn-tool -- \
 	  $(CURDIR) $(abspath $(TARGET))/tree-sitter $(if $(UPDATE),--update) $(FILES)
 
-workers: ## two workers share 1,000 runs (N) while they are killed again and again, and one is stopped and wakes up too late; on SQLite and (where it is installed) PostgreSQL
+workers: ## share 1,000 runs (N) between two workers that are killed repeatedly, and stop one beyond its lease; on SQLite and, if installed, PostgreSQL
 	HARN_RUNS=$(or $(N),1000) $(CARGO) test --package harn-cli --test it -- two_workers_share a_process_that_was_stopped \
 	  --nocapture --test-threads 1
 
-# Each test starts a server of its own in a directory below /tmp, as the user `postgres` when this runs as root.
+# Each test starts a separate server in a directory below /tmp; under root, as the user `postgres`.
 postgres: ## install PostgreSQL from Debian's packages if it is missing, and run the tests of the store on it
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || \
 	  { echo "installing PostgreSQL"; if [ "$$(id -u)" = 0 ]; then apt-get install --yes postgresql; else sudo apt-get install --yes postgresql; fi; }
@@ -105,13 +105,13 @@ conformance: build ## run the conformance suite; F=text selects cases
 	$(HARN) test conformance $(if $(F),--filter '$(F)')
 
 # `.ci/check` lists the parts; PARTS chooses some of them, as in `make check PARTS="clippy tests"`.
-check: ## check every part of the project, as CI does; says at the end what passed, failed or was skipped
+check: ## check every part of the project, as CI does, and print the parts that passed, failed or were skipped
 	@.ci/check $(PARTS)
 
-check-changed: ## check what the change since the last whole check (or BASE) can affect
+check-changed: ## check the parts that the changes since the last complete check (or BASE) can affect
 	@.ci/check --changed $(BASE)
 
-check-parts: ## break each part in a scratch copy and see that `make check` fails each time
+check-parts: ## break each part in a scratch copy and verify that `make check` fails
 	@.ci/break-parts $(PARTS)
 
 tools: ## build mdBook into the target directory, for the part `book`
@@ -126,13 +126,13 @@ harn-fmt: ## format the Harn code of the repository
 lint: ## run clippy and the check of prose in Rust code
 	@.ci/check prose clippy
 
-lint-no-rust-prompt-prose: ## fail when Rust code holds prose meant for a model
+lint-no-rust-prompt-prose: ## fail if Rust code contains prose for a model
 	@.ci/lint-prompt-prose
 
-rustdoc: ## build the documentation of the Rust code, warnings are errors
+rustdoc: ## build the documentation of the Rust code, with warnings as errors
 	@.ci/check docs
 
-# The newest model list of LiteLLM (MIT), thinned by `harn models update`; only this target uses a network.
+# The newest model list of LiteLLM (MIT), reduced by `harn models update`. This target uses the network.
 MODELS := $(abspath $(TARGET))/models
 
 models: build ## regenerate the table of models from the newest LiteLLM on PyPI
@@ -151,10 +151,10 @@ book: tools ## build the book as a site with search, target/book
 bench: build ## time the programs of benches/ against Lua 5.4 and CPython
 	python3 benches/run.py --harn $(HARN) --rounds $(ROUNDS) --json benches/out/latest.json
 
-bench-limit: build ## the same, and fail when a ratio is worse than in benches/results.json
+bench-limit: build ## run `bench`, and fail if a ratio is worse than in benches/results.json
 	python3 benches/run.py --harn $(HARN) --rounds $(ROUNDS) --against benches/results.json
 
-bench-picture: ## draw the picture of the README from the results of `make bench`
+bench-picture: ## draw the chart of the README from the results of `make bench`
 	cp benches/out/latest.json benches/results.json
 	python3 benches/chart.py benches/results.json docs/images/speed.svg
 
@@ -167,10 +167,10 @@ bench-runs: build ## measure durable runs: the journal per effect, agent turns, 
 bench-frameworks: build ## measure one agent in Harn, LangGraph, Pydantic AI, OpenAI Agents SDK, AI SDK and rig (N rounds), from their registries
 	$(PYTHON) benches/frameworks/run.py --harn $(HARN) $(if $(N),--rounds $(N)) --json benches/out/frameworks.json
 
-bench-quick: build ## the same, roughly
+bench-quick: build ## run `bench` with fewer measurements
 	python3 benches/run.py --harn $(HARN) --quick
 
-fuzz: ## fuzz all that reads text from outside; S=seconds each, T=target for one of them
+fuzz: ## fuzz all readers of untrusted input; S=seconds each, T=target for one of them
 	$(CARGO) run --release --package harn-fuzz -- --seconds $(S) $(T)
 
 asan: ## run conformance, random programs (COUNT) and the VM fuzzer (S seconds) under a memory checker
@@ -179,6 +179,6 @@ asan: ## run conformance, random programs (COUNT) and the VM fuzzer (S seconds) 
 snap: ## accept changed snapshots: run the tests and overwrite them
 	INSTA_UPDATE=always $(CARGO) test --workspace
 
-clean: ## remove what was built
+clean: ## remove build output
 	$(CARGO) clean
 	rm -rf benches/out fuzz/artifacts

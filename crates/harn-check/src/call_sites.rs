@@ -1,4 +1,4 @@
-//! Where a program calls builtins, and what the text of it says of their arguments.
+//! Finds the calls of builtins in a program, with their literal arguments.
 
 use harn_syntax::Span;
 use harn_syntax::ast::*;
@@ -13,27 +13,27 @@ use crate::checks::wrong_call::given_options;
 pub struct CallSite {
     /// The builtin.
     pub name: String,
-    /// Where it stands.
+    /// The span of the call.
     pub span: Span,
-    /// The arguments in order, up to one that is spread.
+    /// The arguments in order, up to a spread one.
     pub args: Vec<SiteArgument>,
 }
 
-/// What the text says of an argument.
+/// The literal content of an argument.
 #[derive(Debug, Default)]
 pub struct SiteArgument {
-    /// The literal parts of a text, joined.
+    /// The literal parts of a string, joined.
     pub text: String,
-    /// Whether that is all of it: it is a text without interpolation, or nil.
+    /// Whether the argument is complete: a string without interpolation, or nil.
     pub is_whole: bool,
     /// The entries of a dict.
     pub options: Vec<GivenOption>,
-    /// Whether the dict has nothing else, and no value that is only known when the program runs.
+    /// Whether the dict has no other entries, and all its values are literals.
     pub is_complete: bool,
 }
 
-/// Returns the calls of the builtins that are `wanted`, in the order of the text. Functions of the program of the same name
-/// are none.
+/// Returns the calls of the builtins that are `wanted`, in source order. Functions of the program with the same name
+/// are not included.
 pub fn call_sites(tree: &Program, wanted: impl Fn(&str) -> bool) -> Vec<CallSite> {
     let mut own = Declared(FxHashSet::default());
     own.stmts(&tree.items);

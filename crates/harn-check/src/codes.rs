@@ -1,13 +1,13 @@
-//! The codes of diagnostics. Codes never change their meaning; documentation is made from this table.
+//! The codes of diagnostics. Codes never change their meaning; documentation is generated from this table.
 
-/// A code and what it stands for.
+/// A diagnostic code with its documentation.
 #[derive(Debug)]
 pub struct CodeDoc {
     /// The code.
     pub code: &'static str,
-    /// What is wrong.
+    /// Describes the mistake.
     pub doc: &'static str,
-    /// What to do.
+    /// The advice.
     pub mend: &'static str,
 }
 
@@ -234,8 +234,8 @@ codes! {
         "Assign it; methods of lists and texts give new values.";
 }
 
-/// Whether a warning with this code tells what shows when it is reached: a failure, nil in place of a value, or a value lost.
-/// `harn check` makes it an error.
+/// Returns whether a warning with this code predicts a visible effect at run time: a failure, nil in place of a
+/// value, or a lost value. `harn check` reports it as an error.
 pub fn is_certain(code: &str) -> bool {
     [
         WRONG_COUNT,
@@ -253,13 +253,13 @@ pub fn is_certain(code: &str) -> bool {
     .contains(&code)
 }
 
-/// Whether a run leaves a finding with this code out: an option without effect, of which the call itself tells; a number that
-/// the program may well want as a float; a way without a value, which the program may never go.
+/// Returns whether a run ignores findings with this code: an option without effect, which the call reports itself; a
+/// number that the program may want as a float; a path without a value, which the program may never take.
 pub fn is_slip(code: &str) -> bool {
     [OPTION_SLIP, BIG_NUMBER, NO_RESULT].contains(&code)
 }
 
-/// Whether a finding with this code is an error for `harn check`, also where running a program goes on.
+/// Returns whether `harn check` reports this code as an error, even if `harn run` would run the program.
 pub fn is_error(code: &str) -> bool {
     is_certain(code) || [ARGUMENT_COUNT, UNKNOWN_FIELD, OPTION_SLIP, TYPE_NAME].contains(&code)
 }

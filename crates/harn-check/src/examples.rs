@@ -1,16 +1,15 @@
-//! For every code a program that it is about, and one that is mended. `harn explain CODE` shows both; the tests run
-//! them.
+//! An example program for each code, and its fixed version. `harn explain CODE` shows both; the tests run them.
 
-/// A program that a code is about, and what it becomes.
+/// A program with a finding, and its fixed version.
 #[derive(Debug)]
 pub struct Example {
     /// The code.
     pub code: &'static str,
-    /// The file that is shown.
+    /// Name of the displayed file.
     pub file: &'static str,
-    /// Its text as the code finds it.
+    /// A source with the finding.
     pub wrong: &'static str,
-    /// Its text when nothing is found.
+    /// A source without findings.
     pub right: &'static str,
     /// Other files next to it.
     pub others: &'static [(&'static str, &'static str)],
@@ -33,7 +32,7 @@ const fn file(code: &'static str, file: &'static str, wrong: &'static str, right
     Example { code, file, wrong, right, others: &[] }
 }
 
-/// The example of a code.
+/// Returns the example of a code.
 pub fn example(code: &str) -> Option<&'static Example> {
     EXAMPLES.iter().find(|example| example.code == code)
 }

@@ -1,42 +1,42 @@
-//! What is known of variables at a place, beyond their declarations, and how it is forgotten again.
+//! Facts about variables at a place, beyond their declarations, and how they are discarded.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::types::Ty;
 
-/// A variable by the place of its declaration, and a path of fields into its value.
+/// A variable, identified by its declaration, and a path of fields in its value.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Place {
     pub(crate) def: u32,
     pub(crate) path: String,
 }
 
-/// What is known of a place.
+/// A fact about a place.
 #[derive(Clone)]
 pub(crate) struct Fact {
     pub(crate) ty: Ty,
-    /// The kinds that tests have ruled out for a value of type `unknown`, as a set of places in [`KINDS`].
+    /// The kinds that tests have excluded for a value of type `unknown`, as a bit set over [`KINDS`].
     pub(crate) ruled_out: u16,
 }
 
-/// The kinds that `type_of` tells apart for the checker, in the order of messages.
+/// The kinds of `type_of` that the checker distinguishes, in the order of messages.
 pub(crate) const KINDS: [&str; 9] =
     ["int", "string", "float", "bool", "nil", "list", "dict", "closure", "bytes"];
 
-/// What is known where one of several ways ends, as far as it differs from where they part.
+/// The facts at the end of a branch, as far as they differ from the facts at its start.
 pub(crate) struct End(pub(crate) FxHashMap<Place, Option<Fact>>);
 
-/// All that is known beyond declarations.
+/// The facts beyond declarations.
 #[derive(Default)]
 pub(crate) struct Flow {
     pub(crate) facts: FxHashMap<Place, Fact>,
-    /// What the facts were before each change.
+    /// The facts before each change.
     undo: Vec<(Place, Option<Fact>)>,
     /// The variables that were assigned, in order.
     pub(crate) touched: Vec<u32>,
 }
 
-/// A moment to go back to.
+/// A state to return to.
 #[derive(Clone, Copy)]
 pub(crate) struct Mark {
     undo: usize,
@@ -44,7 +44,7 @@ pub(crate) struct Mark {
 }
 
 impl Flow {
-    /// The present moment.
+    /// Returns the current state.
     pub(crate) fn mark(&self) -> Mark {
         Mark { undo: self.undo.len(), touched: self.touched.len() }
     }
@@ -57,14 +57,14 @@ impl Flow {
         self.undo.push((place, before));
     }
 
-    /// Forgets what was learned since a moment, and everything about variables that were assigned since.
+    /// Discards the facts since a mark, and all facts about variables that were assigned since.
     pub(crate) fn rewind(&mut self, mark: Mark) {
         self.go_back(mark);
         let touched: FxHashSet<u32> = self.touched[mark.touched..].iter().copied().collect();
         self.forget(|place| touched.contains(&place.def));
     }
 
-    /// Goes back to what was known at a moment: on the way that is followed next, nothing since then has happened.
+    /// Restores the facts at a mark, before another branch is walked.
     pub(crate) fn go_back(&mut self, mark: Mark) {
         while self.undo.len() > mark.undo {
             let Some((place, before)) = self.undo.pop() else { break };
@@ -75,7 +75,7 @@ impl Flow {
         }
     }
 
-    /// What has changed since a moment.
+    /// Returns the changes since a mark.
     pub(crate) fn end_since(&self, mark: Mark) -> End {
         let changed = self.undo[mark.undo..].iter().map(|(place, _)| place);
         End(changed.map(|place| (place.clone(), self.facts.get(place).cloned())).collect())
@@ -89,7 +89,7 @@ impl Flow {
         gone.into_iter().for_each(|place| self.set(place, None));
     }
 
-    /// The variables that were assigned since a moment, each once.
+    /// Returns the distinct variables that were assigned since a mark.
     pub(crate) fn touched_since(&self, mark: Mark) -> Vec<u32> {
         let mut found: Vec<u32> = self.touched[mark.touched..].to_vec();
         found.sort_unstable();
@@ -97,7 +97,7 @@ impl Flow {
         found
     }
 
-    /// The variables of type `unknown` for which some kinds were ruled out, and which are left.
+    /// Returns the variables of type `unknown` for which some kinds were excluded, with the remaining kinds.
     pub(crate) fn half_covered(&self) -> Vec<(u32, Vec<&'static str>)> {
         let all = (1u16 << KINDS.len()) - 1;
         let mut found: Vec<(u32, Vec<&'static str>)> = self

@@ -1,5 +1,5 @@
-//! What conditions and assignments tell of variables on the way to a place: `if x != nil { ... }` makes `x` more than it
-//! was declared as. Facts hold until the block, branch or function ends in which they were learned.
+//! Narrowing of types by conditions and assignments: `if x != nil { ... }` narrows the declared type of `x`. A fact
+//! holds until the end of the block, branch or function in which it was learned.
 
 use harn_syntax::ast::*;
 use harn_syntax::visit::{self, Visitor};
@@ -13,7 +13,7 @@ use crate::scope::{Kind, Lookup};
 use crate::types::{Field, Ty, members, only, union_tag, without};
 
 impl<'a> Pass<'a> {
-    /// The place that a name, or a path of fields from a name, stands for.
+    /// Returns the place of a name, or of a path of fields from a name.
     pub(crate) fn place(&self, expr: &Expr) -> Option<Place> {
         match &expr.kind {
             ExprKind::Paren(inner) => self.place(inner),
@@ -35,7 +35,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// What tests tell of the value at a place.
+    /// Returns the narrowed type of a place.
     pub(crate) fn fact(&self, expr: &Expr) -> Option<Ty> {
         if self.flow.facts.is_empty() {
             return None;
@@ -49,13 +49,13 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The type at a place now: what tests tell, or what the declaration does. Nothing of this is kept.
+    /// Returns the current type of a place: narrowed, or declared. It is not cached.
     fn now(&mut self, expr: &'a Expr) -> Ty {
         let ty = self.infer_anew(expr);
         if let ExprKind::Paren(inner) = &expr.kind { self.now(inner) } else { ty }
     }
 
-    /// Takes note of what a condition tells when it is true, or when it is not.
+    /// Records what holds if a condition is true, or if it is false.
     pub(crate) fn assume(&mut self, cond: &'a Expr, truth: bool) {
         match &cond.kind {
             ExprKind::Paren(inner) => self.assume(inner, truth),
@@ -140,7 +140,7 @@ impl<'a> Pass<'a> {
                 self.flow.set(place, Some(Fact { ty: Ty::Unknown, ruled_out: before | (1 << at) }));
             }
             (Ty::Any, false) => {}
-            // What may be of any kind stays: an interface, a type that is not known.
+            // Types of unknown kind remain: an interface, an unknown type.
             (_, true) => {
                 let kept = only(&now, |member| is_kind(member) || opaque(member));
                 self.learn(value, if kept == Ty::Never && members(&now).len() == 1 { plain() } else { kept });
@@ -186,7 +186,7 @@ impl<'a> Pass<'a> {
                 self.learn(value, if kept == Ty::Never { wanted.clone() } else { kept });
             }
             (_, false) => {
-                // What fits the schema by its type alone may still fail it: a list, a dict.
+                // A list or dict with a matching type may still fail the schema.
                 let certain = |member: &Ty| {
                     !matches!(member, Ty::Named(..)) || matches!(wanted, Ty::Named(..) | Ty::Union(_))
                 };
@@ -196,7 +196,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Takes note of an assignment to a variable: from now on it holds a value of this type.
+    /// Records an assignment to a variable, which has this type from now on.
     pub(crate) fn assigned_type(&mut self, name: &'a Ident, ty: Option<Ty>) {
         let Some(def) = self.scopes.definition(&name.name) else { return };
         self.flow.touched.push(def);
@@ -208,7 +208,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Forgets what a loop may change before it comes to its start again.
+    /// Discards the facts that an iteration of a loop may change.
     pub(crate) fn forget_assigned_in(&mut self, body: &'a Block) {
         if self.flow.facts.is_empty() {
             return;
@@ -229,7 +229,7 @@ impl<'a> Pass<'a> {
         self.flow.forget(|place| defs.contains(&place.def));
     }
 
-    /// Forgets what does not hold in a function that runs some time later.
+    /// Discards the facts that do not hold in a function that runs later.
     pub(crate) fn enter_function(&mut self) -> Mark {
         let mark = self.flow.mark();
         if !self.flow.facts.is_empty() {
@@ -268,7 +268,7 @@ impl<'a> Pass<'a> {
         self.join(start, &ends);
     }
 
-    /// Walks the arms of a `match`. A value that no arm takes ends it, so one of them was taken.
+    /// Walks the arms of a `match`. A value without a matching arm throws, so one of them matches.
     pub(crate) fn match_arms(&mut self, value: &'a Expr, arms: &'a [MatchArm]) {
         let start = self.flow.mark();
         let mut ends = Vec::new();
@@ -293,7 +293,7 @@ impl<'a> Pass<'a> {
         self.join(start, &ends);
     }
 
-    /// Walks a loop that goes on while a condition holds. Behind it, the condition does not hold, or a `break` has led there.
+    /// Walks a `while` loop. After it, the condition is false, or a `break` was executed.
     pub(crate) fn while_loop(&mut self, cond: &'a Expr, body: &'a Block) {
         self.forget_assigned_in(body);
         let start = self.flow.mark();
@@ -311,14 +311,14 @@ impl<'a> Pass<'a> {
         self.join(start, &ends);
     }
 
-    /// Takes note of a `break`.
+    /// Records a `break`.
     pub(crate) fn breaks(&mut self) {
         if let Some((start, ends)) = self.loops.last_mut() {
             ends.push(self.flow.end_since(*start));
         }
     }
 
-    /// Walks `try`: its handler may begin anywhere in the body, and what stands in `finally` comes behind both.
+    /// Walks `try`: its handler may start at any point of the body, and `finally` follows both.
     pub(crate) fn attempt(&mut self, body: &'a Block, catch: Option<&'a Catch>, finally: Option<&'a Block>) {
         let start = self.flow.mark();
         let mut ends = Vec::new();
@@ -343,7 +343,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Walks a `select`: one of its cases is carried out.
+    /// Walks a `select`: one of its cases is executed.
     pub(crate) fn select(&mut self, select: &'a Select) {
         let start = self.flow.mark();
         let mut ends = Vec::new();
@@ -366,7 +366,7 @@ impl<'a> Pass<'a> {
         self.join(start, &ends);
     }
 
-    /// Walks one of the ways that part at a moment; its end counts if it leads behind them.
+    /// Walks one branch that starts at a mark; its end is recorded if it can be reached.
     fn way(&mut self, start: Mark, body: &'a Block, ends: &mut Vec<End>) {
         self.branch(body);
         if !self.leaves(body) {
@@ -374,7 +374,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// What is known where ways that parted at a moment meet again: of each place, one of the types that the ways leave.
+    /// Merges the facts of branches: the type of each place is a union of the types at their ends.
     fn join(&mut self, start: Mark, ends: &[End]) {
         self.flow.go_back(start);
         let touched: FxHashSet<u32> = self.flow.touched_since(start).into_iter().collect();
@@ -406,12 +406,12 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Whether control never passes the end of a block that was walked.
+    /// Returns whether the end of a walked block is unreachable.
     fn leaves(&self, block: &Block) -> bool {
         block_exits(block) || self.block_type(block) == Ty::Never
     }
 
-    /// What an arm of a `match` tells of the value.
+    /// Narrows the value of a `match` in an arm.
     pub(crate) fn assume_arm(&mut self, value: &'a Expr, patterns: &'a [MatchPattern]) {
         let literals: Option<Vec<&'a Expr>> = patterns
             .iter()
@@ -455,7 +455,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// What the arms behind an arm of a `match` know of the value: it is none of its literals.
+    /// Narrows the value of a `match` after an arm: it is none of the arm's literals.
     fn assume_not_arm(&mut self, value: &'a Expr, patterns: &'a [MatchPattern]) {
         let literals = patterns.iter().filter_map(|pattern| match &pattern.kind {
             MatchPatternKind::Value(literal) if is_literal(literal) => Some(literal),
@@ -496,7 +496,7 @@ fn tagged(member: &Ty, name: &Name, literal: &Expr) -> bool {
     }
 }
 
-/// Whether a value of the type may be of any kind.
+/// Returns whether a value of the type may have any kind.
 fn opaque(ty: &Ty) -> bool {
     matches!(ty, Ty::Any | Ty::Unknown | Ty::Var(_) | Ty::Interface(..))
 }

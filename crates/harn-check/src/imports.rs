@@ -1,4 +1,4 @@
-//! The names that the imports of a program give it, and what they stand for.
+//! The names that a program imports, and their meaning.
 
 use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
@@ -16,17 +16,17 @@ pub(crate) fn sources<'a>(world: &'a World<'_>) -> Sources<'a> {
     Sources::new(&world.files, world.std_module)
 }
 
-/// What an imported name stands for.
+/// The meaning of an imported name.
 #[derive(Clone)]
 pub(crate) struct Imported {
-    /// The file that declares it, and its place there; `None` when that file does not.
+    /// The file that declares it, and the index of the declaration; `None` if that file does not.
     declared: Option<(Rc<Unit>, usize)>,
-    /// Another declaration that has come by the same name.
+    /// A different declaration with the same name.
     rival: Option<(Rc<Unit>, usize)>,
 }
 
 impl Imported {
-    /// The file that declares it, and which of its items does.
+    /// Returns the file that declares it, and the index of the declaration.
     pub(crate) fn place(&self) -> Option<(&Rc<Unit>, usize)> {
         self.declared.as_ref().map(|(unit, item)| (unit, *item))
     }
@@ -48,7 +48,7 @@ fn decl_at(unit: &Unit, item: usize) -> Option<&Decl> {
     }
 }
 
-/// Adds a name that an import brings. What comes first counts, and the first that differs from it is remembered.
+/// Adds an imported name. The first meaning wins; the first different one is recorded.
 fn add(found: &mut FxHashMap<Name, Imported>, name: &Name, new: Imported) {
     let Some(known) = found.get_mut(name) else {
         found.insert(name.clone(), new);
@@ -60,21 +60,21 @@ fn add(found: &mut FxHashMap<Name, Imported>, name: &Name, new: Imported) {
     }
 }
 
-/// The imports of one file, read when somebody asks.
+/// The imports of one file, read on demand.
 #[derive(Default)]
 pub(crate) struct Imports {
     names: OnceCell<Option<FxHashMap<Name, Imported>>>,
-    /// What other files import, by the name of the file.
+    /// The imports of other files, by file name.
     of_others: RefCell<FxHashMap<String, Rc<FxHashMap<Name, Imported>>>>,
 }
 
 impl Imports {
-    /// All names that the imports of the file bring; `None` when one of them cannot be followed to its end.
+    /// Returns all imported names of the file; `None` if one import cannot be resolved.
     pub(crate) fn get(&self, source: &Source<'_>, world: &World<'_>) -> Option<&FxHashMap<Name, Imported>> {
         self.names.get_or_init(|| names(source, world)).as_ref()
     }
 
-    /// The file that declares a type which another file names, and its place there.
+    /// Returns the file that declares a type that another file mentions, and the index of the declaration.
     pub(crate) fn type_in(
         &self,
         world: &World<'_>,
@@ -108,7 +108,8 @@ fn names(source: &Source<'_>, world: &World<'_>) -> Option<FxHashMap<Name, Impor
     Some(found)
 }
 
-/// Whether the file or one that it leads to gives a type a method; also when one of them cannot be read.
+/// Returns whether the file or one of its imports defines a method of a type; also true if one of them cannot be
+/// read.
 pub(crate) fn gives_method(source: &Source<'_>, world: &World<'_>, owner: &str, method: &str) -> bool {
     struct Gives<'n>(&'n str, &'n str, bool);
     impl<'a> Visitor<'a> for Gives<'_> {
@@ -147,17 +148,17 @@ pub(crate) fn gives_method(source: &Source<'_>, world: &World<'_>, owner: &str, 
     found
 }
 
-/// The names that the imports of a file bring, of those that can be followed.
+/// Returns the names of the imports of a file that can be resolved.
 pub(crate) fn names_of(sources: &Sources<'_>, tree: &Program, dir: &Path) -> FxHashMap<Name, Imported> {
     let mut found = FxHashMap::default();
     for import in tree.imports() {
-        // What cannot be followed is a finding of its own.
+        // An unresolved import is a separate finding.
         let _ = brought(sources, import, dir, &mut Vec::new(), &mut found);
     }
     found
 }
 
-/// The names that a file exports, those it re-exports included; `None` when they cannot be told.
+/// Returns the names that a file exports, including re-exports; `None` if they are unknown.
 fn exports(
     sources: &Sources<'_>,
     target: &Target,
@@ -180,14 +181,14 @@ fn exports(
     Some(())
 }
 
-/// Where a declaration stands in its file.
+/// Returns the position of a declaration in its file.
 fn place(unit: &Rc<Unit>, wanted: &Decl) -> Option<(Rc<Unit>, usize)> {
     let is_it = |kind: &StmtKind| matches!(kind, StmtKind::Decl(decl) if std::ptr::eq(&**decl, wanted));
     let item = unit.tree.items.iter().position(|item| is_it(&item.kind))?;
     Some((unit.clone(), item))
 }
 
-/// Adds the names that an import brings.
+/// Adds the names of an import.
 fn brought(
     sources: &Sources<'_>,
     import: &Import,
@@ -197,7 +198,7 @@ fn brought(
 ) -> Option<()> {
     let target = sources.resolve(&import.path, dir).ok()?;
     let Some(listed) = &import.names else { return exports(sources, &target, visiting, found) };
-    // A file that lists names of a file which cannot be read says all the same what they are called.
+    // A selective import lists its names even if the file cannot be read.
     let unit = sources.load(&target).ok().filter(|unit| unit.errors.is_empty());
     let mut passed_on = FxHashMap::default();
     for name in listed {
@@ -206,7 +207,7 @@ fn brought(
             place(unit, decl)
         });
         if own.is_none() && passed_on.is_empty() {
-            // What cannot be followed is an error of its own.
+            // An unresolved import is a separate error.
             let _ = exports(sources, &target, visiting, &mut passed_on);
         }
         let imported = match own {
@@ -218,7 +219,8 @@ fn brought(
     Some(())
 }
 
-/// The names that an import of a file may list: all of its declarations and what it re-exports. `None` when they cannot be told.
+/// Returns the names that an import of a file may list: all its declarations and re-exports. `None` if they are
+/// unknown.
 pub(crate) fn listable(sources: &Sources<'_>, target: &Target) -> Option<FxHashSet<String>> {
     let unit = sources.load(target).ok().filter(|unit| unit.errors.is_empty())?;
     let own = harn_front::selectable(&unit.tree).map(|decl| decl.kind.name().name.to_string());
@@ -227,20 +229,21 @@ pub(crate) fn listable(sources: &Sources<'_>, target: &Target) -> Option<FxHashS
     Some(own.chain(passed_on.into_keys().map(String::from)).collect())
 }
 
-/// A name that an import brings though something else has it: the run ends there.
+/// An imported name that collides with another one: the run fails there.
 pub(crate) struct Collision<'a> {
     pub(crate) import: &'a Import,
     pub(crate) name: Name,
     /// The file, and which of its items declares it; `None` for the importing file.
     pub(crate) first: Option<(Rc<Unit>, usize)>,
-    /// What the import brings.
+    /// The declaration that the import provides.
     pub(crate) second: (Rc<Unit>, usize),
     /// One of them is re-exported.
     pub(crate) passed_on: bool,
 }
 
-/// The names that a file gets from several places, each once. All types of a file are exported, asked or not, so those
-/// collide only where the name is mentioned, or listed to be passed on. A pipeline has no name for other files to use.
+/// Returns the names that a file gets from several files, each once. All types of a file are exported, listed or not,
+/// so a collision of types counts only if the name is mentioned or re-exported. The names of pipelines are not
+/// visible to other files.
 pub(crate) fn collisions<'a>(sources: &Sources<'_>, tree: &'a Program, dir: &Path) -> Vec<Collision<'a>> {
     use DeclKind::{Interface, Pipeline, Type};
     let names = OnceCell::new();
@@ -253,7 +256,7 @@ pub(crate) fn collisions<'a>(sources: &Sources<'_>, tree: &'a Program, dir: &Pat
     for import in tree.imports() {
         passed_on |= import.is_pub;
         let mut brings = FxHashMap::default();
-        // What cannot be followed is a finding of its own.
+        // An unresolved import is a separate finding.
         let _ = brought(sources, import, dir, &mut Vec::new(), &mut brings);
         let mut brings: Vec<(Name, Imported)> = brings.into_iter().collect();
         brings.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -288,7 +291,7 @@ pub(crate) fn collisions<'a>(sources: &Sources<'_>, tree: &'a Program, dir: &Pat
                 (Type(_) | Interface(_), Type(_) | Interface(_)) => {
                     !(mentions(&name) || import.is_pub && import.names.is_some())
                 }
-                // That is an error of the file which brings them together.
+                // That is an error of the file that imports both.
                 _ => inside,
             };
             if !borne && seen.insert(name.clone()) {

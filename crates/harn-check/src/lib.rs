@@ -1,21 +1,21 @@
-//! What can be said of a program before it runs: names, calls, streams, dead code; and of the prompt templates it
-//! renders. Nothing is executed.
+//! Static checks of a program: names, calls, streams, dead code; and of the prompt templates that it renders. Nothing
+//! is executed.
 //!
 //! - [`check_program`] runs before every `harn run`. It is one walk over the syntax tree of one file; imported files
-//!   are read only when a name is left that they could explain. An error of this pass means that the program is not
-//!   run, so it reports one only when the program cannot be right.
-//! - [`check_templates`] is the preflight of `harn check`: it reads what literal `render(...)` calls name, follows
-//!   includes, and compares the bindings with the names that the templates use.
-//! - [`check_invariants`] looks whether what `@invariant("NAME")` promises of a function holds on all ways that lead out of it.
+//!   are read only if an unresolved name remains. An error of this pass prevents the run, so the pass reports an
+//!   error only if the program is certainly wrong.
+//! - [`check_templates`] is the preflight of `harn check`: it reads the templates of literal `render(...)` calls,
+//!   follows includes, and compares the bindings with the names that the templates use.
+//! - [`check_invariants`] verifies that `@invariant("NAME")` holds on all paths out of a function.
 //! - [`lint_program`] runs the rules of `harn lint` for programs.
 //! - [`lint_template_file`] runs the template rules of `harn lint` with the [`Settings`] of the manifest.
 //!
-//! The crate knows neither values nor the machine: names of builtins come in as [`Signatures`], embedded modules and
-//! prompts as functions of the [`World`].
+//! The crate does not know values and the virtual machine: [`Signatures`] provide the names of builtins, functions of
+//! the [`World`] provide embedded modules and prompts.
 //!
-//! Read `walk.rs` first: it keeps the scopes and calls the checks, of which there is one per file in `checks/`; what they share
-//! is in `pass.rs`. `scope.rs` leads from the use of a name to its definition, `types/` holds what types are and which fit,
-//! `infer/` tells the type of an expression, `flow.rs` what conditions add to that, as `facts.rs`.
+//! Read `walk.rs` first: it maintains the scopes and calls the checks, one per file in `checks/`; `pass.rs` has their
+//! shared state. `scope.rs` resolves names to definitions, `types/` defines types and their compatibility, `infer/`
+//! infers the type of an expression, `flow.rs` and `facts.rs` narrow types by conditions.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 #![forbid(unsafe_code)]

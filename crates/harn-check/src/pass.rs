@@ -1,4 +1,4 @@
-//! What the checks of a file see and fill.
+//! The shared state of the checks of a file.
 
 use harn_syntax::ast::*;
 use harn_syntax::{Diagnostic, Span};
@@ -11,14 +11,14 @@ use crate::told::Told;
 use crate::types::{Ty, Typing};
 use crate::world::{Source, World};
 
-/// What a function must give back.
+/// The declared result of a function.
 #[derive(Clone)]
 pub(crate) struct Result<'a> {
     pub(crate) ty: Ty,
     pub(crate) written: &'a TypeExpr,
-    /// The block that is the body: its last expression is the result as well.
+    /// The body, whose last expression is also a result.
     pub(crate) body: *const Block,
-    /// The function is a stream, and this is the type of what it emits.
+    /// The function is a stream, and this is the type of its items.
     pub(crate) emits: bool,
 }
 
@@ -29,78 +29,77 @@ pub(crate) struct Bounded<'a> {
     pub(crate) interface: &'a str,
 }
 
-/// A name that no scope knows.
+/// A name without a definition in scope.
 pub(crate) struct Unknown<'a> {
     pub(crate) name: &'a str,
     pub(crate) span: Span,
     pub(crate) what: What<'a>,
 }
 
-/// What the name should be.
+/// The expected kind of a name.
 pub(crate) enum What<'a> {
-    /// A function; with the functions of the scopes around the call.
+    /// A function; with the functions in scope of the call.
     Function(Vec<&'a str>),
-    /// A variable or anything else that has a value; with the names around it.
+    /// A variable or another value; with the names in scope.
     Variable(Vec<&'a str>),
-    /// A struct.
     Struct,
 }
 
-/// What is known of the values of a variable.
+/// Facts about the values of a variable.
 pub(crate) struct Known {
     pub(crate) ty: Ty,
     /// The annotation as written, if there is one.
     pub(crate) written: Option<String>,
-    /// Nothing but nil was given so far, and no annotation says more.
+    /// Only nil was assigned so far, without an annotation.
     pub(crate) is_open: bool,
 }
 
-/// What the checks see and fill.
+/// The shared state of the checks.
 pub(crate) struct Pass<'a> {
     pub(crate) source: &'a Source<'a>,
     pub(crate) world: &'a World<'a>,
     pub(crate) scopes: Scopes<'a>,
-    /// What types mean in this file.
+    /// The types of this file.
     pub(crate) typing: Typing<'a>,
-    /// The variables whose type is known, by the place of their name in the declaration.
+    /// The variables of known type, by the offset of their declaration.
     pub(crate) known: FxHashMap<u32, Known>,
-    /// What tests tell beyond that.
+    /// Narrowed types.
     pub(crate) flow: Flow,
-    /// For each loop around the node, innermost last: its start, and what is known at each `break`.
+    /// For each enclosing loop, innermost last: its start, and the facts at each `break`.
     pub(crate) loops: Vec<(Mark, Vec<End>)>,
-    /// The values of the blocks that were walked, where they are known.
+    /// The known types of walked blocks.
     pub(crate) block_types: FxHashMap<*const Block, Ty>,
-    /// The types that were asked for, by the address of the expression.
+    /// Cached types, by the address of the expression.
     pub(crate) inferred: FxHashMap<*const Expr, Ty>,
-    /// For each function around the node, innermost last, what it must give back.
+    /// The declared result of each enclosing function, innermost last.
     pub(crate) results: Vec<Option<Result<'a>>>,
-    /// For each function around the node, innermost last, the parameters that are of a bounded type.
+    /// For each enclosing function, innermost last, the parameters of a bounded type.
     pub(crate) bounds: Vec<Vec<Bounded<'a>>>,
-    /// Those of the function that is walked next.
+    /// Bounded parameters of the function that is walked next.
     pub(crate) next_bounds: Vec<Bounded<'a>>,
-    /// For each function around the node, innermost last, whether it is a `gen fn`.
+    /// For each enclosing function, innermost last, whether it is a `gen fn`.
     pub(crate) streams: Vec<bool>,
-    /// Everything that is declared in the file, at any depth.
+    /// All declared names of the file, at any depth.
     pub(crate) declared: FxHashSet<&'a str>,
-    /// The structs among it, in order.
+    /// The declared structs, in order.
     pub(crate) structs: Vec<&'a str>,
-    /// Names that a pipeline gives another body.
+    /// Names whose body a pipeline overrides.
     pub(crate) overridden: FxHashSet<&'a str>,
-    /// Calls and literals whose name no scope knows; settled at the end.
+    /// Calls and literals with names that are not in scope; resolved at the end.
     pub(crate) unknown: Vec<Unknown<'a>>,
     /// Findings about the arguments of functions that a pipeline may still override.
     pub(crate) arguments: Vec<(&'a str, Diagnostic)>,
-    /// Findings about calls of builtins, by name: a file that is imported may declare a function of that name.
+    /// Findings about calls of builtins, by name: an imported file may declare a function with that name.
     pub(crate) wrong_calls: Vec<(String, Diagnostic)>,
-    /// Where types stand that do not exist, and are told with the value that does not fit them.
+    /// Spans of unknown types that are reported together with the value that does not match them.
     pub(crate) misnamed: FxHashSet<u32>,
-    /// What variables say that hold a schema and are never assigned, by the place of their name.
+    /// The schemas in variables that are never assigned, by the offset of their declaration.
     pub(crate) held_schemas: FxHashMap<u32, Ty>,
-    /// Expressions in the place of a schema: the name of a type stands for its schema there.
+    /// Expressions in the position of a schema, where the name of a type means its schema.
     pub(crate) schemas: FxHashSet<*const Expr>,
-    /// More than zero inside pipelines whose parent is not at hand: its names are visible there.
+    /// More than zero in pipelines whose parent is unknown: its names are visible there.
     pub(crate) opaque: u32,
-    /// What editors are told of types, when they ask.
+    /// Types for editors, if requested.
     pub(crate) told: Option<Told>,
     pub(crate) out: Vec<Diagnostic>,
 }
@@ -141,12 +140,12 @@ impl<'a> Pass<'a> {
         self.out.push(diagnostic);
     }
 
-    /// Whether names may exist that this file cannot tell.
+    /// Returns whether unknown names may exist.
     pub(crate) fn is_opaque(&self) -> bool {
         self.opaque > 0
     }
 
-    /// Whether a name that no scope knows is a builtin, and no imported name hides it.
+    /// Returns whether an undeclared name is a builtin that no import shadows.
     pub(crate) fn is_builtin(&self, name: &str) -> bool {
         self.world.signatures.is_builtin(name)
             && !self.declared.contains(name)
@@ -154,28 +153,28 @@ impl<'a> Pass<'a> {
             && self.imported_names().is_some_and(|names| !names.contains_key(name))
     }
 
-    /// What an imported name stands for.
+    /// Returns the meaning of an imported name.
     pub(crate) fn imported(&self, name: &str) -> Option<&'a Imported> {
         self.imported_names()?.get(name)
     }
 
-    /// The imported names, when all of them can be told.
+    /// Returns the imported names, if all of them are known.
     pub(crate) fn imported_names(&self) -> Option<&'a FxHashMap<Name, Imported>> {
         self.typing.imports.get(self.source, self.world)
     }
 
-    /// What is known of the variable that a name means here.
+    /// Returns the facts about the variable with this name in the current scope.
     pub(crate) fn known_at(&self, name: &str) -> Option<&Known> {
         self.known.get(&self.scopes.definition(name)?)
     }
 
-    /// The enum that an expression names.
+    /// Returns the enum that an expression names.
     pub(crate) fn enum_named(&self, object: &Expr) -> Option<&'a EnumDecl> {
         let ExprKind::Name(name) = &object.kind else { return None };
         self.enum_of(name, object.span.start)
     }
 
-    /// The enum that a name means at a place.
+    /// Resolves a name at an offset to an enum.
     pub(crate) fn enum_of(&self, name: &str, offset: u32) -> Option<&'a EnumDecl> {
         match self.scopes.look_up(name, offset) {
             Lookup::Is(Kind::Enum(decl)) => Some(decl),

@@ -1,24 +1,21 @@
-//! Which names are visible where (language guide, "Variables and scope").
+//! Visibility of names (language guide, "Variables and scope").
 //!
 //! The names of a block are entered when the walk enters it, declarations and variables alike: a function may be
-//! called before it is declared, and a closure may mention a variable that is set later. So a lookup can tell for sure
-//! whether a name exists; *what* it stands for it tells only when one declaration comes into question.
+//! called before it is declared, and a closure may mention a variable that is set later. So a lookup knows
+//! whether a name exists, but knows its meaning only if there is a single declaration.
 
 use harn_syntax::ast::*;
 use rustc_hash::FxHashMap;
 
-/// What a name stands for, as far as checks ask.
+/// The kind of definition of a name, as far as checks distinguish it.
 #[derive(Clone, Copy)]
 pub(crate) enum Kind<'a> {
     /// A function, with its attributes.
     Fn(&'a FnDecl, &'a [Attribute]),
-    /// A tool.
     Tool(&'a ToolDecl),
-    /// A struct.
     Struct(&'a StructDecl),
-    /// An enum.
     Enum(&'a EnumDecl),
-    /// A type alias or an interface, which is no value.
+    /// A type alias or an interface, which is not a value.
     Type,
     /// A variable declared with `let`.
     Let,
@@ -31,7 +28,7 @@ pub(crate) enum Kind<'a> {
 }
 
 impl Kind<'_> {
-    /// Whether the name is worth suggesting where something is called.
+    /// Returns whether the name is a useful suggestion for a call.
     fn is_callable(self) -> bool {
         matches!(self, Kind::Fn(..) | Kind::Tool(_) | Kind::Struct(_) | Kind::Closure | Kind::Imported)
     }
@@ -41,37 +38,37 @@ impl Kind<'_> {
 struct Binding<'a> {
     name: &'a str,
     kind: Kind<'a>,
-    /// The offset from which on it is set; 0 for what holds in the whole block.
+    /// The offset from which on it is defined; 0 for definitions that hold in the whole block.
     from: u32,
     /// The binding of the name before this one, if there is one.
     before: Option<u32>,
-    /// Where the name is introduced, which tells variables of one name apart.
+    /// The offset of the definition, which distinguishes variables with one name.
     def: u32,
 }
 
 /// The result of a lookup.
 pub(crate) enum Lookup<'a> {
-    /// No such name.
+    /// The name does not exist.
     Missing,
-    /// It exists, but it depends on the moment what it stands for.
+    /// It exists, but its meaning depends on the time.
     Unsure,
-    /// It stands for this.
+    /// It has this meaning.
     Is(Kind<'a>),
 }
 
-/// The scopes around the node that is looked at, the file's own first.
+/// The scopes around the current node, that of the file first.
 pub(crate) struct Scopes<'a> {
     bindings: Vec<Binding<'a>>,
-    /// Where each scope begins, but for the file's own.
+    /// The start of each scope, except that of the file.
     frames: Vec<usize>,
     /// The last binding of each name.
     last: FxHashMap<&'a str, u32>,
-    /// The file's own names: the first binding, and whether it is the only one.
+    /// The names of the file: the first binding, and whether it is the only one.
     file: FxHashMap<&'a str, (u32, bool)>,
 }
 
 impl<'a> Scopes<'a> {
-    /// Enters the file.
+    /// Creates the scope of the file.
     pub(crate) fn new(program: &'a Program) -> Self {
         let mut scopes = Self {
             bindings: Vec::new(),
@@ -94,7 +91,7 @@ impl<'a> Scopes<'a> {
         self.frames.push(self.bindings.len());
     }
 
-    /// Leaves it.
+    /// Leaves the innermost scope.
     pub(crate) fn leave(&mut self) {
         if let Some(start) = self.frames.pop() {
             for binding in self.bindings.drain(start..).rev() {
@@ -158,7 +155,7 @@ impl<'a> Scopes<'a> {
     /// Looks up a name that is mentioned at `offset`.
     pub(crate) fn look_up(&self, name: &str, offset: u32) -> Lookup<'a> {
         let Some(&last) = self.last.get(name) else { return Lookup::Missing };
-        // The start of the scope that it is in; none for the file's own.
+        // The start of its scope; none for the scope of the file.
         let inside = self.frames.partition_point(|&start| start <= last as usize).checked_sub(1);
         if let Some(start) = inside.map(|at| self.frames[at]) {
             let binding = &self.bindings[last as usize];
@@ -171,13 +168,13 @@ impl<'a> Scopes<'a> {
         }
     }
 
-    /// Where the binding that [`Scopes::look_up`] finds for a name is introduced.
+    /// Returns the offset of the binding that [`Scopes::look_up`] finds for a name.
     pub(crate) fn definition(&self, name: &str) -> Option<u32> {
         let last = *self.last.get(name)?;
         Some(self.bindings[last as usize].def)
     }
 
-    /// The name of the variable that is introduced at a place.
+    /// Returns the name of the variable that is defined at an offset.
     pub(crate) fn name_of(&self, def: u32) -> Option<&'a str> {
         self.bindings.iter().rev().find(|binding| binding.def == def).map(|binding| binding.name)
     }
@@ -191,7 +188,7 @@ impl<'a> Scopes<'a> {
         if only && binding.from <= offset { Lookup::Is(binding.kind) } else { Lookup::Unsure }
     }
 
-    /// The functions of the scopes inside the file's own.
+    /// Returns the functions of inner scopes.
     pub(crate) fn local_functions(&self) -> Vec<&'a str> {
         let start = self.frames.first().copied().unwrap_or(self.bindings.len());
         Self::functions(&self.bindings[start..])

@@ -1,4 +1,4 @@
-//! Strict types: parts of values that come from outside are used only when something has looked at the whole.
+//! Strict types: parts of untrusted values are used only after the whole value was validated.
 
 use harn_syntax::ast::*;
 use harn_syntax::visit::{self, Visitor};
@@ -9,7 +9,7 @@ use crate::codes::UNVALIDATED;
 use crate::scope::names_of;
 use crate::types::type_text;
 
-/// Builtins whose results come from outside.
+/// Builtins with untrusted results.
 const BOUNDARIES: [&str; 26] = [
     "connector_call",
     "host_call",
@@ -39,7 +39,7 @@ const BOUNDARIES: [&str; 26] = [
     "yaml_parse",
 ];
 
-/// What strict types say about a program.
+/// Returns the findings of strict types.
 pub fn strict_types(tree: &Program) -> Vec<Diagnostic> {
     let mut pass = Strict { scopes: vec![FxHashMap::default()], out: Vec::new() };
     pass.stmts(&tree.items);
@@ -47,7 +47,7 @@ pub fn strict_types(tree: &Program) -> Vec<Diagnostic> {
 }
 
 struct Strict<'a> {
-    /// For each block, the variables bound in it: from which call their value is, nothing for clean ones.
+    /// For each block, its variables with the call that produced their untrusted value; `None` for trusted ones.
     scopes: Vec<FxHashMap<&'a str, Option<&'a str>>>,
     out: Vec<Diagnostic>,
 }
@@ -64,12 +64,12 @@ impl<'a> Strict<'a> {
         }
     }
 
-    /// The call that the value of a variable is from.
+    /// Returns the call that produced the untrusted value of a variable.
     fn origin(&self, name: &str) -> Option<&'a str> {
         self.scopes.iter().rev().find_map(|scope| scope.get(name).copied()).flatten()
     }
 
-    /// The call that the value of an expression is from.
+    /// Returns the call that produced the untrusted value of an expression.
     fn source(&self, expr: &'a Expr) -> Option<&'a str> {
         match &expr.kind {
             ExprKind::Paren(inner) => self.source(inner),
@@ -94,7 +94,7 @@ impl<'a> Strict<'a> {
         }
     }
 
-    /// The variables that a condition looks at as a whole when it holds.
+    /// Collects the variables that a condition validates if it is true.
     fn tested(cond: &'a Expr, found: &mut Vec<&'a str>) {
         match &cond.kind {
             ExprKind::Paren(inner) => Self::tested(inner, found),
@@ -121,7 +121,7 @@ impl<'a> Strict<'a> {
     }
 }
 
-/// The name of the call of a boundary.
+/// Returns the name of a called boundary.
 pub(crate) fn boundary(expr: &Expr) -> Option<&str> {
     let ExprKind::Call { callee, args, .. } = &expr.kind else { return None };
     let name = callee.as_name()?.as_str();

@@ -1,4 +1,4 @@
-//! What editors are told of types: of the objects whose members are mentioned, and of variables without an annotation.
+//! Types for editors: of the objects whose members are mentioned, and of variables without an annotation.
 
 use harn_syntax::ast::*;
 
@@ -8,7 +8,7 @@ use crate::told::{Told, ToldMember, ToldType};
 use crate::types::{Declared, Ty, TypeName, Typing, type_text};
 use crate::world::{Source, World};
 
-/// What is known of the types of a file, which may have errors.
+/// Returns the known types of a file, which may have errors.
 #[must_use]
 pub fn types_of(source: &Source<'_>, world: &World<'_>) -> Told {
     let declared = Declared::of(source.tree);
@@ -19,7 +19,7 @@ pub fn types_of(source: &Source<'_>, world: &World<'_>) -> Told {
     pass.told.take().unwrap_or_default()
 }
 
-/// Takes down the type of an object whose member is mentioned, and bools that are compared with one that is written.
+/// Records the type of an object whose member is mentioned, and bools that are compared with a literal.
 pub(crate) fn expression<'a>(pass: &mut Pass<'a>, expr: &'a Expr) {
     if pass.told.is_none() {
         return;
@@ -40,7 +40,7 @@ pub(crate) fn expression<'a>(pass: &mut Pass<'a>, expr: &'a Expr) {
     }
 }
 
-/// Takes down the type of a variable.
+/// Records the type of a variable.
 pub(crate) fn statement<'a>(pass: &mut Pass<'a>, stmt: &'a Stmt) {
     if pass.told.is_none() {
         return;

@@ -1,4 +1,4 @@
-//! The types of a file, as editors are told of them.
+//! The types of a file, for editors.
 
 use harn_syntax::Span;
 use harn_syntax::ast::Name;
@@ -6,24 +6,24 @@ use harn_syntax::ast::Name;
 /// The types of a file, as far as they are known.
 #[derive(Clone, Debug, Default)]
 pub struct Told {
-    /// Of the objects in front of a dot.
+    /// Types of the objects before a dot.
     pub objects: Vec<(Span, ToldType)>,
-    /// Of the variables without an annotation, by the place of their name.
+    /// Types of the variables without an annotation, by the span of their name.
     pub variables: Vec<(Span, ToldType)>,
-    /// What is compared with `true` or `false` and is a bool.
+    /// Bool operands of comparisons with `true` or `false`.
     pub bools: Vec<Span>,
 }
 
-/// A type, in the words that people read.
+/// A type in readable form.
 #[derive(Clone, Debug)]
 pub struct ToldType {
-    /// As messages show it.
+    /// The type, as in messages.
     pub text: String,
-    /// What `type_of` says of a value, where that is certain: the name of the table of its methods.
+    /// The result of `type_of`, if it is certain: the name of its method table.
     pub word: Option<&'static str>,
     /// The struct that it is an instance of.
     pub name: Option<Name>,
-    /// The fields that are known: those of a shape or struct.
+    /// The known fields, of a shape or struct.
     pub fields: Vec<ToldMember>,
 }
 

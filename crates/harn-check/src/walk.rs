@@ -1,4 +1,4 @@
-//! The walk over one file: it keeps the scopes and hands every node to the checks that look at its kind.
+//! The walk over one file: maintains the scopes and passes every node to the checks of its kind.
 
 use harn_syntax::ast::*;
 use harn_syntax::{Diagnostic, Severity};
@@ -49,7 +49,7 @@ impl<'a> Pass<'a> {
         self.out.extend(generator_return::check(self.source.tree));
         let wrong = std::mem::take(&mut self.wrong_calls);
         if !wrong.is_empty() {
-            // Without its imports nobody can tell what a name of this file stands for.
+            // Without its imports the meaning of a name of this file is unknown.
             let imported = self.typing.imports.get(self.source, self.world);
             let is_builtin = |name: &str| {
                 !self.declared.contains(name) && imported.is_some_and(|names| !names.contains_key(name))
@@ -69,7 +69,7 @@ impl<'a> Pass<'a> {
         self.out
     }
 
-    /// Walks a block, and keeps what it tells of variables.
+    /// Walks a block; its facts remain.
     pub(crate) fn branch(&mut self, block: &'a Block) {
         self.scoped(|pass| {
             pass.scopes.hoist(&block.stmts);
@@ -79,7 +79,7 @@ impl<'a> Pass<'a> {
         });
     }
 
-    /// Walks a loop whose head was walked.
+    /// Walks the body of a loop.
     fn for_loop(&mut self, pattern: &'a Pattern, iter: &'a Expr, body: &'a Block) {
         self.expr(iter);
         wrong_call::iterated(self, iter);
@@ -101,7 +101,7 @@ impl<'a> Pass<'a> {
         self.assume(cond, true);
     }
 
-    /// Walks an expression under a condition; its type is kept as it is there.
+    /// Walks an expression under a condition; its type there is cached.
     fn under(&mut self, cond: &'a Expr, truth: bool, expr: &'a Expr) {
         let mark = self.flow.mark();
         self.assume(cond, truth);
@@ -128,7 +128,7 @@ impl<'a> Pass<'a> {
             }
             ExprKind::Retry { count, body } => {
                 self.expr(count);
-                // What an attempt that failed has assigned is there in the next one.
+                // Assignments of a failed attempt are visible in the next one.
                 self.forget_assigned_in(body);
                 return self.branch(body);
             }
@@ -214,14 +214,14 @@ impl<'a> Pass<'a> {
         operator::check(self, expr);
     }
 
-    /// Runs `body` in a scope of its own.
+    /// Runs `body` in a new scope.
     pub(crate) fn scoped(&mut self, body: impl FnOnce(&mut Self)) {
         self.scopes.enter();
         body(self);
         self.scopes.leave();
     }
 
-    /// The body of a pipeline sees the names of the pipelines that it extends.
+    /// Declares the names of the pipelines that a pipeline extends.
     fn extending(&mut self, pipeline: &'a PipelineDecl) {
         let mut bodies: Vec<&'a PipelineDecl> = Vec::new();
         let mut parent = pipeline.extends.as_ref();
@@ -234,7 +234,7 @@ impl<'a> Pass<'a> {
                     bodies.push(base);
                     parent = base.extends.as_ref();
                 }
-                // A circle is an error of its own.
+                // A cycle is a separate error.
                 Some(_) => break,
                 None => {
                     known = false;
@@ -254,7 +254,7 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// The name of a builtin such as `stream.map`, and the part before the point.
+/// Returns the name of a builtin such as `stream.map`, and the part before the dot.
 fn namespaced<'a>(object: &'a Expr, name: &Ident) -> Option<(&'a str, String)> {
     let ExprKind::Name(space) = &object.kind else { return None };
     Some((space.as_str(), format!("{space}.{}", name.name)))
@@ -270,7 +270,7 @@ impl<'a> Visitor<'a> for Pass<'a> {
     fn stmts(&mut self, stmts: &'a [Stmt]) {
         let live = unreachable::check(self, stmts);
         stmts[..live].iter().for_each(|stmt| self.stmt(stmt));
-        // What is dead is not checked, but declarations hold in the whole block.
+        // Dead code is not checked, but its declarations hold in the whole block.
         let declarations = stmts[live..].iter().filter(|stmt| matches!(stmt.kind, StmtKind::Decl(_)));
         declarations.for_each(|stmt| self.stmt(stmt));
     }
@@ -295,7 +295,7 @@ impl<'a> Visitor<'a> for Pass<'a> {
             _ => {}
         }
         match &stmt.kind {
-            // It runs once, so what it tells holds behind it.
+            // The body runs once, so its facts hold after it.
             StmtKind::Mutex(body) => self.branch(body),
             _ => visit::walk_stmt(self, stmt),
         }
@@ -308,7 +308,7 @@ impl<'a> Visitor<'a> for Pass<'a> {
 
     fn expr(&mut self, expr: &'a Expr) {
         self.expression(expr);
-        // What is asked for before its parts were walked would be known less well.
+        // After the parts were walked, so that their types are known.
         tell::expression(self, expr);
     }
 

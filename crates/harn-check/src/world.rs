@@ -1,4 +1,4 @@
-//! What the checker is told about everything outside of the file it looks at.
+//! The interface of the checker to everything outside of the file.
 
 use std::path::Path;
 
@@ -6,26 +6,27 @@ use harn_front::Through;
 use harn_syntax::ast::Program;
 use harn_syntax::signature::{GivenOption, OptionProblem, Signature};
 
-/// The names that exist without declaration.
+/// Names that need no declaration.
 pub trait Signatures {
     /// Whether `name` is a builtin function or a global such as `argv`.
     fn is_builtin(&self, name: &str) -> bool;
 
-    /// All such names, for suggestions. Called only after something is wrong.
+    /// All such names, for suggestions. Called only after a mistake was found.
     fn builtin_names(&self) -> Vec<&str>;
 
-    /// What is known of calls of a builtin.
+    /// Returns the signature of a builtin.
     fn builtin(&self, _name: &str) -> Option<Signature> {
         None
     }
 
-    /// What is known of calls of a method of values of a type.
+    /// Returns the signature of a method of a type.
     fn method(&self, _type_name: &'static str, _name: &str) -> Option<Signature> {
         None
     }
 
-    /// What is wrong with the options of a model call or a loop, or with a dict that a builtin reads by itself; `set` is the type
-    /// of the parameter. Of options inside of another dict, `builtin` says the place as well. `complete` says that nothing is given besides these, and all values are known.
+    /// Checks the options of a model call or a loop, or a dict with keys that a builtin defines; `set` is the type of
+    /// the parameter. For options in another dict, `builtin` includes the place. `complete`: there are no other
+    /// options, and all values are known.
     fn wrong_options(
         &self,
         _builtin: &str,
@@ -37,7 +38,7 @@ pub trait Signatures {
         Vec::new()
     }
 
-    /// What is wrong with a regular expression with these flags, if anything is.
+    /// Returns why a regular expression with these flags is invalid, if it is.
     fn wrong_pattern(&self, _pattern: &str, _flags: &str) -> Option<String> {
         None
     }
@@ -48,7 +49,7 @@ pub trait Signatures {
     }
 }
 
-/// The surroundings of a check: names of builtins, and what is embedded.
+/// The environment of a check: builtins and embedded sources.
 #[derive(Clone, Copy)]
 pub struct World<'a> {
     /// Names of builtins and globals.
@@ -57,7 +58,7 @@ pub struct World<'a> {
     pub files: Through<'a>,
     /// The source of `std/<name>`.
     pub std_module: fn(&str) -> Option<&'static str>,
-    /// The text of an embedded prompt, by its path behind `std/`.
+    /// Returns an embedded prompt by its path after `std/`.
     pub prompt_asset: fn(&str) -> Option<&'static str>,
 }
 
@@ -66,10 +67,10 @@ pub struct World<'a> {
 pub struct Source<'a> {
     /// Its name as shown in diagnostics.
     pub name: &'a str,
-    /// The folder that its imports and templates start from; empty for the current one.
+    /// The directory that imports and templates are relative to; empty for the current one.
     pub dir: &'a Path,
-    /// Its text.
+    /// The source.
     pub text: &'a str,
-    /// The tree of that text, parsed without errors.
+    /// The tree of the source, parsed without errors.
     pub tree: &'a Program,
 }

@@ -1,4 +1,4 @@
-//! The comments of a source, handed out in order to the pieces that they stand at.
+//! The comments of a source, assigned in order to the code that they belong to.
 
 use harn_syntax::token::{Comment, CommentKind};
 
@@ -19,18 +19,18 @@ impl<'s> Comments<'s> {
         Comments { source, all, next: 0, separator }
     }
 
-    /// Where the last one that was handed out ends.
+    /// Returns the end of the last assigned comment.
     pub(crate) fn last_end(&self) -> u32 {
         self.next.checked_sub(1).map_or(0, |last| self.all[last].span.end)
     }
 
-    /// Whether there is one between two places.
+    /// Returns whether a comment is between two offsets.
     pub(crate) fn any_between(&self, start: u32, end: u32) -> bool {
         let at = self.all.partition_point(|comment| comment.span.start < start);
         self.all.get(at).is_some_and(|comment| comment.span.start < end)
     }
 
-    /// The text between two places without its comments, in pieces.
+    /// Returns the source between two offsets without comments, in pieces.
     pub(crate) fn words_between(&self, start: u32, end: u32) -> Vec<&'s str> {
         let mut from = start;
         let mut words = Vec::new();
@@ -44,7 +44,7 @@ impl<'s> Comments<'s> {
         words
     }
 
-    /// Where a sign stands behind a place, outside of comments.
+    /// Finds a sign after an offset, outside of comments.
     pub(crate) fn find(&self, from: u32, sign: &str) -> Option<u32> {
         let first = self.all.partition_point(|comment| comment.span.start < from);
         let mut at = from;
@@ -57,7 +57,7 @@ impl<'s> Comments<'s> {
         self.source.get(at as usize..)?.find(sign).map(|found| at + found as u32)
     }
 
-    /// The next one if it stands before `end`.
+    /// Takes the next comment if it begins before `end`.
     pub(crate) fn take_before(&mut self, end: u32) -> Option<Comment> {
         let comment = *self.all.get(self.next)?;
         if comment.span.start >= end {
@@ -67,7 +67,7 @@ impl<'s> Comments<'s> {
         Some(comment)
     }
 
-    /// Those that belong to one on a line of its own: lines of `///` are one comment.
+    /// Extends a comment by the following lines of a `///` comment.
     pub(crate) fn run(&mut self, mut first: Comment) -> Comment {
         if first.kind != CommentKind::DocLine || !self.has_own_line(first) {
             return first;
@@ -83,32 +83,32 @@ impl<'s> Comments<'s> {
         first
     }
 
-    /// Leaves out those that end before `end`: they are part of a text that is printed as it is.
+    /// Skips the comments that end before `end`: they are part of source that is printed unchanged.
     pub(crate) fn skip_to(&mut self, end: u32) {
         while self.all.get(self.next).is_some_and(|comment| comment.span.start < end) {
             self.next += 1;
         }
     }
 
-    /// Those before a place within a line: they go to its end, but for short ones that can stay.
+    /// Takes the comments before an offset within a line: they move to its end, except short block comments.
     pub(crate) fn inline(&mut self, end: u32) -> Doc<'s> {
         self.within(end, false)
     }
 
-    /// As [`Comments::inline`], behind something: the blank stands in front.
+    /// Like [`Comments::inline`], with a leading space.
     pub(crate) fn inline_behind(&mut self, end: u32) -> Doc<'s> {
         self.within(end, true)
     }
 
-    /// As [`Comments::inline_behind`], up to the first one on a line of its own.
+    /// Like [`Comments::inline_behind`], up to the first comment with its own line.
     pub(crate) fn on_line(&mut self, end: u32) -> Doc<'s> {
         let own = |comment: &&Comment| comment.span.start < end && self.has_own_line(**comment);
         let end = self.all[self.next..].iter().find(own).map_or(end, |comment| comment.span.start);
         self.within(end, true)
     }
 
-    /// Those that stand behind something and before more of its line: they speak of what they stand behind. One that
-    /// ends the line is left for [`Comments::trailing`].
+    /// Takes the comments after a piece of code and before more code on its line: they belong to that piece. A
+    /// comment that ends the line is left for [`Comments::trailing`].
     pub(crate) fn behind(&mut self, end: u32) -> Doc<'s> {
         let mut parts = Vec::new();
         let mut from = end;
@@ -128,13 +128,13 @@ impl<'s> Comments<'s> {
         if parts.is_empty() { Doc::nil() } else { Doc::concat(parts) }
     }
 
-    /// Whether more may stand behind it on its line.
+    /// Whether code may follow a comment on its line.
     pub(crate) fn fits_in_line(&self, comment: Comment) -> bool {
         matches!(comment.kind, CommentKind::Block | CommentKind::DocBlock)
             && !self.text(comment).contains('\n')
     }
 
-    /// Whether nothing stands before it on its line.
+    /// Whether no code precedes a comment on its line.
     pub(crate) fn has_own_line(&self, comment: Comment) -> bool {
         let before = &self.source[..comment.span.start as usize];
         before.rsplit('\n').next().is_none_or(|line| line.trim().is_empty())
@@ -158,10 +158,10 @@ impl<'s> Comments<'s> {
         if parts.is_empty() { Doc::nil() } else { Doc::concat(parts) }
     }
 
-    /// Those behind `end` that end its line.
+    /// Takes the comments after `end` that end its line.
     pub(crate) fn trailing(&mut self, end: u32) -> Doc<'s> {
         let mut parts = Vec::new();
-        // Those in between that did not end the line have been printed: see `behind`.
+        // Comments before that did not end the line are printed already; see `behind`.
         let mut from = end.max(self.last_end());
         while let Some(&comment) = self.all.get(self.next) {
             let gap = self.source.get(from as usize..comment.span.start as usize).unwrap_or("\n");
@@ -178,7 +178,7 @@ impl<'s> Comments<'s> {
         if parts.is_empty() { Doc::nil() } else { Doc::concat(parts) }
     }
 
-    /// Those before a place that end the line of an opening bracket, or of an operator.
+    /// Takes the comments before an offset that end the line of an opening bracket or of an operator.
     pub(crate) fn behind_bracket(&mut self, end: u32) -> Doc<'s> {
         let mut parts = Vec::new();
         while let Some(&comment) = self.all.get(self.next) {
@@ -193,12 +193,12 @@ impl<'s> Comments<'s> {
         if parts.is_empty() { Doc::nil() } else { Doc::concat(parts) }
     }
 
-    /// The text of a comment without blanks at its end.
+    /// Returns the source of a comment without trailing whitespace.
     pub(crate) fn text(&self, comment: Comment) -> &'s str {
         comment.span.slice(self.source).trim_end()
     }
 
-    /// A comment on lines of its own.
+    /// Lays out a comment with its own lines.
     pub(crate) fn block(&self, comment: Comment) -> Doc<'s> {
         let text = self.text(comment);
         if let Some(bar) = self.bar(text) {
@@ -224,7 +224,7 @@ impl<'s> Comments<'s> {
         Doc::concat(parts)
     }
 
-    /// A line of dashes in its width, with its title if it has one.
+    /// Returns a line of dashes with the configured width, with its title if it has one.
     fn bar(&self, text: &str) -> Option<String> {
         let mut bar = match title(text)? {
             "" => "// ".to_owned(),
@@ -249,7 +249,7 @@ impl<'s> Comments<'s> {
             && self.source[line.span.end as usize..last.span.start as usize].trim().is_empty()
     }
 
-    /// How many line feeds there are between two places.
+    /// Counts the line feeds between two offsets.
     pub(crate) fn lines_between(&self, start: u32, end: u32) -> usize {
         self.source
             .get(start as usize..end as usize)
@@ -257,7 +257,7 @@ impl<'s> Comments<'s> {
     }
 }
 
-/// A comment that documents: on one line where it has one and fits, else with a star before each line.
+/// Lays out a doc comment: on one line if it has one and fits, else with a star before each line.
 fn documentation<'s>(lines: &[&'s str]) -> Doc<'s> {
     let one = match lines {
         [] => return Doc::text("/** */"),

@@ -84,7 +84,7 @@ impl<'s> Fmt<'s> {
                 Doc::concat(parts)
             }
             DeclKind::EvalPack(d) => {
-                // Between the word and the brace stand a name, a string or both.
+                // A name, a string or both follow the keyword.
                 let start = decl.attrs.last().map_or(decl.span.start, |attr| attr.span.end);
                 let mut parts = vec![Doc::text("eval_pack ")];
                 let mut is_behind = false;
@@ -202,7 +202,7 @@ impl<'s> Fmt<'s> {
         Doc::concat(vec![name, fields])
     }
 
-    /// Parameters in parentheses, which stand behind `from`.
+    /// Lays out parameters in parentheses, which begin after `from`.
     pub(crate) fn params(&mut self, params: &[Param], from: u32) -> Doc<'s> {
         let close = match params.last() {
             Some(last) => self.comments.find(last.span.end, ")"),
@@ -352,7 +352,8 @@ fn spaced_list(items: Vec<Doc<'_>>) -> Doc<'_> {
     Doc::group(Doc::concat(parts), false)
 }
 
-/// An argument of an attribute with one space behind each `:` and `,`, and none elsewhere. Strings stay as they are.
+/// Formats an argument of an attribute with one space after each `:` and `,`, and none elsewhere. Strings are not
+/// changed.
 fn spaced(written: &str) -> String {
     let mut out = String::with_capacity(written.len() + 4);
     let (mut in_string, mut raw, mut escaped) = (false, false, false);

@@ -1,7 +1,7 @@
-//! What is to be printed, with the places where lines may break; and the printer that decides which of them do.
+//! The document that is printed, with possible line breaks; and the printer that chooses the breaks.
 //!
-//! A group is printed on one line if it fits, else its lines break. A comment at the end of a line waits until the line
-//! ends, wherever it was written, so that it never hides what follows.
+//! A group is printed on one line if it fits, else its lines break. A comment at the end of a line is printed when
+//! the line ends, wherever it was written, so that it never hides code.
 
 use unicode_width::UnicodeWidthStr;
 
@@ -9,7 +9,7 @@ use unicode_width::UnicodeWidthStr;
 #[derive(Debug)]
 pub(crate) struct Doc<'s> {
     kind: Kind<'s>,
-    /// It has a line break that is always there.
+    /// It contains a mandatory line break.
     hard: bool,
 }
 
@@ -22,34 +22,34 @@ enum Kind<'s> {
     Indent(Box<Doc<'s>>),
     Group(Box<Doc<'s>>, bool),
     List(Box<List<'s>>),
-    /// A blank or a line break.
+    /// A space or a line break.
     Line,
-    /// Nothing or a line break.
+    /// Empty, or a line break.
     Soft,
     Hard,
     /// The line break before a closing bracket.
     Close,
     /// A line break and an empty line.
     Blank,
-    /// An empty line that sets a declaration apart, and the comments that belong to it.
+    /// An empty line that separates a declaration with its comments.
     Apart,
-    /// Text that only stands where the group breaks.
+    /// Printed only if the group breaks.
     IfBroken(&'static str),
-    /// A comment that waits for the end of the line.
+    /// A comment that is printed at the end of the line.
     Suffix(&'s str),
 }
 
-/// Items between brackets: on one line, or the last one spread over several lines, or each on a line of its own.
+/// Items between brackets: on one line, or the last one spread over several lines, or one item per line.
 #[derive(Debug)]
 pub(crate) struct List<'s> {
     pub(crate) open: &'static str,
     pub(crate) items: Vec<Doc<'s>>,
     pub(crate) close: &'static str,
-    /// Comments on lines of their own behind the last item.
+    /// Comments with their own lines after the last item.
     pub(crate) tail: Vec<Doc<'s>>,
-    /// The last item may begin on the line of the bracket and end on the line of its partner.
+    /// The last item may begin on the line of the opening bracket and end on the line of the closing one.
     pub(crate) hugs: bool,
-    /// A comment stands between the items, or behind the last one.
+    /// A comment between the items or after the last one forces one item per line.
     pub(crate) broken: bool,
 }
 
@@ -128,7 +128,7 @@ impl<'s> Doc<'s> {
         matches!(&self.kind, Kind::Text("")) || matches!(&self.kind, Kind::Concat(parts) if parts.is_empty())
     }
 
-    /// Whether text in it has several lines.
+    /// Returns whether it contains text of several lines.
     fn is_tall(&self) -> bool {
         match &self.kind {
             Kind::Text(text) => text.contains('\n'),
@@ -138,7 +138,7 @@ impl<'s> Doc<'s> {
     }
 }
 
-/// Whether the lines of what is around a piece break.
+/// Whether the lines of the enclosing group break.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Flat,
@@ -147,12 +147,12 @@ enum Mode {
     Open,
 }
 
-/// Prints documents one behind the other, within a width, in columns.
+/// Prints documents in sequence, within a width in columns.
 pub(crate) struct Printer {
     out: String,
     width: usize,
     column: usize,
-    /// The indentation of the line that has not begun yet.
+    /// The indentation of the line that has not started yet.
     waiting: Option<usize>,
     comments: Vec<String>,
     /// See [`Printer::is_settled`].
@@ -161,7 +161,7 @@ pub(crate) struct Printer {
 
 type Command<'d, 's> = (usize, Mode, Piece<'d, 's>);
 
-/// What is left to be printed.
+/// A part that is not printed yet.
 #[derive(Clone, Copy)]
 enum Piece<'d, 's> {
     Doc(&'d Doc<'s>),
@@ -171,7 +171,7 @@ enum Piece<'d, 's> {
     Newline,
 }
 
-/// How many columns a text takes. Most texts are of one byte a column, and are many.
+/// Returns the width of a string in columns. Fast for ASCII, which is most common.
 pub(crate) fn columns(text: &str) -> usize {
     match text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
         true => text.len(),
@@ -187,7 +187,7 @@ impl Printer {
         Printer { out: String::new(), width, column: 0, waiting: None, comments: Vec::new(), settled: true }
     }
 
-    /// Prints one more. Whether its last line fits is decided without what comes behind it.
+    /// Prints a document. Whether its last line fits is decided without the following document.
     pub(crate) fn print(&mut self, doc: &Doc<'_>) {
         let mut stack: Vec<Command<'_, '_>> = vec![(0, Mode::Broken, Piece::Doc(doc))];
         while let Some((indent, mode, piece)) = stack.pop() {
@@ -200,13 +200,13 @@ impl Printer {
         }
     }
 
-    /// Whether no line has been broken because it was too long: lines that the author broke are broken again in a second
-    /// pass, so that such a pass changes nothing. Neither has a comment got a line of its own.
+    /// Returns whether no line was broken because of its length, and no comment was moved to its own line. Lines that
+    /// are broken in the source are broken again, so a second pass would change nothing.
     pub(crate) const fn is_settled(&self) -> bool {
         self.settled
     }
 
-    /// The text of all.
+    /// Returns the output.
     pub(crate) fn finish(mut self) -> String {
         self.newline(0);
         let end = self.out.trim_end_matches('\n').len();
@@ -236,13 +236,13 @@ impl Printer {
         self.line_end(indent, indent);
     }
 
-    /// Ends a line; when several comments waited, those behind the first get lines of their own.
+    /// Ends a line. If several comments waited, all but the first get their own lines.
     fn line_end(&mut self, indent: usize, of_comments: usize) {
-        // Behind a backslash nothing may stand.
+        // After a backslash a comment is not allowed.
         if !self.comments.is_empty() && !self.out.ends_with('\\') {
             for (at, comment) in std::mem::take(&mut self.comments).into_iter().enumerate() {
                 if at > 0 {
-                    // Another pass may see it as a comment of what follows.
+                    // A second pass may treat it as a comment of the following code.
                     self.settled = false;
                     self.out.push('\n');
                     self.waiting = Some(of_comments);
@@ -337,7 +337,7 @@ impl Printer {
         self.rows(list, indent, mode, stack);
     }
 
-    /// A list with each item on a line of its own.
+    /// Lays out a list with one item per line.
     fn rows<'d, 's>(
         &mut self,
         list: &'d List<'s>,

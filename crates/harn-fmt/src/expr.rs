@@ -91,7 +91,8 @@ impl<'s> Fmt<'s> {
         Doc::group(Doc::concat(vec![Doc::text("("), body, Doc::text(")")]), false)
     }
 
-    /// Items between brackets, with the comments around them. `end` is behind the closing bracket. `each` gives the end of an item, too.
+    /// Lays out items between brackets with their comments. `end` is the offset after the closing bracket. `each`
+    /// also returns the end of an item.
     pub(crate) fn items<T>(
         &mut self,
         brackets: (&'static str, &'static str),
@@ -106,7 +107,7 @@ impl<'s> Fmt<'s> {
         if behind.is_nil() { list } else { Doc::concat(vec![list, behind]) }
     }
 
-    /// What stands between brackets: see [`Fmt::items`].
+    /// Lays out the content of brackets; see [`Fmt::items`].
     pub(crate) fn inside<T>(
         &mut self,
         items: &[T],
@@ -129,7 +130,7 @@ impl<'s> Fmt<'s> {
                 true => Doc::concat(vec![leading, doc, behind, trailing]),
             });
         }
-        // Comments before the closing bracket stay inside: on lines of their own, or behind the last item.
+        // Comments before the closing bracket remain inside: with their own lines, or after the last item.
         let (mut only, mut tail) = (Vec::new(), Vec::new());
         while let Some(comment) = self.comments.take_before(end.saturating_sub(1)) {
             let alone = items.is_empty() && tail.is_empty();
@@ -168,7 +169,7 @@ impl<'s> Fmt<'s> {
         (Doc::concat(parts), any)
     }
 
-    /// Arguments, or the elements of a list. `end` is behind the closing bracket.
+    /// Lays out arguments, or the elements of a list. `end` is the offset after the closing bracket.
     pub(crate) fn args(
         &mut self,
         open: &'static str,
@@ -227,7 +228,7 @@ impl<'s> Fmt<'s> {
         Doc::concat(vec![before, name, self.comments.behind(key.span.end)])
     }
 
-    /// A function that is an expression.
+    /// Lays out a function expression.
     fn closure(&mut self, func: &Function, is_fn: bool) -> Doc<'s> {
         let commented = self.comments.any_between(func.span.start, func.span.end);
         let head = if is_fn {
@@ -251,7 +252,7 @@ impl<'s> Fmt<'s> {
         self.body(head, &func.body, start, commented)
     }
 
-    /// The place behind the arrow of a closure.
+    /// Returns the offset after the arrow of a closure.
     fn behind_arrow(&self, func: &Function) -> u32 {
         let from = func.params.last().map_or(func.body.span.start + 1, |param| param.span.end);
         self.comments.find(from, "->").map_or(from, |at| at + 2)
@@ -319,7 +320,7 @@ impl<'s> Fmt<'s> {
         Doc::concat(parts)
     }
 
-    /// The comments behind a block and before the word that goes on.
+    /// Takes the comments between a block and the keyword that continues the statement.
     fn behind_block(&mut self, block: &Block, word: &str) -> Doc<'s> {
         match self.comments.find(block.span.end, word) {
             Some(at) => self.comments.inline_behind(at),
@@ -379,7 +380,7 @@ impl<'s> Fmt<'s> {
         while let Some((lhs, sign, op_start, rhs)) = parts_of(rest) {
             operands.push((sign, op_start, rhs));
             rest = lhs;
-            // `**` groups to the right, comparisons do not read as a chain.
+            // `**` is right-associative, and comparisons are not a chain.
             if level.is_none() || precedence(rest) != level {
                 break;
             }
@@ -397,12 +398,12 @@ impl<'s> Fmt<'s> {
         let mut before = rest.span.end;
         for (sign, op_start, rhs) in operands.into_iter().rev() {
             let joined = matches!(sign, "-" | "in" | "not in");
-            // Behind a backslash no comment may stand, and none below it.
+            // After a backslash no comment is allowed, also not on the next line.
             let on_line =
                 if joined { self.comments.inline_behind(op_start) } else { self.comments.on_line(op_start) };
             tail.push(on_line);
             let above = self.above(op_start).0;
-            // Behind a sign at the end of a line: it speaks of what the line holds.
+            // After an operator at the end of a line: the comment belongs to the content of the line.
             if self.comments.lines_between(before, op_start) == 0 {
                 tail.push(self.comments.behind_bracket(rhs.span.start));
             }
@@ -419,7 +420,8 @@ impl<'s> Fmt<'s> {
         Doc::group(Doc::concat(vec![first, Doc::indent(Doc::concat(tail))]), broken)
     }
 
-    /// An operand, in parentheses where readers go wrong: `&&` inside of `||`, `??` inside of anything looser.
+    /// Lays out an operand, with parentheses where precedence is confusing: `&&` in `||`, `??` in operators of lower
+    /// precedence.
     fn operand(&mut self, operand: &Expr, around: &Expr) -> Doc<'s> {
         let inner = match &operand.kind {
             ExprKind::Logic { op, .. } => *op,
@@ -445,7 +447,7 @@ impl<'s> Fmt<'s> {
         let methods = links.iter().filter(|link| matches!(link.kind, ExprKind::MethodCall { .. })).count();
         let mut before = self.expr(base);
         let mut parts: Vec<(bool, Doc<'s>)> = Vec::with_capacity(links.len());
-        // What touches a mark of propagation would be read as `??`, `?.` or `?[`.
+        // After `?`, adjacent characters would be parsed as `??`, `?.` or `?[`.
         let mut after_mark = false;
         for link in links.into_iter().rev() {
             let object_end = object_of(link).map_or(link.span.start, |object| object.span.end);
@@ -524,16 +526,16 @@ impl<'s> Fmt<'s> {
     }
 }
 
-/// What stands between brackets, laid out.
+/// The layout of the content of brackets.
 pub(crate) struct Inside<'s> {
     /// Comments at the opening bracket.
     head: Doc<'s>,
     /// Comments on the line of both brackets, where there is nothing else.
     only: Vec<Doc<'s>>,
     pub(crate) items: Vec<Doc<'s>>,
-    /// Comments on lines of their own before the closing bracket.
+    /// Comments with their own lines before the closing bracket.
     tail: Vec<Doc<'s>>,
-    /// A comment gives each item a line of its own.
+    /// A comment forces one item per line.
     pub(crate) broken: bool,
 }
 
@@ -547,7 +549,7 @@ impl<'s> Inside<'s> {
         if head.is_nil() { list } else { Doc::concat(vec![head, list]) }
     }
 
-    /// On one line, also where it is too long; but for comments that need lines.
+    /// Prints on one line, even if it is too long, except for comments that need lines.
     pub(crate) fn row(self, (open, close): (&'static str, &'static str)) -> Doc<'s> {
         if self.broken || self.items.is_empty() {
             return self.list((open, close), false);
@@ -572,7 +574,7 @@ fn item_end(item: &DictItem) -> u32 {
     }
 }
 
-/// What an expression follows.
+/// Returns the object of a postfix expression.
 fn object_of(expr: &Expr) -> Option<&Expr> {
     match &expr.kind {
         ExprKind::Member { object, .. }
@@ -608,7 +610,7 @@ fn precedence(expr: &Expr) -> Option<u8> {
     })
 }
 
-/// Whether an argument reads well when it begins behind the bracket and goes on below.
+/// Whether an argument may begin after the bracket and continue on the lines below.
 fn can_hug(value: &Expr, is_only: bool) -> bool {
     match &value.kind {
         ExprKind::Closure { .. }
@@ -627,7 +629,7 @@ fn can_hug(value: &Expr, is_only: bool) -> bool {
     }
 }
 
-/// Whether a statement may stand on the line of its braces.
+/// Whether a statement may be on the line of its braces.
 pub(crate) fn is_simple(stmt: &Stmt) -> bool {
     match &stmt.kind {
         StmtKind::Expr(value) | StmtKind::Return(Some(value)) => !has_block(value),
@@ -640,7 +642,7 @@ pub(crate) fn is_simple(stmt: &Stmt) -> bool {
     }
 }
 
-/// Whether an expression begins with a word that a block follows.
+/// Whether an expression begins with a keyword and a block.
 const fn has_block(value: &Expr) -> bool {
     matches!(
         value.kind,

@@ -1,18 +1,18 @@
 //! The formatter: one layout for every program.
 //!
-//! A text is parsed, its tree is turned into a document with places where lines may break, and the printer decides
-//! which of them do. What comes out has the same tokens (but for separators, parentheses, trailing commas and the form
-//! of numbers) and the same comments; [`format`](format()) makes sure of that each time, and refuses to change a file otherwise.
+//! A source is parsed, its tree is converted to a document with possible line breaks, and the printer chooses the
+//! breaks. The result has the same tokens (except for separators, parentheses, trailing commas and the form of
+//! numbers) and the same comments; [`format`](format()) checks that each time, and otherwise returns an error.
 //!
-//! | File | What it holds |
+//! | File | Content |
 //! | --- | --- |
 //! | `doc` | documents and the printer |
-//! | `comments` | the comments, handed out to the pieces they stand at |
+//! | `comments` | the comments, assigned to the code that they belong to |
 //! | `expr` | the layout of expressions |
-//! | `stmt` | statements, blocks and whatever else stands line by line |
+//! | `stmt` | statements, blocks and other line-based constructs |
 //! | `decl` | declarations, imports and types |
-//! | `literal` | the one form of numbers, and of comments that document |
-//! | `same` | whether two texts are the same program |
+//! | `literal` | the canonical form of numbers and doc comments |
+//! | `same` | comparison of two sources as programs |
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 #![forbid(unsafe_code)]
@@ -37,18 +37,18 @@ use doc::{Doc, Printer};
 use same::Words;
 use stmt::Item;
 
-/// The columns that are asked for where nothing is said.
+/// The default line width.
 pub const LINE_WIDTH: usize = 100;
 
-/// The columns of a line of dashes where nothing is said.
+/// The default width of a line of dashes.
 pub const SEPARATOR_WIDTH: usize = 80;
 
-/// What can be chosen.
+/// Options of the formatter.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// How many columns a line has.
+    /// Maximum columns of a line.
     pub line_width: usize,
-    /// How many columns a line of dashes has.
+    /// Columns of a line of dashes.
     pub separator_width: usize,
 }
 
@@ -58,12 +58,12 @@ impl Default for Options {
     }
 }
 
-/// Why a text was not formatted.
+/// Why a source was not formatted.
 #[derive(Debug)]
 pub enum Refusal {
-    /// It has syntax errors: their texts.
+    /// Syntax errors: their messages.
     Syntax(Vec<String>),
-    /// The result would not be the same program: an error of the formatter.
+    /// The result would be a different program: a bug of the formatter.
     Changed(String),
 }
 
@@ -95,13 +95,13 @@ pub fn format(source: &str, options: &Options) -> Result<String, Refusal> {
     let comments = parsed.program.comments.clone();
     let (mut draft, mut program) =
         (Draft { text: source.into(), tokens: parsed.tokens, comments }, parsed.program);
-    // Lines that their author broke stay broken, and so do those that a pass has broken: where such lines stand in each other,
-    // another pass may find more room. What is given back is what no pass changes. A pass that broke no line has no line to
-    // find room for, and is the last one.
+    // Lines that are broken in the source stay broken, also those that an earlier pass has broken. With nested breaks
+    // another pass may find a shorter layout, so passes repeat until nothing changes. A pass that broke no line is
+    // the last one.
     let mut before: Option<(Draft<'_>, Vec<Span>)> = None;
     for _ in 0..MAX_PASSES {
         let Layout { text, lists, settled } = layout(&draft.text, program, options);
-        // The tree is gone by now: it and the words would be the most memory that is ever needed.
+        // Drops the tree first: together with the words it would dominate peak memory.
         same_program(before.take(), &draft)?;
         if text == draft.text {
             return Ok(text);
@@ -121,24 +121,24 @@ pub fn format(source: &str, options: &Options) -> Result<String, Refusal> {
     Ok(draft.text.into_owned())
 }
 
-/// A text, and what stands in it.
+/// A source with its tokens and comments.
 struct Draft<'s> {
     text: Cow<'s, str>,
     tokens: Vec<Token>,
     comments: Vec<Comment>,
 }
 
-/// Makes sure that what a pass has made of a text is the same program.
+/// Checks that a pass has not changed the program.
 fn same_program(before: Option<(Draft<'_>, Vec<Span>)>, after: &Draft<'_>) -> Result<(), Refusal> {
     let Some((before, lists)) = before else { return Ok(()) };
     let was = Words::of(&before.text, &before.tokens, &before.comments, &lists);
     was.check(Words::of(&after.text, &after.tokens, &after.comments, &[])).map_err(Refusal::Changed)
 }
 
-/// No program is known that needs more than three passes, the last one of which changes nothing.
+/// Known programs need at most three passes, including a last one without changes.
 const MAX_PASSES: usize = 5;
 
-/// What one pass makes of a text.
+/// The result of one pass.
 struct Layout {
     text: String,
     /// Where types were written `[T]`.
@@ -164,15 +164,15 @@ fn layout(source: &str, mut program: Program, options: &Options) -> Layout {
     let settled = printer.is_settled();
     let text = printer.finish();
     let body = text.trim_start_matches('\n');
-    // What the first line is followed by stays apart from it.
+    // An empty line after the head of the file is preserved.
     let apart = !head.is_empty()
         && source[start as usize..].trim_start_matches([' ', '\t', '\r']).starts_with("\n\n");
     let text = format!("{head}{}{body}", if apart && !body.is_empty() { "\n" } else { "" });
     Layout { text, lists: fmt.lists, settled }
 }
 
-/// The statements of a file, with the imports that it begins with sorted; where comments stand between them, the
-/// author's order has a meaning.
+/// Returns the statements of a file with its leading imports sorted. Imports with comments between them keep their
+/// order, which may be meaningful.
 fn in_order<'a>(program: &'a Program, fmt: &Fmt<'_>) -> Vec<&'a Stmt> {
     let mut items: Vec<&Stmt> = program.items.iter().collect();
     let count = items.iter().take_while(|item| matches!(item.kind, StmtKind::Import(_))).count();
@@ -205,14 +205,14 @@ impl<'s> Fmt<'s> {
         span.slice(self.source)
     }
 
-    /// A name or another word, with the comments at it.
+    /// Lays out a name or keyword with its comments.
     fn word(&mut self, span: Span) -> Doc<'s> {
         let (before, text) = (self.comments.inline(span.start), Doc::text(self.slice(span)));
         let behind = self.comments.behind(span.end);
         if before.is_nil() && behind.is_nil() { text } else { Doc::concat(vec![before, text, behind]) }
     }
 
-    /// The two characters of the first token behind a place, comments left out.
+    /// Returns the first two characters of the next token after an offset, without comments.
     fn first_token(&self, from: u32) -> &'s str {
         let mut rest = self.source[from as usize..].trim_start();
         loop {

@@ -1,9 +1,9 @@
-//! The one form of a number and of a comment that documents.
+//! The canonical form of numbers and doc comments.
 
 use std::borrow::Cow;
 
-/// A float in its shortest form with a digit behind the point, or with an exponent where it is very large or small. Groups of
-/// digits stay as their author made them, and so does an int that is too large to be one.
+/// Returns the shortest form of a float: with a digit after the point, or with an exponent if it is very large or
+/// small. Groups of digits are preserved, and also an int that exceeds the range of int.
 pub(crate) fn float(text: &str, value: f64) -> Cow<'_, str> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'_'));
     let is_float = text.contains('.') || !digits && !text.starts_with("0x");
@@ -32,8 +32,8 @@ pub(crate) fn duration(milliseconds: i64) -> String {
 /// The units of durations, each with how many of the next smaller one it is.
 const UNITS: [(i64, &str); 6] = [(7, "w"), (24, "d"), (60, "h"), (60, "m"), (1000, "s"), (1, "ms")];
 
-/// The lines of a comment `/** */` or of a run of `///`, without its signs and without empty lines at its ends; `None` if it
-/// can be written in no other way: it holds the signs of a comment, or words for tools.
+/// Returns the lines of a comment `/** */` or of a run of `///`, without delimiters and without empty lines at both
+/// ends; `None` if it must not be changed: it contains comment delimiters, or directives for tools.
 pub(crate) fn documentation(text: &str) -> Option<Vec<&str>> {
     let mut lines = match text.strip_prefix("/**") {
         Some(rest) => block(rest.strip_suffix("*/")?)?,
@@ -52,7 +52,7 @@ pub(crate) fn documentation(text: &str) -> Option<Vec<&str>> {
     }
     let empty = lines.iter().take_while(|line| line.is_empty()).count();
     lines.drain(..empty);
-    // It may stand between the signs, where blanks of no kind count.
+    // Between the delimiters, surrounding whitespace has no meaning.
     if let [one] = &mut lines[..] {
         *one = one.trim();
     }
@@ -69,7 +69,7 @@ fn block(inner: &str) -> Option<Vec<&str>> {
         None => return Some(vec![inner.trim()]),
     };
     let mut lines: Vec<&str> = rest.split('\n').map(str::trim_end).collect();
-    // What stands before the closing sign.
+    // The line before the closing delimiter.
     let last = lines.pop().filter(|last| !last.trim().is_empty());
     lines.extend(last);
     if lines.iter().all(|line| line.trim_start().starts_with('*')) {
@@ -81,7 +81,7 @@ fn block(inner: &str) -> Option<Vec<&str>> {
     Some(lines)
 }
 
-/// The blanks that all lines with text begin with.
+/// Returns the indentation that all non-empty lines share.
 fn indentation(lines: &[&str]) -> usize {
     let blanks = |line: &&str| line.len() - line.trim_start_matches([' ', '\t']).len();
     lines.iter().filter(|line| !line.trim().is_empty()).map(blanks).min().unwrap_or(0)

@@ -1,4 +1,4 @@
-//! Whether a text and its formatted form are the same program.
+//! Checks that a source and its formatted form are the same program.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -8,17 +8,18 @@ use harn_syntax::token::{Comment, CommentKind, Token, TokenKind};
 
 use crate::comments::title;
 
-/// What a program says: its tokens and comments, without what layout changes.
+/// The tokens and comments of a program, without differences of layout.
 pub(crate) struct Words<'s> {
     tokens: Vec<Cow<'s, str>>,
     comments: Vec<String>,
 }
 
 impl<'s> Words<'s> {
-    /// Those of a text whose tokens are laid out. `lists` are the types that are written `[T]` and become `list<T>`.
+    /// Creates the words of a source whose tokens have a layout. `lists` are the types that are written `[T]` and
+    /// become `list<T>`.
     pub(crate) fn of(source: &'s str, laid_out: &[Token], of_text: &[Comment], lists: &[Span]) -> Words<'s> {
         let mut comments = comments(source, of_text);
-        // A comment within a line moves to its end, and may pass another there.
+        // A comment within a line moves to its end, possibly past another one.
         comments.sort_unstable();
         Words { tokens: tokens(source, laid_out, lists), comments }
     }
@@ -26,7 +27,7 @@ impl<'s> Words<'s> {
     /// Compares with those of the formatted text.
     ///
     /// # Errors
-    /// What differs.
+    /// The difference.
     pub(crate) fn check(self, after: Words<'_>) -> Result<(), String> {
         if self.comments.len() != after.comments.len() {
             return Err(format!("{} comments would become {}", self.comments.len(), after.comments.len()));
@@ -43,8 +44,8 @@ impl<'s> Words<'s> {
     }
 }
 
-/// The comments, without what layout changes: blanks around their lines, the length of lines of dashes. Those that document are
-/// what their lines say: the signs around that change.
+/// Returns the comments without differences of layout: whitespace around their lines, the length of lines of dashes.
+/// Doc comments are compared by their lines, because their delimiters may change.
 fn comments(source: &str, comments: &[Comment]) -> Vec<String> {
     let mut out = Vec::with_capacity(comments.len());
     for comment in comments {
@@ -61,7 +62,7 @@ fn comments(source: &str, comments: &[Comment]) -> Vec<String> {
     out
 }
 
-/// The tokens without those that layout adds and takes away, the imports in order of their text.
+/// Returns the tokens without those that layout adds or removes, with imports sorted.
 fn tokens<'s>(source: &'s str, laid_out: &[Token], lists: &[Span]) -> Vec<Cow<'s, str>> {
     let starts: HashSet<u32> = lists.iter().map(|span| span.start).collect();
     let ends: HashSet<u32> = lists.iter().map(|span| span.end).collect();
@@ -103,11 +104,11 @@ fn text_of<'s>(source: &'s str, token: &Token) -> Option<Cow<'s, str>> {
     let text = token.span.slice(source);
     match token.kind {
         Eof | Newline | Comma | Semi | LParen | RParen => None,
-        // Two words, however far apart.
+        // Two keywords with any distance.
         NotIn => Some("not in".into()),
-        // Keys of dicts lose quotes that they do not need.
+        // Redundant quotes of dict keys are removed.
         Str => Some(text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(text).into()),
-        // Numbers with one value are written in one way.
+        // Equal numbers have one form.
         Float => text
             .replace('_', "")
             .parse::<f64>()

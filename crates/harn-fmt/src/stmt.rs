@@ -1,4 +1,4 @@
-//! Statements, blocks, and everything else that stands line by line.
+//! Statements, blocks, and other line-based constructs.
 
 use harn_syntax::Span;
 use harn_syntax::ast::*;
@@ -7,18 +7,18 @@ use crate::Fmt;
 use crate::doc::Doc;
 use crate::expr::is_simple;
 
-/// Something that stands on lines of its own.
+/// An item with its own lines.
 pub(crate) enum Item<'a> {
     Stmt(&'a Stmt),
     Arm(&'a MatchArm),
     Case(&'a SelectCase),
-    /// A word, an expression and a block.
+    /// A keyword, an expression and a block.
     Headed(&'static str, &'a Expr, &'a Block),
-    /// A word and a block.
+    /// A keyword and a block.
     Worded(&'static str, &'a Block),
     /// A key and a value with a sign between them.
     Entry(&'a Ident, &'static str, &'a Expr),
-    /// Text that is printed as it is.
+    /// Source that is printed unchanged.
     Text(Span),
     Variant(&'a Variant),
     Field(&'a StructField),
@@ -28,7 +28,7 @@ pub(crate) enum Item<'a> {
 }
 
 impl Item<'_> {
-    /// From its first to its last character, or what is known of that.
+    /// Returns the span of the item, as far as it is known.
     pub(crate) fn span(&self) -> Span {
         match self {
             Item::Stmt(stmt) => stmt.span,
@@ -52,7 +52,7 @@ impl Item<'_> {
         }
     }
 
-    /// Whether an empty line sets it apart from what is around it at the top of a file.
+    /// Returns whether empty lines separate it at the top level of a file.
     fn stands_apart(&self) -> bool {
         match self {
             Item::Stmt(stmt) => stmt.stands_apart(),
@@ -72,7 +72,7 @@ enum Part<'a> {
     Entry(&'a Ident, &'a MatchPattern),
     Field(&'a DictField),
     Elem(&'a ListElem),
-    /// The name behind `...`.
+    /// The name after `...`.
     Rest(&'a Ident),
 }
 
@@ -88,7 +88,8 @@ impl Part<'_> {
 }
 
 impl<'s> Fmt<'s> {
-    /// `{`, items on lines of their own, `}`. The opening brace stands behind `from`, the closing one before `end`.
+    /// Lays out `{`, items with their own lines, `}`. The opening brace is after `from`, the closing one before
+    /// `end`.
     pub(crate) fn braces(&mut self, items: &[Item<'_>], from: u32, end: u32) -> Doc<'s> {
         let open = self.comments.find(from, "{").map_or(from, |at| at + 1);
         let head = self.comments.inline(open.saturating_sub(1));
@@ -107,15 +108,15 @@ impl<'s> Fmt<'s> {
         Doc::concat(parts)
     }
 
-    /// Items with their comments, each behind a line break. `start` is where the text before them ends.
+    /// Lays out items with their comments, each after a line break. `start` is the end of the source before them.
     pub(crate) fn lines(&mut self, items: &[Item<'_>], start: u32, end: u32, apart: bool) -> Doc<'s> {
         let mut parts = Vec::new();
         self.each_line(items, start, end, apart, &mut |part| parts.push(part));
         Doc::concat(parts)
     }
 
-    /// The parts of [`Fmt::lines`], one after the other: what stands behind an item begins with a line break or is a comment that waits
-    /// for one, so each can be printed without those behind it.
+    /// Passes the parts of [`Fmt::lines`] to `give`, in order. The part after an item begins with a line break or is
+    /// a comment that waits for one, so each part can be printed without the following ones.
     pub(crate) fn each_line(
         &mut self,
         items: &[Item<'_>],
@@ -124,13 +125,13 @@ impl<'s> Fmt<'s> {
         apart: bool,
         give: &mut dyn FnMut(Doc<'s>),
     ) {
-        // What a file begins with is no comment of a line before.
+        // A comment at the start of a file does not belong to an earlier line.
         if start > 0 {
             give(self.comments.trailing(start));
         }
         let mut before = start.max(self.comments.last_end());
         let mut first = true;
-        // Lines that are left of the head of a section, which stands apart from what is around it.
+        // Remaining lines of a section header, which is separated from its surroundings.
         let (mut head, mut below) = (0_u8, false);
         for (at, item) in items.iter().enumerate() {
             let span = item.span();
@@ -388,7 +389,7 @@ impl<'s> Fmt<'s> {
         Doc::concat(vec![before, doc, self.comments.behind(pattern.span.end)])
     }
 
-    /// The parts of a pattern; `end` is behind the closing bracket.
+    /// Lays out the parts of a pattern; `end` is the offset after the closing bracket.
     fn parts<'a>(
         &mut self,
         brackets: (&'static str, &'static str),

@@ -1,4 +1,4 @@
-//! Bodies of replies, piece by piece. Each piece is an entry, but for a body that came whole with its head.
+//! Bodies of replies in pieces. Each piece is an entry, except for a body that arrived completely with its head.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -14,23 +14,23 @@ use crate::journal::Core;
 use crate::op::{Inquired, Running};
 use crate::wire::{Answer, STOPPED};
 
-/// Bytes of a body that is read as a whole; a longer one is an entry for each piece.
+/// Maximum size of a body that is recorded with its head; a larger one has an entry per piece.
 const MOST: usize = 16 << 20;
 
 /// The connection that a body comes from.
 pub(crate) struct Link {
     request: Rc<HttpRequest>,
-    /// Whether the request may be sent again.
+    /// Whether the request can be repeated.
     again: bool,
     /// The status that the program has seen.
     pub(crate) status: u16,
-    /// The body; `None` before it is there, and when the process that read it has ended.
+    /// The body; `None` before it arrives, and after the process that read it has ended.
     body: Option<Box<dyn Body>>,
     /// Whether this process has received it.
     is_received: bool,
-    /// What was read of it before somebody asked.
+    /// Data that was read ahead of the program's request.
     ahead: Option<Result<Option<Bytes>, HttpError>>,
-    /// What the program has of a body whose connection is gone.
+    /// Data that the program already has from a body whose connection is closed.
     given: Vec<u8>,
 }
 
@@ -39,7 +39,7 @@ impl Link {
         Link { request, again, status: 0, body: None, is_received: false, ahead: None, given: Vec::new() }
     }
 
-    /// Takes a body that begins. Gives all of it when all of it is there, or when the program reads nothing else before.
+    /// Receives a new body. Returns all of it if it is complete, or if the program reads nothing before the end.
     pub(crate) async fn receive(
         link: &RefCell<Link>,
         mut body: Box<dyn Body>,
@@ -81,7 +81,8 @@ impl Link {
         }
     }
 
-    /// Goes on with a repeated reply behind what the program has of the first one. One that differs begins again.
+    /// Continues a repeated reply after the data that the program has from the first one. A reply that differs is an
+    /// error.
     async fn reopen(link: &RefCell<Link>, mut body: Box<dyn Body>) -> Result<(), HttpError> {
         let given = std::mem::take(&mut link.borrow_mut().given);
         let mut found = Vec::new();
@@ -112,13 +113,13 @@ pub(crate) struct JournalBody {
     whole: Whole,
 }
 
-/// What is known of a body from the entry of its head.
+/// The part of a body that the entry of its head contains.
 enum Whole {
     /// Its pieces are entries.
     No,
-    /// All of it, or why it broke off; it was not given yet.
+    /// All of it, or the error that ended it; not passed to the program yet.
     Here(Result<Vec<u8>, HttpError>),
-    /// All of it was given.
+    /// The program has all of it.
     Given,
 }
 
@@ -145,7 +146,7 @@ fn lost(text: &str) -> HttpError {
     HttpError::new(HttpErrorKind::Broken, text)
 }
 
-/// Sends a request again whose reply is gone. False when the result of the effect is given, and nothing follows.
+/// Repeats a request whose reply is lost. Returns false if the effect has a given result, and no body follows.
 async fn resend(
     core: &Core,
     link: &RefCell<Link>,
@@ -252,7 +253,7 @@ impl Body for JournalBody {
     }
 
     fn is_over(&self) -> bool {
-        // Not what is known outside: whoever follows the journal later knows only what it says.
+        // The state of the connection does not matter: a replay knows only the journal.
         matches!(self.whole, Whole::Given)
     }
 

@@ -7,20 +7,20 @@ use crate::journal::{Clock, Core};
 use crate::setup::{LONG, SHORT, Stop};
 use crate::wire::nanos;
 
-/// Clocks stand still for less than this.
+/// The resolution of the clocks: shorter differences are not visible.
 const GRAIN: Duration = Duration::from_millis(1);
 
-/// What a look at the clock takes when the run was stopped.
+/// How far the clock advances per look after the run was stopped.
 const LEAP: Duration = Duration::from_secs(1);
 
 impl Core {
-    /// The clocks: milliseconds since 1970 and nanoseconds that never go back. They move only between entries.
+    /// Returns the clocks: milliseconds since 1970, and monotonic nanoseconds. They move only between entries.
     pub(crate) fn clocks(&self) -> (i64, u64) {
         self.look_at_clocks(false)
     }
 
-    /// The clocks; the look is an entry in any case. What is told to others must not depend on a look that leaves no trace:
-    /// whoever goes on would look again.
+    /// Reads the clocks and always records an entry. Values that become visible to others must not depend on an
+    /// unrecorded look, because a resumed run would look again.
     pub(crate) fn noted_clocks(&self) -> (i64, u64) {
         self.look_at_clocks(true)
     }
@@ -30,14 +30,14 @@ impl Core {
             return (self.inner.now_ms(), nanos(self.inner.monotonic()));
         }
         if self.is_stopped() {
-            // Waits are over at once now, so whoever compares them with a clock must find that time has passed.
+            // Waits end at once now, so a program that compares the clock must see that time has passed.
             let mut state = self.state.borrow_mut();
             state.clock.mono = state.clock.mono.saturating_add(nanos(LEAP));
             return (state.clock.wall, state.clock.mono);
         }
         self.follow_set_back();
         if !self.replay && self.state.borrow().is_over() {
-            // Before the look is counted: whoever follows this journal later counts it as well.
+            // Before the look is numbered: a later replay numbers it as well.
             self.end_of_record();
         }
         let mut state = self.state.borrow_mut();
@@ -64,7 +64,7 @@ impl Core {
         (state.clock.wall, state.clock.mono)
     }
 
-    /// Writes down what the clocks showed when a look has left no trace: whoever goes on would look again.
+    /// Records the clocks if a look is not in the journal, because a resumed run would look again.
     pub(crate) fn pin_clocks(&self) {
         let state = self.state.borrow();
         let (look, clock) = (state.clock.looks, (state.clock.wall, state.clock.mono));
@@ -80,27 +80,27 @@ impl Core {
         (self.inner.now_ms(), mono.max(clock.mono))
     }
 
-    /// Moves the clocks because something has ended.
+    /// Moves the clocks because an operation has ended.
     pub(crate) fn move_clocks(&self) -> (i64, u64) {
         let mut state = self.state.borrow_mut();
         (state.clock.wall, state.clock.mono) = self.real(&state.clock);
         (state.clock.wall, state.clock.mono)
     }
 
-    /// Puts the clocks where the journal has them.
+    /// Sets the clocks to recorded values.
     pub(crate) fn set_clocks(&self, (wall, mono): (i64, u64)) {
         let mut state = self.state.borrow_mut();
         (state.clock.wall, state.clock.mono, state.clock.looks) = (wall, mono, 0);
     }
 
-    /// What is left of a time on the clock that never goes back.
+    /// Returns the time that remains until `until`, on the monotonic clock.
     pub(crate) fn left(&self, until: u64) -> Duration {
         let state = self.state.borrow();
         let (_, mono) = self.real(&state.clock);
         Duration::from_nanos(until.saturating_sub(mono))
     }
 
-    /// Stops a program that does nothing but wait, if that takes long.
+    /// Suspends a program in which every operation waits, if the wait is long.
     pub(crate) fn suspend(&self) {
         let given = self.suspend_after;
         if given == Some(Duration::MAX) {

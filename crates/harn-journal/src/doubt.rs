@@ -1,8 +1,9 @@
-//! Effects in doubt: a process before this one began them, and no outcome is known.
+//! Effects in doubt: an earlier process started them, and their outcome is unknown.
 //!
-//! A policy or an answer decides: the effect happens again, has a given result, or fails. Without a decision the program gets an
-//! error. The entry of that error, and all that follow it, stay in memory until the program handles it or an effect
-//! depends on it. When nothing handles it, they are dropped, and the run is suspended in front of the effect.
+//! A policy or an answer decides: the effect is repeated, has a given result, or fails. Without a decision the
+//! program gets an error. The entry of that error, and all following entries, stay in memory until the program
+//! handles it or an effect depends on it. If the program does not handle it, they are dropped, and the run is
+//! suspended before the effect.
 
 use std::rc::Rc;
 
@@ -15,17 +16,17 @@ use crate::op::{Inquired, Pending};
 use crate::setup::{InDoubtPolicy, Stop};
 use crate::wire::Came;
 
-/// What to do about an effect in doubt.
+/// The decision about an effect in doubt.
 pub(crate) enum Decision {
-    /// It happens again.
+    /// Repeats the effect.
     Again,
-    /// It has this result.
+    /// Uses this result.
     Result(Value),
-    /// The program gets an error.
+    /// Throws an error.
     Fail,
 }
 
-/// The error of a request in doubt.
+/// Returns the error of a request in doubt.
 pub(crate) fn uncertain(note: &str) -> HttpError {
     let text = format!(
         "{note}: the run was interrupted while this request was under way, and nobody knows whether it arrived; to have it sent again, pass idempotent: true or on_uncertain: \"retry\" (\"ask\" has a person decide), or resume with --retry-in-doubt"
@@ -34,7 +35,8 @@ pub(crate) fn uncertain(note: &str) -> HttpError {
 }
 
 impl State {
-    /// Notes that the program gets the error of an effect in doubt next: of an operation, or of what is answered at once.
+    /// Notes that the program receives the error of an effect in doubt next: of an operation, or of an immediate
+    /// effect.
     pub(crate) fn hand_over_undecided(&mut self, op: Option<u64>) {
         let undecided = &mut self.undecided;
         let doubt = match op {
@@ -48,7 +50,7 @@ impl State {
         }
     }
 
-    /// Whether entries wait until it is known if the program handles an effect in doubt. It is when an effect waits for them.
+    /// Returns whether entries wait for the handling of an effect in doubt, because an effect depends on them.
     pub(crate) fn holds_undecided(&mut self) -> bool {
         if self.wanted.is_some() {
             self.undecided.handed_over = None;
@@ -72,7 +74,7 @@ fn decision_of(answer: &[u8]) -> Decision {
 }
 
 impl Core {
-    /// The request to decide about an effect that takes time and begins next.
+    /// Returns the request for a decision about an operation that starts next.
     pub(crate) fn doubt(&self, name: &str, note: &str) -> Rc<Inquired> {
         let id = format!("doubt_{}", self.state.borrow().next_op);
         self.doubt_of(&id, name, note)
@@ -86,7 +88,7 @@ impl Core {
         Inquired::new(id, "in_doubt", &prompt, 0)
     }
 
-    /// What to do about an effect that takes time: with `asks` this waits for an answer.
+    /// Decides about an operation: with `asks` this waits for an answer.
     pub(crate) async fn decide(&self, doubt: &Rc<Inquired>, asks: bool, op: u64) -> Decision {
         if let Some(decision) = self.decision_of_policy(doubt) {
             return decision;
@@ -112,7 +114,7 @@ impl Core {
         }
     }
 
-    /// What to do about an effect that is answered at once.
+    /// Decides about an immediate effect.
     pub(crate) fn decide_at_once(&self, name: &str, note: &str) -> Decision {
         let id = format!("doubt_at_{}", self.state.borrow().undecided.begun);
         let doubt = self.doubt_of(&id, name, note);
@@ -140,12 +142,13 @@ impl Core {
             InDoubtPolicy::Retry => Decision::Again,
             InDoubtPolicy::Skip(result) => Decision::Result(result.clone()),
         };
-        // A process before this one may have asked.
+        // An earlier process may have asked.
         self.close(&doubt.request.id);
         Some(decision)
     }
 
-    /// The error of an effect in doubt was caught, or ends the program: then the run is suspended in front of the effect.
+    /// Handles the error of an effect in doubt: it was caught, or it ends the program, and the run is suspended
+    /// before the effect.
     pub(crate) fn settle_doubt(&self, is_caught: bool) {
         let Some((from, doubt)) = self.state.borrow_mut().undecided.handed_over.take() else { return };
         if is_caught || self.is_stopped() {
@@ -170,12 +173,12 @@ impl Core {
     }
 }
 
-/// The text of a result: a string as it is, anything else as JSON.
+/// Returns a result as a string: strings unchanged, other values as JSON.
 fn text_of(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// A given result as that of a program: an exit code, its standard output, or `{code, stdout, stderr}`.
+/// Converts a given result to that of a program: an exit code, its standard output, or `{code, stdout, stderr}`.
 pub(crate) fn finished_of(value: &Value) -> Finished {
     let code_of = |value: &Value| value.as_i64().and_then(|code| i32::try_from(code).ok());
     let stream = |name: &str| value.get(name).map(text_of).unwrap_or_default().into_bytes();
@@ -193,7 +196,7 @@ pub(crate) fn finished_of(value: &Value) -> Finished {
     Finished { pid: 0, code: Some(code), signal: None, stdout, stderr, timed_out: false }
 }
 
-/// A given result as a reply: its body, or `{status, headers, body}`.
+/// Converts a given result to a reply: its body, or `{status, headers, body}`.
 pub(crate) fn reply_of(value: &Value) -> Result<Came, HttpError> {
     let status = value.get("status").and_then(Value::as_u64).and_then(|status| u16::try_from(status).ok());
     let (head, body) = match status {

@@ -1,11 +1,11 @@
-//! Where a run draws: the seed of its random numbers is asked for as all else is, and written down.
+//! Draws the seed of random numbers: requested and recorded like other effects.
 
 use crate::chance::{Chance, SEED};
 use crate::entry::What;
 use crate::journal::Core;
 
 impl Core {
-    /// Fills bytes at random.
+    /// Fills `bytes` with random bytes.
     pub(crate) fn draw(&self, bytes: &mut [u8]) {
         if let Some(seed) = self.seed() {
             let is_own = self.state.borrow().live || self.is_loading();
@@ -14,15 +14,15 @@ impl Core {
         self.chance.borrow_mut().fill(bytes);
     }
 
-    /// A seed, where the run comes to a new one.
+    /// Returns a new seed if the run needs one at this place.
     fn seed(&self) -> Option<Vec<u8>> {
         let note = || format!("{SEED} bytes");
         let (has, is_own) = (self.chance.borrow().seed.is_some(), self.chance.borrow().is_own);
         let is_draw = |what: &What| matches!(what, What::Call { name, .. } if name == "random");
         if !self.is_loading() {
             let state = self.state.borrow();
-            // A replay may come to the end of its journal before the program has ended, as with the clock.
-            // A run that is resumed goes on with its numbers: what was printed of them has no entry of its own. A fork is another run.
+            // A replay may reach the end of its journal before the program has ended, as with the clock. A resumed
+            // run continues its sequence: numbers that were printed have no entries. A fork is a different run.
             let goes_on = if state.is_followed() { is_own || !self.copies } else { !state.next_is(is_draw) };
             if has && goes_on {
                 return None;

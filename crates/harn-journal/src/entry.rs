@@ -1,4 +1,4 @@
-//! What a journal consists of.
+//! The entries of a journal.
 
 use std::sync::Arc;
 
@@ -7,51 +7,51 @@ use serde::{Deserialize, Serialize};
 
 use crate::secrets::Secrets;
 
-/// The format of the journals that this version writes. It follows all from 0 on. A new kind of entry, a new effect, another digest
-/// of arguments or another form of an answer is a new format.
+/// The format of the journals that this version writes. It reads all formats from 0 on. A new kind of entry, a new
+/// effect, another digest of arguments or another form of an answer is a new format.
 pub const FORMAT: u64 = 1;
 
-/// What happened.
+/// The event of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum What {
-    /// An effect is about to happen that must not happen twice.
+    /// An effect that must not be repeated is about to happen.
     Begin {
-        /// The effect, such as `append`.
+        /// Name of the effect, such as `append`.
         name: String,
-        /// What it is about, for people.
+        /// Description for humans.
         note: String,
-        /// The digest of all that it is about.
+        /// Digest of the arguments.
         digest: u64,
-        /// What was there before, as far as it helps to tell whether the effect happened.
+        /// The previous state, as far as it shows whether the effect happened.
         before: Option<u64>,
     },
-    /// The answer to something that is answered at once.
+    /// The answer of an immediate effect.
     Call {
-        /// The effect.
+        /// Name of the effect.
         name: String,
-        /// What it is about, for people.
+        /// Description for humans.
         note: String,
-        /// The digest of all that it is about.
+        /// Digest of the arguments.
         digest: u64,
         /// The answer.
         #[serde(with = "serde_bytes")]
         outcome: Vec<u8>,
     },
-    /// Something that took time has ended, and is handed over.
+    /// An operation has ended, and its result is delivered.
     Finish {
-        /// The effect.
+        /// Name of the effect.
         name: String,
-        /// What it is about, for people.
+        /// Description for humans.
         note: String,
-        /// The digest of all that it is about.
+        /// Digest of the arguments.
         digest: u64,
-        /// Its number among those that take time.
+        /// Number of the operation.
         op: u64,
-        /// How often a busy program has looked outside since the last entry of this kind.
+        /// How often the busy program has polled for results since the last entry of this kind.
         looks: u32,
         /// Whether no task was ready.
         idle: bool,
-        /// The clocks then.
+        /// The clocks at the delivery.
         clock: (i64, u64),
         /// The answer.
         #[serde(with = "serde_bytes")]
@@ -59,9 +59,10 @@ pub enum What {
     },
     /// The clocks have moved.
     Clock {
-        /// The look at them since the last entry that shows it; 0: they were set back while nobody worked on the run.
+        /// The number of the look since the last entry that shows it; 0: the clocks were set back while no process
+        /// executed the run.
         look: u32,
-        /// Milliseconds since 1970, and nanoseconds of the clock that never goes back.
+        /// Milliseconds since 1970, and monotonic nanoseconds.
         clock: (i64, u64),
     },
     /// How much of the output was written.
@@ -73,7 +74,7 @@ pub enum What {
     },
     /// The program is loaded and begins.
     Program,
-    /// How much the program had printed, and nothing was handed over before. It need not be out.
+    /// How much the program had printed without a delivery before. The output need not be written yet.
     Printing {
         /// Bytes on standard output.
         out: u64,
@@ -82,7 +83,7 @@ pub enum What {
     },
 }
 
-/// Where a program is.
+/// A place in the execution of a program.
 #[derive(Debug, Clone)]
 pub struct Place {
     /// The path of the task: numbers of children from the root, such as `0.2.1`.
@@ -94,22 +95,22 @@ pub struct Place {
 /// An entry of a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its number, from 0.
+    /// Number of the entry, from 0.
     pub seq: u64,
     /// The path of the task.
     pub task: Arc<str>,
-    /// How many effects the task had before.
+    /// Number of earlier effects of the task.
     pub count: u64,
-    /// Where in the sources; may be empty.
+    /// Place in the sources; may be empty.
     pub place: Arc<str>,
-    /// When it was made.
+    /// Time of the entry.
     pub at_ms: i64,
-    /// What happened.
+    /// The event.
     pub what: What,
 }
 
 impl What {
-    /// The effect, as one word.
+    /// Returns the name of the effect.
     pub fn name(&self) -> &str {
         match self {
             What::Begin { name, .. } | What::Call { name, .. } | What::Finish { name, .. } => name,
@@ -120,7 +121,7 @@ impl What {
         }
     }
 
-    /// What it is about, for people.
+    /// Returns the description for humans.
     pub fn note(&self) -> &str {
         match self {
             What::Begin { note, .. } | What::Call { note, .. } | What::Finish { note, .. } => note,
@@ -128,7 +129,7 @@ impl What {
         }
     }
 
-    /// The same with a note in which keys have their names.
+    /// Replaces keys by their names in the description.
     pub(crate) fn without_keys(mut self, secrets: &Secrets) -> What {
         if let What::Begin { note, .. } | What::Call { note, .. } | What::Finish { note, .. } = &mut self
             && !secrets.is_empty()
@@ -154,14 +155,14 @@ impl What {
         }
     }
 
-    /// Whether it is an effect and not only a place in time.
+    /// Returns whether the entry is an effect, and not only a time or output.
     pub fn is_effect(&self) -> bool {
         matches!(self, What::Call { .. } | What::Finish { .. })
     }
 }
 
 impl Entry {
-    /// Its form in a store.
+    /// Converts to the form of a store.
     pub fn to_store(&self) -> JournalEntry {
         JournalEntry {
             seq: self.seq,
@@ -172,12 +173,12 @@ impl Entry {
             place: self.place.clone(),
             digest: self.what.digest().to_le_bytes().to_vec(),
             at_ms: self.at_ms,
-            // Only what cannot be written is refused, and there is nothing of the kind.
+            // This serialization cannot fail.
             payload: postcard::to_stdvec(&self.what).unwrap_or_default(),
         }
     }
 
-    /// Reads the form of a store; `None` for what is no entry of this version.
+    /// Reads an entry from a store; `None` if it has no format of this version.
     pub fn from_store(entry: &JournalEntry) -> Option<Entry> {
         Some(Entry {
             seq: entry.seq,
@@ -190,7 +191,7 @@ impl Entry {
     }
 }
 
-/// A digest of bytes that stays the same from version to version; for comparing, not for keeping anybody out.
+/// A digest of bytes that is stable across versions. It serves comparison, not security.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Digester(u64);
 
@@ -204,7 +205,7 @@ impl Digester {
         self.0 ^= self.0 >> 29;
     }
 
-    /// Adds bytes.
+    /// Adds bytes to the digest.
     pub(crate) fn add(mut self, bytes: &[u8]) -> Digester {
         self.word(bytes.len() as u64);
         let (words, rest) = bytes.as_chunks::<8>();
@@ -222,7 +223,7 @@ impl Digester {
     }
 }
 
-/// The digest of some pieces.
+/// Returns the digest of several pieces.
 pub(crate) fn digest<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> u64 {
     pieces.into_iter().fold(Digester::new(), Digester::add).end()
 }

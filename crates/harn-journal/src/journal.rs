@@ -1,4 +1,4 @@
-//! What follows a journal and records it: the next entry, what is kept, the end.
+//! Follows and records a journal: the next entry, persistence, the end.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -18,13 +18,13 @@ use crate::secrets::{Secrets, UNKNOWN, marked};
 use crate::setup::{Difference, InDoubtPolicy, Reins, Setup, Stop};
 use crate::wire::{Answer, nanos};
 
-/// The look at the clock that is none: the clock was set back while nobody worked on the run.
+/// Number of the pseudo-look that says that the clock was set back while no process executed the run.
 const SET_BACK: u32 = 0;
 
-/// Entries wait for each other at most this long while the program is busy.
+/// Maximum time that entries are collected while the program is busy.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// A system that records what another one answers, and answers what was recorded. Clones are one journal.
+/// A system that records the answers of another one, and replays recorded answers. Clones share one journal.
 #[derive(Clone)]
 pub struct Journal(pub(crate) Rc<Core>);
 
@@ -39,7 +39,7 @@ pub(crate) struct Core {
     requests: Option<RefCell<HashMap<u64, String>>>,
     pub(crate) suspend_after: Option<Duration>,
     pub(crate) people: bool,
-    /// How many answers of people there are, and when that was looked at.
+    /// The number of answers from humans, and when it was read.
     pub(crate) answered: Cell<(u64, u64)>,
     until: Option<u64>,
     reins: RefCell<Option<Reins>>,
@@ -47,111 +47,112 @@ pub(crate) struct Core {
     pub(crate) state: RefCell<State>,
     pub(crate) secrets: RefCell<Secrets>,
     pub(crate) chance: RefCell<Chance>,
-    /// The variables that were asked for.
+    /// The environment variables that were requested.
     pub(crate) environment: RefCell<HashMap<String, Known>>,
     pub(crate) wakes: Arc<Wakes>,
-    /// Whether the program was loaded by sources of today: what the loader asks is neither followed nor recorded.
+    /// Whether the program was loaded from the current sources: requests of the loader are neither followed nor
+    /// recorded.
     pub(crate) loading: Cell<bool>,
 }
 
-/// A variable of the environment that was asked for.
+/// An environment variable that was requested.
 #[derive(Clone)]
 pub(crate) struct Known {
     /// Whether it holds a key.
     pub(crate) is_secret: bool,
-    /// Its value; of one that holds a key only whether it is set.
+    /// Its value; for a key only whether it is set.
     pub(crate) value: Option<String>,
 }
 
-/// Effects in doubt that no policy and no answer decides.
+/// Effects in doubt without a decision.
 #[derive(Default)]
 pub(crate) struct Undecided {
-    /// The number of the last entry that was followed and says that an effect began.
+    /// Number of the last followed entry that starts an effect.
     pub(crate) begun: u64,
-    /// Those that take time, by operation.
+    /// Those of operations, by number.
     pub(crate) ops: BTreeMap<u64, Rc<Inquired>>,
-    /// The one that is answered at once.
+    /// The immediate one.
     pub(crate) at_once: Option<Rc<Inquired>>,
-    /// The first whose error the program has got, and the number of its entry.
+    /// The first whose error was delivered, and the number of its entry.
     pub(crate) handed_over: Option<(u64, Rc<Inquired>)>,
 }
 
 pub(crate) struct State {
-    /// What is to be followed.
+    /// Entries to follow.
     pub(crate) recorded: VecDeque<Entry>,
-    /// Whether what is done happens outside.
+    /// Whether effects happen outside.
     pub(crate) live: bool,
-    /// New entries that nobody keeps yet.
+    /// New entries that are not written yet.
     pub(crate) buffer: Vec<Entry>,
     /// The number of the next entry.
     pub(crate) next: u64,
     counts: HashMap<Arc<str>, u64>,
     pub(crate) clock: Clock,
-    /// Looks at what is outside while the program was busy, since the last thing was handed over.
+    /// Polls for results while the program was busy, since the last delivery.
     pub(crate) looks: u32,
     pub(crate) ops: BTreeMap<u64, Op>,
     pub(crate) next_op: u64,
-    /// Operations that have ended and are to be handed over, and what they gave; whether they had only just begun.
+    /// Operations that have ended and are not delivered yet: number, result, and whether they started only just now.
     pub(crate) ended_ops: VecDeque<(u64, Vec<u8>, bool)>,
     pub(crate) aside: BTreeMap<u64, Kept>,
     asides: u64,
-    /// Printed so far on both streams, by this process and those before it.
+    /// Bytes printed so far on both streams, by this process and earlier ones.
     pub(crate) printed: (u64, u64),
-    /// Written already when this process began.
+    /// Bytes written before this process started.
     pub(crate) known: (u64, u64),
-    /// Printed by a process before this one until nothing was handed over, as far as the journal says.
+    /// What an earlier process printed before its next delivery, according to the journal.
     pub(crate) promised: (u64, u64),
-    /// Whether the program was busy and something could have been handed over since the last entry. What it prints then rests on
-    /// its not having been.
+    /// Whether the program was busy and a delivery was possible since the last entry. Its output then depends on the
+    /// fact that nothing was delivered.
     pub(crate) is_loose: bool,
-    /// As the last entry says.
+    /// Bytes that the last entry mentions.
     pub(crate) noted: (u64, u64),
-    /// Printed, and not written yet.
+    /// Output that is not written yet.
     pub(crate) output: Output,
-    /// Groups of entries on their way.
+    /// Groups of entries that are being written.
     pub(crate) under_way: VecDeque<(u64, Kept)>,
-    /// Requests to people that are not over.
+    /// Open requests to humans.
     pub(crate) inquired: BTreeSet<String>,
-    /// Requests that are over, as the journal says. Whoever wrote it may not have come to say so.
+    /// Requests that are over according to the journal. The process that wrote the entry may not have closed them.
     pub(crate) ended: Vec<String>,
-    /// Entries before this number are kept.
+    /// Entries before this number are persisted.
     pub(crate) kept: u64,
-    /// Since when somebody waits for entries to be kept that are not on their way.
+    /// Since when a task waits for entries that are not being written yet.
     pub(crate) wanted: Option<u64>,
-    /// Until more has been gathered to be kept with it.
+    /// Timer for collecting more entries into the group.
     pub(crate) gathering: Option<harn_system::Waiting<'static, ()>>,
-    /// Who waits for entries to be kept.
+    /// Tasks that wait for entries to be persisted.
     pub(crate) waiting: Vec<std::task::Waker>,
-    /// Effects in doubt that no policy and no answer decides.
+    /// Effects in doubt without a decision.
     pub(crate) undecided: Undecided,
     flushed_at: u64,
 }
 
-/// The clocks as the program sees them.
+/// The clocks that the program sees.
 #[derive(Default)]
 pub(crate) struct Clock {
     /// Milliseconds since 1970.
     pub(crate) wall: i64,
-    /// Nanoseconds that never go back.
+    /// Monotonic nanoseconds.
     pub(crate) mono: u64,
-    /// Looks since the last entry that shows it.
+    /// Looks since the last entry that records them.
     pub(crate) looks: u32,
-    /// What is added to the clock of the system: a run that goes on has been going on all the time.
+    /// Offset to the clock of the system: timers keep running while a run is stopped.
     pub(crate) ahead: u64,
 }
 
-/// What to do about an effect.
+/// How to execute an effect.
 pub(crate) enum Next {
-    /// The journal has the answer.
+    /// Use the recorded answer.
     Known(Vec<u8>),
-    /// It happens.
+    /// Execute it.
     Live,
-    /// Nothing happens any more.
+    /// The run is stopped.
     Stopped,
 }
 
 impl Journal {
-    /// A journal over a system.
+    /// Creates a journal over a system.
     pub fn new(setup: Setup) -> Journal {
         let Setup { inner, keeper, entries, replay, until, reload, in_doubt, .. } = setup;
         let Setup { keeps_requests, copies, suspend_after, people, secrets: names, .. } = setup;
@@ -160,7 +161,7 @@ impl Journal {
             match inner.env(&name) {
                 Some(value) => secrets.know(&name, &value),
                 None if replay => secrets.know(&name, UNKNOWN),
-                // The run is stopped when it comes to a place that needs it.
+                // The run is stopped when it reaches a place that needs the key.
                 None => {}
             }
         }
@@ -177,7 +178,7 @@ impl Journal {
             match entry.what {
                 What::Printed { out, err } => known = (out, err),
                 What::Printing { out, err } => promised = (out, err),
-                // With the sources of today the loader asks anew; what it asked is passed over.
+                // With the current sources the loader asks again; its recorded entries are skipped.
                 What::Program if !loaded => {
                     loaded = true;
                     recorded.push_back(entry);
@@ -186,7 +187,7 @@ impl Journal {
                 _ => recorded.push_back(entry),
             }
         }
-        // The clocks of the journal are those of its first entries.
+        // The first entries contain the initial clocks.
         let first = recorded.iter().find_map(|entry| match &entry.what {
             What::Clock { clock, .. } | What::Finish { clock, .. } => Some(*clock),
             _ => None,
@@ -245,15 +246,15 @@ impl Journal {
         }))
     }
 
-    /// Ties the journal to its program.
+    /// Connects the journal to its program.
     pub fn hold(&self, reins: Reins) {
         *self.0.reins.borrow_mut() = Some(reins);
     }
 
-    /// Says that the program is loaded and begins now.
+    /// Notes that the program is loaded and starts now.
     pub fn begin_program(&self) {
         self.0.loading.set(false);
-        // With sources of today the loader may have asked for something else.
+        // With the current sources the loader may have made other requests.
         self.0.chance.take();
         self.0.environment.take();
         match self.0.status() {
@@ -266,37 +267,37 @@ impl Journal {
         }
     }
 
-    /// Why the run was stopped from here, if it was.
+    /// Returns why the journal stopped the run, if it did.
     pub fn stopped(&self) -> Option<Stop> {
         let _ = self.0.is_stopped();
         self.0.stopped.borrow().clone()
     }
 
-    /// The number of the next entry.
+    /// Returns the number of entries.
     pub fn length(&self) -> u64 {
         self.0.state.borrow().next
     }
 
-    /// The number of the next entry to follow; nothing when all were followed.
+    /// Returns the number of the next entry to follow; `None` if all were followed.
     pub fn next_entry(&self) -> Option<u64> {
         self.0.state.borrow().recorded.front().map(|entry| entry.seq)
     }
 
-    /// Whether everything in the journal was followed, and the program goes on by itself.
+    /// Returns whether all entries were followed and the program runs live.
     pub fn is_live(&self) -> bool {
         self.0.state.borrow().live
     }
 
-    /// Writes down all that is not kept yet.
+    /// Writes all entries that are not persisted yet.
     ///
     /// # Errors
-    /// Why the journal cannot be written.
+    /// The reason why the journal cannot be written.
     pub fn settle(&self) -> Result<(), Stop> {
         if self.0.replay {
             return Ok(());
         }
         self.0.commit();
-        // What went out by that is noted, too.
+        // Records the output that this has written.
         let shown = self.0.state.borrow().shown();
         if shown != self.0.state.borrow().noted {
             self.0.commit();
@@ -304,22 +305,22 @@ impl Journal {
         self.stopped().filter(|stop| matches!(stop, Stop::Unkept(_))).map_or(Ok(()), Err)
     }
 
-    /// What could not be printed although the program was told that it is: it was not written at once.
+    /// Reports output that failed after the program was told that it succeeded, because it was written later.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason of the failure.
     pub fn output(&self) -> std::io::Result<()> {
         self.0.state.borrow().output.failure()
     }
 
-    /// A text that is kept outside of the journal, with names in the place of keys.
+    /// Replaces keys by their names in a string that is stored outside of the journal.
     #[must_use]
     pub fn hide(&self, text: String) -> String {
         let hidden = self.0.secrets.borrow().hide(text.into_bytes());
         String::from_utf8(hidden).unwrap_or_default()
     }
 
-    /// That text with the keys of today; the run is stopped when one is missing.
+    /// Replaces names by the current keys in such a string. Stops the run if a key is missing.
     #[must_use]
     pub fn reveal(&self, text: String) -> String {
         let (mut out, mut rest) = (String::new(), &*text);
@@ -341,12 +342,12 @@ impl Journal {
         if out.is_empty() && rest.len() == text.len() { text } else { out + rest }
     }
 
-    /// The arguments of the effect with this digest, with names in the place of secrets.
+    /// Returns the arguments of the effect with this digest, with names in place of keys.
     pub fn request(&self, digest: u64) -> Option<String> {
         self.0.requests.as_ref()?.borrow().get(&digest).cloned()
     }
 
-    /// The first entry that the program has not come to, when it has ended before its journal.
+    /// Returns the first entry that was not followed, if the program has ended before its journal.
     pub fn left_over(&self) -> Option<Difference> {
         let state = self.0.state.borrow();
         let entry = state.recorded.iter().find(|entry| !matches!(entry.what, What::Clock { .. }))?;
@@ -361,14 +362,14 @@ impl Journal {
     }
 }
 
-/// Where a run is in its journal.
+/// The position of a run in its journal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// There is an entry to follow.
+    /// An entry is left to follow.
     Following,
-    /// Nothing was recorded.
+    /// All entries were followed.
     Live,
-    /// Nothing happens any more.
+    /// The run is stopped.
     Stopped,
 }
 
@@ -380,13 +381,13 @@ fn described(entry: &Entry) -> String {
 }
 
 impl State {
-    /// Whether the next entry to follow is one that fits.
+    /// Returns whether the next entry to follow satisfies `fits`.
     pub(crate) fn next_is(&self, fits: impl FnOnce(&What) -> bool) -> bool {
         self.recorded.front().is_some_and(|entry| fits(&entry.what))
     }
 
-    /// When the first of the waits for time is over, and the first of all waits; nothing when the program waits for
-    /// something else, too.
+    /// Returns when the first wait for time ends, and the first of all waits; `None` if the program waits for other
+    /// operations too.
     pub(crate) fn waits_until(&self) -> Option<(Option<u64>, Option<u64>)> {
         let (mut timer, mut any) = (None, None);
         let first = |one: Option<u64>, two: Option<u64>| one.into_iter().chain(two).min();
@@ -407,34 +408,34 @@ impl State {
         open.filter(|inquired| inquired.waits.get()).map(|inquired| inquired.request.clone()).collect()
     }
 
-    /// How far entries are kept when all that is under way is written.
+    /// Returns how far entries are persisted once all writes in progress are done.
     pub(crate) fn kept_when_written(&self) -> u64 {
         self.under_way.back().map_or(self.kept, |(upto, _)| *upto)
     }
 
-    /// The number that the next entry will have.
+    /// Returns the number of the next new entry.
     pub(crate) fn position(&self) -> u64 {
         self.next
     }
 
-    /// Adds an entry that is not the doing of a task.
+    /// Adds an entry that belongs to no task.
     pub(crate) fn note(&mut self, what: What) {
         let (seq, at_ms) = (self.next, self.clock.wall);
         self.next += 1;
         self.buffer.push(Entry { seq, task: "0".into(), count: 0, place: "".into(), at_ms, what });
     }
 
-    /// Whether the last entry was followed, and nothing has happened since.
+    /// Returns whether the last entry was followed, and nothing has happened since.
     pub(crate) fn is_over(&self) -> bool {
         !self.live && self.recorded.is_empty()
     }
 
-    /// Whether there is no entry left.
+    /// Returns whether no entry is left to follow.
     pub(crate) fn is_followed(&self) -> bool {
         self.recorded.is_empty()
     }
 
-    /// What the program waits for.
+    /// Describes the operations that the program waits for.
     pub(crate) fn waiting_for(&self) -> Vec<String> {
         self.ops.values().filter(|op| op.is_open()).map(Op::described).collect()
     }
@@ -446,7 +447,7 @@ impl State {
 }
 
 impl Core {
-    /// Where the program is.
+    /// Returns the current place of the program.
     pub(crate) fn here(&self) -> Place {
         self.place()
     }
@@ -455,7 +456,7 @@ impl Core {
         self.own.upgrade().expect("a core that is used is held")
     }
 
-    /// Whether nothing happens any more.
+    /// Returns whether the run is stopped.
     pub(crate) fn is_stopped(&self) -> bool {
         if self.stopped.borrow().is_some() {
             return true;
@@ -467,7 +468,7 @@ impl Core {
         interrupted
     }
 
-    /// Stops the run. The first reason stays.
+    /// Stops the run. Only the first reason is stored.
     pub(crate) fn stop(&self, reason: Stop) {
         let first = self.stopped.borrow().is_none();
         if first {
@@ -479,7 +480,7 @@ impl Core {
         self.wakes.wake_all();
     }
 
-    /// Whether the loader asks, with sources of today.
+    /// Returns whether the loader makes requests, with the current sources.
     pub(crate) fn is_loading(&self) -> bool {
         self.loading.get()
     }
@@ -489,7 +490,7 @@ impl Core {
         place.unwrap_or_else(|| Place { task: "0".into(), at: "".into() })
     }
 
-    /// Where the run is.
+    /// Returns the position of the run.
     pub(crate) fn status(&self) -> Status {
         if self.is_stopped() {
             return Status::Stopped;
@@ -514,7 +515,7 @@ impl Core {
         }
     }
 
-    /// Passes over the note that the clock was set back, which is no look of the program.
+    /// Skips the entry that the clock was set back; it is not a look of the program.
     pub(crate) fn follow_set_back(&self) {
         let clock = match self.state.borrow().recorded.front() {
             Some(Entry { what: What::Clock { look: SET_BACK, clock }, .. }) => *clock,
@@ -524,7 +525,7 @@ impl Core {
         self.set_clocks(clock);
     }
 
-    /// Follows the next entry if it is the one that is looked for; stops the run if it is another.
+    /// Follows the next entry if it matches; stops the run if it differs.
     pub(crate) fn follow(
         &self,
         fits: impl FnOnce(&What) -> bool,
@@ -535,7 +536,7 @@ impl Core {
         if fits { self.take() } else { self.differs(now(), digest).and(None) }
     }
 
-    /// Passes over the entry that is followed.
+    /// Removes the followed entry.
     pub(crate) fn take(&self) -> Option<Entry> {
         let mut state = self.state.borrow_mut();
         let entry = state.recorded.pop_front();
@@ -550,7 +551,7 @@ impl Core {
         entry
     }
 
-    /// All entries were followed.
+    /// Switches to live execution after the last entry.
     #[cold]
     pub(crate) fn end_of_record(&self) -> Status {
         if self.replay {
@@ -559,9 +560,9 @@ impl Core {
         }
         let mut state = self.state.borrow_mut();
         state.live = true;
-        // The run has been going on while nobody worked on it: its deadlines did not wait.
+        // Timers keep running while no process executes the run, so deadlines advance.
         let (now, own) = (self.inner.now_ms(), nanos(self.inner.monotonic()));
-        // A journal in which nobody has looked at the clock does not say when it ended.
+        // A journal in which the clock was never read does not say when it ended.
         let known = if state.clock.wall == 0 { now } else { state.clock.wall };
         let gone = u64::try_from(now.saturating_sub(known)).unwrap_or(0);
         let target = state.clock.mono.saturating_add(gone.saturating_mul(1_000_000));
@@ -569,7 +570,7 @@ impl Core {
         state.clock.looks = 0;
         let waiting: Vec<u64> = state.ops.keys().copied().collect();
         let ended = std::mem::take(&mut state.ended);
-        // A clock that was set back: whoever goes on later counts from where it is now, or the wait would begin anew each time.
+        // The clock was set back: a later resume starts from the current time, or the wait would restart each time.
         let set_back = (now < state.clock.wall).then_some((now, state.clock.mono));
         drop(state);
         if let Some(clock) = set_back {
@@ -581,7 +582,7 @@ impl Core {
         Status::Live
     }
 
-    /// Bytes of the journal with the keys of today in the place of their names; the run is stopped when one is missing.
+    /// Replaces names by the current keys in bytes of the journal. Stops the run if a key is missing.
     pub(crate) fn show_keys(&self, bytes: Vec<u8>) -> Vec<u8> {
         let unknown = self.secrets.borrow().unknown_in(&bytes);
         for name in unknown {
@@ -594,12 +595,12 @@ impl Core {
         self.secrets.borrow().show(bytes)
     }
 
-    /// A text for people, with `$NAME` in the place of keys.
+    /// Replaces keys by `$NAME` in a message for humans.
     pub(crate) fn named(&self, text: &str) -> String {
         self.secrets.borrow().named(text)
     }
 
-    /// Whether the arguments of effects are stored.
+    /// Returns whether the arguments of effects are stored.
     pub(crate) fn keeps_requests(&self) -> bool {
         self.requests.is_some()
     }
@@ -611,7 +612,7 @@ impl Core {
         }
     }
 
-    /// Stops because the program does something else than the journal says.
+    /// Stops the run because the program differs from the journal.
     #[cold]
     pub(crate) fn differs(&self, now: String, digest: u64) -> Option<()> {
         let now = self.named(&now);
@@ -656,7 +657,7 @@ impl Core {
         *count += u64::from(what.is_effect());
         state.clock.looks = 0;
         state.is_loose = false;
-        // Before the first look at the clock, its place in time is that of the system: nothing rests on it.
+        // Before the first look at the clock, entries have the time of the system: nothing depends on it.
         let at_ms = if state.clock.wall == 0 { self.inner.now_ms() } else { state.clock.wall };
         state.buffer.push(Entry { seq, task: place.task, count: own, place: place.at, at_ms, what });
         let due = state.clock.mono.saturating_sub(state.flushed_at) > nanos(PATIENCE);
@@ -666,7 +667,7 @@ impl Core {
         }
     }
 
-    /// What to do about something that is answered at once.
+    /// Decides how to execute an immediate effect.
     pub(crate) fn next(&self, name: &str, digest: u64, note: impl Fn() -> String) -> Next {
         match self.status() {
             Status::Stopped => Next::Stopped,
@@ -681,7 +682,7 @@ impl Core {
         }
     }
 
-    /// An effect that only looks.
+    /// Executes an effect that only reads.
     pub(crate) fn ask<T: Answer>(
         &self,
         name: &str,
@@ -715,8 +716,8 @@ impl Core {
         })
     }
 
-    /// An effect that changes something. It is written down before it happens. `before` is what helps to tell later whether
-    /// it happened; `again` does it when nobody knows.
+    /// Executes an effect that changes something, after it was recorded. `before` helps to determine later whether it
+    /// happened; `again` repeats it if its outcome is unknown.
     pub(crate) fn change<T: Answer>(
         &self,
         name: &str,
@@ -755,7 +756,7 @@ impl Core {
         answer
     }
 
-    /// Whether an effect was begun by a process before this one.
+    /// Returns whether an earlier process has started an effect.
     pub(crate) fn begun(&self, name: &str, digest: u64, note: &impl Fn() -> String) -> Begun {
         match self.status() {
             Status::Stopped => Begun::Stopped,
@@ -775,15 +776,16 @@ impl Core {
 
     // ---- keeping ----
 
-    /// Hands new entries to the keeper once it has kept those before. One group is on its way at a time: what comes meanwhile
-    /// makes up the next, so a thousand tasks that each want something kept cost a few hundred writes.
+    /// Passes new entries to the keeper once the earlier ones are persisted. One group is written at a time; entries
+    /// that arrive meanwhile form the next group. So a thousand tasks that each wait for an entry cost a few hundred
+    /// writes.
     pub(crate) fn flush_next(&self) {
         if self.state.borrow().under_way.is_empty() {
             self.flush();
         }
     }
 
-    /// Hands new entries to the keeper, and does not wait.
+    /// Passes new entries to the keeper without waiting.
     pub(crate) fn flush(&self) {
         if self.replay || self.state.borrow_mut().holds_undecided() {
             return;
@@ -794,7 +796,7 @@ impl Core {
             Some(state.shown()).filter(|shown| *shown != state.noted)
         };
         if let Some((out, err)) = shown {
-            // What is noted as printed is out.
+            // The output that the entry mentions is written.
             let _ = self.inner.flush();
             let mut state = self.state.borrow_mut();
             state.noted = (out, err);
@@ -812,7 +814,7 @@ impl Core {
         self.state.borrow_mut().under_way.push_back((upto, kept));
     }
 
-    /// Writes all entries, and waits for it.
+    /// Writes all entries, and blocks until they are persisted.
     pub(crate) fn commit(&self) {
         self.state.borrow_mut().undecided.handed_over = None;
         self.flush();
@@ -835,7 +837,7 @@ impl Core {
         self.wakes.are_kept(waiting);
     }
 
-    /// Looks after entries on their way.
+    /// Polls the writes in progress.
     pub(crate) fn look_after(&self, context: &mut std::task::Context<'_>) {
         loop {
             let Some((upto, mut kept)) = self.state.borrow_mut().under_way.pop_front() else { return };
@@ -849,18 +851,18 @@ impl Core {
         }
     }
 
-    /// The number that the next entry will have.
+    /// Returns the number of the next new entry.
     pub(crate) fn position(&self) -> u64 {
         self.state.borrow().position()
     }
 }
 
-/// Whether an effect was begun.
+/// Whether an effect was started.
 pub(crate) enum Begun {
-    /// By a process before this one, which may have ended before it happened.
+    /// An earlier process has started it, and may have ended before it happened.
     Before(Option<u64>),
-    /// It begins now.
+    /// It starts now.
     Now,
-    /// Nothing happens any more.
+    /// The run is stopped.
     Stopped,
 }

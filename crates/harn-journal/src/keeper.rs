@@ -1,4 +1,4 @@
-//! Where entries go.
+//! Destinations of entries.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -13,42 +13,42 @@ use harn_system::{System, SystemExt};
 
 use crate::entry::Entry;
 
-/// An answer of a keeper.
+/// The result of a write.
 pub type Kept = Pin<Box<dyn Future<Output = Result<(), String>>>>;
 
-/// How many answers a run has got, to all that it has asked.
+/// The number of answers to all requests of a run.
 pub type Count = Pin<Box<dyn Future<Output = Result<u64, String>>>>;
 
-/// Takes entries for good.
+/// Persists entries.
 pub trait Keeper {
-    /// Writes entries, all or none; those of an earlier call first. It begins at once, whether somebody waits or not.
+    /// Writes entries, all or none, after those of earlier calls. The write starts at once, without a poll.
     fn append(&self, entries: Vec<Entry>, at_ms: i64) -> Kept;
 
-    /// Says that the run is still worked on.
+    /// Renews the lease of the run.
     fn alive(&self, at_ms: i64) -> Kept;
 
-    /// For how long that holds, in milliseconds.
+    /// Returns the duration of the lease in milliseconds.
     fn lease_ms(&self) -> i64 {
         LEASE_MS
     }
 
-    /// Puts a request where people find it. One that is there already stays as it is. It begins at once, as all writes do.
+    /// Stores a request for humans; an existing one is not changed. Like all writes, it starts without a poll.
     fn open(&self, request: NewWaitpoint) -> Kept;
 
-    /// The answers to a request so far.
+    /// Returns the answers to a request so far.
     fn answers(&self, request: &NewWaitpoint) -> Answers;
 
-    /// How many answers there are to all requests: whoever sees no more than before need not look for one.
+    /// Returns the number of answers to all requests. If it has not grown, there is no new answer.
     fn answered(&self) -> Count;
 
-    /// Says that no answer to a request is wanted any more.
+    /// Closes a request for answers.
     fn close(&self, request_id: &str, at_ms: i64) -> Kept;
 }
 
-/// The answers that a keeper has. The inner error says why an answer does not count.
+/// The answers that a keeper has. The inner error says why an answer is not valid.
 pub type Answers = Pin<Box<dyn Future<Output = Result<Vec<Result<Answer, String>>, String>>>>;
 
-/// What a program is told of answers to what was asked: only those count that were given to that very question.
+/// Checks answers: an answer is valid only for the exact question that it was given to.
 fn judged(request: &NewWaitpoint, found: Vec<Answer>) -> Vec<Result<Answer, String>> {
     let judge = |answer: Answer| {
         if request.signature(&answer.value, &answer.by, answer.at_ms) == answer.signature {
@@ -66,7 +66,7 @@ fn kept() -> Kept {
     Box::pin(std::future::ready(Ok(())))
 }
 
-/// Keeps nothing: for replays.
+/// Stores nothing: for replays.
 pub struct Nowhere;
 
 impl Keeper for Nowhere {
@@ -95,7 +95,7 @@ impl Keeper for Nowhere {
     }
 }
 
-/// Keeps entries in memory, for tests.
+/// Stores entries in memory, for tests.
 #[derive(Clone, Default)]
 pub struct MemoryKeeper(Rc<RefCell<Held>>);
 
@@ -106,12 +106,12 @@ struct Held {
 }
 
 impl MemoryKeeper {
-    /// What was kept.
+    /// Returns the stored entries.
     pub fn entries(&self) -> Vec<Entry> {
         self.0.borrow().entries.clone()
     }
 
-    /// The requests that wait for an answer.
+    /// Returns the open requests.
     pub fn requests(&self) -> Vec<NewWaitpoint> {
         let held = self.0.borrow();
         let open = held
@@ -121,7 +121,7 @@ impl MemoryKeeper {
         open.map(|(asked, ..)| asked.clone()).collect()
     }
 
-    /// Answers a request; false when there is none with this id that waits for one.
+    /// Answers a request. Returns false if no request with this id is open.
     pub fn answer(&self, request_id: &str, value: &str, by: &str, at_ms: i64) -> bool {
         let mut held = self.0.borrow_mut();
         let found = held.requests.iter_mut().find(|(asked, answers, closed)| {
@@ -173,10 +173,10 @@ impl Keeper for MemoryKeeper {
     }
 }
 
-/// How long a process that died holds a run back when nothing else is said, in milliseconds.
+/// Default duration of a lease in milliseconds: how long a dead process blocks its run.
 pub const LEASE_MS: i64 = 15_000;
 
-/// Keeps entries in a store, under the lease of the run.
+/// Stores entries in a store, under the lease of the run.
 pub struct StoreKeeper {
     store: Arc<dyn Store>,
     fence: Fence,
@@ -185,7 +185,7 @@ pub struct StoreKeeper {
 }
 
 impl StoreKeeper {
-    /// Keeps the entries of a run whose lease was taken, and holds the lease for `lease_ms` beyond each write.
+    /// Creates a keeper for a run whose lease is held. Each write extends the lease by `lease_ms`.
     pub fn new(store: Arc<dyn Store>, fence: Fence, run: impl Into<String>, lease_ms: i64) -> StoreKeeper {
         StoreKeeper { store, fence, run: run.into(), lease_ms }
     }
@@ -194,11 +194,11 @@ impl StoreKeeper {
         self.write_or(writes, |_| false)
     }
 
-    /// Writes; some errors do not matter.
+    /// Writes, and ignores some errors.
     fn write_or(&self, writes: Vec<Write>, does_not_matter: fn(&StoreError) -> bool) -> Kept {
         let store = self.store.clone();
         let fence = self.fence.clone();
-        // The store begins to write when it is asked, so it is asked here and not at the first poll.
+        // The store starts the write when it is called, so it is called here and not at the first poll.
         let mut asked = Box::pin(async move { store.write(&fence, writes).await.map(drop) });
         let first = asked.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         Box::pin(async move {
@@ -255,16 +255,16 @@ impl Keeper for StoreKeeper {
     fn close(&self, request_id: &str, at_ms: i64) -> Kept {
         let (run, request_id) = (self.run.clone(), request_id.to_owned());
         self.write_or(vec![Write::WaitpointClose { run, request_id, at_ms }], |error| {
-            // It was over before it was opened.
+            // The request was closed before it was opened.
             matches!(error, StoreError::Missing { .. })
         })
     }
 }
 
-/// Takes the lease of a run. A process of this machine that is gone does not hold it back.
+/// Takes the lease of a run. A dead process of this machine does not block it.
 ///
 /// # Errors
-/// Another process works on the run; the errors of the store.
+/// Another process executes the run; errors of the store.
 pub fn take_lease(store: &dyn Store, system: &dyn System, run: &str) -> Result<Lease, StoreError> {
     let (own, host) = owner(system);
     let scope = Run::scope(run);
@@ -274,9 +274,9 @@ pub fn take_lease(store: &dyn Store, system: &dyn System, run: &str) -> Result<L
     };
     match take(&own) {
         Err(StoreError::Held { owner, .. }) if is_dead(system, &owner, &host) => {
-            // Its lease is taken in its name: should the process be there after all, its next write is refused. Then it is given
-            // back, for under that name the next one would take this process for dead as well. Whoever is refused here has been
-            // overtaken, and is told by whom.
+            // Takes over the lease under the owner's name: if the process is alive after all, its next write is
+            // rejected. Then releases it, because another process would see this name as dead as well. A process that
+            // is rejected here has been overtaken, and learns by which owner.
             let _ = take(&owner).and_then(|lease| wait(store.write(&lease.fence(), vec![Write::Release])));
             take(&own)
         }
@@ -284,7 +284,7 @@ pub fn take_lease(store: &dyn Store, system: &dyn System, run: &str) -> Result<L
     }
 }
 
-/// A name under which this process may own runs, and the name of the machine in it.
+/// Returns the owner name of this process, and the name of the machine in it.
 #[must_use]
 pub fn owner(system: &dyn System) -> (String, String) {
     let host = system.read(Path::new("/proc/sys/kernel/hostname"), 4096).unwrap_or_default();
@@ -293,7 +293,7 @@ pub fn owner(system: &dyn System) -> (String, String) {
     (format!("{}@{host}/{chance:016x}", system.pid()), host)
 }
 
-/// Whether the owner of a lease was a process of this machine that is gone.
+/// Returns whether the owner of a lease was a process of this machine that has ended.
 fn is_dead(system: &dyn System, owner: &str, host: &str) -> bool {
     let Some((pid, rest)) = owner.split_once('@') else { return false };
     let here = !host.is_empty() && rest.split_once('/').is_some_and(|(name, _)| name == host);
@@ -301,7 +301,7 @@ fn is_dead(system: &dyn System, owner: &str, host: &str) -> bool {
         return false;
     };
     match system.read_text(Path::new(&format!("/proc/{pid}/stat")), 4096) {
-        // The state stands behind the name in parentheses; Z and X are processes that ended and were not fetched yet.
+        // The state follows the name in parentheses; Z and X are processes that ended and were not reaped yet.
         Ok(stat) => stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X'])),
         Err(_) => !system.is_dir(Path::new(&format!("/proc/{pid}"))),
     }

@@ -1,7 +1,8 @@
-//! The system that a program sees: what is answered at once.
+//! The system that a program sees: effects with an immediate answer.
 //!
-//! What only looks is an entry. What changes something is announced in the journal before it happens, and all entries are
-//! kept by then: whoever goes on knows that it may have happened, and has everything that led to it.
+//! An effect that only reads is an entry. An effect that changes something is announced in the journal first, and all
+//! earlier entries are persisted by then: a resumed run knows that it may have happened, and everything that led to
+//! it.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -32,7 +33,8 @@ fn in_doubt(what: &str, path: &Path) -> io::Error {
 }
 
 impl Core {
-    /// The digest of the arguments of an effect. Keys do not count: with another one it is the same effect.
+    /// Returns the digest of the arguments of an effect. Keys do not contribute: with a renewed key the effect is the
+    /// same.
     pub(crate) fn digest<'a>(&self, pieces: impl IntoIterator<Item = &'a [u8]>) -> u64 {
         let mut text = self.keeps_requests().then(String::new);
         let digest = {
@@ -60,7 +62,7 @@ impl Core {
         self.digest([path_bytes(from).as_slice(), path_bytes(to).as_slice()])
     }
 
-    /// A change that does no harm when it is made twice.
+    /// Executes a change that can be repeated without harm.
     fn change_again<T: Answer>(
         &self,
         name: &str,
@@ -72,7 +74,7 @@ impl Core {
     }
 }
 
-/// A path with other bytes; one that is no text stays as it is.
+/// Changes the bytes of a path. A path that is not UTF-8 is returned unchanged.
 fn changed(path: PathBuf, change: impl FnOnce(Vec<u8>) -> Vec<u8>) -> PathBuf {
     match path.into_os_string().into_string() {
         Ok(text) => String::from_utf8_lossy(&change(text.into_bytes())).into_owned().into(),
@@ -237,9 +239,9 @@ impl Layer for Journal {
             return Ok(None);
         }
         if held.is_none() && !self.0.replay {
-            // The process that held it is gone. What goes on needs it again.
+            // The process that held the lock is gone, and the resumed run needs it again.
             held = match self.0.inner.try_lock(path) {
-                // Its folder is gone: the run itself has removed it since, and nobody else can work there.
+                // The directory is gone: the run has removed it since, and no other process can use it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Some(Lock::of(())),
                 held => held?,
             };
@@ -260,7 +262,7 @@ impl Layer for Journal {
     }
 
     fn leave_peer(&self, id: &str) {
-        // A run that is only followed has started none.
+        // A replay has started no peer.
         self.0.inner.leave_peer(id);
     }
 
@@ -310,13 +312,13 @@ impl Layer for Journal {
 
     fn env(&self, name: &str) -> Option<String> {
         let core = &self.0;
-        // The environment of a process stays as it is, so each variable is written down once.
+        // The environment of a process is constant, so each variable is recorded once.
         let known = core.environment.borrow().get(name).cloned();
         let Known { is_secret, value } = known.unwrap_or_else(|| {
             let key = digest([name.as_bytes()]);
             let is_secret = harn_system::is_secret_variable(name);
             let value = if is_secret {
-                // Only whether it is set.
+                // Records only whether it is set.
                 let is_set: bool =
                     core.ask("key", key, || name.to_owned(), |system| system.env(name).is_some());
                 is_set.then(String::new)
@@ -368,7 +370,7 @@ impl Layer for Journal {
             return Ok(());
         }
         let (fresh, at) = core.fresh(text, false);
-        // What fails says where in the output. Journals of old do not.
+        // A failed print records its position in the output; older journals do not have it.
         let failed = |what: &What| matches!(what, What::Call { name, digest, .. } if name == "write_out" && (*digest == at || *digest == 0));
         let known = core.state.borrow().next_is(failed);
         if known && core.status() == Status::Following {
@@ -381,7 +383,7 @@ impl Layer for Journal {
             return Ok(());
         }
         let written = core.show(fresh, false);
-        // Only what fails makes a difference to the program.
+        // Only a failure is visible to the program.
         if written.is_err() && core.status() == Status::Live {
             let (name, note) = ("write_out".to_owned(), String::new());
             core.push(What::Call { name, note, digest: at, outcome: written.encode() });
@@ -393,7 +395,7 @@ impl Layer for Journal {
         if self.0.is_stopped() {
             return Ok(());
         }
-        // What waits for entries goes out when they are kept, and does not make the program wait.
+        // Output that waits for entries is written when they are persisted, and does not block the program.
         self.0.inner.flush().and_then(|()| self.0.state.borrow().output.failure())
     }
 
@@ -403,7 +405,7 @@ impl Layer for Journal {
         }
         let (fresh, _) = self.0.fresh(text, true);
         if !fresh.is_empty() {
-            // Nobody hears of what cannot be written there.
+            // A failure of this write cannot be reported.
             let _ = self.0.show(fresh, true);
         }
     }
@@ -435,7 +437,7 @@ impl Layer for Journal {
     }
 }
 
-/// The new content of a file, kept until it is put in its place: a run that goes on writes it again.
+/// The new content of a file, stored until the file is replaced: a resumed run writes it again.
 struct JournalDraft {
     journal: Journal,
     path: PathBuf,

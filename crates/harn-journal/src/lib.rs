@@ -1,33 +1,32 @@
-//! The journal of a run: what came from outside, in which order, and the same run again from it.
+//! Records the answers and completions that a run receives from outside, and replays the run from them.
 //!
-//! A [`Journal`] is a system over another one. Everything that a program does outside of itself passes through it, as does
-//! everything that the runtime does for the program: model calls, agent loops, sub-agents and builtins that are yet
-//! to be written need nothing of their own. Each answer becomes an [`Entry`]. Where there is an entry already, it is the
-//! answer, and nothing happens outside. So a program that reads its journal from the beginning comes to where it was, and
-//! goes on live behind the last entry.
+//! A [`Journal`] is a layer over another system. All effects of a program pass through it, also those that the
+//! runtime causes for the program: model calls, agent loops, sub-agents and future builtins need no further code.
+//! Each answer becomes an [`Entry`]. Where an entry exists, it is the answer, and no effect happens. So a program
+//! that follows its journal from the beginning reaches its last state, and then runs live.
 //!
-//! That takes a program that does the same when it is answered the same. Three things see to that: tasks take turns in an order
-//! that nothing outside decides, completions are handed over one at a time at places that the journal keeps
-//! ([`harn_system::Outside`]), and clocks stand still between two entries.
+//! This requires a program that makes equal steps for equal answers. Three properties ensure that: tasks run in an
+//! order that nothing outside decides, completions are delivered one at a time at recorded places
+//! ([`harn_system::Outside`]), and clocks stop between two entries.
 //!
-//! | File | What it holds |
+//! | File | Content |
 //! | --- | --- |
-//! | `entry` | what a journal consists of, and its form in a store |
-//! | `setup` | what a journal begins with, and why it ends a run |
-//! | `journal` | what follows and records: the next entry, what is kept, the end |
+//! | `entry` | entries, and their form in a store |
+//! | `setup` | settings of a journal, and reasons to stop a run |
+//! | `journal` | following and recording: the next entry, persistence, the end |
 //! | `clock` | the clocks of a run |
-//! | `output` | output that is held |
-//! | `printing` | what is printed, and when it leaves |
-//! | `layer` | the system that a program sees: what is answered at once |
-//! | `op` | operations that take time, and who is told |
-//! | `outside` | what takes time: waits, requests, processes, and who gets what when |
-//! | `people` | requests to people, and their answers |
-//! | `doubt` | effects of which nobody knows whether they happened, and decisions about them |
-//! | `body` | bodies of replies, piece by piece |
+//! | `output` | output that waits for entries |
+//! | `printing` | what a program prints, and when it is written |
+//! | `layer` | the system that a program sees: effects with an immediate answer |
+//! | `op` | operations that take time, and their wakers |
+//! | `outside` | waits, requests and processes, and the delivery of their results |
+//! | `people` | requests to humans, and their answers |
+//! | `doubt` | effects with an unknown outcome, and decisions about them |
+//! | `body` | bodies of replies, in pieces |
 //! | `socket` | WebSockets, frame by frame |
-//! | `chance` | random numbers, made of one draw |
-//! | `draw` | where a run draws its seed |
-//! | `keeper` | where entries go: a store, memory, nowhere |
+//! | `chance` | random numbers, generated from a seed |
+//! | `draw` | drawing the seed |
+//! | `keeper` | destinations of entries: a store, memory, none |
 //! | `wire` | answers as bytes |
 //! | `secrets` | keys, which never enter a journal |
 

@@ -1,4 +1,4 @@
-//! Operations that take time, and who is told that they may go on.
+//! Operations that take time, and their wakers.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -10,26 +10,26 @@ use std::task::{Wake, Waker};
 
 use crate::entry::Place;
 
-/// An operation on its way: what it gives, as bytes for the journal. What cannot be bytes goes another way.
+/// An operation in progress. It returns bytes for the journal; results that cannot be bytes are passed separately.
 pub(crate) type Running = Pin<Box<dyn Future<Output = Vec<u8>>>>;
 
-/// What an operation asks of a person.
+/// The request of an operation to a human.
 pub(crate) struct Inquired {
     pub(crate) request: Pending,
-    /// Whether the request is where people find it, and has no answer yet.
+    /// Whether the request is open in the store.
     pub(crate) waits: Cell<bool>,
 }
 
-/// A request to a person that has no answer yet.
+/// A request to a human without an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pending {
-    /// Its id.
+    /// ID of the request.
     pub id: String,
-    /// What kind of answer is expected.
+    /// The expected kind of answer.
     pub kind: String,
     /// The question.
     pub prompt: String,
-    /// How many answers the program has had already.
+    /// Number of answers that the program has received.
     pub had: u32,
 }
 
@@ -39,24 +39,24 @@ pub(crate) struct Op {
     pub(crate) note: Rc<str>,
     pub(crate) digest: u64,
     pub(crate) place: Place,
-    /// Makes the operation happen. Taken when it begins.
+    /// Starts the operation. Taken at the start.
     pub(crate) begin: Option<Box<dyn FnOnce() -> Running>>,
     pub(crate) running: Option<Running>,
     pub(crate) outcome: Option<Vec<u8>>,
     pub(crate) waker: Option<Waker>,
-    /// For a wait: when it is over. It is over, too, when the run is stopped and nothing else is to be done.
+    /// For a wait: when it ends. It also ends when the run is stopped and no other work is left.
     pub(crate) due: Option<u64>,
-    /// For what may have to wait for a person.
+    /// Set if the operation may wait for a human.
     pub(crate) inquired: Option<Rc<Inquired>>,
 }
 
 impl Op {
-    /// Whether it is still waited for.
+    /// Returns whether the program still waits for it.
     pub(crate) fn is_open(&self) -> bool {
         self.outcome.is_none()
     }
 
-    /// When it is over; nothing for what is no wait.
+    /// Returns when a wait ends; `None` for other operations.
     pub(crate) fn due(&self) -> Option<u64> {
         self.due
     }
@@ -66,23 +66,23 @@ impl Op {
     }
 }
 
-/// Operations that may go on, and who is told.
+/// Operations that can be polled, and the waker of the program.
 #[derive(Default)]
 pub(crate) struct Wakes {
     ready: Mutex<Ready>,
     outer: Mutex<Option<Waker>>,
 }
 
-/// What begins goes before what goes on: a request that stands behind a thousand replies leaves when the last of them was worked
-/// on, and its server has nothing to do until then.
+/// New operations are polled before others: a request behind a thousand replies would leave after the last of them
+/// was processed, and its server would be idle until then.
 #[derive(Default)]
 struct Ready {
     begins: VecDeque<u64>,
     others: VecDeque<u64>,
-    /// Whether something has begun and ended at once: then the others have their turn, or who does nothing but that would keep them
-    /// from it for ever.
+    /// Whether an operation started and ended at once. Then the others are polled first; otherwise a task that
+    /// repeats such operations would starve them.
     others_first: bool,
-    /// Whether those that are told now begin.
+    /// Whether the operations that are woken now start.
     begin: bool,
 }
 
@@ -102,7 +102,7 @@ impl Wakes {
         self.wake_all();
     }
 
-    /// An operation that is to begin.
+    /// Marks an operation as ready to start.
     pub(crate) fn begin(&self, op: u64) {
         self.ops().begins.push_back(op);
         self.wake_all();
@@ -112,15 +112,15 @@ impl Wakes {
         self.ops().others.extend(ops);
     }
 
-    /// Tells those who have waited for their entries to be kept: what they are about begins now.
+    /// Wakes the tasks whose entries are persisted; their operations start now.
     pub(crate) fn are_kept(&self, waiting: Vec<Waker>) {
         self.ops().begin = true;
         waiting.into_iter().for_each(Waker::wake);
         self.ops().begin = false;
     }
 
-    /// The operations that may go on, of those that said so by now: what begins and what goes on are each looked at once. One that
-    /// says so again meanwhile is looked at the next time.
+    /// Returns the operations that were woken before this call, each once. An operation that is woken meanwhile is
+    /// returned by the next call.
     pub(crate) fn ready(&self) -> impl Iterator<Item = u64> + '_ {
         let (begins, others, others_first) = {
             let ops = self.ops();
@@ -133,7 +133,7 @@ impl Wakes {
         })
     }
 
-    /// Notes whether what was handed over had only just begun.
+    /// Notes whether the delivered operation had only just started.
     pub(crate) fn handed_over(&self, had_begun_now: bool) {
         self.ops().others_first = had_begun_now;
     }
@@ -150,7 +150,7 @@ impl Wakes {
     }
 }
 
-/// Notes that an operation may go on.
+/// Marks an operation as ready to be polled.
 pub(crate) struct OpWake {
     pub(crate) op: u64,
     pub(crate) wakes: Arc<Wakes>,
@@ -166,7 +166,7 @@ impl Wake for OpWake {
 mod tests {
     use super::Wakes;
 
-    /// Each one says at once that it may go on again.
+    /// Wakes each operation again while it is polled.
     fn looked_at(wakes: &Wakes) -> Vec<u64> {
         wakes.ready().inspect(|op| wakes.push(*op)).collect()
     }

@@ -5,7 +5,7 @@ use std::io;
 
 /// Output that waits for entries.
 pub(crate) struct Piece {
-    /// Those before this number.
+    /// Number of the first entry that it does not wait for.
     upto: u64,
     pub(crate) error: bool,
     pub(crate) text: String,
@@ -14,11 +14,11 @@ pub(crate) struct Piece {
 #[derive(Default)]
 pub(crate) struct Output {
     held: VecDeque<Piece>,
-    /// Bytes in it, of both streams.
+    /// Bytes of both streams.
     pub(crate) bytes: (usize, usize),
-    /// When it was last seen to, on the clock of the system below.
+    /// When it was last checked, on the clock of the inner system.
     pub(crate) seen_to: u64,
-    /// The first failure of what was held. What could not be written then is lost, so it stays one.
+    /// The first failure of delayed output. That output is lost, so the error remains.
     failed: Option<(io::ErrorKind, String)>,
 }
 
@@ -36,12 +36,12 @@ impl Output {
         }
     }
 
-    /// All of it waits for the entries before this number.
+    /// Returns the number of the entry up to which all output waits.
     pub(crate) fn waits_for(&self) -> u64 {
         self.held.back().map_or(0, |piece| piece.upto)
     }
 
-    /// Takes what waits for entries before a number, or for none.
+    /// Takes output that waits for entries before `kept`, or for none.
     pub(crate) fn take(&mut self, kept: u64) -> Option<Piece> {
         let piece = self.held.pop_front_if(|piece| piece.upto <= kept)?;
         let bytes = if piece.error { &mut self.bytes.1 } else { &mut self.bytes.0 };
@@ -49,7 +49,7 @@ impl Output {
         Some(piece)
     }
 
-    /// Drops what waits for entries from this number on. Gives the bytes of both streams.
+    /// Drops the output that waits for entries from this number on. Returns the bytes of both streams.
     pub(crate) fn cut(&mut self, from: u64) -> (u64, u64) {
         let mut cut = (0, 0);
         while let Some(piece) = self.held.pop_back_if(|piece| piece.upto > from) {
@@ -67,7 +67,7 @@ impl Output {
         }
     }
 
-    /// What went wrong behind the back of the program.
+    /// Returns the failure of output that was written later.
     pub(crate) fn failure(&self) -> io::Result<()> {
         match &self.failed {
             Some((kind, text)) => Err(io::Error::new(*kind, text.clone())),

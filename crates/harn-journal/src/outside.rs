@@ -1,7 +1,8 @@
-//! What takes time: waits, requests and processes, and who gets what when.
+//! Waits, requests and processes, and the delivery of their results.
 //!
-//! The program never waits for the system itself. It waits for an operation here, and [`Outside::hand_over`] hands one
-//! completion over at a time, when nothing else is to be done. While a journal is followed, its entries say which.
+//! The program never waits for the system directly. It waits for an operation here, and [`Outside::hand_over`]
+//! delivers one completion at a time, when no other work is left. While a journal is followed, its entries determine
+//! which.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -27,18 +28,18 @@ use crate::op::{Inquired, Op, OpWake, Running};
 use crate::secrets::Secrets;
 use crate::wire::{Answer, Came, STOPPED, nanos, path_bytes};
 
-/// Who wants entries to be kept waits so long for others who want the same, while there is something else to do.
+/// How long a write waits for entries of other tasks, while there is other work.
 const GATHER: Duration = Duration::from_millis(1);
 
-/// With so many operations under way others will want the same in a moment: then a group is gathered for this long, even when
-/// there is nothing else to do. Each group is a write that waits for the disk, and interrupts the program when it ends.
+/// With this many operations others will soon wait for entries as well: the group is collected for this long, even
+/// without other work. Each group is a disk write, and interrupts the program when it ends.
 const MANY: usize = 256;
 const GATHER_MANY: Duration = Duration::from_micros(1500);
 
-/// Numbers from here on are of work that nobody waits for.
+/// Numbers from here on belong to work that no task waits for.
 const ASIDE: u64 = 1 << 63;
 
-/// Waits until entries are kept.
+/// Waits until entries are persisted.
 pub(crate) struct KeptUpTo {
     core: Rc<Core>,
     upto: u64,
@@ -60,7 +61,7 @@ impl Future for KeptUpTo {
     }
 }
 
-/// Waits for an operation to be handed over.
+/// Waits until an operation is delivered.
 pub(crate) struct Wait<T> {
     core: Rc<Core>,
     op: u64,
@@ -97,13 +98,13 @@ impl<T: Answer + Unpin> Future for Wait<T> {
 impl<T> Drop for Wait<T> {
     fn drop(&mut self) {
         let op = self.core.state.borrow_mut().ops.remove(&self.op);
-        // Outside of the borrow: what is dropped may look at the clock.
+        // Outside of the borrow, because dropping may read the clock.
         drop(op);
     }
 }
 
 impl Core {
-    /// Waits until everything up to now is kept. It is written with what others want to have kept at the same time.
+    /// Waits until all current entries are persisted. They are written together with those of other tasks.
     pub(crate) fn kept(&self) -> KeptUpTo {
         let now = nanos(self.inner.monotonic());
         self.state.borrow_mut().wanted.get_or_insert(now);
@@ -166,7 +167,7 @@ impl Core {
         Box::pin(self.begin_op::<()>("sleep", note.into(), digest, Some(until), begin))
     }
 
-    /// Text from outside, without the keys in it.
+    /// Starts an operation that reads input. Keys are removed from the result.
     pub(crate) fn begin_input(
         &self,
         name: &'static str,
@@ -223,7 +224,7 @@ impl Core {
         })
     }
 
-    /// A peer is started anew by a run that goes on; what it was asked before is not asked again.
+    /// A resumed run starts a peer again. Requests that were answered before are not sent again.
     pub(crate) fn begin_peer(&self, request: PeerRequest) -> Waiting<'_, io::Result<Vec<u8>>> {
         let note = format!("{} of {}", request.method, request.peer.command.program);
         let note: Rc<str> = self.named(&note).into();
@@ -254,7 +255,7 @@ impl Core {
         Box::pin(async move { wait.await.map(|bytes| core.show_keys(bytes)) })
     }
 
-    /// Work of the runtime is done again when nobody knows how far it came: it does no harm.
+    /// Work of the runtime is repeated if its outcome is unknown; that is harmless.
     pub(crate) fn begin_beside(&self, work: Beside) -> Waiting<'_, io::Result<Vec<u8>>> {
         if self.is_loading() {
             return self.inner.beside(work);
@@ -264,7 +265,7 @@ impl Core {
         let core = self.own();
         let begin = Box::new(move || -> Running {
             Box::pin(async move {
-                // What it writes must not be ahead of the journal.
+                // Its output must not be ahead of the journal.
                 let done =
                     if core.kept().await { work(&*core.inner).await } else { Err(io::Error::other(STOPPED)) };
                 done.map(|bytes| core.secrets.borrow().hide(bytes)).encode()
@@ -280,7 +281,8 @@ impl Core {
         Finished { stdout: secrets.hide(ran.stdout), stderr: secrets.hide(ran.stderr), ..ran }
     }
 
-    /// Notes that something is about to happen that must not happen twice. True when a process before this one noted it.
+    /// Records that an effect that must not be repeated is about to happen. Returns true if an earlier process
+    /// recorded it.
     fn begin_change(&self, name: &'static str, digest: u64, note: &Rc<str>) -> bool {
         match self.begun(name, digest, &|| note.to_string()) {
             Begun::Before(_) => true,
@@ -342,12 +344,12 @@ impl Core {
         })
     }
 
-    /// The number of the operation that begins next.
+    /// Returns the number of the next operation.
     pub(crate) fn next_op(&self) -> u64 {
         self.state.borrow().next_op
     }
 
-    /// What to do about an effect; without a doubt it happens.
+    /// Decides about an effect; without a doubt it happens.
     async fn decide_about(&self, doubt: Option<&Rc<Inquired>>, asks: bool, op: u64) -> Decision {
         match doubt {
             None => Decision::Again,
@@ -361,7 +363,7 @@ impl Core {
         headers.into_iter().map(|(name, value)| (name, plain(value))).collect()
     }
 
-    /// Does something that nobody waits for.
+    /// Runs work that no task waits for.
     pub(crate) fn aside(&self, work: impl Future<Output = ()> + 'static) {
         let mut state = self.state.borrow_mut();
         let op = ASIDE | state.next_aside();
@@ -374,7 +376,7 @@ impl Core {
         self.wakes.push(op);
     }
 
-    /// Polls one operation that may go on.
+    /// Polls one operation.
     fn advance(&self, op: u64) {
         let waker = Waker::from(Arc::new(OpWake { op, wakes: self.wakes.clone() }));
         let mut context = Context::from_waker(&waker);
@@ -413,12 +415,12 @@ impl Core {
         }
     }
 
-    /// For how long entries that somebody waits for are to wait for others; nothing when nobody waits.
+    /// Returns how long entries that a task waits for are collected; `None` if no task waits.
     fn gathers_for(&self, idle: bool) -> Option<u64> {
         let state = self.state.borrow();
         let many = state.ops.len() >= MANY;
         let since = state.wanted?;
-        // A busy program has completions to hand over at any time, and is idle at none.
+        // A busy program can receive completions at any time, and is never idle.
         let until = match (many, idle) {
             (true, _) => since + nanos(GATHER_MANY),
             (false, true) => since + nanos(GATHER),
@@ -427,7 +429,7 @@ impl Core {
         Some(until.saturating_sub(nanos(self.inner.monotonic())))
     }
 
-    /// Whether others are still to be waited for when there is nothing else to do. The waker is woken when they are not any more.
+    /// Returns whether to collect further entries although no other work is left. Wakes the waker when that ends.
     fn gathers(&self, context: &mut Context<'_>) -> bool {
         let left = self.gathers_for(true);
         let state = &mut *self.state.borrow_mut();
@@ -438,19 +440,19 @@ impl Core {
         let pause = state.gathering.get_or_insert_with(|| self.inner.sleep(Duration::from_nanos(left)));
         let pending = pause.as_mut().poll(context).is_pending();
         if !pending {
-            // It may be left of the group before; who has ended must not be asked again.
+            // The timer may belong to an earlier group; a completed future must not be polled again.
             state.gathering = None;
         }
         pending
     }
 
-    /// Hands over what has ended first; false when nothing has.
+    /// Delivers the operation that ended first. Returns false if there is none.
     fn hand_over_ended(&self, looks: u32, idle: bool) -> bool {
         loop {
             let Some((op, outcome, begins)) = self.state.borrow_mut().ended_ops.pop_front() else {
                 return false;
             };
-            // Nobody may wait for it any more.
+            // The operation may have been dropped meanwhile.
             let Some((name, note, digest, place)) = self
                 .state
                 .borrow()
@@ -485,7 +487,7 @@ impl Core {
         }
     }
 
-    /// The digest of the operation that stands where the journal has another one.
+    /// Returns the digest of the operation for which the journal has a different one.
     fn digest_now(&self) -> u64 {
         let state = self.state.borrow();
         let followed = match state.recorded.front() {
@@ -495,12 +497,12 @@ impl Core {
         followed.or_else(|| state.ops.values().find(|op| op.is_open())).map_or(0, |op| op.digest)
     }
 
-    /// Follows the next entry, if it is about something that was handed over here.
+    /// Follows the next entry, if it is a delivery.
     fn hand_over_recorded(&self, looks: u32, idle: bool) -> Poll<()> {
         let here = |what: &What| matches!(what, What::Finish { looks: at, idle: was, .. } if *at == looks && *was == idle);
         if !self.state.borrow().next_is(here) {
             if idle {
-                // Nothing is ready, and the journal goes on with something else.
+                // No task is ready, and the next entry is something else.
                 let waiting: Vec<String> = self.state.borrow().waiting_for();
                 let now = match waiting.as_slice() {
                     [] => "nothing left to do".to_owned(),
@@ -542,12 +544,12 @@ impl Outside for Journal {
         }
         let looks = core.state.borrow().looks;
         if !idle && core.replay && core.state.borrow().is_followed() {
-            // A busy program may come to its end without asking for anything more.
+            // A busy program may end without another request.
             return Poll::Pending;
         }
         match core.status() {
             Status::Stopped => {
-                // Whoever waits for time goes on, when nobody else does; the others are interrupted.
+                // Waits for time end if no task is ready; others are interrupted.
                 if !idle {
                     return Poll::Pending;
                 }
@@ -578,7 +580,7 @@ impl Outside for Journal {
         if core.hand_over_ended(looks, idle) {
             return Poll::Ready(());
         }
-        // One look at each that says so: what says it again is looked at next time.
+        // Polls each woken operation once. One that is woken again is polled next time.
         for op in core.wakes.ready() {
             core.advance(op);
             if core.is_stopped() {
@@ -618,7 +620,7 @@ impl Outside for Journal {
 }
 
 impl Journal {
-    /// Says now and then that the run is still worked on, as long as it is.
+    /// Renews the lease periodically while the run is executed.
     pub fn stay_alive(&self) {
         let core = self.0.own();
         if core.replay {
@@ -646,24 +648,24 @@ impl Journal {
     }
 }
 
-/// Whether a request changes nothing.
+/// Returns whether a request only reads.
 pub(crate) fn is_reading(request: &HttpRequest) -> bool {
     matches!(request.method.as_str(), "GET" | "HEAD" | "OPTIONS")
 }
 
-/// Whether a request may be sent twice.
+/// Returns whether a request can be sent twice.
 fn is_repeatable(request: &HttpRequest) -> bool {
     is_reading(request)
         || matches!(request.method.as_str(), "PUT" | "DELETE")
         || request.uncertain == Uncertain::Retry
 }
 
-/// An address without what may hold a key.
+/// Returns an address without the parts that may contain a key.
 pub(crate) fn without_query(url: &str) -> &str {
     url.split(['?', '#']).next().unwrap_or(url)
 }
 
-/// What a request is, without its keys.
+/// Returns the digest of a request without its keys.
 pub(crate) fn digest_of(request: &HttpRequest, secrets: &Secrets) -> u64 {
     let url = without_query(&request.url);
     let mut digester = Digester::new().add(request.method.as_bytes()).add(&secrets.without(url.as_bytes()));
@@ -679,7 +681,7 @@ pub(crate) fn digest_of(request: &HttpRequest, secrets: &Secrets) -> u64 {
     digester.end()
 }
 
-/// A request for people, without its secret headers.
+/// Describes a request for humans, without its secret headers.
 fn text_of(request: &HttpRequest) -> String {
     let mut text = format!("{} {}\n", request.method, without_query(&request.url));
     for (name, value) in request.headers.iter().filter(|(name, _)| !is_secret_header(name)) {

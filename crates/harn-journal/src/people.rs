@@ -1,4 +1,4 @@
-//! Requests to people: where they find them, and the wait for their answers, which may take longer than a process lives.
+//! Requests to humans, and the wait for their answers, which may exceed the lifetime of a process.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use crate::op::{Inquired, Pending, Running};
 use crate::setup::Stop;
 use crate::wire::{Answer, nanos};
 
-/// How often a process that goes on looks for answers that others have recorded.
+/// How often a waiting process checks for answers that other processes have recorded.
 const LOOK: Duration = Duration::from_millis(200);
 
 impl Inquired {
@@ -50,7 +50,7 @@ impl Core {
             &quorum.to_le_bytes(),
             &had.to_le_bytes(),
         ]);
-        // Questions are kept where people look for them.
+        // Questions are stored where humans find them.
         let (prompt, details) = (self.named(&prompt), self.named(&details));
         let note = format!("{kind} {id}: {prompt}");
         let request = NewWaitpoint {
@@ -80,14 +80,14 @@ impl Core {
         Box::pin(self.begin_op_of::<Asked>("person", note.into(), digest, until, Some(inquired), begin))
     }
 
-    /// The answer of a person to a request, or nothing when the time is over.
+    /// Waits for the answer to a request; `None` after its deadline.
     pub(crate) async fn person(
         &self,
         request: NewWaitpoint,
         inquired: &Inquired,
         until: Option<u64>,
     ) -> Result<Option<Given>, String> {
-        // Whoever goes on must come to the same request, so what led to it is kept first.
+        // A resumed run must reach the same request, so earlier entries are persisted first.
         if !self.kept().await {
             return Ok(None);
         }
@@ -127,7 +127,7 @@ impl Core {
         }
     }
 
-    /// Looks how many answers there are, once for all who wait.
+    /// Reads the number of answers, once for all waiting tasks.
     async fn count_answers(&self) {
         let now = nanos(self.inner.monotonic());
         let (count, at) = self.answered.get();
@@ -141,20 +141,20 @@ impl Core {
         }
     }
 
-    /// Says that nobody needs to answer a request any more.
+    /// Marks a request as closed.
     pub(crate) fn end_inquiry(&self, id: &str) {
         if self.replay || !self.state.borrow_mut().inquired.remove(id) {
             return;
         }
         match self.status() {
-            // Somebody goes on with the run, and then the request is still there.
+            // A resumed run still needs the request.
             Status::Stopped => {}
             Status::Following => self.state.borrow_mut().ended.push(id.to_owned()),
             Status::Live => self.close(id),
         }
     }
 
-    /// Closes a request where people find it, behind what was written before.
+    /// Closes a request in the store, after earlier writes.
     pub(crate) fn close(&self, id: &str) {
         let kept = self.keeper.close(id, self.inner.now_ms());
         let mut state = self.state.borrow_mut();
@@ -164,7 +164,7 @@ impl Core {
 }
 
 impl Journal {
-    /// The requests to people that have no answer yet.
+    /// Returns the open requests to humans.
     pub fn pending(&self) -> Vec<Pending> {
         self.0.state.borrow().pending()
     }

@@ -1,4 +1,4 @@
-//! What a program prints. It leaves the process when everything that led to it is kept: whoever goes on later prints the same.
+//! Output of a program. It is written once the entries that led to it are persisted: a resumed run prints the same.
 
 use std::io;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use crate::entry::What;
 use crate::journal::{Core, State};
 use crate::wire::nanos;
 
-/// For so long a busy program gathers more before what it has printed is seen to.
+/// How long a busy program collects output before it is checked.
 const GATHER: Duration = Duration::from_millis(5);
 
-/// A program that has printed more than this waits until it is out.
+/// A program that has printed more than this waits until it is written.
 const MOST: usize = 1 << 16;
 
 impl State {
-    /// How much has left the process, of both streams.
+    /// Returns the number of written bytes of both streams.
     pub(crate) fn shown(&self) -> (u64, u64) {
         let (out, err) = self.output.bytes;
         (self.printed.0.max(self.known.0) - out as u64, self.printed.1.max(self.known.1) - err as u64)
@@ -22,14 +22,15 @@ impl State {
 }
 
 impl Core {
-    /// The part of a text that was not written before, and where the text ends in all that is printed. Notes that it is.
+    /// Returns the part of `text` that was not written before, and the position of its end in the output. Records
+    /// that position.
     pub(crate) fn fresh<'a>(&self, text: &'a str, error: bool) -> (&'a str, u64) {
         let mut state = self.state.borrow_mut();
         let known = if error { state.known.1 } else { state.known.0 };
         let printed = if error { &mut state.printed.1 } else { &mut state.printed.0 };
         let done = usize::try_from(known.saturating_sub(*printed)).unwrap_or(usize::MAX).min(text.len());
         *printed += text.len() as u64;
-        // A replay shows everything.
+        // A replay prints everything.
         (if self.replay { text } else { text.get(done..).unwrap_or("") }, *printed)
     }
 
@@ -41,17 +42,18 @@ impl Core {
         self.inner.write_out(text)
     }
 
-    /// Writes a text, at once or when all that led to it is kept.
+    /// Writes `text`, at once or when the entries that led to it are persisted.
     pub(crate) fn show(&self, text: &str, error: bool) -> io::Result<()> {
         self.pin_clocks();
         if self.is_stopped() {
-            // Nothing is shown whose moment could not be written down, and so it does not count as printed.
+            // Output without a recorded place is not shown, and not treated as printed.
             let printed = &mut self.state.borrow_mut().printed;
             *(if error { &mut printed.1 } else { &mut printed.0 }) -= text.len() as u64;
             return Ok(());
         }
         let mut state = self.state.borrow_mut();
-        // What rests on nothing having been handed over waits for an entry that says so, or for the next one.
+        // Output that depends on the fact that nothing was delivered waits for an entry that records it, or for the
+        // next entry.
         let upto = state.position() + u64::from(state.is_loose);
         if self.replay || (state.output.is_empty() && state.kept >= upto) {
             drop(state);
@@ -69,7 +71,7 @@ impl Core {
         self.state.borrow().output.failure()
     }
 
-    /// Writes what has waited for the entries that are kept now.
+    /// Writes the output that waited for entries that are persisted now.
     pub(crate) fn release(&self) {
         let mut any = false;
         loop {
@@ -90,16 +92,16 @@ impl Core {
         }
     }
 
-    /// Whether a process before this one has printed more: what it did until then is not in the journal, so nothing may come in
-    /// between that did not come then.
+    /// Returns whether an earlier process has printed more: its steps until then are not in the journal, so no new
+    /// delivery may happen before.
     pub(crate) fn catches_up(&self) -> bool {
         let state = self.state.borrow();
         let least = (state.known.0.max(state.promised.0), state.known.1.max(state.promised.1));
         state.printed.0 < least.0 || state.printed.1 < least.1
     }
 
-    /// Writes down how much a busy program has printed, when that waits for an entry: whoever goes on lets it print as much before
-    /// anything is handed over.
+    /// Records how much a busy program has printed, if that output waits for an entry: a resumed run lets it print as
+    /// much before the next delivery.
     pub(crate) fn pin_printing(&self) {
         let state = &mut *self.state.borrow_mut();
         if state.output.waits_for() > state.position() {
@@ -109,7 +111,7 @@ impl Core {
         }
     }
 
-    /// Whether entries are to be written for the sake of output: those that it waits for, or that it is out.
+    /// Returns whether entries must be written for output: those that it waits for, or one that it was written.
     pub(crate) fn output_is_due(&self) -> bool {
         let state = self.state.borrow();
         let waits = !state.output.is_empty() || state.shown() != state.noted;

@@ -1,42 +1,41 @@
-//! Keys, which never enter a journal. Variables that are named like keys are read again from the environment when a run
-//! is resumed; where their values turn up in an answer, their name is written instead.
+//! Keys, which never enter a journal. Variables with names of keys are read from the environment again when a run is
+//! resumed; in answers their values are replaced by their names.
 //!
-//! The variables that are set when a run begins are known before its first entry, whether the program reads them or not.
+//! The variables that are set when a run starts are known before its first entry, even if the program does not read
+//! them.
 
 use std::borrow::Cow;
 
 use memchr::memmem;
 
-/// Shorter values are too common to be looked for.
+/// Shorter values are too common to search for.
 const SHORTEST: usize = 8;
 
-/// What a replay without the environment takes for a key.
+/// Value of a key in a replay without the environment.
 pub(crate) const UNKNOWN: &str = "(a key that the journal does not hold)";
 
-/// What stands in the place of any key where arguments are compared: a run can be followed with a key that was renewed, and
-/// without any.
+/// Replaces any key when arguments are compared: a run can be followed with a renewed key, and without keys.
 const SOME_KEY: &[u8] = b"\x01harn:key\x01";
 
-/// A key.
 struct Secret {
     name: String,
     value: String,
     finder: memmem::Finder<'static>,
 }
 
-/// The keys that are known; [`UNKNOWN`] is the value of one that is not there.
+/// The known keys; a missing key has the value [`UNKNOWN`].
 #[derive(Default)]
 pub(crate) struct Secrets(Vec<Secret>);
 
-/// What stands before the name of a key, and behind it. Without a name between them they stand for the first of both, which a text from
-/// outside may contain.
+/// Delimiters of the name of a key. With an empty name they stand for the first delimiter itself, which untrusted
+/// content may contain.
 const MARK: (&str, char) = ("\u{1}harn:secret:", '\u{1}');
 
 fn mark(name: &str) -> String {
     format!("{}{name}{}", MARK.0, MARK.1)
 }
 
-/// The text before the first name that stands in the place of a key, the name, and the text behind it.
+/// Splits `text` at the first marked key: the part before it, its name, and the part after it.
 pub(crate) fn marked(text: &str) -> Option<(&str, &str, &str)> {
     let (before, rest) = text.split_once(MARK.0)?;
     let (name, after) = rest.split_once(MARK.1)?;
@@ -56,12 +55,12 @@ fn replaced(bytes: &[u8], from: &memmem::Finder<'_>, to: &[u8]) -> Option<Vec<u8
     Some(out)
 }
 
-/// Whether there may be a mark in some bytes: most have none, and this is quick to see.
+/// Fast check for a mark: most bytes have none.
 fn may_have_mark(bytes: &[u8]) -> bool {
     memchr::memchr(MARK.0.as_bytes()[0], bytes).is_some()
 }
 
-/// The names of keys in some bytes, and the bytes between them. The name of what stands for a mark is empty.
+/// Splits bytes at marked keys. The name is empty where the mark itself was escaped.
 fn parts(mut bytes: &[u8]) -> impl Iterator<Item = (&[u8], Option<&str>)> {
     std::iter::from_fn(move || {
         if bytes.is_empty() {
@@ -79,7 +78,7 @@ fn parts(mut bytes: &[u8]) -> impl Iterator<Item = (&[u8], Option<&str>)> {
 }
 
 impl Secrets {
-    /// Notes a key.
+    /// Adds a key.
     pub(crate) fn know(&mut self, name: &str, value: &str) {
         if !self.knows(name) && value.len() >= SHORTEST {
             let finder = memmem::Finder::new(value).into_owned();
@@ -91,14 +90,14 @@ impl Secrets {
         self.0.iter().any(|own| own.name == name)
     }
 
-    /// The bytes for a comparison: with the same in the place of every key.
+    /// Replaces each key by the same bytes, for a comparison.
     pub(crate) fn without<'b>(&self, bytes: &'b [u8]) -> Cow<'b, [u8]> {
         self.0.iter().fold(Cow::Borrowed(bytes), |bytes, secret| {
             replaced(&bytes, &secret.finder, SOME_KEY).map_or(bytes, Cow::Owned)
         })
     }
 
-    /// The bytes with names in the place of keys.
+    /// Replaces keys by their marked names.
     pub(crate) fn hide(&self, bytes: Vec<u8>) -> Vec<u8> {
         let raw = may_have_mark(&bytes).then(|| memmem::Finder::new(MARK.0));
         let marked = raw.and_then(|raw| replaced(&bytes, &raw, mark("").as_bytes()));
@@ -112,7 +111,7 @@ impl Secrets {
         self.0.is_empty()
     }
 
-    /// A text for people, with `$NAME` in the place of keys. It cannot be turned back.
+    /// Replaces keys by `$NAME` in a message for humans. This cannot be reversed.
     pub(crate) fn named(&self, text: &str) -> String {
         self.0.iter().fold(text.to_owned(), |text, secret| {
             if text.contains(&*secret.value) {
@@ -123,7 +122,7 @@ impl Secrets {
         })
     }
 
-    /// The names in hidden bytes whose keys are not known yet.
+    /// Returns the names in hidden bytes whose keys are unknown.
     pub(crate) fn unknown_in(&self, bytes: &[u8]) -> Vec<String> {
         if !may_have_mark(bytes) {
             return Vec::new();
@@ -132,7 +131,7 @@ impl Secrets {
         names.filter(|name| !name.is_empty() && !self.knows(name)).map(str::to_owned).collect()
     }
 
-    /// The bytes with keys in the place of names.
+    /// Replaces marked names by keys.
     pub(crate) fn show(&self, bytes: Vec<u8>) -> Vec<u8> {
         if !may_have_mark(&bytes) {
             return bytes;

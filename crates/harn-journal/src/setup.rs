@@ -1,4 +1,4 @@
-//! What a journal begins with, and why it ends a run.
+//! Settings of a journal, and reasons to stop a run.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -9,37 +9,37 @@ use crate::entry::{Entry, Place};
 use crate::keeper::Keeper;
 use crate::op::Pending;
 
-/// What holds the program that a journal belongs to.
+/// Control over the program that a journal belongs to.
 pub struct Reins {
-    /// Says where the program is.
+    /// Returns the current place of the program.
     pub place: Box<dyn Fn() -> Option<Place>>,
-    /// Makes it stop.
+    /// Stops the program.
     pub stop: Box<dyn Fn()>,
-    /// Whether somebody else made it stop.
+    /// Returns whether the run was stopped from outside.
     pub is_stopped: Box<dyn Fn() -> bool>,
 }
 
-/// A journal and a program that do not agree.
+/// A difference between a journal and a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// The number of the entry.
+    /// Number of the entry.
     pub seq: u64,
-    /// What the journal has there.
+    /// The recorded request.
     pub was: String,
-    /// Where that was in the sources.
+    /// Its place in the sources.
     pub was_at: String,
-    /// What the program does now.
+    /// The request that the program makes now.
     pub now: String,
-    /// Where it is.
+    /// The current place.
     pub now_at: String,
-    /// The digests of both requests, for [`crate::Journal::request`]; 0 when there is no request.
+    /// The digests of both requests, for [`crate::Journal::request`]; 0 if there is no request.
     pub digests: (u64, u64),
 }
 
-/// Why a run was stopped from here.
+/// Why the journal stopped a run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Stop {
-    /// The program does something else than the journal says.
+    /// The program differs from the journal.
     #[error("the program does something else than its journal says: entry {} was {} at {}, now it is {} at {}", .0.seq, .0.was, .0.was_at, .0.now, .0.now_at)]
     Difference(Box<Difference>),
     /// The journal cannot be written.
@@ -50,21 +50,21 @@ pub enum Stop {
         "entry {0} of the journal cannot be read: it was written by another version of Harn, or it is damaged"
     )]
     Unreadable(u64),
-    /// A replay has come to the end of a journal that has no end.
+    /// A replay has reached the end of a journal without an end entry.
     #[error("the journal ends here: the run was interrupted, or is still going on")]
     End,
-    /// A replay has come to where it was to stop.
+    /// A replay has reached the entry at which it should stop.
     #[error("stopped before entry {0}")]
     Until(u64),
-    /// The program does nothing but wait.
+    /// Every operation of the program waits.
     #[error("it does nothing but wait")]
     Suspended {
-        /// Until then at the longest, in milliseconds since 1970.
+        /// When the run is due at the latest, in milliseconds since 1970.
         due_ms: Option<i64>,
-        /// What it asks of people.
+        /// Its open requests to humans.
         pending: Vec<Pending>,
     },
-    /// Somebody stopped the program: the run can be resumed.
+    /// The program was interrupted. The run can be resumed.
     #[error("interrupted")]
     Interrupted,
     /// A key that the run had is not set.
@@ -72,55 +72,56 @@ pub enum Stop {
     MissingKey(String),
 }
 
-/// How a resumed run decides about an effect that began before, while no outcome is known.
+/// How a resumed run decides about effects in doubt.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum InDoubtPolicy {
-    /// By the answer of a reviewer. Without one the program gets an error, and the run is suspended if nothing handles it.
+    /// A reviewer decides. Without an answer the program gets an error, and the run is suspended if it is not
+    /// handled.
     #[default]
     Ask,
-    /// The effect happens again.
+    /// Repeats the effect.
     Retry,
-    /// The effect has this result.
+    /// Uses this result.
     Skip(serde_json::Value),
 }
 
-/// What a journal begins with.
+/// Settings of a journal.
 pub struct Setup {
-    /// The system that is asked where there is no entry.
+    /// The system that answers requests without an entry.
     pub inner: Rc<dyn System>,
-    /// Where new entries go.
+    /// The destination of new entries.
     pub keeper: Box<dyn Keeper>,
-    /// The entries that are there.
+    /// The existing entries.
     pub entries: Vec<Entry>,
-    /// Nothing happens outside, and output is written from the beginning.
+    /// Executes no effects, and prints the output from the beginning.
     pub replay: bool,
-    /// Stops before this entry, whether it would be followed or written.
+    /// Stops before this entry, followed or new.
     pub until: Option<u64>,
-    /// The names of the keys that are known before the first entry.
+    /// Names of the keys that are known before the first entry.
     pub secrets: Vec<String>,
-    /// What was asked before the program was loaded is asked again: the sources of today.
+    /// Requests before the program was loaded are made again: loads the current sources.
     pub reload: bool,
-    /// How effects in doubt are decided.
+    /// The decision about effects in doubt.
     pub in_doubt: InDoubtPolicy,
-    /// The arguments of effects are stored in memory, for [`crate::Journal::request`].
+    /// Stores the arguments of effects in memory, for [`crate::Journal::request`].
     pub keeps_requests: bool,
-    /// What is followed is written down again: the journal of a fork.
+    /// Followed entries are written again: the journal of a fork.
     pub copies: bool,
-    /// A program that does nothing but wait for longer than this is stopped; [`Duration::MAX`]: never. Without it, one that
-    /// waits for a person is stopped at once, and another one after [`LONG`].
+    /// Suspends a program that only waits for longer than this; [`Duration::MAX`]: never. By default a wait for a
+    /// human suspends at once, another one after [`LONG`].
     pub suspend_after: Option<Duration>,
-    /// Whether there are people who can be asked.
+    /// Whether humans can answer requests.
     pub people: bool,
 }
 
-/// A wait that is worth a new process.
+/// A wait that justifies a new process.
 pub const LONG: Duration = Duration::from_secs(5 * 60);
 
-/// A wait that is not, while a person is asked, too.
+/// A wait that does not, while a human is asked too.
 pub(crate) const SHORT: Duration = Duration::from_secs(10);
 
 impl Setup {
-    /// A journal that begins.
+    /// Creates the settings of a new journal.
     pub fn new(inner: Rc<dyn System>, keeper: Box<dyn Keeper>) -> Setup {
         Setup {
             inner,

@@ -1,4 +1,4 @@
-//! WebSockets. What comes is an entry each, and so is what was sent; the connection itself does not outlive the process.
+//! WebSockets. Each received and each sent frame is an entry. The connection does not outlive the process.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use crate::op::Running;
 use crate::outside::{digest_of, without_query};
 use crate::wire::{Answer, STOPPED};
 
-/// `None` is the end, or that nothing was taken; `Some` is a frame, or that it was done.
+/// `None`: the end, or nothing was received. `Some`: a frame, or success.
 type Outcome = Result<Option<Vec<u8>>, HttpError>;
 
 type Slot = Rc<RefCell<Option<Rc<dyn Socket>>>>;
@@ -20,7 +20,7 @@ fn broken(text: &str) -> HttpError {
     HttpError::new(HttpErrorKind::Broken, text)
 }
 
-/// A run that goes on has no connection: whoever was on the other side knows a process that is gone.
+/// A resumed run has no connection: the peer was connected to a process that is gone.
 fn inner(slot: &Slot) -> Result<Rc<dyn Socket>, HttpError> {
     slot.borrow().clone().ok_or_else(|| broken("the run was interrupted, and the connection ended with it"))
 }

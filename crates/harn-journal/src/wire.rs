@@ -1,4 +1,4 @@
-//! Answers as bytes.
+//! Serialization of answers.
 
 use std::ffi::OsString;
 use std::io;
@@ -9,13 +9,13 @@ use harn_system::{Asked, Facts, Finished, HttpError, HttpErrorKind, InDoubt, Kin
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
-/// Something that can be an answer in a journal.
+/// An answer in a journal.
 pub(crate) trait Answer: Sized {
-    /// As bytes.
+    /// Serializes the answer.
     fn encode(&self) -> Vec<u8>;
-    /// From bytes.
+    /// Deserializes an answer.
     fn decode(bytes: &[u8]) -> Option<Self>;
-    /// The answer when the run was stopped and nothing happens any more.
+    /// Returns the answer after the run was stopped.
     fn stopped() -> Self;
 }
 
@@ -27,7 +27,7 @@ fn read<T: for<'a> Deserialize<'a>>(bytes: &[u8]) -> Option<T> {
     postcard::from_bytes(bytes).ok()
 }
 
-/// What a program hears of a system that has stopped.
+/// The error message of a system that has stopped.
 pub(crate) const STOPPED: &str = "the run was stopped";
 
 macro_rules! plain {
@@ -64,7 +64,7 @@ struct Failure {
     in_doubt: bool,
 }
 
-/// Kinds that somebody tells apart. New ones go to the end: the numbers are written down.
+/// Error kinds that callers distinguish. Append new ones at the end: the numbers are persisted.
 const KINDS: &[io::ErrorKind] = &[
     io::ErrorKind::Other,
     io::ErrorKind::NotFound,
@@ -112,7 +112,7 @@ impl From<Failure> for io::Error {
     }
 }
 
-/// Things that a successful call of the system gives.
+/// Results of successful calls of the system.
 pub(crate) trait Part: Sized {
     type Form: Serialize + for<'a> Deserialize<'a>;
     fn form(&self) -> Self::Form;
@@ -169,7 +169,7 @@ impl Part for Facts {
     }
 }
 
-/// The bytes of a path.
+/// Serializes a path.
 #[cfg(unix)]
 pub(crate) fn path_bytes(path: &Path) -> Vec<u8> {
     use std::os::unix::ffi::OsStrExt;
@@ -182,11 +182,11 @@ fn path_of(bytes: Vec<u8>) -> PathBuf {
     OsString::from_vec(bytes).into()
 }
 
-/// The byte before a path that is no text, as pairs of bytes: no text begins with it.
+/// Marks a path that is not UTF-8, followed by pairs of bytes: no UTF-8 string begins with this byte.
 #[cfg(windows)]
 const NO_TEXT: u8 = 0xff;
 
-/// The bytes of a path.
+/// Serializes a path.
 #[cfg(windows)]
 pub(crate) fn path_bytes(path: &Path) -> Vec<u8> {
     use std::os::windows::ffi::OsStrExt;
@@ -299,7 +299,7 @@ impl Answer for Asked {
     }
 }
 
-/// Kinds of failed exchanges. New ones go to the end: the numbers are written down.
+/// Kinds of HTTP errors. Append new ones at the end: the numbers are persisted.
 const HTTP_KINDS: &[HttpErrorKind] = &[
     HttpErrorKind::Invalid,
     HttpErrorKind::Timeout,
@@ -326,16 +326,16 @@ impl Part for Option<Vec<u8>> {
     }
 }
 
-/// The head of a reply, and its body where all of it came with the head.
+/// The head of a reply, and its body if it arrived completely with the head.
 pub(crate) struct Came {
     pub(crate) head: Head,
     pub(crate) body: Option<Result<Vec<u8>, HttpError>>,
 }
 
-/// The byte between a head and the body that came with it. Older journals have nothing behind a head.
+/// Separates a head from the body that arrived with it. Older journals have nothing after the head.
 const WITH_BODY: u8 = 1;
 
-/// The byte between a head and the error that the body ended with.
+/// Separates a head from the error that ended the body.
 const WITH_ERROR: u8 = 2;
 
 impl Answer for Result<Came, HttpError> {
@@ -397,7 +397,7 @@ impl Answer for Result<Option<Vec<u8>>, HttpError> {
     }
 }
 
-/// Nanoseconds, as far as they fit.
+/// Converts to nanoseconds, capped.
 pub(crate) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

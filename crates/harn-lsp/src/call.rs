@@ -16,11 +16,11 @@ use crate::hover;
 use crate::meaning::{self, Meaning};
 use crate::workspace::Workspace;
 
-/// A call that is being written.
+/// An incomplete call.
 pub(crate) struct Call {
-    /// Where the name of what is called stands.
+    /// The span of the name of the callee.
     pub(crate) callee: Span,
-    /// The number of the argument at the place.
+    /// Index of the argument at the offset.
     pub(crate) argument: usize,
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn around(document: &Document, offset: u32) -> Option<Call> {
                     at >= 2 && matches!(tokens[at - 2].kind, TokenKind::Fn | TokenKind::Pipeline);
                 return callee.filter(|_| !is_declared).map(|callee| Call { callee: callee.span, argument });
             }
-            // The call is around the bracket that is open here.
+            // The call encloses the bracket that is open here.
             kind if kind.opens() => argument = 0,
             TokenKind::Comma if depth == 0 => argument += 1,
             TokenKind::Semi if depth == 0 => return None,
@@ -104,7 +104,7 @@ pub(crate) fn help(workspace: &Workspace<'_>, document: &Rc<Document>, offset: u
     })
 }
 
-/// The parameters of the function whose name stands at a place, as they are written.
+/// Returns the parameters, as written, of the function whose name has the span `name`.
 fn parameters(document: &Document, whole: Span, name: Span) -> Option<Vec<String>> {
     let written = |params: &[Param]| {
         let own = params.iter().filter(|param| param.name.name != "self");
@@ -131,7 +131,7 @@ fn parameters(document: &Document, whole: Span, name: Span) -> Option<Vec<String
             _ => {}
         }
     }
-    // A function inside of another: what stands between its parentheses.
+    // A nested function: its parameters are read from the source between its parentheses.
     let text = document.slice(whole);
     let open = text.get((name.end - whole.start) as usize..)?.find('(')? + (name.end - whole.start) as usize;
     let mut depth = 0usize;

@@ -1,4 +1,4 @@
-//! Semantic tokens: what each name is.
+//! Semantic tokens: the kind of each name.
 
 use harn_front::SymbolKind;
 use harn_syntax::Span;
@@ -120,7 +120,7 @@ pub(crate) fn tokens(
     encode(document, &pieces)
 }
 
-/// As the protocol wants it: each token relative to the one before, none longer than its line.
+/// Encodes tokens for the protocol: each relative to the one before, none longer than its line.
 fn encode(document: &Document, pieces: &[(Span, &'static str, u32)]) -> Vec<SemanticToken> {
     let mut out = Vec::with_capacity(pieces.len());
     let (mut line, mut column, mut end) = (0, 0, 0);

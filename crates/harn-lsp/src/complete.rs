@@ -1,4 +1,4 @@
-//! Completion: names, members, keys of options and structs, and what imports may say.
+//! Completion: names, members, keys of options and structs, imports.
 
 use std::rc::Rc;
 
@@ -19,7 +19,7 @@ use crate::meaning;
 use crate::text::word_start;
 use crate::workspace::Workspace;
 
-/// What may stand at a place. Every item replaces the word in front of it.
+/// Returns the completions at an offset. Each replaces the word before it.
 pub(crate) fn complete(
     workspace: &Workspace<'_>,
     document: &Rc<Document>,
@@ -49,7 +49,8 @@ pub(crate) fn complete(
     list.items
 }
 
-/// What may stand in an import, or as a key of a struct or of options, and where the word begins; nothing at other places.
+/// Returns the completions in an import, or for a key of a struct or of options, and the start of the word; `None` at
+/// other places.
 pub(crate) fn special(
     workspace: &Workspace<'_>,
     document: &Rc<Document>,
@@ -74,7 +75,7 @@ pub(crate) fn special(
     (!labels.is_empty()).then_some((list.replaced.start as usize, labels))
 }
 
-/// The string around a place, its quotes not counted; the text of interpolations is no part of one.
+/// Returns the span of the string around an offset, without its quotes. Interpolations are not part of a string.
 fn string_at(document: &Document, offset: u32) -> Option<Span> {
     let tokens = &document.parsed().tokens;
     let at = tokens.partition_point(|token| token.span.start < offset);
@@ -98,7 +99,7 @@ fn is_closed(text: &str) -> bool {
     text.len() >= 2 && text.ends_with('"')
 }
 
-/// Whether a quote was opened on the line behind the last token: what is not closed is no token.
+/// Whether a quote was opened on the line after the last token: an unclosed string is not a token.
 fn unclosed(document: &Document, from: u32, offset: u32) -> bool {
     let from = from.max(document.lines.start(document.lines.line(offset), &document.text));
     let between = document.text.get(from as usize..offset as usize).unwrap_or("");
@@ -115,12 +116,12 @@ fn import_list(document: &Document, offset: u32) -> Option<&Import> {
     })
 }
 
-/// The object in front of the dot that stands before a place.
+/// Returns the span of the object before the dot that precedes an offset.
 fn object_before(document: &Document, start: u32) -> Option<Span> {
     let head = document.text[..start as usize].trim_end();
     let dot = head.strip_suffix('.').filter(|rest| !rest.ends_with('.'))?;
     let dot = dot.strip_suffix('?').unwrap_or(dot);
-    // `1.` is a number, and what ends a line belongs to the next one only.
+    // `1.` is a number, and a dot at the end of a line continues on the next line only.
     let members = &document.names().members;
     let end = dot.trim_end().len() as u32;
     let found = members.iter().find(|used| used.object.end == end && used.span.start <= start + 1);
@@ -169,7 +170,7 @@ impl List<'_> {
         });
     }
 
-    /// Adds a builtin or a method, whose form and documentation are told on demand.
+    /// Adds a builtin or a method; its signature and documentation are resolved on demand.
     fn add_known(&mut self, label: &str, kind: CompletionItemKind, full: &str, rank: u8) {
         let before = self.items.len();
         self.add(label, kind, None, rank);
@@ -204,7 +205,7 @@ impl List<'_> {
                 self.symbol(&file, id, 2);
             }
         }
-        // What they do is asked for when one is looked at: there are many.
+        // Documentation is resolved when an item is selected, because there are many builtins.
         for name in self.workspace.builtin_names() {
             let (name, kind) = match name.split_once('.') {
                 Some((space, _)) => (space, CompletionItemKind::MODULE),
@@ -348,7 +349,7 @@ impl List<'_> {
     }
 }
 
-/// Whether a word that begins at a place is a key: it stands behind `{` or `,`.
+/// Whether the word that begins at an offset is a key: it follows `{` or `,`.
 fn at_key(document: &Document, start: u32) -> bool {
     let tokens: &[Token] = &document.parsed().tokens;
     let at = tokens.partition_point(|token| token.span.start < start);
@@ -379,7 +380,7 @@ impl Literals<'_> {
 
     fn given(&self, items: &[DictItem]) -> Vec<String> {
         let key = |item: &DictItem| match item {
-            // The one that is being written is offered again.
+            // The incomplete key is offered again.
             DictItem::Entry { key, .. } if self.offset <= key.span.start || key.span.end < self.offset => {
                 Some(key.name.to_string())
             }
@@ -442,7 +443,7 @@ impl<'a> Visitor<'a> for Literals<'_> {
     }
 }
 
-/// An item with its form and documentation.
+/// Adds signature and documentation to an item.
 pub(crate) fn resolve(workspace: &Workspace<'_>, mut item: CompletionItem) -> CompletionItem {
     let word = match item.data.as_ref().and_then(Value::as_str).map(|full| full.split_once(':').ok_or(full)) {
         Some(Ok((type_name, name))) => workspace.host.method(type_name, name),

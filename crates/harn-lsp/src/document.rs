@@ -1,4 +1,4 @@
-//! A text with what can be made of it. It never changes: an edit makes a new one.
+//! An immutable source with its derived data. An edit creates a new document.
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ impl Document {
         self.names.get_or_init(|| Names::of(&self.parsed().program, self.text.len() as u32))
     }
 
-    /// The types that are known; asked for once per text.
+    /// Returns the known types; computed once per document.
     pub(crate) fn told(&self, world: &World<'_>) -> &Told {
         self.told.get_or_init(|| {
             let source = Source {
@@ -93,16 +93,16 @@ impl Document {
         })
     }
 
-    /// The comment lines right above a place, without their signs.
+    /// Returns the comment lines directly above an offset, without their delimiters.
     pub(crate) fn comments_above(&self, start: u32) -> String {
         harn_syntax::doc::comment_above(&self.text, start as usize)
     }
 }
 
-/// The file that an address means.
+/// Returns the file of a URI.
 pub(crate) fn path_of(uri: &Uri) -> Option<PathBuf> {
     let rest = uri.as_str().strip_prefix("file://")?;
-    // Behind a host name, which is empty for this machine.
+    // The path follows the host name, which is empty for this machine.
     let path = &rest[rest.find('/')?..];
     let mut bytes = Vec::with_capacity(path.len());
     let raw = path.as_bytes();
@@ -121,12 +121,12 @@ pub(crate) fn path_of(uri: &Uri) -> Option<PathBuf> {
         }
     }
     let path = String::from_utf8(bytes).ok()?;
-    // A drive stands behind the slash.
+    // A drive letter follows the slash.
     let is_drive = path.as_bytes().get(2) == Some(&b':') && path.as_bytes()[1].is_ascii_alphabetic();
     Some(PathBuf::from(if is_drive { &path[1..] } else { &path }))
 }
 
-/// The address of a file.
+/// Returns the URI of a file.
 pub(crate) fn uri_of(path: &Path) -> Option<Uri> {
     let mut out = String::from("file://");
     let text = path.to_str()?.replace('\\', "/");

@@ -7,10 +7,10 @@ use lsp_types::{InlayHint, InlayHintKind, InlayHintLabel, Range, TextEdit};
 use crate::document::Document;
 use crate::workspace::Workspace;
 
-/// The longest type that a hint shows, in characters.
+/// Maximum length of a type in a hint, in characters.
 const MAX_HINT: usize = 40;
 
-/// The changes that give a file the one layout; none for a file with errors.
+/// Returns the edits that format a file; none for a file with errors.
 pub(crate) fn format(workspace: &Workspace<'_>, document: &Document) -> Vec<TextEdit> {
     let options = workspace.host.format_options(&document.path, &workspace.overlay);
     match harn_fmt::format(&document.text, &options) {
@@ -19,7 +19,7 @@ pub(crate) fn format(workspace: &Workspace<'_>, document: &Document) -> Vec<Text
     }
 }
 
-/// The change of a stretch of text, without what stays at both ends.
+/// Returns the edit of a span, without common parts at both ends.
 fn difference(document: &Document, span: Span, new: &str) -> Vec<TextEdit> {
     let old = document.slice(span);
     if old == new {
@@ -40,14 +40,14 @@ fn difference(document: &Document, span: Span, new: &str) -> Vec<TextEdit> {
     vec![TextEdit::new(document.range(changed), new_rest[..new_rest.len() - back].to_owned())]
 }
 
-/// The changes that give the top-level statements of a range the one layout.
+/// Returns the edits that format the top-level statements of a range.
 pub(crate) fn format_range(workspace: &Workspace<'_>, document: &Document, range: Range) -> Vec<TextEdit> {
     let options = workspace.host.format_options(&document.path, &workspace.overlay);
     let Ok(text) = harn_fmt::format(&document.text, &options) else { return Vec::new() };
     let formatted = harn_syntax::parse(&text);
     let wanted = document.lines.span(&document.text, range);
     let (old, new) = (&document.parsed().program.items, &formatted.program.items);
-    // Imports change places; everything else stays where it is.
+    // Imports may be reordered; everything else remains in place.
     if old.len() != new.len() {
         return Vec::new();
     }
@@ -63,7 +63,7 @@ pub(crate) fn format_range(workspace: &Workspace<'_>, document: &Document, range
     difference(document, before, after.slice(&text))
 }
 
-/// The types of variables that do not say them.
+/// Returns the types of variables without annotation.
 pub(crate) fn hints(workspace: &Workspace<'_>, document: &Document, range: Range) -> Vec<InlayHint> {
     let wanted = document.lines.span(&document.text, range);
     let told = document.told(&workspace.world());

@@ -1,4 +1,4 @@
-//! Diagnostics: what `harn check` and `harn lint` say, as it is typed; and the changes that mend it.
+//! Diagnostics of `harn check` and `harn lint` during typing, and code actions that fix them.
 
 use std::rc::Rc;
 
@@ -12,7 +12,7 @@ use lsp_types::{
 use crate::document::{Document, uri_of};
 use crate::workspace::Workspace;
 
-/// What is wrong with a text.
+/// Returns the diagnostics of a document.
 pub(crate) fn find(workspace: &Workspace<'_>, document: &Rc<Document>) -> Vec<Diagnostic> {
     if document.is_template() {
         return workspace.host.check_template(&document.path, &document.text, &workspace.overlay);
@@ -24,7 +24,7 @@ pub(crate) fn find(workspace: &Workspace<'_>, document: &Rc<Document>) -> Vec<Di
     errors.iter().map(|error| error.diagnostic(&document.text)).collect()
 }
 
-/// A finding in the words of the protocol.
+/// Converts a diagnostic to the protocol.
 pub(crate) fn shown(document: &Document, found: &Diagnostic) -> lsp_types::Diagnostic {
     let span = place(document, found);
     let mut message = found.message.clone();
@@ -68,7 +68,7 @@ pub(crate) fn shown(document: &Document, found: &Diagnostic) -> lsp_types::Diagn
     }
 }
 
-/// The place of a finding; where it has none, the first line.
+/// Returns the span of a finding; the first line if it has none.
 fn place(document: &Document, found: &Diagnostic) -> Span {
     let span = found.span.unwrap_or(Span::new(0, document.text.find('\n').unwrap_or(0) as u32));
     let end = document.text.len() as u32;
@@ -84,19 +84,19 @@ fn change(document: &Document, edits: Vec<TextEdit>) -> WorkspaceEdit {
     WorkspaceEdit { changes: Some([(document.uri.clone(), edits)].into()), ..WorkspaceEdit::default() }
 }
 
-/// The kind of the action that mends everything that a rule can mend.
+/// The kind of the code action that applies all safe fixes.
 pub(crate) fn fix_all() -> CodeActionKind {
     CodeActionKind::from("source.fixAll.harn".to_owned())
 }
 
-/// The mends of the findings in a range, and one for all of those that keep the meaning.
+/// Returns the fixes of the diagnostics in a range, and one action for all fixes that preserve the meaning.
 pub(crate) fn actions(
     document: &Document,
     found: &[Diagnostic],
     range: Range,
     only: Option<&[CodeActionKind]>,
 ) -> Vec<CodeAction> {
-    // `source` asks for `source.fixAll`, too.
+    // `source` includes `source.fixAll`.
     let wanted = |kind: &CodeActionKind| {
         only.is_none_or(|only| {
             only.iter()
@@ -136,9 +136,9 @@ pub(crate) fn actions(
     out
 }
 
-/// The mends of the rules; of two that overlap, the first.
+/// Returns the fixes of the lint rules; of overlapping fixes, the first.
 fn all_edits(document: &Document, found: &[Diagnostic]) -> Vec<TextEdit> {
-    // The rules have names; the mends of other findings are for the author to choose.
+    // Rules have names in lower case; the author must choose the fixes of other diagnostics.
     let is_rule = |found: &&Diagnostic| found.code.starts_with(|c: char| c.is_ascii_lowercase());
     let mut fixes: Vec<&Fix> = found.iter().filter(is_rule).filter_map(|found| found.fix.as_ref()).collect();
     fixes.sort_by_key(|fix| fix.edits.iter().map(|(span, _)| span.start).min());

@@ -1,17 +1,17 @@
-//! Messages behind a head that says how long they are, as editors send them to language servers and debuggers.
+//! Messages with a `Content-Length` header, as editors exchange them with language servers and debuggers.
 
 use std::io::{self, BufRead, Read};
 
-/// The largest message that is read: 64 MiB.
+/// Maximum size of a message: 64 MiB.
 const MAX_MESSAGE: u64 = 64 << 20;
 
-/// The longest line of a head.
+/// Maximum length of a header line.
 const MAX_LINE: u64 = 8 << 10;
 
-/// Reads the text of the next message; nothing at the end of the input. Memory is taken as the text comes, not as its head says.
+/// Reads the next message; `None` at the end of the input. Allocates as data arrives, not as the header announces.
 ///
 /// # Errors
-/// The input cannot be read, ends in a message, or is none: the error says what is wrong with it.
+/// The input cannot be read, ends within a message, or is not a valid message; the error says why.
 pub fn read_frame(input: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
     let mut length = None;
     let mut is_first = true;
@@ -74,7 +74,7 @@ fn invalid(text: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, text)
 }
 
-/// The beginning of what stands there.
+/// Shortens a header for an error message.
 fn shown(text: &str) -> String {
     let head: String = text.chars().take(40).collect();
     format!("{head:?}")

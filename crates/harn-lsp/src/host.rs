@@ -1,4 +1,4 @@
-//! What the server is told about the machine.
+//! The interface between the server and the machine.
 
 use std::path::Path;
 
@@ -7,36 +7,36 @@ use harn_fmt::Options;
 use harn_syntax::Diagnostic;
 use harn_system::System;
 
-/// What there is to say about a builtin, a method or a reserved word.
+/// Documentation of a builtin, a method or a keyword.
 #[derive(Clone, Debug)]
 pub struct Word {
     /// Its name.
     pub name: String,
-    /// How it is called or written.
+    /// The signature or syntax.
     pub form: String,
-    /// The parameters, as the form has them.
+    /// The parameters, as in the signature.
     pub params: Vec<String>,
     /// Their types, in the same order.
     pub types: Vec<String>,
-    /// What it does, as Markdown.
+    /// The description, as Markdown.
     pub doc: String,
 }
 
-/// The machine behind the server.
+/// The machine that the server runs on.
 pub trait Host {
     /// The files.
     fn system(&self) -> &dyn System;
 
-    /// What the checker is told, with the files of `system`.
+    /// Returns the settings of the checker, with the files of `system`.
     fn world<'a>(&'a self, system: &'a dyn System) -> World<'a>;
 
-    /// What `harn check` and `harn lint` say of a program, about this text alone.
+    /// Returns the diagnostics of `harn check` and `harn lint` for a program, without those of other files.
     fn check(&self, path: &Path, text: &str, system: &dyn System) -> Vec<Diagnostic>;
 
-    /// What `harn lint` says of a template.
+    /// Returns the findings of `harn lint` for a template.
     fn check_template(&self, path: &Path, text: &str, system: &dyn System) -> Vec<Diagnostic>;
 
-    /// How programs of a folder are formatted.
+    /// Returns the formatting options of a directory.
     fn format_options(&self, path: &Path, system: &dyn System) -> Options;
 
     /// A builtin.
@@ -51,12 +51,12 @@ pub trait Host {
     /// The types that have methods, with the names of these.
     fn methods(&self) -> Vec<(String, Vec<String>)>;
 
-    /// The reserved words.
+    /// Returns the keywords.
     fn keywords(&self) -> Vec<Word>;
 
     /// The embedded modules, as imports name them.
     fn modules(&self) -> Vec<String>;
 
-    /// The keys that a dict of options may have, for the parameter of a builtin with this number.
+    /// Returns the keys of the options dict in parameter `param` of a builtin.
     fn option_keys(&self, builtin: &str, param: usize) -> Vec<String>;
 }

@@ -1,4 +1,4 @@
-//! What is told about a name: how it is declared, and what it is for.
+//! Hover information about a name: its declaration and documentation.
 
 use std::rc::Rc;
 
@@ -11,7 +11,7 @@ use crate::host::Word;
 use crate::meaning::{self, Meaning};
 use crate::workspace::Workspace;
 
-/// The longest declaration that is shown, in bytes.
+/// Maximum length of a displayed declaration, in bytes.
 const MAX_HEAD: usize = 1_000;
 
 pub(crate) fn hover(workspace: &Workspace<'_>, document: &Rc<Document>, offset: u32) -> Option<Hover> {
@@ -34,7 +34,7 @@ fn code(text: &str) -> String {
     format!("```harn\n{text}\n```\n\n")
 }
 
-/// A builtin, a method or a reserved word.
+/// Formats the documentation of a builtin, a method or a keyword.
 pub(crate) fn about_word(word: &Word) -> String {
     format!("{}{}", code(&word.form), word.doc)
 }
@@ -45,7 +45,7 @@ pub(crate) fn about_symbol(workspace: &Workspace<'_>, document: &Document, id: S
     format!("{}{doc}", code(&head(workspace, document, id)))
 }
 
-/// How a symbol is introduced, without bodies and values.
+/// Returns the declaration of a symbol, without bodies and values.
 pub(crate) fn head(workspace: &Workspace<'_>, document: &Document, id: SymbolId) -> String {
     let names = document.names();
     let symbol = &names.symbols[id];
@@ -83,7 +83,7 @@ pub(crate) fn head(workspace: &Workspace<'_>, document: &Document, id: SymbolId)
     text
 }
 
-/// Where the body of a declaration begins: the first brace behind its name that is not inside brackets.
+/// Returns the start of the body of a declaration: the first brace after its name that is not inside brackets.
 fn body_start(text: &str, from: usize) -> usize {
     let mut depth = 0usize;
     for (at, c) in text.char_indices().skip_while(|(at, _)| *at < from) {

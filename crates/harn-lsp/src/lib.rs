@@ -1,21 +1,22 @@
-//! The language server: what an editor asks about Harn programs and prompt templates, over the language server protocol.
+//! The language server: answers requests of editors about Harn programs and prompt templates, over the language
+//! server protocol.
 //!
-//! It knows nothing of the machine. What builtins there are, what they do, and what `harn check` says of a text it learns from
-//! its [`Host`]; files it reads through the host's system. Everything else is made from one parse of a text, which goes on
-//! behind errors, and from what its names stand for ([`harn_front::Names`]).
+//! It does not know the virtual machine. Its [`Host`] supplies the builtins, their documentation and the diagnostics
+//! of `harn check`; files are read through the host's system. Everything else is derived from one parse of a
+//! document, which recovers from errors, and from the meaning of its names ([`harn_front::Names`]).
 //!
-//! | File | What it holds |
+//! | File | Content |
 //! | --- | --- |
-//! | `frame` | how messages are cut out of a stream |
-//! | `server` | the loop: which message is answered by whom |
-//! | `host` | what the server is told about the machine |
-//! | `text` | places in a text, as bytes and as the protocol counts them |
-//! | `document` | a text with its tree, names and types |
-//! | `workspace` | the texts that are open, and those on disk |
-//! | `meaning` | what stands at a place, across files |
+//! | `frame` | reading messages from a stream |
+//! | `server` | the loop, and the handlers of messages |
+//! | `host` | the interface between the server and the machine |
+//! | `text` | conversion between byte offsets and positions of the protocol |
+//! | `document` | a source with its tree, names and types |
+//! | `workspace` | open documents, and files on disk |
+//! | `meaning` | the meaning of the name at a place, across files |
 //! | `complete` | completion of names, members, options and imports |
-//! | `call` | the call around a place; help with its parameters |
-//! | `hover` | what is told about a name |
+//! | `call` | the call around a place; signature help |
+//! | `hover` | hover information about a name |
 //! | `navigate` | definition, references, rename |
 //! | `outline` | symbols, folding, selection, links |
 //! | `colours` | semantic tokens |
@@ -50,8 +51,8 @@ pub use frame::read_frame;
 pub use host::{Host, Word};
 pub use server::{Ended, serve};
 
-/// What may stand in an import or as the key of a struct or of options, at a place of a text that is being written in a folder, and where
-/// the word begins; nothing at other places.
+/// Returns the completions in an import, or for a key of a struct or of options, in a source that is written in a
+/// directory, and the start of the word; `None` at other places.
 pub fn complete_special(
     host: &dyn Host,
     folder: &Path,

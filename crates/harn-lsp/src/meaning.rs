@@ -1,4 +1,4 @@
-//! What stands at a place: a name of this file, one of another, a builtin, a member.
+//! The meaning of the name at a place: a name of this file, a name of another file, a builtin, a member.
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -12,19 +12,19 @@ use crate::document::Document;
 use crate::host::Word;
 use crate::workspace::Workspace;
 
-/// What a name stands for.
+/// The meaning of a name.
 pub(crate) enum Meaning {
-    /// A symbol, and the file that introduces it.
+    /// A symbol, and the file that declares it.
     Symbol(Rc<Document>, SymbolId),
-    /// A builtin or a method of the machine.
+    /// A builtin or a built-in method.
     Word(Word),
-    /// A field of a value whose struct is not known: its type.
+    /// A field of a value without a known struct: its type.
     Field(String),
     /// A file that is imported.
     Module(Target),
 }
 
-/// What a name at a place stands for, and where the name is.
+/// Returns the meaning of the name at an offset, and its span.
 pub(crate) fn at(workspace: &Workspace<'_>, document: &Rc<Document>, offset: u32) -> Option<(Meaning, Span)> {
     let names = document.names();
     let mut imports = document.parsed().program.imports();
@@ -55,14 +55,14 @@ pub(crate) fn at(workspace: &Workspace<'_>, document: &Rc<Document>, offset: u32
         let span = names.symbols[id].span;
         return follow(workspace, document, id).map(|meaning| (meaning, span));
     }
-    // Reserved words.
+    // Keywords.
     let token = document.parsed().tokens.iter().find(|token| contains(token.span, offset))?;
     let text = document.slice(token.span);
     let word = workspace.host.keywords().into_iter().find(|word| word.name == text)?;
     token.kind.is_keyword().then_some((Meaning::Word(word), token.span))
 }
 
-/// What a name stands for that no scope of the file knows.
+/// Returns the meaning of a name that no scope of the file declares.
 fn by_name(workspace: &Workspace<'_>, document: &Rc<Document>, name: &str) -> Option<Meaning> {
     if let Some((file, id)) = brought(workspace, document, name) {
         return Some(Meaning::Symbol(file, id));
@@ -70,13 +70,13 @@ fn by_name(workspace: &Workspace<'_>, document: &Rc<Document>, name: &str) -> Op
     workspace.host.builtin(name).map(Meaning::Word)
 }
 
-/// The symbol that a symbol stands for: what an import brings is declared elsewhere.
+/// Resolves an imported symbol to its declaration.
 fn follow(workspace: &Workspace<'_>, document: &Rc<Document>, id: SymbolId) -> Option<Meaning> {
     let (file, id) = declared(workspace, document, id);
     Some(Meaning::Symbol(file, id))
 }
 
-/// Where a symbol is declared; the import itself when that leads nowhere.
+/// Returns the declaration of a symbol; the import itself if it cannot be resolved.
 pub(crate) fn declared(
     workspace: &Workspace<'_>,
     document: &Rc<Document>,
@@ -92,7 +92,7 @@ pub(crate) fn declared(
     found.unwrap_or_else(|| (document.clone(), id))
 }
 
-/// What an import gives for a name.
+/// Resolves a name in the module of an import.
 pub(crate) fn of_import(
     workspace: &Workspace<'_>,
     document: &Document,
@@ -103,7 +103,7 @@ pub(crate) fn of_import(
     exported(workspace, &target, name, &mut Vec::new())
 }
 
-/// A name that an import of a whole file brings.
+/// Resolves a name in the import of a whole file.
 pub(crate) fn brought(
     workspace: &Workspace<'_>,
     document: &Rc<Document>,
@@ -140,7 +140,7 @@ fn exported(
     None
 }
 
-/// The names that an import may list.
+/// Returns the names that an import may list.
 pub(crate) fn exports(workspace: &Workspace<'_>, target: &Target) -> Vec<(Rc<Document>, SymbolId)> {
     let mut found = Vec::new();
     let mut visiting = Vec::new();
@@ -178,7 +178,7 @@ fn collect(
     }
 }
 
-/// The struct or enum that the owner of a member is.
+/// Returns the struct or enum of the owner of a member.
 fn owner_of(
     workspace: &Workspace<'_>,
     document: &Rc<Document>,
@@ -193,7 +193,7 @@ fn owner_of(
     matches!(kind, SymbolKind::Enum | SymbolKind::Struct | SymbolKind::Interface).then_some((file, id))
 }
 
-/// The struct or enum that a name means in a document.
+/// Resolves a name to a struct or enum in a document.
 pub(crate) fn type_named(
     workspace: &Workspace<'_>,
     document: &Rc<Document>,
@@ -207,7 +207,7 @@ pub(crate) fn member(document: &Document, owner: SymbolId, name: &str) -> Option
     document.names().symbols.iter().position(|symbol| symbol.owner == Some(owner) && symbol.name == name)
 }
 
-/// What is known of the type of an object.
+/// Returns the known type of an object.
 pub(crate) fn type_of<'d>(
     workspace: &Workspace<'_>,
     document: &'d Document,
@@ -240,7 +240,7 @@ fn member_meaning(
     if let Some(word) = ty.and_then(|ty| ty.word) {
         return workspace.host.method(word, name).map(Meaning::Word);
     }
-    // Of a value that nobody knows, a name that only one type has tells enough.
+    // For an object of unknown type, a method name that only one type has is sufficient.
     let methods = workspace.host.methods();
     let mut types = methods.iter().filter(|(_, names)| names.iter().any(|method| method == name));
     let first = types.next()?;
@@ -254,7 +254,7 @@ fn member_meaning(
     workspace.host.method(&first.0, name).map(Meaning::Word)
 }
 
-/// Whether a place is in a span or right behind it.
+/// Whether an offset is in a span or directly after it.
 pub(crate) fn contains(span: Span, offset: u32) -> bool {
     span.start <= offset && offset <= span.end && !span.is_empty()
 }

@@ -12,7 +12,7 @@ use crate::document::Document;
 use crate::meaning::{self, Meaning};
 use crate::workspace::Workspace;
 
-/// Where the name at a place is introduced.
+/// Returns the declaration of the name at a position.
 pub(crate) fn definition(
     workspace: &Workspace<'_>,
     document: &Rc<Document>,
@@ -28,7 +28,7 @@ pub(crate) fn definition(
     }
 }
 
-/// Whether an editor can open a document.
+/// Returns whether an editor can open a document.
 fn is_place(document: &Document) -> bool {
     document.uri.as_str().starts_with("file:")
 }
@@ -40,7 +40,7 @@ struct Mention {
     write: bool,
 }
 
-/// All mentions of a symbol, its introduction first.
+/// Returns all mentions of a symbol, its declaration first.
 fn mentions(workspace: &Workspace<'_>, file: &Rc<Document>, id: SymbolId, everywhere: bool) -> Vec<Mention> {
     let symbol = &file.names().symbols[id];
     let mut found = vec![Mention { document: file.clone(), span: symbol.span, write: true }];
@@ -157,7 +157,7 @@ pub(crate) fn references(
                 .map(|mention| mention.document.location(mention.span))
                 .collect::<Vec<_>>()
         }
-        // The builtin, where no scope has another meaning for its name.
+        // The builtin, if no scope shadows its name.
         Meaning::Word(word) => {
             let uses = document.names().uses.iter();
             let own = uses.filter(|used| used.symbol.is_none() && used.name == word.name);
@@ -199,10 +199,10 @@ pub(crate) fn highlights(
     .collect()
 }
 
-/// What can be renamed at a place.
+/// Returns the span that can be renamed at a position.
 ///
 /// # Errors
-/// A sentence that says why it cannot be.
+/// The reason why it cannot be renamed, as a sentence.
 pub(crate) fn renamable(
     workspace: &Workspace<'_>,
     document: &Rc<Document>,
@@ -228,10 +228,10 @@ pub(crate) fn renamable(
     }
 }
 
-/// The changes that give the name at a place another text.
+/// Returns the edits that rename the symbol at a position.
 ///
 /// # Errors
-/// A sentence that says why it cannot be.
+/// The reason why it cannot be renamed, as a sentence.
 #[allow(clippy::mutable_key_type, reason = "the protocol's own type of changes")]
 pub(crate) fn rename(
     workspace: &Workspace<'_>,
@@ -274,7 +274,7 @@ pub(crate) fn rename(
             let line = at.lines.line(mention.span.start) + 1;
             return Err(format!("`{new}` already means something at {}:{line}", at.path.display()));
         }
-        // A key of a pattern stays what it is.
+        // A key of a pattern is not renamed.
         let shorthand = at.names().symbols.iter().any(|s| s.span == mention.span && s.shorthand);
         let text = if shorthand { format!("{old}: {new}") } else { new.to_owned() };
         let edits =

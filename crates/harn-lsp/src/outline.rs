@@ -34,7 +34,7 @@ fn kind_of(kind: Kind) -> SymbolKind {
     }
 }
 
-/// What a file declares, with the members of each.
+/// Returns the declarations of a file with their members.
 #[expect(deprecated, reason = "a field of the protocol's own type")]
 pub(crate) fn symbols(document: &Document) -> Vec<DocumentSymbol> {
     let names = document.names();
@@ -65,7 +65,7 @@ pub(crate) fn symbols(document: &Document) -> Vec<DocumentSymbol> {
         })
         .map(|id| {
             let own = members.get(&id).into_iter().flatten().copied();
-            // Methods of an `impl` lie outside of the struct.
+            // Methods of an `impl` are outside of the struct.
             let inside = |member: &usize| {
                 let (of, member) = (&names.symbols[id], &names.symbols[*member]);
                 of.whole.start <= member.span.start && member.span.end <= of.whole.end
@@ -103,7 +103,7 @@ pub(crate) fn symbols(document: &Document) -> Vec<DocumentSymbol> {
     found
 }
 
-/// The symbols of the workspace whose name has the letters of a query in order.
+/// Returns the symbols of the workspace whose names contain the letters of a query in order.
 #[expect(deprecated, reason = "a field of the protocol's own type")]
 pub(crate) fn workspace_symbols(workspace: &Workspace<'_>, query: &str) -> Vec<SymbolInformation> {
     let mut found = Vec::new();
@@ -131,7 +131,7 @@ fn matches_query(name: &str, query: &str) -> bool {
     query.chars().flat_map(char::to_lowercase).all(|wanted| letters.any(|letter| letter == wanted))
 }
 
-/// What can be folded: brackets, comments and imports of more than one line.
+/// Returns foldable ranges: brackets, comments and imports of more than one line.
 pub(crate) fn folding(document: &Document) -> Vec<FoldingRange> {
     let parsed = document.parsed();
     let line = |offset: u32| document.lines.line(offset);
@@ -148,7 +148,7 @@ pub(crate) fn folding(document: &Document) -> Vec<FoldingRange> {
         } else if token.kind.closes()
             && let Some(start) = open.pop()
         {
-            // The line of the closing bracket stays.
+            // The line of the closing bracket remains visible.
             add(line(start), line(token.span.start).saturating_sub(1), None);
         }
     }
@@ -181,7 +181,7 @@ pub(crate) fn folding(document: &Document) -> Vec<FoldingRange> {
     found
 }
 
-/// The pieces of the tree around a place, the smallest first.
+/// Returns the nodes of the tree around a position, the smallest first.
 pub(crate) fn selection(document: &Document, position: Position) -> SelectionRange {
     let offset = document.offset(position);
     let mut spans = Spans { offset, found: vec![Span::new(0, document.text.len() as u32)] };

@@ -1,5 +1,5 @@
-//! The loop: which message is answered by whom. One thread answers, in order; what is wrong with a text is told when no
-//! message waits any more, so that typing is never behind.
+//! The loop, and the handlers of messages. One thread answers in order; diagnostics are published when no message
+//! waits, so that typing is never delayed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -23,23 +23,23 @@ use crate::host::Host;
 use crate::workspace::Workspace;
 use crate::{call, colours, complete, edits, findings, hover, navigate, outline, templates};
 
-/// How long the editor must be silent before what is wrong is told. Shorter than the time between two keys: only what comes at once is
-/// looked at once.
+/// How long the editor must be silent before diagnostics are published. Shorter than the time between two keys: only
+/// messages that arrive together are handled together.
 const REST: Duration = Duration::from_millis(15);
 
 /// How the session ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ended {
-    /// The editor said goodbye.
+    /// The editor sent `exit`.
     Well,
-    /// It went away without a word.
+    /// The connection ended without `exit`.
     Lost,
 }
 
-/// Serves one editor until it is gone.
+/// Serves one editor until it disconnects.
 ///
 /// # Errors
-/// A sentence, when the editor does not keep to the protocol.
+/// A violation of the protocol by the editor, as a sentence.
 pub fn serve(connection: &Connection, host: &dyn Host) -> Result<Ended, String> {
     let unbegun = |error: ProtocolError| match error.channel_is_disconnected() {
         true => "the editor went away before the session had begun".to_owned(),
@@ -142,9 +142,9 @@ type Answer = Result<Value, Refused>;
 struct Server<'h> {
     connection: &'h Connection,
     workspace: Workspace<'h>,
-    /// The texts whose findings are not told yet.
+    /// The documents whose diagnostics are not published yet.
     stale: BTreeSet<PathBuf>,
-    /// What was told of each text.
+    /// The published diagnostics of each document.
     found: BTreeMap<PathBuf, Vec<Diagnostic>>,
     /// The editor asked to shut down.
     down: bool,
@@ -161,7 +161,7 @@ impl Server<'_> {
                     Ok(message) => Some(message),
                     Err(error) if error.is_timeout() => {
                         self.tell_next();
-                        // The other texts follow, unless the editor has something to say.
+                        // Other documents follow, unless a message arrives.
                         rest = Duration::ZERO;
                         continue;
                     }
@@ -185,7 +185,7 @@ impl Server<'_> {
         self.connection.sender.send(message).map_err(|_| "the editor is gone".to_owned())
     }
 
-    /// Looks at one text and tells what is wrong with it.
+    /// Checks one document and publishes its diagnostics.
     fn tell_next(&mut self) {
         let Some(path) = self.stale.pop_first() else { return };
         let Some(document) = self.workspace.opened(&path) else { return };
@@ -193,12 +193,12 @@ impl Server<'_> {
         let shown = found.iter().map(|found| findings::shown(&document, found)).collect();
         let params = PublishDiagnosticsParams::new(document.uri.clone(), shown, None);
         self.found.insert(path, found);
-        // Whether it is still there, the next message tells.
+        // A lost connection is detected at the next message.
         let _ = self.send(Notification::new(PublishDiagnostics::METHOD.to_owned(), params).into());
     }
 
     fn notification(&mut self, notification: Notification) -> Result<(), String> {
-        // What cannot be read is not for us.
+        // Invalid notifications are ignored.
         fn read<P: DeserializeOwned>(notification: Notification) -> Option<P> {
             serde_json::from_value(notification.params).ok()
         }
@@ -224,7 +224,7 @@ impl Server<'_> {
                 }
             }
             DidSaveTextDocument::METHOD | DidChangeWatchedFiles::METHOD => {
-                // What others import has changed.
+                // A file that others import has changed.
                 let all = self.workspace.all_opened();
                 self.stale.extend(all.into_iter().map(|document| document.path.clone()));
             }
@@ -374,7 +374,7 @@ impl Server<'_> {
             CodeActionRequest::METHOD => {
                 let params: CodeActionParams = read(params)?;
                 let document = self.document(&params.text_document)?;
-                // What was told may be of an older text.
+                // The published diagnostics may belong to an older version.
                 if self.stale.remove(&document.path) || !self.found.contains_key(&document.path) {
                     let found = findings::find(&self.workspace, &document);
                     self.found.insert(document.path.clone(), found);
@@ -453,7 +453,7 @@ fn response(id: RequestId, answer: Answer) -> Response {
     }
 }
 
-/// The text of a document after changes, each of which is about the text that the one before left.
+/// Applies changes to a document, in order: each refers to the result of the change before.
 fn changed(document: &Document, changes: Vec<TextDocumentContentChangeEvent>) -> String {
     let mut text = document.text.clone();
     let mut lines = document.lines.clone();

@@ -1,4 +1,4 @@
-//! Prompt templates: what may stand in a directive, what a filter does, where includes lead.
+//! Prompt templates: completion in directives, documentation of filters, targets of includes.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -18,7 +18,7 @@ use crate::hover;
 use crate::text::word_start;
 use crate::workspace::Workspace;
 
-/// The words that begin a directive.
+/// The keywords of directives.
 const WORDS: [(&str, &str); 8] = [
     ("if", "`{{ if CONDITION }} ... {{ end }}`"),
     ("elif", "Another condition of an `if`."),
@@ -30,7 +30,7 @@ const WORDS: [(&str, &str); 8] = [
     ("section", "`{{ section \"task\" }} ... {{ endsection }}`"),
 ];
 
-/// The directive around a place: what stands between its braces, up to the place.
+/// Returns the directive around an offset: the source between its braces, up to the offset.
 fn directive(document: &Document, offset: u32) -> Option<&str> {
     let head = &document.text[..offset as usize];
     let open = head.rfind("{{")?;
@@ -110,7 +110,7 @@ fn parse(document: &Document) -> Option<Template> {
     Template::parse(Origin::File(document.path.clone()), document.text.clone()).ok()
 }
 
-/// The names that the programs of the workspace give a template, each with the file that does.
+/// Returns the names that programs of the workspace bind in a template, each with the file.
 fn bound(workspace: &Workspace<'_>, template: &Path) -> Vec<(String, String)> {
     let Some(file) = template.file_name().and_then(|name| name.to_str()) else { return Vec::new() };
     let mut found = Vec::new();
@@ -123,7 +123,7 @@ fn bound(workspace: &Workspace<'_>, template: &Path) -> Vec<(String, String)> {
     found
 }
 
-/// Looks for `render("path", {name: ...})`.
+/// Finds `render("path", {name: ...})`.
 struct Renders<'a> {
     workspace: &'a Workspace<'a>,
     program: &'a Rc<Document>,
@@ -149,7 +149,7 @@ impl<'a> Visitor<'a> for Renders<'_> {
     }
 }
 
-/// The file that a path of a template means, as a document names it.
+/// Resolves the path of a template in a document.
 fn resolve(workspace: &Workspace<'_>, path: &str, from: &Document) -> Option<PathBuf> {
     let assets = workspace.world().prompt_asset;
     let loader = FsLoader::new(&workspace.overlay, &assets, from.dir());
@@ -175,7 +175,7 @@ pub(crate) fn hover(document: &Document, offset: u32) -> Option<Hover> {
     Some(Hover { contents: hover::markdown(text), range: Some(range) })
 }
 
-/// The includes of a template, with the files that they mean.
+/// Returns the includes of a template, with their files.
 fn includes(workspace: &Workspace<'_>, document: &Document) -> Vec<(Span, PathBuf)> {
     let Some(template) = parse(document) else { return Vec::new() };
     let sites = template.includes().into_iter();

@@ -1,9 +1,9 @@
-//! Places in a text. Here they are byte offsets; the protocol has lines and columns, columns counted in UTF-16 units.
+//! Positions in a source. Harn uses byte offsets; the protocol uses lines and columns, in UTF-16 units.
 
 use harn_syntax::Span;
 use lsp_types::{Position, Range};
 
-/// Where the lines of a text begin.
+/// The offsets of the line starts.
 #[derive(Clone, Debug)]
 pub(crate) struct Lines {
     starts: Vec<u32>,
@@ -20,7 +20,7 @@ impl Lines {
         self.starts.partition_point(|start| *start <= offset).saturating_sub(1) as u32
     }
 
-    /// Where a line begins; the end of the text for what is beyond.
+    /// Returns the offset of a line start; the end of the source for later lines.
     pub(crate) fn start(&self, line: u32, text: &str) -> u32 {
         self.starts.get(line as usize).copied().unwrap_or(text.len() as u32)
     }
@@ -34,12 +34,12 @@ impl Lines {
         Position::new(line, units as u32)
     }
 
-    /// A place of the protocol as an offset: what is behind the end of a line is its end.
+    /// Converts a position of the protocol to an offset. Columns after the end of a line mean its end.
     pub(crate) fn offset(&self, text: &str, position: Position) -> u32 {
         let start = self.start(position.line, text) as usize;
         let mut units = 0;
         for (at, c) in text[start..].char_indices() {
-            // The end of a line is before what ends it.
+            // The end of a line is before its line terminator.
             let rest = &text[start + at..];
             if units >= position.character || c == '\n' || rest.starts_with("\r\n") {
                 return (start + at) as u32;
@@ -68,7 +68,7 @@ fn floor(text: &str, offset: u32) -> u32 {
     at as u32
 }
 
-/// The word that ends at an offset: where it begins.
+/// Returns the start of the word that ends at an offset.
 pub(crate) fn word_start(text: &str, offset: u32) -> u32 {
     let head = &text[..floor(text, offset) as usize];
     head.char_indices()
@@ -88,7 +88,7 @@ mod tests {
         let lines = Lines::of(text);
         assert_eq!(lines.position(text, 5), Position::new(0, 3));
         assert_eq!(lines.offset(text, Position::new(0, 3)), 5);
-        // In the middle of a pair: the place behind it.
+        // In the middle of a surrogate pair: the offset after it.
         assert_eq!(lines.offset(text, Position::new(0, 2)), 5);
         assert_eq!(lines.offset(text, Position::new(0, 99)), 6);
         assert_eq!(lines.position(text, 11), Position::new(1, 2));

@@ -1,4 +1,4 @@
-//! The texts that are open in the editor, and those on disk. What is open counts, also for imports.
+//! Open documents of the editor, and files on disk. Open documents take precedence, also for imports.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
@@ -14,16 +14,16 @@ use rustc_hash::FxHashMap;
 use crate::document::{Document, uri_of};
 use crate::host::Host;
 
-/// The largest file that is read.
+/// Maximum size of a file.
 const MAX_BYTES: u64 = 8 << 20;
 
-/// How many files of a workspace are looked at.
+/// The maximum number of files of a workspace.
 const MAX_FILES: usize = 10_000;
 
-/// Folders that are not searched.
+/// Directories that are not searched.
 const SKIPPED: [&str; 3] = ["node_modules", "target", "build"];
 
-/// The files of the system, with the texts of the editor in place of what is saved.
+/// The files of the system, with the open documents in place of the saved files.
 pub(crate) struct Overlay<'h> {
     inner: &'h dyn System,
     texts: RefCell<FxHashMap<PathBuf, Rc<Document>>>,
@@ -55,10 +55,10 @@ impl Layer for Overlay<'_> {
     }
 }
 
-/// A file on disk that was read, with its size and time of change.
+/// A file on disk, with its size and modification time.
 type OnDisk = (u64, f64, Rc<Document>);
 
-/// All texts.
+/// All documents.
 pub(crate) struct Workspace<'h> {
     pub(crate) host: &'h dyn Host,
     pub(crate) roots: Vec<PathBuf>,
@@ -90,19 +90,17 @@ impl<'h> Workspace<'h> {
         self.overlay.texts.borrow_mut().remove(path);
     }
 
-    /// A text that is open.
     pub(crate) fn opened(&self, path: &Path) -> Option<Rc<Document>> {
         self.overlay.texts.borrow().get(path).cloned()
     }
 
-    /// The texts that are open.
     pub(crate) fn all_opened(&self) -> Vec<Rc<Document>> {
         let mut all: Vec<_> = self.overlay.texts.borrow().values().cloned().collect();
         all.sort_by(|a, b| a.path.cmp(&b.path));
         all
     }
 
-    /// A text, from the editor or from disk.
+    /// Returns a document, from the editor or from disk.
     pub(crate) fn document(&self, path: &Path) -> Option<Rc<Document>> {
         if let Some(document) = self.opened(path) {
             return Some(document);
@@ -119,12 +117,12 @@ impl<'h> Workspace<'h> {
         Some(document)
     }
 
-    /// Where an import of a document leads.
+    /// Resolves an import of a document.
     pub(crate) fn target(&self, import: &str, dir: &Path) -> Option<Target> {
         harn_front::resolve(import, dir, &Through(&self.overlay), self.world().std_module).ok()
     }
 
-    /// The text that a target means. Those of embedded modules have no place that an editor could open.
+    /// Returns the document of an import target. Embedded modules have no path that an editor could open.
     pub(crate) fn of_target(&self, target: &Target) -> Option<Rc<Document>> {
         match target {
             Target::File(path) => self.document(&self.tidy(path)),
@@ -142,7 +140,7 @@ impl<'h> Workspace<'h> {
         }
     }
 
-    /// A path without `..` and links, so that a file has one.
+    /// Returns a path without `..` and links, so that it is unique.
     fn tidy(&self, path: &Path) -> PathBuf {
         if self.opened(path).is_some() {
             return path.to_owned();
@@ -150,7 +148,7 @@ impl<'h> Workspace<'h> {
         self.host.system().canonical(path).unwrap_or_else(|_| path.to_owned())
     }
 
-    /// The files below the roots that a test wants, and those that are open.
+    /// Returns the files in the roots that `wanted` accepts, and the open ones.
     pub(crate) fn files(&self, wanted: fn(&Path) -> bool) -> Vec<PathBuf> {
         let mut found: BTreeMap<PathBuf, ()> = BTreeMap::new();
         let mut waiting = self.roots.clone();
@@ -162,7 +160,7 @@ impl<'h> Workspace<'h> {
                     continue;
                 }
                 let path = folder.join(&name);
-                // What is reached through a link has a place of its own.
+                // Links are skipped: their targets have their own paths.
                 let Ok(facts) = system.link_facts(&path) else { continue };
                 if facts.is_dir() {
                     waiting.push(path);

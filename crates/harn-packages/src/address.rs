@@ -1,20 +1,20 @@
-//! Addresses of repositories, and names in them: what git may be asked.
+//! Validates addresses of repositories and names in them before git uses them.
 
 use std::path::Path;
 
 use crate::{Result, trouble};
 
-/// The protocols that git may use.
+/// Allowed protocols of git.
 pub(crate) const PROTOCOLS: [&str; 5] = ["https", "http", "ssh", "git", "file"];
 
-/// Whether a source that a person typed is a repository rather than a path.
+/// Returns whether a source that a user typed is a repository rather than a path.
 #[must_use]
 pub fn looks_like_a_repository(source: &str) -> bool {
     let scp = source.split_once(':').is_some_and(|(host, _)| host.contains('@') && !host.contains('/'));
     source.contains("://") || scp || source.ends_with(".git")
 }
 
-/// The address and tag of what is written as `HOST/OWNER/REPOSITORY@TAG`, as in `github.com/acme/tools@v1`; the tag may be left out.
+/// Parses `HOST/OWNER/REPOSITORY@TAG`, as in `github.com/acme/tools@v1`, into address and tag; the tag is optional.
 #[must_use]
 pub fn short_form(source: &str) -> Option<(String, Option<String>)> {
     let (place, tag) = match source.rsplit_once('@') {
@@ -30,7 +30,8 @@ pub fn short_form(source: &str) -> Option<(String, Option<String>)> {
     fits.then(|| (format!("https://{place}"), tag))
 }
 
-/// Refuses what git would take for an option or a helper, and passwords, which would go into the lock file.
+/// Rejects addresses that git would interpret as an option or a helper, and passwords, which would be written to the
+/// lock file.
 pub(crate) fn check(alias: &str, url: &str) -> Result<()> {
     let wrong = |why: &str| trouble(format!("dependency {alias}: the address {why}"));
     if url.chars().any(char::is_control) {
@@ -58,7 +59,8 @@ pub(crate) fn check(alias: &str, url: &str) -> Result<()> {
     Ok(())
 }
 
-/// Refuses names of tags, commits and branches that git would take for something else. `what` is the word for the name.
+/// Rejects names of tags, commits and branches that git would interpret differently. `what` is the kind of name, for
+/// messages.
 pub(crate) fn check_name(alias: &str, name: &str, what: &str) -> Result<()> {
     let odd = |c: char| c.is_control() || c.is_whitespace() || "~^:?*[\\".contains(c);
     if name.starts_with('-') || name.contains(odd) || name.contains("..") || name.contains("@{") {

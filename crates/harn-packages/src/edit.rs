@@ -1,4 +1,4 @@
-//! Adding to a manifest and taking away: everything else in it stays as it is, comments and order, too.
+//! Adds and removes entries of a manifest. Comments, order and all other content are preserved.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use toml_edit::{DocumentMut, InlineTable, Item, Table, Value};
 use crate::manifest::{Dependency, Origin, Want, check_alias};
 use crate::{Result, Trouble, trouble};
 
-/// The manifest's text with a dependency; one of the same name is replaced.
+/// Returns the manifest with a dependency; replaces one of the same name.
 ///
 /// # Errors
-/// A manifest that cannot be read, and a name that cannot be one.
+/// An invalid manifest, or an invalid name.
 pub fn add(text: &str, manifest: &Path, dependency: &Dependency) -> Result<String> {
     check_alias(&dependency.alias)?;
     let mut document = parse(text, manifest)?;
@@ -34,10 +34,10 @@ pub fn add(text: &str, manifest: &Path, dependency: &Dependency) -> Result<Strin
     Ok(document.to_string())
 }
 
-/// The manifest's text without a dependency.
+/// Returns the manifest without a dependency.
 ///
 /// # Errors
-/// A manifest that cannot be read, and a name that it does not have.
+/// An invalid manifest, or an unknown name.
 pub fn remove(text: &str, manifest: &Path, alias: &str) -> Result<String> {
     let mut document = parse(text, manifest)?;
     let gone = document

@@ -1,6 +1,6 @@
-//! Repositories, asked with the `git` command, and the cache of the commits that were taken from them.
+//! Reads repositories with the `git` command, and caches their commits.
 //!
-//! Git is told to run nothing: no hooks, no filters, no helpers of a repository, no submodules, no questions at the
+//! Git runs no other programs: no hooks, no filters, no helpers of a repository, no submodules, no prompts on the
 //! terminal. Links in a commit become small files.
 
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ use crate::address::{PROTOCOLS, check, check_name};
 use crate::manifest::Want;
 use crate::{Result, Trouble, tree, trouble};
 
-/// How long one command may take: a large repository over a slow line.
+/// Timeout of one command: a large repository over a slow connection.
 const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// The branch that a repository offers first.
+/// Returns the default branch of a repository.
 ///
 /// # Errors
-/// An address that cannot be asked, and what git says.
+/// An invalid address, or an error of git.
 pub async fn default_branch(system: &dyn System, url: &str) -> Result<String> {
     check(url, url)?;
     let text = git(system, None, &["ls-remote", "--symref", "--", url, "HEAD"]).await?;
@@ -32,11 +32,11 @@ pub async fn default_branch(system: &dyn System, url: &str) -> Result<String> {
     }
 }
 
-/// The files of a repository as a tag, commit or branch has them today, in the cache; without one, as its main branch has them.
-/// The second part is the commit.
+/// The files of a repository as a tag, commit or branch has them today, in the cache; without one, as its main branch
+/// has them. Also returns the commit.
 ///
 /// # Errors
-/// An address or name that cannot be asked, and what git says.
+/// An invalid address or name, or an error of git.
 pub async fn fetch_wanted(system: &dyn System, url: &str, want: Option<&Want>) -> Result<(PathBuf, String)> {
     check(url, url)?;
     let main;
@@ -53,7 +53,7 @@ pub async fn fetch_wanted(system: &dyn System, url: &str, want: Option<&Want>) -
     Ok((fetch(system, &crate::install::cache(system)?, url, &commit, false).await?, commit))
 }
 
-/// The commit that a tag, commit or branch means today.
+/// Resolves a tag, commit or branch to its current commit.
 pub(crate) async fn commit_of(system: &dyn System, url: &str, want: &Want) -> Result<String> {
     let name = want.name();
     let lines = match want {
@@ -66,7 +66,7 @@ pub(crate) async fn commit_of(system: &dyn System, url: &str, want: &Want) -> Re
             git(system, None, &["ls-remote", "--", url, &format!("refs/heads/{branch}")]).await?
         }
     };
-    // An annotated tag has an object of its own; what it points to stands behind it.
+    // An annotated tag is a separate object; the commit that it points to follows it.
     let found =
         lines.lines().last().and_then(|line| line.split('\t').next()).filter(|commit| is_commit(commit));
     match (found, want) {
@@ -82,12 +82,12 @@ fn is_commit(text: &str) -> bool {
     matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// The folder of the cache that holds a commit; it may not be there yet.
+/// Returns the directory of a commit in the cache; it may not exist yet.
 pub(crate) fn cached(cache: &Path, url: &str, commit: &str) -> PathBuf {
     cache.join("git").join(tree::hex(&Sha256::digest(url))).join(commit)
 }
 
-/// The files of a commit, from the cache or from the repository.
+/// Returns the files of a commit, from the cache or from the repository.
 pub(crate) async fn fetch(
     system: &dyn System,
     cache: &Path,
@@ -105,13 +105,13 @@ pub(crate) async fn fetch(
     take_to(system, &place, url, commit, false).await.map(|()| place)
 }
 
-/// Takes the files of a commit from the repository once more, and puts them in the place of those in the cache.
+/// Fetches the files of a commit again, and replaces those in the cache.
 pub(crate) async fn refetch(system: &dyn System, cache: &Path, url: &str, commit: &str) -> Result<()> {
     take_to(system, &cached(cache, url, commit), url, commit, true).await
 }
 
-/// Takes the files of a commit to a place of the cache; what is there already may have come from another process, and goes
-/// only when it is to be replaced.
+/// Checks out the files of a commit into the cache. An existing directory may come from another process; it is
+/// removed only if `replaces` is set.
 async fn take_to(system: &dyn System, place: &Path, url: &str, commit: &str, replaces: bool) -> Result<()> {
     let parent = place.parent().unwrap_or(place).to_owned();
     system.make_dirs(&parent).map_err(|e| Trouble(format!("cannot make {}: {e}", parent.display())))?;
@@ -139,7 +139,7 @@ async fn take_to(system: &dyn System, place: &Path, url: &str, commit: &str, rep
 async fn take(system: &dyn System, draft: &Path, url: &str, commit: &str) -> Result<()> {
     git(system, None, &["init", "--quiet", "--", &draft.display().to_string()]).await?;
     let inside = Some(draft);
-    // Not every server gives a commit by its name; then all branches and tags are taken.
+    // Some servers do not serve single commits; then all branches and tags are fetched.
     let alone =
         git(system, inside, &["fetch", "--quiet", "--depth", "1", "--no-tags", "--", url, commit]).await;
     if alone.is_err() {
@@ -153,7 +153,7 @@ async fn take(system: &dyn System, draft: &Path, url: &str, commit: &str) -> Res
     system.remove(&own).map_err(|e| Trouble(format!("cannot remove {}: {e}", own.display())))
 }
 
-/// Runs git; what it prints.
+/// Runs git; returns its output.
 async fn git(system: &dyn System, dir: Option<&Path>, arguments: &[&str]) -> Result<String> {
     let mut command = Command::new("git");
     let settings = [
@@ -178,7 +178,7 @@ async fn git(system: &dyn System, dir: Option<&Path>, arguments: &[&str]) -> Res
         set("GIT_ALLOW_PROTOCOL", &PROTOCOLS.join(":")),
         set("LC_ALL", "C"),
     ];
-    // A hook of git that calls Harn has these set for its own repository.
+    // If a git hook calls Harn, these are set for its repository.
     let own = ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX"];
     command.env.extend(own.map(|name| (name.to_owned(), None)));
     let what = arguments.first().copied().unwrap_or_default();

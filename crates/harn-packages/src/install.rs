@@ -12,32 +12,32 @@ use crate::lock::{Lock, Locked};
 use crate::manifest::{Dependency, Origin, dependencies};
 use crate::{Result, Trouble, git, tree, trouble};
 
-/// Most bytes of a manifest or lock file.
+/// Maximum size of a manifest or lock file, in bytes.
 const MAX_TEXT: u64 = 16 << 20;
 
-/// Where packages lie, below the project's folder.
+/// The directory of the packages, relative to the project.
 const PACKAGES: &str = ".harn/packages";
 
-/// The file whose lock has whoever changes the dependencies of the project.
+/// The lock file of processes that change the dependencies of the project.
 const TURN: &str = ".harn/packages.lock";
 
-/// The names of the packages that Harn has put there, a line each: nothing else there is replaced.
+/// Names of the packages that Harn has installed, one per line: nothing else is replaced.
 const OWN: &str = ".harn/packages.installed";
 
-/// How often it is asked whether another process is done, and how many times: as long as a repository may take.
+/// Pause and number of attempts to get the lock: as long as a repository may take.
 const PAUSE: Duration = Duration::from_millis(50);
 const PAUSES: u32 = 12_000;
 
-/// How an installation may go about it.
+/// Options of an installation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Mode {
-    /// The lock file must be as it is.
+    /// The lock file must not change.
     pub locked: bool,
-    /// Repositories are not asked.
+    /// Repositories are not contacted.
     pub offline: bool,
 }
 
-/// What is looked up anew, though the lock file knows it.
+/// Dependencies that are resolved again, although the lock file contains them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Renew<'a> {
     /// Nothing.
@@ -48,7 +48,7 @@ pub enum Renew<'a> {
     All,
 }
 
-/// What an installation did.
+/// The result of an installation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Done {
     /// The lock file as it is now.
@@ -57,57 +57,57 @@ pub struct Done {
     pub written: bool,
     /// The packages whose files were written.
     pub copied: Vec<String>,
-    /// The packages that went.
+    /// The removed packages.
     pub removed: Vec<String>,
 }
 
 /// A project with a manifest.
 pub struct Project<'a> {
     system: &'a dyn System,
-    /// Its folder.
+    /// The directory of the project.
     root: PathBuf,
 }
 
-/// What was found for the dependencies.
+/// The resolved dependencies.
 struct Found {
     lock: Lock,
-    /// Where the files of each package lie.
+    /// The location of the files of each package.
     sources: BTreeMap<String, PathBuf>,
 }
 
-/// A package that is not where it should be, or not what it should be.
+/// A package that is missing, misplaced or outdated.
 struct Step<'f> {
     name: &'f str,
     source: &'f Path,
     target: PathBuf,
-    /// The files are others, or are missing.
+    /// The files differ or are missing.
     is_stale: bool,
-    /// A file in the place of a folder that is now wanted, or the other way round.
+    /// A file where a directory is wanted now, or the other way round.
     other: Option<PathBuf>,
 }
 
-/// A dependency that is still to be looked at.
+/// A dependency that is not resolved yet.
 struct Wanted {
     dependency: Dependency,
-    /// The folder that its path is relative to.
+    /// The directory that its path is relative to.
     base: PathBuf,
-    /// The same, relative to the project's folder.
+    /// That directory, relative to the project.
     shown: PathBuf,
-    /// The git package that asks for it.
+    /// The git package that requires it.
     asked_by_git: Option<String>,
-    /// Who asks for it, for messages.
+    /// What requires it, for messages.
     asked_by: String,
 }
 
 impl<'a> Project<'a> {
-    /// The project that a folder belongs to; `None` where there is no manifest. The folder is absolute.
+    /// Finds the project that contains a directory; `None` without a manifest. `folder` is absolute.
     #[must_use]
     pub fn near(system: &'a dyn System, folder: &Path) -> Option<Project<'a>> {
         let manifest = harn_front::manifest_near(folder, &Through(system))?;
         Some(Project { system, root: manifest.parent()?.to_owned() })
     }
 
-    /// The project in a folder, which has a manifest.
+    /// Creates the project of a directory with a manifest.
     #[must_use]
     pub fn in_folder(system: &'a dyn System, root: PathBuf) -> Project<'a> {
         Project { system, root }
@@ -119,28 +119,29 @@ impl<'a> Project<'a> {
         self.root.join("harn.toml")
     }
 
-    /// The text of its manifest.
+    /// Reads the manifest.
     ///
     /// # Errors
-    /// A file that cannot be read.
+    /// The file cannot be read.
     fn manifest_text(&self) -> Result<String> {
         self.text(&self.manifest())
     }
 
-    /// Looks up what the manifest asks for, writes the lock file, and puts the packages where imports find them.
+    /// Resolves the dependencies of the manifest, writes the lock file, and copies the packages to where imports find
+    /// them.
     ///
     /// # Errors
-    /// What is wrong with the manifest, the lock file or a package; what git says; a place that is not Harn's to write.
+    /// An invalid manifest, lock file or package; errors of git; a target that Harn did not create.
     pub async fn install(&self, mode: Mode, renew: Renew<'_>) -> Result<Done> {
         let _turn = self.turn().await?;
         self.install_in_turn(mode, renew).await
     }
 
-    /// Takes packages from their repositories once more, as the lock file has them, whatever the cache has; the lock file stays.
-    /// What was taken is compared with it when it is installed.
+    /// Fetches packages again from their repositories, as in the lock file, even if they are cached. The lock file is
+    /// not changed. The installation compares the files with it.
     ///
     /// # Errors
-    /// What is wrong with the lock file, a name that it has no repository for, and what git says.
+    /// An invalid lock file, a name without a repository in it, and errors of git.
     pub async fn refetch(&self, which: Renew<'_>) -> Result<()> {
         let _turn = self.turn().await?;
         let place = self.lock_path();
@@ -165,12 +166,12 @@ impl<'a> Project<'a> {
         Ok(())
     }
 
-    /// Changes the text of the manifest, and installs. When that does not work, the manifest is as it was.
+    /// Edits the manifest, and installs. After an error the manifest is restored.
     ///
     /// # Errors
     /// As [`Project::install`], and those of the change.
     pub async fn edit(&self, change: impl FnOnce(&str) -> Result<String>) -> Result<Done> {
-        // From reading to writing: whoever adds something at the same time must see what this one has added.
+        // Locks from reading to writing: a concurrent change must see this one.
         let _turn = self.turn().await?;
         let path = self.manifest();
         self.stays_inside(&path)?;
@@ -189,7 +190,7 @@ impl<'a> Project<'a> {
     async fn install_in_turn(&self, mode: Mode, renew: Renew<'_>) -> Result<Done> {
         let old = self.lock()?;
         let found = self.resolve(old.as_ref(), mode, renew, false).await?;
-        // What cannot be done is told before anything is written.
+        // Reports impossible steps before anything is written.
         let steps = self.steps(&found, old.as_ref())?;
         let gone: Vec<&str> = old
             .iter()
@@ -204,7 +205,7 @@ impl<'a> Project<'a> {
         let copied = match self.carry_out(&steps) {
             Ok(copied) => copied,
             Err(error) => {
-                // Why it did not work is what matters, not whether this did.
+                // The first error is the one to report.
                 if written {
                     let _ = match &old {
                         Some(old) => self.write(&self.lock_path(), &old.text()),
@@ -232,7 +233,7 @@ impl<'a> Project<'a> {
         Ok(Done { lock: found.lock, written, copied, removed })
     }
 
-    /// Writes the lock file, and nothing else; whether it changed.
+    /// Writes only the lock file; returns whether it changed.
     ///
     /// # Errors
     /// As [`Project::install`].
@@ -243,24 +244,24 @@ impl<'a> Project<'a> {
         self.write_lock(old.as_ref(), &found.lock, mode)
     }
 
-    /// Sees to it that the packages are there as the lock file says, before a program is run or checked. Does nothing in a
-    /// project without dependencies.
+    /// Ensures that the packages are installed as in the lock file, before a program is run or checked. Does nothing
+    /// in a project without dependencies.
     ///
     /// # Errors
-    /// A lock file that is missing or out of date, a package that was changed since it was installed, and what
-    /// [`Project::install`] says.
+    /// A missing or outdated lock file, a package that was changed since its installation, and the errors of
+    /// [`Project::install`].
     pub async fn ready(&self) -> Result<()> {
-        // What is wrong with the rest of a manifest is told by those who read it.
+        // Other readers report the remaining errors of a manifest.
         let Ok(text) = self.manifest_text() else { return Ok(()) };
         if text.parse::<toml::Table>().is_err() || dependencies(&text, &self.manifest())?.is_empty() {
             return Ok(());
         }
-        // Where all is as it should be nothing is written, and nobody waited for.
+        // If everything is up to date, this writes nothing and waits for no lock.
         match self.as_locked().await {
             Ok((lock, found)) if self.steps(&found, Some(&lock))?.is_empty() => return Ok(()),
             Ok(_) => {}
             Err(error) if self.system.link_facts(&self.root.join(TURN)).is_err() => return Err(error),
-            // Another process may be between the manifest and the lock file.
+            // Another process may have written the manifest and not yet the lock file.
             Err(_) => {}
         }
         let _turn = self.turn().await?;
@@ -268,7 +269,7 @@ impl<'a> Project<'a> {
         self.carry_out(&self.steps(&found, Some(&lock))?).map(drop)
     }
 
-    /// What the lock file says, which must be what the manifest asks for.
+    /// Returns the content of the lock file, which must match the manifest.
     async fn as_locked(&self) -> Result<(Lock, Found)> {
         let place = self.lock_path();
         let Some(lock) = self.lock()? else {
@@ -281,8 +282,8 @@ impl<'a> Project<'a> {
         Ok((lock, found))
     }
 
-    /// Walks from the manifest through everything that is needed. With `installed`, the copies of the project are taken
-    /// where they are what the lock file says, and nothing is looked up that the lock file does not know.
+    /// Resolves all direct and transitive dependencies of the manifest. With `installed`, uses the copies of the
+    /// project if they match the lock file, and resolves nothing that the lock file does not contain.
     async fn resolve(
         &self,
         old: Option<&Lock>,
@@ -388,7 +389,7 @@ impl<'a> Project<'a> {
         Ok(Found { lock: Lock { packages }, sources })
     }
 
-    /// A path dependency: its entry in the lock file, its place, and that relative to the project.
+    /// Resolves a path dependency: its lock entry, its path, and the path relative to the project.
     fn by_path(&self, name: &str, wanted: &Wanted, path: &Path) -> Result<(Locked, PathBuf, PathBuf)> {
         let place = wanted.base.join(path);
         let shown = if path.is_absolute() { path.to_owned() } else { tidy(&wanted.shown.join(path)) };
@@ -412,7 +413,7 @@ impl<'a> Project<'a> {
         Ok((locked, real, shown))
     }
 
-    /// The files of a git package that the lock file knows, checked against its digest.
+    /// Returns the files of a locked git package, verified against its digest.
     async fn locked_files(&self, locked: &Locked, url: &str, mode: Mode, installed: bool) -> Result<PathBuf> {
         let (name, wanted) = (&locked.name, locked.content_hash.as_deref().unwrap_or_default());
         let copy = self.folder_of(name);
@@ -434,7 +435,7 @@ impl<'a> Project<'a> {
         if tree::digest(self.system, &place)? == wanted {
             return Ok(place);
         }
-        // What lies in the cache may have been damaged: it is taken once more.
+        // The cache may be damaged: fetches again.
         if !mode.offline {
             self.remove(&place)?;
             let place = git::fetch(self.system, &cache, url, commit, false)
@@ -450,7 +451,7 @@ impl<'a> Project<'a> {
         ))
     }
 
-    /// Adds what a package needs itself.
+    /// Queues the dependencies of a package.
     fn queue_its_own(
         &self,
         queue: &mut VecDeque<Wanted>,
@@ -483,10 +484,10 @@ impl<'a> Project<'a> {
         Ok(())
     }
 
-    /// What is to be done so that the packages are what was found.
+    /// Returns the steps that make the installed packages equal to `found`.
     ///
     /// # Errors
-    /// A place that is not Harn's: a link, or what is there already though Harn has not put it there.
+    /// A target that Harn did not create: a link, or existing files.
     fn steps<'f>(&self, found: &'f Found, old: Option<&Lock>) -> Result<Vec<Step<'f>>> {
         if found.sources.is_empty() {
             return Ok(Vec::new());
@@ -511,7 +512,7 @@ impl<'a> Project<'a> {
             let other = Some(other)
                 .filter(|other| !places.contains_key(other) && self.system.link_facts(other).is_ok());
             let is_stale = if self.is_link(&target) {
-                // What a link leads to is never written, and read only where it is the package itself.
+                // The target of a link is never written, and read only if it is the package itself.
                 self.system.canonical(&target).ok().as_ref() != Some(source)
             } else {
                 target != *source && !tree::same(self.system, source, &target)
@@ -539,9 +540,9 @@ impl<'a> Project<'a> {
         Ok(steps)
     }
 
-    /// Copies packages that are not what they should be; their names.
+    /// Copies outdated packages; returns their names.
     fn carry_out(&self, steps: &[Step<'_>]) -> Result<Vec<String>> {
-        // Before they are there: a process that ends between the two leaves nothing that nobody has put there.
+        // Recorded before the files exist: if the process ends in between, no unrecorded files remain.
         let mut own = self.own();
         if steps.iter().filter(|step| own.insert(step.name.to_owned())).count() > 0 {
             self.write_own(&own)?;
@@ -560,7 +561,7 @@ impl<'a> Project<'a> {
         Ok(copied)
     }
 
-    /// Waits until no other process changes the dependencies of the project, and keeps others from it.
+    /// Waits until no other process changes the dependencies of the project, and locks them.
     async fn turn(&self) -> Result<Option<harn_system::Lock>> {
         self.no_links()?;
         let place = self.root.join(TURN);
@@ -570,7 +571,7 @@ impl<'a> Project<'a> {
             match self.system.make_dirs(&folder).and_then(|()| self.system.try_lock(&place)) {
                 Ok(Some(held)) => return Ok(Some(held)),
                 Ok(None) => self.system.sleep(PAUSE).await,
-                // Nobody writes there. What needs nothing to be written works all the same.
+                // The directory is not writable. Commands that write nothing still work.
                 Err(e) if matches!(e.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) => {
                     return Ok(None);
                 }
@@ -583,16 +584,16 @@ impl<'a> Project<'a> {
         ))
     }
 
-    /// Refuses links where packages are kept.
+    /// Rejects links in the paths of packages.
     fn no_links(&self) -> Result<()> {
         self.refuse_links(&[".harn", PACKAGES, TURN, OWN], "the dependencies")
     }
 
-    /// Refuses links at these places of the project: what is written and removed there, for `what`, would be that of others. A
-    /// repository or an archive of somebody else can hold such a link.
+    /// Rejects links at these places of the project: through a link, `what` would write or remove files elsewhere. An
+    /// untrusted repository or archive can contain such a link.
     ///
     /// # Errors
-    /// The first of them that is a link.
+    /// The first place that is a link.
     pub fn refuse_links(&self, places: &[&str], what: &str) -> Result<()> {
         for name in places {
             let place = self.root.join(name);
@@ -610,7 +611,7 @@ impl<'a> Project<'a> {
         Ok(())
     }
 
-    /// Refuses to write a file of the project that is a link out of it.
+    /// Rejects a file of the project that is a link out of it.
     fn stays_inside(&self, path: &Path) -> Result<()> {
         if !self.is_link(path) {
             return Ok(());
@@ -629,7 +630,7 @@ impl<'a> Project<'a> {
         self.system.link_facts(path).is_ok_and(|facts| facts.is_link())
     }
 
-    /// The names of the packages that Harn has put there. Where that is not known there are none.
+    /// Returns the names of the packages that Harn has installed; empty if that is unknown.
     fn own(&self) -> BTreeSet<String> {
         let text = self.system.read_text(&self.root.join(OWN), MAX_TEXT).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
@@ -674,7 +675,7 @@ impl<'a> Project<'a> {
         self.root.join(PACKAGES).join(format!("{name}.harn"))
     }
 
-    /// Where the package with these files belongs.
+    /// Returns the target of a package with these files.
     fn place_of(&self, name: &str, source: &Path) -> PathBuf {
         if self.system.is_file(source) { self.file_of(name) } else { self.folder_of(name) }
     }
@@ -695,7 +696,7 @@ impl<'a> Project<'a> {
     }
 }
 
-/// `HARN_CACHE_DIR`, else the user's folder for caches.
+/// Returns `HARN_CACHE_DIR`, or the cache directory of the user.
 pub(crate) fn cache(system: &dyn System) -> Result<PathBuf> {
     let set = |name: &str| system.env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let place = set("HARN_CACHE_DIR")
@@ -707,14 +708,14 @@ pub(crate) fn cache(system: &dyn System) -> Result<PathBuf> {
     Ok(system.work_dir().join(place))
 }
 
-/// The first package that two lock files do not agree on.
+/// Describes the first difference between two lock files.
 fn first_difference(old: &Lock, new: &Lock) -> Option<String> {
     let differs = |name: &str| old.get(name) != new.get(name);
     let mut names = old.packages.iter().chain(&new.packages).map(|package| package.name.as_str());
     names.find(|name| differs(name)).map(str::to_owned)
 }
 
-/// A locked package as a message says it.
+/// Describes a locked package for a message.
 fn said(locked: &Locked) -> String {
     match &locked.rev_request {
         Some(rev) => format!("{} at {rev}", locked.source),
@@ -722,7 +723,7 @@ fn said(locked: &Locked) -> String {
     }
 }
 
-/// A relative path without `.` and inner `..`.
+/// Normalizes a relative path: removes `.` and inner `..`.
 fn tidy(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {

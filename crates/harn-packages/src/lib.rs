@@ -1,19 +1,18 @@
-//! Dependencies of a project: what `[dependencies]` of its manifest asks for, what `harn.lock` holds, and the copies below
-//! `.harn/packages` that imports find.
+//! Dependencies of a project: `[dependencies]` of its manifest, `harn.lock`, and the copies in `.harn/packages` that
+//! imports find.
 //!
-//! A dependency is a folder or file of this machine, or a commit of a git repository. Everything that is needed,
-//! directly or by what is needed, lies flat in `.harn/packages`, each under one name. Nothing of a package runs when it is
-//! installed.
+//! A dependency is a local directory or file, or a commit of a git repository. All direct and transitive dependencies
+//! are in `.harn/packages` without nesting, each under a unique name. An installation runs no code of a package.
 //!
-//! | File | What it holds |
+//! | File | Content |
 //! | --- | --- |
-//! | `manifest` | what a manifest asks for |
-//! | `edit` | adding to a manifest and taking away, with its comments kept |
+//! | `manifest` | the dependencies of a manifest |
+//! | `edit` | adding and removing entries of a manifest, with its comments preserved |
 //! | `lock` | the lock file |
-//! | `tree` | the files of a package: their digest, and copies |
+//! | `tree` | the files of a package: digest and copies |
 //! | `address` | addresses of repositories, and names in them |
 //! | `git` | repositories and the cache of their commits |
-//! | `install` | from manifest to lock to files |
+//! | `install` | from manifest to lock file to files |
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
@@ -33,7 +32,7 @@ pub use lock::{Lock, Locked};
 pub use manifest::{Dependency, Origin, Want, alias_for, dependencies, eager_servers};
 pub use tree::copy;
 
-/// Why something about dependencies did not work, in one sentence or a few.
+/// An error about dependencies, as one or more sentences.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trouble(pub String);
 
@@ -45,7 +44,7 @@ impl std::fmt::Display for Trouble {
 
 impl std::error::Error for Trouble {}
 
-/// What this crate gives.
+/// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Trouble>;
 
 fn trouble<T>(text: impl Into<String>) -> Result<T> {

@@ -1,4 +1,4 @@
-//! What a manifest asks for.
+//! The dependencies of a manifest.
 
 use std::path::{Path, PathBuf};
 
@@ -11,16 +11,16 @@ use crate::{Result, Trouble, address, trouble};
 pub struct Dependency {
     /// The name that imports use.
     pub alias: String,
-    /// Where it comes from.
+    /// The source.
     pub origin: Origin,
-    /// The name that the package itself must have, where the entry says one.
+    /// The required name of the package, if the entry sets one.
     pub package: Option<String>,
 }
 
-/// Where a dependency comes from.
+/// The source of a dependency.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// A folder or a `.harn` file, as the manifest writes it: relative to the manifest's folder, or absolute.
+    /// A directory or a `.harn` file, as in the manifest: relative to its directory, or absolute.
     Path(PathBuf),
     /// A git repository.
     Git {
@@ -50,10 +50,10 @@ impl Want {
     }
 }
 
-/// Reads `[dependencies]` of a manifest's text, sorted by alias. `manifest` is its path for messages.
+/// Parses `[dependencies]` of a manifest, sorted by alias. `manifest` is its path for messages.
 ///
 /// # Errors
-/// A manifest that is no TOML, and an entry that is wrong, by its name.
+/// Invalid TOML, or an invalid entry, by its name.
 pub fn dependencies(text: &str, manifest: &Path) -> Result<Vec<Dependency>> {
     let shown = manifest.display();
     let table: Table =
@@ -75,7 +75,7 @@ pub fn dependencies(text: &str, manifest: &Path) -> Result<Vec<Dependency>> {
     Ok(found)
 }
 
-/// The servers of tools that start with each program, by their names: `[[mcp]]` with `lazy = false`.
+/// Returns the names of the MCP servers that start with each program: `[[mcp]]` with `lazy = false`.
 #[must_use]
 pub fn eager_servers(text: &str) -> Vec<String> {
     let table: Table = text.parse().unwrap_or_default();
@@ -84,10 +84,10 @@ pub fn eager_servers(text: &str) -> Vec<String> {
     eager.filter_map(|server| server.get("name")?.as_str().map(str::to_owned)).collect()
 }
 
-/// Whether a name can stand in an import and be a folder.
+/// Checks that a name is valid in an import and as a directory.
 ///
 /// # Errors
-/// The sentence of 02 B8.
+/// The message for an invalid alias.
 pub(crate) fn check_alias(alias: &str) -> Result<()> {
     let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     if alias.is_empty() || !alias.chars().all(known) || alias.chars().all(|c| c == '.') {
@@ -158,10 +158,10 @@ fn by_path(alias: &str, path: &str) -> Dependency {
     Dependency { alias: alias.to_owned(), origin: Origin::Path(PathBuf::from(path)), package: None }
 }
 
-/// The alias for a source that was given without one: the last part of its path, without `.git` and `.harn`.
+/// Returns the default alias of a source: the last part of its path, without `.git` and `.harn`.
 ///
 /// # Errors
-/// When that part cannot be an alias.
+/// That part is not a valid alias.
 pub fn alias_for(source: &str) -> Result<String> {
     let last = source.trim_end_matches('/').rsplit(['/', ':']).next().unwrap_or_default();
     let last = last.strip_suffix(".git").or_else(|| last.strip_suffix(".harn")).unwrap_or(last);

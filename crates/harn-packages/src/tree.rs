@@ -7,19 +7,19 @@ use sha2::{Digest, Sha256};
 
 use crate::{Result, Trouble, trouble};
 
-/// Most bytes of one file of a package.
+/// Maximum size of one file of a package, in bytes.
 const MAX_FILE: u64 = 256 << 20;
 
-/// Most files of a package.
+/// Maximum number of files of a package.
 const MAX_FILES: usize = 100_000;
 
-/// Names that are no part of a package wherever they stand: what others keep beside it.
+/// Names that are not part of a package, at any depth.
 const LEFT_OUT: [&str; 2] = [".git", ".harn"];
 
-/// The files of a package below its folder, sorted; for a package that is one file, the empty path.
+/// Lists the files of a package relative to its directory, sorted; for a package of one file, the empty path.
 ///
 /// # Errors
-/// A link or device in it: a link could lead out of the package. Files that cannot be listed.
+/// A link or device: a link could lead out of the package. Files that cannot be listed.
 pub(crate) fn files(system: &dyn System, root: &Path) -> Result<Vec<PathBuf>> {
     let cannot =
         |path: &Path, why: &dyn std::fmt::Display| Trouble(format!("cannot read {}: {why}", path.display()));
@@ -56,10 +56,11 @@ pub(crate) fn files(system: &dyn System, root: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// `sha256:` and the digest of a package: for each file, sorted by path, the lengths and bytes of its path and content.
+/// Returns `sha256:` and the digest of a package: for each file, sorted by path, the lengths and bytes of its path
+/// and content.
 ///
 /// # Errors
-/// As [`files`]; a file that cannot be read.
+/// Those of [`files`], or a file cannot be read.
 pub(crate) fn digest(system: &dyn System, root: &Path) -> Result<String> {
     let mut hash = Sha256::new();
     for path in files(system, root)? {
@@ -75,10 +76,10 @@ pub(crate) fn digest(system: &dyn System, root: &Path) -> Result<String> {
     Ok(format!("sha256:{}", hex(&hash.finalize())))
 }
 
-/// Makes `to` a copy of `from`. Nobody ever sees half of it: a new folder takes the place of the old one when it is whole.
+/// Makes `to` a copy of `from`, atomically: the complete new directory replaces the old one.
 ///
 /// # Errors
-/// As `files`; what cannot be written.
+/// As `files`, and failed writes.
 pub fn copy(system: &dyn System, from: &Path, to: &Path) -> Result<()> {
     let cannot = |what: &str, path: &Path, why: &dyn std::fmt::Display| {
         Trouble(format!("cannot {what} {}: {why}", path.display()))
@@ -110,7 +111,7 @@ pub fn copy(system: &dyn System, from: &Path, to: &Path) -> Result<()> {
     put(system, &draft, to).inspect_err(|_| drop(system.remove(&draft)))
 }
 
-/// Moves what is whole to where it belongs. What was there before is put aside first, and comes back when that fails.
+/// Moves a complete draft to its target. The previous target is renamed first, and restored on an error.
 fn put(system: &dyn System, draft: &Path, to: &Path) -> Result<()> {
     let moved = |from: &Path, to: &Path| {
         system.rename(from, to).map_err(|e| match e {
@@ -149,7 +150,7 @@ pub(crate) fn same(system: &dyn System, one: &Path, other: &Path) -> bool {
         })
 }
 
-/// A file of a package, which may be the package.
+/// Returns the path of a file of a package, which may be the package itself.
 fn joined(root: &Path, path: &Path) -> PathBuf {
     if path.as_os_str().is_empty() { root.to_owned() } else { root.join(path) }
 }
@@ -158,7 +159,7 @@ fn read(system: &dyn System, path: &Path) -> Result<Vec<u8>> {
     system.read(path, MAX_FILE).map_err(|e| Trouble(format!("cannot read {}: {e}", path.display())))
 }
 
-/// Bytes as hexadecimal digits.
+/// Formats bytes as hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {

@@ -1,6 +1,6 @@
-//! Who may ask: the host that a request names must be this one, so that no other page in the browser reaches it by a name of its
-//! own; what changes something must come from this page; and each request shows the token that was printed at the start, as a
-//! cookie, in the header `Authorization` or, for the first page, in the address.
+//! Access checks: the host of a request must be this one, to prevent DNS rebinding; changes must come from this page;
+//! and each request needs the token that was printed at the start, in a cookie, in the header `Authorization` or, for
+//! the first page, in the address.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use harn_runtime::constant_time_equal;
 #[derive(Clone)]
 pub struct Token {
     text: String,
-    /// One that is good for a single request: for the browser that is opened, whose arguments other users can see.
+    /// A token for a single request: for the browser that is opened, whose arguments are visible to other users.
     once: Arc<Mutex<Option<String>>>,
 }
 
@@ -23,12 +23,12 @@ impl std::fmt::Debug for Token {
 }
 
 impl Token {
-    /// Makes one of two random strings.
+    /// Creates a token from two random strings.
     pub fn new(text: String, once: String) -> Token {
         Token { text, once: Arc::new(Mutex::new(Some(once))) }
     }
 
-    /// Whether a text is the token. One that is good once is used up.
+    /// Compares with the token. A token for one use becomes invalid.
     fn is(&self, text: &str) -> bool {
         if constant_time_equal(text.as_bytes(), self.text.as_bytes()) {
             return true;
@@ -42,21 +42,21 @@ impl Token {
     }
 }
 
-/// What is done with a request.
+/// The decision about a request.
 pub(crate) enum Verdict {
     Pass,
-    /// The page is shown again without the token in its address; the cookie is set.
+    /// Redirects to the address without the token, and sets the cookie.
     Welcome {
         to: String,
         cookie: String,
     },
-    /// Its status is 401.
+    /// Responds with status 401.
     NoToken,
-    /// Its status is 403.
+    /// Responds with status 403.
     Refuse(&'static str),
 }
 
-/// The name of the cookie: browsers give a cookie to all ports of a host.
+/// Returns the name of the cookie. It contains the port, because browsers send a cookie to all ports of a host.
 fn cookie_name(address: SocketAddr) -> String {
     format!("harn_portal_{}", address.port())
 }
@@ -90,7 +90,7 @@ pub(crate) fn judge(
         return Verdict::NoToken;
     }
     let rest: Vec<&str> = query.split('&').filter(|pair| !pair.starts_with("token=")).collect();
-    // A path that begins with two slashes would be another host.
+    // A path that begins with two slashes would address another host.
     let path = format!("/{}", uri.path().trim_start_matches('/'));
     let to = if rest.is_empty() { path } else { format!("{path}?{}", rest.join("&")) };
     let cookie = format!("{name}={}; Path=/; HttpOnly; SameSite=Strict", token.text);
@@ -129,7 +129,7 @@ fn is_own(host: &str, address: SocketAddr, given: &str) -> bool {
     }
     let name = name.trim_start_matches('[').trim_end_matches(']');
     match name.parse::<IpAddr>() {
-        // An address cannot be made to lead elsewhere, as a name can.
+        // Unlike a name, an IP address is not subject to DNS rebinding.
         Ok(ip) => address.ip().is_unspecified() || ip == address.ip() || ip.is_loopback(),
         Err(_) => name == "localhost" || name == given,
     }

@@ -1,7 +1,7 @@
-//! The call log beside a record: what each call of a model was asked and answered, and which templates were rendered for it.
+//! The call log of a record: request and reply of each model call, and the templates that were rendered for it.
 //!
-//! The prompt of a call is, in the order of the file up to its `provider_call_request`: the last `system_prompt`, and all
-//! `message` entries. Unknown entries are passed over.
+//! The prompt of a call consists of, in the order of the file up to its `provider_call_request`: the last
+//! `system_prompt`, and all `message` entries. Unknown entries are skipped.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -11,10 +11,10 @@ use harn_value::{Data, json};
 
 use crate::fields::{items, text_of};
 
-/// Largest call log that is read: 512 MiB.
+/// Maximum size of a call log: 512 MiB.
 const MAX_LOG: u64 = 512 << 20;
 
-/// What calls have used.
+/// Usage of calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Spent {
     pub(crate) calls: u64,
@@ -24,7 +24,7 @@ pub(crate) struct Spent {
 }
 
 impl Spent {
-    /// The sum of both.
+    /// Returns the sum.
     pub(crate) fn and(&self, other: &Spent) -> Spent {
         Spent {
             calls: self.calls.saturating_add(other.calls),
@@ -34,7 +34,7 @@ impl Spent {
         }
     }
 
-    /// The `usage` of a record or stage.
+    /// Reads the `usage` of a record or stage.
     pub(crate) fn of_usage(usage: &Data) -> Spent {
         Spent {
             calls: count(usage, "call_count"),
@@ -53,12 +53,12 @@ fn count(value: &Data, key: &str) -> u64 {
 #[derive(Debug, Default)]
 pub(crate) struct CallLog {
     entries: Vec<Data>,
-    /// Why there are none, or what was passed over, in a sentence.
+    /// Why there are no entries, or which were skipped, as a sentence.
     pub(crate) note: Option<String>,
 }
 
 impl CallLog {
-    /// Reads a log; one that is missing has no entries.
+    /// Reads a log; a missing one has no entries.
     pub(crate) fn read(system: &Real, path: &Path) -> CallLog {
         if !system.exists(path) {
             let note = "No call log lies beside this record: set HARN_LLM_TRANSCRIPT_DIR to this folder when you run the program.";
@@ -71,7 +71,7 @@ impl CallLog {
         }
     }
 
-    /// A log without entries; `why` is the sentence that says so.
+    /// Creates a log without entries; `why` is the reason, as a sentence.
     pub(crate) fn unread(why: String) -> CallLog {
         CallLog { note: Some(why), ..CallLog::default() }
     }
@@ -102,7 +102,7 @@ impl CallLog {
         self.entries.iter().filter(move |entry| entry["type"] == kind)
     }
 
-    /// What the calls have used, by the provider and model that the program asked.
+    /// Returns the usage of the calls by the provider and model that the program requested.
     pub(crate) fn spent(&self) -> BTreeMap<(Option<String>, String), Spent> {
         let asked: HashMap<&str, &Data> = self
             .of_type("provider_call_request")
@@ -123,7 +123,7 @@ impl CallLog {
         out
     }
 
-    /// One entry per call: what it was asked and what came back.
+    /// Returns one entry per call: request and reply.
     pub(crate) fn steps(&self) -> Vec<Data> {
         let ends: HashMap<&str, &Data> = self
             .entries
@@ -151,7 +151,8 @@ impl CallLog {
         out
     }
 
-    /// One entry per render, in the order of the file; `marks` tell where a template came out another way than before.
+    /// Returns one entry per render, in the order of the file; `marks` show where the result of a template differs
+    /// from its last one.
     pub(crate) fn renders(&self) -> Vec<Data> {
         let mut before: HashMap<&str, Vec<(&Data, Vec<Data>)>> = HashMap::new();
         let mut out = Vec::new();
@@ -186,7 +187,7 @@ impl CallLog {
         out
     }
 
-    /// The conversation as one reads it: messages of others, and what the models said.
+    /// Returns the conversation for reading: messages of other roles, and the replies of the models.
     pub(crate) fn story(&self) -> Vec<Data> {
         let mut out = Vec::new();
         for entry in &self.entries {
@@ -196,7 +197,7 @@ impl CallLog {
                 })
             };
             match entry["type"].as_str().unwrap_or_default() {
-                // What a model said is told where it came.
+                // Replies of the model are added where they arrived.
                 "message" if entry["role"] != "assistant" => {
                     let role = text_of(entry, "role").unwrap_or_default();
                     let is_result = role == "tool";
@@ -228,7 +229,7 @@ impl CallLog {
         out
     }
 
-    /// Calls as spans: when each began, in milliseconds since 1970, how long it took, and its request.
+    /// Returns the calls as spans: start in milliseconds since 1970, duration, and request.
     pub(crate) fn timed(&self) -> Vec<(i64, i64, &Data)> {
         let ended: HashMap<&str, i64> = self
             .of_type("provider_call_response")
@@ -256,7 +257,7 @@ fn at(entry: &Data) -> Option<i64> {
     seconds.parse::<i64>().ok()?.checked_mul(1000)?.checked_add(millis)
 }
 
-/// The text of a message: as it stands, or its blocks as JSON.
+/// Returns the content of a message: a string, or its blocks as JSON.
 pub(crate) fn plain(content: &Data) -> String {
     match content {
         Data::String(text) => text.clone(),

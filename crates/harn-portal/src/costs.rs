@@ -1,4 +1,4 @@
-//! What was spent: by day and workflow, and by provider and model.
+//! Costs by day and workflow, and by provider and model.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use harn_value::{Data, json};
 use crate::calls::Spent;
 use crate::records::Row;
 
-/// The answer about costs.
+/// Returns the response about costs.
 pub(crate) fn answer(rows: &[Arc<Row>]) -> Data {
     let mut days: BTreeMap<(&str, &str), (u64, Spent)> = BTreeMap::new();
     let mut models: BTreeMap<(Option<&str>, &str), Spent> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Everything about one run.
+//! All data of one run.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::fields::{items, moment, text_of};
 use crate::records::{Opened, Records};
 use crate::timeline;
 
-/// The answer about a run.
+/// Returns the response about a run.
 pub(crate) fn answer(records: &Records, opened: &Opened) -> Data {
     let run = &opened.run;
     let events = skill_events(run);
@@ -60,7 +60,7 @@ fn stages(run: &Data) -> Vec<Data> {
     items(run, "stages").iter().map(stage).collect()
 }
 
-/// What one would tell somebody about the run first.
+/// Returns the most important facts about a run.
 fn insights(opened: &Opened, steps: &[Data]) -> Vec<Data> {
     let run = &opened.run;
     let mut out = Vec::new();
@@ -102,7 +102,7 @@ fn insights(opened: &Opened, steps: &[Data]) -> Vec<Data> {
     out
 }
 
-/// What the runtime did: tools, people, workers, compaction, daemons, verification.
+/// Returns the activities of the runtime: tools, requests to humans, workers, compaction, daemons, verification.
 fn activities(run: &Data) -> Vec<Data> {
     let mut out = Vec::new();
     let mut add = |kind: &str, title: String, detail: Option<String>, of: &Data| {
@@ -135,7 +135,7 @@ fn activities(run: &Data) -> Vec<Data> {
     out
 }
 
-/// What was said, from the call log; without one, from the transcripts of the stages.
+/// Returns the conversation from the call log; without a log, from the transcripts of the stages.
 fn story(opened: &Opened) -> (Vec<Data>, Option<String>) {
     let logged = opened.log.story();
     if !logged.is_empty() {
@@ -175,7 +175,7 @@ fn replay(opened: &Opened) -> Data {
     })
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell.
 fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
@@ -203,7 +203,7 @@ fn child_runs(records: &Records, run: &Data) -> Vec<Data> {
     items(run, "child_runs").iter().map(child).collect()
 }
 
-/// The events of transcripts that tell of skills and of tools that were looked for.
+/// Returns the transcript events about skills and tool searches.
 fn skill_events(run: &Data) -> Vec<&Data> {
     let stages = items(run, "stages").iter().map(|stage| &stage["transcript"]);
     let events = stages.chain([&run["transcript"]]).flat_map(|transcript| items(transcript, "events"));
@@ -228,7 +228,7 @@ fn skill_timeline(events: &[&Data]) -> Vec<Data> {
     of_skill.map(row).collect()
 }
 
-/// The skills that were active when the run ended.
+/// Returns the skills that were active when the run ended.
 fn active(events: &[&Data]) -> BTreeSet<String> {
     let mut active = BTreeSet::new();
     for event in events {

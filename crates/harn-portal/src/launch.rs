@@ -1,7 +1,7 @@
-//! Programs that the page has started: a file of the workspace, a source that was typed, or a task for a model.
+//! Programs that the page has started: a file of the workspace, a typed source, or a task for a model.
 //!
-//! Each has a folder below `<dir>/playground/`, with what was launched (`launch.json`, and `workflow.harn` and `task.txt` where
-//! they were typed), the call log of its models, and, when it has ended, a record of its run.
+//! Each has a directory in `<dir>/playground/`, with the launched program (`launch.json`, and `workflow.harn` and
+//! `task.txt` if they were typed), the call log of its models, and, when it has ended, a record of its run.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,21 +17,21 @@ use tokio::sync::Notify;
 
 use crate::Settings;
 
-/// Most programs that run at once.
+/// Maximum number of running programs.
 const MAX_RUNNING: usize = 4;
 
-/// Most jobs that are remembered.
+/// Maximum number of stored jobs.
 const MAX_JOBS: usize = 100;
 
-/// Most output of a job that is shown: the end of it.
+/// Maximum output of a job; only its end is shown.
 const MAX_SHOWN: usize = 1 << 20;
 
-/// Most files of the workspace that are offered.
+/// Maximum number of listed files of the workspace.
 const MAX_TARGETS: usize = 2_000;
 
-/// The program that gives a task to a model.
+/// The program that passes a task to a model.
 const TASK: &str = "\
-// A task that was typed into the portal: the model is the one of the environment.
+// A task that was typed into the portal; the environment selects the model.
 pipeline default(task) {
   println(llm_call(task).visible_text)
 }
@@ -57,15 +57,15 @@ struct Job {
     title: String,
     command: Vec<String>,
     started: Timestamp,
-    /// Its folder.
+    /// The directory of the job.
     folder: PathBuf,
-    /// The path of its record from the folder of the records.
+    /// The path of its record, relative to the directory of records.
     record: String,
     now: Mutex<Now>,
     stop: Notify,
 }
 
-/// How far a job is.
+/// The state of a job.
 struct Now {
     status: &'static str,
     finished: Option<Timestamp>,
@@ -94,7 +94,7 @@ impl Job {
     fn tell(&self, bytes: &[u8]) {
         let mut now = self.now();
         now.output.extend_from_slice(bytes);
-        // A little more is kept, so that it is not moved for each line.
+        // Stores up to twice the limit, so that the buffer is not moved for each line.
         if now.output.len() > MAX_SHOWN * 2 {
             let surplus = now.output.len() - MAX_SHOWN;
             now.output.drain(..surplus);
@@ -166,7 +166,7 @@ impl Jobs {
         Some(job.to_json())
     }
 
-    /// Starts what was asked for: `{kind, path?, source?, task?, provider?, model?, env?}`.
+    /// Starts a program: `{kind, path?, source?, task?, provider?, model?, env?}`.
     ///
     /// # Errors
     /// A status and a sentence.
@@ -189,11 +189,11 @@ impl Jobs {
     }
 }
 
-/// What is to be launched, once it was looked at.
+/// A validated launch request.
 struct Wanted {
     kind: &'static str,
     title: String,
-    /// The program, where it is a file of the workspace.
+    /// The program, if it is a file of the workspace.
     file: Option<PathBuf>,
     source: Option<String>,
     task: Option<String>,
@@ -269,7 +269,7 @@ impl Wanted {
     }
 }
 
-/// Variables for the program. They are handed to it and kept nowhere.
+/// Returns environment variables for the program. They are passed to it and not stored.
 fn environment(given: &Data) -> Result<BTreeMap<String, String>, Failed> {
     let fields = match given {
         Data::Null => return Ok(BTreeMap::new()),
@@ -290,7 +290,7 @@ fn environment(given: &Data) -> Result<BTreeMap<String, String>, Failed> {
     Ok(out)
 }
 
-/// The program that a path from the workspace names.
+/// Resolves a path in the workspace to a program.
 fn program(workspace: &Path, path: &str) -> Result<PathBuf, Failed> {
     let system = Real::new();
     let missing = || (StatusCode::NOT_FOUND, format!("there is no program {path} in the workspace"));
@@ -305,7 +305,7 @@ fn program(workspace: &Path, path: &str) -> Result<PathBuf, Failed> {
     Ok(file)
 }
 
-/// Makes the folder of a job and what lies in it from the start.
+/// Creates the directory of a job with its initial files.
 fn job(settings: &Settings, wanted: &Wanted) -> Result<Job, Failed> {
     let system = Real::new();
     let cannot = |e: std::io::Error| {
@@ -354,7 +354,7 @@ fn job(settings: &Settings, wanted: &Wanted) -> Result<Job, Failed> {
     })
 }
 
-/// Makes a folder that was not there; gives its name, too.
+/// Creates a new directory; returns its name and path.
 fn new_folder(system: &Real, base: &Path, at: Timestamp) -> std::io::Result<(String, PathBuf)> {
     let mut count = 0;
     loop {
@@ -371,7 +371,7 @@ fn now() -> Timestamp {
     Timestamp::from_millisecond(Real::new().now_ms()).unwrap_or_default()
 }
 
-/// The programs of the workspace that can be launched: without what `.gitignore` names.
+/// Lists the programs of the workspace, without ignored files (`.gitignore`).
 #[expect(
     clippy::disallowed_methods,
     reason = "a walk that only gives names; what is launched is looked at again"

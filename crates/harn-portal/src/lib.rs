@@ -1,19 +1,19 @@
-//! The portal: a local web page over the records of runs.
+//! The portal: a local web page about the records of runs.
 //!
-//! The page is three files that are part of the binary; what it shows comes from a small API of JSON. Nothing is written
-//! but what a launch makes, and nothing is kept between requests but the rows of records that have not changed since.
+//! The page consists of three files that are part of the binary; its data comes from a small JSON API. The portal
+//! writes nothing except launched programs, and caches only the rows of records that have not changed.
 //!
-//! | File | What it holds |
+//! | File | Content |
 //! | --- | --- |
-//! | `server` | addresses and their answers |
-//! | `access` | who may ask: hosts, origins, the token |
-//! | `records` | which files are records, and what a list shows of each |
+//! | `server` | routes and responses |
+//! | `access` | access checks: hosts, origins, the token |
+//! | `records` | detection of records, and the row of each in a list |
 //! | `list` | filters, order and pages of the list |
-//! | `detail` | everything about one run |
-//! | `calls` | the call log beside a record: turns, renders of templates, the story |
+//! | `detail` | all data of one run |
+//! | `calls` | the call log of a record: turns, renders of templates, the conversation |
 //! | `timeline` | spans of a run, recorded or derived |
-//! | `fields` | fields of JSON that may be missing |
-//! | `costs` | what was spent, by day and by model |
+//! | `fields` | optional fields of JSON |
+//! | `costs` | costs by day and by model |
 //! | `launch` | programs that the page has started |
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
@@ -35,23 +35,23 @@ use harn_value::Data;
 pub use access::Token;
 pub use server::{Portal, bind};
 
-/// What the portal shows, and how.
+/// Settings of the portal.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The folder of the records, which may be missing.
+    /// The directory of the records, which may be missing.
     pub dir: PathBuf,
-    /// The folder that launched programs run in and below which they lie.
+    /// The directory in which launched programs run; they must be inside of it.
     pub workspace: PathBuf,
     /// The `harn` program, which launches run.
     pub program: PathBuf,
-    /// Whether programs may be launched although the portal listens to other machines.
+    /// Allows launches although the portal listens to other machines.
     pub remote_launch: bool,
-    /// The secret that requests must show; `None` lets every process of this machine and its browser pages ask.
+    /// The token that requests require; `None` admits every process of this machine and its browser pages.
     pub token: Option<Token>,
-    /// The version that the page shows.
+    /// The displayed version.
     pub version: &'static str,
     /// Providers and models for launches: `{providers: [{name, ready, note, default_model, models}]}`.
     pub models: Data,
-    /// Words of the language: `{keywords, builtins}`.
+    /// Names of the language: `{keywords, builtins}`.
     pub words: Data,
 }

@@ -8,13 +8,13 @@ use serde::Deserialize;
 
 use crate::records::{Row, Standing};
 
-/// Most runs of a page.
+/// Maximum number of runs per page.
 const MAX_PAGE: usize = 200;
 
-/// Runs of a page when nothing is said.
+/// Default number of runs per page.
 const PAGE: usize = 25;
 
-/// What a request wants to see, as it came.
+/// The parameters of a request, not validated.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Wanted {
@@ -27,10 +27,10 @@ pub(crate) struct Wanted {
     page_size: String,
 }
 
-/// The answer for a list.
+/// Returns the response for a list.
 ///
 /// # Errors
-/// A sentence that names the wrong parameter.
+/// A sentence that names the invalid parameter.
 pub(crate) fn answer(rows: &[Arc<Row>], wanted: &Wanted) -> Result<Data, String> {
     let standing = match wanted.status.as_str() {
         "" | "all" => None,
@@ -56,7 +56,7 @@ pub(crate) fn answer(rows: &[Arc<Row>], wanted: &Wanted) -> Result<Data, String>
         other => return Err(format!("sort must be newest, oldest or duration, got '{other}'")),
     }
     let pages = found.len().div_ceil(size).max(1);
-    // Runs may have gone since the page was counted.
+    // Runs may have been removed since the pages were counted.
     let page = page.min(pages);
     let shown = found.iter().skip((page - 1) * size).take(size).map(|row| row.to_json());
     Ok(json!({
@@ -74,7 +74,7 @@ pub(crate) fn answer(rows: &[Arc<Row>], wanted: &Wanted) -> Result<Data, String>
     }))
 }
 
-/// Reads a whole number from 1 to `most`.
+/// Parses an integer from 1 to `most`.
 fn number(name: &str, text: &str, otherwise: usize, most: usize) -> Result<usize, String> {
     if text.is_empty() {
         return Ok(otherwise);
@@ -84,7 +84,7 @@ fn number(name: &str, text: &str, otherwise: usize, most: usize) -> Result<usize
     number.ok_or_else(|| format!("{name} must be a whole number {taken}, got '{text}'"))
 }
 
-/// Whether a run has a word somewhere that one would look for.
+/// Returns whether a searched field of a run contains `needle`.
 fn mentions(row: &Row, needle: &str) -> bool {
     let has = |text: &str| text.to_lowercase().contains(needle);
     [&row.workflow_name, &row.id, &row.path, &row.status].into_iter().any(|text| has(text))

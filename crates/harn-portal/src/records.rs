@@ -1,4 +1,4 @@
-//! Which files below the folder are records of runs, and what a list shows of each.
+//! Detects the files that are records of runs, and builds the row of each in a list.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Component, Path, PathBuf};
@@ -12,16 +12,16 @@ use serde::Deserialize;
 use crate::calls::{CallLog, Spent};
 use crate::fields::{items, moment, text_of};
 
-/// Largest record that is read: 256 MiB.
+/// Maximum size of a record: 256 MiB.
 const MAX_RECORD: u64 = 256 << 20;
 
-/// How many folders deep records are looked for.
+/// The maximum depth of directories in the search for records.
 const MAX_DEPTH: usize = 16;
 
-/// What a list shows of a run.
+/// The row of a run in a list.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Row {
-    /// Where the record lies, from the folder, with `/`.
+    /// The path of the record relative to the directory, with `/`.
     pub(crate) path: String,
     pub(crate) id: String,
     pub(crate) workflow_name: String,
@@ -34,12 +34,12 @@ pub(crate) struct Row {
     pub(crate) stage_count: usize,
     pub(crate) child_run_count: usize,
     pub(crate) skills: BTreeSet<String>,
-    /// What the calls have used, by provider and model.
+    /// Usage of the calls, by provider and model.
     pub(crate) spent: BTreeMap<(Option<String>, String), Spent>,
     pub(crate) updated_at_ms: i64,
 }
 
-/// Whether a run goes on, went well or did not.
+/// Whether a run is in progress, succeeded or failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
     Active,
@@ -48,12 +48,12 @@ pub(crate) enum Standing {
 }
 
 impl Row {
-    /// What the calls have used together.
+    /// Returns the total usage of the calls.
     pub(crate) fn total(&self) -> Spent {
         self.spent.values().fold(Spent::default(), |sum, one| sum.and(one))
     }
 
-    /// The names of the models, each once.
+    /// Returns the distinct names of the models.
     pub(crate) fn models(&self) -> BTreeSet<&str> {
         self.spent.keys().map(|(_, model)| model.as_str()).collect()
     }
@@ -79,7 +79,7 @@ impl Row {
     }
 }
 
-/// What every record has.
+/// The common fields of records.
 #[derive(Deserialize)]
 struct Head {
     _type: String,
@@ -93,32 +93,32 @@ impl Head {
     }
 }
 
-/// Why a record is not shown.
+/// Why a record is not available.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// The path is no path of a record, in a sentence.
+    /// The path is not a path of a record; the reason, as a sentence.
     BadPath(&'static str),
-    /// There is no record at this path.
+    /// No record has this path.
     Missing(String),
     /// It cannot be read, in a sentence.
     Broken(String),
 }
 
-/// What is known of a file, and of the call log beside it, when its row was made.
+/// Metadata of a file, and of its call log, at the time when its row was built.
 type Stamp = (Facts, Option<Facts>);
 
-/// The row of a file as it was at that time; none of a file that is no record.
+/// The row of a file at that time; `None` for a file that is not a record.
 type Seen = (Stamp, Option<Arc<Row>>);
 
-/// The records below a folder.
+/// The records in a directory.
 #[derive(Debug)]
 pub(crate) struct Records {
     dir: PathBuf,
-    /// The rows that were made.
+    /// Cached rows.
     rows: Mutex<HashMap<PathBuf, Seen>>,
 }
 
-/// A record that was opened to be looked at.
+/// An open record.
 pub(crate) struct Opened {
     pub(crate) file: PathBuf,
     pub(crate) run: Data,
@@ -135,7 +135,7 @@ impl Records {
         &self.dir
     }
 
-    /// The rows of all records, the newest first.
+    /// Returns the rows of all records, newest first.
     pub(crate) fn rows(&self) -> Vec<Arc<Row>> {
         let system = Real::new();
         let mut files = Vec::new();
@@ -161,11 +161,11 @@ impl Records {
     }
 
     fn row(&self, system: &Real, file: &Path, facts: &Facts) -> Option<Row> {
-        // Other JSON lies beside records; a look at its head spares reading it whole.
+        // Directories also contain other JSON; checking the head avoids reading it completely.
         let bytes = system.read(file, MAX_RECORD).ok()?;
         match serde_json::from_slice::<Head>(&bytes) {
             Ok(head) if head.is_of_a_record() => {}
-            // A record may be nested deeper than the quick reader goes.
+            // A record may be nested deeper than the limit of the fast parser.
             Err(error) if error.to_string().contains("recursion limit") => {}
             _ => return None,
         }
@@ -175,7 +175,7 @@ impl Records {
         Some(row(&self.relative(file), facts, &record.run, &log))
     }
 
-    /// The call log of a record, unless a link there leads out of the folder, as one of an archive may.
+    /// Reads the call log of a record, unless a link leads out of the directory, as in an untrusted archive.
     fn log(&self, system: &Real, file: &Path) -> CallLog {
         let path = log_path(file);
         let root = system.canonical(&self.dir);
@@ -194,7 +194,7 @@ impl Records {
         parts.collect::<Vec<_>>().join("/")
     }
 
-    /// The file of a record that a request names.
+    /// Resolves the path of a request to the file of a record.
     ///
     /// # Errors
     /// See [`Refused`].
@@ -254,7 +254,7 @@ impl Records {
     }
 }
 
-/// The files below a folder that may be records; folders that are hidden, or lead out of it, are passed over.
+/// Collects the files that may be records. Skips hidden directories, and directories that lead out of the root.
 fn collect(system: &Real, root: &Path, dir: &Path, depth: usize, files: &mut Vec<PathBuf>) {
     for name in system.names(dir).unwrap_or_default() {
         if name.to_string_lossy().starts_with('.') {
@@ -271,7 +271,7 @@ fn collect(system: &Real, root: &Path, dir: &Path, depth: usize, files: &mut Vec
     }
 }
 
-/// The call log of a record: `<stem>-llm/llm_transcript.jsonl` beside it.
+/// Returns the path of the call log of a record: `<stem>-llm/llm_transcript.jsonl` next to it.
 pub(crate) fn log_path(file: &Path) -> PathBuf {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     file.with_file_name(format!("{stem}-llm")).join("llm_transcript.jsonl")
@@ -320,7 +320,7 @@ fn whole_ms(seconds: f64) -> i64 {
     (seconds * 1000.0) as i64
 }
 
-/// The skills that were active at some time.
+/// Returns the skills that were active at any time.
 fn skills(run: &Data) -> BTreeSet<String> {
     let stages = items(run, "stages").iter().map(|stage| &stage["transcript"]);
     let events = stages.chain([&run["transcript"]]).flat_map(|transcript| items(transcript, "events"));
@@ -330,7 +330,7 @@ fn skills(run: &Data) -> BTreeSet<String> {
         .collect()
 }
 
-/// What the calls have used: from the call log, which knows who answered; else from the record.
+/// Returns the usage of the calls: from the call log, which has the provider of each reply; else from the record.
 fn spent(run: &Data, log: &CallLog) -> BTreeMap<(Option<String>, String), Spent> {
     let logged = log.spent();
     if !logged.is_empty() {

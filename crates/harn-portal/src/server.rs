@@ -1,4 +1,4 @@
-//! Addresses and their answers.
+//! Routes and responses.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -20,14 +20,14 @@ use crate::list::Wanted;
 use crate::records::{Records, Refused};
 use crate::{Settings, costs, detail, list};
 
-/// Largest body of a request: 8 MiB.
+/// Maximum size of a request body: 8 MiB.
 const MAX_BODY: usize = 8 << 20;
 
-/// The page may load its own files and ask its own server, and nothing else; nobody may put it into a frame.
+/// The page can load its own files and call its own server, and nothing else; other pages cannot embed it in a frame.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// A script of the page: its address and text.
+/// A script of the page: route and content.
 macro_rules! script {
     ($name:literal) => {
         (concat!("/assets/", $name), SCRIPT, include_str!(concat!("../assets/", $name)))
@@ -36,7 +36,7 @@ macro_rules! script {
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-/// The files of the page: address, type and text.
+/// The files of the page: route, type and content.
 const ASSETS: &[(&str, &str, &str)] = &[
     ("/assets/portal.css", "text/css; charset=utf-8", include_str!("../assets/portal.css")),
     script!("portal.js"),
@@ -59,24 +59,24 @@ const ASSETS: &[(&str, &str, &str)] = &[
 
 const PAGE: &str = include_str!("../assets/index.html");
 
-/// A portal that listens.
+/// A listening portal.
 pub struct Portal {
     #[expect(clippy::disallowed_types, reason = "the portal is a server: it listens")]
     listener: tokio::net::TcpListener,
     app: Arc<App>,
 }
 
-/// What all requests share.
+/// Shared state of the requests.
 struct App {
     settings: Settings,
     records: Records,
     jobs: Jobs,
-    /// Where it listens, and the name that was asked for.
+    /// The listening address, and the requested host name.
     address: SocketAddr,
     host: String,
 }
 
-/// Listens on a host and port; port 0 is any free one.
+/// Listens on a host and port; port 0 selects a free one.
 ///
 /// # Errors
 /// `failed to bind portal listener on HOST:PORT: TEXT`.
@@ -98,12 +98,12 @@ pub async fn bind(settings: Settings, host: &str, port: u16) -> Result<Portal, S
 }
 
 impl Portal {
-    /// Where it listens.
+    /// Returns the listening address.
     pub fn address(&self) -> SocketAddr {
         self.app.address
     }
 
-    /// Answers requests until the future is dropped; programs that were launched end then.
+    /// Serves requests until the future is dropped; launched programs end then.
     ///
     /// # Errors
     /// A sentence.
@@ -131,7 +131,7 @@ impl Portal {
     }
 }
 
-/// An answer in JSON, or a status and a sentence.
+/// A JSON response, or a status and a sentence.
 type Answer = Result<Data, (StatusCode, String)>;
 
 fn answered(answer: Answer) -> Response {
@@ -150,7 +150,7 @@ fn refused(error: Refused) -> (StatusCode, String) {
     }
 }
 
-/// Does work that waits for the disk beside the requests.
+/// Runs blocking work outside of the request threads.
 async fn beside<T: Send + 'static>(
     app: &Arc<App>,
     work: impl FnOnce(&App) -> Result<T, (StatusCode, String)> + Send + 'static,
@@ -160,7 +160,7 @@ async fn beside<T: Send + 'static>(
     done.unwrap_or_else(|e| Err((StatusCode::INTERNAL_SERVER_ERROR, format!("the portal has failed: {e}"))))
 }
 
-/// Refuses who may not ask, and says how browsers are to treat what is answered.
+/// Rejects unauthorized requests, and adds security headers to responses.
 async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let (token, headers) = (app.settings.token.as_ref(), request.headers());
     let mut response = match judge(token, app.address, &app.host, request.method(), request.uri(), headers) {
@@ -221,7 +221,7 @@ async fn runs(State(app): State<Arc<App>>, Query(wanted): Query<Wanted>) -> Resp
     answered(beside(&app, move |app| list::answer(&app.records.rows(), &wanted).map_err(bad)).await)
 }
 
-/// The parameter of a request, empty when it is missing.
+/// Returns a parameter of a request, empty if it is missing.
 fn parameter(query: &HashMap<String, String>, name: &str) -> String {
     query.get(name).cloned().unwrap_or_default()
 }
@@ -268,7 +268,7 @@ async fn words(State(app): State<Arc<App>>) -> Response {
     answered(Ok(app.settings.words.clone()))
 }
 
-/// Whether programs may be launched from here.
+/// Checks that launches are allowed.
 fn launching(app: &App) -> Result<(), (StatusCode, String)> {
     if app.address.ip().is_loopback() || app.settings.remote_launch {
         return Ok(());
@@ -304,7 +304,7 @@ async fn stop(State(app): State<Arc<App>>, headers: HeaderMap, body: Bytes) -> R
     answered(stopped)
 }
 
-/// The JSON of a request. A form, which any page can send here, is none.
+/// Parses the JSON of a request. Rejects forms, which any page can send here.
 fn document(headers: &HeaderMap, body: &[u8]) -> Result<Data, (StatusCode, String)> {
     let bad = |text: String| (StatusCode::BAD_REQUEST, text);
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();

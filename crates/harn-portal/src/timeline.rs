@@ -1,14 +1,14 @@
-//! Spans of a run: those that its record has; else the run, its stages, and the calls of the log, from their times.
+//! Spans of a run: recorded ones, or derived from the times of the run, its stages and its calls.
 
 use harn_value::{Data, json};
 
 use crate::fields::{items, moment};
 use crate::records::Opened;
 
-/// The span of the run itself, where spans are derived.
+/// ID of the span of the run, if spans are derived.
 const RUN: i64 = 1;
 
-/// The spans, in the order in which they begin.
+/// Returns the spans, ordered by start.
 pub(crate) fn spans(opened: &Opened) -> Vec<Data> {
     let recorded = items(&opened.run, "trace_spans");
     if recorded.is_empty() { derived(opened) } else { recorded.to_vec() }
@@ -42,7 +42,7 @@ fn derived(opened: &Opened) -> Vec<Data> {
         out.push(made);
     }
     for (at, took, request) in calls {
-        // The last stage that had begun by then: stages of one graph may touch.
+        // The last stage that had started by then, because stages may be adjacent.
         let stage = stages.iter().rev().find(|(from, to, _)| (*from..=*to).contains(&at));
         let parent = stage.map_or(RUN, |(_, _, id)| *id);
         let metadata = json!({

@@ -1,12 +1,12 @@
-//! What can go wrong with a store.
+//! Errors of a store.
 
 use std::path::{Path, PathBuf};
 
-/// Why a store did not do what was asked. Nothing of a refused write is kept.
+/// Errors of a store. Nothing of a rejected write is stored.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// The lease that the write carries is not the current one: its owner was taken for dead, or gave it back.
+    /// The lease of the write is not the current one: it expired and has another owner, or was released.
     #[error(
         "the lease of '{scope}' with epoch {epoch} is no longer valid (the current epoch is {current}): \
          someone else goes on with this work"
@@ -16,20 +16,20 @@ pub enum Error {
         scope: String,
         /// The epoch that the write carried.
         epoch: u64,
-        /// The epoch that the store knows; 0 when it knows no lease of that scope.
+        /// The current epoch; 0 if the lease never existed.
         current: u64,
     },
-    /// The lease belongs to somebody else, and has not run out.
+    /// Another owner has the lease, and it has not expired.
     #[error("'{scope}' is held by {owner} until {until_ms} ms")]
     Held {
         /// The scope of the lease.
         scope: String,
-        /// Who holds it.
+        /// The current owner.
         owner: String,
-        /// When it runs out, in milliseconds since 1970.
+        /// The expiry, in milliseconds since 1970.
         until_ms: i64,
     },
-    /// The record was made under another scope, and only a lease of that one may change it.
+    /// The record was created under another scope, and only a lease of that one can change it.
     #[error("{what} belongs to '{scope}'")]
     Owned {
         /// The record.
@@ -37,29 +37,29 @@ pub enum Error {
         /// The scope that it belongs to.
         scope: String,
     },
-    /// Somebody else has changed it in the meantime.
+    /// Another writer has changed the value in the meantime.
     #[error("{what} is at {found}, the write expects {expected}")]
     Conflict {
-        /// What is written.
+        /// The object of the write.
         what: String,
-        /// What the writer expects.
+        /// The state that the writer expects.
         expected: String,
-        /// What is there.
+        /// The current state.
         found: String,
     },
-    /// There is no such thing.
+    /// The object does not exist.
     #[error("there is no {what}")]
     Missing {
-        /// What is missing.
+        /// The missing object.
         what: String,
     },
-    /// There is one already.
+    /// The object exists already.
     #[error("there is {what} already")]
     Exists {
-        /// What is there.
+        /// The existing object.
         what: String,
     },
-    /// The message is not claimed by this receipt: another one has claimed it since, or it is gone.
+    /// The receipt is invalid: another worker has claimed the message since, or it is gone.
     #[error("message '{id}' of queue '{queue}' is not claimed by attempt {attempt}")]
     NotClaimed {
         /// The queue.
@@ -69,12 +69,12 @@ pub enum Error {
         /// The attempt that the receipt names.
         attempt: u32,
     },
-    /// The request itself is wrong.
+    /// The request is invalid.
     #[error("{what}: {why}")]
     Invalid {
         /// The argument.
         what: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
     /// Another process held the file for longer than the store waits.
@@ -85,13 +85,13 @@ pub enum Error {
         /// How long the store waited.
         waited_ms: u64,
     },
-    /// The file, its folder or its disk cannot be written.
+    /// The file, its directory or its disk is not writable.
     #[error("the store {} is read-only: {}", path.display(), writable(path))]
     ReadOnly {
         /// The file.
         path: PathBuf,
     },
-    /// There is no room, on the disk or under the limit that was set.
+    /// No space is left, on the disk or under the configured limit.
     #[error("no room for the store {}: free some space on its disk, or raise the store's limit", path.display())]
     Full {
         /// The file.
@@ -102,10 +102,10 @@ pub enum Error {
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// What was found.
+        /// The finding.
         detail: String,
     },
-    /// The file is a database of some other program.
+    /// The file is a database of another program.
     #[error("{} is a database of another program: name another file", path.display())]
     Foreign {
         /// The file.
@@ -118,7 +118,7 @@ pub enum Error {
         path: PathBuf,
         /// The version in the file.
         found: u32,
-        /// The newest version that is known here.
+        /// The newest supported version.
         known: u32,
     },
     /// The file cannot be opened.
@@ -129,7 +129,7 @@ pub enum Error {
         /// The system's reason.
         why: String,
     },
-    /// The connection broke off while the server committed, and it cannot be found out whether it has.
+    /// The connection failed during a commit, and its outcome cannot be determined.
     #[error(
         "it is not known whether the store {} has kept the last writes ({why}): look at what is there before they are \
          made again", path.display()
@@ -140,7 +140,7 @@ pub enum Error {
         /// What happened.
         why: String,
     },
-    /// Something else that the system reports.
+    /// Another error of the system.
     #[error("the store {} failed: {why}", path.display())]
     Io {
         /// The file.
@@ -148,7 +148,7 @@ pub enum Error {
         /// The reason.
         why: String,
     },
-    /// The store was closed while it worked.
+    /// The store was closed during the request.
     #[error("the store is closed")]
     Closed,
 }
@@ -186,13 +186,13 @@ impl Error {
         Error::Missing { what: what.into() }
     }
 
-    /// Whether the caller has lost its right to write and should stop.
+    /// Returns whether the caller has lost its lease and should stop.
     #[must_use]
     pub fn is_fenced(&self) -> bool {
         matches!(self, Error::Fenced { .. })
     }
 
-    /// Whether this is about the file and not about the one request: every other write of the moment fails as well.
+    /// Returns whether the error concerns the file and not only this request: concurrent writes fail as well.
     #[must_use]
     pub fn is_storage(&self) -> bool {
         matches!(

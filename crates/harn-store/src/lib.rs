@@ -1,24 +1,25 @@
-//! What outlives a process: leases, key-value pairs, an event log, durable queues, sessions, run journals and blobs.
+//! Persists data beyond the end of a process: leases, key-value pairs, an event log, durable queues, sessions, run
+//! journals and blobs.
 //!
-//! There is one trait, [`Store`], asynchronous and fenced: whoever writes has a lease, every write carries its epoch, and
-//! a process that was taken for dead cannot write over its successor. This crate knows nothing of the language, and has
-//! no clock and no chance of its own: times and ids are arguments.
+//! There is one trait, [`Store`], asynchronous and fenced: a writer has a lease, every write carries its epoch, and a
+//! process whose lease was taken over cannot overwrite its successor. This crate does not know the language, and has
+//! no clock and no randomness: times and ids are arguments.
 //!
-//! Read `write.rs` first: it lists everything that can be changed.
+//! Read `write.rs` first: it lists all possible changes.
 //!
-//! | File | What it holds |
+//! | File | Content |
 //! | --- | --- |
 //! | `store` | the trait, short forms of single writes, and waiting on a thread |
-//! | `write` | the list of writes, their limits, and what they give back |
+//! | `write` | the list of writes, their limits and results |
 //! | `model` | leases, entries, events, messages, sessions, digests |
-//! | `run` | runs, their journal, their sources, and what they wait for |
-//! | `error` | what can go wrong, and the way out |
-//! | `place` | where a store is, as a user names it |
+//! | `run` | runs, their journals, sources and waitpoints |
+//! | `error` | errors, with hints |
+//! | `place` | the location of a store, as a user names it |
 //! | `shown` | addresses in messages, without their passwords |
-//! | `thread` | the thread behind a store, and group commit |
-//! | `sqlite` | a file in the project's state folder |
+//! | `thread` | the thread of a store, and group commit |
+//! | `sqlite` | a file in the state directory of the project |
 //! | `postgres` | a database that several machines share |
-//! | `memory` | the same without a file, for tests |
+//! | `memory` | a store without a file, for tests |
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 #![doc = ""]
 #![doc = include_str!("../README.md")]

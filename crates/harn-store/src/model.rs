@@ -1,4 +1,4 @@
-//! The things that a store keeps. All times are milliseconds since 1970-01-01 UTC, given by the caller.
+//! The data types of a store. All times are milliseconds since 1970-01-01 UTC, given by the caller.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,25 +10,25 @@ use crate::error::{Error, Result};
 /// The right to write for a scope, for some time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// What the right is about, such as `run/7c0e`.
+    /// The scope of the lease, such as `run/7c0e`.
     pub scope: String,
-    /// Who has it: a name that no two processes share. Empty when nobody has.
+    /// The owner: a name that no two processes share. Empty without an owner.
     pub owner: String,
     /// Grows each time the lease changes hands.
     pub epoch: u64,
-    /// When it runs out. Afterwards others may take it; until they do, its owner may go on.
+    /// The expiry. Afterwards others can take the lease; until then, and until they do, its owner can write.
     pub until_ms: i64,
 }
 
 impl Lease {
-    /// What writes of the owner carry.
+    /// Returns the fence for the writes of the owner.
     #[must_use]
     pub fn fence(&self) -> Fence {
         Fence { scope: self.scope.as_str().into(), epoch: self.epoch }
     }
 }
 
-/// Proof of a lease: every write carries one, and is refused when the lease has changed hands since.
+/// Proof of a lease: every write carries one, and is rejected after the lease has a new owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fence {
     /// The scope of the lease.
@@ -46,15 +46,15 @@ pub struct Entry {
     pub version: u64,
 }
 
-/// What must be there for a write to happen.
+/// The precondition of a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Expect {
-    /// Whatever there is.
+    /// Any state.
     #[default]
     Anything,
-    /// Nothing.
+    /// No value exists.
     Absent,
-    /// The value with this version.
+    /// The value has this version.
     Version(u64),
 }
 
@@ -74,13 +74,13 @@ pub struct NewEvent {
 /// An event of a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Counts per topic, from 1, by 1.
+    /// Consecutive number in the topic, from 1.
     pub id: u64,
     /// The event.
     pub event: NewEvent,
 }
 
-/// What a store knows of a topic.
+/// A topic of the event log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topic {
     /// Its name.
@@ -94,37 +94,37 @@ pub struct Topic {
 /// A message to be put into a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewMessage {
-    /// Its id: while a message is in the queue, another one with the same id is not added.
+    /// Its id. A message is not added while the queue has another one with the same id.
     pub id: String,
-    /// What it says.
+    /// The content.
     pub body: Vec<u8>,
-    /// When it may be claimed first.
+    /// The earliest time of the first claim.
     pub ready_ms: i64,
-    /// How often it is handed out before it counts as dead; at least 1.
+    /// How often the message is claimed before it is dead; at least 1.
     pub max_attempts: u32,
 }
 
-/// A message that a worker has claimed. It comes back when its time is over without an answer.
+/// A claimed message. It is delivered again if it is not answered in time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claimed {
     /// Its id.
     pub id: String,
-    /// What it says.
+    /// The content.
     pub body: Vec<u8>,
-    /// The number of this attempt, from 1. With the id it is the receipt for an answer.
+    /// The number of this attempt, from 1. Id and attempt are the receipt for an answer.
     pub attempt: u32,
 }
 
-/// A message that used all its attempts, or was given up.
+/// A message that has used all its attempts, or was given up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dead {
     /// Its id.
     pub id: String,
-    /// What it says.
+    /// The content.
     pub body: Vec<u8>,
     /// How often it was tried.
     pub attempts: u32,
-    /// What the last worker said of it; empty when none said anything.
+    /// The reason that the last worker reported, or empty.
     pub reason: String,
 }
 
@@ -135,7 +135,7 @@ pub struct QueueStats {
     pub ready: u64,
     /// Wait for their time.
     pub delayed: u64,
-    /// Are being worked on.
+    /// Are claimed.
     pub claimed: u64,
     /// Are dead.
     pub dead: u64,
@@ -146,11 +146,11 @@ pub struct QueueStats {
 pub struct Session {
     /// Its id.
     pub id: String,
-    /// The scope of the lease under which it was made; only that scope may write it.
+    /// The scope of the lease under which it was created; only that scope can write it.
     pub scope: String,
-    /// A word for its state, such as `running`.
+    /// The name of its state, such as `running`.
     pub status: String,
-    /// Facts about it, in a form that the clients agree on.
+    /// Metadata, in a format that the clients define.
     pub info: Vec<u8>,
     /// The number of its entries.
     pub length: u64,
@@ -171,10 +171,10 @@ impl Digest {
         Digest(Sha256::digest(bytes).into())
     }
 
-    /// Reads 64 hexadecimal digits.
+    /// Parses 64 hexadecimal digits.
     ///
     /// # Errors
-    /// When the text is something else.
+    /// `text` has another form.
     pub fn parse(text: &str) -> Result<Digest> {
         let wrong = || Error::invalid("digest", format!("expected 64 hexadecimal digits, got '{text}'"));
         if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {

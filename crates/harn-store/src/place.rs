@@ -1,4 +1,4 @@
-//! Where a store is, as a user names it.
+//! The location of a store, as a user names it.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use crate::shown::shown;
 use crate::sqlite::{SqliteOptions, SqliteStore};
 use crate::store::Store;
 
-/// Where a store is.
+/// The location of a store.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Place {
     /// A file of SQLite.
@@ -19,15 +19,15 @@ pub enum Place {
 }
 
 impl Place {
-    /// The store there. Nothing is opened before its first use.
+    /// Creates the store. It is opened at the first use.
     ///
     /// # Errors
-    /// An address that cannot be understood, or of a kind that this build does not know.
+    /// An invalid address, or one of an unsupported kind.
     pub fn open(&self) -> Result<Arc<dyn Store>> {
         self.open_with(SqliteOptions::default())
     }
 
-    /// The store there, with what is left of a file whose log has lost acknowledged writes.
+    /// Opens the store, also if its log has lost acknowledged writes, with the remaining data.
     ///
     /// # Errors
     /// Those of [`Place::open`].
@@ -49,7 +49,7 @@ impl Place {
 }
 
 impl Place {
-    /// The same place, with this password where the address of a database names none.
+    /// Adds a password if the address of a database has none.
     #[must_use]
     pub fn or_password(self, password: Option<&str>) -> Place {
         let (Place::Url(url), Some(password)) = (&self, password) else { return self };

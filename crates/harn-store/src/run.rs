@@ -1,7 +1,7 @@
-//! Runs of programs: their head, their journal, their sources, and what they wait for.
+//! Runs of programs: head, journal, sources and waitpoints.
 //!
-//! A run is written by whoever has the lease of its scope ([`Run::scope`]). Only an answer to something that it waits for
-//! comes from elsewhere ([`crate::Store::answer`]).
+//! A run is written by the owner of the lease of its scope ([`Run::scope`]). Only answers to waitpoints come from
+//! other processes ([`crate::Store::answer`]).
 
 use std::sync::Arc;
 
@@ -9,25 +9,25 @@ use sha2::{Digest as _, Sha256};
 
 use crate::model::Lease;
 
-/// How a run stands.
+/// The status of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RunStatus {
-    /// Waits for somebody to start it.
+    /// Waits for a worker.
     Queued,
-    /// Somebody works on it.
+    /// A process executes the run.
     Running,
-    /// Waits for an answer or a time, and holds no process.
+    /// Waits for an answer or a time, without a process.
     Suspended,
-    /// Has ended well.
+    /// Has succeeded.
     Completed,
-    /// Has ended with an error.
+    /// Has failed.
     Failed,
-    /// Was running, and its owner has not been heard of for longer than its lease. Never written: it follows from the lease.
+    /// Was running, and its owner did not renew the lease. Never stored: it follows from the lease.
     Abandoned,
 }
 
 impl RunStatus {
-    /// All of them.
+    /// All values.
     pub const ALL: [RunStatus; 6] = [
         RunStatus::Queued,
         RunStatus::Running,
@@ -37,7 +37,7 @@ impl RunStatus {
         RunStatus::Abandoned,
     ];
 
-    /// The word for it.
+    /// Returns the name of the status.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -50,20 +50,20 @@ impl RunStatus {
         }
     }
 
-    /// The status with that word.
+    /// Parses the name of a status.
     #[must_use]
     pub fn named(word: &str) -> Option<RunStatus> {
         RunStatus::ALL.into_iter().find(|status| status.word() == word)
     }
 
-    /// Whether nothing can follow: such a run takes no journal and no other status.
+    /// Returns whether the status is final: such a run accepts no journal entries and no other status.
     #[must_use]
     pub fn is_end(self) -> bool {
         matches!(self, RunStatus::Completed | RunStatus::Failed)
     }
 }
 
-/// What becomes of a run ([`crate::Write::RunStatus`]).
+/// The new status of a run ([`crate::Write::RunStatus`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NewStatus {
     /// To be started by a worker.
@@ -73,20 +73,20 @@ pub enum NewStatus {
     },
     /// The owner of the lease works on it.
     Running,
-    /// It waits. Refused with [`crate::Error::Conflict`] when there are more answers than `answers`: one of them came while
-    /// the owner was about to stop, and is to be looked at first.
+    /// The run waits. Rejected with [`crate::Error::Conflict`] if there are more answers than `answers`: an answer
+    /// came while the owner was about to stop, and must be processed first.
     Suspended {
-        /// When it goes on without an answer, if ever.
+        /// When the run is resumed without an answer, if ever.
         due_ms: Option<i64>,
         /// How many answers the owner has seen ([`Run::answers`]).
         answers: u64,
     },
-    /// It has ended well.
+    /// It has succeeded.
     Completed {
         /// The exit code of the program.
         exit_code: i32,
     },
-    /// It has ended with an error.
+    /// It has failed.
     Failed {
         /// The exit code of the program.
         exit_code: i32,
@@ -94,7 +94,7 @@ pub enum NewStatus {
 }
 
 impl NewStatus {
-    /// The status that a reader sees then.
+    /// Returns the resulting status.
     #[must_use]
     pub fn status(self) -> RunStatus {
         match self {
@@ -106,7 +106,7 @@ impl NewStatus {
         }
     }
 
-    /// From when on a worker may take it.
+    /// Returns from when on a worker can take the run.
     pub(crate) fn due_ms(self) -> Option<i64> {
         match self {
             NewStatus::Queued { due_ms } => Some(due_ms),
@@ -158,9 +158,9 @@ pub struct Run {
     pub program: String,
     /// Its arguments.
     pub args: Vec<String>,
-    /// How it stands, without regard to its lease; see [`Run::status_at`].
+    /// The stored status, without regard to the lease; see [`Run::status_at`].
     pub status: RunStatus,
-    /// When a queued or suspended run may go on, if it does not wait for an answer alone.
+    /// When a queued or suspended run is due, unless it waits for an answer only.
     pub due_ms: Option<i64>,
     /// The exit code, once it has ended.
     pub exit_code: Option<i32>,
@@ -174,19 +174,19 @@ pub struct Run {
     pub length: u64,
     /// How many of them are outcomes.
     pub effects: u64,
-    /// How many answers it has got, to all that it has asked for.
+    /// Number of answers to all its waitpoints.
     pub answers: u64,
-    /// How often somebody began or went on to work on it.
+    /// How often the run was started or resumed.
     pub starts: u64,
     /// When it was made.
     pub created_ms: i64,
-    /// When somebody worked on it first.
+    /// The first start.
     pub started_ms: Option<i64>,
     /// When it was changed last.
     pub updated_ms: i64,
     /// When it ended.
     pub ended_ms: Option<i64>,
-    /// Who has the right to write it; `None` when nobody has.
+    /// The current lease; `None` without an owner.
     pub lease: Option<Lease>,
 }
 
@@ -197,7 +197,7 @@ impl Run {
         format!("run/{id}")
     }
 
-    /// How it stands at a time: a running one whose lease has run out is abandoned.
+    /// Returns the status at a time: a running run whose lease has expired is abandoned.
     #[must_use]
     pub fn status_at(&self, now_ms: i64) -> RunStatus {
         let held = self.lease.as_ref().is_some_and(|lease| lease.until_ms > now_ms);
@@ -205,36 +205,36 @@ impl Run {
     }
 }
 
-/// Which runs to list.
+/// Filter for a list of runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunFilter {
-    /// Only those that stand so.
+    /// Only runs with this status.
     pub status: Option<RunStatus>,
-    /// The time at which they do ([`Run::status_at`]).
+    /// The time for that status ([`Run::status_at`]).
     pub now_ms: i64,
-    /// Only those with a lower number: the last of the page before.
+    /// Only runs with a lower number: that of the last run of the page before.
     pub before: Option<u64>,
 }
 
-/// What an entry of a journal is about.
+/// The kind of a journal entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EntryKind {
-    /// An effect is about to happen that may not happen twice.
+    /// An effect that must not be repeated is about to happen.
     Begin,
-    /// What came of an effect.
+    /// The outcome of an effect.
     Outcome,
-    /// Which of several things came first.
+    /// The order of events.
     Order,
-    /// Where a task was interrupted.
+    /// The place where a task was interrupted.
     Interrupt,
 }
 
 impl EntryKind {
-    /// All of them.
+    /// All values.
     pub const ALL: [EntryKind; 4] =
         [EntryKind::Begin, EntryKind::Outcome, EntryKind::Order, EntryKind::Interrupt];
 
-    /// The word for it.
+    /// Returns the name of the kind.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -245,7 +245,7 @@ impl EntryKind {
         }
     }
 
-    /// The kind with that word.
+    /// Parses the name of a kind.
     #[must_use]
     pub fn named(word: &str) -> Option<EntryKind> {
         EntryKind::ALL.into_iter().find(|kind| kind.word() == word)
@@ -259,19 +259,19 @@ pub struct JournalEntry {
     pub seq: u64,
     /// The path of the task.
     pub task: Arc<str>,
-    /// How many effects the task had before.
+    /// Number of earlier effects of the task.
     pub count: u64,
-    /// What it is about.
+    /// Its kind.
     pub kind: EntryKind,
-    /// The effect, such as the name of a builtin.
+    /// Name of the effect, such as a builtin.
     pub name: Arc<str>,
-    /// Where in the sources; may be empty.
+    /// Place in the sources; may be empty.
     pub place: Arc<str>,
-    /// The digest of the arguments, of whatever length the writer takes; may be empty.
+    /// Digest of the arguments, of any length; may be empty.
     pub digest: Vec<u8>,
     /// When it was made.
     pub at_ms: i64,
-    /// The data, of any size up to 256 MiB. Large ones are kept once under their SHA-256, by the store itself.
+    /// The data, at most 256 MiB. The store saves large payloads once, under their SHA-256.
     pub payload: Vec<u8>,
 }
 
@@ -279,12 +279,12 @@ pub struct JournalEntry {
 pub(crate) struct Chain {
     /// The checksum of the entry before; 0 before the first.
     last: i64,
-    /// Whether an entry was part of the chain: then all that follow are.
+    /// Whether an earlier entry was part of the chain: then all later ones are.
     has_begun: bool,
 }
 
 impl Chain {
-    /// The chain behind an entry with this checksum.
+    /// The chain after an entry with this checksum.
     pub(crate) fn after(last: Option<i64>) -> Chain {
         Chain { last: last.unwrap_or(0), has_begun: false }
     }
@@ -306,8 +306,9 @@ impl Chain {
 }
 
 impl JournalEntry {
-    /// Tells an entry from one in which a byte was changed; a payload that is kept elsewhere stands for its digest. The checksum of the
-    /// entry before makes a chain: no entry can be replaced without those that follow. Older entries stand alone.
+    /// Returns the checksum of an entry, which detects a changed byte; a shared payload is represented by its digest.
+    /// It includes the checksum of the entry before: no entry can be replaced without those that follow. Older
+    /// entries have no such chain.
     pub(crate) fn checksum(&self, shared: Option<&crate::Digest>, before: Option<i64>) -> i64 {
         let mut hash = Sha256::new();
         if let Some(before) = before {
@@ -338,27 +339,28 @@ pub struct Source {
     pub bytes: Vec<u8>,
 }
 
-/// Something that a run waits for, to be opened.
+/// A waitpoint to open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewWaitpoint {
     /// Its id within the run.
     pub request_id: String,
-    /// What kind of answer is expected, such as `question` or `approval`.
+    /// The expected kind of answer, such as `question` or `approval`.
     pub kind: String,
-    /// The question, for people.
+    /// The question, for humans.
     pub prompt: String,
-    /// All that was asked, in a form that the clients agree on.
+    /// The complete request, in a format that the clients define.
     pub info: Vec<u8>,
-    /// When it was asked.
+    /// Time of the request.
     pub asked_ms: i64,
-    /// When the run goes on without an answer, if ever. For readers: [`NewStatus::Suspended`] tells workers.
+    /// When the run is resumed without an answer, if ever. Informative only: workers use [`NewStatus::Suspended`].
     pub due_ms: Option<i64>,
-    /// How many answers it takes; at least 1. Each must be given by another person.
+    /// Number of required answers; at least 1. Each must come from a different reviewer.
     pub quorum: u32,
 }
 
 impl NewWaitpoint {
-    /// What ties an answer to what was asked: another question, or the same one about another action, has another signature.
+    /// Returns the signature that binds an answer to its request: another question, or the same one about another
+    /// action, has another signature.
     #[must_use]
     pub fn signature(&self, value: &[u8], by: &str, at_ms: i64) -> String {
         let mut hash = Sha256::new();
@@ -380,21 +382,21 @@ impl NewWaitpoint {
     }
 }
 
-/// Something that a run waits for, or has waited for.
+/// A waitpoint of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waitpoint {
     /// The run.
     pub run: String,
-    /// What was asked.
+    /// The request.
     pub asked: NewWaitpoint,
-    /// The answers so far, in the order in which they came.
+    /// The answers so far, in order of arrival.
     pub answers: Vec<Answer>,
-    /// When the run closed it: no answer is taken any more.
+    /// When the run closed it: later answers are rejected.
     pub closed_ms: Option<i64>,
 }
 
 impl Waitpoint {
-    /// Whether an answer may still be given.
+    /// Returns whether answers are accepted.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.closed_ms.is_none() && self.answers.len() < self.asked.quorum as usize
@@ -404,12 +406,12 @@ impl Waitpoint {
 /// An answer to a [`Waitpoint`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The answer, in a form that the clients agree on.
+    /// The answer, in a format that the clients define.
     pub value: Vec<u8>,
-    /// Who gave it.
+    /// The reviewer.
     pub by: String,
-    /// When.
+    /// The time.
     pub at_ms: i64,
-    /// A signature over what was answered; may be empty.
+    /// A signature over the answer; may be empty.
     pub signature: String,
 }

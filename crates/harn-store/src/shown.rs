@@ -1,13 +1,13 @@
 //! Addresses of databases in messages.
 
-/// An address without its password and its options. What comes before the last `@` may be one, however it is written.
+/// Returns an address without its password and its options. Everything before the last `@` may contain the password.
 pub(crate) fn shown(url: &str) -> String {
     let (scheme, rest) = match url.split_once("://") {
         Some((scheme, rest)) if scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) => (scheme, rest),
-        // Without a scheme there is no telling what is secret.
+        // Without a scheme the secret part is unknown.
         _ => return "something else".to_owned(),
     };
-    // A password may hold any of the marks that end it, when it is not written as it should be.
+    // An unescaped password may contain the delimiters.
     let (user, rest) = match rest.rsplit_once('@') {
         Some((user, rest)) => (user.split([':', '/', '?', '#', '@']).next(), rest),
         None => (None, rest),

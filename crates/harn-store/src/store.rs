@@ -12,27 +12,27 @@ use crate::model::{
 use crate::run::{Answer, JournalEntry, Run, RunFilter, Source, Waitpoint};
 use crate::write::{Write, Written};
 
-/// An answer to wait for. Dropping it does not undo a write that was begun.
+/// A pending answer. Dropping it does not undo a write that was started.
 pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
-/// Something that outlives the process. Times and ids are given by the caller: a store has no clock and no chance.
+/// Persistent data. Times and ids are arguments: a store has no clock and no randomness.
 ///
 /// Lists are read in pages: `after` is the last name of the page before, `limit` the length of a page.
 pub trait Store: Send + Sync {
-    /// Takes a lease when nobody has it, when it has run out, or when `owner` has it (its earlier fences are void then).
-    /// The new epoch is higher than every one before.
+    /// Takes a lease if it has no owner, has expired, or belongs to `owner` (whose earlier fences become invalid).
+    /// The new epoch is higher than all earlier ones.
     ///
     /// # Errors
-    /// [`Error::Held`], and the errors of the storage.
+    /// [`Error::Held`], and errors of the storage.
     fn acquire<'a>(&'a self, scope: &'a str, owner: &'a str, now_ms: i64, until_ms: i64) -> Reply<'a, Lease>;
 
-    /// Makes changes, all or none, under a lease. When the answer is there, they survive a crash of the process.
+    /// Makes changes, all or none, under a lease. Once answered, they survive a crash of the process.
     ///
     /// # Errors
-    /// [`Error::Fenced`] when the lease is not the current one; what the single writes say; the errors of the storage.
+    /// [`Error::Fenced`] if the lease is not the current one; the errors of the single writes; errors of the storage.
     fn write<'a>(&'a self, fence: &'a Fence, writes: Vec<Write>) -> Reply<'a, Vec<Written>>;
 
-    /// What is known of a lease.
+    /// Returns a lease.
     fn lease<'a>(&'a self, scope: &'a str) -> Reply<'a, Option<Lease>>;
 
     /// A value of the key-value store.
@@ -50,13 +50,13 @@ pub trait Store: Send + Sync {
     /// The events of a topic with ids above `after`.
     fn log_read<'a>(&'a self, topic: &'a str, after: u64, limit: usize) -> Reply<'a, Vec<Event>>;
 
-    /// What is known of a topic; `None` when nothing was ever added.
+    /// Returns a topic; `None` if no event was ever added.
     fn log_topic<'a>(&'a self, topic: &'a str) -> Reply<'a, Option<Topic>>;
 
     /// The topics, sorted by name.
     fn log_topics<'a>(&'a self, after: Option<&'a str>, limit: usize) -> Reply<'a, Vec<Topic>>;
 
-    /// How a queue stands.
+    /// Returns the numbers of messages in a queue by state.
     fn queue_stats<'a>(&'a self, queue: &'a str, now_ms: i64) -> Reply<'a, QueueStats>;
 
     /// The dead messages of a queue, sorted by id: those given up, and those whose last attempt was not answered in time.
@@ -80,10 +80,10 @@ pub trait Store: Send + Sync {
         limit: usize,
     ) -> Reply<'a, Vec<Session>>;
 
-    /// Entries of a session, from number `from` on, counted from 0.
+    /// Returns entries of a session from number `from` on, counted from 0.
     ///
     /// # Errors
-    /// [`Error::Missing`] when there is no such session.
+    /// [`Error::Missing`] if the session does not exist.
     fn session_entries<'a>(&'a self, id: &'a str, from: u64, limit: usize) -> Reply<'a, Vec<Vec<u8>>>;
 
     /// The bytes of a blob, compared with their digest.
@@ -101,10 +101,11 @@ pub trait Store: Send + Sync {
     /// The heads of runs, the newest first.
     fn runs(&self, filter: RunFilter, limit: usize) -> Reply<'_, Vec<Run>>;
 
-    /// The journal of a run, from entry number `from` on. What is committed can be read while the run is written.
+    /// Returns entries of the journal of a run from number `from` on. Committed entries can be read while the run is
+    /// written.
     ///
     /// # Errors
-    /// [`Error::Missing`] when there is no such run; [`Error::Corrupt`] when a payload is not what was put.
+    /// [`Error::Missing`] if the run does not exist; [`Error::Corrupt`] if a payload was changed.
     fn journal<'a>(&'a self, run: &'a str, from: u64, limit: usize) -> Reply<'a, Vec<JournalEntry>>;
 
     /// The sources of a run, sorted by path, compared with their digests.
@@ -113,26 +114,27 @@ pub trait Store: Send + Sync {
     /// As [`Store::journal`].
     fn sources<'a>(&'a self, run: &'a str) -> Reply<'a, Vec<Source>>;
 
-    /// What a run has waited for, in the order in which it was asked; of all runs without one. `open`: only what can still be
-    /// answered.
+    /// Returns the waitpoints of a run in the order of their requests; of all runs without `run`. `open`: only those
+    /// that accept answers.
     fn waitpoints<'a>(&'a self, run: Option<&'a str>, open: bool) -> Reply<'a, Vec<Waitpoint>>;
 
-    /// One thing that a run has waited for.
+    /// Returns a waitpoint of a run.
     ///
     /// # Errors
     /// [`crate::Error::Missing`] when the run has not asked for it.
     fn waitpoint<'a>(&'a self, run: &'a str, request_id: &'a str) -> Reply<'a, Waitpoint>;
 
-    /// Answers something that a run waits for. This needs no lease: an answer comes from somebody who does not have the run.
-    /// A suspended run becomes due.
+    /// Answers a waitpoint. This needs no lease: the answer comes from a process that does not execute the run. A
+    /// suspended run becomes due.
     ///
     /// # Errors
-    /// [`Error::Missing`] without such a run or request; [`Error::Exists`] when this person has answered it;
-    /// [`Error::Conflict`] when it takes no more answers.
+    /// [`Error::Missing`] if the run or request does not exist; [`Error::Exists`] if this reviewer has answered it;
+    /// [`Error::Conflict`] if it accepts no more answers.
     fn answer<'a>(&'a self, run: &'a str, request_id: &'a str, answer: Answer) -> Reply<'a, Waitpoint>;
 
-    /// Takes the lease of a run that is abandoned, or queued or suspended and due, the longest due first, and sets it
-    /// running. `None` when there is none. No two callers get the same run. Runs that `can_follow` rejects stay as they are.
+    /// Takes the lease of a run that is abandoned, or queued or suspended and due, the longest due first, and sets
+    /// its status to running. `None` if no run is due. No two callers get the same run. Runs that `can_follow`
+    /// rejects are not changed.
     fn claim_run<'a>(
         &'a self,
         owner: &'a str,
@@ -141,16 +143,16 @@ pub trait Store: Send + Sync {
         can_follow: fn(&Run) -> bool,
     ) -> Reply<'a, Option<(Run, Lease)>>;
 
-    /// Gives the room of what was removed back to the system.
+    /// Returns the space of removed data to the file system.
     fn compact(&self) -> Reply<'_, ()>;
 
-    /// Looks through everything; one line for each damage that is found.
+    /// Checks all data; returns one line per damage.
     fn verify(&self) -> Reply<'_, Vec<String>>;
 }
 
-/// Single writes with the type of what they give back.
+/// Single writes with typed results.
 pub trait StoreExt: Store {
-    /// One write by itself.
+    /// Makes a single write.
     fn write_one<'a>(&'a self, fence: &'a Fence, write: Write) -> Reply<'a, Written> {
         Box::pin(async move {
             let mut written = self.write(fence, vec![write]).await?;
@@ -158,17 +160,17 @@ pub trait StoreExt: Store {
         })
     }
 
-    /// Prolongs a lease.
+    /// Extends a lease.
     fn renew<'a>(&'a self, fence: &'a Fence, until_ms: i64) -> Reply<'a, ()> {
         Box::pin(async move { self.write_one(fence, Write::Renew { until_ms }).await.map(drop) })
     }
 
-    /// Gives a lease back.
+    /// Releases a lease.
     fn release<'a>(&'a self, fence: &'a Fence) -> Reply<'a, ()> {
         Box::pin(async move { self.write_one(fence, Write::Release).await.map(drop) })
     }
 
-    /// Sets a value; gives its version.
+    /// Sets a value; returns its version.
     fn kv_put<'a>(
         &'a self,
         fence: &'a Fence,
@@ -181,7 +183,7 @@ pub trait StoreExt: Store {
         number(self.write_one(fence, write))
     }
 
-    /// Adds one event; gives its id.
+    /// Adds one event; returns its id.
     fn log_append<'a>(&'a self, fence: &'a Fence, topic: &'a str, event: NewEvent) -> Reply<'a, u64> {
         number(self.write_one(fence, Write::LogAppend { topic: topic.to_owned(), events: vec![event] }))
     }
@@ -204,7 +206,7 @@ pub trait StoreExt: Store {
         })
     }
 
-    /// Adds entries to a session; gives how many there are then.
+    /// Adds entries to a session; returns their total number.
     fn session_append<'a>(
         &'a self,
         fence: &'a Fence,
@@ -218,7 +220,7 @@ pub trait StoreExt: Store {
         number(self.write_one(fence, write))
     }
 
-    /// Keeps bytes under their digest.
+    /// Stores bytes under their digest.
     fn blob_put<'a>(&'a self, fence: &'a Fence, bytes: Vec<u8>) -> Reply<'a, Digest> {
         Box::pin(async move {
             match self.write_one(fence, Write::BlobPut { bytes }).await? {

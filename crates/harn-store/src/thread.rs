@@ -1,7 +1,7 @@
-//! The thread behind a store: it has the file or the connection, and does one thing at a time, in the order of asking.
+//! The thread of a store: it owns the file or the connection, and executes requests in order.
 //!
-//! Writes that wait at the same time share one transaction (and so one wait for the disk); each has a savepoint of its
-//! own, and is answered only after all of them are committed.
+//! Concurrent writes share one transaction, and thus one wait for the disk. Each has its own savepoint, and is
+//! answered after the commit.
 
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Mutex, PoisonError};
@@ -15,25 +15,25 @@ use crate::store::Reply;
 /// How many writes share a transaction at most.
 const GROUP: usize = 128;
 
-/// Something to be done with a database `D`, whose errors are `F`.
+/// A job for a database `D`, with errors `F`.
 pub(crate) enum Job<D, F> {
     /// Changes nothing.
     Read(Box<dyn Work<D, F>>),
-    /// Changes something, and is to be committed.
+    /// Changes data, and must be committed.
     Write(Box<dyn Work<D, F>>),
-    /// Must stand outside of a transaction.
+    /// Must run outside of a transaction.
     Alone(Box<dyn Work<D, F>>),
 }
 
-/// One piece of work; it may be run again when the transaction that it shared failed.
+/// A unit of work; it may run again after the shared transaction failed.
 pub(crate) trait Work<D, F>: Send {
-    /// Does it.
+    /// Runs it.
     fn run(&mut self, db: &D) -> Result<(), F>;
-    /// Answers whoever asked: what was done stands, or why not.
+    /// Answers the caller with the result, or with the error.
     fn finish(self: Box<Self>, outcome: Result<()>);
 }
 
-/// The usual [`Work`]: a function and where its result goes.
+/// The usual [`Work`]: a function and the receiver of its result.
 struct Task<T, W> {
     work: W,
     result: Option<T>,
@@ -52,7 +52,7 @@ where
     }
 
     fn finish(self: Box<Self>, outcome: Result<()>) {
-        // Without a result there was an error; a caller that went away does not mind.
+        // Without a result there was an error; the caller may have gone away.
         let answer = match (outcome, self.result) {
             (Ok(()), Some(result)) => Ok(result),
             (Err(error), _) => Err(error),
@@ -62,7 +62,7 @@ where
     }
 }
 
-/// Where its jobs go, and itself.
+/// The channel of its jobs, and its handle.
 type Running<D, F> = (Sender<Job<D, F>>, JoinHandle<()>);
 
 /// A thread that is started by the first job.
@@ -75,7 +75,7 @@ impl<D: 'static, F: 'static> Thread<D, F> {
         Thread { running: Mutex::default() }
     }
 
-    /// Hands a job to the thread; `work` is what it does until nobody can ask any more.
+    /// Sends a job to the thread; `work` is the loop of the thread, which ends when all senders are gone.
     pub(crate) fn send(
         &self,
         job: Job<D, F>,
@@ -103,7 +103,7 @@ impl<D: 'static, F: 'static> Thread<D, F> {
 }
 
 impl<D, F> Drop for Thread<D, F> {
-    /// Waits for what was asked for.
+    /// Waits for pending jobs.
     fn drop(&mut self) {
         let running = self.running.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if let Some((jobs, handle)) = running {
@@ -113,7 +113,7 @@ impl<D, F> Drop for Thread<D, F> {
     }
 }
 
-/// A function as work, and its answer.
+/// Wraps a function as work; returns its answer.
 pub(crate) fn task<T, D, F>(
     work: impl FnMut(&D) -> Result<T, F> + Send + 'static,
     send: impl FnOnce(Box<dyn Work<D, F>>) -> Result<()>,
@@ -129,18 +129,18 @@ where
     })
 }
 
-/// A refusal without asking the database.
+/// Returns an error without asking the database.
 pub(crate) fn refused<T: Send + 'static>(error: Error) -> Reply<'static, T> {
     Box::pin(std::future::ready(Err(error)))
 }
 
-/// What is to be done, as its thread sees it.
+/// The queue of jobs, on the side of the thread.
 pub(crate) struct Jobs<D, F> {
     jobs: Receiver<Job<D, F>>,
     next: Option<Job<D, F>>,
 }
 
-/// What is done in one go.
+/// Jobs that are executed together.
 pub(crate) enum Next<D, F> {
     Read(Box<dyn Work<D, F>>),
     Alone(Box<dyn Work<D, F>>),
@@ -149,7 +149,7 @@ pub(crate) enum Next<D, F> {
 }
 
 impl<D, F> Jobs<D, F> {
-    /// Waits for what comes next; `None` when nobody can ask any more.
+    /// Waits for the next jobs; `None` when all senders are gone.
     pub(crate) fn next(&mut self) -> Option<Next<D, F>> {
         let job = match self.next.take() {
             Some(job) => job,
@@ -176,8 +176,8 @@ impl<D, F> Jobs<D, F> {
     }
 }
 
-/// The trait [`crate::Store`] for a store with a thread of its own. The functions are those of the modules `leases`, `apply`,
-/// `read` and `runs` of the place where this stands: one set for each kind of database.
+/// Implements [`crate::Store`] for a store with a thread. Uses the modules `leases`, `apply`, `read` and `runs` at
+/// the place of its call: one set for each kind of database.
 macro_rules! store_on_a_thread {
     ($store:ty) => {
         impl Store for $store {

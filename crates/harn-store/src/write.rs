@@ -1,127 +1,127 @@
-//! Writes: what can be changed in a store, and what comes back. A list of writes happens as a whole or not at all.
+//! Writes: all possible changes of a store, and their results. A list of writes is one transaction.
 
 use crate::error::{Error, Result};
 use crate::model::{Claimed, Digest, Expect, Fence, NewEvent, NewMessage};
 use crate::run::{Answer, JournalEntry, NewRun, NewStatus, NewWaitpoint, Run, RunStatus, Waitpoint};
 
-/// The longest name of anything, in bytes.
+/// Maximum length of a name, in bytes.
 pub const MAX_NAME: usize = 512;
 
-/// The largest value, payload, message, entry or blob, in bytes.
+/// Maximum size of a value, payload, message, entry or blob, in bytes.
 pub(crate) const MAX_VALUE: usize = 256 << 20;
 
-/// The largest number of entries in a journal.
+/// Maximum number of entries in a journal.
 pub(crate) const MAX_JOURNAL: u64 = 1 << 32;
 
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
-    /// Prolongs the lease that the write carries.
+    /// Extends the lease of the write.
     Renew {
-        /// When it runs out then.
+        /// The new expiry.
         until_ms: i64,
     },
-    /// Gives that lease back; nothing can be written with it any more.
+    /// Releases the lease; later writes with it are rejected.
     Release,
-    /// Sets a value. Gives [`Written::Version`].
+    /// Sets a value. Returns [`Written::Version`].
     KvPut {
-        /// The name space.
+        /// The namespace.
         space: String,
         /// The key.
         key: String,
         /// The value.
         value: Vec<u8>,
-        /// What must be there.
+        /// The precondition.
         expect: Expect,
     },
-    /// Removes a value. Gives [`Written::Done`]: whether there was one.
+    /// Removes a value. Returns [`Written::Done`]: whether it existed.
     KvDelete {
-        /// The name space.
+        /// The namespace.
         space: String,
         /// The key.
         key: String,
-        /// What must be there.
+        /// The precondition.
         expect: Expect,
     },
-    /// Adds events to a topic. Gives [`Written::Last`]: the id of the last one.
+    /// Adds events to a topic. Returns [`Written::Last`]: the id of the last one.
     LogAppend {
         /// The topic.
         topic: String,
         /// The events, at least one.
         events: Vec<NewEvent>,
     },
-    /// Forgets the oldest events of a topic; ids go on as before. Gives [`Written::Count`].
+    /// Removes the oldest events of a topic; ids continue. Returns [`Written::Count`].
     LogTrim {
         /// The topic.
         topic: String,
-        /// The newest id that is forgotten.
+        /// The last id to remove.
         through: u64,
     },
-    /// Puts a message into a queue. Gives [`Written::Done`]: false when it has one with that id.
+    /// Adds a message to a queue. Returns [`Written::Done`]: false if its id exists already.
     QueuePush {
         /// The queue.
         queue: String,
         /// The message.
         message: NewMessage,
     },
-    /// Takes the messages that are due, the longest due first. Gives [`Written::Claimed`].
+    /// Claims due messages, the longest due first. Returns [`Written::Claimed`].
     QueueClaim {
         /// The queue.
         queue: String,
         /// The time.
         now_ms: i64,
-        /// When they come back if nothing is heard of them.
+        /// When unanswered messages are delivered again.
         until_ms: i64,
-        /// At most so many.
+        /// Maximum number of messages.
         limit: usize,
     },
-    /// Says that a message is done with; it is removed.
+    /// Acknowledges and removes a message.
     QueueAck {
         /// The queue.
         queue: String,
         /// The message.
         id: String,
-        /// The attempt that it was claimed with.
+        /// The attempt of the claim.
         attempt: u32,
     },
-    /// Says that an attempt failed. Gives [`Written::Done`]: whether there will be another one.
+    /// Reports a failed attempt. Returns [`Written::Done`]: whether there will be another one.
     QueueNack {
         /// The queue.
         queue: String,
         /// The message.
         id: String,
-        /// The attempt that it was claimed with.
+        /// The attempt of the claim.
         attempt: u32,
         /// When to try again; `None` to give up.
         retry_ms: Option<i64>,
-        /// What went wrong.
+        /// The error message.
         reason: String,
     },
-    /// Asks for more time with a message.
+    /// Extends the time of a claim.
     QueueExtend {
         /// The queue.
         queue: String,
         /// The message.
         id: String,
-        /// The attempt that it was claimed with.
+        /// The attempt of the claim.
         attempt: u32,
-        /// When it comes back then.
+        /// The new time of delivery.
         until_ms: i64,
     },
-    /// Removes a message in whatever state. Gives [`Written::Done`]: whether there was one.
+    /// Removes a message in any state. Returns [`Written::Done`]: whether it existed.
     QueueRemove {
         /// The queue.
         queue: String,
         /// The message.
         id: String,
     },
-    /// Makes a session, which belongs to the scope of the lease.
+    /// Creates a session, which belongs to the scope of the lease.
     SessionCreate {
         /// Its id.
         id: String,
-        /// A word for its state.
+        /// The name of its state.
         status: String,
-        /// Facts about it.
+        /// Metadata.
         info: Vec<u8>,
         /// The time.
         at_ms: i64,
@@ -132,123 +132,124 @@ pub enum Write {
         id: String,
         /// The new state, if it changes.
         status: Option<String>,
-        /// The new facts, if they change.
+        /// New metadata, if it changes.
         info: Option<Vec<u8>>,
         /// The time.
         at_ms: i64,
     },
-    /// Adds entries. Gives [`Written::Count`]: how many there are now.
+    /// Adds entries. Returns [`Written::Count`]: their total number.
     SessionAppend {
         /// Its id.
         id: String,
-        /// The number of the first of them, from 0: an append that was made before is refused.
+        /// Number of the first entry, from 0: a repeated append is rejected.
         first: u64,
         /// The entries.
         entries: Vec<Vec<u8>>,
         /// The time.
         at_ms: i64,
     },
-    /// Cuts the newest messages off a session. Gives [`Written::Count`]: how many were cut off.
+    /// Removes the newest messages of a session. Returns [`Written::Count`]: how many were removed.
     SessionTruncate {
         /// Its id.
         id: String,
-        /// How many entries stay.
+        /// Number of entries to retain.
         length: u64,
         /// The time.
         at_ms: i64,
     },
-    /// Makes a session out of the first entries of another one; the new one belongs to the scope of the lease.
+    /// Creates a session from the first entries of another one; it belongs to the scope of the lease.
     SessionFork {
-        /// The one that is copied; it may belong to anybody.
+        /// The session that is copied, of any owner.
         from: String,
-        /// How many of its entries.
+        /// Number of copied entries.
         length: u64,
         /// The id of the new one.
         id: String,
         /// The time.
         at_ms: i64,
     },
-    /// Removes a session with all entries. Gives [`Written::Done`]: whether there was one.
+    /// Removes a session with all entries. Returns [`Written::Done`]: whether it existed.
     SessionDelete {
         /// Its id.
         id: String,
     },
-    /// Makes a run. As all writes of a run it needs the lease of [`Run::scope`].
+    /// Creates a run. Like all writes of a run, this needs the lease of [`Run::scope`].
     RunCreate {
         /// The run.
         run: NewRun,
         /// The time.
         at_ms: i64,
     },
-    /// Makes a run out of the beginning of another one: with that part of its journal, and its sources. Gives
+    /// Creates a run from the beginning of another one: with that part of its journal, and its sources. Returns
     /// [`Written::Count`]: the number of entries.
     RunFork {
-        /// The run that is copied; it may belong to anybody.
+        /// The run that is copied, of any owner.
         from: String,
-        /// How many entries of its journal.
+        /// Number of copied journal entries.
         length: u64,
         /// The new run.
         run: NewRun,
         /// The time.
         at_ms: i64,
     },
-    /// Says how a run stands.
+    /// Sets the status of a run.
     RunStatus {
         /// The run.
         run: String,
-        /// How it stands now.
+        /// The new status.
         status: NewStatus,
-        /// A line for people; may be empty.
+        /// A note for humans; may be empty.
         note: String,
         /// The time.
         at_ms: i64,
     },
-    /// Changes the facts about a run.
+    /// Changes the metadata of a run.
     RunInfo {
         /// The run.
         run: String,
-        /// The new facts.
+        /// The new metadata.
         info: Vec<u8>,
         /// The time.
         at_ms: i64,
     },
-    /// Removes a run with all that belongs to it. Gives [`Written::Done`]: whether there was one.
+    /// Removes a run with all its data. Returns [`Written::Done`]: whether it existed.
     RunDelete {
         /// The run.
         run: String,
     },
-    /// Keeps a source of a run; another one under the same path is replaced. Gives [`Written::Digest`].
+    /// Stores a source of a run; replaces one with the same path. Returns [`Written::Digest`].
     SourcePut {
         /// The run.
         run: String,
         /// The name of the source.
         path: String,
-        /// What is in it.
+        /// The content.
         bytes: Vec<u8>,
     },
-    /// Adds entries to the journal of a run. Gives [`Written::Count`]: how many there are now.
+    /// Adds entries to the journal of a run. Returns [`Written::Count`]: their total number.
     JournalAppend {
         /// The run.
         run: String,
-        /// The entries. The first has the number that comes next: an append that was made before is refused.
+        /// The entries. The first has the next number: a repeated append is rejected.
         entries: Vec<JournalEntry>,
         /// The time.
         at_ms: i64,
     },
-    /// Cuts off the entries of a journal from a number on, of a run in any status. Gives [`Written::Count`]: how many there were.
+    /// Removes the entries of a journal from a number on, for a run in any status. Returns [`Written::Count`]: how
+    /// many were removed.
     JournalCut {
         /// The run.
         run: String,
-        /// How many entries stay.
+        /// Number of entries to retain.
         length: u64,
         /// The time.
         at_ms: i64,
     },
-    /// Says what a run waits for. Gives [`Written::Done`]: false when it has asked for that before.
+    /// Opens a waitpoint of a run. Returns [`Written::Done`]: false if it exists already.
     WaitpointOpen {
         /// The run.
         run: String,
-        /// What it waits for.
+        /// The waitpoint.
         waitpoint: NewWaitpoint,
     },
     /// Answers what a run waits for, as [`crate::Store::answer`], by its owner: with an answer that came with the run, or
@@ -256,42 +257,42 @@ pub enum Write {
     WaitpointAnswer {
         /// The run.
         run: String,
-        /// The id of what was asked.
+        /// The id of the request.
         request_id: String,
         /// The answer.
         answer: Answer,
     },
-    /// Says that a run waits for this no longer. Gives [`Written::Done`]: false when it was closed before.
+    /// Closes a waitpoint. Returns [`Written::Done`]: false if it was closed before.
     WaitpointClose {
         /// The run.
         run: String,
-        /// The id of what was asked.
+        /// The id of the request.
         request_id: String,
         /// The time.
         at_ms: i64,
     },
-    /// Keeps bytes under their digest. Gives [`Written::Digest`].
+    /// Stores bytes under their digest. Returns [`Written::Digest`].
     BlobPut {
         /// The bytes.
         bytes: Vec<u8>,
     },
-    /// Removes a blob. Gives [`Written::Done`]: whether there was one.
+    /// Removes a blob. Returns [`Written::Done`]: whether it existed.
     BlobDelete {
         /// Its digest.
         digest: Digest,
     },
 }
 
-/// What a write gives back; the write says which one.
+/// The result of a write; each write documents its variant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// Whether anything was done.
+    /// Whether the write changed data.
     Done(bool),
     /// The new version of a value.
     Version(u64),
     /// The id of the last event.
     Last(u64),
-    /// A number of things.
+    /// A number.
     Count(u64),
     /// The messages that were claimed.
     Claimed(Vec<Claimed>),
@@ -299,7 +300,7 @@ pub enum Written {
     Digest(Digest),
 }
 
-/// Refuses what no store can hold, before anything is written.
+/// Rejects invalid writes before anything is written.
 pub(crate) fn check(write: &Write) -> Result<()> {
     match write {
         Write::Renew { .. } | Write::Release | Write::BlobDelete { .. } => Ok(()),
@@ -413,7 +414,7 @@ fn new_run(run: &NewRun) -> Result<()> {
     size("info", &run.info)
 }
 
-/// Text of any length up to that of a value, without NUL.
+/// Checks a string: at most the size of a value, without NUL.
 fn text(what: &str, text: &str) -> Result<()> {
     if text.contains('\0') {
         return Err(Error::invalid(what, "it contains a NUL"));
@@ -421,14 +422,14 @@ fn text(what: &str, text: &str) -> Result<()> {
     size(what, text.as_bytes())
 }
 
-/// What an answer must have.
+/// Validates an answer.
 pub(crate) fn check_answer(answer: &Answer) -> Result<()> {
     name("name of the person", &answer.by)?;
     text("signature", &answer.signature)?;
     size("answer", &answer.value)
 }
 
-/// Names are text of some bytes, without NUL.
+/// Checks a name: limited length, without NUL.
 pub(crate) fn name(what: &str, text: &str) -> Result<()> {
     if text.is_empty() {
         return Err(Error::invalid(what, "the name is empty"));
@@ -452,12 +453,12 @@ fn size(what: &str, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// What a session is called in messages.
+/// Returns the name of a session for messages.
 pub(crate) fn label(id: &str) -> String {
     format!("session '{id}'")
 }
 
-/// Compares the version that is there with what the writer expects.
+/// Compares the current version with the one that the writer expects.
 pub(crate) fn expected(space: &str, key: &str, expect: Expect, found: Option<u64>) -> Result<()> {
     let shown = |version: Option<u64>| version.map_or("nothing".to_owned(), |n| format!("version {n}"));
     let wanted = match expect {
@@ -475,7 +476,7 @@ pub(crate) fn expected(space: &str, key: &str, expect: Expect, found: Option<u64
     })
 }
 
-/// An append that does not begin where the session ends.
+/// The error of an append that does not start at the end of the session.
 pub(crate) fn misplaced(id: &str, first: u64, length: u64) -> Error {
     Error::Conflict {
         what: label(id),
@@ -484,7 +485,7 @@ pub(crate) fn misplaced(id: &str, first: u64, length: u64) -> Error {
     }
 }
 
-/// A fork of more entries than there are.
+/// The error of a fork of more entries than exist.
 pub(crate) fn too_short(id: &str, wanted: u64, length: u64) -> Error {
     Error::Conflict {
         what: label(id),
@@ -493,7 +494,7 @@ pub(crate) fn too_short(id: &str, wanted: u64, length: u64) -> Error {
     }
 }
 
-/// Compares a fence with the epoch that the store knows: 0 when nobody ever had the lease.
+/// Compares a fence with the current epoch: 0 if the lease never existed.
 pub(crate) fn fenced(fence: &Fence, current: u64) -> Result<()> {
     if current != 0 && current == fence.epoch {
         return Ok(());
@@ -501,12 +502,12 @@ pub(crate) fn fenced(fence: &Fence, current: u64) -> Result<()> {
     Err(Error::Fenced { scope: fence.scope.to_string(), epoch: fence.epoch, current })
 }
 
-/// What a run is called in messages.
+/// Returns the name of a run for messages.
 pub(crate) fn run_label(id: &str) -> String {
     format!("run '{id}'")
 }
 
-/// Whether a lease is the one of a run.
+/// Checks that a lease belongs to a run.
 pub(crate) fn of_run(fence: &Fence, id: &str) -> Result<()> {
     let scope = Run::scope(id);
     if *fence.scope == *scope {
@@ -515,7 +516,7 @@ pub(crate) fn of_run(fence: &Fence, id: &str) -> Result<()> {
     Err(Error::Owned { what: run_label(id), scope })
 }
 
-/// Refuses changes to a run that has ended.
+/// Rejects changes to a run that has ended.
 pub(crate) fn goes_on(id: &str, status: RunStatus) -> Result<()> {
     if !status.is_end() {
         return Ok(());
@@ -524,7 +525,7 @@ pub(crate) fn goes_on(id: &str, status: RunStatus) -> Result<()> {
     Err(Error::Conflict { what: run_label(id), expected, found })
 }
 
-/// Refuses to suspend a run that has got an answer which its owner has not seen.
+/// Rejects the suspension of a run with an answer that its owner has not read.
 pub(crate) fn all_seen(id: &str, status: NewStatus, found: u64) -> Result<()> {
     match status {
         NewStatus::Suspended { answers, .. } if answers != found => Err(Error::Conflict {
@@ -536,7 +537,7 @@ pub(crate) fn all_seen(id: &str, status: NewStatus, found: u64) -> Result<()> {
     }
 }
 
-/// Refuses entries that do not go on where the journal ends.
+/// Rejects entries that do not continue at the end of the journal.
 pub(crate) fn in_order(id: &str, entries: &[JournalEntry], length: u64) -> Result<()> {
     match (length..).zip(entries).find(|(next, entry)| entry.seq != *next) {
         None if length.saturating_add(entries.len() as u64) > MAX_JOURNAL => Err(Error::invalid(
@@ -552,7 +553,7 @@ pub(crate) fn in_order(id: &str, entries: &[JournalEntry], length: u64) -> Resul
     }
 }
 
-/// Refuses a fork of more entries than there are.
+/// Rejects a fork of more entries than exist.
 pub(crate) fn long_enough(id: &str, wanted: u64, length: u64) -> Result<()> {
     if wanted <= length {
         return Ok(());
@@ -564,12 +565,12 @@ pub(crate) fn long_enough(id: &str, wanted: u64, length: u64) -> Result<()> {
     })
 }
 
-/// What a request is called in messages.
+/// Returns the name of a request for messages.
 pub(crate) fn request_label(run: &str, request_id: &str) -> String {
     format!("request '{request_id}' of run '{run}'")
 }
 
-/// Refuses an answer that comes too late, or twice from the same person.
+/// Rejects an answer that is too late, or a second one from the same reviewer.
 pub(crate) fn answerable(waitpoint: &Waitpoint, by: &str) -> Result<()> {
     let what = request_label(&waitpoint.run, &waitpoint.asked.request_id);
     if waitpoint.answers.iter().any(|answer| answer.by == by) {

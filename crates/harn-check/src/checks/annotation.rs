@@ -1,4 +1,4 @@
-//! Values that the annotation of a variable, a parameter or a result does not allow.
+//! Values that do not match the annotation of a variable, a parameter or a result.
 
 use harn_syntax::ast::{
     BinaryOp, Block, Catch, Expr, ExprKind, Function, Ident, Pattern, PatternKind, Stmt, StmtKind, Target,
@@ -14,7 +14,7 @@ use crate::pass::{Known, Pass, Result};
 use crate::scope::{Kind, Lookup};
 use crate::types::{Ty, detail, type_text};
 
-/// Looks at a statement whose parts have been walked.
+/// Checks a statement whose parts have been walked.
 pub(crate) fn statement<'a>(pass: &mut Pass<'a>, stmt: &'a Stmt) {
     match &stmt.kind {
         StmtKind::Let { mutable, pattern: Pattern { kind: PatternKind::Name(name), .. }, ty, value } => {
@@ -42,7 +42,7 @@ pub(crate) fn statement<'a>(pass: &mut Pass<'a>, stmt: &'a Stmt) {
     }
 }
 
-/// What a variable without annotation may hold later, by the type of its first value: the same kind of value.
+/// Returns the type that a variable without annotation may have later: the same kind of value as its first one.
 fn widened(ty: Ty) -> Ty {
     match ty {
         Ty::Shape(_) => Ty::named("dict"),
@@ -68,7 +68,7 @@ fn declared<'a>(pass: &mut Pass<'a>, name: &'a Ident, written: &'a TypeExpr, val
         };
         let message = format!("'{}' declared as {text}, but assigned {got}{detail}", name.name);
         let mut found = Diagnostic::error(message).with_code(DECLARED_TYPE).at(value.span);
-        // One mistake: the name of the type.
+        // Reports only the unknown name of the type.
         for (at, told) in type_name::misnamed(&pass.typing, written) {
             pass.misnamed.insert(at);
             found.help = Some(told);
@@ -84,7 +84,7 @@ fn assigned<'a>(pass: &mut Pass<'a>, target: &'a Target, op: Option<BinaryOp>, v
     let Lookup::Is(kind) = pass.scopes.look_up(&name.name, name.span.start) else {
         return pass.assigned_type(name, None);
     };
-    // That nothing can be assigned at all is a finding of its own.
+    // An assignment to a constant is a separate finding.
     if matches!(kind, Kind::Let | Kind::Closure) || !target.path.is_empty() {
         return pass.assigned_type(name, None);
     }
@@ -108,10 +108,10 @@ fn assigned<'a>(pass: &mut Pass<'a>, target: &'a Target, op: Option<BinaryOp>, v
         return pass.assigned_type(name, Some(got));
     }
     let (ty, written) = (known.ty.clone(), known.written.clone());
-    // Numbers that nobody annotated may become floats on the way.
+    // Numbers without annotation may become floats later.
     let is_number = |ty: &Ty| matches!(ty.plain(), Some("int" | "float"));
     let grows = written.is_none() && is_number(&ty) && is_number(&got);
-    // And whatever a variable holds may be let go.
+    // Every variable may be set to nil.
     let ends = written.is_none() && got == Ty::Nil;
     if ends {
         let ty = Ty::union([Ty::OneOf(vec![Ty::Nil]), ty]);
@@ -128,7 +128,7 @@ fn assigned<'a>(pass: &mut Pass<'a>, target: &'a Target, op: Option<BinaryOp>, v
     pass.assigned_type(name, Some(now).filter(|now| tells && pass.typing.fits(&ty, now)));
 }
 
-/// Notes what a handler is given.
+/// Records the type of a caught error.
 pub(crate) fn caught<'a>(pass: &mut Pass<'a>, catch: &'a Catch) {
     if let (Some(name), Some(written)) = (&catch.name, &catch.ty) {
         let known =
@@ -137,7 +137,7 @@ pub(crate) fn caught<'a>(pass: &mut Pass<'a>, catch: &'a Catch) {
     }
 }
 
-/// Notes what a loop variable holds.
+/// Records the type of a loop variable.
 pub(crate) fn loop_variable<'a>(pass: &mut Pass<'a>, pattern: &'a Pattern, iter: &'a Expr) {
     let item = match pass.infer(iter) {
         Ty::Named(name, args) => match (name.as_str(), args.as_slice()) {
@@ -151,7 +151,7 @@ pub(crate) fn loop_variable<'a>(pass: &mut Pass<'a>, pattern: &'a Pattern, iter:
         _ => return,
     };
     let mut note = |name: &Ident, ty: Ty| {
-        // What is assigned in the loop may be of another type.
+        // An assignment in the loop may have another type.
         if !pass.typing.declared.is_assigned(&name.name) {
             pass.known.insert(name.span.start, Known { ty, written: None, is_open: false });
         }
@@ -169,7 +169,7 @@ pub(crate) fn loop_variable<'a>(pass: &mut Pass<'a>, pattern: &'a Pattern, iter:
     }
 }
 
-/// Notes what the parameters of a function hold, and looks at their defaults.
+/// Records the types of the parameters of a function, and checks their defaults.
 pub(crate) fn parameters<'a>(pass: &mut Pass<'a>, func: &'a Function) {
     for param in func.params.iter().filter(|param| !param.rest) {
         let Some(written) = &param.ty else { continue };
@@ -183,7 +183,7 @@ pub(crate) fn parameters<'a>(pass: &mut Pass<'a>, func: &'a Function) {
     }
 }
 
-/// What a function says that it gives back.
+/// Returns the declared result of a function.
 pub(crate) fn result_of<'a>(pass: &Pass<'a>, func: &'a Function) -> Option<Result<'a>> {
     let written = func.ret.as_ref()?;
     let body = std::ptr::from_ref(&func.body);
@@ -196,7 +196,7 @@ pub(crate) fn result_of<'a>(pass: &Pass<'a>, func: &'a Function) -> Option<Resul
             _ => None,
         };
     }
-    // A generator gives back values one by one.
+    // A generator yields its values one by one.
     (!func.has_yield).then(|| Result { ty: pass.typing.resolve(written), written, body, emits: false })
 }
 
@@ -221,20 +221,20 @@ fn emitted<'a>(pass: &mut Pass<'a>, value: &'a Expr) {
     }
 }
 
-/// Looks at the last expression of a body, which is its result.
+/// Checks the last expression of a body, which is its result.
 pub(crate) fn last_value<'a>(pass: &mut Pass<'a>, block: &'a Block) {
     let Some(Some(result)) = pass.results.last() else { return };
-    // Nobody asks for the value of a function whose result is nil, nor for one that is never reached.
+    // The value of a function with result nil is not used; one that is never reached has none.
     if std::ptr::eq(result.body, block) && result.ty != Ty::Nil && !block_exits(block) {
         let nil_fits = result.emits || pass.typing.fits(&result.ty, &Ty::Nil);
         let written = result.written;
         last_of(pass, block);
-        // A body that holds nothing is yet to be written.
+        // An empty body is a placeholder.
         if !nil_fits && let Some(end) = pass.end_without_value(block).filter(|_| !block.stmts.is_empty()) {
             let message =
                 format!("missing return value on some paths: expected {}, got nil", type_text(written));
             let found = Diagnostic::warning(message).with_code(NO_RESULT);
-            // Of a block over several lines, the first one shows.
+            // Shows the first line of a block.
             let line = end.slice(pass.source.text).lines().next().unwrap_or_default().trim_end();
             let end = Span::new(end.start, end.start + line.len() as u32);
             pass.report(found.with_label(end, "without a value").with_label(written.span, "the result"));
@@ -255,7 +255,7 @@ fn last_of<'a>(pass: &mut Pass<'a>, block: &'a Block) {
     }
 }
 
-/// A branch that gives nil may be there for what it does.
+/// A branch that results in nil may be used for its side effects.
 fn branch_value<'a>(pass: &mut Pass<'a>, block: &'a Block) {
     if pass.block_type(block) != Ty::Nil {
         last_of(pass, block);

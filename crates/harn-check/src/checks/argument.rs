@@ -1,4 +1,4 @@
-//! Calls of functions of the program, imported ones too: too few or too many arguments, and values that the
+//! Calls of functions of the program, also imported ones: too few or too many arguments, and values that the
 //! annotations of the parameters do not allow.
 
 use harn_syntax::Diagnostic;
@@ -11,13 +11,13 @@ use crate::pass::Pass;
 use crate::scope::Lookup;
 use crate::types::{Ty, Typing, substitute};
 
-/// What stands at the declaration of the parameter that a wrong argument is meant for.
+/// Label of the declaration of the parameter.
 pub(super) const THE_PARAMETER: &str = "the parameter";
 
-/// What stands at the argument.
+/// Label of the argument.
 pub(super) const THE_ARGUMENT: &str = "the argument";
 
-/// Compares the arguments of a call with the parameters of what is called.
+/// Compares the arguments of a call with the parameters of the callee.
 pub(crate) fn check<'a>(
     pass: &mut Pass<'a>,
     name: &'a str,
@@ -69,7 +69,7 @@ pub(crate) fn method<'a>(
     }
 }
 
-/// What is wrong with the number of arguments; `what` is called, a `Function` or a `Tool`.
+/// Checks the number of arguments; `what` is `Function` or `Tool`.
 pub(super) fn count(what: &str, name: &Ident, func: &Function, call: &Expr, args: &[Arg]) -> Vec<Diagnostic> {
     count_of(what, name, func.params.iter(), call, args)
 }
@@ -95,8 +95,8 @@ fn count_of<'a>(
     vec![Diagnostic::warning(message).with_code(ARGUMENT_COUNT).at(call.span)]
 }
 
-/// What is wrong with the types of the arguments. A wrong call of a function of this file keeps the program from
-/// running; one of another file fails when it is reached.
+/// Checks the types of the arguments. A wrong call of a function of this file prevents the run; one of a function of
+/// another file fails when it is reached.
 fn types<'a>(
     pass: &mut Pass<'a>,
     called: Called<'a>,
@@ -119,7 +119,7 @@ fn types<'a>(
         let Some(written) = &param.ty else { continue };
         let mut wanted = substitute(&pass.parameter_type(called, written), &bound);
         if param.rest {
-            // A rest parameter collects what is left.
+            // A rest parameter collects the remaining arguments.
             wanted = match wanted {
                 Ty::Named(name, mut items) if name == "list" && items.len() == 1 => {
                     items.pop().unwrap_or(Ty::Any)

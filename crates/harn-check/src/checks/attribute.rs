@@ -1,4 +1,4 @@
-//! Attributes that do not exist or stand before the wrong kind of declaration.
+//! Attributes that do not exist or precede the wrong kind of declaration.
 
 use harn_syntax::ast::{AttrValue, Decl, DeclKind};
 use harn_syntax::{Diagnostic, Span};
@@ -20,7 +20,7 @@ const KNOWN: [&str; 10] = [
     "test",
 ];
 
-/// Looks at the attributes of a declaration.
+/// Checks the attributes of a declaration.
 pub(crate) fn check(pass: &mut Pass<'_>, decl: &Decl) {
     for attr in &decl.attrs {
         let name = attr.name.name.as_str();
@@ -51,8 +51,8 @@ pub(crate) fn check(pass: &mut Pass<'_>, decl: &Decl) {
     predicate(pass, decl);
 }
 
-/// Looks at the attributes of a flow predicate, which belong together: `@invariant` without arguments, how it is decided, and where
-/// it comes from.
+/// Checks the attributes of a flow predicate, which belong together: `@invariant` without arguments, its decision,
+/// and its origin.
 fn predicate(pass: &mut Pass<'_>, decl: &Decl) {
     let find = |name: &str| decl.attrs.iter().find(|attr| attr.name.name == name);
     let mut found: Vec<(Span, String)> = Vec::new();
@@ -101,7 +101,7 @@ fn predicate(pass: &mut Pass<'_>, decl: &Decl) {
     }
 }
 
-/// What `@archivist` says.
+/// Arguments of `@archivist`.
 const EVIDENCE: [&str; 4] = ["confidence", "coverage_examples", "evidence", "source_date"];
 
 fn is_share(value: &AttrValue) -> bool {

@@ -1,7 +1,7 @@
 //! Calls of names that do not exist, and literals of structs that do not exist.
 //!
-//! A name may come from an import. So what no scope knows is collected, and settled at the end of the walk: only then,
-//! and only if something is left, imported files are read. When one of them cannot be read, nothing is reported.
+//! A name may come from an import. So unresolved names are collected, and resolved at the end of the walk: only then,
+//! and only if names remain, imported files are read. If one of them cannot be read, nothing is reported.
 
 use harn_syntax::ast::{Expr, ExprKind, Ident};
 use harn_syntax::habits::{instead_of, name_advice, of_a_shell, undefined};
@@ -13,10 +13,10 @@ use crate::scope::Lookup;
 use crate::world::Signatures;
 use harn_syntax::suggest::{close, nearest};
 
-/// For how many names a near one is looked for: text that is no program at all may have very many.
+/// Maximum number of names with suggestions: a source that is not Harn may have very many.
 const MAX_SUGGESTIONS: usize = 100;
 
-/// Names that need no declaration, because values have them or the host provides them.
+/// Names without a declaration, of values or of the host.
 fn is_special(name: &str) -> bool {
     matches!(name, "_" | "Ok" | "Err") || name.starts_with("hostlib_")
 }
@@ -27,7 +27,7 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, name: &'a str, span: Span) -> Looku
     let unknown = matches!(found, Lookup::Missing)
         && !pass.world.signatures.is_builtin(name)
         && !is_special(name)
-        // Functions of the machine itself.
+        // Internal functions.
         && !name.starts_with("__")
         && !pass.is_opaque();
     if unknown {
@@ -37,7 +37,7 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, name: &'a str, span: Span) -> Looku
     found
 }
 
-/// Whether something is asked of a namespace of builtins that this does not have; it is told then.
+/// Returns whether a namespace of builtins lacks an operation; reports it then.
 pub(crate) fn operation(pass: &mut Pass<'_>, object: &Expr, name: &Ident) -> bool {
     let ExprKind::Name(space) = &object.kind else { return false };
     let unknown = matches!(pass.scopes.look_up(space, object.span.start), Lookup::Missing)
@@ -82,14 +82,14 @@ pub(crate) fn variable<'a>(pass: &mut Pass<'a>, name: &'a str, span: Span) {
     }
 }
 
-/// Notes a struct literal whose struct no scope knows.
+/// Records a struct literal with an unknown struct.
 pub(crate) fn unknown_struct<'a>(pass: &mut Pass<'a>, name: &'a str, span: Span) {
     if !pass.is_opaque() {
         pass.unknown.push(Unknown { name, span, what: What::Struct });
     }
 }
 
-/// Reports what neither the rest of the file nor the imports explain.
+/// Reports the names that neither the file nor its imports define.
 pub(crate) fn settle(pass: &mut Pass<'_>) {
     let mut unknown = std::mem::take(&mut pass.unknown);
     unknown.retain(|unknown| !pass.declared.contains(unknown.name));
@@ -153,7 +153,7 @@ pub(crate) fn settle(pass: &mut Pass<'_>) {
     }
 }
 
-/// The functions that begin as a name does, up to its last `_`: what was looked for may be among them.
+/// Returns the functions with the same prefix up to the last `_`: one of them may be the intended one.
 fn relatives(name: &str, functions: &[&str]) -> Option<String> {
     let stem = &name[..=name.rfind('_').filter(|at| *at > 2)?];
     let mut near: Vec<&str> = functions.iter().copied().filter(|known| known.starts_with(stem)).collect();

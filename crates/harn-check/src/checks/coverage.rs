@@ -1,5 +1,5 @@
-//! Places that say that nothing is left: `unreachable(x)`, a `throw` or a call of a function that never comes back
-//! behind tests of what an `unknown` value is.
+//! Places that require exhaustive tests: `unreachable(x)`, a `throw` or a call of a function that never returns,
+//! after tests of the type of an `unknown` value.
 
 use harn_syntax::ast::{Arg, Expr};
 use harn_syntax::{Diagnostic, Span};
@@ -9,7 +9,7 @@ use crate::pass::Pass;
 use crate::scope::Lookup;
 use crate::types::Ty;
 
-/// Looks at the call of a name.
+/// Checks the call of a name.
 pub(crate) fn check<'a>(
     pass: &mut Pass<'a>,
     name: &'a str,
@@ -36,7 +36,7 @@ pub(crate) fn check<'a>(
     }
 }
 
-/// Looks at a place that is left for good: what is `unknown` and was tested must have been tested for everything.
+/// Checks a place that never continues: an `unknown` value that was tested must have been tested for all types.
 pub(crate) fn leaving(pass: &mut Pass<'_>, span: Span, site: &str) {
     for (def, left) in pass.flow.half_covered() {
         let Some(name) = pass.scopes.name_of(def) else { continue };

@@ -8,7 +8,7 @@ use crate::infer::Called;
 use crate::pass::Pass;
 use crate::scope::Lookup;
 
-/// Looks at the attributes of what is called.
+/// Checks the attributes of the callee.
 pub(crate) fn check<'a>(pass: &mut Pass<'a>, name: &'a str, call: &Expr, found: &Lookup<'a>) {
     let Some(Called { decl, attrs, .. }) = pass.called(name, found) else { return };
     let Some(attr) = attrs.iter().find(|attr| attr.name.name == "deprecated") else { return };
@@ -19,7 +19,7 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, name: &'a str, call: &Expr, found: 
     pass.report(diagnostic);
 }
 
-/// The text of an argument by its name.
+/// Returns the string of a named argument.
 fn text<'a>(attr: &'a Attribute, name: &str) -> Option<&'a str> {
     let arg = attr.args.iter().find(|arg| arg.name.as_ref().is_some_and(|known| known.name == name))?;
     match &arg.value {

@@ -1,4 +1,4 @@
-//! Variants of enums, where they are made and where they are matched.
+//! Variants of enums, in constructors and patterns.
 
 use harn_syntax::Diagnostic;
 use harn_syntax::ast::{Arg, EnumDecl, Expr, Ident, Name, VariantField};
@@ -9,21 +9,21 @@ use crate::pass::Pass;
 use crate::types::{Ty, Typing, type_text};
 use harn_syntax::suggest::close;
 
-/// Looks at `object.name` or `object.name(args)`; whether the object is an enum.
+/// Checks `object.name` or `object.name(args)`; returns whether the object is an enum.
 pub(crate) fn check(pass: &mut Pass<'_>, object: &Expr, name: &Ident) -> bool {
     let Some(decl) = pass.enum_named(object) else { return false };
     variant(pass, decl, name);
     true
 }
 
-/// Looks at a pattern `Enum.variant`.
+/// Checks a pattern `Enum.variant`.
 pub(crate) fn pattern(pass: &mut Pass<'_>, enum_name: &Ident, name: &Ident) {
     if let Some(decl) = pass.enum_of(&enum_name.name, enum_name.span.start) {
         variant(pass, decl, name);
     }
 }
 
-/// Looks at the values of `Enum.variant(values)`, which have been walked.
+/// Checks the values of `Enum.variant(values)`, which have been walked.
 pub(crate) fn payload<'a>(pass: &mut Pass<'a>, object: &Expr, name: &Ident, call: &Expr, args: &'a [Arg]) {
     let Some(decl) = pass.enum_named(object) else { return };
     let Some(variant) = decl.variants.iter().find(|variant| variant.name.name == name.name) else { return };
@@ -48,7 +48,7 @@ pub(crate) fn payload<'a>(pass: &mut Pass<'a>, object: &Expr, name: &Ident, call
     }
 }
 
-/// What a value of a payload must be, and how that is written.
+/// Returns the type of a value of a payload, and its written form.
 fn field_type<'a>(
     pass: &Pass<'a>,
     decl: &'a EnumDecl,
@@ -65,7 +65,7 @@ fn field_type<'a>(
             let name = name.as_ref().map_or_else(String::new, |name| format!("{}: ", name.name));
             Some((ty, format!("{name}{}", type_text(written))))
         }
-        // A bare word may be a name or a type; these are hardly names.
+        // A bare name may be a field or a type; these are types.
         (Some(word), None) if matches!(word.name.as_str(), "int" | "float" | "string" | "bool") => {
             Some((Ty::named(&word.name), word.name.to_string()))
         }

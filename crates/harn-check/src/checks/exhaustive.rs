@@ -1,4 +1,4 @@
-//! `match`: cases that nobody handles, literals that cannot match, and what patterns bind.
+//! `match`: missing cases, literals that cannot match, and bindings of patterns.
 
 use harn_syntax::Diagnostic;
 use harn_syntax::ast::{EnumDecl, Expr, ExprKind, MatchArm, MatchPattern, MatchPatternKind, VariantField};
@@ -7,17 +7,17 @@ use crate::codes::{NOT_EXHAUSTIVE, PATTERN_TYPE};
 use crate::pass::{Known, Pass};
 use crate::types::{Ty, Typing, members, union_tag};
 
-/// What the arms of a `match` take together.
+/// The cases that the arms of a `match` cover.
 #[derive(Default)]
 struct Covered<'a> {
     strings: Vec<&'a str>,
     ints: Vec<i64>,
     variants: Vec<&'a str>,
-    /// Types of which there is a literal.
+    /// Types with a literal.
     types: Vec<&'static str>,
 }
 
-/// Looks at a `match` whose value was walked.
+/// Checks a `match` whose value was walked.
 pub(crate) fn check<'a>(pass: &mut Pass<'a>, expr: &'a Expr, value: &'a Expr, arms: &'a [MatchArm]) {
     let ty = pass.infer(value);
     mismatches(pass, &ty, arms);
@@ -29,7 +29,7 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, expr: &'a Expr, value: &'a Expr, ar
     pass.report(diagnostic.with_help("add an arm for each, or `_ -> { ... }` for all others"));
 }
 
-/// What is covered; nothing when some arm takes everything.
+/// Returns the covered cases; `None` if an arm matches everything.
 fn covered<'a>(arms: &'a [MatchArm]) -> Option<Covered<'a>> {
     let mut covered = Covered::default();
     for pattern in arms.iter().flat_map(|arm| &arm.patterns) {
@@ -101,7 +101,7 @@ fn missing<'a>(pass: &mut Pass<'a>, value: &'a Expr, ty: &Ty, covered: &Covered<
     (!left.is_empty()).then(|| format!("Non-exhaustive match on union type: missing {}", left.join(", ")))
 }
 
-/// The enum of a type; generic ones are left alone.
+/// Returns the enum of a type, except generic ones.
 fn enum_of<'a>(pass: &Pass<'a>, ty: &Ty) -> Option<&'a EnumDecl> {
     let Ty::Named(name, _) = ty else { return None };
     pass.enum_declared(name).filter(|decl| decl.type_params.is_empty())
@@ -116,7 +116,7 @@ fn of_enum(decl: &EnumDecl, covered: &Covered<'_>) -> Option<String> {
     (!left.is_empty()).then(|| format!("Non-exhaustive match on enum {name}: missing variants {left}"))
 }
 
-/// The literals that no arm has.
+/// Lists the literals without an arm.
 fn literals(types: &[Ty], covered: &Covered<'_>) -> String {
     let left = types.iter().filter(|ty| match ty {
         Ty::Str(text) => !covered.strings.contains(&text.as_str()),
@@ -126,7 +126,7 @@ fn literals(types: &[Ty], covered: &Covered<'_>) -> String {
     left.map(Ty::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Literals of a kind that the value never has.
+/// Reports literals of a kind that the value cannot have.
 fn mismatches(pass: &mut Pass<'_>, ty: &Ty, arms: &[MatchArm]) {
     let takes = |word: &str| {
         members(ty).iter().any(|member| match member {
@@ -160,7 +160,7 @@ fn mismatches(pass: &mut Pass<'_>, ty: &Ty, arms: &[MatchArm]) {
     found.into_iter().for_each(|diagnostic| pass.report(diagnostic));
 }
 
-/// Notes what the patterns of an arm bind: the payload of a variant, or the value itself.
+/// Records the bindings of the patterns of an arm: the payload of a variant, or the value itself.
 pub(crate) fn payload<'a>(pass: &mut Pass<'a>, value: &'a Expr, patterns: &'a [MatchPattern]) {
     let [pattern] = patterns else { return };
     let known = |ty| Known { ty, written: None, is_open: false };

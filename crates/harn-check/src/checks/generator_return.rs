@@ -1,4 +1,4 @@
-//! `return value` in a generator: it ends the generator, and nobody gets the value.
+//! `return value` in a generator: it ends the generator, and the value is lost.
 
 use harn_syntax::Diagnostic;
 use harn_syntax::ast::*;
@@ -6,7 +6,7 @@ use harn_syntax::visit::{self, Visitor};
 
 use crate::codes::RETURN_DROPPED;
 
-/// Looks through a file.
+/// Checks a file.
 pub(crate) fn check(tree: &Program) -> Vec<Diagnostic> {
     let mut search = Search { words: Vec::new(), out: Vec::new() };
     tree.items.iter().for_each(|item| search.stmt(item));
@@ -14,7 +14,7 @@ pub(crate) fn check(tree: &Program) -> Vec<Diagnostic> {
 }
 
 struct Search {
-    /// For the functions around: the word that hands out a value, if it is a generator.
+    /// For each enclosing function, the keyword that yields a value, if it is a generator.
     words: Vec<Option<&'static str>>,
     out: Vec<Diagnostic>,
 }
@@ -43,7 +43,7 @@ impl<'a> Visitor<'a> for Search {
 
     fn decl(&mut self, decl: &'a Decl) {
         match &decl.kind {
-            // A `yield` of a pipeline goes on at once.
+            // A `yield` in a pipeline continues at once.
             DeclKind::Pipeline(d) => self.inside(None, &d.func),
             _ => visit::walk_decl(self, decl),
         }

@@ -1,4 +1,4 @@
-//! Type parameters: how many a call gives, what `where` asks of them, and where `in` and `out` let them stand.
+//! Type parameters: number of type arguments, constraints of `where`, and positions of `in` and `out`.
 
 use std::rc::Rc;
 
@@ -13,7 +13,7 @@ use crate::pass::{Bounded, Pass};
 use crate::scope::Lookup;
 use crate::types::{Bindings, Ty, TypeName, misplaced};
 
-/// Looks at the explicit type arguments of a call.
+/// Checks the explicit type arguments of a call.
 pub(crate) fn type_arguments<'a>(
     pass: &mut Pass<'a>,
     name: &'a str,
@@ -30,7 +30,7 @@ pub(crate) fn type_arguments<'a>(
         None => return,
     };
     let message = match declared {
-        // What a schema tells of the result.
+        // The result type that a schema describes.
         0 if name.starts_with("schema_") || name.starts_with("llm_call") => match given.len() {
             1 => return,
             count => format!("{what} '{name}' expects 1 type argument, got {count}"),
@@ -44,7 +44,7 @@ pub(crate) fn type_arguments<'a>(
     pass.report(Diagnostic::error(message).with_code(TYPE_ARGUMENTS).at(call.span));
 }
 
-/// What the `where` clause of a function does not accept of the types that a call binds.
+/// Checks the types that a call binds against the `where` clause of a function.
 pub(crate) fn constraints<'a>(
     pass: &Pass<'a>,
     decl: &FnDecl,
@@ -64,8 +64,8 @@ pub(crate) fn constraints<'a>(
     })
 }
 
-/// What the `where` clause of a function of another file does not accept. The interface is known by its methods only, and
-/// each file may give a struct more of them.
+/// Checks them against the `where` clause of a function of another file. Only the methods of the interface are known,
+/// and each file may define more methods of a struct.
 pub(crate) fn constraints_of(
     pass: &Pass<'_>,
     unit: &Rc<Unit>,
@@ -115,7 +115,7 @@ fn unsatisfied(pass: &Pass<'_>, ty: &Ty, interface: &str) -> Option<String> {
     }
 }
 
-/// Looks at the marks of type parameters.
+/// Checks the variance of type parameters.
 pub(crate) fn variance(pass: &mut Pass<'_>, decl: &Decl) {
     for found in misplaced(&pass.typing, &decl.kind) {
         pass.report(Diagnostic::error(found.message).with_code(VARIANCE).at(found.span));
@@ -136,7 +136,7 @@ pub(crate) fn bounded<'a>(pass: &mut Pass<'a>, decl: &'a FnDecl) {
     pass.function(&decl.func, &decl.type_params);
 }
 
-/// Looks at the call of a method of a value whose type is a bounded parameter.
+/// Checks the call of a method on a value whose type is a bounded parameter.
 pub(crate) fn method<'a>(pass: &mut Pass<'a>, object: &'a Expr, name: &Ident) {
     let Some(variable) = object.as_name() else { return };
     let Some(bounded) = pass.bounds.last().and_then(|all| all.iter().find(|one| one.name == variable)) else {

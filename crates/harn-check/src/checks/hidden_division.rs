@@ -1,8 +1,8 @@
-//! `let half = n // 2`: the way of Python to divide without rest. Here a comment begins, and `half` is `n`.
+//! `let half = n // 2`: integer division in Python. In Harn a comment begins, and `half` is `n`.
 //!
-//! Comments say much, also numbers: `let n = len(xs) // 3` tells a value. So this speaks only where nobody would tell one:
-//! behind a lone name, a lone number or something reckoned in parentheses that nothing needs, and only of a comment that is
-//! nothing but a number from 2 on, or goes on to reckon with it.
+//! Comments often contain numbers: `let n = len(xs) // 3` documents a value. So this check reports only comments
+//! after a lone name, a lone number or redundant parentheses, and only if the comment is just a number from 2 on, or
+//! continues with arithmetic.
 
 use harn_syntax::token::{Comment, CommentKind};
 use harn_syntax::{Diagnostic, Span};
@@ -10,14 +10,14 @@ use harn_syntax::{Diagnostic, Span};
 use crate::codes::HIDDEN_DIVISION;
 use crate::pass::Pass;
 
-/// Looks at the comments of a file.
+/// Checks the comments of a file.
 pub(crate) fn check(pass: &mut Pass<'_>) {
     let is_name = |name: &str| pass.declared.contains(name);
     let found = hidden_divisions(pass.source.text, &pass.source.tree.comments, is_name);
     found.into_iter().for_each(|found| pass.report(found));
 }
 
-/// Returns what is to be said of the comments of a text.
+/// Returns the findings about the comments of a source.
 pub fn hidden_divisions(text: &str, comments: &[Comment], is_name: impl Fn(&str) -> bool) -> Vec<Diagnostic> {
     let mut out = Vec::new();
     for comment in comments.iter().filter(|comment| comment.kind == CommentKind::Line) {
@@ -42,7 +42,7 @@ pub fn hidden_divisions(text: &str, comments: &[Comment], is_name: impl Fn(&str)
     out
 }
 
-/// The value at the end of a statement that might go on with a division.
+/// Returns the value at the end of a statement that could be a dividend.
 fn divided(code: &str) -> Option<&str> {
     let value = match code.strip_prefix("return ") {
         Some(value) => value,
@@ -62,7 +62,7 @@ fn is_target(text: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_')
 }
 
-/// `(a + b)`: parentheses around everything, which nothing needs.
+/// `(a + b)`: redundant parentheses.
 fn is_reckoned(text: &str) -> bool {
     let Some(inner) = text.strip_prefix('(').and_then(|text| text.strip_suffix(')')) else { return false };
     let is_plain = inner.chars().all(|c| c.is_alphanumeric() || " _+-*/%.".contains(c));

@@ -1,4 +1,4 @@
-//! The checks of a program, one per file. Each looks at one kind of node; the walk calls it there.
+//! The checks of a program, one per file. The walk calls each for its kind of node.
 
 pub(crate) mod annotation;
 pub(crate) mod argument;

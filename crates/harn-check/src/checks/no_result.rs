@@ -1,4 +1,4 @@
-//! Ways through the body of a function that end without a value: the function gives nil then.
+//! Paths through the body of a function that end without a value: the function then returns nil.
 
 use harn_syntax::Span;
 use harn_syntax::ast::*;
@@ -8,7 +8,7 @@ use crate::pass::Pass;
 use crate::types::Ty;
 
 impl<'a> Pass<'a> {
-    /// Where a body ends without a value. What its last expression gives is looked at elsewhere.
+    /// Returns where a body ends without a value. Other checks handle the value of its last expression.
     pub(crate) fn end_without_value(&mut self, block: &'a Block) -> Option<Span> {
         if self.block_leaves(block) {
             return None;
@@ -17,12 +17,13 @@ impl<'a> Pass<'a> {
         match &last.kind {
             StmtKind::Expr(value) => self.expression_without_value(value),
             StmtKind::Mutex(body) => self.end_without_value(body),
-            // What is declared takes effect at the start of the block; but it is not its value.
+            // A declaration takes effect at the start of the block, but is not its value.
             _ => Some(last.span),
         }
     }
 
-    /// The same for a branch: of one that gives nil, nothing is told elsewhere, as it may be there for what it does.
+    /// The same for a branch. A branch with the value nil is not reported elsewhere, because it may have side effects
+    /// only.
     fn branch_without_value(&mut self, block: &'a Block) -> Option<Span> {
         if !self.block_leaves(block) && self.block_type(block) == Ty::Nil {
             return Some(block.stmts.last().map_or(block.span, |last| last.span));
@@ -48,7 +49,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Whether no way leads to the end of a block. It knows more than what is taken for dead code, where each rule is a promise.
+    /// Returns whether the end of a block is unreachable. This is less strict than the rules for dead code, which
+    /// must be certain.
     fn block_leaves(&mut self, block: &'a Block) -> bool {
         block.stmts.iter().any(|stmt| self.never_passes(stmt))
     }
@@ -71,7 +73,7 @@ impl<'a> Pass<'a> {
             ExprKind::If { arms, else_body: Some(last) } => {
                 arms.iter().all(|arm| self.block_leaves(&arm.body)) && self.block_leaves(last)
             }
-            // A value that no arm takes is an error.
+            // A value without a matching arm throws.
             ExprKind::Match { arms, .. } => arms.iter().all(|arm| self.block_leaves(&arm.body)),
             ExprKind::Try { body, catch, finally } => {
                 let caught = match catch {

@@ -1,5 +1,5 @@
-//! Code that looks as if it were executed: statements at the top level of a file with pipelines, where only declarations and
-//! variables take effect, and a function `main` that nothing calls.
+//! Code that looks as if it were executed: top-level statements of a file with pipelines, where only declarations and variables
+//! take effect, and a function `main` that nothing calls.
 
 use harn_syntax::Diagnostic;
 use harn_syntax::ast::{DeclKind, Stmt, StmtKind};

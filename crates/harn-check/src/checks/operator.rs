@@ -1,4 +1,4 @@
-//! Operators on types that they do not work on.
+//! Operators on unsupported types.
 
 use harn_syntax::Diagnostic;
 use harn_syntax::ast::{BinaryOp, Expr, ExprKind, Parallel};
@@ -7,10 +7,10 @@ use crate::codes::{ARGUMENT_TYPE, COMPARED_TYPES, OPERAND_TYPE};
 use crate::pass::Pass;
 use crate::types::Ty;
 
-/// The types that the rules for comparisons are about. Those for arithmetic are about durations too.
+/// The types of the rules for comparisons. The rules for arithmetic also cover durations.
 const KNOWN: [&str; 7] = ["bool", "dict", "float", "int", "list", "nil", "string"];
 
-/// Looks at `a + b` and its kin.
+/// Checks `a + b` and other arithmetic.
 pub(crate) fn check<'a>(pass: &mut Pass<'a>, expr: &'a Expr) {
     let ExprKind::Binary { op, lhs, rhs, .. } = &expr.kind else { return };
     if is_order(*op) {
@@ -34,14 +34,14 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, expr: &'a Expr) {
     } else if *op == BinaryOp::Add && [a, b].contains(&"string") {
         diagnostic.help = Some("convert the other side: `to_string(value)`, or `to_int(text)`".to_owned());
     } else if *op == BinaryOp::Rem && a == "string" {
-        // The way of Python and Ruby to put values into text.
+        // String concatenation as in Python and Ruby.
         diagnostic.help = Some("interpolate the value: \"... ${value}\"".to_owned());
     }
     pass.report(diagnostic);
 }
 
-/// Why an arithmetic operator does not work on two types, if it is sure that it does not. It is an error where the types
-/// are plain names; else it is told of, and fails when it is reached.
+/// Returns why an arithmetic operator certainly fails on two types. It is an error if the types are plain names;
+/// otherwise a warning, and the program fails when it is reached.
 pub(super) fn unfit(op: BinaryOp, left: &Ty, right: &Ty) -> Option<Diagnostic> {
     let head = |ty: &'_ Ty| ty.word().filter(|_| op != BinaryOp::Add || ty.plain().is_some());
     let (a, b) = (head(left)?, head(right)?);
@@ -61,7 +61,7 @@ pub(super) fn unfit(op: BinaryOp, left: &Ty, right: &Ty) -> Option<Diagnostic> {
     Some(found.with_code(OPERAND_TYPE))
 }
 
-/// Whether an arithmetic operator works on values of two types.
+/// Returns whether an arithmetic operator supports two types.
 fn works(op: BinaryOp, a: &str, b: &str) -> bool {
     let number = |word: &str| matches!(word, "int" | "float");
     if number(a) && number(b) {
@@ -95,7 +95,7 @@ fn is_order(op: BinaryOp) -> bool {
     matches!(op, BinaryOp::Lt | BinaryOp::Gt | BinaryOp::Le | BinaryOp::Ge)
 }
 
-/// Looks at `a < b` and its kin.
+/// Checks `a < b` and other comparisons.
 fn compared<'a>(pass: &mut Pass<'a>, expr: &'a Expr, op: BinaryOp, lhs: &'a Expr, rhs: &'a Expr) {
     let (left, right) = (pass.infer(lhs), pass.infer(rhs));
     // `1 < n < 5` asks whether a bool is less than 5.
@@ -109,7 +109,7 @@ fn compared<'a>(pass: &mut Pass<'a>, expr: &'a Expr, op: BinaryOp, lhs: &'a Expr
         return pass
             .report(Diagnostic::warning(message).with_code(COMPARED_TYPES).at(expr.span).with_help(help));
     }
-    // Lists of something are lists.
+    // `list<T>` is compared as a list.
     let kind = |ty: &'_ Ty| ty.word().or(ty.plain()).map(str::to_owned);
     let (Some(a), Some(b)) = (kind(&left), kind(&right)) else { return };
     let (a, b) = (a.as_str(), b.as_str());
@@ -130,7 +130,7 @@ fn compared<'a>(pass: &mut Pass<'a>, expr: &'a Expr, op: BinaryOp, lhs: &'a Expr
     pass.report(Diagnostic::warning(message).with_code(COMPARED_TYPES).at(expr.span));
 }
 
-/// Looks at the limit of a `parallel`.
+/// Checks the limit of a `parallel`.
 pub(crate) fn max_concurrent<'a>(pass: &mut Pass<'a>, parallel: &'a Parallel) {
     let Some(limit) = &parallel.max_concurrent else { return };
     let got = pass.infer(limit);

@@ -1,4 +1,4 @@
-//! `override` of a function that is not there: it would replace nothing.
+//! `override` of a missing function, which would replace nothing.
 
 use harn_syntax::Diagnostic;
 use harn_syntax::ast::Ident;
@@ -8,7 +8,7 @@ use crate::pass::Pass;
 use crate::scope::Lookup;
 use harn_syntax::suggest::close;
 
-/// Looks at the name behind `override`.
+/// Checks the name after `override`.
 pub(crate) fn check<'a>(pass: &mut Pass<'a>, name: &'a Ident) {
     let unknown = matches!(pass.scopes.look_up(&name.name, name.span.start), Lookup::Missing)
         && !pass.world.signatures.is_builtin(&name.name)

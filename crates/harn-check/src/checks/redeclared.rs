@@ -1,4 +1,4 @@
-//! Names that the same scope declares before: the program fails when it comes there.
+//! Names that are already declared in the same scope: the program fails when it is reached.
 
 use harn_syntax::Diagnostic;
 use harn_syntax::ast::*;
@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::codes::REDECLARED;
 use crate::scope::names_of;
 
-/// Looks through a file.
+/// Checks a file.
 pub(crate) fn check(tree: &Program) -> Vec<Diagnostic> {
     let mut search = Search { params: None, out: Vec::new() };
     search.scope(&tree.items, FxHashMap::default());
@@ -52,7 +52,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// What takes effect at the start of the scope: no two of one name, and none with the name of a parameter.
+    /// Checks declarations, which take effect at the start of the scope: names must be unique, and differ from
+    /// parameters.
     fn hoisted(&mut self, stmts: &'a [Stmt], fixed: &mut FxHashMap<&'a str, bool>) -> FxHashSet<&'a str> {
         let mut seen = FxHashSet::default();
         for kind in declared(stmts).filter(|kind| kind.is_hoisted()) {

@@ -6,7 +6,7 @@ use harn_syntax::ast::{Stmt, StmtKind};
 use crate::codes::{EMIT_OUTSIDE, YIELD_INSIDE};
 use crate::pass::Pass;
 
-/// Looks at an `emit` or `yield` and the function around it.
+/// Checks an `emit` or `yield` and the enclosing function.
 pub(crate) fn check(pass: &mut Pass<'_>, stmt: &Stmt) {
     let in_stream = pass.streams.last().copied().unwrap_or(false);
     let diagnostic = match (&stmt.kind, in_stream) {

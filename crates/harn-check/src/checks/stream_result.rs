@@ -1,4 +1,4 @@
-//! The result type of a `gen fn`, where it is annotated, is a stream.
+//! The annotated result type of a `gen fn` must be a stream.
 
 use harn_syntax::Diagnostic;
 use harn_syntax::ast::{Function, TypeKind};
@@ -7,7 +7,7 @@ use crate::codes::STREAM_RESULT;
 use crate::pass::Pass;
 use crate::types::type_text;
 
-/// Types of the language that are no streams. Any other name may be an alias of one.
+/// Built-in types that are not streams. Any other name may be an alias of a stream.
 const OTHERS: [&str; 17] = [
     "Generator",
     "Iter",
@@ -28,7 +28,7 @@ const OTHERS: [&str; 17] = [
     "string",
 ];
 
-/// Looks at the annotation of a function.
+/// Checks the annotation of a function.
 pub(crate) fn check(pass: &mut Pass<'_>, func: &Function) {
     let Some(ret) = func.ret.as_ref().filter(|_| func.is_gen) else { return };
     let wrong = match &ret.kind {

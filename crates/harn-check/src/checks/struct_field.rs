@@ -1,4 +1,4 @@
-//! Fields that are read from structs which do not have them.
+//! Accesses of fields that a struct does not have.
 
 use harn_syntax::Diagnostic;
 use harn_syntax::ast::{DeclKind, Expr, Ident};
@@ -8,7 +8,7 @@ use crate::pass::Pass;
 use crate::types::{Ty, TypeName};
 use harn_syntax::suggest::close;
 
-/// Looks at `object.name`, where the object is a struct.
+/// Checks `object.name` if the object is a struct.
 pub(crate) fn check<'a>(pass: &mut Pass<'a>, object: &'a Expr, name: &Ident) {
     let Ty::Named(owner, _) = pass.infer(object) else { return };
     let decl = match pass.typing.name(&owner) {
@@ -16,7 +16,7 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, object: &'a Expr, name: &Ident) {
         _ => return,
     };
     let fields = || decl.fields.iter().map(|field| field.name.name.as_str());
-    // A method without its parentheses is a value, too.
+    // A method without parentheses is a value.
     let methods = pass.typing.declared.methods(&owner);
     if fields().any(|field| field == name.name) || methods.iter().any(|m| m.name.name == name.name) {
         return;

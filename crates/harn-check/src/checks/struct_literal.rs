@@ -1,4 +1,4 @@
-//! Struct literals: the struct must exist, its fields too, and none that it needs may be missing.
+//! Struct literals: the struct and its fields must exist, and required fields must be present.
 
 use std::rc::Rc;
 
@@ -14,7 +14,7 @@ use crate::scope::{Kind, Lookup};
 use crate::types::{Ty, Typing, substitute, type_text};
 use harn_syntax::suggest::close;
 
-/// Looks at `Name {a: 1}`.
+/// Checks `Name {a: 1}`.
 pub(crate) fn check<'a>(pass: &mut Pass<'a>, name: &'a Ident, items: &'a [DictItem]) {
     let found = pass.scopes.look_up(&name.name, name.span.start);
     let (decl, home) = match found {
@@ -55,7 +55,7 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, name: &'a Ident, items: &'a [DictIt
     }
 }
 
-/// The struct of another file that a name means, and that file.
+/// Resolves a name to a struct of another file, and returns that file.
 fn imported<'a>(pass: &Pass<'a>, name: &str) -> Option<(&'a StructDecl, &'a Rc<Unit>)> {
     let (decl, home) = pass.typing.struct_named(name).filter(|_| !pass.is_opaque())?;
     Some((decl, home?))

@@ -18,7 +18,7 @@ use harn_syntax::suggest::close;
 struct Called<'a> {
     decl: &'a ToolDecl,
     is_own: bool,
-    /// The other file that it stands in.
+    /// The other file that declares it.
     unit: Option<&'a Rc<Unit>>,
 }
 
@@ -56,11 +56,11 @@ fn called<'a>(pass: &Pass<'a>, name: &'a str, found: &Lookup<'a>) -> Option<Call
     }
 }
 
-/// How a call gives its arguments.
+/// The form of the arguments of a call.
 enum Given<'a> {
     Named(Vec<(&'a Ident, &'a Expr)>),
     InOrder,
-    /// Only the run can tell.
+    /// Unknown before the run.
     Either,
 }
 
@@ -77,7 +77,7 @@ fn by_name<'a>(pass: &mut Pass<'a>, called: Called<'a>, args: &'a [Arg]) -> Give
         None => false,
     };
     let ExprKind::Dict(items) = &arg.value.kind else {
-        // Whether an unknown value is a dict of arguments shows when the program runs; so it does for a struct.
+        // Whether an unknown value or a struct is a dict of arguments is known only at run time.
         let simple = pass.infer(&arg.value).word().is_some_and(|word| !matches!(word, "dict" | "struct"));
         return if simple { Given::InOrder } else { Given::Either };
     };
@@ -107,7 +107,7 @@ fn wanted<'a>(pass: &Pass<'a>, called: Called<'a>, param: &'a Param) -> Ty {
     }
 }
 
-/// What is wrong with arguments by name.
+/// Checks named arguments.
 fn names<'a>(
     pass: &mut Pass<'a>,
     called: Called<'a>,
@@ -136,7 +136,7 @@ fn names<'a>(
     found
 }
 
-/// What is wrong with the types of arguments in order.
+/// Checks the types of positional arguments.
 fn types<'a>(pass: &mut Pass<'a>, called: Called<'a>, args: &'a [Arg]) -> Vec<Diagnostic> {
     let known = args.iter().take_while(|arg| !arg.spread).zip(&called.decl.func.params);
     let known = known.take_while(|(_, param)| !param.rest).enumerate();
@@ -148,7 +148,7 @@ fn types<'a>(pass: &mut Pass<'a>, called: Called<'a>, args: &'a [Arg]) -> Vec<Di
         .collect()
 }
 
-/// A wrong call of a tool of this file keeps the program from running, as one of a function does.
+/// A wrong call of a tool of this file prevents the run, like that of a function.
 fn one<'a>(
     pass: &mut Pass<'a>,
     called: Called<'a>,

@@ -10,10 +10,10 @@ use harn_syntax::visit::{self, Visitor};
 use crate::codes::TYPE_NAME;
 use crate::types::{TypeName, Typing};
 
-/// For how many names a near one is looked for: text that is no program at all may have very many.
+/// Maximum number of names with suggestions: a source that is not Harn may have very many.
 const MAX_SUGGESTIONS: usize = 100;
 
-/// Looks at every type that is written in a file.
+/// Checks every type that a file mentions.
 pub(crate) fn check(typing: Typing<'_>) -> Vec<Diagnostic> {
     let mut names = Names { typing, missing: Vec::new() };
     names.stmts(&typing.source.tree.items);
@@ -21,7 +21,7 @@ pub(crate) fn check(typing: Typing<'_>) -> Vec<Diagnostic> {
     missing.into_iter().take(MAX_SUGGESTIONS).filter_map(|name| told(&typing, name)).collect()
 }
 
-/// The names in a type that do not exist, with their place and what is to be said.
+/// Returns the unknown names in a type, with their offset and the finding.
 pub(crate) fn misnamed(typing: &Typing<'_>, ty: &TypeExpr) -> Vec<(u32, String)> {
     let mut names = Names { typing: *typing, missing: Vec::new() };
     names.ty(ty);
@@ -41,7 +41,7 @@ fn told(typing: &Typing<'_>, name: &Ident) -> Option<Diagnostic> {
     )
 }
 
-/// The name that is the same but for a slip of the finger, or for the size of its letters.
+/// Returns the name that differs by a typo, or by upper and lower case.
 fn nearest<'n>(name: &str, names: &[&'n str]) -> Option<&'n str> {
     let limit = match name.chars().count() {
         0..=2 => 0,
@@ -57,7 +57,7 @@ fn nearest<'n>(name: &str, names: &[&'n str]) -> Option<&'n str> {
     let near = names.iter().filter_map(|known| {
         let other = known.to_lowercase();
         let far = distance(&lower, &other);
-        // Two letters may have changed places.
+        // Two letters may be swapped.
         let swapped = far == 2 && limit > 0 && letters(&lower) == letters(&other);
         (far <= limit || swapped).then_some((far, *known))
     });
@@ -122,7 +122,7 @@ impl<'a> Visitor<'a> for Names<'a> {
             DeclKind::Type(d) => self.ty(&d.ty),
             DeclKind::Interface(d) => {
                 self.types(d.assoc_types.iter().filter_map(|assoc| assoc.default.as_ref()));
-                // What a method names itself may stand in its types.
+                // A method may use its own type parameters.
                 for method in d.methods.iter().filter(|method| method.type_params.is_empty()) {
                     self.parameters(&method.params);
                     self.types(&method.ret);

@@ -1,4 +1,4 @@
-//! Names of types where a value is asked for: they are values only in the place of a schema.
+//! Names of types in the position of a value: they are values only where a schema is expected.
 
 use harn_syntax::Diagnostic;
 use harn_syntax::ast::{Arg, DictItem, Expr};
@@ -8,7 +8,7 @@ use crate::codes::UNKNOWN_VARIABLE;
 use crate::pass::Pass;
 use crate::scope::{Kind, Lookup};
 
-/// Looks at a name that is read.
+/// Checks a name that is read.
 pub(crate) fn check<'a>(pass: &mut Pass<'a>, name: &'a str, expr: &'a Expr) {
     if matches!(pass.scopes.look_up(name, expr.span.start), Lookup::Is(Kind::Type))
         && !pass.schemas.contains(&std::ptr::from_ref(expr))
@@ -21,13 +21,13 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, name: &'a str, expr: &'a Expr) {
     }
 }
 
-/// Notes the argument of a call that is a schema.
+/// Records the schema argument of a call.
 pub(crate) fn arguments<'a>(pass: &mut Pass<'a>, function: &str, args: &'a [Arg]) {
     let Some(at) = schema_place::argument(function) else { return };
     pass.schemas.extend(args.get(at).map(|arg| &raw const arg.value));
 }
 
-/// Notes the entries of a dict that are schemas.
+/// Records the schema entries of a dict.
 pub(crate) fn entries<'a>(pass: &mut Pass<'a>, items: &'a [DictItem]) {
     for item in items {
         if let DictItem::Entry { key, value } = item

@@ -1,4 +1,4 @@
-//! Statements behind one that always leaves the block.
+//! Statements after one that always leaves the block.
 
 use harn_syntax::Diagnostic;
 use harn_syntax::ast::{Block, ExprKind, Stmt, StmtKind};
@@ -14,17 +14,17 @@ pub(crate) fn check(pass: &mut Pass<'_>, stmts: &[Stmt]) -> usize {
     live(stmts)
 }
 
-/// How many statements of a block are alive.
+/// Returns the number of reachable statements of a block.
 fn live(stmts: &[Stmt]) -> usize {
     stmts.iter().position(exits).map_or(stmts.len(), |exit| exit + 1)
 }
 
-/// The first dead statement of a block. Declarations take effect at its start, so that none of them is dead.
+/// Returns the first dead statement of a block. Declarations take effect at its start, so none of them is dead.
 pub(crate) fn dead(stmts: &[Stmt]) -> Option<&Stmt> {
     stmts[live(stmts)..].iter().find(|stmt| !matches!(stmt.kind, StmtKind::Decl(_) | StmtKind::Import(_)))
 }
 
-/// Whether control never passes a statement.
+/// Returns whether the code after a statement is unreachable.
 fn exits(stmt: &Stmt) -> bool {
     match &stmt.kind {
         StmtKind::Return(_) | StmtKind::Throw(_) | StmtKind::Break | StmtKind::Continue => true,
@@ -38,7 +38,7 @@ fn exits(stmt: &Stmt) -> bool {
     }
 }
 
-/// Whether control never passes the end of a block.
+/// Returns whether the end of a block is unreachable.
 pub(crate) fn block_exits(block: &Block) -> bool {
     block.stmts.iter().any(exits)
 }

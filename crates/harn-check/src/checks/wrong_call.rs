@@ -1,5 +1,5 @@
-//! Calls of builtins and methods whose arguments cannot fit: too few, too many, literals of a wrong type, unknown
-//! options. What a parameter takes comes from the table of builtins, and so do the words.
+//! Calls of builtins and methods with wrong arguments: too few, too many, literals of a wrong type, unknown options.
+//! The table of builtins defines the parameters and the type names in messages.
 
 use harn_syntax::ast::{Arg, DictItem, Expr, ExprKind, Ident, UnaryOp};
 use harn_syntax::habits::{failed, method_help};
@@ -15,7 +15,7 @@ use crate::pass::Pass;
 use crate::scope::{Kind, Lookup};
 use crate::types::Ty;
 
-/// Looks at the call of a name that no scope knows.
+/// Checks the call of a name without a definition in scope.
 pub(crate) fn builtin<'a>(pass: &mut Pass<'a>, name: &str, call: &Expr, args: &'a [Arg], found: &Lookup<'_>) {
     if matches!(found, Lookup::Missing)
         && !pass.declared.contains(name)
@@ -30,7 +30,7 @@ pub(crate) fn builtin<'a>(pass: &mut Pass<'a>, name: &str, call: &Expr, args: &'
             let text = format!("`log` writes a line and gives nil; the natural logarithm is `ln({number})`");
             pass.report(Diagnostic::warning(text).with_code(LOGARITHM).at(call.span));
         }
-        // With a second argument, the program has said what it wants.
+        // A second argument states the intention.
         if let ("json_parse", [Arg { value: Expr { kind: ExprKind::Str(json), span, .. }, .. }]) =
             (name, args)
             && let Some(number) = big_number(json)
@@ -45,7 +45,7 @@ pub(crate) fn builtin<'a>(pass: &mut Pass<'a>, name: &str, call: &Expr, args: &'
     }
 }
 
-/// Looks at the call of a struct by its name, which takes a dict of fields.
+/// Checks the call of a struct by its name, which takes a dict of fields.
 pub(crate) fn structure<'a>(
     pass: &mut Pass<'a>,
     name: &str,
@@ -62,7 +62,7 @@ pub(crate) fn structure<'a>(
     }
 }
 
-/// Looks at what a `for` goes through.
+/// Checks the operand of a `for`.
 pub(crate) fn iterated<'a>(pass: &mut Pass<'a>, iter: &'a Expr) {
     if let Some((_, word)) = known_kind(pass, iter)
         && ["bool", "int", "float", "duration", "closure"].contains(&word)
@@ -72,14 +72,14 @@ pub(crate) fn iterated<'a>(pass: &mut Pass<'a>, iter: &'a Expr) {
     }
 }
 
-/// A finding with the help that the error has when the program runs.
+/// Adds the help of the run-time error to a finding.
 fn with_way_out(pass: &Pass<'_>, mut found: Diagnostic) -> Diagnostic {
     let place = found.span.map_or("", |span| span.slice(pass.source.text));
     found.help = failed(&found.message, place);
     found
 }
 
-/// The first whole number of a JSON text that has no room in 64 bits.
+/// Returns the first integer in a JSON string that exceeds 64 bits.
 fn big_number(json: &str) -> Option<&str> {
     let mut in_string = false;
     let mut escaped = false;
@@ -98,10 +98,10 @@ fn big_number(json: &str) -> Option<&str> {
     })
 }
 
-/// Looks at the call of a method of a value whose type is known.
+/// Checks the call of a method on a value of known type.
 pub(crate) fn method<'a>(pass: &mut Pass<'a>, object: &'a Expr, name: &Ident, call: &Expr, args: &'a [Arg]) {
     let Some((_, word)) = known_kind(pass, object) else { return of_struct(pass, object, name) };
-    // What a dict holds may be called like a method, and nil has none.
+    // An entry of a dict may be called like a method, and nil has no methods.
     if word == "nil" {
         return;
     }
@@ -117,7 +117,7 @@ pub(crate) fn method<'a>(pass: &mut Pass<'a>, object: &'a Expr, name: &Ident, ca
     }
 }
 
-/// Looks at the call of a method of a struct.
+/// Checks the call of a method of a struct.
 fn of_struct<'a>(pass: &mut Pass<'a>, object: &'a Expr, name: &Ident) {
     let Ty::Named(owner, _) = pass.infer(object) else { return };
     let Some((decl, _)) = pass.typing.struct_named(&owner) else { return };
@@ -144,7 +144,7 @@ fn unknown_method(pass: &mut Pass<'_>, name: &Ident, owner: &str, names: Vec<&st
     pass.report(diagnostic);
 }
 
-/// What is wrong with the arguments.
+/// Checks the arguments.
 fn arguments<'a>(pass: &mut Pass<'a>, signature: &Signature, call: Span, args: &'a [Arg]) -> Vec<Diagnostic> {
     if args.iter().any(|arg| arg.spread) {
         return Vec::new();
@@ -166,7 +166,7 @@ fn arguments<'a>(pass: &mut Pass<'a>, signature: &Signature, call: Span, args: &
     pairs.flat_map(|(parameter, value)| argument(pass, signature.name, parameter, value)).collect()
 }
 
-/// What is wrong with a regular expression that stands in a call, where its flags are known.
+/// Checks a literal regular expression, if its flags are known.
 fn pattern(pass: &Pass<'_>, signature: &Signature, args: &[Arg]) -> Option<Diagnostic> {
     if !signature.name.starts_with("regex_") {
         return None;
@@ -181,7 +181,7 @@ fn pattern(pass: &Pass<'_>, signature: &Signature, args: &[Arg]) -> Option<Diagn
     Some(wrong(pass.world.signatures.wrong_pattern(&pattern, &flags)?, span))
 }
 
-/// What is wrong with one argument.
+/// Checks one argument.
 fn argument<'a>(pass: &mut Pass<'a>, name: &str, parameter: &Parameter, value: &'a Expr) -> Vec<Diagnostic> {
     let Some((got, word)) = known_kind(pass, value) else { return Vec::new() };
     let nothing = got == Kinds::NIL && parameter.optional;
@@ -212,7 +212,7 @@ fn argument<'a>(pass: &mut Pass<'a>, name: &str, parameter: &Parameter, value: &
     shaped(pass, name, parameter.ty, value)
 }
 
-/// What is wrong with the options that an expression writes down.
+/// Checks literal options.
 fn shaped(pass: &Pass<'_>, name: &str, ty: &'static str, value: &Expr) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     signature::wrong_options(name, ty, &Written(value), &mut |problem, span| {
@@ -226,12 +226,12 @@ fn shaped(pass: &Pass<'_>, name: &str, ty: &'static str, value: &Expr) -> Vec<Di
     found
 }
 
-/// The kind of a value whose type is known, and the word for it.
+/// Returns the kind of a value of known type, and its name.
 fn known_kind<'a>(pass: &mut Pass<'a>, e: &'a Expr) -> Option<(Kinds, &'static str)> {
     kind(e).or_else(|| pass.infer(e).word().map(|word| (Kinds::named(word), word)))
 }
 
-/// What is wrong with the options of a model call or a loop, or with a dict that a builtin has words of its own for.
+/// Checks the options of a model call or a loop, or a dict with keys that a builtin defines.
 fn option_set(
     pass: &Pass<'_>,
     name: &str,
@@ -262,7 +262,7 @@ fn option_set(
     found.into_iter().map(diagnostic).collect()
 }
 
-/// The entries that a dict has by name.
+/// Returns the named entries of a dict.
 pub(crate) fn given_options(items: &[DictItem]) -> Vec<GivenOption> {
     let option = |item: &DictItem| match item {
         DictItem::Entry { key, value } => {
@@ -273,7 +273,7 @@ pub(crate) fn given_options(items: &[DictItem]) -> Vec<GivenOption> {
     items.iter().filter_map(option).collect()
 }
 
-/// The value that an expression says, if it says one.
+/// Returns the literal value of an expression.
 fn literal(e: &Expr) -> Option<Literal> {
     Some(match &e.kind {
         ExprKind::Nil => Literal::Nil,
@@ -305,7 +305,7 @@ fn literal(e: &Expr) -> Option<Literal> {
     })
 }
 
-/// An argument, as it is written.
+/// An argument, as written.
 struct Written<'a>(&'a Expr);
 
 impl signature::Given for Written<'_> {
@@ -352,7 +352,7 @@ fn wrong(text: String, span: Span) -> Diagnostic {
     Diagnostic::warning(text).with_code(WRONG_ARGUMENT).at(span)
 }
 
-/// The number that is written, durations in milliseconds.
+/// Returns a literal number, durations in milliseconds.
 fn number(e: &Expr) -> Option<f64> {
     Some(match &e.kind {
         ExprKind::Int(n) | ExprKind::Duration(n) => *n as f64,
@@ -363,7 +363,7 @@ fn number(e: &Expr) -> Option<f64> {
     })
 }
 
-/// The kind of a literal, and the word for it.
+/// Returns the kind of a literal, and its name.
 fn kind(e: &Expr) -> Option<(Kinds, &'static str)> {
     Some(match &e.kind {
         ExprKind::Nil => (Kinds::NIL, "nil"),

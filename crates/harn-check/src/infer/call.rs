@@ -1,4 +1,4 @@
-//! The types of calls, and what a call binds the type parameters of a function to.
+//! The types of calls, and the bindings of type parameters.
 
 use std::rc::Rc;
 
@@ -14,22 +14,22 @@ use crate::types::{Bindings, Field, Ty, Typing, bind, substitute};
 #[derive(Clone, Copy)]
 pub(crate) struct Called<'a> {
     pub(crate) decl: &'a FnDecl,
-    /// It stands in this file.
+    /// This file declares it.
     pub(crate) is_own: bool,
-    /// The other file that it stands in.
+    /// The other file that declares it.
     pub(crate) unit: Option<&'a Rc<Unit>>,
     pub(crate) attrs: &'a [Attribute],
 }
 
-/// Type parameters that a call binds to two types.
+/// A type parameter that a call binds to two types.
 pub(crate) struct Conflict {
     pub(crate) message: String,
-    /// Which argument, from 0.
+    /// Index of the argument.
     pub(crate) at: usize,
 }
 
 impl<'a> Pass<'a> {
-    /// The function that a name means at a place.
+    /// Resolves a name to a function.
     pub(crate) fn called(&self, name: &'a str, found: &Lookup<'a>) -> Option<Called<'a>> {
         match found {
             Lookup::Is(Kind::Fn(decl, attrs)) => Some(Called { decl, is_own: true, unit: None, attrs }),
@@ -68,7 +68,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// What the arguments bind the type parameters of a function to, and the first contradiction.
+    /// Returns the types that the arguments bind to the type parameters of a function, and the first contradiction.
     pub(crate) fn bindings(
         &mut self,
         called: Called<'a>,
@@ -90,7 +90,7 @@ impl<'a> Pass<'a> {
             let Some(written) = param.ty.as_ref().filter(|_| !param.rest && !arg.spread) else { break };
             let pattern = self.parameter_type(called, written);
             let actual = self.argument_type(&pattern, &arg.value);
-            // Of a value that is not known to be anything, nothing is learned.
+            // A value of unknown type binds nothing.
             if explicit || actual == Ty::Any {
                 continue;
             }
@@ -105,7 +105,7 @@ impl<'a> Pass<'a> {
         (bound, conflict)
     }
 
-    /// What the values of a struct literal bind the type parameters of the struct to.
+    /// Returns the types that the values of a struct literal bind to the type parameters of the struct.
     pub(crate) fn struct_bindings(
         &mut self,
         decl: &'a StructDecl,
@@ -119,7 +119,7 @@ impl<'a> Pass<'a> {
             let field = decl.fields.iter().find(|field| field.name.name == key.name);
             let Some(written) = field.and_then(|field| field.ty.as_ref()) else { continue };
             let (pattern, actual) = (self.typing.resolve_at(written, &env, home), self.infer(value));
-            // A contradiction shows when the value is compared with its field.
+            // A contradiction is reported when the value is compared with its field.
             let _ = bind(&pattern, &actual, &mut bound);
         }
         bound
@@ -212,7 +212,7 @@ impl<'a> Pass<'a> {
         result(self.world.signatures.builtin(name).map(|signature| signature.returns))
     }
 
-    /// The type of the schema among literal options.
+    /// Returns the type of the schema in literal options.
     fn option_schema(&mut self, options: &'a Expr, names: &[&str]) -> Option<Ty> {
         let ExprKind::Dict(items) = &options.kind else { return None };
         let schema = items.iter().find_map(|item| match item {
@@ -248,12 +248,12 @@ fn field(name: &'static str, ty: Ty) -> Field {
     Field { name: Name::new_static(name), optional: false, ty }
 }
 
-/// What is there or nil, as other fields tell.
+/// The type or nil: other fields show which.
 fn or_nil(ty: Ty) -> Ty {
     Ty::union([Ty::OneOf(vec![Ty::Nil]), ty])
 }
 
-/// What a model call with a schema gives.
+/// The result of a model call with a schema.
 fn answer(data: Ty) -> Ty {
     let [text, int, list] = ["string", "int", "list"].map(|word| move || Ty::named(word));
     let maybe = |name, ty| Field { optional: true, ..field(name, ty) };
@@ -272,7 +272,7 @@ fn answer(data: Ty) -> Ty {
     ])
 }
 
-/// What `llm_call_structured_safe` gives.
+/// The result of `llm_call_structured_safe`.
 fn safe_answer(data: Ty) -> Ty {
     Ty::Shape(vec![
         field("ok", Ty::named("bool")),
@@ -281,7 +281,7 @@ fn safe_answer(data: Ty) -> Ty {
     ])
 }
 
-/// What `llm_call_structured_result` gives.
+/// The result of `llm_call_structured_result`.
 fn full_answer(data: Ty) -> Ty {
     let [text, bool] = ["string", "bool"].map(|word| move || Ty::named(word));
     Ty::Shape(vec![

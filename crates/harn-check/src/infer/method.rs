@@ -26,12 +26,12 @@ impl<'a> Pass<'a> {
                 let Some(ret) = method.func.ret.as_ref().filter(|_| !method.func.has_yield) else {
                     return Ty::Any;
                 };
-                // What stands for the parameters of the struct is not known inside of its `impl`.
+                // The type arguments of the struct are unknown in its `impl`.
                 return self.typing.resolve_with(ret, &Typing::env(&method.type_params, &[]));
             }
         }
         match ty.word() {
-            // What a dict holds may be called like a method.
+            // An entry of a dict may be called like a method.
             Some("dict") | None => Ty::Any,
             Some(word) => result(self.world.signatures.method(word, name).map(|signature| signature.returns)),
         }
@@ -43,7 +43,7 @@ impl<'a> Pass<'a> {
         methods.iter().copied().find(|method| method.name.name == name)
     }
 
-    /// `Result.Ok(e)`, and builtins with a point in their name.
+    /// `Result.Ok(e)`, and builtins with a dot in their name.
     fn namespaced_type(&mut self, space: &str, name: &str, args: &'a [Arg]) -> Option<Ty> {
         let is_free = matches!(self.scopes.look_up(space, 0), crate::scope::Lookup::Missing);
         if !is_free {

@@ -1,7 +1,7 @@
-//! The type of an expression, as far as literals, annotations and declarations tell.
+//! Infers the type of an expression from literals, annotations and declarations.
 //!
-//! An expression is looked at where the walk is: what tests have told holds there. What is asked for later (the last
-//! value of a block, the branches of a condition) is kept when the walk passes.
+//! An expression is inferred when the walk reaches it, with the facts that hold there. Types that are needed later
+//! (of the last expression of a block, of the branches of a condition) are cached during the walk.
 
 mod call;
 mod method;
@@ -16,13 +16,13 @@ use crate::pass::Pass;
 use crate::scope::{Kind, Lookup};
 use crate::types::{Field, Ty, TypeName, Typing, from_table, only, without};
 
-/// Elements of a literal that are looked at for the type of all of them.
+/// Maximum number of elements of a literal that determine its element type.
 const MAX_ELEMENTS: usize = 1000;
 
 impl<'a> Pass<'a> {
     /// The type of an expression of the scope that the walk is in.
     pub(crate) fn infer(&mut self, expr: &'a Expr) -> Ty {
-        // Operators nest deeply, and each level asks for its operands.
+        // Cached, because operators nest deeply and each level infers its operands.
         let key = std::ptr::from_ref(expr);
         if let Some(known) = self.inferred.get(&key) {
             return known.clone();
@@ -32,7 +32,7 @@ impl<'a> Pass<'a> {
         ty
     }
 
-    /// The type of an expression as of now, which is not kept.
+    /// Infers the current type of an expression, without the cache.
     pub(crate) fn infer_anew(&mut self, expr: &'a Expr) -> Ty {
         match &expr.kind {
             ExprKind::Nil => Ty::Nil,
@@ -124,7 +124,7 @@ impl<'a> Pass<'a> {
         Ty::Shape(fields)
     }
 
-    /// A closure whose parameters all say what they take is a function of known type.
+    /// A closure with annotated parameters has a known function type.
     fn closure_type(&self, func: &'a Function) -> Ty {
         let params: Option<Vec<Ty>> = func
             .params
@@ -176,14 +176,14 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The value of a block that the walk has passed.
+    /// Returns the type of a walked block.
     pub(crate) fn block_type(&self, block: &Block) -> Ty {
         self.block_types.get(&std::ptr::from_ref(block)).cloned().unwrap_or(Ty::Any)
     }
 
-    /// Keeps the type of a block whose statements have just been walked.
+    /// Caches the type of a block whose statements have just been walked.
     pub(crate) fn note_block(&mut self, block: &'a Block) {
-        // A closure that ends with `return` is asked for the type of the value when its scope is gone.
+        // The type of the value of a final `return` is needed after its scope is gone.
         if let Some(StmtKind::Return(Some(value))) = block.stmts.last().map(|stmt| &stmt.kind) {
             self.infer(value);
         }
@@ -242,7 +242,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The enum that a type name stands for.
+    /// Resolves a type name to an enum.
     pub(crate) fn enum_declared(&self, name: &str) -> Option<&'a EnumDecl> {
         let typing: Typing<'a> = self.typing;
         match typing.name(name) {
@@ -267,7 +267,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The type of a struct literal, with what its fields tell of the parameters.
+    /// Infers the type of a struct literal; its fields determine the type arguments.
     fn literal(&mut self, name: &Ident, items: &'a [DictItem]) -> Ty {
         let typing: Typing<'a> = self.typing;
         let Some((decl, home)) = typing.struct_named(&name.name) else { return Ty::Any };
@@ -291,7 +291,7 @@ fn enum_type(decl: &EnumDecl, name: &str) -> Ty {
     }
 }
 
-/// Whether a function may be left before its last statement.
+/// Returns whether a function may return before its last statement.
 fn returns_early(func: &Function) -> bool {
     use harn_syntax::visit::{self, Visitor};
     struct Returns(usize);
@@ -337,7 +337,7 @@ pub(crate) fn binary(op: BinaryOp, lhs: &Ty, rhs: &Ty) -> Ty {
     }
 }
 
-/// The members of a union that are no nil, as one type.
+/// Returns the type without nil.
 pub(super) fn present(ty: &Ty) -> Ty {
     only(ty, |member| *member != Ty::Nil)
 }

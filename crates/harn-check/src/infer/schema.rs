@@ -6,7 +6,7 @@ use crate::pass::Pass;
 use crate::scope::{Kind, Lookup};
 use crate::types::{Field, Ty, TypeName};
 
-/// How deep a schema literal is read.
+/// Maximum depth of a schema literal.
 const MAX_DEPTH: u32 = 16;
 
 impl<'a> Pass<'a> {
@@ -31,7 +31,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The type of an argument: where a schema is asked for, what the argument says as a schema.
+    /// Returns the type of an argument; for a schema parameter, the type that its schema describes.
     pub(crate) fn argument_type(&mut self, wanted: &Ty, arg: &'a Expr) -> Ty {
         match wanted {
             Ty::Named(name, _) if name == "Schema" => match self.schema_type(arg) {
@@ -52,14 +52,14 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Keeps what a variable that is never assigned says as a schema.
+    /// Caches the schema in a variable that is never assigned.
     pub(crate) fn note_schema(&mut self, name: &'a Ident, value: &'a Expr) {
         if let Some(ty) = self.schema_type(value) {
             self.held_schemas.insert(name.span.start, ty);
         }
     }
 
-    /// The type whose values a schema takes, where that can be told.
+    /// Returns the type of the values that a schema accepts, if it is known.
     pub(crate) fn schema_type(&mut self, schema: &'a Expr) -> Option<Ty> {
         match &schema.kind {
             ExprKind::Paren(inner) => self.schema_type(inner),
@@ -143,7 +143,7 @@ fn schema_literal(items: &[DictItem], depth: u32) -> Option<Ty> {
     }
 }
 
-/// The type that a schema names, by Harn's word or by that of JSON Schema.
+/// Returns the type with a name, of Harn or of JSON Schema.
 fn named(word: &str) -> Ty {
     match word {
         "nil" | "null" => Ty::Nil,

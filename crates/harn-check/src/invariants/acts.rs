@@ -1,8 +1,8 @@
-//! Builtins that do something outside of the program.
+//! Builtins with effects.
 
 use harn_syntax::ast::*;
 
-/// Builtins that write files, and which of their arguments are paths of what they write.
+/// Builtins that write files, with the positions of their path arguments.
 const WRITES: &[(&str, &[usize])] = &[
     ("append_file", &[0]),
     ("copy_file", &[1]),
@@ -15,7 +15,7 @@ const WRITES: &[(&str, &[usize])] = &[
     ("write_file_bytes", &[0]),
 ];
 
-/// Further builtins that change something outside: they run programs, send data, or ask a host to act.
+/// Further builtins with effects: they run programs, send data, or call the host.
 const ACTS: &[&str] = &[
     "exec",
     "exec_at",
@@ -36,7 +36,7 @@ const ACTS: &[&str] = &[
     "websocket_send",
 ];
 
-/// Operations of hosts that only look.
+/// Host operations that only read.
 const LOOKS: &[&str] = &[
     "diagnostics.get_causal_traces",
     "diagnostics.get_errors",
@@ -83,12 +83,12 @@ pub fn written_paths(builtin: &str) -> Option<&'static [usize]> {
     WRITES.iter().find(|(name, _)| *name == builtin).map(|(_, paths)| *paths)
 }
 
-/// Whether a builtin may change something outside of the program.
+/// Returns whether a builtin may have effects outside of the program.
 pub fn is_act(builtin: &str) -> bool {
     written_paths(builtin).is_some() || ACTS.contains(&builtin)
 }
 
-/// Whether a call of such a builtin only looks, as its first argument says.
+/// Returns whether a call of such a builtin only reads, according to its first argument.
 pub(super) fn only_looks(builtin: &str, args: &[Arg]) -> bool {
     let Some(Arg { spread: false, value: Expr { kind: ExprKind::Str(first), .. } }) = args.first() else {
         return false;

@@ -1,8 +1,8 @@
-//! `harn check --invariants`: what `@invariant("NAME", ...)` promises of a function, tool or pipeline must hold on every way that
-//! leads out of it, through the functions that it calls or hands on, also in other files.
+//! `harn check --invariants`: an `@invariant("NAME", ...)` of a function, tool or pipeline must hold on every path
+//! out of it, including the functions that it calls or passes on, also in other files.
 //!
-//! `reach.rs` walks these ways, `rules.rs` says what may stand on them, `acts.rs` which builtins do something outside of the
-//! program, `place.rs` what a name stands for.
+//! `reach.rs` walks these paths, `rules.rs` defines what is allowed on them, `acts.rs` lists the builtins with
+//! effects, `place.rs` resolves names.
 
 mod acts;
 mod place;
@@ -22,38 +22,38 @@ use crate::world::{Source, World};
 use harn_syntax::suggest::close;
 use rules::Rule;
 
-/// The invariants that there are.
+/// The supported invariants.
 pub const INVARIANTS: [&str; 3] = ["approval.reachability", "budget.remaining", "fs.writes"];
 
-/// A place where an invariant does not hold, and how it is reached.
+/// A place where an invariant does not hold, and the path to it.
 #[derive(Clone, Debug)]
 pub struct Violation {
     /// The invariant, as the attribute names it.
     pub invariant: String,
     /// The function, tool or pipeline that has it.
     pub handler: String,
-    /// What is wrong.
+    /// The message.
     pub message: String,
-    /// The way from the handler to the place, which is the last step.
+    /// The path from the handler to the place, which is the last step.
     pub steps: Vec<Step>,
-    /// What to do.
+    /// The advice.
     pub help: String,
     code: &'static str,
 }
 
-/// A step on the way to a violation.
+/// A step on the path to a violation.
 #[derive(Clone, Debug)]
 pub struct Step {
     /// The file; `None` for the checked program itself.
     pub file: Option<Arc<SourceFile>>,
     /// The place in it.
     pub span: Span,
-    /// What happens there.
+    /// Description of the step.
     pub label: String,
 }
 
 impl Violation {
-    /// The finding that `harn check` shows, at the place itself.
+    /// Returns the diagnostic at the place of the violation.
     pub fn located(&self) -> Located {
         let mut found = Diagnostic::error(self.message.clone()).with_code(self.code);
         let file = self.steps.last().and_then(|last| {
@@ -84,12 +84,12 @@ fn handlers(tree: &Program) -> impl Iterator<Item = &Decl> {
     })
 }
 
-/// Whether a program declares a function, tool or pipeline of this name at its top.
+/// Returns whether a program declares a top-level function, tool or pipeline with this name.
 pub fn has_handler(tree: &Program, name: &str) -> bool {
     handlers(tree).any(|decl| decl.kind.name().name == name)
 }
 
-/// Where invariants of a program do not hold, in order of the text.
+/// Returns the violations of invariants in a program, in source order.
 pub fn check_invariants(source: &Source<'_>, world: &World<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for decl in handlers(source.tree) {
@@ -111,7 +111,7 @@ pub fn check_invariants(source: &Source<'_>, world: &World<'_>) -> Vec<Violation
     found
 }
 
-/// The code of what breaks an invariant.
+/// Returns the code of a violation.
 fn code(rule: &Rule) -> &'static str {
     match rule {
         Rule::Writes { .. } => WRITES_ELSEWHERE,
@@ -120,7 +120,7 @@ fn code(rule: &Rule) -> &'static str {
     }
 }
 
-/// What is said of an invariant that does not exist.
+/// Returns message and help for an unknown invariant.
 fn unknown(name: &str) -> (String, String) {
     let help = match close(name, INVARIANTS) {
         Some(near) => format!("did you mean `{near}`?"),

@@ -1,4 +1,4 @@
-//! What a name stands for, in the file that mentions it and in those that it imports.
+//! Resolves names in the file that mentions them and in its imports.
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
@@ -13,11 +13,11 @@ use rustc_hash::FxHashMap;
 
 use crate::imports::{self, Imported};
 
-/// A file on the way.
+/// A file on the path.
 pub(super) struct File<'w> {
     tree: Tree<'w>,
     dir: PathBuf,
-    /// How it is shown; `None` for the checked program.
+    /// Its name in diagnostics; `None` for the checked program.
     pub(super) shown: Option<Arc<SourceFile>>,
     pub(super) names: Names,
     brought: OnceCell<FxHashMap<Name, Imported>>,
@@ -28,17 +28,17 @@ enum Tree<'w> {
     Imported(Rc<Unit>),
 }
 
-/// What a name stands for.
+/// The meaning of a name.
 pub(super) enum Meaning<'t> {
     /// A function of this file.
     Here(&'t Function),
     /// A declaration of another file: the unit, and the number of the item.
     There(Rc<Unit>, usize),
-    /// A variable that is bound once, to this.
+    /// A variable that is bound once, to this expression.
     Bound(&'t Expr),
-    /// A parameter, by where it is introduced.
+    /// A parameter, by the offset of its declaration.
     Param(u32),
-    /// A builtin, or something unknown.
+    /// A builtin, or an unknown name.
     Builtin,
     /// Another variable.
     Other,
@@ -67,12 +67,12 @@ impl<'w> File<'w> {
         }
     }
 
-    /// The symbol that a name at a place stands for.
+    /// Returns the symbol of a name at a span.
     pub(super) fn symbol(&self, span: Span) -> Option<SymbolId> {
         self.names.use_at(span.start).filter(|used| used.span == span).and_then(|used| used.symbol)
     }
 
-    /// What a name at a place stands for.
+    /// Resolves a name at a place.
     pub(super) fn meaning(&self, name: &str, span: Span, sources: &Sources<'_>) -> Meaning<'_> {
         let Some(id) = self.symbol(span) else {
             return self.brought(name, sources).unwrap_or(Meaning::Builtin);
@@ -97,7 +97,6 @@ impl<'w> File<'w> {
         Some(Meaning::There(unit.clone(), item))
     }
 
-    /// The methods of this name.
     pub(super) fn methods(&self, name: &str) -> Vec<&Function> {
         let impls = self.tree().items.iter().filter_map(|item| match &item.kind {
             StmtKind::Decl(decl) => match &decl.kind {
@@ -121,7 +120,7 @@ pub(super) fn function(decl: &Decl) -> Option<&Function> {
     }
 }
 
-/// Looks for what introduces a name.
+/// Searches for the declaration of a name.
 struct Search<'t> {
     name: Span,
     function: Option<&'t Function>,

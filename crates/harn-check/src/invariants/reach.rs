@@ -1,5 +1,5 @@
-//! The ways that lead out of a handler: through its own code, the functions that it calls or hands on, and those of other
-//! files.
+//! Walks the paths out of a handler: through its own code, the functions that it calls or passes on, and those of
+//! other files.
 
 use std::rc::Rc;
 
@@ -17,29 +17,29 @@ use crate::checks::block_exits;
 use crate::imports;
 use crate::world::{Source, World};
 
-/// Calls inside of each other that are followed with the texts which they pass.
+/// Maximum depth of calls with known string arguments.
 const DEPTH: usize = 64;
 
-/// Calls inside of each other that are followed at all. Where there are more, nobody knows whether the invariant holds.
+/// Maximum depth of calls. Beyond it, the invariant is unknown.
 const DEEPEST: usize = 128;
 
-/// Expressions that are looked at to tell one text.
+/// Maximum number of expressions that are evaluated for one string.
 const EXPRESSIONS: usize = 200;
 
-/// The longest text that is told, in bytes: no path is longer.
+/// Maximum length of an evaluated string in bytes: no path is longer.
 const LONGEST: usize = 4096;
 
-/// Functions that are entered with the texts which they are passed; any more are entered without. Each call could pass two texts, of
-/// which the next one makes four.
+/// Maximum number of functions that are entered with known strings; later ones are entered without. Otherwise each
+/// call with two possible strings would double the work.
 const ENTERED: usize = 2_000;
 
-/// What is known of the parameters of a function: the texts that its caller passes, by where they are introduced.
+/// The known string parameters of a function, by the offset of their declaration.
 type Texts = FxHashMap<u32, String>;
 
-/// What a function was entered with: its file and place, whether somebody had approved, and the texts it was passed.
+/// The state at a call: file and offset of the function, whether approval was given, and the known string arguments.
 type Entry = (usize, u32, bool, Vec<Option<String>>);
 
-/// Where an invariant of a handler does not hold.
+/// Returns the violations of an invariant in a handler.
 pub(super) fn walk(
     source: &Source<'_>,
     world: &World<'_>,
@@ -80,13 +80,13 @@ struct Shared<'w, 's> {
     handler: &'w Decl,
     invariant: String,
     rule: Rule,
-    /// Files that were reached, by the address of their units.
+    /// The reached files, by the address of their units.
     files: FxHashMap<usize, Rc<File<'w>>>,
-    /// The way to the place that is looked at.
+    /// The path to the current place.
     steps: Vec<Step>,
-    /// Functions that were entered, and whether somebody has approved when they are left; `None` while they are walked.
+    /// The entered functions, and whether approval is given when they return; `None` while they are walked.
     entered: FxHashMap<Entry, Option<bool>>,
-    /// The variable of a budget has its first value.
+    /// The variable of the budget was initialized.
     declared: bool,
     found: Vec<Violation>,
 }
@@ -120,7 +120,7 @@ impl<'w> Shared<'w, '_> {
         });
     }
 
-    /// A budget that does not exist keeps nothing.
+    /// An unknown budget enforces nothing.
     fn look_for_target(&mut self) {
         let Rule::Budget { target } = &self.rule else { return };
         let inside = self.handler.span;
@@ -144,19 +144,19 @@ struct Body<'b, 'w, 's> {
     shared: &'b mut Shared<'w, 's>,
     file: Rc<File<'w>>,
     texts: Texts,
-    /// Somebody has approved on every way to this place.
+    /// Approval was given on every path to this place.
     approved: bool,
-    /// The same for every `return` so far.
+    /// Approval was given at every `return` so far.
     left: bool,
 }
 
 impl<'w> Body<'_, 'w, '_> {
-    /// The text that an expression is known to give.
+    /// Evaluates an expression to a string, if it is known.
     fn text(&self, value: &Expr) -> Option<String> {
         self.text_within(value, &mut { EXPRESSIONS })
     }
 
-    /// The same, if it takes no more than so many expressions to tell.
+    /// The same, with at most `left` evaluated expressions.
     fn text_within(&self, value: &Expr, left: &mut usize) -> Option<String> {
         *left = left.checked_sub(1)?;
         let text = match &value.kind {
@@ -182,7 +182,8 @@ impl<'w> Body<'_, 'w, '_> {
         text.filter(|text| text.len() <= LONGEST)
     }
 
-    /// Walks a function that is called here with these texts; afterwards somebody has approved if it makes sure of that.
+    /// Walks a function that is called here with these strings; afterwards approval is given if the function ensures
+    /// it.
     fn enter(
         &mut self,
         file: Rc<File<'w>>,
@@ -208,7 +209,7 @@ impl<'w> Body<'_, 'w, '_> {
         }
         self.shared.entered.insert(key.clone(), None);
         self.shared.steps.push(Step { file: self.file.shown.clone(), span, label });
-        // A closure sees the parameters around it.
+        // A closure sees the outer parameters.
         let mut texts = if Rc::ptr_eq(&file, &self.file) { self.texts.clone() } else { Texts::default() };
         for (at, param) in func.params.iter().enumerate() {
             let given = args.get(at).cloned().flatten().filter(|_| !param.rest);
@@ -225,7 +226,7 @@ impl<'w> Body<'_, 'w, '_> {
         self.approved |= after;
     }
 
-    /// Enters what a name stands for, if that is a function; whether it is. Of builtins and variables nothing is known here.
+    /// Enters the function with a name; returns false for builtins and variables.
     fn enter_name(&mut self, name: &str, span: Span, verb: &str, args: &[Option<String>]) -> bool {
         let file = self.file.clone();
         let label = format!("{verb} `{name}`");
@@ -249,7 +250,7 @@ impl<'w> Body<'_, 'w, '_> {
         true
     }
 
-    /// A name whose value goes somewhere: what it stands for may be called there, with anything.
+    /// Handles a function that is passed on: it may be called with any arguments.
     fn handed_on(&mut self, name: &str, span: Span, verb: &str) {
         let approved = self.approved;
         if !self.enter_name(name, span, verb, &[]) {
@@ -258,7 +259,7 @@ impl<'w> Body<'_, 'w, '_> {
         self.approved = approved;
     }
 
-    /// A call of a builtin; `None` for its arguments where it is only handed on.
+    /// Handles a call of a builtin; `args` is `None` if the builtin is only passed on.
     fn builtin(&mut self, name: &str, span: Span, args: Option<&[Arg]>) {
         let file = self.file.clone();
         match &self.shared.rule {
@@ -273,7 +274,7 @@ impl<'w> Body<'_, 'w, '_> {
                     let arg =
                         args.map(|args| args.get(*at).filter(|_| !args[..=*at].iter().any(|arg| arg.spread)));
                     match arg {
-                        // What is not given is no path of the program.
+                        // A missing argument is not a path of the program.
                         Some(None) if args.is_some_and(|args| args.iter().all(|arg| !arg.spread)) => {}
                         Some(Some(arg)) => match self.text(&arg.value) {
                             Some(path) if globs.is_match(normal(&path)) => {}
@@ -312,7 +313,7 @@ impl<'w> Body<'_, 'w, '_> {
         }
     }
 
-    /// A variable with this name is given a value.
+    /// Handles an assignment to a variable.
     fn assigned(&mut self, name: Span, value: &Expr, op: Option<BinaryOp>, first: bool, whole: Span) {
         let Rule::Budget { target } = &self.shared.rule else { return };
         let file = self.file.clone();
@@ -349,14 +350,14 @@ impl<'w> Body<'_, 'w, '_> {
             && (symbol.top || inside.start <= symbol.span.start && symbol.span.end <= inside.end)
     }
 
-    /// Walks what may not run at all, or more than once.
+    /// Walks code that runs any number of times.
     fn perhaps(&mut self, walk: impl FnOnce(&mut Self)) {
         let before = self.approved;
         walk(self);
         self.approved = before;
     }
 
-    /// Walks one of several ways from the same place; whether somebody has approved at its end, or it has none.
+    /// Walks one of several branches; returns whether approval is given at its end, or the end is unreachable.
     fn way(&mut self, from: bool, walk: impl FnOnce(&mut Self), exits: bool) -> bool {
         self.approved = from;
         walk(self);
@@ -365,7 +366,7 @@ impl<'w> Body<'_, 'w, '_> {
 }
 
 impl<'a> Visitor<'a> for Body<'_, '_, '_> {
-    // Declarations do nothing where they stand.
+    // Nested declarations have no effect.
     fn decl(&mut self, _: &'a Decl) {}
 
     fn function(&mut self, func: &'a Function, _: &'a [TypeParam]) {
@@ -379,7 +380,7 @@ impl<'a> Visitor<'a> for Body<'_, '_, '_> {
             StmtKind::Let { pattern, value, mutable, .. } => {
                 if let PatternKind::Name(name) = &pattern.kind {
                     self.assigned(name.span, value, None, true, stmt.span);
-                    // It runs where the variable is called.
+                    // A closure runs where the variable is called.
                     if !mutable && matches!(value.kind, ExprKind::Closure { .. }) {
                         return;
                     }
@@ -434,7 +435,7 @@ impl<'a> Visitor<'a> for Body<'_, '_, '_> {
                         true => None,
                         false => self.text(&arg.value),
                     });
-                    // Behind a list that is spread out, nobody knows which argument is which.
+                    // After a spread list, the positions of arguments are unknown.
                     let plain = args.iter().take_while(|arg| !arg.spread).count();
                     let texts: Vec<Option<String>> = texts.take(plain).collect();
                     self.enter_name(name, callee.span, "calls", &texts);
@@ -486,7 +487,7 @@ impl<'a> Visitor<'a> for Body<'_, '_, '_> {
                     Some(catch) => {
                         after &= self.way(from, |this| this.catch(catch), block_exits(&catch.body));
                     }
-                    // A `try` without a handler gives a result, however far it came.
+                    // A `try` without a handler continues after any failure.
                     None if finally.is_none() => after = from,
                     None => {}
                 }

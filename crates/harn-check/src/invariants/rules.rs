@@ -1,4 +1,4 @@
-//! What the invariants ask for.
+//! The rules of the invariants.
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use harn_syntax::ast::*;
@@ -7,11 +7,11 @@ use super::unknown;
 
 /// An invariant with its arguments.
 pub(super) enum Rule {
-    /// `fs.writes`: files are written in these places only.
+    /// `fs.writes`: files are written in these paths only.
     Writes { globs: GlobSet, shown: Vec<String> },
-    /// `budget.remaining`: this variable never grows by itself.
+    /// `budget.remaining`: this variable never grows.
     Budget { target: String },
-    /// `approval.reachability`: somebody approves before anything is done.
+    /// `approval.reachability`: an approval precedes every effect.
     Approval,
 }
 
@@ -19,7 +19,7 @@ pub(super) enum Rule {
 type Wrong = (String, String, String);
 
 impl Rule {
-    /// Reads an attribute whose first argument says which invariant it is.
+    /// Parses an attribute whose first argument names the invariant.
     pub(super) fn read(attr: &Attribute, first: &AttrArg) -> Result<(String, Rule), Wrong> {
         let name = match (&first.name, &first.value) {
             (None, AttrValue::Str(name)) => name.to_string(),
@@ -90,7 +90,7 @@ impl Rule {
     }
 }
 
-/// The texts of an argument.
+/// Collects the strings of an argument.
 fn texts(value: &AttrValue, out: &mut Vec<String>) -> Option<()> {
     match value {
         AttrValue::Str(text) => out.push(text.to_string()),
@@ -104,7 +104,7 @@ fn texts(value: &AttrValue, out: &mut Vec<String>) -> Option<()> {
     Some(())
 }
 
-/// A path without steps that go nowhere; those that lead out of where it begins stay.
+/// Normalizes a path; a leading `..` remains.
 pub(super) fn normal(path: &str) -> String {
     let path = path.replace('\\', "/");
     let mut parts: Vec<&str> = Vec::new();
@@ -119,7 +119,7 @@ pub(super) fn normal(path: &str) -> String {
     format!("{root}{}", parts.join("/"))
 }
 
-/// Whether a value that a variable is given is not larger than what it has, or what is left of the budget.
+/// Returns whether an assigned value is not larger than the current one, or than the remaining budget.
 pub(super) fn never_grows(value: &Expr, variable: &str, is_builtin: &dyn Fn(&Expr) -> bool) -> bool {
     let same = |value: &Expr| never_grows(value, variable, is_builtin);
     match &value.kind {
@@ -142,11 +142,11 @@ pub(super) fn never_grows(value: &Expr, variable: &str, is_builtin: &dyn Fn(&Exp
     }
 }
 
-/// Whether an operator with this right side makes a number that is not negative no larger.
+/// Returns whether an operator with this right side does not increase a non-negative number.
 pub(super) fn shrinks(op: BinaryOp, rhs: &Expr) -> bool {
     match (op, literal(rhs)) {
         (BinaryOp::Sub, Some(number)) => number >= 0.0,
-        // What is spent is measured, and not negative.
+        // Spending is measured, and not negative.
         (BinaryOp::Sub, None) => !matches!(rhs.kind, ExprKind::Unary { op: UnaryOp::Neg, .. }),
         (BinaryOp::Mul, Some(number)) => (0.0..=1.0).contains(&number),
         (BinaryOp::Div, Some(number)) => number >= 1.0,

@@ -1,4 +1,4 @@
-//! Calls of builtins that are risky, or out of place, where they stand.
+//! Risky or misplaced calls of builtins.
 
 use harn_syntax::ast::*;
 use harn_syntax::visit::{self, Visitor};
@@ -15,7 +15,6 @@ pub(super) fn run(tree: &Program) -> Vec<Diagnostic> {
     rules.out
 }
 
-/// Whether a pipeline is a test.
 fn is_test((decl, pipeline): (&Decl, &PipelineDecl)) -> bool {
     let name = pipeline.name.name.as_str();
     name == "test" || name.starts_with("test_") || decl.attrs.iter().any(|attr| attr.name.name == "test")
@@ -52,8 +51,8 @@ impl Rules {
         }
     }
 
-    /// A part of what comes from outside. The results of calls of models and of requests are dicts with known keys; only
-    /// what a model wrote as data is not.
+    /// Checks the use of a part of an untrusted value. The results of model calls and requests are dicts with known
+    /// keys; only data that a model wrote is untrusted.
     fn part(&mut self, object: &Expr, span: Span, key: Option<&str>) {
         let object = match &object.kind {
             ExprKind::Paren(inner) => inner,
@@ -72,7 +71,7 @@ impl Rules {
         );
     }
 
-    /// Statements whose value nobody gets. The last one of a block is the value of the block.
+    /// Checks statements whose value is unused. The last one of a block is the value of the block.
     fn unread<'a>(&mut self, stmts: impl IntoIterator<Item = &'a Stmt>) {
         for stmt in stmts {
             if let StmtKind::Expr(Expr { kind: ExprKind::Call { callee, .. }, span }) = &stmt.kind
@@ -88,7 +87,7 @@ impl Rules {
         }
     }
 
-    /// A program that is left running, in a body that never cancels it.
+    /// Reports a long-running command in a body that never cancels it.
     fn long_running(&mut self, body: &Block) {
         struct Search {
             started: Vec<Span>,
@@ -129,7 +128,7 @@ impl Rules {
     }
 }
 
-/// Whether a text has values put in.
+/// Returns whether a string has interpolations.
 fn has_value(expr: &Expr) -> bool {
     match &expr.kind {
         ExprKind::Interp(parts) => parts.iter().any(|part| matches!(part, StrPart::Expr(_))),

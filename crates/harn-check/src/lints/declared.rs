@@ -1,4 +1,4 @@
-//! Declarations: what nobody uses, how names are written, how much a function does.
+//! Declarations: unused ones, the form of names, the complexity of functions.
 
 use harn_syntax::ast::*;
 use harn_syntax::visit::{self, Visitor};
@@ -7,7 +7,7 @@ use rustc_hash::FxHashSet;
 
 use crate::codes::{COMPLEXITY, NAMING, UNUSED_FUNCTION, UNUSED_TYPE};
 
-/// The complexity from which on a function is told where no manifest says another.
+/// The default threshold of complexity, if no manifest sets another one.
 const MAX_COMPLEXITY: usize = 25;
 
 /// Runs the rules of this file.
@@ -19,7 +19,7 @@ pub(super) fn run(text: &str, tree: &Program, most: Option<usize>) -> Vec<Diagno
 }
 
 struct Rules {
-    /// The complexity from which on a function is told.
+    /// The threshold of complexity.
     most: usize,
     out: Vec<Diagnostic>,
 }
@@ -32,8 +32,8 @@ impl Rules {
         &mut self.out[last]
     }
 
-    /// What a program declares and never mentions again. In a file that has neither pipelines nor statements every
-    /// function may be there for others.
+    /// Reports declarations that are never mentioned. In a file that has neither pipelines nor statements every
+    /// function may be used by other files.
     fn unused(&mut self, text: &str, tree: &Program) {
         let runs = tree.items.iter().any(|item| match &item.kind {
             StmtKind::Decl(decl) => matches!(decl.kind, DeclKind::Pipeline(_)),
@@ -56,7 +56,7 @@ impl Rules {
         for token in &harn_syntax::lexer::lex(text).tokens {
             if !declared.contains(&token.span) {
                 let word = token.span.slice(text);
-                // What an interpolation mentions stands inside of its string.
+                // Names in an interpolation are inside of the token of their string.
                 if word.starts_with('"') {
                     mentioned.extend(word.split(|c: char| !c.is_alphanumeric() && c != '_'));
                 } else {
@@ -135,7 +135,7 @@ impl<'a> Visitor<'a> for Rules {
     }
 }
 
-/// Counts the places where a function may go one way or another.
+/// Counts the branches of a function.
 struct Count(usize);
 
 impl<'a> Visitor<'a> for Count {
@@ -158,7 +158,7 @@ impl<'a> Visitor<'a> for Count {
         visit::walk_expr(self, expr);
     }
 
-    // Functions inside are counted on their own.
+    // Nested functions are counted separately.
     fn function(&mut self, _: &'a Function, _: &'a [TypeParam]) {}
 }
 

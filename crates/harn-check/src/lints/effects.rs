@@ -1,4 +1,4 @@
-//! What code does to the world where it should not, or not yet.
+//! Effects at forbidden places, or without a required check.
 
 use harn_syntax::ast::*;
 use harn_syntax::visit::{self, Visitor};
@@ -17,7 +17,7 @@ pub(super) fn run(tree: &Program) -> Vec<Diagnostic> {
     search.out
 }
 
-/// Builtins that call models and agents, run programs or write files: no export of a connector does that.
+/// Builtins that call models and agents, run programs or write files: forbidden in exports of a connector.
 const NEVER: &[&str] = &[
     "agent",
     "agent_loop",
@@ -39,13 +39,13 @@ const NEVER: &[&str] = &[
     "write_file",
 ];
 
-/// Beginnings of builtins that reach other machines, which brings a message into form only later.
+/// Prefixes of builtins that use the network: forbidden while a message is normalized.
 const NETWORK: &[&str] = &["connector_call", "http_", "mcp_", "sse_", "websocket_"];
 
 struct Search<'a> {
-    /// A look for secrets is behind on every path to this place.
+    /// A scan for secrets was executed on every path to this place.
     scanned: bool,
-    /// The export of a connector that this place is in.
+    /// The enclosing export of a connector.
     export: Option<&'a str>,
     out: Vec<Diagnostic>,
 }
@@ -67,7 +67,7 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// Whether a file is a connector: `call` and `activate` are names that other files have, too.
+    /// Returns whether a file is a connector: other files may also have functions named `call` and `activate`.
     fn is_connector(tree: &'a Program) -> bool {
         Self::exports(tree).any(|decl| matches!(decl.name.name.as_str(), "normalize_inbound" | "poll_tick"))
     }
@@ -79,7 +79,7 @@ impl<'a> Search<'a> {
                 self.export = Some(name);
                 let before = self.out.len();
                 self.block(&decl.func.body);
-                // The walk over the file looks for the rest.
+                // The walk over the file finds the others.
                 let found = self.out.split_off(before);
                 self.out.extend(found.into_iter().filter(|found| found.code == CONNECTOR));
             }

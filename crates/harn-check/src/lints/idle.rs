@@ -1,4 +1,4 @@
-//! Which expressions do nothing but give a value: as a statement, they do nothing at all.
+//! Expressions without side effects: as a statement, they do nothing.
 
 use harn_syntax::ast::*;
 use harn_syntax::visit::{self, Visitor};
@@ -6,7 +6,7 @@ use harn_syntax::visit::{self, Visitor};
 use super::uses::Uses;
 use crate::world::Signatures;
 
-/// Methods of lists and texts that change nothing and give a new value.
+/// Methods of lists and strings that change nothing and return a new value.
 const GIVE_ANEW: [&str; 18] = [
     "append",
     "chars",
@@ -28,7 +28,7 @@ const GIVE_ANEW: [&str; 18] = [
     "uppercase",
 ];
 
-/// Whether an expression, of a kind that programs write for its value, does nothing but give it.
+/// Returns whether an expression, of a kind that is written for its value, has no side effects.
 pub(super) fn is_idle(value: &Expr, uses: &Uses<'_>, signatures: &dyn Signatures) -> bool {
     let mut search = Search { uses, signatures, runs: false };
     match &value.kind {
@@ -63,7 +63,7 @@ pub(super) fn is_idle(value: &Expr, uses: &Uses<'_>, signatures: &dyn Signatures
     }
 }
 
-/// Whether an expression may be there to see whether it fails.
+/// Returns whether an expression may be intended to fail.
 pub(super) fn may_fail(value: &Expr) -> bool {
     matches!(
         value.kind,
@@ -78,34 +78,34 @@ fn gives_anew(name: &Ident) -> bool {
 struct Search<'s, 'a> {
     uses: &'s Uses<'a>,
     signatures: &'s dyn Signatures,
-    /// Something runs that may do more than give a value.
+    /// Code runs that may have side effects.
     runs: bool,
 }
 
 impl Search<'_, '_> {
-    /// Whether a name stands for a list or text.
+    /// Returns whether a name is bound to a list or string.
     fn is_plain(&self, object: &Expr) -> bool {
         object.as_name().is_some_and(|name| self.uses.is_plain(name))
     }
 
-    /// Whether a value is certain to be one of the language, whose methods are known.
+    /// Returns whether a value certainly has a built-in type, with known methods.
     fn is_made_here(&self, object: &Expr) -> bool {
         match &object.kind {
             ExprKind::Paren(inner) => self.is_made_here(inner),
             ExprKind::Str(_) | ExprKind::Interp(_) | ExprKind::List(_) => true,
             ExprKind::Dict(items) => items.iter().all(|item| matches!(item, DictItem::Entry { .. })),
-            // Their receivers and functions are looked at as well.
+            // Their receivers and callees are checked as well.
             ExprKind::MethodCall { .. } | ExprKind::Call { .. } | ExprKind::Range { .. } => true,
             _ => self.is_plain(object),
         }
     }
 
-    /// Whether a call is that of a builtin that only computes, and gives something that nobody calls it without: what gives
-    /// any value may be called to see whether it fails.
+    /// Returns whether a call is that of a pure builtin whose result is its only purpose. A builtin that returns any
+    /// value may be called to check whether it fails.
     fn is_pure(&self, callee: &Expr, args: &[Arg]) -> bool {
         let Some(name) = callee.as_name().filter(|name| !self.uses.is_declared(name)) else { return false };
         let Some(signature) = self.signatures.builtin(name) else { return false };
-        // A generator that is given for any value would go on, and a function would be called.
+        // A generator argument would be advanced, and a function would be called.
         let takes = |(at, arg): (usize, &Arg)| {
             let parameter = signature.parameter(at);
             let hidden = matches!(
@@ -123,7 +123,7 @@ impl Search<'_, '_> {
     }
 }
 
-/// Whether a type of the tables of builtins has only values that are not used up or called.
+/// Returns whether values of a type are neither consumed nor called.
 fn takes_values(ty: &str) -> bool {
     !["any", "function", "closure", "builtin", "iter", "generator", "stream"]
         .iter()

@@ -1,4 +1,4 @@
-//! How a file is laid out and documented. `harn fmt` does most of it by itself.
+//! Layout and documentation of a file. `harn fmt` fixes most findings.
 
 use harn_syntax::ast::*;
 use harn_syntax::token::{Comment, CommentKind};
@@ -7,7 +7,7 @@ use harn_syntax::{Diagnostic, Span};
 
 use crate::codes::{BLANK_LINE, FILE_HEADER, IMPORT_ORDER, LEGACY_DOC, NO_DOC, TRAILING_COMMA};
 
-/// The rules that `harn fmt` keeps by itself.
+/// The rules that `harn fmt` enforces.
 pub const LAYOUT_RULES: [&str; 3] = [BLANK_LINE, IMPORT_ORDER, TRAILING_COMMA];
 
 /// Runs the rules of this file; `header` is the name of the file where it must say what it is for.
@@ -52,7 +52,7 @@ impl<'a> Rules<'a> {
         &self.comments[first..first + count]
     }
 
-    /// A text between two places without its comments.
+    /// Returns the source between two offsets without comments.
     fn bare(&self, start: u32, end: u32) -> String {
         let mut out = String::new();
         let mut from = start;
@@ -63,7 +63,7 @@ impl<'a> Rules<'a> {
         out + &self.text[from.min(end) as usize..end as usize]
     }
 
-    /// A file that must say at its head what it is for: in a doc comment of its own, or in lines of `//!`.
+    /// Requires a description at the head of a file: a separate doc comment, or lines of `//!`.
     fn header(&mut self, tree: &Program, name: &str) {
         let start = tree.shebang.map_or(0, |line| line.end);
         let first = self
@@ -73,7 +73,7 @@ impl<'a> Rules<'a> {
         let is_header = first.is_some_and(|comment| {
             let behind = &self.text[comment.span.end as usize..];
             let blank = behind.len() - behind.trim_start().len();
-            // Right above a declaration it is about that.
+            // A comment directly above a declaration belongs to it.
             let is_own = behind[..blank].matches('\n').count() > 1
                 || blank == behind.len()
                 || tree.items.first().is_none_or(|item| !matches!(item.kind, StmtKind::Decl(_)));
@@ -99,8 +99,8 @@ impl<'a> Rules<'a> {
         Self::mend(found, "write one", at, format!("/** {words}. */\n\n"));
     }
 
-    /// Imports at the head, and names in one, that are not in the order of the formatter. Where comments stand between them,
-    /// the order of the author has a meaning.
+    /// Reports imports, and names in one, that are not in the order of the formatter. With comments between them,
+    /// their order may be meaningful.
     fn import_order(&mut self, tree: &Program) {
         let leading = tree.items.iter().map_while(|item| match &item.kind {
             StmtKind::Import(import) => Some(&**import),
@@ -136,7 +136,7 @@ impl<'a> Rules<'a> {
         Self::mend(found, "sort them", import.span, text);
     }
 
-    /// An import with its names in order, if they are not.
+    /// Returns an import with sorted names, if they are not sorted.
     fn with_sorted_names(&self, import: &Import) -> Option<String> {
         let names = import.names.as_ref().filter(|names| !names.is_sorted_by_key(|name| &name.name))?;
         if !self.between(import.span.start, import.span.end).is_empty() {
@@ -154,7 +154,7 @@ impl<'a> Rules<'a> {
         Some(out + &self.text[from as usize..import.span.end as usize])
     }
 
-    /// Two items of a file that an empty line should set apart.
+    /// Checks two items that an empty line should separate.
     fn apart(&mut self, before: &Stmt, item: &Stmt) {
         let is_import = |stmt: &Stmt| matches!(stmt.kind, StmtKind::Import(_));
         let wanted = before.stands_apart() || item.stands_apart() || (is_import(before) && !is_import(item));
@@ -171,7 +171,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// What stands above a declaration: a public function says in a doc comment what it does.
+    /// Checks the comment above a declaration: a public function requires a doc comment.
     fn doc(&mut self, item: &Stmt, decl: &Decl) {
         let above = self.comments.partition_point(|comment| comment.span.end <= item.span.start);
         let mut end = item.span.start;
@@ -194,7 +194,7 @@ impl<'a> Rules<'a> {
         }
         let name = decl.kind.name();
         match kind {
-            // Lines with `//` above what is private are remarks.
+            // Lines with `//` above private declarations are remarks.
             Some(CommentKind::DocLine) if self.legacy(&self.comments[above - lines..above]) => {}
             Some(CommentKind::Line) if decl.is_pub && self.legacy(&self.comments[above - lines..above]) => {}
             Some(CommentKind::DocBlock) => {}
@@ -207,12 +207,12 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Lines of comments that stand where a doc comment belongs; whether they are meant as one.
+    /// Checks line comments in the place of a doc comment; returns whether they are intended as one.
     fn legacy(&mut self, lines: &[Comment]) -> bool {
         let (Some(first), Some(last)) = (lines.first(), lines.last()) else { return false };
         let bodies: Vec<&str> =
             lines.iter().map(|line| line.span.slice(self.text).trim_start_matches('/').trim()).collect();
-        // Lines for tools, about the file, and of dashes document nothing.
+        // Directives, comments about the file, and lines of dashes are not documentation.
         let is_other = |body: &&str| {
             body.starts_with('!')
                 || body.starts_with("harn-lint:")
@@ -236,7 +236,7 @@ impl<'a> Rules<'a> {
         true
     }
 
-    /// A list over several lines whose last item has no comma.
+    /// Checks the trailing comma of a list over several lines.
     fn comma(&mut self, last: Option<u32>, whole: Span) {
         let Some(last) = last else { return };
         let close = whole.end - 1;
@@ -253,7 +253,7 @@ impl<'a> Rules<'a> {
     }
 }
 
-/// Whether a line between the first and the last one of a text is empty.
+/// Returns whether a line between the first and the last one is empty.
 fn has_empty_line(gap: &str) -> bool {
     let lines: Vec<&str> = gap.split('\n').collect();
     lines.len() > 2 && lines[1..lines.len() - 1].iter().any(|line| line.trim().is_empty())

@@ -1,4 +1,4 @@
-//! What is legal to write, and fails or means nothing where it stands.
+//! Valid syntax that fails or has no effect at its place.
 
 use harn_syntax::ast::*;
 use harn_syntax::visit::{self, Visitor};
@@ -15,7 +15,7 @@ pub(super) fn run(text: &str, tree: &Program) -> Vec<Diagnostic> {
     rules.out
 }
 
-/// Whether a name is that of a type, here or in another language, or looks like one.
+/// Returns whether a name is a type of Harn or of another language, or looks like one.
 fn is_type(name: &str) -> bool {
     let is_foreign = || harn_syntax::habits::type_instead_of(name).is_some();
     name == "any"
@@ -29,7 +29,7 @@ struct Rules<'a> {
     out: Vec<Diagnostic>,
     /// The loops around this place, within its function.
     loops: usize,
-    /// The functions around this place; the body of a pipeline is none.
+    /// The number of enclosing functions; the body of a pipeline is not a function.
     functions: usize,
     in_pipeline: bool,
 }
@@ -66,7 +66,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// `"a" + true` as one text.
+    /// `"a" + true` as one string.
     fn in_text(&self, op: BinaryOp, [lhs, rhs]: [&Expr; 2]) -> Option<String> {
         let text = |side: &Expr| {
             let is_text = matches!(side.kind, ExprKind::Str(_) | ExprKind::Interp(_));
@@ -82,7 +82,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// `a int` declares two fields, for a comma between fields may be left out.
+    /// `a int` declares two fields, because commas between fields are optional.
     fn fields(&mut self, fields: &[StructField]) {
         for pair in fields.windows(2) {
             let [field, next] = pair else { continue };

@@ -1,7 +1,7 @@
-//! The rules for programs: what is legal, and says something else than its author meant, or nothing at all.
+//! The rules for programs: valid code that has another meaning than its author intended, or none.
 //!
-//! Names are compared by their text: a name that is read anywhere counts as used wherever it is bound. So a rule may stay
-//! silent, and does not speak up without cause.
+//! Names are compared as strings: a name that is read anywhere is treated as used in all its bindings. So a rule may
+//! miss a mistake, but reports no false ones.
 
 use std::cell::OnceCell;
 use std::path::Path;
@@ -20,7 +20,7 @@ use crate::settings::Settings;
 use crate::tell::types_of;
 use crate::world::{Source, World};
 
-/// Runs the rules on a program without syntax errors, as `settings` want them. Findings are in source order.
+/// Runs the rules that `settings` enable on a program without syntax errors. Findings are in source order.
 pub fn lint_program(
     source: &Source<'_>,
     world: &World<'_>,
@@ -66,13 +66,13 @@ struct Rules<'a> {
     uses: Uses<'a>,
     source: &'a Source<'a>,
     world: &'a World<'a>,
-    /// Where the checker found a bool that is compared with one, once somebody has asked.
+    /// The spans where the checker found a comparison of two bools, on demand.
     bools: OnceCell<Vec<Span>>,
-    /// How many `try` blocks are around: what stands in them may be there to fail.
+    /// The number of enclosing `try` blocks: their content may be intended to fail.
     tries: u32,
-    /// The parameters of pipelines are given by the runtime.
+    /// The runtime passes the parameters of pipelines.
     in_pipeline: bool,
-    /// What is to go with the statement at hand, if it does nothing when its block is empty.
+    /// The span to remove together with the current statement, if it does nothing with an empty block.
     removable: Option<Span>,
     out: Vec<Diagnostic>,
 }
@@ -89,7 +89,7 @@ impl<'a> Rules<'a> {
         span.slice(self.text)
     }
 
-    /// Whether nothing ever reads a name; names with `_` say that themselves.
+    /// Returns whether a name is never read; names with `_` are ignored.
     fn is_unused(&self, name: &str) -> bool {
         !name.starts_with('_') && !self.uses.read.contains(name)
     }
@@ -100,7 +100,7 @@ impl<'a> Rules<'a> {
         if listing.is_empty() {
             return;
         }
-        // Types are mentioned where no value is.
+        // Types are mentioned in annotations.
         let mut mentioned: FxHashSet<&str> = FxHashSet::default();
         for token in &harn_syntax::lexer::lex(self.text).tokens {
             if !tree
@@ -162,7 +162,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Whether a block holds nothing, not even a comment.
+    /// Returns whether a block is empty, also of comments.
     fn is_empty(&self, block: &Block) -> bool {
         let inner = self.slice(block.span);
         block.stmts.is_empty() && !inner.contains("//") && !inner.contains("/*")
@@ -178,8 +178,8 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// A statement that does nothing but look at values, with its line where it has one of its own. The last one of a block
-    /// gives the block its value.
+    /// Returns the span of a statement without side effects, with its line if it is alone there. The last statement
+    /// of a block is its value.
     fn without(&self, stmt: &Stmt) -> Option<Span> {
         let pure = match &stmt.kind {
             StmtKind::For { iter, .. } => is_plain_list(iter),
@@ -196,7 +196,7 @@ impl<'a> Rules<'a> {
         (pure && alone).then(|| Span::new(line as u32, stmt.span.end + rest as u32 + 1))
     }
 
-    /// Whether the checker knows that an expression, which is compared with a bool, is one.
+    /// Returns whether the checker inferred that a compared expression is a bool.
     fn is_known_bool(&self, expr: &Expr) -> bool {
         self.bools.get_or_init(|| types_of(self.source, self.world).bools).contains(&expr.span)
     }
@@ -213,7 +213,7 @@ impl<'a> Rules<'a> {
                 let certain = is_bool(other) || self.is_known_bool(other);
                 let found = self.report(COMPARISON_TO_BOOL, expr.span, message);
                 found.help = Some("bools are conditions themselves; `!` negates".to_owned());
-                // What is no bool for sure is not what it is equal to.
+                // The fix is safe only for a certain bool: for other values `x` differs from `x == true`.
                 if certain {
                     let new = match &other.kind {
                         _ if value == (op == BinaryOp::Eq) => kept.to_owned(),
@@ -277,7 +277,8 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Assignments in the body of a task to variables around it: the task has copies. `help` says how its value gets out.
+    /// Reports assignments of a task to outer variables, of which it has copies. `help` explains how to return a
+    /// value.
     fn copies(&mut self, func: &'a Function, help: &str) {
         let mut inside = Inside::default();
         inside.function(func, &[]);
@@ -289,7 +290,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// A statement whose value nobody takes.
+    /// Checks a statement whose value is unused.
     fn thrown_away(&mut self, stmt: &Stmt) {
         let StmtKind::Expr(value) = &stmt.kind else { return };
         if !is_idle(value, &self.uses, self.world.signatures) || self.tries > 0 && may_fail(value) {
@@ -308,7 +309,7 @@ impl<'a> Rules<'a> {
             ExprKind::Name(name) if !self.uses.bound.contains_key(name.as_str()) => {
                 Some(format!("to call a function, write `{name}()`"))
             }
-            // The way of Python to describe what follows.
+            // A docstring as in Python.
             ExprKind::Str(_) => Some("comments start with `//`".to_owned()),
             _ => None,
         };
@@ -390,7 +391,7 @@ impl<'a> Visitor<'a> for Rules<'a> {
     }
 }
 
-/// Whether an expression gives a bool, for sure.
+/// Returns whether an expression is certainly a bool.
 fn is_bool(expr: &Expr) -> bool {
     match &expr.kind {
         ExprKind::Paren(inner) => is_bool(inner),
@@ -410,7 +411,7 @@ fn is_bool(expr: &Expr) -> bool {
     }
 }
 
-/// Whether a condition only looks at values, and cannot fail.
+/// Returns whether a condition has no side effects and cannot fail.
 fn is_plain(expr: &Expr) -> bool {
     match &expr.kind {
         ExprKind::Name(_) | ExprKind::Bool(_) | ExprKind::Int(_) | ExprKind::Str(_) | ExprKind::Nil => true,
@@ -421,7 +422,7 @@ fn is_plain(expr: &Expr) -> bool {
     }
 }
 
-/// Whether a list is written down, so that nothing happens when it is walked through. A name may be that of a generator.
+/// Returns whether an expression is a list literal, so that its iteration has no effects. A name may be a generator.
 fn is_plain_list(expr: &Expr) -> bool {
     match &expr.kind {
         ExprKind::List(items) => items.iter().all(|item| !item.spread && is_plain(&item.value)),
@@ -432,7 +433,7 @@ fn is_plain_list(expr: &Expr) -> bool {
     }
 }
 
-/// What the body of a function binds and assigns, at any depth.
+/// The names that the body of a function binds and assigns, at any depth.
 #[derive(Default)]
 struct Inside<'a> {
     bound: FxHashSet<&'a str>,
@@ -474,7 +475,7 @@ impl<'a> Visitor<'a> for Inside<'a> {
     }
 }
 
-/// Whether something is called in an expression, which may give another value each time.
+/// Returns whether an expression contains a call, which may return another value each time.
 fn has_call(expr: &Expr) -> bool {
     struct Calls(bool);
     impl<'a> Visitor<'a> for Calls {

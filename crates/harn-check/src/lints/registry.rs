@@ -1,4 +1,4 @@
-//! Registries of tools that are larger than what the models in use accept.
+//! Registries with more tools than the used models accept.
 
 use harn_syntax::ast::*;
 use harn_syntax::visit::{self, Visitor};
@@ -38,27 +38,27 @@ pub(super) fn run(tree: &Program, max_tools: &MaxTools<'_>) -> Vec<Diagnostic> {
         .collect()
 }
 
-/// What is known of the registry in a variable.
+/// The known size of the registry in a variable.
 #[derive(Clone, Copy, PartialEq)]
 struct Size {
     tools: u64,
-    /// Where it got that large.
+    /// Where it reached that size.
     span: Span,
-    /// Another variable went on from it, which is counted in its place.
+    /// Another variable extends it; that one is reported instead.
     handed_on: bool,
 }
 
 #[derive(Default)]
 struct Search<'a> {
-    /// What is known of variables that are in sight.
+    /// The known sizes of variables in scope.
     sizes: FxHashMap<&'a str, Size>,
-    /// Registries that are done.
+    /// Complete registries.
     found: Vec<(u64, Span)>,
-    /// Provider and model of dict literals that name one of them.
+    /// Provider and model in dict literals.
     routes: Vec<(Option<&'a str>, Option<&'a str>)>,
 }
 
-/// The registries that a piece of code made or made larger, given what was there before.
+/// Returns the registries that a block created or extended, compared with those before it.
 fn grown(after: FxHashMap<&str, Size>, before: &FxHashMap<&str, Size>) -> Vec<(u64, Span)> {
     let new = after.into_iter().filter(|(name, size)| !size.handed_on && before.get(name) != Some(size));
     let mut new: Vec<_> = new.map(|(_, size)| (size.tools, size.span)).collect();
@@ -67,7 +67,8 @@ fn grown(after: FxHashMap<&str, Size>, before: &FxHashMap<&str, Size>) -> Vec<(u
 }
 
 impl<'a> Search<'a> {
-    /// The tools of a registry that calls of `tool_define` make, and the variable that the first of them goes on from.
+    /// Returns the number of tools of a registry that calls of `tool_define` build, and the variable that the first
+    /// of them extends.
     fn size(&self, expr: &'a Expr) -> Option<(u64, Option<&'a str>)> {
         match &expr.kind {
             ExprKind::Paren(inner) => self.size(inner),
@@ -84,7 +85,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// A variable gets a value.
+    /// Handles an assignment.
     fn set(&mut self, name: &'a str, value: &'a Expr) {
         match self.size(value) {
             Some((tools, from)) => {
@@ -101,7 +102,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// What a dict says of models and tools.
+    /// Records the provider, model and tools of a dict literal.
     fn options(&mut self, items: &'a [DictItem]) {
         let entry = |wanted: &str| {
             items.iter().find_map(|item| match item {
@@ -149,7 +150,7 @@ impl<'a> Visitor<'a> for Search<'a> {
     }
 
     fn decl(&mut self, decl: &'a Decl) {
-        // What a function does to a variable around it happens when it is called, if at all.
+        // The effect of a function on an outer variable happens when it is called, if at all.
         let around = self.sizes.clone();
         visit::walk_decl(self, decl);
         let inside = std::mem::replace(&mut self.sizes, around);

@@ -1,4 +1,4 @@
-//! Variables that take the name of another one.
+//! Variables that shadow another one.
 
 use harn_syntax::Diagnostic;
 use harn_syntax::ast::*;
@@ -16,13 +16,13 @@ pub(super) fn run(tree: &Program) -> Vec<Diagnostic> {
 }
 
 struct Search<'a> {
-    /// The variables and parameters that were bound so far, for each scope around this place.
+    /// The variables and parameters bound so far, for each enclosing scope.
     scopes: Vec<FxHashSet<&'a str>>,
     out: Vec<Diagnostic>,
 }
 
 impl<'a> Search<'a> {
-    /// A variable is declared. Names with `_` say themselves that nobody reads them.
+    /// Declares a variable. A name that starts with `_` is marked as unused.
     fn declare(&mut self, name: &'a Ident, again_fails: bool) {
         if name.name.starts_with('_') {
             return;
@@ -41,7 +41,7 @@ impl<'a> Search<'a> {
         self.out.push(found.with_label(name.span, format!("lint[{SHADOW}]")));
     }
 
-    /// A name that is bound by something else than a declaration.
+    /// Handles a binding other than a declaration.
     fn bind(&mut self, name: &'a Ident) {
         self.scopes.last_mut().map(|scope| scope.insert(&name.name));
     }

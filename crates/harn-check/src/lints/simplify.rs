@@ -1,4 +1,4 @@
-//! Code that says the same in more words than it needs.
+//! Code with a shorter equivalent.
 
 use harn_syntax::ast::*;
 use harn_syntax::visit::{self, Visitor};
@@ -25,7 +25,7 @@ pub(super) fn run(text: &str, tree: &Program) -> Vec<Diagnostic> {
 
 struct Rules<'a> {
     text: &'a str,
-    /// The file may know a method `clone`.
+    /// The file may define a method `clone`.
     has_clone: bool,
     out: Vec<Diagnostic>,
 }
@@ -74,7 +74,7 @@ impl Rules<'_> {
         self.report(NIL_TERNARY, expr.span, message, fix);
     }
 
-    /// `let x = e` and `return x` behind it.
+    /// `let x = e` followed by `return x`.
     fn let_then_return(&mut self, stmts: &[Stmt]) {
         let [.., first, last] = stmts else { return };
         let (
@@ -95,7 +95,7 @@ impl Rules<'_> {
         self.report(LET_RETURN, first.span, message, Some(("return the value", span, new)));
     }
 
-    /// `else` behind a branch that returns, where the other one does, too.
+    /// `else` after a branch that returns, where the `else` branch returns too.
     fn else_return(&mut self, stmt: &Stmt) {
         let StmtKind::Expr(Expr { kind: ExprKind::If { arms, else_body: Some(last) }, span }) = &stmt.kind
         else {
@@ -114,8 +114,8 @@ impl Rules<'_> {
         }
     }
 
-    /// What takes the place of an `else` and its block: the statements alone. Names that they bind must not be known around
-    /// them, and nothing may happen at the end of the block.
+    /// Returns the replacement of an `else` and its block: its statements. Names that they bind must not exist around
+    /// them, and the end of the block must have no effects.
     fn flat(&self, stmt: &Stmt, arm: &IfArm, last: &Block) -> Option<(Span, String)> {
         let body = last.span.slice(self.text).strip_prefix('{')?.strip_suffix('}')?;
         let between = &self.text[arm.body.span.end as usize..last.span.start as usize];
@@ -139,7 +139,7 @@ impl Rules<'_> {
         let head = &self.text[..stmt.span.start as usize];
         let indent = head.rsplit('\n').next().filter(|head| head.trim().is_empty())?;
         let lines = body.trim_matches('\n').trim_end().lines();
-        // A text of several lines keeps its blanks.
+        // A multi-line string preserves its whitespace.
         let kept = body.contains("\"\"\"");
         let lines = lines.map(|line| match line.strip_prefix("  ") {
             Some(less) if !kept && body.trim_start_matches([' ', '\t']).starts_with('\n') => less.to_owned(),
@@ -150,7 +150,7 @@ impl Rules<'_> {
         Some((Span::new(arm.body.span.end, last.span.end), new))
     }
 
-    /// `x.clone()` as an argument: values are passed as they are, and nobody changes them for others.
+    /// `x.clone()` as an argument: values have value semantics, so the callee cannot change them.
     fn clones(&mut self, args: &[Arg]) {
         for arg in args.iter().filter(|_| !self.has_clone) {
             let ExprKind::MethodCall { object, name, args, optional: false } = &arg.value.kind else {
@@ -166,7 +166,7 @@ impl Rules<'_> {
         }
     }
 
-    /// What a function gives back, at its end.
+    /// Checks the results at the end of a function.
     fn results(&mut self, func: &Function) {
         let last = func.body.stmts.last().map(|stmt| &stmt.kind);
         if let Some(StmtKind::Return(Some(value)) | StmtKind::Expr(value)) = last {
@@ -174,7 +174,7 @@ impl Rules<'_> {
         }
     }
 
-    /// An iterator where a list, set or dict is wanted.
+    /// An iterator where a list, set or dict is expected.
     fn eager(&mut self, ty: Option<&TypeExpr>, value: &Expr) {
         let Some(TypeExpr { kind: TypeKind::Named { name, .. }, .. }) = ty else { return };
         let wanted = match name.name.as_str() {
@@ -189,7 +189,7 @@ impl Rules<'_> {
         }
     }
 
-    /// `to_string("s")`, and a conversion that is done twice.
+    /// `to_string("s")`, and repeated conversions.
     fn cast(&mut self, expr: &Expr, name: &str, arg: &Expr) {
         let same = match (name, &arg.kind) {
             ("to_string", ExprKind::Str(_) | ExprKind::Interp(_))
@@ -218,11 +218,11 @@ fn warning(rule: &'static str, span: Span, message: String, fix: Option<(&str, S
     }
 }
 
-/// Methods of iterators that give an iterator.
+/// Methods of iterators that return an iterator.
 const LAZY: [&str; 9] =
     ["chain", "enumerate", "filter", "flat_map", "map", "skip", "take", "take_while", "zip"];
 
-/// Whether an expression makes an iterator, for sure.
+/// Returns whether an expression certainly is an iterator.
 fn is_iterator(expr: &Expr) -> bool {
     match &expr.kind {
         ExprKind::Paren(inner) => is_iterator(inner),

@@ -1,5 +1,5 @@
-//! Findings that a comment takes back: `// harn-lint: allow unused-variable: kept for the debugger`, at the end of the
-//! line or on the line before. A reason is required.
+//! Suppression of findings by a comment: `// harn-lint: allow unused-variable: kept for the debugger`, at the end of
+//! the line or on the line before. A reason is required.
 
 use harn_syntax::Diagnostic;
 use harn_syntax::Span;
@@ -8,10 +8,10 @@ use harn_syntax::ast::Program;
 use crate::codes::{CODES, SUPPRESSION};
 use crate::settings::canonical;
 
-/// What begins such a comment.
+/// Prefix of such a comment.
 const WORD: &str = "harn-lint:";
 
-/// Takes out the findings that comments take back, and tells what is wrong with such comments.
+/// Removes suppressed findings, and reports invalid suppressions.
 pub(super) fn apply(text: &str, tree: &Program, found: &mut Vec<Diagnostic>) {
     if !text.contains(WORD) {
         return;
@@ -45,7 +45,7 @@ fn wrong(span: Span, message: String) -> Diagnostic {
         .with_help("write `// harn-lint: allow RULE: REASON` at the end of the line, or on the line before")
 }
 
-/// The rule of `allow RULE: REASON`.
+/// Parses the rule of `allow RULE: REASON`.
 fn read(said: &str) -> Result<&str, String> {
     let Some(rest) = said.strip_prefix("allow ") else {
         return Err("`harn-lint:` is followed by `allow RULE: REASON`".to_owned());

@@ -1,4 +1,4 @@
-//! The rules for template files; what they look for is in the template engine, which knows the grammar.
+//! The rules for template files. The template engine, which knows the grammar, implements them.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ pub fn lint_template_file(path: &Path, text: &str, settings: &Settings) -> Vec<D
         .collect()
 }
 
-/// A finding of the engine as a diagnostic; what follows `;` in its message is advice.
+/// Converts a finding of the engine to a diagnostic; the part of its message after `;` is advice.
 pub(crate) fn diagnostic(finding: &Finding) -> Diagnostic {
     let (message, advice) = match finding.message.split_once("; ") {
         Some((message, advice)) if finding.severity == Severity::Warning => (message, Some(advice)),

@@ -1,4 +1,4 @@
-//! What happens to the names of a file.
+//! Uses of the names of a file.
 
 use harn_syntax::ast::*;
 use harn_syntax::visit::{self, Visitor};
@@ -6,30 +6,30 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::scope::{names_of, names_of_match};
 
-/// What happens to the names of a file.
+/// Uses of the names of a file.
 #[derive(Default)]
 pub(super) struct Uses<'a> {
     /// Names whose value is read.
     pub(super) read: FxHashSet<&'a str>,
     /// Names that are assigned.
     pub(super) assigned: FxHashSet<&'a str>,
-    /// How often a name is bound by `let` or `var`, and whether to a list or text each time.
+    /// How often a name is bound by `let` or `var`, and whether always to a list or string.
     pub(super) bound: FxHashMap<&'a str, (u32, bool)>,
-    /// Names that are bound otherwise, or to something that may be a float.
+    /// Names that are bound otherwise, or to a possible float.
     vague: FxHashSet<&'a str>,
     /// Names of declarations and imports.
     declared: FxHashSet<&'a str>,
-    /// Whether an import brings names that are not written in the file.
+    /// Whether an import provides names that it does not list.
     brings_names: bool,
 }
 
 impl Uses<'_> {
-    /// Whether a name is bound once, to a list or text.
+    /// Returns whether a name is bound once, to a list or string.
     pub(super) fn is_plain(&self, name: &str) -> bool {
         self.bound.get(name).is_some_and(|&(count, plain)| plain && count == 1)
     }
 
-    /// Whether a name may stand for something else than a builtin.
+    /// Returns whether a name may be something other than a builtin.
     pub(super) fn is_declared(&self, name: &str) -> bool {
         self.brings_names
             || self.bound.contains_key(name)
@@ -37,7 +37,7 @@ impl Uses<'_> {
             || self.declared.contains(name)
     }
 
-    /// Whether a name only ever stands for values that are equal to themselves: it cannot be NaN.
+    /// Returns whether the values of a name always equal themselves: it cannot be NaN.
     pub(super) fn equals_itself(&self, name: &str) -> bool {
         self.bound.contains_key(name) && !self.vague.contains(name) && !self.assigned.contains(name)
     }

@@ -1,8 +1,9 @@
-//! Bindings against templates: names that a template uses and its bindings lack, and bindings that no template uses.
+//! Compares bindings with templates: names that a template uses without a binding, and bindings that no template
+//! uses.
 //!
-//! A missing name is no error when a template is rendered: it is nil, or its directive is written out as it stands.
-//! So these are warnings, and a name is not missed where the template itself asks whether it is there: its first use
-//! is a condition, or has a `default`.
+//! A missing name is not an error at run time: it is nil, or its directive is printed unchanged. So these findings
+//! are warnings, and a name is not reported if the template handles its absence: its first use is a condition, or has
+//! a `default`.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use super::parsed::Parsed;
 use crate::codes::{MISSING_BINDING, UNUSED_BINDING};
 use harn_syntax::suggest::close;
 
-/// For each dict literal that is the bindings of calls, what these calls use of it.
+/// The use of each dict literal that calls take as bindings.
 #[derive(Default)]
 pub(crate) struct Ledger {
     entries: Vec<Entry>,
@@ -24,19 +25,19 @@ pub(crate) struct Ledger {
 struct Entry {
     file: Option<Arc<SourceFile>>,
     literal: Span,
-    /// The names that may be useless, with their places.
+    /// The possibly unused names, with their spans.
     keys: Vec<(String, Span)>,
-    /// The templates that the bindings go to.
+    /// The templates that receive the bindings.
     paths: Vec<String>,
     used: Vec<String>,
-    /// Names that a template misses.
+    /// Names that a template lacks.
     missing: Vec<String>,
-    /// Whether everything that may use the bindings is known.
+    /// Whether all uses of the bindings are known.
     complete: bool,
 }
 
 impl Ledger {
-    /// Notes that it is not known what a call uses.
+    /// Records that the uses of a call are unknown.
     pub(crate) fn incomplete(&mut self, file: Option<&Arc<SourceFile>>, call: &RenderCall<'_>) {
         if let Some(entry) = self.entry(file, call) {
             entry.complete = false;
@@ -65,7 +66,7 @@ impl Ledger {
         Some(&mut self.entries[at])
     }
 
-    /// Compares the bindings of a call with the names that its template uses; returns what is missing.
+    /// Compares the bindings of a call with the names that its template uses; returns the missing ones.
     pub(crate) fn compare(
         &mut self,
         file: Option<&Arc<SourceFile>>,
@@ -112,7 +113,7 @@ impl Ledger {
         diagnostics
     }
 
-    /// The bindings that no template uses.
+    /// Returns the bindings that no template uses.
     pub(crate) fn unused(self) -> Vec<(Option<Arc<SourceFile>>, Diagnostic)> {
         let mut found = Vec::new();
         for entry in self.entries.into_iter().filter(|entry| entry.complete) {
@@ -135,7 +136,7 @@ impl Ledger {
     }
 }
 
-/// Whether the first use of a name shows that it may be absent.
+/// Returns whether the first use of a name allows it to be absent.
 fn is_optional(name: &FreeName, templates: &[Rc<Parsed>]) -> bool {
     if name.bare {
         return false;
@@ -149,6 +150,6 @@ fn is_optional(name: &FreeName, templates: &[Rc<Parsed>]) -> bool {
     let inside = directive.trim_start_matches('{').trim_start_matches('-').trim_start();
     let word = inside.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or_default();
     let defaulted = inside.split('|').skip(1).any(|filter| filter.trim_start().starts_with("default"));
-    // What an include passes on may be asked for there.
+    // The included template may handle its absence.
     matches!(word, "if" | "elif" | "include") || defaulted
 }

@@ -1,11 +1,12 @@
-//! What a program is made of: the files that it imports, and the templates that its literal calls name and that these include.
+//! The files of a program: its imports, and the templates of its literal calls with their includes.
 
 use std::collections::BTreeMap;
 
 /// A template that a program uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BundledAsset {
-    /// Whether it is a prompt: `render_prompt` renders it, its name says so, or it is an `@` path. Others are texts of any kind.
+    /// Whether it is a prompt: `render_prompt` renders it, its name shows it, or it is an `@` path. Others are
+    /// arbitrary templates.
     pub is_prompt: bool,
     /// The path as it is written.
     pub target: String,
@@ -13,12 +14,12 @@ pub struct BundledAsset {
     pub used_by: Vec<String>,
 }
 
-/// What a program is made of besides its own file.
+/// The files of a program, except its main file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bundle {
-    /// The files that it imports, directly or not, in the order in which they were met.
+    /// Direct and transitive imports, in the order of discovery.
     pub modules: Vec<String>,
-    /// The templates by their place; `std://...` for those that come with Harn.
+    /// The templates by their path; `std://...` for embedded ones.
     pub assets: BTreeMap<String, BundledAsset>,
 }
 

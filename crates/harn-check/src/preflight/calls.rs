@@ -1,4 +1,4 @@
-//! Finds the calls that render a template whose path is literal, and what is known of their bindings.
+//! Finds the calls that render a template with a literal path, and their known bindings.
 
 use harn_syntax::Span;
 use harn_syntax::ast::*;
@@ -13,7 +13,6 @@ pub(crate) struct RenderCall<'a> {
     pub(crate) what: &'static str,
     /// The path as written.
     pub(crate) path: &'a Name,
-    /// Where the path stands.
     pub(crate) path_span: Span,
     /// The bindings, when all their names are known.
     pub(crate) bindings: Option<Bindings<'a>>,
@@ -26,9 +25,9 @@ pub(crate) struct Bindings<'a> {
     pub(crate) keys: Vec<&'a Ident>,
     /// The dict literal, which tells bindings of several calls apart.
     pub(crate) literal: Span,
-    /// Where the call names them.
+    /// The span of the bindings in the call.
     pub(crate) place: Span,
-    /// Whether they reach nothing but calls that render: then a name that no template uses is useless.
+    /// Whether only rendering calls receive them: then a name that no template uses is useless.
     pub(crate) only_rendered: bool,
 }
 
@@ -58,7 +57,7 @@ struct Site<'a> {
     args: &'a [Arg],
 }
 
-/// What such a call says.
+/// The arguments of such a call.
 struct Target<'a> {
     what: &'static str,
     path: &'a Name,
@@ -115,7 +114,7 @@ fn keys<'a>(expr: &'a Expr) -> Option<Vec<&'a Ident>> {
     items.iter().map(key).collect()
 }
 
-/// One walk over a file. Names are counted without regard to scopes: a name that is bound twice is not followed.
+/// A walk over a file. Names are counted without regard to scopes: a name that is bound twice is not followed.
 #[derive(Default)]
 struct Finder<'a> {
     sites: Vec<Site<'a>>,
@@ -134,7 +133,7 @@ impl<'a> Finder<'a> {
         *self.bound.entry(&name.name).or_default() += 1;
     }
 
-    /// What is known of the bindings that a call gives.
+    /// Returns the known bindings of a call.
     fn bindings(&self, value: &'a Expr) -> Option<Bindings<'a>> {
         if let Some(keys) = keys(value) {
             return Some(Bindings { keys, literal: value.span, place: value.span, only_rendered: true });
@@ -155,7 +154,7 @@ impl<'a> Visitor<'a> for Finder<'a> {
                     self.lets.insert(&name.name, value);
                 }
             }
-            // An assignment counts as a binding: what it assigns to is not followed.
+            // An assignment is treated as a binding: its value is not followed.
             StmtKind::Assign { target, .. } => self.bind(&target.root),
             StmtKind::Override { name, .. } => self.bind(name),
             _ => {}

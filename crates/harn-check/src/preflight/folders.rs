@@ -1,5 +1,5 @@
-//! The folders that programs and sub-agents of a file run in: those that a literal names must be there, unless the file
-//! itself may make them.
+//! The working directories of programs and sub-agents in a file: literal ones must exist, unless the file may create
+//! them.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use harn_system::{System, SystemExt};
 
 use crate::codes::MISSING_FOLDER;
 
-/// Reports the folders that are not there. They start from the working directory, as they do in a run.
+/// Reports missing directories. They are relative to the working directory, as in a run.
 pub(super) fn check(tree: &Program, system: &dyn System) -> Vec<Diagnostic> {
     let mut search = Search::default();
     search.stmts(&tree.items);
@@ -18,7 +18,7 @@ pub(super) fn check(tree: &Program, system: &dyn System) -> Vec<Diagnostic> {
     let work_dir = system.work_dir();
     let mut found = Vec::new();
     for (what, folder, span) in named {
-        // `mkdir("out")`, `shell("git clone x out")`, `read_file("out/log")`: the program knows of it in another way, too.
+        // `mkdir("out")`, `shell("git clone x out")`, `read_file("out/log")`: the program mentions it elsewhere.
         let told_elsewhere = texts.iter().any(|(text, at)| *at != span && mentions(text, folder));
         let place = work_dir.join(Path::new(folder));
         if folder.is_empty() || told_elsewhere || system.is_dir(&place) {
@@ -34,7 +34,7 @@ pub(super) fn check(tree: &Program, system: &dyn System) -> Vec<Diagnostic> {
     found
 }
 
-/// Whether a text holds a path, or one of something in that folder.
+/// Returns whether a string contains a path, or one inside of that directory.
 fn mentions(text: &str, folder: &str) -> bool {
     text.match_indices(folder).any(|(at, _)| {
         let next = text[at + folder.len()..].chars().next();
@@ -44,9 +44,9 @@ fn mentions(text: &str, folder: &str) -> bool {
 
 #[derive(Default)]
 struct Search<'a> {
-    /// What a folder is for, its path, and where that stands.
+    /// The use of a directory, its path, and the span of the literal.
     named: Vec<(&'static str, &'a str, Span)>,
-    /// All literal texts.
+    /// All literal strings.
     texts: Vec<(&'a str, Span)>,
 }
 

@@ -1,4 +1,4 @@
-//! Calls of the host: what a literal names must be an operation that hosts have.
+//! Host calls: a literal name must be an operation that hosts have.
 
 use harn_syntax::ast::*;
 use harn_syntax::visit::{self, Visitor};
@@ -56,7 +56,7 @@ const KNOWN: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// What is wrong with the calls of the host in a file.
+/// Checks the host calls of a file.
 pub(super) fn check(tree: &Program, settings: &Settings) -> Vec<Diagnostic> {
     let mut search = Search::default();
     search.stmts(&tree.items);
@@ -106,13 +106,13 @@ pub(super) fn check(tree: &Program, settings: &Settings) -> Vec<Diagnostic> {
     found
 }
 
-/// What a call asks of the host.
+/// The operation of a host call.
 enum Asked<'a> {
-    /// An operation that it names.
+    /// A named operation.
     Operation(&'a str),
-    /// An operation whose name is no literal.
+    /// An operation whose name is not a literal.
     Computed,
-    /// `host_invoke`, which programs of old call.
+    /// `host_invoke`, which older programs call.
     Removed,
 }
 
@@ -134,7 +134,7 @@ struct Search<'a> {
     named: Vec<(Asked<'a>, Span)>,
     /// Operations that the file mocks.
     mocked: FxHashSet<String>,
-    /// The functions of the host that the file has its own ones of.
+    /// The host functions that the file redefines.
     own: FxHashSet<&'a str>,
 }
 
@@ -182,7 +182,7 @@ impl<'a> Visitor<'a> for Search<'a> {
                     _ => {}
                 }
             }
-            // A tool that the host carries out.
+            // A tool that the host executes.
             ExprKind::Dict(items) => {
                 let entry = |wanted: &str| {
                     items.iter().find_map(|item| match item {

@@ -1,8 +1,8 @@
-//! The preflight of `harn check`: what a program needs from its surroundings, as far as literals tell. Imports of the
-//! program and of everything it imports must resolve, and the templates that literal `render(...)` calls name must
-//! exist, parse, include what exists, fit their bindings, and speak of tools that are there.
+//! The preflight of `harn check`: the resources that a program needs, as far as literals show. All direct and
+//! transitive imports must resolve. The templates of literal `render(...)` calls must exist, parse, include existing
+//! templates, match their bindings, and mention existing tools.
 //!
-//! A run does not do this: a program may well catch the error of a template that is missing.
+//! A run does not do this: a program may catch the error of a missing template.
 
 mod bindings;
 mod bundle;
@@ -32,28 +32,28 @@ use harn_syntax::suggest::close;
 use templates::Templates;
 use tools::Tools;
 
-/// A diagnostic and the file it speaks about.
+/// A diagnostic and its file.
 #[derive(Clone, Debug)]
 pub struct Located {
     /// The file; `None` for the checked program itself.
     pub file: Option<Arc<SourceFile>>,
-    /// What to tell.
+    /// The diagnostic.
     pub diagnostic: Diagnostic,
 }
 
-/// Files of which a preflight has seen that neither they nor what they import say anything or render templates. Programs of
-/// one command share it, so that a file which all of them import is looked at once.
+/// Files for which a preflight found that neither they nor their imports have findings or render templates. The
+/// programs of one command share it, so that a common import is checked once.
 #[derive(Debug, Default)]
 pub struct Quiet(RefCell<BTreeSet<PathBuf>>);
 
 impl Quiet {
-    /// Remembers what was walked: for each file what it imports, and whether something is said of it.
+    /// Records the walked files: for each its imports, and whether it has findings.
     fn learn(&self, walked: &BTreeMap<PathBuf, (Vec<PathBuf>, bool)>) {
         let mut importers: BTreeMap<&PathBuf, Vec<&PathBuf>> = BTreeMap::new();
         for (file, (imports, _)) in walked {
             imports.iter().for_each(|import| importers.entry(import).or_default().push(file));
         }
-        // What imports a file that has something to say has, too.
+        // A file that imports one with findings is not quiet.
         let mut loud: BTreeSet<&PathBuf> = BTreeSet::new();
         let mut waiting: Vec<&PathBuf> =
             walked.iter().filter(|(_, (_, says))| *says).map(|(file, _)| file).collect();
@@ -71,8 +71,8 @@ impl Quiet {
     }
 }
 
-/// Runs the preflight on a program and the files it imports. Findings come file by file, the program first, each with
-/// the templates that it renders; every template is reported once. What is known to be quiet is not looked at again.
+/// Runs the preflight on a program and its imports. Findings are ordered by file, the program first, each with the
+/// templates that it renders; every template is reported once. Quiet files are skipped.
 pub fn check_templates(
     source: &Source<'_>,
     world: &World<'_>,
@@ -93,12 +93,12 @@ pub fn check_templates(
     found
 }
 
-/// Lists what a program is made of, as far as literals tell.
+/// Lists the files of a program that literals name.
 pub fn bundle_of(source: &Source<'_>, world: &World<'_>, settings: &Settings) -> Bundle {
     walk(source, world, settings, &Quiet::default()).bundle
 }
 
-/// Looks at a program and at the files it imports.
+/// Checks a program and its imports.
 fn walk<'a>(source: &Source<'_>, world: &World<'a>, settings: &'a Settings, quiet: &Quiet) -> Templates<'a> {
     let sources = imports::sources(world);
     let mut templates = Templates::new(world, settings);
@@ -112,7 +112,7 @@ fn walk<'a>(source: &Source<'_>, world: &World<'a>, settings: &'a Settings, quie
     let mut next = 0;
     while let Some(target) = waiting.get(next).cloned() {
         next += 1;
-        // Embedded modules are the runtime's own.
+        // Embedded modules belong to the runtime.
         if matches!(target, Target::Std(_)) {
             continue;
         }
@@ -147,7 +147,7 @@ pub(crate) struct File<'a> {
     dir: &'a Path,
     name: &'a str,
     text: &'a str,
-    /// How diagnostics show it; `None` for the checked program.
+    /// Its name in diagnostics; `None` for the checked program.
     shown: Option<Arc<SourceFile>>,
 }
 
@@ -188,7 +188,7 @@ impl File<'_> {
         (targets, !calls.is_empty() || templates.count() > before)
     }
 
-    /// Reports an import that leads nowhere; `why` when it is not just that there is nothing.
+    /// Reports an unresolved import; `why` if the reason is not a missing file.
     fn unresolved(&self, import: &Import, why: Option<String>, templates: &mut Templates<'_>) {
         let message = format!("preflight: unresolved import '{}'", import.path);
         let mut diagnostic =
@@ -216,7 +216,7 @@ impl File<'_> {
         templates.report(self.shown.clone(), diagnostic);
     }
 
-    /// Reports a name that comes from two places.
+    /// Reports a name with two definitions.
     fn collides(&self, collision: &Collision<'_>, templates: &mut Templates<'_>) {
         let Collision { import, name, first, second, passed_on } = collision;
         let first_file = first.as_ref().map_or(self.name, |(unit, _)| unit.file.name());
@@ -254,7 +254,7 @@ impl File<'_> {
         templates.report(self.shown.clone(), diagnostic);
     }
 
-    /// Reports the names that an import lists and its file does not have.
+    /// Reports the listed names of an import that its file does not declare.
     fn check_names(
         &self,
         sources: &Sources<'_>,
@@ -293,7 +293,7 @@ impl File<'_> {
         }
     }
 
-    /// A file beside the importer with a name like the one that does not exist.
+    /// Suggests a file next to the importer with a name similar to the missing one.
     fn import_help(&self, path: &str, files: &dyn System) -> Option<String> {
         if path.starts_with("std/") {
             return None;

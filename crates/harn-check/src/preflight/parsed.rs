@@ -8,6 +8,6 @@ use harn_template::Template;
 /// A template that parsed.
 pub(crate) struct Parsed {
     pub(crate) template: Template,
-    /// How diagnostics show it.
+    /// Its name in diagnostics.
     pub(crate) shown: Arc<SourceFile>,
 }

@@ -1,4 +1,4 @@
-//! The templates that calls name, and those that these include: found, parsed, and reported once each.
+//! Finds, parses and reports the templates of calls and their includes, each once.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -27,7 +27,7 @@ use crate::settings::Settings;
 use crate::world::World;
 use harn_syntax::suggest::close;
 
-/// The templates seen so far, and all findings of the preflight.
+/// The templates found so far, and all findings of the preflight.
 pub(crate) struct Templates<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) system: &'a dyn System,
@@ -38,11 +38,11 @@ pub(crate) struct Templates<'a> {
     /// Names of the files with findings, in order; the checked program has none and comes first.
     files: Vec<Option<String>>,
     found: Vec<Located>,
-    /// What was met on the way.
+    /// The files that were found.
     pub(crate) bundle: Bundle,
 }
 
-/// A template on the way from one that is rendered to those it includes.
+/// A template in a chain of includes.
 #[derive(Clone)]
 struct Chained {
     identity: String,
@@ -56,9 +56,9 @@ struct Includes<'a> {
     /// The note that names the call.
     rendered_by: &'a str,
     loader: &'a FsLoader<'a>,
-    /// From that template to the one that is looked at.
+    /// The chain of includes from that template to the current one.
     chain: Vec<Chained>,
-    /// Identities of all templates met.
+    /// Identities of all found templates.
     visited: Vec<String>,
 }
 
@@ -93,8 +93,8 @@ impl<'a> Templates<'a> {
         self.found.push(Located { file, diagnostic });
     }
 
-    /// All findings: those of the program, then file by file in the order of their first finding, each in source order.
-    /// How many findings there are so far.
+    /// All findings: those of the program, then file by file in the order of their first finding, each in source
+    /// order. Returns the number of findings so far.
     pub(crate) fn count(&self) -> usize {
         self.found.len()
     }
@@ -113,7 +113,7 @@ impl<'a> Templates<'a> {
         self.found
     }
 
-    /// Checks what a call renders.
+    /// Checks the template of a call.
     pub(crate) fn call(&mut self, file: &File<'_>, call: &RenderCall<'_>, tools: Option<&Tools<'_>>) {
         let Some((entry, dir)) = self.target(file, call) else {
             return self.ledger.incomplete(file.shown.as_ref(), call);
@@ -146,7 +146,7 @@ impl<'a> Templates<'a> {
         }
     }
 
-    /// Finds and reads the template of a call; also the folder that its relative path starts from.
+    /// Finds and reads the template of a call; also returns the directory that its relative path starts from.
     fn target(&mut self, file: &File<'_>, call: &RenderCall<'_>) -> Option<(Loaded, std::path::PathBuf)> {
         let assets = Embedded(self.assets.0);
         let at_call = |code, message: String| {
@@ -192,7 +192,7 @@ impl<'a> Templates<'a> {
         None
     }
 
-    /// Parses a template, unless that was done before, and reports what is wrong with its text.
+    /// Parses a template, unless it was parsed before, and reports its errors.
     fn check(&mut self, loaded: Loaded, path: &str, notes: &[&str]) -> Option<Rc<Parsed>> {
         if let Some(known) = self.parsed.get(&loaded.identity) {
             return known.clone();
@@ -218,7 +218,7 @@ impl<'a> Templates<'a> {
         parsed
     }
 
-    /// Reports filters that do not exist.
+    /// Reports unknown filters.
     fn filters(&mut self, origin: &Origin, shown: &Arc<SourceFile>) {
         let off = matches!(origin, Origin::File(path) if self.settings.is_disabled(TEMPLATE_FILTER, path));
         if off || matches!(origin, Origin::Asset(_)) {
@@ -234,7 +234,7 @@ impl<'a> Templates<'a> {
         }
     }
 
-    /// Checks the templates that one includes with literal paths, at any depth.
+    /// Checks the direct and transitive includes of a template with literal paths.
     fn includes(&mut self, entry: &Chained, rendered_by: &str, loader: &FsLoader<'_>) {
         let mut walk = Includes {
             entry: entry.parsed.template.origin().clone(),
@@ -246,7 +246,7 @@ impl<'a> Templates<'a> {
         self.included(&mut walk);
     }
 
-    /// Checks what the last template of the chain includes.
+    /// Checks the includes of the last template of the chain.
     fn included(&mut self, walk: &mut Includes<'_>) {
         let Some(parent) = walk.chain.last().map(|last| last.parsed.clone()) else { return };
         for site in parent.template.includes() {
@@ -269,10 +269,10 @@ impl<'a> Templates<'a> {
         }
     }
 
-    /// Goes on with an included template, unless that was done before.
+    /// Follows an include, unless it was followed before.
     ///
     /// # Errors
-    /// Rendering it fails for sure: it includes itself, or too many are nested.
+    /// Rendering the template certainly fails: it includes itself, or too many includes are nested.
     fn follow(
         &mut self,
         walk: &mut Includes<'_>,
@@ -304,7 +304,7 @@ impl<'a> Templates<'a> {
         Ok(())
     }
 
-    /// Whether the same was reported before: a template may be rendered by several calls.
+    /// Returns whether a finding was reported before: several calls may render a template.
     fn is_known(&self, file: &SourceFile, diagnostic: &Diagnostic) -> bool {
         self.found.iter().any(|known| {
             known.file.as_ref().is_some_and(|other| other.name() == file.name())
@@ -318,7 +318,7 @@ fn span(range: std::ops::Range<usize>) -> Span {
     Span::new(range.start as u32, range.end as u32)
 }
 
-/// A file beside the missing one with a name much like it, as the path should be written.
+/// Returns the path of a file next to the missing one with a similar name.
 fn similar_file(files: &dyn System, dir: &Path, path: &str) -> Option<String> {
     let wanted = dir.join(path);
     let folder = wanted.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -326,7 +326,7 @@ fn similar_file(files: &dyn System, dir: &Path, path: &str) -> Option<String> {
     let entries = files.names(folder).ok()?;
     let names: Vec<String> =
         entries.iter().filter_map(|entry| Some(entry.file_name()?.to_str()?.to_owned())).collect();
-    // A missing or wrong extension is as likely as a misspelt name.
+    // A wrong extension is as likely as a misspelled name.
     let stem = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
     let mut same_stem: Vec<&str> =
         names.iter().map(String::as_str).filter(|other| stem(other) == stem(name)).collect();

@@ -1,4 +1,4 @@
-//! The tools that a file makes, for what its prompts say of them.
+//! The tools that a file defines, to check their mentions in its prompts.
 
 use harn_prompt::mentions::{looks_like_a_tool, mentions, outside_fences};
 use harn_syntax::Span;
@@ -8,21 +8,21 @@ use rustc_hash::FxHashSet;
 
 use harn_syntax::suggest::close;
 
-/// What a file says of tools, if it makes all of its own.
+/// The tools of a file, if it defines all of its tools.
 #[derive(Default)]
 pub(crate) struct Tools<'a> {
     /// The names of tools.
     names: Vec<&'a str>,
-    /// Those that a search must find first.
+    /// Names of deferred tools.
     deferred: FxHashSet<&'a str>,
-    /// All texts and names of functions: tools may be described in other ways.
+    /// All strings and names of functions: tools may be described in other ways.
     words: FxHashSet<&'a str>,
     /// Tools may come from elsewhere.
     others: bool,
     searches: bool,
 }
 
-/// A tool that a prompt speaks of and that calls will not find.
+/// A tool that a prompt mentions and that does not exist.
 pub(crate) struct Mention {
     pub(crate) message: String,
     pub(crate) help: Option<String>,
@@ -30,14 +30,14 @@ pub(crate) struct Mention {
 }
 
 impl<'a> Tools<'a> {
-    /// The tools of a file; `None` when it makes none, or others may come from elsewhere.
+    /// Returns the tools of a file; `None` if it defines none, or tools may come from elsewhere.
     pub(crate) fn of(tree: &'a Program) -> Option<Tools<'a>> {
         let mut tools = Tools::default();
         tools.stmts(&tree.items);
         (!tools.others && !tools.names.is_empty()).then_some(tools)
     }
 
-    /// What is wrong with the tools that the text of a template speaks of.
+    /// Returns the invalid mentions of tools in a template.
     pub(crate) fn wrong_in(&self, text: &str) -> Vec<Mention> {
         let mut found = Vec::new();
         for name in mentions(&outside_fences(&outside_braces(text))) {
@@ -62,7 +62,7 @@ impl<'a> Tools<'a> {
     }
 }
 
-/// The text of a template that stands outside of its `{{ }}`.
+/// Returns the source of a template outside of its `{{ }}`.
 fn outside_braces(text: &str) -> String {
     let mut parts = text.split("{{");
     let mut out = parts.next().unwrap_or_default().to_owned();
@@ -125,7 +125,7 @@ impl<'a> Visitor<'a> for Tools<'a> {
 }
 
 impl<'a> Tools<'a> {
-    /// Takes up what `tool_define` makes. In a pipe the registry stands before it.
+    /// Records the tool of a `tool_define`. In a pipe the registry precedes it.
     fn defined(&mut self, args: &'a [Arg]) {
         let text = |arg: Option<&'a Arg>| match arg.map(|arg| &arg.value.kind) {
             Some(ExprKind::Str(text)) => Some(text.as_str()),

@@ -1,4 +1,4 @@
-//! Which operations of a host a project may call: `{capability: [operations]}`, in the manifest or in a file of its own.
+//! The host operations that a project may call: `{capability: [operations]}`, in the manifest or in a separate file.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,10 +8,10 @@ use serde_json::Value;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Reads the operations of a file, as `capability.operation`: JSON or TOML, by its ending.
+/// Reads operations from a JSON or TOML file, as `capability.operation`.
 ///
 /// # Errors
-/// What is wrong with the file, without its path.
+/// Why the file is invalid, without its path.
 pub fn read_operations(system: &dyn System, path: &Path) -> Result<BTreeSet<String>, String> {
     let text = super::manifest::text(system, path).map_err(|error| error.to_string())?;
     if path.extension().is_some_and(|extension| extension == "toml") {
@@ -24,7 +24,7 @@ pub fn read_operations(system: &dyn System, path: &Path) -> Result<BTreeSet<Stri
     of_json(json.get("capabilities").unwrap_or(&json))
 }
 
-/// The operations of a TOML table; the error has its place.
+/// Returns the operations of a TOML table; the error has its span.
 pub(super) fn of_table(table: &DeTable<'_>) -> Result<BTreeSet<String>, (String, std::ops::Range<usize>)> {
     let mut all = BTreeSet::new();
     for (capability, value) in table {
@@ -34,7 +34,7 @@ pub(super) fn of_table(table: &DeTable<'_>) -> Result<BTreeSet<String>, (String,
             DeValue::Array(ops) if ops.iter().all(is_text) => {
                 all.extend(ops.iter().filter_map(|op| op.get_ref().as_str()).map(name));
             }
-            // Operations with what a host says of them.
+            // Operations with their description by a host.
             DeValue::Table(ops) => all.extend(ops.keys().map(|op| name(op.get_ref()))),
             _ => return Err((must(capability.get_ref()), value.span())),
         }

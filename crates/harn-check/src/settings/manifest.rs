@@ -1,6 +1,6 @@
-//! Reads `harn.toml`, and tells what in it is wrong or unknown.
+//! Reads `harn.toml`, and reports errors and unknown keys.
 //!
-//! Tables that look like nothing Harn knows stay unmentioned: other tools may own them.
+//! Tables that do not resemble a known name are not reported: other tools may use them.
 
 use std::ops::Range;
 use std::path::Path;
@@ -43,10 +43,10 @@ const TABLES: &[&str] = &[
     "eval",
 ];
 
-/// A key, and what its value is for.
+/// A key and its setter.
 struct Key {
     name: &'static str,
-    /// Takes the value over into the settings; the error says what is allowed.
+    /// Stores the value in the settings; the error describes the valid values.
     set: fn(&mut Manifest<'_>, &Spanned<DeValue<'_>>) -> Result<(), Wrong>,
 }
 
@@ -137,21 +137,21 @@ const HOOK: &[Key] = &[
     Key { name: "handler", set: |_, value| string(value).map(|_| ()) },
 ];
 
-/// The tables in which programs refuse a key that they do not know: with another store, other skills or other hooks than are
-/// meant they do not begin.
+/// The tables in which programs reject an unknown key: with another store, other skills or other hooks than intended
+/// they do not start.
 const REFUSED: [&str; 4] = ["hooks", "sessions", "skills", "store"];
 
-/// Why a value is refused.
+/// Why a value is rejected.
 struct Wrong {
-    /// What is allowed, as in "must be true or false".
+    /// The requirement, as in "must be true or false".
     must: &'static str,
     /// The value, or its type.
     got: String,
-    /// The way out.
+    /// The advice.
     help: Option<String>,
 }
 
-/// A manifest while it is read.
+/// The state of parsing a manifest.
 struct Manifest<'a> {
     system: &'a dyn System,
     path: &'a Path,
@@ -160,22 +160,22 @@ struct Manifest<'a> {
     problems: Vec<Located>,
 }
 
-/// A manifest as diagnostics show it: below the current folder without the way there.
+/// Returns a manifest for diagnostics, with its path relative to the current directory if it is below.
 pub fn manifest_file(system: &dyn System, path: &Path, text: impl Into<String>) -> Arc<SourceFile> {
     let here = system.cwd().ok();
     let shown = here.and_then(|here| path.strip_prefix(here).ok()).unwrap_or(path);
     Arc::new(SourceFile::new(shown.display().to_string(), text))
 }
 
-/// The text of a manifest: a regular file of at most 16 MiB.
+/// Reads a manifest: a regular file of at most 16 MiB.
 ///
 /// # Errors
-/// The system's error, or what is wrong with the file.
+/// The error of the system, or why the file is invalid.
 pub(crate) fn text(system: &dyn System, path: &Path) -> std::io::Result<String> {
     system.read_text(path, 16 << 20)
 }
 
-/// Reads a manifest. What it says wrongly counts as absent.
+/// Reads a manifest. Invalid values are treated as absent.
 pub(super) fn read(system: &dyn System, path: &Path) -> (Settings, Vec<Located>) {
     match text(system, path) {
         Ok(text) => from_text(system, &text, path),
@@ -187,7 +187,7 @@ pub(super) fn read(system: &dyn System, path: &Path) -> (Settings, Vec<Located>)
     }
 }
 
-/// Reads the text of the manifest at `path`.
+/// Parses the manifest at `path`.
 pub(super) fn from_text(system: &dyn System, text: &str, path: &Path) -> (Settings, Vec<Located>) {
     let mut manifest = Manifest::new(system, text, path);
     match DeTable::parse(text) {
@@ -259,7 +259,7 @@ impl<'a> Manifest<'a> {
                     self.report(Diagnostic::error(message).with_label(place, "").with_help(help));
                 }
                 (unknown, DeValue::Table(_) | DeValue::Array(_)) if !TABLES.contains(&unknown) => {
-                    // Short names that differ by more than a slip of the finger are other names.
+                    // Short names that differ by more than a typo are different names.
                     let near = close(unknown, TABLES.iter().copied());
                     let near =
                         near.filter(|near| unknown.len() > 4 || near.len().abs_diff(unknown.len()) <= 1);
@@ -303,7 +303,7 @@ impl<'a> Manifest<'a> {
         }
     }
 
-    /// Hooks need what says when they are asked, and who is.
+    /// Checks that hooks have an event and a handler.
     fn hooks(&mut self, hooks: &DeArray<'_>) {
         for hook in hooks {
             let Some(entries) = hook.get_ref().as_table() else { continue };
@@ -317,7 +317,7 @@ impl<'a> Manifest<'a> {
         }
     }
 
-    /// Modules that a package offers under a name.
+    /// Checks the modules that a package exports by name.
     fn exports(&mut self, table: &DeTable<'_>) {
         for (name, value) in table {
             let name = name.get_ref();
@@ -339,7 +339,7 @@ impl<'a> Manifest<'a> {
         self.report(error);
     }
 
-    /// The packs of the package: `harn test package --evals` runs them.
+    /// Checks the evaluation packs of the package, which `harn test package --evals` runs.
     fn evals(&mut self, value: &Spanned<DeValue<'_>>) -> Result<(), Wrong> {
         let must = "a list of paths of packs";
         let entries = texts(value, must)?;
@@ -355,7 +355,7 @@ impl<'a> Manifest<'a> {
         }
     }
 
-    /// Lists of models under a name, for `harn eval prompt --fleet`.
+    /// Checks the named lists of models for `harn eval prompt --fleet`.
     fn fleets(&mut self, value: &Spanned<DeValue<'_>>) -> Result<(), Wrong> {
         let example = "as in `[eval.fleets.small]` with `models = [\"openai:gpt-4o-mini\"]` below";
         let fleets = value.get_ref().as_table();
@@ -494,7 +494,7 @@ impl Wrong {
     }
 }
 
-/// The texts of a list, each with its place.
+/// Returns the strings of a list, each with its span.
 fn texts<'v>(value: &'v Spanned<DeValue<'_>>, must: &'static str) -> Result<Vec<(&'v str, Span)>, Wrong> {
     let entries = value.get_ref().as_array().ok_or_else(|| wrong(must, value))?;
     let text = |entry: &'v Spanned<DeValue<'_>>| match entry.get_ref().as_str() {
@@ -504,7 +504,7 @@ fn texts<'v>(value: &'v Spanned<DeValue<'_>>, must: &'static str) -> Result<Vec<
     entries.iter().map(text).collect()
 }
 
-/// What a threshold must be.
+/// The requirement for a threshold.
 const COUNT: &str = "a whole number, 0 or more";
 
 fn string<'v>(value: &'v Spanned<DeValue<'_>>) -> Result<&'v str, Wrong> {
@@ -525,7 +525,7 @@ fn whole(value: &Spanned<DeValue<'_>>, must: &'static str) -> Result<usize, Wron
         .map_err(|_| Wrong { got: number.to_string(), ..wrong(must, value) })
 }
 
-/// A number of columns.
+/// Checks a number of columns.
 fn width(value: &Spanned<DeValue<'_>>) -> Result<usize, Wrong> {
     let must = "a number of columns from 20 to 1000";
     match whole(value, must)? {
@@ -540,7 +540,7 @@ fn severity(value: &Spanned<DeValue<'_>>) -> Result<PreflightSeverity, Wrong> {
     PreflightSeverity::parse(text).ok_or_else(|| Wrong { got: format!("\"{text}\""), ..wrong(must, value) })
 }
 
-/// The address of a database. It is not shown: there may be a password in it.
+/// Checks the address of a database. It is not displayed, because it may contain a password.
 fn address(value: &Spanned<DeValue<'_>>) -> Result<(), Wrong> {
     let must = "an address such as \"postgres://user@host/database\"";
     let text = value.get_ref().as_str().ok_or_else(|| wrong(must, value))?;
@@ -554,7 +554,7 @@ fn wrong(must: &'static str, value: &Spanned<DeValue<'_>>) -> Wrong {
     Wrong { must, got: kind(value).to_owned(), help: None }
 }
 
-/// The type of a value, for people.
+/// Returns the type of a value, for messages.
 fn kind(value: &Spanned<DeValue<'_>>) -> &'static str {
     match value.get_ref() {
         DeValue::String(_) => "a string",

@@ -1,4 +1,4 @@
-//! What the nearest `harn.toml` says about checks. `manifest.rs` reads it and tells what is wrong with it.
+//! The settings of checks in the nearest `harn.toml`. `manifest.rs` reads it and reports its errors.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -19,9 +19,9 @@ pub use manifest::manifest_file;
 /// Settings of `[check]`, `[lint]`, `[fmt]` and `[run]`.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// The folder of the manifest; `None` without one.
+    /// The directory of the manifest; `None` without one.
     pub root: Option<PathBuf>,
-    /// Where relative paths start from.
+    /// Base of relative paths.
     pub cwd: PathBuf,
     /// `[lint] disabled` and `[check] disable_rules`.
     pub disabled: Vec<RuleFilter>,
@@ -29,46 +29,49 @@ pub struct Settings {
     pub template_variant_branch_threshold: Option<usize>,
     /// `[lint] complexity_threshold`; `None` for the default.
     pub complexity_threshold: Option<usize>,
-    /// `[lint] require_file_header`: files say at their head what they are for.
+    /// `[lint] require_file_header`: files need a description at their head.
     pub require_file_header: bool,
     /// `[check] strict`: warnings fail the check.
     pub strict: bool,
-    /// `[check] strict_types`: values from outside are looked at before parts of them are used.
+    /// `[check] strict_types`: untrusted values must be validated before parts of them are used.
     pub strict_types: bool,
     /// `[check] preflight_severity`.
     pub preflight: PreflightSeverity,
-    /// `[check] host_capabilities` and what `host_capabilities_path` names: operations of the host beside the usual ones.
+    /// `[check] host_capabilities` and the file of `host_capabilities_path`: host operations in addition to the
+    /// default ones.
     pub host_operations: BTreeSet<String>,
-    /// `[check] preflight_allow`: operations that need not be known, as `capability.operation`, `capability.*`, `capability` or `*`.
+    /// `[check] preflight_allow`: operations that are not checked, as `capability.operation`, `capability.*`,
+    /// `capability` or `*`.
     pub preflight_allow: Vec<String>,
     /// `[fmt] line_width`; `None` for the default.
     pub line_width: Option<usize>,
     /// `[fmt] separator_width`; `None` for the default.
     pub separator_width: Option<usize>,
-    /// `[check] bundle_root`: templates are looked for here first. Absolute, or relative to the current folder.
+    /// `[check] bundle_root`: the first search directory of templates. Absolute, or relative to the current
+    /// directory.
     pub bundle_root: Option<PathBuf>,
-    /// `[workspace] pipelines`: programs and folders of the project, from the folder of the manifest.
+    /// `[workspace] pipelines`: programs and directories of the project, relative to the manifest.
     pub pipelines: Vec<PathBuf>,
     /// `[package] name`.
     pub package: Option<String>,
-    /// `[run] durable`: `harn run` keeps a journal.
+    /// `[run] durable`: `harn run` records a journal.
     pub durable: bool,
 }
 
-/// How serious findings of the preflight are.
+/// Severity of the findings of the preflight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PreflightSeverity {
-    /// As each finding says.
+    /// The severity of each finding.
     #[default]
     Error,
-    /// None is worse than a warning.
+    /// At most warnings.
     Warning,
-    /// There is no preflight.
+    /// No preflight.
     Off,
 }
 
 impl PreflightSeverity {
-    /// Reads a setting or flag; `warn`, `allow` and `silent` are accepted too.
+    /// Parses a setting or flag; also accepts `warn`, `allow` and `silent`.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "error" => Some(Self::Error),
@@ -79,30 +82,30 @@ impl PreflightSeverity {
     }
 }
 
-/// A rule that is off: everywhere, or in the files that a glob matches.
+/// A disabled rule: everywhere, or in the files that a glob matches.
 #[derive(Clone, Debug)]
 pub struct RuleFilter {
     rule: String,
     files: Option<GlobMatcher>,
 }
 
-/// The name of a rule that has several.
+/// Returns the canonical name of a rule.
 pub(crate) fn canonical(rule: &str) -> &str {
     match rule {
-        // The checker says of dead code what the rule says, where the rule does not run.
+        // The checker reports dead code if the rule does not run.
         "unreachable-code" | UNREACHABLE => DEAD_CODE,
         other => other,
     }
 }
 
 impl RuleFilter {
-    /// Reads `rule` or `rule:glob`; a glob that does not parse matches only the very path it spells.
+    /// Parses `rule` or `rule:glob`; an invalid glob matches only the identical path.
     pub fn parse(entry: &str) -> Self {
         let Some((rule, glob)) = entry.split_once(':') else {
             return Self { rule: canonical(entry.trim()).to_owned(), files: None };
         };
         let literal = || Glob::new(&globset::escape(glob));
-        // A matcher cannot be built from every pattern that is long or has braces in braces.
+        // Long patterns and nested braces may exceed the limits of the matcher.
         let simple = glob.len() <= 4096 && glob.matches('{').count() <= 16;
         let parsed = if simple { Glob::new(glob).or_else(|_| literal()) } else { literal() };
         let files = parsed.map(|glob| glob.compile_matcher()).ok();
@@ -111,25 +114,26 @@ impl RuleFilter {
 }
 
 impl Settings {
-    /// Finds the manifest for the files of `dir`: from there upwards at most 16 folders, not beyond one that holds `.git`.
+    /// Finds the manifest for the files of `dir`: in it or at most 16 directories above, not beyond one that contains
+    /// `.git`.
     pub fn manifest(system: &dyn System, dir: &Path) -> Option<PathBuf> {
         let dir = harn_template::absolute_folder(dir, system)?;
         harn_front::manifest_near(&dir, &Through(system))
     }
 
-    /// Reads the manifest for the files of `dir`, and tells what is wrong with it. What it says wrongly counts as absent;
-    /// one that cannot be parsed gives the defaults.
+    /// Reads the manifest for the files of `dir`, and returns its errors. Invalid values are treated as absent; an
+    /// unparsable manifest yields the defaults.
     pub fn find(system: &dyn System, dir: &Path) -> (Self, Vec<Located>) {
         Self::manifest(system, dir).map_or_else(Default::default, |path| manifest::read(system, &path))
     }
 
-    /// The complaint that the manifest for the files of `dir` cannot be parsed.
+    /// Returns the error of an unparsable manifest for the files of `dir`.
     pub fn unparsable(system: &dyn System, dir: &Path) -> Option<Located> {
         let (_, problems) = Self::find(system, dir);
         problems.into_iter().find(|located| located.diagnostic.code == MANIFEST_SYNTAX)
     }
 
-    /// Whether a rule is off for a file.
+    /// Returns whether a rule is disabled for a file.
     pub fn is_disabled(&self, rule: &str, file: &Path) -> bool {
         let mut relative = None;
         let rule = canonical(rule);
@@ -139,7 +143,7 @@ impl Settings {
         })
     }
 
-    /// A path as globs see it: relative to the manifest.
+    /// Returns a path relative to the manifest, for globs.
     fn relative(&self, file: &Path) -> PathBuf {
         let whole = self.cwd.join(file);
         let absolute: PathBuf = whole.components().collect();

@@ -1,4 +1,4 @@
-//! Which values may stand where (types guide, "Compatibility").
+//! Compatibility of types (types guide, "Compatibility").
 
 use harn_syntax::ast::Variance;
 
@@ -6,13 +6,13 @@ use super::resolve::{ANY_STRUCT, BUILTIN};
 use super::{Field, Ty, Typing, canonical};
 
 impl Typing<'_> {
-    /// Whether a value of type `actual` may stand where `expected` is asked for, by what the file declares.
+    /// Returns whether a value of type `actual` is accepted as `expected`, with the declarations of the file.
     pub(crate) fn fits(&self, expected: &Ty, actual: &Ty) -> bool {
         Fits(Some(self)).fits(expected, actual)
     }
 }
 
-/// Whether a value of type `actual` may stand where `expected` is asked for; structs and enums are names only.
+/// Returns whether a value of type `actual` is accepted as `expected`; structs and enums are compared by name only.
 #[cfg(test)]
 pub(crate) fn fits(expected: &Ty, actual: &Ty) -> bool {
     Fits(None).fits(expected, actual)
@@ -97,7 +97,7 @@ impl Fits<'_> {
         })
     }
 
-    /// What a shape lacks, or has of a wrong type.
+    /// Describes the missing fields of a shape, and those of a wrong type.
     fn detail(self, wanted: &[Field], given: &[Field]) -> Vec<String> {
         let wrong = |field: &Field| match given.iter().find(|other| other.name == field.name) {
             None if field.optional => None,
@@ -143,7 +143,7 @@ fn named(ty: &Ty, wanted: &str) -> bool {
     matches!(ty, Ty::Named(name, _) if name == wanted)
 }
 
-/// What a shape lacks, or has of a wrong type.
+/// Describes the missing fields of a shape, and those of a wrong type.
 pub(crate) fn detail(typing: &Typing<'_>, wanted: &[Field], given: &[Field]) -> Vec<String> {
     Fits(Some(typing)).detail(wanted, given)
 }

@@ -1,10 +1,10 @@
-//! Type parameters: what a call binds them to, and what a type says with them.
+//! Type parameters: their bindings in a call, and substitution.
 
 use harn_syntax::ast::Name;
 
 use super::{Field, Ty, canonical};
 
-/// What the type parameters of a call are bound to, in order of their first use.
+/// The types that the type parameters of a call are bound to, in order of their first use.
 pub(crate) type Bindings = Vec<(Name, Ty)>;
 
 /// A parameter that was bound to two types.
@@ -45,7 +45,7 @@ pub(crate) fn bind(pattern: &Ty, actual: &Ty, found: &mut Bindings) -> Result<()
             }
             bind(ret, result, found)?;
         }
-        // `T | nil` takes what is not nil.
+        // `T | nil` binds `T` to the type without nil.
         (Ty::Union(wanted), _) => {
             let vars: Vec<&Ty> = wanted.iter().filter(|member| matches!(member, Ty::Var(_))).collect();
             if let [var] = vars.as_slice() {
@@ -79,7 +79,7 @@ fn bind_one(name: &Name, actual: &Ty, found: &mut Bindings) -> Result<(), Box<Co
     Ok(())
 }
 
-/// Whether a type has a part that nobody knows.
+/// Returns whether a part of a type is unknown.
 fn has_hole(ty: &Ty) -> bool {
     match ty {
         Ty::Any | Ty::OneOf(_) | Ty::Var(_) => true,
@@ -94,7 +94,7 @@ fn has_hole(ty: &Ty) -> bool {
     }
 }
 
-/// The type with its parameters replaced; those that nothing is bound to are not known.
+/// Replaces the parameters of a type; unbound ones become unknown.
 pub(crate) fn substitute(ty: &Ty, bound: &Bindings) -> Ty {
     let all = |types: &[Ty]| types.iter().map(|ty| substitute(ty, bound)).collect::<Vec<_>>();
     match ty {

@@ -1,4 +1,4 @@
-//! Which structs satisfy an interface (types guide, "Interfaces").
+//! Satisfaction of interfaces by structs (types guide, "Interfaces").
 
 use std::rc::Rc;
 
@@ -15,7 +15,7 @@ impl Typing<'_> {
         if let Some(known) = self.declared.satisfying.borrow().get(name) {
             return known.clone();
         }
-        // An interface may name itself.
+        // An interface may mention itself.
         self.declared.satisfying.borrow_mut().insert(name.clone(), Vec::new());
         let imported = self.imports.get(self.source, self.world).into_iter().flatten().map(|(name, _)| name);
         let known = self.declared.type_names().chain(imported.map(Name::as_str));
@@ -49,7 +49,7 @@ impl Typing<'_> {
         }
     }
 
-    /// Whether a struct of the file has the methods of an interface.
+    /// Returns whether a struct of the file has the methods of an interface.
     fn satisfies(
         &self,
         name: &str,
@@ -124,7 +124,7 @@ impl Typing<'_> {
     }
 }
 
-/// Tells the methods that a type does not have.
+/// Lists the methods that a type lacks.
 fn missing<'m>(methods: impl Iterator<Item = &'m MethodSig>) -> String {
     let names: Vec<&str> = methods.map(|method| method.name.name.as_str()).collect();
     format!("missing method(s): {}", names.join(", "))

@@ -1,16 +1,16 @@
-//! Types as the checker knows them: what is written in annotations and what literals and declarations tell.
+//! Types of the checker: from annotations, literals and declarations.
 //!
-//! A type that is not known is [`Ty::Any`], which fits everywhere. A value of a union fits when each member does; only
-//! of a [`Ty::OneOf`], a builtin's result, one member is enough.
+//! An unknown type is [`Ty::Any`], which is compatible with everything. A union is accepted if each member is; for a
+//! [`Ty::OneOf`], the result of a builtin, one accepted member is enough.
 //!
-//! | File | What it holds |
+//! | File | Content |
 //! | --- | --- |
-//! | `fits` | which values may stand where |
-//! | `resolve` | from a type as written to a [`Ty`] |
+//! | `fits` | compatibility of types |
+//! | `resolve` | from an annotation to a [`Ty`] |
 //! | `table` | from a type of the table of builtins to a [`Ty`] |
-//! | `generics` | type parameters: what a call binds them to |
-//! | `interface` | which structs satisfy an interface, and why others do not |
-//! | `variance` | `in` and `out`, where they are declared |
+//! | `generics` | type parameters and their bindings |
+//! | `interface` | structs that satisfy an interface, and explanations for others |
+//! | `variance` | `in` and `out` at declarations |
 //! | `narrow` | parts of unions |
 
 mod fits;
@@ -35,11 +35,11 @@ pub(crate) use variance::misplaced;
 /// A type.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Ty {
-    /// Nothing is known.
+    /// Unknown.
     Any,
-    /// `unknown`: anything, and to be looked at before it is used.
+    /// `unknown`: any value, which must be tested before its use.
     Unknown,
-    /// `never`: what has no value.
+    /// `never`: no value.
     Never,
     /// A type parameter of a function that is called.
     Var(Name),
@@ -47,11 +47,11 @@ pub(crate) enum Ty {
     Nil,
     /// `int`, `list<int>`, a struct, an enum.
     Named(Name, Vec<Ty>),
-    /// An interface: only structs that have its methods fit. With the structs that do.
+    /// An interface, with the structs that satisfy it.
     Interface(Name, Vec<Name>),
     /// `A | B`.
     Union(Vec<Ty>),
-    /// One of several types, which a builtin gives: the program may know which.
+    /// One of several types, as the result of a builtin: the program may know which.
     OneOf(Vec<Ty>),
     /// `{a: int, b?: string}`.
     Shape(Vec<Field>),
@@ -83,7 +83,7 @@ impl Ty {
         Ty::Named(Name::new_static("list"), args)
     }
 
-    /// The union of types, each once; not known as soon as one is not.
+    /// Returns the union of distinct types; unknown if one of them is unknown.
     pub(crate) fn union(types: impl IntoIterator<Item = Ty>) -> Ty {
         let mut members: Vec<Ty> = Vec::new();
         let mut never = false;
@@ -117,7 +117,8 @@ impl Ty {
         }
     }
 
-    /// The name of a type without arguments: what the rules for operators look at. Literals go by their type.
+    /// Returns the name of a type without arguments, as the rules for operators need it. A literal type has the name
+    /// of its type.
     pub(crate) fn plain(&self) -> Option<&str> {
         match self {
             Ty::Nil => Some("nil"),
@@ -128,7 +129,7 @@ impl Ty {
         }
     }
 
-    /// What `type_of` says of a value of the type, where that is certain.
+    /// Returns the result of `type_of` for values of the type, if it is certain.
     pub(crate) fn word(&self) -> Option<&'static str> {
         Some(match self {
             Ty::Nil => "nil",
@@ -190,7 +191,7 @@ impl fmt::Display for Ty {
     }
 }
 
-/// The name of a type that has two.
+/// Returns the canonical name of a type.
 fn canonical(name: &str) -> &str {
     match name {
         "generator" => "Generator",
@@ -200,7 +201,7 @@ fn canonical(name: &str) -> &str {
     }
 }
 
-/// The canonical form of a type as written, as messages show it.
+/// Returns the canonical form of an annotation, for messages.
 pub(crate) fn type_text(ty: &TypeExpr) -> String {
     let list =
         |types: &[TypeExpr], between: &str| types.iter().map(type_text).collect::<Vec<_>>().join(between);

@@ -1,10 +1,10 @@
-//! Parts of unions: what a condition leaves of a type.
+//! Narrowing of unions by conditions.
 
 use harn_syntax::ast::Name;
 
 use super::Ty;
 
-/// The members of a type; a type that is no union is its only one.
+/// Returns the members of a type; a type that is not a union is its only member.
 pub(crate) fn members(ty: &Ty) -> &[Ty] {
     match ty {
         Ty::Union(members) | Ty::OneOf(members) => members,
@@ -12,12 +12,12 @@ pub(crate) fn members(ty: &Ty) -> &[Ty] {
     }
 }
 
-/// The type without the members that `drop` names; `never` when none is left.
+/// Returns the type without the members that `drop` accepts; `never` if none is left.
 pub(crate) fn without(ty: &Ty, drop: impl Fn(&Ty) -> bool) -> Ty {
     only(ty, |member| !drop(member))
 }
 
-/// The members that `keep` names; `never` when there is none.
+/// Returns the union of the members that `keep` accepts; `never` if there are none.
 pub(crate) fn only(ty: &Ty, keep: impl Fn(&Ty) -> bool) -> Ty {
     let mut left: Vec<Ty> = members(ty).iter().filter(|member| keep(member)).cloned().collect();
     match left.len() {
@@ -28,7 +28,7 @@ pub(crate) fn only(ty: &Ty, keep: impl Fn(&Ty) -> bool) -> Ty {
     }
 }
 
-/// The field that tells the shapes of a union apart: each has it, with a literal of its own.
+/// Returns the discriminant of a union of shapes: a field that each of them has, with a different literal.
 pub(crate) fn union_tag(ty: &Ty) -> Option<&Name> {
     let Ty::Union(members) = ty else { return None };
     let Ty::Shape(first) = members.first()? else { return None };

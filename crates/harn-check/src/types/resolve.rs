@@ -1,4 +1,4 @@
-//! From a type as written to a [`Ty`]: names mean builtin types, declarations of the file or imported ones.
+//! Resolves annotations to [`Ty`]: names are builtin types, declarations of the file or imported ones.
 
 use std::cell::{Cell, RefCell};
 
@@ -14,19 +14,19 @@ use crate::imports::Imports;
 use crate::scope::names_of;
 use crate::world::{Source, World};
 
-/// How many aliases one type may go through; deeper ones are not known.
+/// Maximum depth of aliases; deeper ones are unknown.
 const MAX_DEPTH: u32 = 8;
 
-/// How many parts a type may have when its aliases are followed; the rest is not known.
+/// Maximum number of parts of a type after expanding its aliases; further parts are unknown.
 const MAX_NODES: u32 = 2_000;
 
-/// How many types an alias may become when it is applied to unions.
+/// Maximum number of types that an alias of unions may expand to.
 const MAX_COMBINATIONS: usize = 64;
 
-/// Names that stand for types where a type is read.
+/// Names that are bound to types.
 pub(crate) type Env<'e> = &'e [(Name, Ty)];
 
-/// Stands among the structs that satisfy an interface for all: of one of another file, nobody knows.
+/// In the list of structs that satisfy an interface: all structs, because those of other files are unknown.
 pub(super) const ANY_STRUCT: &str = "*";
 
 /// Types of the language that have no declaration.
@@ -54,33 +54,33 @@ pub(crate) const BUILTIN: [&str; 21] = [
     "string",
 ];
 
-/// What the type names of one file stand for.
+/// The type names that one file declares.
 #[derive(Default)]
 pub(crate) struct Declared<'a> {
     /// The declaration of each type name; `None` when there are several.
     types: FxHashMap<&'a str, Option<&'a DeclKind>>,
-    /// The generic parameters of the file: such a name may mean anything.
+    /// The type parameters of the file: such a name may have any meaning.
     params: FxHashSet<&'a str>,
     /// The methods of each `impl`.
     methods: FxHashMap<&'a str, Vec<&'a FnDecl>>,
     /// The variables that are assigned somewhere.
     assigned: FxHashSet<&'a str>,
-    /// The variables that a function assigns which does not declare them.
+    /// The variables that a nested function assigns.
     assigned_from_within: FxHashSet<&'a str>,
-    /// For each function around the node that is read, innermost last: what it binds and what it assigns.
+    /// For each enclosing function, innermost last: its bindings and assignments.
     functions: Vec<(FxHashSet<&'a str>, Vec<&'a str>)>,
-    /// The annotations that were read, by their address.
+    /// Resolved annotations, by their address.
     resolved: RefCell<FxHashMap<*const TypeExpr, Ty>>,
     /// The structs that satisfy an interface, by its name.
     pub(super) satisfying: RefCell<FxHashMap<Name, Vec<Name>>>,
-    /// The aliases that are being followed.
+    /// The aliases that are being expanded.
     expanding: RefCell<Vec<Name>>,
-    /// How many parts the type that is being read may still have.
+    /// Remaining number of parts of the type that is being resolved.
     left: Cell<u32>,
 }
 
 impl<'a> Declared<'a> {
-    /// Reads the declarations of a file, at any depth.
+    /// Collects the declarations of a file, at any depth.
     pub(crate) fn of(tree: &'a Program) -> Declared<'a> {
         let mut found = Declared::default();
         found.functions.push(Default::default());
@@ -88,12 +88,12 @@ impl<'a> Declared<'a> {
         found
     }
 
-    /// The names of the types that are declared.
+    /// Returns the names of the declared types.
     pub(super) fn type_names(&self) -> impl Iterator<Item = &'a str> {
         self.types.keys().copied()
     }
 
-    /// Whether a variable of this name may be assigned by a function that is called meanwhile.
+    /// Returns whether a function call may assign a variable with this name.
     pub(crate) fn is_assigned_from_within(&self, name: &str) -> bool {
         self.assigned_from_within.contains(name)
     }
@@ -104,17 +104,17 @@ impl<'a> Declared<'a> {
         }
     }
 
-    /// The methods that `impl` blocks give a type.
+    /// Returns the methods in the `impl` blocks of a type.
     pub(crate) fn methods(&self, name: &str) -> &[&'a FnDecl] {
         self.methods.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// The declaration of a type of the file, if there is just one.
+    /// Returns the declaration of a type of the file, if it is unique.
     pub(crate) fn get(&self, name: &str) -> Option<&'a DeclKind> {
         self.types.get(name).copied().flatten()
     }
 
-    /// Whether a variable of this name is assigned somewhere.
+    /// Returns whether a variable with this name is assigned.
     pub(crate) fn is_assigned(&self, name: &str) -> bool {
         self.assigned.contains(name)
     }
@@ -178,7 +178,7 @@ impl<'a> Visitor<'a> for Declared<'a> {
     }
 }
 
-/// What a type name stands for.
+/// The meaning of a type name.
 #[derive(Clone, Copy)]
 pub(crate) enum TypeName<'a> {
     /// A declaration of this file.
@@ -187,13 +187,13 @@ pub(crate) enum TypeName<'a> {
     Imported(&'a DeclKind),
     /// A type of the language.
     Builtin,
-    /// There is no such type.
+    /// The type does not exist.
     Opaque,
-    /// Nobody can tell.
+    /// The type is unknown.
     Unknown,
 }
 
-/// Everything that tells what types mean.
+/// The context for resolving types.
 #[derive(Clone, Copy)]
 pub(crate) struct Typing<'a> {
     pub(crate) declared: &'a Declared<'a>,
@@ -203,7 +203,7 @@ pub(crate) struct Typing<'a> {
 }
 
 impl<'a> Typing<'a> {
-    /// The names that a type may have: those of the language, and what the file and its imports declare.
+    /// Returns all type names: builtin types, and the declarations of the file and its imports.
     pub(crate) fn names(&self) -> Vec<&'a str> {
         let imported = self.imports.get(self.source, self.world).into_iter().flatten();
         let is_type = |decl: &Decl| {
@@ -216,7 +216,7 @@ impl<'a> Typing<'a> {
         BUILTIN.into_iter().chain(["any", "unknown", "never"]).chain(own).chain(imported).collect()
     }
 
-    /// What a type name stands for.
+    /// Returns the meaning of a type name.
     pub(crate) fn name(&self, name: &str) -> TypeName<'a> {
         if self.declared.params.contains(name) || matches!(name, "any" | "unknown" | "never" | "_") {
             return TypeName::Unknown;
@@ -236,7 +236,7 @@ impl<'a> Typing<'a> {
         }
     }
 
-    /// The file that declares an imported name.
+    /// Returns the file that declares an imported name.
     pub(crate) fn home(&self, name: &str) -> Option<&'a Rc<Unit>> {
         self.imports.get(self.source, self.world)?.get(name)?.place().map(|(unit, _)| unit)
     }
@@ -252,25 +252,25 @@ impl<'a> Typing<'a> {
         resolved
     }
 
-    /// The type of an annotation in which some names stand for types.
+    /// Resolves an annotation with bound names.
     pub(crate) fn resolve_with(&self, ty: &TypeExpr, env: Env<'_>) -> Ty {
         self.declared.left.set(MAX_NODES);
         self.at_depth(ty, env, 0, None)
     }
 
-    /// The type of an annotation of a file: names stand for what that file declares or imports.
+    /// Resolves an annotation of a file, with the names that the file declares or imports.
     pub(crate) fn resolve_in(&self, ty: &TypeExpr, env: Env<'_>, unit: &Rc<Unit>) -> Ty {
         self.declared.left.set(MAX_NODES);
         self.at_depth(ty, env, 0, Some(unit))
     }
 
-    /// The type of an annotation of an imported file: what that file names itself is not followed.
+    /// Resolves an annotation of an imported file, without the declarations of that file.
     pub(crate) fn resolve_foreign(&self, ty: &TypeExpr, env: Env<'_>) -> Ty {
         self.declared.left.set(MAX_NODES);
         self.at_depth(ty, env, MAX_DEPTH, None)
     }
 
-    /// `within` is the other file that the type stands in.
+    /// `within` is the other file that contains the type.
     fn at_depth(&self, ty: &TypeExpr, env: Env<'_>, depth: u32, within: Option<&Rc<Unit>>) -> Ty {
         let left = self.declared.left.get();
         if left == 0 {
@@ -339,7 +339,7 @@ impl<'a> Typing<'a> {
         }
     }
 
-    /// What a name stands for in another file.
+    /// Resolves a name in another file.
     fn named_in(&self, unit: &Rc<Unit>, name: &Name, args: Vec<Ty>, depth: u32) -> Ty {
         let Some((unit, at)) = self.imports.type_in(self.world, unit, name) else {
             return match BUILTIN.contains(&name.as_str()) {
@@ -353,7 +353,7 @@ impl<'a> Typing<'a> {
         };
         match &decl.kind {
             DeclKind::Type(alias) => self.alias(alias, args, depth + 1, Some(&unit)),
-            // A type of the same name that is declared here is another one.
+            // A type with the same name in this file is a different one.
             DeclKind::Struct(_) | DeclKind::Enum(_)
                 if matches!(self.name(name), TypeName::Imported(_) | TypeName::Opaque) =>
             {
@@ -364,13 +364,13 @@ impl<'a> Typing<'a> {
         }
     }
 
-    /// What an alias stands for. One that is applied to a union is applied to each of its members.
+    /// Expands an alias. One that is applied to a union is applied to each of its members.
     fn alias(&self, alias: &TypeDecl, args: Vec<Ty>, depth: u32, within: Option<&Rc<Unit>>) -> Ty {
         let name = &alias.name.name;
         if args.len() != alias.type_params.len() {
             return if args.is_empty() { Ty::Any } else { Ty::Named(name.clone(), args) };
         }
-        // One that leads to itself is not expanded again.
+        // A recursive alias is not expanded again.
         if self.declared.expanding.borrow().contains(name) {
             return Ty::Any;
         }
@@ -398,18 +398,18 @@ impl<'a> Typing<'a> {
         Ty::union(types)
     }
 
-    /// What the type parameters of a declaration stand for: the arguments, or nothing that is known.
+    /// Binds the type parameters of a declaration to the arguments, or to unknown types.
     pub(crate) fn env(params: &[TypeParam], args: &[Ty]) -> Vec<(Name, Ty)> {
         let arg = |at: usize| args.get(at).cloned().unwrap_or(Ty::Any);
         params.iter().enumerate().map(|(at, param)| (param.name.name.clone(), arg(at))).collect()
     }
 
-    /// The type parameters of a declaration as themselves.
+    /// Binds the type parameters of a declaration to themselves.
     pub(crate) fn vars(params: &[TypeParam]) -> Vec<(Name, Ty)> {
         params.iter().map(|param| (param.name.name.clone(), Ty::Var(param.name.name.clone()))).collect()
     }
 
-    /// The struct that a type name stands for, and the other file that declares it.
+    /// Resolves a type name to a struct, and returns the other file that declares it.
     pub(crate) fn struct_named(&self, name: &str) -> Option<(&'a StructDecl, Option<&'a Rc<Unit>>)> {
         match self.name(name) {
             TypeName::Own(DeclKind::Struct(decl)) => Some((decl, None)),
@@ -418,7 +418,7 @@ impl<'a> Typing<'a> {
         }
     }
 
-    /// The type of an annotation of this file, or of the one that is its home.
+    /// Resolves an annotation of this file, or of the file `home`.
     pub(crate) fn resolve_at(&self, ty: &TypeExpr, env: Env<'_>, home: Option<&Rc<Unit>>) -> Ty {
         match home {
             None => self.resolve_with(ty, env),
@@ -426,7 +426,7 @@ impl<'a> Typing<'a> {
         }
     }
 
-    /// The fields of a struct, by the arguments of its type.
+    /// Returns the fields of a struct with type arguments.
     pub(crate) fn struct_fields(&self, name: &str, args: &[Ty]) -> Option<Vec<Field>> {
         let (decl, home) = self.struct_named(name)?;
         let env = Self::env(&decl.type_params, args);
@@ -438,7 +438,7 @@ impl<'a> Typing<'a> {
         Some(decl.fields.iter().map(field).collect())
     }
 
-    /// How the parameters of a declared type are marked.
+    /// Returns the variance of the parameters of a declared type.
     pub(crate) fn variances(&self, name: &str) -> Vec<Option<Variance>> {
         let params = match self.declared.get(name) {
             Some(DeclKind::Struct(StructDecl { type_params, .. }))

@@ -1,11 +1,11 @@
-//! From the types that the table of builtins writes to a [`Ty`].
+//! Converts types of the table of builtins to [`Ty`].
 
 use harn_syntax::ast::Name;
 
 use super::{Field, Ty};
 
-/// The type of a result as the table writes it: `list<string>`, `int | nil`, `{ok: bool, path?: string}`. Words that
-/// are no types of the language tell nothing.
+/// Parses a result type of the table: `list<string>`, `int | nil`, `{ok: bool, path?: string}`. Unknown type names
+/// become unknown types.
 pub(crate) fn from_table(text: &str) -> Ty {
     let text = text.trim();
     let text = text.strip_prefix('!').unwrap_or(text);
@@ -52,12 +52,12 @@ fn one(text: &str) -> Ty {
         | "Result" | "duration" | "closure" => name,
         _ => return Ty::Any,
     };
-    // The arguments of a container that nobody knows are left out.
+    // Unknown arguments of a container are omitted.
     let args = if args.contains(&Ty::Any) && matches!(word, "list" | "dict") { Vec::new() } else { args };
     Ty::Named(Name::new(word), args)
 }
 
-/// The parts of a text between separators that stand in no brackets.
+/// Splits at separators outside of brackets.
 fn split(text: &str, separator: char) -> impl Iterator<Item = &str> {
     let mut rest = Some(text);
     std::iter::from_fn(move || {

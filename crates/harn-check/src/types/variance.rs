@@ -1,11 +1,11 @@
-//! `in` and `out` before type parameters: where such a parameter may stand in its declaration.
+//! `in` and `out` before type parameters: the positions that they allow in a declaration.
 
 use harn_syntax::Span;
 use harn_syntax::ast::*;
 
 use super::Typing;
 
-/// Where in a declaration a type stands.
+/// The position of a type in a declaration.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Covariant,
@@ -31,13 +31,13 @@ impl Place {
     }
 }
 
-/// A parameter that stands where its mark does not let it.
+/// A parameter in a position that its variance does not allow.
 pub(crate) struct Misplaced {
     pub(crate) message: String,
     pub(crate) span: Span,
 }
 
-/// The first place of each marked parameter that its mark forbids.
+/// Returns the first forbidden position of each parameter with a variance.
 pub(crate) fn misplaced(typing: &Typing<'_>, kind: &DeclKind) -> Vec<Misplaced> {
     let (what, params, places) = match kind {
         DeclKind::Fn(d) => {

@@ -7,7 +7,7 @@ import { empty } from './parts.js';
 import { errorBox, link, load, runUrl, setTitle } from './routes.js';
 import { patch, setField } from './runs.js';
 
-// Kept while the page is open, so that a look at a run does not lose what was typed.
+// Survives a visit to another page, so that typed input is not lost.
 const draft = { kind: 'file', path: '', source: 'pipeline main() {\n  println("hello")\n}\n', task: '', provider: '', model: '', env: [] };
 const ENV_NAME = /^[A-Z_][A-Z0-9_]*$/;
 
@@ -67,7 +67,7 @@ function taskField() {
   return h('label', null, span(null, 'Task for an agent'), bound('task', 'textarea', { rows: 6, placeholder: 'What should be done?' }));
 }
 
-// A plain text area over a coloured copy of its text; both have the same metrics and do not wrap.
+// A plain text area over a highlighted copy of its content; both have the same metrics and do not wrap.
 function sourceField(ctx) {
   const back = h('pre', { class: 'code-back', 'aria-hidden': 'true' });
   const area = bound('source', 'textarea',
@@ -148,7 +148,7 @@ function envFields() {
   return h('fieldset', null, h('legend', null, 'Environment'), rows, add, para('muted', 'Given to the started process only; never stored.'));
 }
 
-// The request for the draft, or the text of what is wrong with it.
+// Returns the request for the draft, or an error message.
 function launchRequest() {
   const needed = { file: ['path', 'Choose a file to run.'], source: ['source', 'The source is empty.'],
     task: ['task', 'Describe the task.'] }[draft.kind];
@@ -200,7 +200,7 @@ function jobsView(ctx, box) {
   return view;
 }
 
-// Cards are kept between refreshes, so that the scroll position and selection in an output survive.
+// Cards are reused between refreshes, so that the scroll position and selection in an output survive.
 function showJobs(box, cards, jobs, refresh) {
   for (const [id, card] of cards) {
     if (jobs.some((job) => job.id === id)) continue;
@@ -245,7 +245,7 @@ function showOutput(card, text) {
   if (text === card.shown) return;
   const node = card.output.firstChild;
   const following = card.output.scrollTop + card.output.clientHeight >= card.output.scrollHeight - 8;
-  // Appending keeps a selection in the earlier text.
+  // Appending preserves a selection in the earlier output.
   if (text.startsWith(card.shown)) node.appendData(text.slice(card.shown.length));
   else node.data = text;
   card.shown = text;

@@ -147,7 +147,7 @@ export function table(columns, rows, { caption, size, rowClass } = {}) {
 
 export const cellClass = (col) => [col.num && 'r', col.cls].filter(Boolean).join(' ') || null;
 
-// A paged list with a text filter and a choice of kinds, for the panels that can become long.
+// A paged list with a filter and a choice of kinds, for panels that can become long.
 export function filterable(items, { kindOf, textOf, render, label, cls = 'rows', expandable = false }) {
   const kinds = countBy(items, kindOf);
   const body = div();

@@ -133,7 +133,7 @@ function runNameCell(run) {
   ];
 }
 
-// A run that has not ended shows how long it is going on.
+// Shows the elapsed time of a run in progress.
 export function runDuration(run) {
   if (Number.isFinite(run.duration_ms)) return duration(run.duration_ms);
   const started = toDate(run.started_at);
@@ -221,7 +221,7 @@ function syncFacet(select, names) {
   select.value = kept;
 }
 
-// Replaces only the children that differ, so that a refresh does not disturb focus or a text selection.
+// Replaces only the children that differ, so that a refresh does not disturb focus or selection.
 export function patch(el, nodes) {
   nodes.forEach((node, i) => {
     const old = el.children[i];

@@ -323,7 +323,7 @@ class FlameGraph {
   }
 }
 
-// Spans that begin together count as overlapping even if they took no time, so that neither hides the other.
+// Spans with the same start overlap even if they have no duration, so that neither hides the other.
 function overlap(a, b) {
   return a.start === b.start || (a.start < b.end && a.end > b.start);
 }

@@ -58,7 +58,7 @@ function variantCard(item, i, baseline, baselineNumber, links) {
     lazy(`Capability flags (${Object.keys(object(item.capabilities)).length})`, () => capabilityList(item, earlier)));
 }
 
-// Decisions by place; inside a loop the same place comes more than once, so the how-manieth time counts too.
+// Decisions by place and occurrence, because a loop reaches the same place several times.
 function decisionsByPlace(branches) {
   const seen = new Map();
   return new Map(branches.map((branch) => {

@@ -1,4 +1,4 @@
-//! Writes into memory. Each one checks first and changes then, so that a refused one has changed nothing.
+//! Writes in memory. Each validates first, so that a rejected one changes nothing.
 
 use std::collections::btree_map::Entry as Slot;
 use std::sync::Arc;
@@ -189,7 +189,7 @@ fn claim(state: &mut State, queue: &str, now_ms: i64, until_ms: i64, limit: usiz
         .values_mut()
         .filter(|message| !message.dead && message.new.ready_ms <= now_ms)
         .collect();
-    // What was handed out for the last time and did not come back is dead.
+    // A message that was claimed for the last time and not answered is dead.
     for message in due.iter_mut().filter(|message| message.spent()) {
         message.dead = true;
         message.claimed = false;
@@ -205,7 +205,7 @@ fn claim(state: &mut State, queue: &str, now_ms: i64, until_ms: i64, limit: usiz
     Written::Claimed(claimed.collect())
 }
 
-/// The message that a receipt is about.
+/// Returns the message of a receipt.
 fn claimed<'a>(state: &'a mut State, queue: &str, id: &str, attempt: u32) -> Result<&'a mut Message> {
     Arc::make_mut(&mut state.queues)
         .get_mut(queue)
@@ -233,7 +233,7 @@ fn create(state: &mut State, kept: Kept) -> Result<()> {
     Ok(())
 }
 
-/// A session that the lease may change.
+/// Returns a session that the lease can change.
 fn owned<'a>(state: &'a mut State, fence: &Fence, id: &str) -> Result<&'a mut Kept> {
     let kept = Arc::make_mut(&mut state.sessions).get_mut(&id.to_owned());
     let kept = kept.ok_or_else(|| Error::missing(label(id)))?;

@@ -1,4 +1,4 @@
-//! The store without a file: for tests, and for programs that keep nothing.
+//! The store without a file: for tests, and for programs without persistence.
 
 mod apply;
 mod leases;
@@ -16,7 +16,7 @@ use crate::run::{Answer, JournalEntry, Run, RunFilter, Source, Waitpoint};
 use crate::store::{Reply, Store};
 use crate::write::{self, Write, Written, label};
 
-/// A store that lives as long as its last clone; clones are the same store.
+/// A store in memory. Clones share its data.
 #[derive(Clone, Default)]
 pub struct MemoryStore {
     state: Arc<Mutex<State>>,
@@ -42,7 +42,7 @@ impl MemoryStore {
     }
 }
 
-/// The part of a sorted map behind `after`, at most `limit` long.
+/// Returns the entries of a sorted map after `after`, at most `limit`.
 fn page<K: Ord, V>(map: &BTreeMap<K, V>, after: Option<K>, limit: usize) -> impl Iterator<Item = (&K, &V)> {
     let start = after.map_or(Bound::Unbounded, Bound::Excluded);
     map.range((start, Bound::Unbounded)).take(limit)
@@ -60,7 +60,7 @@ impl Store for MemoryStore {
     fn write<'a>(&'a self, fence: &'a Fence, writes: Vec<Write>) -> Reply<'a, Vec<Written>> {
         self.change(|state| {
             writes.iter().try_for_each(write::check)?;
-            // One write changes nothing when it fails; of several the first may have been made.
+            // A failed single write changes nothing; of several writes, earlier ones may have been made.
             let before = (writes.len() > 1).then(|| state.clone());
             let outcome = apply::all(state, fence, writes);
             if let (Err(_), Some(before)) = (&outcome, before) {

@@ -1,4 +1,4 @@
-//! What a store in memory holds. A copy is cheap: the tables are shared until one is changed.
+//! The tables of a store in memory. A copy is cheap: tables are shared until one is changed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,18 +10,18 @@ pub(super) type Table<K, V> = Arc<BTreeMap<K, V>>;
 
 #[derive(Clone, Default)]
 pub(super) struct State {
-    /// Counts the writes of values, so that no version is ever used twice.
+    /// Counter of value writes, so that versions are unique.
     pub(super) revision: u64,
-    /// Counts the messages, for the order among those that are due at the same time.
+    /// Counter of messages, for their order at equal due times.
     pub(super) messages: u64,
     pub(super) leases: Table<String, Lease>,
     pub(super) kv: Table<String, Table<String, Entry>>,
     pub(super) topics: Table<String, Log>,
     pub(super) queues: Table<String, Table<String, Message>>,
     pub(super) sessions: Table<String, Kept>,
-    /// Counts what runs have asked for.
+    /// Counter of waitpoints.
     pub(super) asked: u64,
-    /// Counts the runs.
+    /// Counter of runs.
     pub(super) made: u64,
     pub(super) runs: Table<String, KeptRun>,
     pub(super) blobs: Table<Digest, Arc<[u8]>>,
@@ -40,7 +40,7 @@ impl Log {
     }
 }
 
-/// A message and how it stands; `new.ready_ms` is when it may be claimed next.
+/// A message and its state; `new.ready_ms` is when it can be claimed next.
 #[derive(Clone)]
 pub(super) struct Message {
     pub(super) new: NewMessage,
@@ -52,12 +52,12 @@ pub(super) struct Message {
 }
 
 impl Message {
-    /// Whether it was handed out as often as it may be.
+    /// Returns whether all attempts are used up.
     pub(super) fn spent(&self) -> bool {
         self.attempts >= self.new.max_attempts
     }
 
-    /// Whether it was given up, or did not come back from its last attempt.
+    /// Returns whether it was given up, or its last attempt was not answered.
     pub(super) fn is_dead(&self, now_ms: i64) -> bool {
         self.dead || (self.new.ready_ms <= now_ms && self.spent())
     }
@@ -79,21 +79,21 @@ pub(super) struct Kept {
     pub(super) entries: Arc<Vec<Arc<[u8]>>>,
 }
 
-/// The text of a program or of what it imports, by its name.
+/// The source of a program and of its imports, by name.
 pub(super) type Sources = BTreeMap<String, (Digest, Arc<[u8]>)>;
 
-/// A run with all that belongs to it. The head's lease is filled in when it is read.
+/// A run with its data. Readers fill in the lease of the head.
 #[derive(Clone)]
 pub(super) struct KeptRun {
     pub(super) head: Run,
     pub(super) journal: Arc<Vec<JournalEntry>>,
     pub(super) sources: Arc<Sources>,
-    /// In the order in which they were asked.
+    /// In order of their requests.
     pub(super) waitpoints: Arc<Vec<(u64, Waitpoint)>>,
 }
 
 impl KeptRun {
-    /// The head, with the lease of the moment.
+    /// Returns the head with the current lease.
     pub(super) fn seen(&self, state: &State) -> Run {
         let mut head = self.head.clone();
         head.lease = state.leases.get(&Run::scope(&head.id)).filter(|lease| !lease.owner.is_empty()).cloned();

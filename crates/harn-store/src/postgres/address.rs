@@ -1,4 +1,4 @@
-//! The address of a database: what it says of the connection, and of its security.
+//! Parses the address of a database: connection and TLS settings.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use tokio_postgres::config::{Host, SslMode};
 use super::options::PostgresOptions;
 use crate::error::{Error, Result};
 
-/// An address that was understood.
+/// A parsed address.
 #[derive(Clone)]
 pub(super) struct Address {
     pub(super) config: Config,
     /// Without the password.
     pub(super) shown: PathBuf,
-    /// Whose certificates are trusted; `None`: those that the system trusts.
+    /// File of trusted certificates; `None`: those of the system.
     pub(super) authority: Option<PathBuf>,
 }
 
@@ -24,14 +24,14 @@ fn invalid(why: impl Into<String>) -> Error {
 }
 
 impl Address {
-    /// Reads an address. What it says of TLS is read here: a certificate is always checked, or there is no TLS.
+    /// Parses an address, with its TLS settings: either the certificate is checked, or TLS is not used.
     pub(super) fn read(url: &str, options: &PostgresOptions) -> Result<Address> {
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
         let (mut mode, mut authority, mut rest) = (None, None, Vec::new());
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             match pair.split_once('=') {
                 Some(("sslmode", value)) => mode = Some(value),
-                // Connections are found again by it.
+                // Lost connections are found by this name.
                 Some(("application_name", _)) => {
                     return Err(invalid("application_name is set by Harn itself"));
                 }
@@ -40,7 +40,7 @@ impl Address {
             }
         }
         let plain = if rest.is_empty() { base.to_owned() } else { format!("{base}?{}", rest.join("&")) };
-        // The parser names the option that it does not know, and never a value.
+        // The error of the parser names an unknown option, but no value.
         let mut config: Config = plain.parse().map_err(|error| {
             invalid(format!("{}; expected postgres://USER@HOST/DATABASE", super::fault::told(&error)))
         })?;
@@ -75,7 +75,7 @@ impl Address {
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(options.connect_timeout);
         }
-        // A server that is gone without a word is noticed in this time.
+        // Detects within this time that a server is gone.
         if !rest.iter().any(|pair| pair.starts_with("keepalives")) {
             config.keepalives_idle(Duration::from_secs(15));
             config.keepalives_interval(Duration::from_secs(5));
@@ -99,7 +99,7 @@ impl Address {
     }
 }
 
-/// Text in which `%2F` and the like stand for bytes.
+/// Decodes percent-encoding.
 fn decoded(text: &str) -> Result<String> {
     let mut out = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();

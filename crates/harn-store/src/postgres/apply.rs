@@ -1,7 +1,7 @@
 //! Writes as statements.
 //!
-//! Transactions of several processes go on side by side: each locks what it compares. Under a lease that is the row of the
-//! lease, so whoever takes it over waits until the write has ended.
+//! Transactions of several processes run in parallel: each locks the rows that it compares. Under a lease that is the
+//! row of the lease, so a process that takes it over waits until the write has ended.
 
 use super::connect::{Db, count, get};
 use super::fault::Outcome;
@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::model::{Claimed, Digest, Expect, Fence, NewEvent, NewMessage};
 use crate::write::{Write, Written};
 
-/// Makes all writes under a lease; an error stands for none of them.
+/// Makes all writes under a lease. After an error the caller rolls back.
 pub(super) fn all(db: &Db, fence: &Fence, writes: &[Write]) -> Outcome<Vec<Written>> {
     let mut out = Vec::with_capacity(writes.len());
     let mut is_locked = false;
@@ -21,7 +21,8 @@ pub(super) fn all(db: &Db, fence: &Fence, writes: &[Write]) -> Outcome<Vec<Writt
             let current = db.row(sql, &[&&*fence.scope], |row| count(row, 0))?.unwrap_or(0);
             crate::write::fenced(fence, current)?;
         }
-        // Nobody changes it until the transaction ends, except a release in it: a write behind one has no lease any more.
+        // The row cannot change until the transaction ends, except by a release in it: a write after a release has no
+        // lease.
         is_locked = *write != Write::Release;
         out.push(one(db, fence, write)?);
     }
@@ -96,7 +97,7 @@ fn one(db: &Db, fence: &Fence, write: &Write) -> Outcome<Written> {
         | Write::WaitpointClose { .. } => runs::apply(db, fence, write),
         Write::BlobPut { bytes } => {
             let digest = Digest::of(bytes);
-            // The bytes are not handed over when they are there.
+            // The bytes are not sent if they exist.
             let sql = "SELECT 1 FROM blob WHERE digest = $1 FOR SHARE";
             if db.row(sql, &[&&digest.0[..]], |_| Ok(()))?.is_none() {
                 let sql = "INSERT INTO blob (digest, bytes) VALUES ($1, $2) ON CONFLICT DO NOTHING";
@@ -110,13 +111,13 @@ fn one(db: &Db, fence: &Fence, write: &Write) -> Outcome<Written> {
     }
 }
 
-/// The version of a value that is there, which nobody else changes until the transaction ends.
+/// Returns the version of an existing value and locks it until the transaction ends.
 fn version(db: &Db, space: &str, key: &str) -> Outcome<Option<u64>> {
     let sql = "SELECT version FROM kv WHERE space = $1 AND key = $2 FOR UPDATE";
     db.row(sql, &[&space, &key], |row| count(row, 0))
 }
 
-/// Compares what is there with what the writer expects.
+/// Compares the current version with the one that the writer expects.
 fn expected(db: &Db, space: &str, key: &str, expect: Expect) -> Outcome<()> {
     if expect == Expect::Anything {
         return Ok(());
@@ -143,7 +144,7 @@ fn kv_put(db: &Db, space: &str, key: &str, value: &[u8], expect: Expect) -> Outc
     match db.row(sql, &[&space, &key, &value], |row| count(row, 0))? {
         Some(version) => Ok(Written::Version(version)),
         None => {
-            // Another one has it, and may have removed it since.
+            // Another writer has set it, and may have removed it since.
             let found = version(db, space, key)?.unwrap_or_default();
             crate::write::expected(space, key, expect, Some(found))?;
             Err(Error::missing(format!("'{key}' in '{space}'")).into())
@@ -152,7 +153,7 @@ fn kv_put(db: &Db, space: &str, key: &str, value: &[u8], expect: Expect) -> Outc
 }
 
 fn log_append(db: &Db, topic: &str, events: &[NewEvent]) -> Outcome<Written> {
-    // Who adds to the same topic waits until this transaction ends: ids are seen in their order.
+    // Other writers of the topic wait until this transaction ends, so readers see ids in order.
     let sql = "INSERT INTO topic AS known (name, last) VALUES ($1, $2)
                ON CONFLICT (name) DO UPDATE SET last = known.last + $2 RETURNING id, last";
     let length = events.len() as i64;
@@ -178,7 +179,8 @@ fn log_append(db: &Db, topic: &str, events: &[NewEvent]) -> Outcome<Written> {
 }
 
 fn claim(db: &Db, queue: &str, now_ms: i64, until_ms: i64, limit: usize) -> Outcome<Written> {
-    // What was handed out for the last time and did not come back is dead. What another worker looks at is left to it.
+    // A message that was claimed for the last time and not answered is dead. Rows that another worker has locked are
+    // skipped.
     let sql = "UPDATE message SET dead = true, claimed = false WHERE number IN (
                    SELECT number FROM message
                    WHERE queue = $1 AND NOT dead AND ready_ms <= $2 AND attempts >= max_attempts
@@ -200,7 +202,7 @@ fn claim(db: &Db, queue: &str, now_ms: i64, until_ms: i64, limit: usize) -> Outc
     Ok(Written::Claimed(due.into_iter().map(|(_, claimed)| claimed).collect()))
 }
 
-/// Whether this is the last attempt of a message; an error when the receipt does not hold.
+/// Returns whether this is the last attempt of a message; an error if the receipt is invalid.
 fn claimed(db: &Db, queue: &str, id: &str, attempt: u32) -> Outcome<bool> {
     let sql = "SELECT attempts >= max_attempts FROM message
                WHERE queue = $1 AND id = $2 AND attempts = $3 AND claimed AND NOT dead FOR UPDATE";

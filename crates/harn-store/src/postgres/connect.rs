@@ -24,16 +24,16 @@ use super::tls::Tls;
 /// The arguments of a statement.
 pub(super) type Args<'a> = &'a [&'a (dyn ToSql + Sync)];
 
-/// How long an answer may take beyond the time that the server allows a statement.
+/// How long an answer may take beyond the server's statement timeout.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// The rows of a statement, and their columns by number.
 pub(super) fn get<'a, T: FromSql<'a>>(row: &'a Row, index: usize) -> Outcome<T> {
-    // A value of the wrong kind can only come from damage.
+    // Only damage can cause a value of the wrong type.
     row.try_get(index).map_err(|error| Fault::Damaged(told(&error)))
 }
 
-/// A number that is never below zero.
+/// Reads a non-negative number.
 pub(super) fn count(row: &Row, index: usize) -> Outcome<u64> {
     let found: i64 = get(row, index)?;
     u64::try_from(found).map_err(|_| Fault::Damaged(format!("a count is {found}")))
@@ -48,7 +48,7 @@ pub(super) struct Db {
 }
 
 impl Db {
-    /// Connects; what the session needs is set.
+    /// Connects and configures the session.
     pub(super) fn open(address: &Address, options: &PostgresOptions, name: &str) -> Outcome<Db> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -60,7 +60,7 @@ impl Db {
         let secure = config.get_ssl_mode() != tokio_postgres::config::SslMode::Disable;
         let tls = if secure { Some(Tls::new(address.authority.as_deref())?) } else { None };
         let client = runtime.block_on(async {
-            // The connection lives on this runtime: it moves on while the thread waits for an answer.
+            // The connection runs on this runtime while the thread waits for an answer.
             let connecting = async {
                 match tls {
                     Some(tls) => config.connect(tls).await.map(|(client, connection)| {
@@ -80,7 +80,7 @@ impl Db {
         })?;
         let limit = options.statement_timeout + GRACE;
         let db = Db { runtime, client, statements: RefCell::default(), limit };
-        // A process that is stopped in the middle of a transaction must not keep others from the rows for long.
+        // A process that is stopped during a transaction must not lock rows for long.
         db.batch(&format!(
             "SET search_path = harn;
              SET statement_timeout = {};
@@ -117,7 +117,7 @@ impl Db {
         Ok(statement)
     }
 
-    /// Runs a statement; gives the number of rows.
+    /// Runs a statement; returns the number of rows.
     pub(super) fn run(&self, sql: &str, args: Args<'_>) -> Outcome<u64> {
         let statement = self.statement(sql)?;
         self.on(self.client.execute(&statement, args))
@@ -134,7 +134,7 @@ impl Db {
         self.on(self.client.query(&statement, args))?.iter().map(read).collect()
     }
 
-    /// The row of a statement that gives at most one.
+    /// Returns the row of a statement that yields at most one.
     pub(super) fn row<T>(
         &self,
         sql: &str,
@@ -145,7 +145,7 @@ impl Db {
         self.on(self.client.query_opt(&statement, args))?.as_ref().map(read).transpose()
     }
 
-    /// The row of a statement that gives one.
+    /// Returns the row of a statement that yields exactly one.
     pub(super) fn one<T>(
         &self,
         sql: &str,
@@ -166,7 +166,7 @@ impl Db {
     }
 }
 
-/// Why there is no connection.
+/// Explains a failed connection.
 fn unreachable(address: &Address, error: &tokio_postgres::Error) -> Fault {
     let text = told(error);
     let hosts = address.hosts();

@@ -7,28 +7,28 @@ use tokio_postgres::error::SqlState;
 
 use crate::error::Error;
 
-/// What went wrong inside of the database.
+/// An error inside the database.
 #[derive(Clone, Debug)]
 pub(super) enum Fault {
-    /// The connection is gone, or the server cannot be reached for now: it may come back.
+    /// The connection is lost, or the server is temporarily unreachable.
     Lost(String),
-    /// There is no way in: waiting does not help.
+    /// The connection is impossible; a retry does not help.
     NoWay(String),
-    /// Transactions stood in each other's way; this one did not happen, and is to be tried again.
+    /// Transactions conflicted; this one was rolled back and can be retried.
     Again(String),
-    /// Somebody else holds what is to be written.
+    /// Another process has locked the rows.
     Busy,
     /// The server's disk is full.
     Full,
-    /// The server takes no writes, or not from this user.
+    /// The server or this user is read-only.
     ReadOnly,
-    /// What was found cannot be right.
+    /// The data is invalid.
     Damaged(String),
-    /// The server's own complaint.
+    /// An error of the server.
     Server(String),
-    /// The server did not say whether it has committed, and it cannot be found out.
+    /// The outcome of the commit cannot be determined.
     InDoubt(String),
-    /// An error that is complete.
+    /// A complete error.
     Other(Error),
 }
 
@@ -97,7 +97,7 @@ impl Fault {
         matches!(self, Fault::Lost(_))
     }
 
-    /// Whether the database is to blame, and not the request.
+    /// Returns whether the database caused the error, and not the request.
     pub(super) fn is_storage(&self) -> bool {
         match self {
             Fault::Other(error) => error.is_storage(),
@@ -105,7 +105,7 @@ impl Fault {
         }
     }
 
-    /// The error that the caller sees.
+    /// Converts to the error that the caller sees.
     pub(super) fn named(self, path: &Path, waited_ms: u64) -> Error {
         let path = path.to_owned();
         match self {

@@ -8,14 +8,14 @@ use crate::model::Digest;
 use crate::run::{Chain, EntryKind, JournalEntry};
 use crate::write::Written;
 
-/// Payloads above this size are kept once, under their digest: histories and files come again and again.
+/// Payloads above this size are stored once, under their digest: histories and files repeat often.
 const INLINE: usize = 16 << 10;
 
-/// Keeps bytes once, and counts who names them.
+/// Stores bytes once, and counts the references.
 pub(super) fn share(db: &Db, bytes: &[u8]) -> Outcome<Digest> {
     let digest = Digest::of(bytes);
     let key = &digest.0[..];
-    // The bytes are not handed over when they are there.
+    // The bytes are not sent if they exist.
     if db.run("UPDATE shared SET refs = refs + 1 WHERE digest = $1", &[&key])? == 0 {
         let sql = "INSERT INTO shared (digest, refs, bytes) VALUES ($1, 1, $2)
                    ON CONFLICT (digest) DO UPDATE SET refs = shared.refs + 1";
@@ -24,7 +24,7 @@ pub(super) fn share(db: &Db, bytes: &[u8]) -> Outcome<Digest> {
     Ok(digest)
 }
 
-/// Says that one of those who named some bytes is gone.
+/// Removes a reference to shared bytes.
 pub(super) fn unshare(db: &Db, digest: Digest) -> Outcome<()> {
     let key = &digest.0[..];
     db.run("UPDATE shared SET refs = refs - 1 WHERE digest = $1", &[&key])?;
@@ -96,7 +96,7 @@ fn chain(db: &Db, run: i64, seq: u64) -> Outcome<Chain> {
     Ok(Chain::after(before))
 }
 
-/// Cuts off the entries of a journal from a number on.
+/// Removes the entries of a journal from a number on.
 pub(super) fn cut(db: &Db, run: i64, length: u64, at_ms: i64) -> Outcome<Written> {
     let length = number(length)?;
     let cut = remove(db, run, length)?;

@@ -5,7 +5,7 @@ use super::fault::Outcome;
 use crate::error::Error;
 use crate::model::Lease;
 
-/// Takes a lease ([`crate::Store::acquire`]). Who comes at the same time waits, and sees it taken.
+/// Takes a lease ([`crate::Store::acquire`]). A concurrent caller waits, and finds it taken.
 pub(super) fn acquire(db: &Db, scope: &str, owner: &str, now_ms: i64, until_ms: i64) -> Outcome<Lease> {
     let sql = "INSERT INTO lease (scope, owner, epoch, until_ms) VALUES ($1, $2, 1, $4)
                ON CONFLICT (scope) DO UPDATE SET owner = $2, epoch = lease.epoch + 1, until_ms = $4

@@ -1,7 +1,7 @@
 //! The store that several machines share: a PostgreSQL database.
 //!
-//! Writes of one process go one after the other, those that wait in one transaction; writes of several processes go on side
-//! by side, and lock the rows that they compare.
+//! Writes of one process are sequential, and concurrent ones share a transaction; writes of several processes run in
+//! parallel, and lock the rows that they compare.
 
 mod address;
 mod apply;
@@ -33,7 +33,7 @@ use crate::store::{Reply, Store};
 use crate::thread::{self, Job, Thread, Work};
 use crate::write::{self, Write, Written};
 
-/// The store in a database. Nothing is opened before the first use; then a thread of its own has the connection.
+/// The store in a database. The connection is opened at the first use, by a dedicated thread.
 pub struct PostgresStore {
     address: Address,
     options: PostgresOptions,
@@ -41,11 +41,11 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// The store in the database at `url`, such as `postgres://user:password@host/database`. Its tables are made at the first
-    /// use, in the schema `harn`.
+    /// The store in the database at `url`, such as `postgres://user:password@host/database`. Its tables are made at
+    /// the first use, in the schema `harn`.
     ///
     /// # Errors
-    /// An address that cannot be understood.
+    /// An invalid address.
     pub fn new(url: &str) -> Result<PostgresStore> {
         PostgresStore::with(url, PostgresOptions::default())
     }
@@ -87,7 +87,7 @@ impl PostgresStore {
     }
 }
 
-/// The server gives room back by itself (autovacuum); this only sees that it can be reached.
+/// The server returns space on its own (autovacuum); this only checks the connection.
 fn compact(db: &Db) -> Outcome<()> {
     db.batch("SELECT 1")
 }

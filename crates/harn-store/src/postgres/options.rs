@@ -1,17 +1,17 @@
-//! How a database is used.
+//! Options of a database.
 
 use std::time::Duration;
 
-/// How a database is used.
+/// Options of a database.
 #[derive(Clone, Debug)]
 pub struct PostgresOptions {
-    /// How long to wait for a connection. An address can say it, too: `connect_timeout=SECONDS`.
+    /// Timeout of a connection attempt. Also an option of the address: `connect_timeout=SECONDS`.
     pub connect_timeout: Duration,
-    /// How long to wait for others that write the same.
+    /// How long to wait for locks.
     pub busy_timeout: Duration,
-    /// How long a statement may take.
+    /// Timeout of a statement.
     pub statement_timeout: Duration,
-    /// How long a connection that was lost is sought again.
+    /// How long to retry a lost connection.
     pub patience: Duration,
 }
 

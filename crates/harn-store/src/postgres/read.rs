@@ -26,7 +26,7 @@ pub(super) fn kv_list(
     after: Option<&str>,
     limit: usize,
 ) -> Outcome<Vec<(String, Entry)>> {
-    // The index is read in order from the prefix on; keys are compared as bytes, and a prefix is no pattern.
+    // Reads the index in order from the prefix on; keys are compared as bytes, and a prefix is not a pattern.
     let sql = "SELECT key, value, version FROM kv WHERE space = $1 AND key >= $2 AND key > $3
                    AND starts_with(key, $2) ORDER BY key LIMIT $4";
     let after = after.unwrap_or_default();
@@ -93,7 +93,7 @@ pub(super) fn queue_dead(
     })
 }
 
-/// Text that is kept as bytes.
+/// Decodes a string that is stored as bytes.
 pub(super) fn text(bytes: Vec<u8>) -> Outcome<String> {
     String::from_utf8(bytes).map_err(|error| Fault::Damaged(error.to_string()))
 }
@@ -163,8 +163,8 @@ pub(super) fn blobs(db: &Db, after: Option<Digest>, limit: usize) -> Outcome<Vec
     db.rows(sql, &[&after, &page(limit)], |row| Ok((digest(get(row, 0)?)?, count(row, 1)?)))
 }
 
-/// Compares blobs and shared bytes with their digests, the counts of shared bytes with who names them, and journals with their
-/// lengths. The server has its own means for the files beneath (`pg_amcheck`, data checksums).
+/// Compares blobs and shared bytes with their digests, reference counts with references, and journals with their
+/// lengths. The server checks its files with `pg_amcheck` and data checksums.
 pub(super) fn verify(db: &Db) -> Outcome<Vec<String>> {
     let looks = [
         "SELECT 'blob ' || encode(digest, 'hex') || ' has other bytes' FROM blob

@@ -1,6 +1,6 @@
-//! Runs: their heads, sources and what they wait for. The journal is in `journal.rs`.
+//! Runs: heads, sources and waitpoints. The journal is in `journal.rs`.
 //!
-//! What changes a run locks its row first, so that an answer and the end of the run do not pass each other.
+//! A change of a run locks its row first, so that an answer and the end of the run are ordered.
 
 use tokio_postgres::Row;
 
@@ -89,7 +89,7 @@ pub(super) fn apply(db: &Db, fence: &Fence, write: &Write) -> Outcome<Written> {
     }
 }
 
-/// What a write of a run must know of it.
+/// The columns of a run that its writes need.
 struct Own {
     number: i64,
     status: RunStatus,
@@ -97,7 +97,7 @@ struct Own {
     answers: u64,
 }
 
-/// `lock` is what holds the run as it is until the transaction ends.
+/// Reads a run; `lock` locks it until the transaction ends.
 fn find(db: &Db, id: &str, lock: &str) -> Outcome<Option<Own>> {
     let sql = format!("SELECT number, status, length, answers FROM run WHERE id = $1 {lock}");
     db.row(&sql, &[&id], |row| {
@@ -114,7 +114,7 @@ fn existing(db: &Db, id: &str, lock: &str) -> Outcome<Own> {
     Ok(find(db, id, lock)?.ok_or_else(|| Error::missing(write::run_label(id)))?)
 }
 
-/// The run, if the lease is its own.
+/// Returns the run if the lease belongs to it.
 fn own(db: &Db, fence: &Fence, id: &str) -> Outcome<Own> {
     write::of_run(fence, id)?;
     existing(db, id, "FOR UPDATE")
@@ -233,7 +233,7 @@ pub(super) fn one(db: &Db, id: &str) -> Outcome<Option<Run>> {
     db.row(&format!("{RUN} LEFT JOIN lease ON scope = 'run/' || id WHERE id = $1"), &[&id], head)
 }
 
-/// Whether somebody has the right to write the run, at the time `$1`.
+/// Whether a process has the lease of the run, at the time `$1`.
 const HELD: &str = "(coalesce(owner, '') <> '' AND until_ms > $1)";
 
 pub(super) fn all(db: &Db, filter: RunFilter, limit: usize) -> Outcome<Vec<Run>> {
@@ -260,8 +260,8 @@ pub(super) fn claim(
     until_ms: i64,
     can_follow: fn(&Run) -> bool,
 ) -> Outcome<Option<(Run, Lease)>> {
-    // A run that is claimed or written at this moment is not waited for. A row that is locked was looked at again, so nobody
-    // else has taken it.
+    // Skips a run that is claimed or written at this moment. A locked row was read again, so no other process has
+    // taken it.
     let next = |due: &str, status: RunStatus| -> Outcome<Option<Run>> {
         let mut others = String::new();
         loop {
@@ -354,7 +354,7 @@ pub(super) fn waitpoints(db: &Db, run: Option<&str>, open: bool) -> Outcome<Vec<
 }
 
 pub(super) fn answer(db: &Db, id: &str, request_id: &str, answer: &Answer) -> Outcome<Waitpoint> {
-    // Others who answer, and the run when it stops, wait for this one.
+    // Other answers, and a suspension of the run, wait for this transaction.
     let run = existing(db, id, "FOR UPDATE")?;
     let (number, waitpoint) = waitpoint(db, id, request_id)?;
     let mut waitpoint = answers(db, (number, waitpoint))?;

@@ -7,13 +7,13 @@ use crate::error::Error;
 /// The steps from one schema version to the next. A step that was ever released is never changed.
 const MIGRATIONS: &[&str] = &[include_str!("v1.sql")];
 
-/// The lock under which the schema is made: "Harn" in ASCII.
+/// The advisory lock for changes of the schema: "Harn" in ASCII.
 const LOCK: i64 = 0x4861_726E;
 
-/// The oldest server that is taken.
+/// The oldest supported server version.
 const OLDEST: i32 = 130_000;
 
-/// Looks at the schema, and makes or renews it if need be. The path of errors is filled in where the address is known.
+/// Checks the schema, and creates or upgrades it if needed. The caller fills in the path of errors.
 pub(super) fn prepare(db: &Db) -> Outcome<()> {
     let sql = "SELECT current_setting('server_version_num')::int, current_setting('server_encoding')";
     let (version, encoding): (i32, String) = db.one(sql, &[], |row| Ok((get(row, 0)?, get(row, 1)?)))?;
@@ -33,7 +33,7 @@ pub(super) fn prepare(db: &Db) -> Outcome<()> {
     if self::version(db)? == Some(known) {
         return Ok(());
     }
-    // Whoever comes at the same time waits here, and looks again in a transaction that begins behind the one before.
+    // Concurrent processes wait here, and check again in a transaction that starts after the one before.
     db.rows("SELECT pg_advisory_lock($1)", &[&LOCK], |_| Ok(()))?;
     let made = db.batch("BEGIN ISOLATION LEVEL READ COMMITTED").and_then(|()| make(db));
     let made = made.and_then(|()| db.batch("COMMIT"));

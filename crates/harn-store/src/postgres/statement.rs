@@ -1,19 +1,19 @@
-//! What statements share.
+//! Helpers for statements.
 
 use crate::error::Error;
 
 use super::fault::Outcome;
 
-/// How many rows go into one statement at most, and how many bytes.
+/// Maximum number of rows, and of bytes, per statement.
 const ROWS: usize = 1_000;
 const BYTES: usize = 16 << 20;
 
-/// A number as the database keeps it.
+/// Converts a number to the type of the database.
 pub(super) fn number(n: u64) -> Outcome<i64> {
     i64::try_from(n).map_err(|_| Error::invalid("number", "it is too large for the store").into())
 }
 
-/// A bound that may lie behind everything.
+/// Converts an upper bound, which may exceed the range of the database.
 pub(super) fn signed(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }

@@ -19,7 +19,7 @@ use tokio_rustls::TlsConnector;
 
 use super::fault::{Fault, Outcome};
 
-/// What every connection shares.
+/// The shared configuration of connections.
 #[derive(Clone)]
 pub(super) struct Tls(Arc<ClientConfig>);
 
@@ -66,7 +66,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for T
     }
 }
 
-/// One connection to be secured.
+/// A connection during the handshake.
 pub(super) struct Connect {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,

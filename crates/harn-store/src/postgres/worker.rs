@@ -1,4 +1,4 @@
-//! The thread that has the connection: it finds a lost one again, and finds out what became of a commit without an answer.
+//! The thread of the connection: reconnects, and determines whether an unacknowledged commit succeeded.
 
 #![expect(clippy::disallowed_methods, reason = "the thread waits between its tries to reach the server")]
 
@@ -16,7 +16,7 @@ type Any = dyn Work<Db, Fault>;
 /// How long to wait between two tries to reach the server.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How often a transaction is tried that others stood in the way of.
+/// Maximum number of attempts for a transaction that conflicts with others.
 const TRIES: u32 = 20;
 
 /// One writer of so many removes the rows of those that are gone.
@@ -29,7 +29,7 @@ const READS: u32 = 3;
 const MARK: &str = "INSERT INTO writer (id, number) OVERRIDING SYSTEM VALUE VALUES ($1, $2)
     ON CONFLICT (id) DO UPDATE SET number = $2, seen = now()";
 
-/// The mark that there is. Who asks waits until a transaction has ended that writes it.
+/// The mark exists. The query waits until a transaction that writes it has ended.
 const FOUND: &str = "INSERT INTO writer (id) OVERRIDING SYSTEM VALUE VALUES ($1)
     ON CONFLICT (id) DO UPDATE SET seen = now() RETURNING number";
 
@@ -38,19 +38,19 @@ pub(super) struct Worker {
     address: Address,
     options: PostgresOptions,
     db: Option<Db>,
-    /// Whether there ever was a connection: one that was lost is sought for longer than one that never was.
+    /// Whether there was a connection: a lost one is retried for longer than the first one.
     was_open: bool,
-    /// This thread, as the database knows it; from its first write on.
+    /// ID of this writer in the database, from its first write on.
     writer: Option<i64>,
     /// How many groups of writes were begun.
     number: i64,
 }
 
-/// Where a group of writes came to its end.
+/// Where a group of writes failed.
 enum Broken {
     /// Nothing of it happened.
     Before(Fault),
-    /// The server has not said what became of it.
+    /// The outcome is unknown.
     InCommit(String, Vec<Outcome<()>>),
 }
 
@@ -59,7 +59,7 @@ impl Worker {
         Worker { address, options, db: None, was_open: false, writer: None, number: 0 }
     }
 
-    /// Works until nobody can ask any more.
+    /// Executes jobs until all senders are gone.
     pub(super) fn work(mut self, mut jobs: Jobs<Db, Fault>) {
         while let Some(next) = jobs.next() {
             match next {
@@ -77,12 +77,12 @@ impl Worker {
         }
     }
 
-    /// The name of the connection, by which it is found when it was lost.
+    /// Returns the name of the connection, by which a lost one is found.
     fn name(&self) -> String {
         self.writer.map_or("harn".to_owned(), |writer| format!("harn writer {writer}"))
     }
 
-    /// The open connection. One that was lost is sought until patience ends.
+    /// Returns the open connection. Retries a lost one until a timeout.
     fn db(&mut self) -> Outcome<&Db> {
         if self.db.is_none() {
             let begun = Instant::now();
@@ -105,7 +105,7 @@ impl Worker {
         self.was_open = true;
         schema::prepare(&db)?;
         if self.writer.is_some() {
-            // The server may not have noticed that the connection before this one is gone, and hold what it has locked.
+            // The server may not have noticed that the previous connection is gone, and still hold its locks.
             let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1
                        AND datname = current_database() AND usename = current_user AND pid <> pg_backend_pid()";
             db.rows(sql, &[&name], |_| Ok(()))?;
@@ -124,14 +124,14 @@ impl Worker {
         work.finish(outcome.map_err(|fault| fault.named(&self.address.shown, waited_ms)));
     }
 
-    /// Reads; what was read on a connection that broke off is read again.
+    /// Reads; repeats a read whose connection broke off.
     fn read(&mut self, work: &mut Any) -> Outcome<()> {
         let mut tries = 0;
         loop {
             tries += 1;
             let outcome = self.db().and_then(|db| snapshot(db, work));
             let was_lost = outcome.as_ref().is_err_and(Fault::is_lost);
-            // Without a connection the time for it is over.
+            // The time for reconnecting is over.
             if !was_lost || tries == READS || self.db.is_none() {
                 self.forget_if_lost(outcome.as_ref().err());
                 return outcome;
@@ -140,7 +140,7 @@ impl Worker {
         }
     }
 
-    /// Makes itself known to the database, before the first write.
+    /// Registers this writer in the database, before the first write.
     fn introduce(&mut self) -> Outcome<i64> {
         if let Some(writer) = self.writer {
             return Ok(writer);
@@ -149,8 +149,8 @@ impl Worker {
         let sql = "INSERT INTO writer DEFAULT VALUES RETURNING id";
         let writer: i64 = db.one(sql, &[], |row| get(row, 0))?;
         db.batch(&format!("SET application_name = 'harn writer {writer}'"))?;
-        // Those that were last seen long ago are gone; one that is not makes its row anew. Not everybody looks through all of them:
-        // there may be as many as there were processes in that time.
+        // Writers that were last seen long ago are gone; one that is still alive creates its row again. Only some
+        // writers sweep, because there may be as many rows as processes in that time.
         if writer % SWEEP == 0 {
             db.run("DELETE FROM writer WHERE seen < now() - interval '30 days'", &[])?;
         }
@@ -180,11 +180,11 @@ impl Worker {
                     break fault;
                 }
                 Err(Broken::Before(Fault::Again(_))) if tries < TRIES => {
-                    // Alone they lock less.
+                    // Single writes hold fewer locks.
                     if group.len() > 1 {
                         return group.into_iter().for_each(|work| self.commit(vec![work]));
                     }
-                    // Not as long as the others wait.
+                    // A different pause per writer.
                     let own = self.writer.unwrap_or_default().unsigned_abs() % 7 + 1;
                     std::thread::sleep(Duration::from_millis(u64::from(tries) * own));
                     continue;
@@ -204,14 +204,15 @@ impl Worker {
         };
         let is_for_all = matches!(fault, Fault::Lost(_) | Fault::NoWay(_) | Fault::InDoubt(_));
         if group.len() > 1 && !is_for_all {
-            // One of them may have been too much for the server, or wait for others: the rest is not to suffer for it.
+            // One write may have been too much for the server, or waits for others: the other writes are not
+            // affected.
             group.into_iter().for_each(|work| self.commit(vec![work]));
         } else {
             group.into_iter().for_each(|work| self.answer(work, Err(fault.clone())));
         }
     }
 
-    /// Asks the database whether a group of writes is there, on a new connection.
+    /// Queries on a new connection whether a group of writes was committed.
     fn was_committed(&mut self, number: i64) -> Outcome<bool> {
         self.db = None;
         let writer = self.writer.unwrap_or_default();
@@ -236,7 +237,7 @@ fn snapshot(db: &Db, work: &mut Any) -> Outcome<()> {
     db.batch("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")?;
     let outcome = work.run(db);
     match (outcome, db.batch("COMMIT")) {
-        // What was read is right, whatever becomes of the connection; the next one who asks finds out.
+        // The result of a read is valid even if the connection fails; the next request notices that.
         (Ok(()), _) => Ok(()),
         (Err(fault), _) => Err(fault),
     }
@@ -253,7 +254,7 @@ fn together(db: &Db, group: &mut [Box<Any>], writer: i64, number: i64) -> Result
     let begun = db.begin("BEGIN ISOLATION LEVEL READ COMMITTED", MARK, &[&writer, &number]);
     let outcomes = match (begun, &mut *group) {
         (Err(fault), _) => Err(fault),
-        // One that is alone needs no savepoint: it is undone with the transaction.
+        // A single write needs no savepoint: it is rolled back with the transaction.
         (Ok(()), [work]) => match work.run(db) {
             Err(fault) if !fault.is_storage() => {
                 return match undone(fault) {

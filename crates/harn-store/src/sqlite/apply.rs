@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::model::{Claimed, Digest, Expect, Fence, NewEvent, NewMessage};
 use crate::write::{Write, Written};
 
-/// Makes all writes under a lease; an error stands for none of them.
+/// Makes all writes under a lease. After an error the caller rolls back.
 pub(super) fn all(db: &Connection, fence: &Fence, writes: &[Write]) -> Outcome<Vec<Written>> {
     let mut out = Vec::with_capacity(writes.len());
     let mut is_known = false;
@@ -23,7 +23,8 @@ pub(super) fn all(db: &Connection, fence: &Fence, writes: &[Write]) -> Outcome<V
                 .unwrap_or(0);
             crate::write::fenced(fence, current)?;
         }
-        // Nobody changes it until the transaction ends, except a release in it: a write behind one has no lease any more.
+        // The row cannot change until the transaction ends, except by a release in it: a write after a release has no
+        // lease.
         is_known = *write != Write::Release;
         out.push(one(db, fence, write)?);
     }
@@ -112,7 +113,7 @@ fn one(db: &Connection, fence: &Fence, write: &Write) -> Outcome<Written> {
     }
 }
 
-/// Compares what is there with what the writer expects.
+/// Compares the current version with the one that the writer expects.
 fn expected(db: &Connection, space: &str, key: &str, expect: Expect) -> Outcome<()> {
     if expect == Expect::Anything {
         return Ok(());
@@ -141,7 +142,7 @@ fn log_append(db: &Connection, topic: &str, events: &[NewEvent]) -> Outcome<Writ
 }
 
 fn claim(db: &Connection, queue: &str, now_ms: i64, until_ms: i64, limit: usize) -> Outcome<Written> {
-    // What was handed out for the last time and did not come back is dead.
+    // A message that was claimed for the last time and not answered is dead.
     let sql = "UPDATE message SET dead = 1, claimed = 0
                WHERE queue = ? AND dead = 0 AND ready_ms <= ? AND attempts >= max_attempts";
     run(db, sql, params![queue, now_ms])?;
@@ -161,7 +162,7 @@ fn claim(db: &Connection, queue: &str, now_ms: i64, until_ms: i64, limit: usize)
     Ok(Written::Claimed(due.into_iter().map(|(_, claimed)| claimed).collect()))
 }
 
-/// Whether this is the last attempt of a message; an error when the receipt does not hold.
+/// Returns whether this is the last attempt of a message; an error if the receipt is invalid.
 fn claimed(db: &Connection, queue: &str, id: &str, attempt: u32) -> Outcome<bool> {
     let sql = "SELECT attempts >= max_attempts FROM message
                WHERE queue = ? AND id = ? AND attempts = ? AND claimed = 1 AND dead = 0";

@@ -7,14 +7,14 @@ use rusqlite::ErrorCode;
 
 use crate::error::Error;
 
-/// What went wrong inside of the file.
+/// An error inside the file.
 #[derive(Clone, Debug)]
 pub(super) enum Fault {
-    /// Somebody else has the file.
+    /// Another process has locked the file.
     Busy,
-    /// SQLite's own complaint: the code, and its words.
+    /// An error of SQLite: its code and message.
     Sqlite(Option<ErrorCode>, String),
-    /// An error that is complete.
+    /// A complete error.
     Other(Error),
 }
 
@@ -27,7 +27,7 @@ impl From<rusqlite::Error> for Fault {
             None if matches!(error, rusqlite::Error::ToSqlConversionFailure(_)) => {
                 Fault::Other(Error::invalid("number", "it is too large for the store"))
             }
-            // A text or number of the wrong kind can only come from damage.
+            // Only damage can cause a value of the wrong type.
             None if !matches!(error, rusqlite::Error::SqliteFailure(..)) => {
                 Fault::Sqlite(Some(ErrorCode::DatabaseCorrupt), error.to_string())
             }
@@ -47,7 +47,7 @@ impl Fault {
         matches!(self, Fault::Busy)
     }
 
-    /// Whether the file is to blame, and not the request.
+    /// Returns whether the file caused the error, and not the request.
     pub(super) fn is_storage(&self) -> bool {
         match self {
             Fault::Busy | Fault::Sqlite(..) => true,
@@ -55,7 +55,7 @@ impl Fault {
         }
     }
 
-    /// The error that the caller sees.
+    /// Converts to the error that the caller sees.
     pub(super) fn named(self, path: &Path, waited: Duration) -> Error {
         let path = path.to_owned();
         let (code, why) = match self {

@@ -9,24 +9,24 @@ use crate::model::Digest;
 use crate::run::{Chain, EntryKind, JournalEntry};
 use crate::write::Written;
 
-/// Payloads above this size are kept once, under their digest: histories and files come again and again.
+/// Payloads above this size are stored once, under their digest: histories and files repeat often.
 const INLINE: usize = 16 << 10;
 
 fn key(run: i64, seq: u64) -> i64 {
     (run << 32) | i64::from(u32::try_from(seq).unwrap_or(u32::MAX))
 }
 
-/// Keeps bytes once, and counts who names them.
+/// Stores bytes once, and counts the references.
 pub(super) fn share(db: &Connection, bytes: &[u8]) -> Outcome<Digest> {
     let digest = Digest::of(bytes);
-    // The bytes are not handed over when they are there.
+    // The bytes are not passed if they exist.
     if run(db, "UPDATE shared SET refs = refs + 1 WHERE digest = ?", [digest.0])? == 0 {
         run(db, "INSERT INTO shared (digest, refs, bytes) VALUES (?, 1, ?)", params![digest.0, bytes])?;
     }
     Ok(digest)
 }
 
-/// Says that one of those who named some bytes is gone.
+/// Removes a reference to shared bytes.
 pub(super) fn unshare(db: &Connection, digest: Digest) -> Outcome<()> {
     run(db, "UPDATE shared SET refs = refs - 1 WHERE digest = ?", [digest.0])?;
     run(db, "DELETE FROM shared WHERE digest = ? AND refs <= 0", [digest.0]).map(drop)
@@ -36,7 +36,7 @@ pub(super) fn unshare(db: &Connection, digest: Digest) -> Outcome<()> {
 pub(super) fn whole(digest: Digest, bytes: Option<Vec<u8>>) -> Outcome<Vec<u8>> {
     match bytes {
         Some(bytes) if Digest::of(&bytes) == digest => Ok(bytes),
-        // The path is filled in where the file's name is known.
+        // The caller fills in the path.
         found => Err(Error::Corrupt {
             path: std::path::PathBuf::new(),
             detail: match found {
@@ -98,7 +98,7 @@ fn chain(db: &Connection, number: i64, seq: u64) -> Outcome<Chain> {
     Ok(Chain::after(before))
 }
 
-/// Cuts off the entries of a journal from a number on.
+/// Removes the entries of a journal from a number on.
 pub(super) fn cut(db: &Connection, number: i64, length: u64, at_ms: i64) -> Outcome<Written> {
     let (first, last) = (key(number, length), key(number, u64::MAX));
     let cut = remove(db, first, last)?;
@@ -209,7 +209,7 @@ pub(super) fn delete(db: &Connection, number: i64) -> Outcome<()> {
     remove(db, key(number, 0), key(number, u64::MAX)).map(drop)
 }
 
-/// Compares all shared bytes with their digests, their counts with who names them, and journals with their lengths.
+/// Compares all shared bytes with their digests, their counts with their references, and journals with their lengths.
 pub(super) fn verify(db: &Connection) -> Outcome<Vec<String>> {
     let mut found = Vec::new();
     let mut all = db.prepare("SELECT digest, bytes FROM shared ORDER BY digest")?;

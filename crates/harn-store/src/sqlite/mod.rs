@@ -28,7 +28,7 @@ use crate::store::{Reply, Store};
 use crate::thread::{self, Job, Thread, Work};
 use crate::write::{self, Write, Written};
 
-/// The store in a file. Nothing is opened before the first use; then a thread of its own does the work.
+/// The store in a file. The file is opened at the first use, by a dedicated thread.
 pub struct SqliteStore {
     path: PathBuf,
     options: SqliteOptions,
@@ -36,8 +36,8 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// The store in the file `path`; folder and file are made at the first use. The file system must be a local one:
-    /// SQLite's locks do not hold on network file systems.
+    /// Creates a store in the file `path`; directory and file are created at the first use. The file system must be
+    /// local: SQLite's locks do not work on network file systems.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> SqliteStore {
         SqliteStore::with(path, SqliteOptions::default())
@@ -80,7 +80,7 @@ impl SqliteStore {
     }
 }
 
-/// Gives the room of what was removed back to the system.
+/// Returns the space of removed data to the file system.
 fn compact(db: &Connection) -> Outcome<()> {
     // It frees a page each time it is asked for a row.
     let mut vacuum = db.prepare("PRAGMA incremental_vacuum")?;

@@ -1,8 +1,8 @@
-//! How a file is used.
+//! Options of a file.
 
 use std::time::Duration;
 
-/// What a write that was answered survives.
+/// The events that an answered write survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
     /// The end of the process, of the system and of the power: each group of writes waits for the disk.
@@ -12,16 +12,17 @@ pub enum Durability {
     Crash,
 }
 
-/// How a file is used.
+/// Options of a file.
 #[derive(Clone, Debug)]
 pub struct SqliteOptions {
-    /// What an answered write survives.
+    /// The events that an answered write survives.
     pub durability: Durability,
     /// How long to wait for other processes that write.
     pub busy_timeout: Duration,
     /// The largest size of the file in bytes; more is [`crate::Error::Full`]. Without one the disk is the limit.
     pub max_bytes: Option<u64>,
-    /// Opens a file whose log has lost acknowledged writes, with what is left of them. Otherwise it is [`crate::Error::Corrupt`].
+    /// Opens a file whose log has lost acknowledged writes, with the remaining data. Otherwise it is
+    /// [`crate::Error::Corrupt`].
     pub repairs: bool,
 }
 

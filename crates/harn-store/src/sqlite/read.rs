@@ -164,7 +164,7 @@ pub(super) fn blob(db: &Connection, digest: Digest) -> Outcome<Option<Vec<u8>>> 
     }
 }
 
-/// The path is filled in where the file's name is known.
+/// The caller fills in the path.
 fn damaged(digest: Digest) -> Error {
     Error::Corrupt { path: std::path::PathBuf::new(), detail: format!("blob {digest} has other bytes") }
 }
@@ -175,7 +175,7 @@ pub(super) fn blobs(db: &Connection, after: Option<Digest>, limit: usize) -> Out
     rows(db, sql, params![after, page(limit)], |row| Ok((Digest(row.get(0)?), row.get(1)?)))
 }
 
-/// Looks through the whole file, and compares every blob with its digest.
+/// Checks the whole file, and compares every blob with its digest.
 pub(super) fn verify(db: &Connection) -> Outcome<Vec<String>> {
     let mut found = rows(db, "PRAGMA integrity_check(100)", [], |row| row.get::<_, String>(0))?;
     found.retain(|line| line != "ok");

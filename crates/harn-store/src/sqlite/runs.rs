@@ -1,4 +1,4 @@
-//! Runs: their heads, sources and what they wait for. The journal is in `journal.rs`.
+//! Runs: heads, sources and waitpoints. The journal is in `journal.rs`.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -89,7 +89,7 @@ pub(super) fn apply(db: &Connection, fence: &Fence, write: &Write) -> Outcome<Wr
     }
 }
 
-/// What a write of a run must know of it.
+/// The columns of a run that its writes need.
 struct Own {
     number: i64,
     status: RunStatus,
@@ -103,7 +103,7 @@ fn find(db: &Connection, id: &str) -> Outcome<Option<Own>> {
     })
 }
 
-/// The run, if the lease is its own.
+/// Returns the run if the lease belongs to it.
 fn own(db: &Connection, fence: &Fence, id: &str) -> Outcome<Own> {
     write::of_run(fence, id)?;
     Ok(find(db, id)?.ok_or_else(|| Error::missing(write::run_label(id)))?)
@@ -231,7 +231,7 @@ pub(super) fn one(db: &Connection, id: &str) -> Outcome<Option<Run>> {
     row(db, &format!("{RUN} WHERE id = ?"), [id], head)
 }
 
-/// Whether somebody has the right to write the run, at the time `?1`.
+/// Whether a process has the lease of the run, at the time `?1`.
 const HELD: &str = "(coalesce(owner, '') <> '' AND until_ms > ?1)";
 
 pub(super) fn all(db: &Connection, filter: RunFilter, limit: usize) -> Outcome<Vec<Run>> {

@@ -16,17 +16,17 @@ use super::options::{Durability, SqliteOptions};
 use super::wal::{self, Marker};
 use crate::error::Error;
 
-/// Says in the file's header that it is ours: "Harn" in ASCII.
+/// The application ID in the header of the file: "Harn" in ASCII.
 const APPLICATION: i32 = 0x4861_726E;
 
 /// The steps from one schema version to the next. A step that was ever released is never changed.
 const MIGRATIONS: &[&str] = &[include_str!("v1.sql"), include_str!("v2.sql")];
 
-/// How often, and how many milliseconds apart, a step is tried for which SQLite itself does not wait.
+/// Number of attempts, and the pause in milliseconds, for a step for which SQLite does not wait.
 const TRIES: u32 = 200;
 const PAUSE: Duration = Duration::from_millis(25);
 
-/// Opens the file, making it if need be.
+/// Opens or creates the file.
 pub(super) fn open(path: &Path, options: &SqliteOptions) -> Outcome<Connection> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder).map_err(|error| {
@@ -42,7 +42,7 @@ pub(super) fn open(path: &Path, options: &SqliteOptions) -> Outcome<Connection> 
         }
     }
     let damaged = |detail| Fault::Other(Error::Corrupt { path: path.to_owned(), detail });
-    // Before SQLite opens the file: it drops what is damaged in the log.
+    // Before SQLite opens the file, because it drops damaged frames.
     match wal::check(path) {
         Err(_) if options.repairs => wal::forget(path).map_err(|error| damaged(error.to_string()))?,
         found => found.map_err(damaged)?,
@@ -53,7 +53,7 @@ pub(super) fn open(path: &Path, options: &SqliteOptions) -> Outcome<Connection> 
     db.busy_timeout(options.busy_timeout)?;
     db.set_prepared_statement_cache_capacity(64);
     if db.is_readonly("main")? {
-        // What is there can be read; every write will say why it cannot be done.
+        // A read-only file can be read; each write reports the reason why it fails.
         return match version(&db)? {
             (APPLICATION, found) if found as usize == MIGRATIONS.len() => Ok(db),
             (APPLICATION, found) if found as usize > MIGRATIONS.len() => Err(newer(path, found)),
@@ -78,10 +78,10 @@ pub(super) fn open(path: &Path, options: &SqliteOptions) -> Outcome<Connection> 
     if options.durability == Durability::PowerCut {
         let page: u64 = db.query_row("PRAGMA page_size", [], |row| row.get(0))?;
         let mut marker = Marker::new(path, page);
-        // It takes the place of SQLite's own hook, which copies the log into the database now and then.
+        // Replaces the default hook of SQLite, which checkpoints the log.
         db.wal_hook(Some(move |log: &mut Wal, frames: i32| {
             if marker.committed(frames.unsigned_abs()) {
-                // A reader or another process may be in the way; the next commit tries again.
+                // A reader or another process may block it; the next commit tries again.
                 let _ = log.checkpoint();
             }
             Ok(())
@@ -105,9 +105,9 @@ fn newer(path: &Path, found: u32) -> Fault {
     Fault::Other(Error::Newer { path: path.to_owned(), found, known: MIGRATIONS.len() as u32 })
 }
 
-/// Refuses files of other programs before anything is changed in them.
+/// Rejects files of other programs before they are changed.
 fn ours(db: &Connection, path: &Path) -> Outcome<()> {
-    // In one transaction: while another process makes the file, each of these changes.
+    // In one transaction, because another process may be creating the file.
     let look = db.unchecked_transaction()?;
     let (application, found) = version(&look)?;
     if application == APPLICATION {
@@ -120,7 +120,7 @@ fn ours(db: &Connection, path: &Path) -> Outcome<()> {
     Err(Fault::Other(Error::Foreign { path: path.to_owned() }))
 }
 
-/// What is set once for a file. Changing to WAL needs the file alone, and SQLite does not wait for that.
+/// Settings that are stored in the file. Changing to WAL needs exclusive access, and SQLite does not wait for that.
 fn prepare(db: &Connection) -> Outcome<()> {
     let mode: String = db.query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
     if mode != "wal" {
@@ -147,7 +147,7 @@ fn migrate(db: &mut Connection, path: &Path) -> Outcome<()> {
     if version(db)? == (APPLICATION, MIGRATIONS.len() as u32) {
         return Ok(());
     }
-    // The version is read again inside: another process may have been quicker.
+    // Reads the version again in the transaction: another process may have migrated it.
     let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let (_, found) = version(&transaction)?;
     if found as usize > MIGRATIONS.len() {

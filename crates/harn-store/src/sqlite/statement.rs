@@ -4,12 +4,12 @@ use rusqlite::{Connection, OptionalExtension, Params, Row};
 
 use super::fault::Outcome;
 
-/// Runs a statement with its arguments; gives the number of rows.
+/// Runs a statement; returns the number of rows.
 pub(super) fn run(db: &Connection, sql: &str, args: impl Params) -> Outcome<usize> {
     Ok(db.prepare_cached(sql)?.execute(args)?)
 }
 
-/// Numbers are signed in the file; nothing lies behind the largest of them.
+/// Numbers in the file are signed; larger ones are capped.
 pub(super) fn signed(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
@@ -24,7 +24,7 @@ pub(super) fn rows<T>(
     Ok(db.prepare_cached(sql)?.query_map(args, read)?.collect::<Result<_, _>>()?)
 }
 
-/// The row of a statement that gives at most one.
+/// Returns the row of a statement that yields at most one.
 pub(super) fn row<T>(
     db: &Connection,
     sql: &str,

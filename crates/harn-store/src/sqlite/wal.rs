@@ -1,9 +1,9 @@
-//! The write-ahead log of SQLite: how far it was acknowledged, and whether all of that is still there.
+//! The write-ahead log of SQLite: how far it was acknowledged, and whether all of that still exists.
 //!
-//! SQLite ends its log at the first frame with a wrong checksum: it takes the rest for a write that was never committed. A changed bit
-//! would therefore drop acknowledged writes, and a resumed run would repeat their effects. The file `-mark` next to the log says how
-//! far the log was acknowledged. It is written after each commit and before the answer, and not synchronized: it survives the end of
-//! the process, and after a power failure it is at most older than the log.
+//! SQLite ends its log at the first frame with a wrong checksum, as if the remainder was never committed. A changed
+//! bit would therefore drop acknowledged writes, and a resumed run would repeat their effects. The file `-mark` next
+//! to the log records how far the log was acknowledged. It is written after each commit and before the answer, and
+//! not synchronized: it survives the end of the process, and after a power failure it is at most older than the log.
 
 #![expect(
     clippy::disallowed_methods,
@@ -18,13 +18,13 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
-/// SQLite copies the log into the database when it has so many frames.
+/// Number of frames after which the log is checkpointed.
 const CHECKPOINT: u32 = 1_000;
 
 const HEADER: usize = 32;
 const FRAME: usize = 24;
 
-/// How often, and after which pause, a log is read that another process may be writing.
+/// Number of attempts, and the pause between them, to read a log that another process may be writing.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -34,7 +34,7 @@ const MAGIC: &[u8; 8] = b"harnmark";
 /// How far a log was acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Mark {
-    /// Names the log: SQLite draws another one each time it begins the log again.
+    /// Identifies the log: SQLite draws new salts each time it restarts the log.
     salts: [u8; 8],
     frames: u32,
     /// SQLite's checksum of all frames up to there.
@@ -95,10 +95,10 @@ impl Marker {
         Marker { log: beside(path, "-wal"), mark: beside(path, "-mark"), files: None, page }
     }
 
-    /// Notes that the log is acknowledged up to this frame, which ends a commit of this process. True when it is time to copy the log
-    /// into the database.
+    /// Records that the log is acknowledged up to this frame, which ends a commit of this process. Returns true when
+    /// the log should be checkpointed.
     pub(super) fn committed(&mut self, frames: u32) -> bool {
-        // A mark that cannot be written is older than the log, and still true.
+        // If the mark cannot be written, the old one remains correct.
         if self.note(frames).is_err() {
             self.files = None;
         }
@@ -124,7 +124,7 @@ impl Marker {
     }
 }
 
-/// Forgets how far the log was acknowledged.
+/// Removes the mark.
 pub(super) fn forget(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(beside(path, "-mark")) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -132,17 +132,17 @@ pub(super) fn forget(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Checks that all acknowledged frames of the log are there.
+/// Checks that all acknowledged frames of the log exist.
 ///
 /// # Errors
-/// What was found instead.
+/// The finding.
 pub(super) fn check(path: &Path) -> Result<(), String> {
     let mut found = check_once(path);
     for _ in 1..TRIES {
         if found.is_ok() {
             break;
         }
-        // Another process may have begun the log again while this one read it.
+        // Another process may have restarted the log during the read.
         std::thread::sleep(PAUSE);
         found = check_once(path);
     }
@@ -162,7 +162,7 @@ fn check_once(path: &Path) -> Result<(), String> {
     sum.add(&header[..24]);
     let known = number(&header) & !1 == 0x377F_0682;
     if !known || sum.to_bytes() != header[24..] {
-        // A log that holds no frame yet is of no interest.
+        // A log without frames needs no check.
         let has_frames = log.read_exact(&mut [0; FRAME]).is_ok();
         return if has_frames { Err("the header of its log was changed".to_owned()) } else { Ok(()) };
     }
@@ -186,7 +186,7 @@ fn added((one, two): (u32, u32), first: u32, second: u32) -> (u32, u32) {
 
 /// The checksum of SQLite's log.
 struct Sum {
-    /// Whether words are big-endian.
+    /// Whether 32-bit integers are big-endian.
     big: bool,
     words: (u32, u32),
 }
@@ -194,7 +194,8 @@ struct Sum {
 impl Sum {
     fn add(&mut self, bytes: &[u8]) {
         let (pairs, _) = bytes.as_chunks::<8>();
-        // The first word of a pair is the upper half of a big-endian number, and the lower one of a little-endian number.
+        // The first integer of a pair is the upper half of a big-endian number, and the lower half of a little-endian
+        // number.
         self.words = match self.big {
             true => pairs.iter().fold(self.words, |words, pair| {
                 let pair = u64::from_be_bytes(*pair);

@@ -1,4 +1,4 @@
-//! The thread that has the file.
+//! The thread of the file.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Works until nobody can ask any more.
+    /// Executes jobs until all senders are gone.
     pub(super) fn work(mut self, mut jobs: Jobs<Connection, Fault>) {
         while let Some(next) = jobs.next() {
             match next {
@@ -36,7 +36,7 @@ impl Worker {
         }
     }
 
-    /// The open file. A file that could not be opened is tried again by the next job.
+    /// Returns the open file. After a failure the next job tries again.
     fn db(&mut self) -> Outcome<&Connection> {
         let db = match self.db.take() {
             Some(db) => db,
@@ -57,7 +57,7 @@ impl Worker {
                     self.answer(work, outcome);
                 }
             }
-            // One of them may have been too much for the disk: the others are not to suffer for it.
+            // One write may have been too much for the disk: the other writes are not affected.
             Err(fault) if group.len() > 1 && !fault.is_busy() => {
                 group.into_iter().for_each(|work| self.commit(vec![work]));
             }
@@ -76,14 +76,14 @@ fn snapshot(db: &Connection, work: &mut Any) -> Outcome<()> {
     outcome
 }
 
-/// Runs a group of writes in one transaction. An error means that nothing of it happened.
+/// Runs a group of writes in one transaction. An error means that it was rolled back.
 fn together(db: &Connection, group: &mut [Box<Any>]) -> Outcome<Vec<Outcome<()>>> {
     db.execute_batch("BEGIN IMMEDIATE")?;
     let outcome = each(db, group).and_then(|outcomes| {
         db.execute_batch("COMMIT")?;
         Ok(outcomes)
     });
-    // Some errors have ended the transaction already.
+    // Some errors end the transaction.
     if outcome.is_err() && !db.is_autocommit() {
         let _ = db.execute_batch("ROLLBACK");
     }
