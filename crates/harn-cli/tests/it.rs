@@ -13,6 +13,7 @@ mod check;
 mod conformance;
 mod debugger;
 mod demo;
+mod drain;
 mod egress;
 mod errors;
 mod evals;

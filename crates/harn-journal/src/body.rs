@@ -39,6 +39,11 @@ impl Link {
         Link { request, again, status: 0, body: None, is_received: false, ahead: None, given: Vec::new() }
     }
 
+    /// Whether a part of the reply is still to come.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.body.as_ref().is_some_and(|body| !body.is_over())
+    }
+
     /// Takes a body that begins. Gives all of it when all of it is there, or when the program reads nothing else before.
     pub(crate) async fn receive(
         link: &RefCell<Link>,

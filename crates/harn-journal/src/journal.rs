@@ -9,10 +9,11 @@ use std::time::Duration;
 use harn_store::wait;
 use harn_system::System;
 
+use crate::body::Link;
 use crate::chance::Chance;
 use crate::entry::{Entry, Place, What};
 use crate::keeper::{Keeper, Kept};
-use crate::op::{Inquired, Op, Pending, Wakes};
+use crate::op::{Drainer, Inquired, Op, Pending, Wakes};
 use crate::output::Output;
 use crate::secrets::{Secrets, UNKNOWN, marked};
 use crate::setup::{Difference, InDoubtPolicy, Reins, Setup, Stop};
@@ -110,6 +111,8 @@ pub(crate) struct State {
     pub(crate) output: Output,
     /// Groups of entries on their way.
     pub(crate) under_way: VecDeque<(u64, Kept)>,
+    /// Requests that must not be sent twice, and their replies.
+    pub(crate) exchanges: Vec<Weak<RefCell<Link>>>,
     /// Requests to people that are not over.
     pub(crate) inquired: BTreeSet<String>,
     /// Requests that are over, as the journal says. Whoever wrote it may not have come to say so.
@@ -213,6 +216,7 @@ impl Journal {
             noted: known,
             output: Output::default(),
             under_way: VecDeque::new(),
+            exchanges: Vec::new(),
             inquired: BTreeSet::new(),
             ended: Vec::new(),
             kept: next,
@@ -270,6 +274,11 @@ impl Journal {
     pub fn stopped(&self) -> Option<Stop> {
         let _ = self.0.is_stopped();
         self.0.stopped.borrow().clone()
+    }
+
+    /// What asks the run to make room.
+    pub fn drainer(&self) -> Drainer {
+        Drainer(self.0.wakes.clone())
     }
 
     /// The number of the next entry.
@@ -402,6 +411,15 @@ impl State {
         (!self.ops.is_empty()).then_some((timer, any))
     }
 
+    /// Whether something happens outside that the journal does not know yet.
+    fn is_under_way(&self) -> bool {
+        let is_open = |link: &Weak<RefCell<Link>>| {
+            let link = link.upgrade();
+            link.is_some_and(|link| link.try_borrow().map_or(true, |link| link.is_under_way()))
+        };
+        self.ops.values().any(Op::is_under_way) || self.exchanges.iter().any(is_open)
+    }
+
     pub(crate) fn pending(&self) -> Vec<Pending> {
         let open = self.ops.values().filter(|op| op.is_open()).filter_map(|op| op.inquired.as_ref());
         open.filter(|inquired| inquired.waits.get()).map(|inquired| inquired.request.clone()).collect()
@@ -467,6 +485,16 @@ impl Core {
         interrupted
     }
 
+    /// Stops a run that is to make room, when nothing is under way outside.
+    pub(crate) fn drains(&self) -> bool {
+        let Some(why) = self.wakes.drain().filter(|_| !self.replay) else { return false };
+        let stops = !self.state.borrow().is_under_way();
+        if stops {
+            self.stop(Stop::Drained(why));
+        }
+        stops
+    }
+
     /// Stops the run. The first reason stays.
     pub(crate) fn stop(&self, reason: Stop) {
         let first = self.stopped.borrow().is_none();
@@ -491,7 +519,7 @@ impl Core {
 
     /// Where the run is.
     pub(crate) fn status(&self) -> Status {
-        if self.is_stopped() {
+        if self.is_stopped() || self.drains() {
             return Status::Stopped;
         }
         self.follow_set_back();

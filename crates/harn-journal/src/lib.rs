@@ -60,5 +60,5 @@ pub use journal::Journal;
 pub use keeper::{
     Answers, Count, Keeper, Kept, LEASE_MS, MemoryKeeper, Nowhere, StoreKeeper, owner, take_lease,
 };
-pub use op::Pending;
-pub use setup::{Difference, InDoubtPolicy, LONG, Reins, Setup, Stop};
+pub use op::{Drainer, Pending};
+pub use setup::{Difference, Drain, InDoubtPolicy, LONG, Reins, Setup, Stop};

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 
 use crate::entry::Place;
+use crate::setup::Drain;
 
 /// An operation on its way: what it gives, as bytes for the journal. What cannot be bytes goes another way.
 pub(crate) type Running = Pin<Box<dyn Future<Output = Vec<u8>>>>;
@@ -32,6 +33,9 @@ pub struct Pending {
     /// How many answers the program has had already.
     pub had: u32,
 }
+
+/// Operations that happen outside.
+const EXCHANGES: [&str; 4] = ["run", "peer", "http", "body"];
 
 /// An operation that the program waits for.
 pub(crate) struct Op {
@@ -61,6 +65,12 @@ impl Op {
         self.due
     }
 
+    /// Whether something happens outside that the journal does not know yet. Timers and people can be waited for later.
+    pub(crate) fn is_under_way(&self) -> bool {
+        let waits = self.inquired.as_ref().is_some_and(|inquired| inquired.waits.get());
+        self.is_open() && !waits && EXCHANGES.contains(&self.name)
+    }
+
     pub(crate) fn described(&self) -> String {
         format!("{} {}", self.name, self.note)
     }
@@ -71,6 +81,7 @@ impl Op {
 pub(crate) struct Wakes {
     ready: Mutex<Ready>,
     outer: Mutex<Option<Waker>>,
+    drain: Mutex<Option<Drain>>,
 }
 
 /// What begins goes before what goes on: a request that stands behind a thousand replies leaves when the last of them was worked
@@ -138,6 +149,11 @@ impl Wakes {
         self.ops().others_first = had_begun_now;
     }
 
+    /// Why the run is to make room, if it is.
+    pub(crate) fn drain(&self) -> Option<Drain> {
+        *self.drain.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn watch(&self, waker: &Waker) {
         *self.outer.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker.clone());
     }
@@ -147,6 +163,18 @@ impl Wakes {
         if let Some(outer) = outer {
             outer.wake();
         }
+    }
+}
+
+/// Asks a run to make room, from any thread: it stops at the first moment at which nothing is under way outside.
+#[derive(Clone)]
+pub struct Drainer(pub(crate) Arc<Wakes>);
+
+impl Drainer {
+    /// Asks. The first reason stays.
+    pub fn ask(&self, why: Drain) {
+        self.0.drain.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
+        self.0.wake_all();
     }
 }
 

@@ -306,6 +306,11 @@ impl Core {
         let inquired = doubt.clone().filter(|_| asks);
         let (core, request, op) = (self.own(), Rc::new(request), self.next_op());
         let link = Rc::new(RefCell::new(Link::new(request.clone(), is_repeatable(&request))));
+        if !is_repeatable(&request) {
+            let exchanges = &mut self.state.borrow_mut().exchanges;
+            exchanges.retain(|link| link.strong_count() > 0);
+            exchanges.push(Rc::downgrade(&link));
+        }
         let (own, what) = (link.clone(), note.clone());
         let begin = Box::new(move || -> Running {
             Box::pin(async move {
@@ -600,7 +605,7 @@ impl Outside for Journal {
 
     fn work(&self, context: &mut Context<'_>) {
         let core = &self.0;
-        if core.is_stopped() || !core.state.borrow().live || core.catches_up() {
+        if core.is_stopped() || core.drains() || !core.state.borrow().live || core.catches_up() {
             return;
         }
         core.wakes.watch(context.waker());

@@ -64,12 +64,35 @@ pub enum Stop {
         /// What it asks of people.
         pending: Vec<Pending>,
     },
+    /// The run was asked to make room, and nothing is under way whose outcome is not in the journal.
+    #[error("{}", .0.note())]
+    Drained(Drain),
     /// Somebody stopped the program: the run can be resumed.
     #[error("interrupted")]
     Interrupted,
     /// A key that the run had is not set.
     #[error("the environment variable {0} is not set; the run had it when it began")]
     MissingKey(String),
+}
+
+/// Why a run makes room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Drain {
+    /// Its worker ends.
+    Worker,
+    /// A user pauses it.
+    Pause,
+}
+
+impl Drain {
+    /// The reason, as a note of the run.
+    #[must_use]
+    pub fn note(self) -> &'static str {
+        match self {
+            Drain::Worker => "its worker was stopped",
+            Drain::Pause => "paused",
+        }
+    }
 }
 
 /// How a resumed run decides about an effect that began before, while no outcome is known.

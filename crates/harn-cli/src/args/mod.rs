@@ -339,6 +339,12 @@ pub(crate) struct WorkerArgs {
     /// A run whose worker is silent for longer than this is taken over by another worker.
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_lease_time)]
     pub(crate) lease: std::time::Duration,
+    /// Limit how long a stop may take
+    ///
+    /// After SIGTERM or Ctrl-C the worker takes no more runs. Its runs continue for half of this time. Then each is suspended
+    /// as soon as none of its requests and commands is in progress. At the end, or after a second signal, all are interrupted.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_time)]
+    pub(crate) drain_timeout: std::time::Duration,
 }
 
 /// Arguments of `harn answer`.

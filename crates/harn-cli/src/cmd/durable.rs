@@ -8,8 +8,8 @@ use std::time::Duration;
 use clap::Parser;
 use harn_check::Settings;
 use harn_journal::{
-    Difference, Entry, FORMAT, InDoubtPolicy, Journal, Keeper, LEASE_MS, Nowhere, Pending, Setup, Stop,
-    StoreKeeper, What, take_lease, wait,
+    Difference, Drain, Entry, FORMAT, InDoubtPolicy, Journal, Keeper, LEASE_MS, Nowhere, Pending, Setup,
+    Stop, StoreKeeper, What, take_lease, wait,
 };
 use harn_runtime::Generation;
 use harn_store::{
@@ -277,7 +277,7 @@ pub(crate) fn begin(args: RunArgs) -> u8 {
             Write::SourcePut { run: id.clone(), path: source_name(&args), bytes: text.clone().into_bytes() };
         let made = wait(store.write(&fence, vec![Write::RunCreate { run, at_ms }, source]));
         made.map_err(|error| explained(&id, &error))?;
-        Ok((Owned { store, fence, id: id.clone(), lease_ms: LEASE_MS }, info))
+        Ok((Owned { store, fence, id: id.clone(), lease_ms: LEASE_MS, drains: false }, info))
     });
     let (owned, info) = match begun {
         Ok(begun) => begun,
@@ -309,6 +309,8 @@ struct Owned {
     id: String,
     /// How long the run is held back when nothing is heard of this process.
     lease_ms: i64,
+    /// Whether SIGTERM asks the run to make room, as a worker does.
+    drains: bool,
 }
 
 impl Owned {
@@ -333,12 +335,17 @@ impl Owned {
     fn work(self, args: RunArgs, text: String, mut info: Value, sink: &Sink, mut setup: Setup) -> u8 {
         let program = program_of(&args, text);
         let (inner, suspend_after) = (setup.inner.clone(), setup.suspend_after);
+        let drains = self.drains;
         loop {
             let is_new = setup.entries.is_empty();
             let journal = Journal::new(setup);
             let generation = generation(&info, &journal);
             if let Some(stop) = journal.stopped() {
                 return self.stopped(stop, sink);
+            }
+            if drains {
+                let drainer = journal.drainer();
+                signal::drain_on_sigterm(move || drainer.ask(Drain::Worker));
             }
             let system: Rc<dyn System> = Rc::new(journal.clone());
             let live = journal.clone();
@@ -532,6 +539,15 @@ impl Owned {
         TO_BE_RESUMED
     }
 
+    /// Gives back a run that makes room; another worker may continue it at once.
+    fn drained(&self, why: Drain) -> u8 {
+        let now_ms = Real::new().now_ms();
+        match self.suspend(Some(now_ms), &[], why.note()) {
+            Ok(_) => TO_BE_RESUMED,
+            Err(text) => failed(&text),
+        }
+    }
+
     /// Tells why the run has stopped, and how to go on.
     fn stopped(self, stop: Stop, sink: &Sink) -> u8 {
         let id = &self.id;
@@ -548,6 +564,7 @@ impl Owned {
                 shown_difference(id, &difference)
             }
             Stop::Suspended { due_ms, pending } => self.suspended(due_ms, &pending, sink),
+            Stop::Drained(why) => self.drained(why),
             stop => {
                 self.park(&stop.to_string());
                 eprintln!(
@@ -633,7 +650,7 @@ pub(crate) fn resume(args: &ResumeArgs) -> u8 {
         let code = match args.lease {
             Some((epoch, lease_ms)) => {
                 let fence = Fence { scope: Run::scope(id).into(), epoch };
-                let owned = Owned { store: store.clone(), fence, id: id.clone(), lease_ms };
+                let owned = Owned { store: store.clone(), fence, id: id.clone(), lease_ms, drains: true };
                 owned.go_on(policy, Some(WORKERS_PATIENCE))
             }
             None => resume_one(&store, id, policy),
@@ -686,7 +703,8 @@ fn resume_one(store: &Arc<dyn Store>, id: &str, in_doubt: InDoubtPolicy) -> Fail
         return Err(explained(id, &StoreError::Missing { what: String::new() }));
     }
     let fence = take_lease(&**store, &Real::new(), id).map_err(wrong)?.fence();
-    Owned { store: store.clone(), fence, id: id.to_owned(), lease_ms: LEASE_MS }.go_on(in_doubt, None)
+    Owned { store: store.clone(), fence, id: id.to_owned(), lease_ms: LEASE_MS, drains: false }
+        .go_on(in_doubt, None)
 }
 
 impl Owned {
@@ -951,7 +969,7 @@ fn forked(args: ForkArgs) -> Failed<u8> {
         Write::SourcePut { run: id.clone(), path, bytes },
     ];
     wait(store.write(&fence, writes)).map_err(wrong)?;
-    let owned = Owned { store, fence, id: id.clone(), lease_ms: LEASE_MS };
+    let owned = Owned { store, fence, id: id.clone(), lease_ms: LEASE_MS, drains: false };
     eprintln!("[harn] run {id} goes on from entry {} of run {}", args.at, args.id);
     let sink = Sink::of(known.args.json, known.args.quiet);
     let setup = Setup {

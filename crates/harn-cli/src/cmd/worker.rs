@@ -44,8 +44,8 @@ pub(crate) fn worker(args: &WorkerArgs) -> u8 {
     let Ok(binary) = std::env::current_exe() else {
         return failed("harn worker: the program itself cannot be found");
     };
-    let interrupt = Interrupt::default();
-    signal::stop_on_signal(interrupt.clone());
+    let (first, second) = (Interrupt::default(), Interrupt::default());
+    signal::stop_in_two_steps(first.clone(), second.clone());
     let lease_ms = i64::try_from(args.lease.as_millis()).unwrap_or(i64::MAX / 4).min(i64::MAX / 4);
     let worker = Rc::new(Worker {
         store,
@@ -58,11 +58,11 @@ pub(crate) fn worker(args: &WorkerArgs) -> u8 {
         deaths: RefCell::default(),
         held: RefCell::default(),
         ended: Notify::new(),
-        stopping: Cell::new(false),
-        stop: Notify::new(),
+        ask: Flag::default(),
+        stop: Flag::default(),
     });
-    let end = harn_vm::block_on(work(worker.clone(), args, interrupt));
-    // The processes are gone by now: others may go on with their runs at once.
+    let end = harn_vm::block_on(work(worker.clone(), args, first, second));
+    // The processes are gone by now: other workers may continue their runs at once.
     for lease in worker.held.borrow().values() {
         let _ = harn_journal::wait(worker.store.write(&lease.fence(), vec![Write::Release]));
     }
@@ -88,21 +88,42 @@ struct Worker {
     held: RefCell<BTreeMap<String, Lease>>,
     /// Rings when there is room for another run.
     ended: Notify,
-    /// Whether it was told to end.
-    stopping: Cell<bool>,
-    /// Rings when the processes of its runs are to end.
-    stop: Notify,
+    /// Set when its runs are to make room.
+    ask: Flag,
+    /// Set when the processes of its runs are to end.
+    stop: Flag,
 }
 
-async fn work(worker: Rc<Worker>, args: &WorkerArgs, interrupt: Interrupt) -> Result<u8, String> {
+/// A flag that is set once, and whose waiters are woken then.
+#[derive(Default)]
+struct Flag {
+    is_set: Cell<bool>,
+    waiters: Notify,
+}
+
+impl Flag {
+    fn set(&self) {
+        self.is_set.set(true);
+        self.waiters.notify_waiters();
+    }
+
+    async fn wait(&self) {
+        let notified = self.waiters.notified();
+        if !self.is_set.get() {
+            notified.await;
+        }
+    }
+}
+
+async fn work(
+    worker: Rc<Worker>,
+    args: &WorkerArgs,
+    first: Interrupt,
+    second: Interrupt,
+) -> Result<u8, String> {
     loop {
-        if interrupt.is_set() {
-            worker.stopping.set(true);
-            worker.stop.notify_waiters();
-            // They end at once; what they have written by then is shown.
-            while worker.busy.get() > 0 {
-                worker.system.within(LOOK, worker.ended.notified()).await;
-            }
+        if first.is_set() {
+            worker.drain(args.drain_timeout, &second).await;
             return Ok(signal::exit_code());
         }
         if worker.busy.get() < args.concurrency {
@@ -152,7 +173,7 @@ async fn one(worker: Rc<Worker>, run: Run, lease: Lease) {
             Source::Out => worker.show_out(&out.add(piece)),
             Source::Err => worker.system.write_err(&err.add(piece)),
         };
-        let running = Box::pin(process::run_told(command, worker.stopped(), told));
+        let running = Box::pin(process::run_told(command, worker.ask.wait(), worker.stop.wait(), told));
         match select(running, Box::pin(worker.hold(&lease))).await {
             Either::Left((ran, _)) => ran,
             Either::Right(((), running)) => running.await,
@@ -167,7 +188,7 @@ async fn one(worker: Rc<Worker>, run: Run, lease: Lease) {
         },
         Err(error) => format!("its process cannot be started in {}: {error}", info["dir"]),
     };
-    if worker.stopping.get() {
+    if worker.stop.is_set.get() {
         // It is given back with the others, once all have ended.
         worker.busy.set(worker.busy.get() - 1);
         worker.ended.notify_one();
@@ -212,11 +233,28 @@ impl Lines {
 }
 
 impl Worker {
-    /// Ready when the worker was told to end.
-    async fn stopped(&self) {
-        let told = self.stop.notified();
-        if !self.stopping.get() {
-            told.await;
+    /// Lets the runs in progress end: for half of the time as they are, then at the first moment at which nothing is under way
+    /// outside. What is left at the end, or when a second signal comes, is interrupted.
+    async fn drain(&self, limit: Duration, second: &Interrupt) {
+        if self.busy.get() > 0 {
+            let count = self.busy.get();
+            let runs = if count == 1 { "1 run".to_owned() } else { format!("{count} runs") };
+            let limit = limit.as_secs_f64();
+            self.tell(&format!(
+                "the worker stops: {runs} in progress may take {limit} s; a second signal interrupts them"
+            ));
+        }
+        let begin = self.system.monotonic();
+        for (part, flag) in [(limit / 2, &self.ask), (limit, &self.stop)] {
+            let until = begin + part;
+            while self.busy.get() > 0 && !second.is_set() && self.system.monotonic() < until {
+                self.system.within(LOOK, self.ended.notified()).await;
+            }
+            flag.set();
+        }
+        // They end at once; what they have written by then is shown.
+        while self.busy.get() > 0 {
+            self.system.within(LOOK, self.ended.notified()).await;
         }
     }
 
@@ -266,6 +304,15 @@ impl Worker {
             self.deaths.borrow_mut().remove(id);
             self.tell(&format!("run {id}: {}", run.status_at(self.system.now_ms()).word()));
             return Ok(());
+        }
+        if self.ask.is_set.get() {
+            // It got the signal before it could watch for it.
+            return self
+                .store
+                .write(&lease.fence(), vec![Write::Release])
+                .await
+                .map(drop)
+                .map_err(|error| error.to_string());
         }
         let deaths = {
             let mut deaths = self.deaths.borrow_mut();
