@@ -24,6 +24,7 @@ mod exit_codes;
 mod explain;
 mod explain_prompt;
 mod extremes;
+mod failures;
 mod faults;
 mod fmt;
 mod growth;

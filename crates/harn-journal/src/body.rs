@@ -11,7 +11,7 @@ use harn_system::{Body, HttpError, HttpErrorKind, HttpRequest, Uncertain, Waitin
 use crate::doubt::{Decision, uncertain};
 use crate::entry::Digester;
 use crate::journal::Core;
-use crate::op::{Inquired, Running};
+use crate::op::{Exchange, Inquired, Running};
 use crate::wire::{Answer, STOPPED};
 
 /// Bytes of a body that is read as a whole; a longer one is an entry for each piece.
@@ -37,11 +37,6 @@ pub(crate) struct Link {
 impl Link {
     pub(crate) fn new(request: Rc<HttpRequest>, again: bool) -> Link {
         Link { request, again, status: 0, body: None, is_received: false, ahead: None, given: Vec::new() }
-    }
-
-    /// Whether a part of the reply is still to come.
-    pub(crate) fn is_under_way(&self) -> bool {
-        self.body.as_ref().is_some_and(|body| !body.is_over())
     }
 
     /// Takes a body that begins. Gives all of it when all of it is there, or when the program reads nothing else before.
@@ -105,6 +100,13 @@ impl Link {
         link.ahead = (!found.is_empty()).then(|| Ok(Some(found.into())));
         let text = "the run was interrupted while this reply was read, and the repeated reply differs";
         Err(HttpError::new(HttpErrorKind::Restarted, text))
+    }
+}
+
+impl Exchange for RefCell<Link> {
+    fn is_under_way(&self) -> bool {
+        // While it is being changed, something is.
+        self.try_borrow().map_or(true, |link| link.body.as_ref().is_some_and(|body| !body.is_over()))
     }
 }
 

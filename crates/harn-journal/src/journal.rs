@@ -9,11 +9,10 @@ use std::time::Duration;
 use harn_store::wait;
 use harn_system::System;
 
-use crate::body::Link;
 use crate::chance::Chance;
 use crate::entry::{Entry, Place, What};
-use crate::keeper::{Keeper, Kept};
-use crate::op::{Drainer, Inquired, Op, Pending, Wakes};
+use crate::keeper::{Keeper, Kept, Trouble};
+use crate::op::{Drainer, Exchange, Inquired, Op, Pending, Wakes};
 use crate::output::Output;
 use crate::secrets::{Secrets, UNKNOWN, marked};
 use crate::setup::{Difference, InDoubtPolicy, Reins, Setup, Stop};
@@ -112,7 +111,7 @@ pub(crate) struct State {
     /// Groups of entries on their way.
     pub(crate) under_way: VecDeque<(u64, Kept)>,
     /// Requests that must not be sent twice, and their replies.
-    pub(crate) exchanges: Vec<Weak<RefCell<Link>>>,
+    pub(crate) exchanges: Vec<Weak<dyn Exchange>>,
     /// Requests to people that are not over.
     pub(crate) inquired: BTreeSet<String>,
     /// Requests that are over, as the journal says. Whoever wrote it may not have come to say so.
@@ -413,10 +412,7 @@ impl State {
 
     /// Whether something happens outside that the journal does not know yet.
     fn is_under_way(&self) -> bool {
-        let is_open = |link: &Weak<RefCell<Link>>| {
-            let link = link.upgrade();
-            link.is_some_and(|link| link.try_borrow().map_or(true, |link| link.is_under_way()))
-        };
+        let is_open = |one: &Weak<dyn Exchange>| one.upgrade().is_some_and(|one| one.is_under_way());
         self.ops.values().any(Op::is_under_way) || self.exchanges.iter().any(is_open)
     }
 
@@ -851,7 +847,7 @@ impl Core {
         }
     }
 
-    fn was_kept(&self, upto: u64, result: Result<(), String>) {
+    fn was_kept(&self, upto: u64, result: Result<(), Trouble>) {
         match result {
             Ok(()) => {
                 self.state.borrow_mut().kept = upto;

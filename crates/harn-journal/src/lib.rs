@@ -27,6 +27,7 @@
 //! | `socket` | WebSockets, frame by frame |
 //! | `chance` | random numbers, made of one draw |
 //! | `draw` | where a run draws its seed |
+//! | `retry` | where a failed run is tried again |
 //! | `keeper` | where entries go: a store, memory, nowhere |
 //! | `wire` | answers as bytes |
 //! | `secrets` | keys, which never enter a journal |
@@ -49,6 +50,7 @@ mod output;
 mod outside;
 mod people;
 mod printing;
+mod retry;
 mod secrets;
 mod setup;
 mod socket;
@@ -58,7 +60,8 @@ pub use entry::{Entry, FORMAT, Place, What};
 pub use harn_store::wait;
 pub use journal::Journal;
 pub use keeper::{
-    Answers, Count, Keeper, Kept, LEASE_MS, MemoryKeeper, Nowhere, StoreKeeper, owner, take_lease,
+    Answers, Count, Keeper, Kept, LEASE_MS, MemoryKeeper, Nowhere, StoreKeeper, Trouble, owner, take_lease,
 };
-pub use op::{Drainer, Pending};
-pub use setup::{Difference, Drain, InDoubtPolicy, LONG, Reins, Setup, Stop};
+pub use op::{Drain, Drainer, Pending};
+pub use retry::{last_effect, retry_from};
+pub use setup::{Difference, InDoubtPolicy, LONG, Reins, Setup, Stop};

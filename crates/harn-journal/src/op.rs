@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 
 use crate::entry::Place;
-use crate::setup::Drain;
 
 /// An operation on its way: what it gives, as bytes for the journal. What cannot be bytes goes another way.
 pub(crate) type Running = Pin<Box<dyn Future<Output = Vec<u8>>>>;
@@ -32,6 +31,12 @@ pub struct Pending {
     pub prompt: String,
     /// How many answers the program has had already.
     pub had: u32,
+}
+
+/// A request that must not be sent twice, and its reply.
+pub(crate) trait Exchange {
+    /// Whether a part of the reply is still to come.
+    fn is_under_way(&self) -> bool;
 }
 
 /// Operations that happen outside.
@@ -162,6 +167,26 @@ impl Wakes {
         let outer = self.outer.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(outer) = outer {
             outer.wake();
+        }
+    }
+}
+
+/// Why a run makes room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Drain {
+    /// Its worker ends.
+    Worker,
+    /// A user pauses it.
+    Pause,
+}
+
+impl Drain {
+    /// The reason, as a note of the run.
+    #[must_use]
+    pub fn note(self) -> &'static str {
+        match self {
+            Drain::Worker => "its worker was stopped",
+            Drain::Pause => "paused",
         }
     }
 }

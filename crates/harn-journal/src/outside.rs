@@ -8,11 +8,12 @@ use std::future::Future;
 use std::io;
 use std::marker::PhantomData;
 use std::pin::Pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use harn_store::Wish;
 use harn_system::{
     Beside, Command, Finished, HttpError, HttpErrorKind, HttpReply, HttpRequest, InDoubt, Outside,
     PeerRequest, System, Uncertain, Waiting, is_secret_header,
@@ -23,8 +24,10 @@ use crate::doubt::{Decision, finished_of, reply_of, uncertain};
 use crate::entry::{Digester, Entry, What};
 use crate::journal::{Begun, Core, Journal, Status};
 use crate::keeper::Kept;
-use crate::op::{Inquired, Op, OpWake, Running};
+use crate::op::{Drain, Drainer, Exchange, Inquired, Op, OpWake, Running};
+use crate::retry::REPEATABLE;
 use crate::secrets::Secrets;
+use crate::setup::Stop;
 use crate::wire::{Answer, Came, STOPPED, nanos, path_bytes};
 
 /// Who wants entries to be kept waits so long for others who want the same, while there is something else to do.
@@ -34,6 +37,9 @@ const GATHER: Duration = Duration::from_millis(1);
 /// there is nothing else to do. Each group is a write that waits for the disk, and interrupts the program when it ends.
 const MANY: usize = 256;
 const GATHER_MANY: Duration = Duration::from_micros(1500);
+
+/// How often a process looks whether a user wants its run to be paused or cancelled.
+const WISHES: Duration = Duration::from_secs(1);
 
 /// Numbers from here on are of work that nobody waits for.
 const ASIDE: u64 = 1 << 63;
@@ -193,7 +199,7 @@ impl Core {
         let dir = command.dir.as_deref().map(path_bytes).unwrap_or_default();
         let words = std::iter::once(&command.program).chain(&command.arguments).map(|word| word.as_bytes());
         let digest = self.digest(words.chain([dir.as_slice(), &command.input]));
-        let begun = self.begin_change("run", digest, &note);
+        let begun = self.begin_change("run", digest, &note, command.uncertain == Uncertain::Retry);
         let asks = command.uncertain == Uncertain::Ask;
         let doubt = (begun && command.uncertain != Uncertain::Retry).then(|| self.doubt("run", &note));
         let inquired = doubt.clone().filter(|_| asks);
@@ -230,7 +236,7 @@ impl Core {
         let words = [&*request.peer.id, &*request.method, &*request.params];
         let digest = self.digest(words.map(str::as_bytes));
         let is_repeatable = request.uncertain == Uncertain::Retry;
-        let begun = !is_repeatable && self.begin_change("peer", digest, &note);
+        let begun = !is_repeatable && self.begin_change("peer", digest, &note, false);
         let asks = request.uncertain == Uncertain::Ask;
         let doubt = begun.then(|| self.doubt("peer", &note));
         let inquired = doubt.clone().filter(|_| asks);
@@ -281,13 +287,14 @@ impl Core {
     }
 
     /// Notes that something is about to happen that must not happen twice. True when a process before this one noted it.
-    fn begin_change(&self, name: &'static str, digest: u64, note: &Rc<str>) -> bool {
+    fn begin_change(&self, name: &'static str, digest: u64, note: &Rc<str>, is_repeatable: bool) -> bool {
         match self.begun(name, digest, &|| note.to_string()) {
             Begun::Before(_) => true,
             Begun::Stopped => false,
             Begun::Now => {
                 let (name, note) = (name.to_owned(), note.to_string());
-                self.push(What::Begin { name, note, digest, before: None });
+                let before = is_repeatable.then_some(REPEATABLE);
+                self.push(What::Begin { name, note, digest, before });
                 false
             }
         }
@@ -300,16 +307,18 @@ impl Core {
         if self.keeps_requests() {
             self.note_request(digest, text_of(&request));
         }
-        let begun = !is_reading(&request) && self.begin_change("http", digest, &note);
+        let begun =
+            !is_reading(&request) && self.begin_change("http", digest, &note, is_repeatable(&request));
         let asks = request.uncertain == Uncertain::Ask;
         let doubt = (begun && !is_repeatable(&request)).then(|| self.doubt("http", &note));
         let inquired = doubt.clone().filter(|_| asks);
         let (core, request, op) = (self.own(), Rc::new(request), self.next_op());
         let link = Rc::new(RefCell::new(Link::new(request.clone(), is_repeatable(&request))));
         if !is_repeatable(&request) {
+            let exchange: Weak<dyn Exchange> = Rc::<RefCell<Link>>::downgrade(&link);
             let exchanges = &mut self.state.borrow_mut().exchanges;
             exchanges.retain(|link| link.strong_count() > 0);
-            exchanges.push(Rc::downgrade(&link));
+            exchanges.push(exchange);
         }
         let (own, what) = (link.clone(), note.clone());
         let begin = Box::new(move || -> Running {
@@ -631,19 +640,34 @@ impl Journal {
         }
         let own = Rc::downgrade(&core);
         core.aside(async move {
+            let mut renewed = Duration::ZERO;
             loop {
                 let Some(core) = own.upgrade() else { return };
-                let pause =
-                    core.inner.sleep(Duration::from_millis(core.keeper.lease_ms().unsigned_abs() / 3));
+                let third = Duration::from_millis(core.keeper.lease_ms().unsigned_abs() / 3);
+                let wished = core.keeper.wished();
+                drop(core);
+                let wish = wished.await;
+                let Some(core) = own.upgrade() else { return };
+                match wish {
+                    Some(Wish::Cancel) => return core.stop(Stop::Cancelled),
+                    Some(Wish::Pause) => Drainer(core.wakes.clone()).ask(Drain::Pause),
+                    None => {}
+                }
+                let pause = core.inner.sleep(third.min(WISHES));
                 drop(core);
                 pause.await;
                 let Some(core) = own.upgrade() else { return };
+                let now = core.inner.monotonic();
+                if now.saturating_sub(renewed) + WISHES / 2 < third {
+                    continue;
+                }
+                renewed = now;
                 let kept = core.keeper.alive(core.inner.now_ms());
                 drop(core);
                 if let Err(text) = kept.await
                     && let Some(core) = own.upgrade()
                 {
-                    core.stop(crate::setup::Stop::Unkept(text));
+                    core.stop(Stop::Unkept(text));
                     return;
                 }
             }

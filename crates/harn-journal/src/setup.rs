@@ -6,8 +6,8 @@ use std::time::Duration;
 use harn_system::System;
 
 use crate::entry::{Entry, Place};
-use crate::keeper::Keeper;
-use crate::op::Pending;
+use crate::keeper::{Keeper, Trouble};
+use crate::op::{Drain, Pending};
 
 /// What holds the program that a journal belongs to.
 pub struct Reins {
@@ -44,7 +44,7 @@ pub enum Stop {
     Difference(Box<Difference>),
     /// The journal cannot be written.
     #[error("the journal cannot be written: {0}")]
-    Unkept(String),
+    Unkept(Trouble),
     /// The journal cannot be read.
     #[error(
         "entry {0} of the journal cannot be read: it was written by another version of Harn, or it is damaged"
@@ -67,32 +67,15 @@ pub enum Stop {
     /// The run was asked to make room, and nothing is under way whose outcome is not in the journal.
     #[error("{}", .0.note())]
     Drained(Drain),
+    /// A user cancelled the run.
+    #[error("cancelled")]
+    Cancelled,
     /// Somebody stopped the program: the run can be resumed.
     #[error("interrupted")]
     Interrupted,
     /// A key that the run had is not set.
     #[error("the environment variable {0} is not set; the run had it when it began")]
     MissingKey(String),
-}
-
-/// Why a run makes room.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Drain {
-    /// Its worker ends.
-    Worker,
-    /// A user pauses it.
-    Pause,
-}
-
-impl Drain {
-    /// The reason, as a note of the run.
-    #[must_use]
-    pub fn note(self) -> &'static str {
-        match self {
-            Drain::Worker => "its worker was stopped",
-            Drain::Pause => "paused",
-        }
-    }
 }
 
 /// How a resumed run decides about an effect that began before, while no outcome is known.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use harn_journal::owner;
-use harn_store::{Lease, NewStatus, Place, Run, RunStatus, Store, Write};
+use harn_store::{Error as StoreError, Lease, NewStatus, Place, Run, RunStatus, Store, Write};
 use harn_system::real::process::{self, Source};
 use harn_system::{Command, Real, System, SystemExt};
 use harn_value::Data as Value;
@@ -23,6 +23,18 @@ use crate::{program, signal};
 
 /// How often the store is asked for work.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// The longest pause between two tries to reach the store.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// A claim that takes longer than this has waited for the store.
+const SLOW: Duration = Duration::from_secs(5);
+
+/// How often the outcome of a run is written while the store is away, before it is left to the end of the lease.
+const TRIES: u32 = 20;
+
+/// The exit code of a process whose run continues later.
+const LATER: i32 = 75;
 
 /// How long a process may take until it holds the lease of its run itself, however short that is.
 const START: Duration = Duration::from_secs(60);
@@ -121,6 +133,8 @@ async fn work(
     first: Interrupt,
     second: Interrupt,
 ) -> Result<u8, String> {
+    // How long an outage of the store is waited out until the next try.
+    let mut pause = Duration::ZERO;
     loop {
         if first.is_set() {
             worker.drain(args.drain_timeout, &second).await;
@@ -128,9 +142,36 @@ async fn work(
         }
         if worker.busy.get() < args.concurrency {
             let now_ms = worker.system.now_ms();
-            let claimed =
-                worker.store.claim_run(&worker.owner, now_ms, now_ms + worker.lease_ms, can_follow).await;
-            match claimed.map_err(|error| error.to_string())? {
+            let begun = worker.system.monotonic();
+            let until_ms = now_ms + worker.lease_ms;
+            let claim = worker.store.claim_run(&worker.owner, now_ms, until_ms, can_follow);
+            let claimed = match select(claim, Box::pin(first.asked())).await {
+                Either::Left((claimed, _)) => claimed,
+                // What it claims all the same is taken over when its lease has run out.
+                Either::Right(_) => continue,
+            };
+            let claimed = match claimed {
+                Err(error) if error.is_outage() => {
+                    if pause.is_zero() {
+                        worker.tell(&format!("the store is not available: {error}; the worker waits"));
+                    }
+                    pause = (pause * 2).clamp(LOOK, PAUSE);
+                    worker.wait(pause, &first).await;
+                    continue;
+                }
+                claimed => claimed.map_err(|error| error.to_string())?,
+            };
+            if !pause.is_zero() || worker.system.monotonic().saturating_sub(begun) > SLOW {
+                // The store was away. Processes that still work on their runs renew their leases first.
+                worker.tell("the store is available again");
+                pause = Duration::ZERO;
+                if let Some((_, lease)) = claimed {
+                    let _ = worker.store.write(&lease.fence(), vec![Write::Release]).await;
+                }
+                worker.wait(PAUSE, &first).await;
+                continue;
+            }
+            match claimed {
                 Some((run, lease)) => {
                     worker.busy.set(worker.busy.get() + 1);
                     worker.held.borrow_mut().insert(run.id.clone(), lease.clone());
@@ -152,7 +193,14 @@ async fn one(worker: Rc<Worker>, run: Run, lease: Lease) {
         Ok(Some(next)) => worker.tell(&format!("run {next} is queued")),
         Ok(None) => {}
         Err(error) => {
-            worker.tell(&format!("run {id}: the next run of its schedule cannot be queued: {error}"))
+            worker.tell(&format!("run {id}: the next run of its schedule cannot be queued: {error}"));
+            if error.is_outage() {
+                // Whoever takes the run next queues it.
+                let _ = worker.store.write(&lease.fence(), vec![Write::Release]).await;
+                worker.held.borrow_mut().remove(&id);
+                worker.busy.set(worker.busy.get() - 1);
+                return worker.ended.notify_one();
+            }
         }
     }
     let info: Value = serde_json::from_slice(&run.info).unwrap_or_default();
@@ -181,6 +229,7 @@ async fn one(worker: Rc<Worker>, run: Run, lease: Lease) {
     };
     worker.show_out(&out.rest());
     worker.system.write_err(&err.rest());
+    let later = matches!(&ran, Ok(ran) if ran.code == Some(LATER));
     let how = match ran {
         Ok(ran) => match (ran.code, ran.signal) {
             (Some(code), _) => format!("exit code {code}"),
@@ -195,8 +244,17 @@ async fn one(worker: Rc<Worker>, run: Run, lease: Lease) {
         return;
     }
     worker.held.borrow_mut().remove(&id);
-    if let Err(text) = worker.look_after(&id, &lease, &how).await {
-        worker.tell(&format!("run {id}: {text}"));
+    for tries in 1.. {
+        match worker.look_after(&id, &lease, &how, later).await {
+            Err(error) if error.is_outage() && tries < TRIES && !worker.stop.is_set.get() => {
+                worker.system.sleep(LOOK * tries).await;
+            }
+            Err(error) => {
+                worker.tell(&format!("run {id}: {error}"));
+                break;
+            }
+            Ok(()) => break,
+        }
     }
     worker.busy.set(worker.busy.get() - 1);
     worker.ended.notify_one();
@@ -296,8 +354,9 @@ impl Worker {
     }
 
     /// Says how a run stands whose process has ended. One that ended without a word is worked on again, but not for ever.
-    async fn look_after(&self, id: &str, lease: &Lease, how: &str) -> Result<(), String> {
-        let run = self.store.run(id).await.map_err(|error| error.to_string())?;
+    /// `later`: it said that it continues later.
+    async fn look_after(&self, id: &str, lease: &Lease, how: &str, later: bool) -> Result<(), StoreError> {
+        let run = self.store.run(id).await?;
         let Some(run) = run else { return Ok(()) };
         let is_own = run.lease.as_ref().is_some_and(|held| held.epoch == lease.epoch);
         if run.status != RunStatus::Running || !is_own {
@@ -305,14 +364,9 @@ impl Worker {
             self.tell(&format!("run {id}: {}", run.status_at(self.system.now_ms()).word()));
             return Ok(());
         }
-        if self.ask.is_set.get() {
-            // It got the signal before it could watch for it.
-            return self
-                .store
-                .write(&lease.fence(), vec![Write::Release])
-                .await
-                .map(drop)
-                .map_err(|error| error.to_string());
+        if later || self.ask.is_set.get() {
+            // The store was away, or the signal came before its process could watch for it.
+            return self.store.write(&lease.fence(), vec![Write::Release]).await.map(drop);
         }
         let deaths = {
             let mut deaths = self.deaths.borrow_mut();
@@ -330,7 +384,15 @@ impl Worker {
         } else {
             self.tell(&format!("run {id}: its process has ended before the run did ({how}); it goes on"));
         }
-        self.store.write(&lease.fence(), writes).await.map(drop).map_err(|error| error.to_string())
+        self.store.write(&lease.fence(), writes).await.map(drop)
+    }
+
+    /// Waits, but not beyond the first signal.
+    async fn wait(&self, time: Duration, first: &Interrupt) {
+        let until = self.system.monotonic() + time;
+        while self.system.monotonic() < until && !first.is_set() {
+            self.system.sleep(LOOK).await;
+        }
     }
 }
 

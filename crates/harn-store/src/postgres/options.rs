@@ -11,7 +11,7 @@ pub struct PostgresOptions {
     pub busy_timeout: Duration,
     /// How long a statement may take.
     pub statement_timeout: Duration,
-    /// How long a connection that was lost is sought again.
+    /// How long a connection that was lost is sought again, and a write that another session locks out is tried again.
     pub patience: Duration,
 }
 
@@ -21,7 +21,7 @@ impl Default for PostgresOptions {
             connect_timeout: Duration::from_secs(10),
             busy_timeout: Duration::from_secs(10),
             statement_timeout: Duration::from_secs(60),
-            patience: Duration::from_secs(20),
+            patience: Duration::from_secs(60),
         }
     }
 }
