@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,8 +27,9 @@ const LOOK: Duration = Duration::from_millis(100);
 /// The longest pause between two tries to reach the store.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// A claim that takes longer than this has waited for the store.
-const SLOW: Duration = Duration::from_secs(5);
+/// How often a worker looks whether the store answers, and the longest time that an answer takes.
+const PROBE: Duration = Duration::from_secs(1);
+const SLOW: Duration = Duration::from_secs(2);
 
 /// How often the outcome of a run is written while the store is away, before it is left to the end of the lease.
 const TRIES: u32 = 20;
@@ -70,6 +71,8 @@ pub(crate) fn worker(args: &WorkerArgs) -> u8 {
         deaths: RefCell::default(),
         held: RefCell::default(),
         ended: Notify::new(),
+        asked: Cell::default(),
+        claims_from: Cell::default(),
         ask: Flag::default(),
         stop: Flag::default(),
     });
@@ -100,6 +103,10 @@ struct Worker {
     held: RefCell<BTreeMap<String, Lease>>,
     /// Rings when there is room for another run.
     ended: Notify,
+    /// Since when the store has not answered.
+    asked: Cell<Option<Duration>>,
+    /// No run is claimed before: after an outage, processes that still work on their runs renew their leases first.
+    claims_from: Cell<Duration>,
     /// Set when its runs are to make room.
     ask: Flag,
     /// Set when the processes of its runs are to end.
@@ -133,6 +140,7 @@ async fn work(
     first: Interrupt,
     second: Interrupt,
 ) -> Result<u8, String> {
+    harn_vm::spawn(probe(Rc::downgrade(&worker)));
     // How long an outage of the store is waited out until the next try.
     let mut pause = Duration::ZERO;
     loop {
@@ -140,15 +148,19 @@ async fn work(
             worker.drain(args.drain_timeout, &second).await;
             return Ok(signal::exit_code());
         }
-        if worker.busy.get() < args.concurrency {
+        if worker.busy.get() < args.concurrency && worker.may_claim() {
             let now_ms = worker.system.now_ms();
-            let begun = worker.system.monotonic();
             let until_ms = now_ms + worker.lease_ms;
             let claim = worker.store.claim_run(&worker.owner, now_ms, until_ms, can_follow);
             let claimed = match select(claim, Box::pin(first.asked())).await {
                 Either::Left((claimed, _)) => claimed,
-                // What it claims all the same is taken over when its lease has run out.
-                Either::Right(_) => continue,
+                Either::Right(((), claim)) => {
+                    // What it has claimed is given back. If the store is away, its lease runs out.
+                    if let Some(Ok(Some((_, lease)))) = worker.system.within(SLOW, claim).await {
+                        let _ = worker.store.write(&lease.fence(), vec![Write::Release]).await;
+                    }
+                    continue;
+                }
             };
             let claimed = match claimed {
                 Err(error) if error.is_outage() => {
@@ -161,15 +173,9 @@ async fn work(
                 }
                 claimed => claimed.map_err(|error| error.to_string())?,
             };
-            if !pause.is_zero() || worker.system.monotonic().saturating_sub(begun) > SLOW {
-                // The store was away. Processes that still work on their runs renew their leases first.
+            if !pause.is_zero() {
                 worker.tell("the store is available again");
                 pause = Duration::ZERO;
-                if let Some((_, lease)) = claimed {
-                    let _ = worker.store.write(&lease.fence(), vec![Write::Release]).await;
-                }
-                worker.wait(PAUSE, &first).await;
-                continue;
             }
             match claimed {
                 Some((run, lease)) => {
@@ -183,6 +189,22 @@ async fn work(
             }
         }
         worker.system.within(LOOK, worker.ended.notified()).await;
+    }
+}
+
+/// Asks the store something now and then: a worker that has no room for another run would not notice an outage.
+async fn probe(worker: Weak<Worker>) {
+    while let Some(own) = worker.upgrade() {
+        own.asked.set(Some(own.system.monotonic()));
+        let answer = own.store.lease("worker").await;
+        let now = own.system.monotonic();
+        let took = own.asked.take().map_or(Duration::ZERO, |asked| now.saturating_sub(asked));
+        if took > SLOW || answer.is_err() {
+            own.claims_from.set(now + PAUSE);
+        }
+        let pause = own.system.sleep(PROBE);
+        drop(own);
+        pause.await;
     }
 }
 
@@ -385,6 +407,12 @@ impl Worker {
             self.tell(&format!("run {id}: its process has ended before the run did ({how}); it goes on"));
         }
         self.store.write(&lease.fence(), writes).await.map(drop)
+    }
+
+    /// Whether the store is there, and has been for some time.
+    fn may_claim(&self) -> bool {
+        let now = self.system.monotonic();
+        now >= self.claims_from.get() && self.asked.get().is_none_or(|asked| now.saturating_sub(asked) < SLOW)
     }
 
     /// Waits, but not beyond the first signal.
