@@ -243,7 +243,7 @@ impl Program {
             *span = self.original(*span);
         }
         crate::report::add_neighbours(&mut diagnostic);
-        Problem { diagnostic, file: Some(self.file.clone()), plain, calls: Vec::new() }
+        Problem { diagnostic, file: Some(self.file.clone()), plain, calls: Vec::new(), category: None }
     }
 
     /// How the program ended, by what the machine says.

@@ -17,6 +17,8 @@ pub(crate) struct Problem {
     pub(crate) plain: String,
     /// The callers, innermost first.
     pub(crate) calls: Vec<Call>,
+    /// The category of an uncaught error.
+    pub(crate) category: Option<String>,
 }
 
 /// A call that an error passed.
@@ -52,12 +54,13 @@ impl Problem {
     /// A finding about one of the files that a program needs.
     pub(crate) fn located(found: Located) -> Problem {
         let plain = found.diagnostic.message.clone();
-        Problem { diagnostic: found.diagnostic, file: found.file, plain, calls: Vec::new() }
+        Problem { diagnostic: found.diagnostic, file: found.file, plain, calls: Vec::new(), category: None }
     }
 
     /// An error that has no place in a program.
     pub(crate) fn general(text: String) -> Problem {
-        Problem { diagnostic: Diagnostic::error(text.clone()), file: None, plain: text, calls: Vec::new() }
+        let diagnostic = Diagnostic::error(text.clone());
+        Problem { diagnostic, file: None, plain: text, calls: Vec::new(), category: None }
     }
 
     /// An uncaught error.
@@ -91,7 +94,8 @@ impl Problem {
             diagnostic.message.truncate(at);
         }
         add_neighbours(&mut diagnostic);
-        Problem { diagnostic, file: file.map(Arc::new), plain, calls }
+        let category = Some(harn_runtime::error_category(error));
+        Problem { diagnostic, file: file.map(Arc::new), plain, calls, category }
     }
 
     /// Where it begins.

@@ -7,11 +7,17 @@ mod windows;
 
 use harn_vm::Interrupt;
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 
 /// The program that runs now. A process may run several, one after the other.
 static RUNNING: Mutex<Option<Interrupt>> = Mutex::new(None);
+
+/// Asks the run that a worker has started to make room.
+static DRAIN: Mutex<Option<Box<dyn Fn() + Send>>> = Mutex::new(None);
+
+/// Whether SIGTERM has asked for that: a program that starts again makes room, too.
+static DRAINS: AtomicBool = AtomicBool::new(false);
 
 /// Signals are watched from the first program on.
 static WATCHED: Once = Once::new();
@@ -56,9 +62,47 @@ pub(crate) fn stop_on_signal(interrupt: Interrupt) {
     WATCHED.call_once(watch_programs);
 }
 
+/// From now on SIGTERM asks the run of a worker to make room. The other signals stop it.
+pub(crate) fn drain_on_sigterm(drain: impl Fn() + Send + 'static) {
+    if DRAINS.load(Ordering::SeqCst) {
+        drain();
+    }
+    *DRAIN.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(drain));
+    WATCHED.call_once(watch_programs);
+}
+
+/// Asks the run of a worker to make room; false when this process has none.
+fn drains() -> bool {
+    let drain = DRAIN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(drain) = &*drain {
+        DRAINS.store(true, Ordering::SeqCst);
+        drain();
+    }
+    drain.is_some()
+}
+
+/// The first signal sets one flag, the second one another and leaves most of a second; the third ends the process.
+#[expect(clippy::disallowed_methods, reason = "the way out must not need anything that still works")]
+pub(crate) fn stop_in_two_steps(first: Interrupt, second: Interrupt) {
+    watch(move |count, _| match count {
+        1 => first.interrupt(),
+        2 => {
+            second.interrupt();
+            std::thread::spawn(|| {
+                std::thread::sleep(GRACE);
+                end();
+            });
+        }
+        _ => end(),
+    });
+}
+
 #[expect(clippy::disallowed_methods, reason = "the way out must not need anything that still works")]
 fn watch_programs() {
-    watch(move |count, _| {
+    watch(move |count, signal| {
+        if signal == SIGTERM && drains() {
+            return;
+        }
         if count > 1 {
             // Asked twice: no more patience.
             end();

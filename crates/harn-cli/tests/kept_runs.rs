@@ -114,7 +114,7 @@ fn a_run_is_seen_while_it_is_worked_on() {
     assert!(events.contains("outcome   http_get at main.harn:2:1 (task 0, effect 1)"), "{events}");
     assert_eq!(events.lines().count(), 1);
     let table = harn_in(dir.path(), &["runs", "list"]).out;
-    assert!(table.contains("r1") && table.contains("1 open"), "{table}");
+    assert!(table.contains("r1") && table.contains("1 answer"), "{table}");
     assert_eq!(
         json(dir.path(), &["runs", "list", "--status", "failed", "--json"])["data"]["runs"],
         serde_json::json!([])

@@ -289,7 +289,7 @@ fn what_a_run_prints_is_shown_when_it_comes_whoever_ends_its_worker() {
     )]);
     let path = dir.path();
     submit(path, &["--run-id", "r", "main.harn"]);
-    let mut first = command(&["worker"])
+    let mut first = command(&["worker", "--drain-timeout", "0s"])
         .current_dir(path)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -11,7 +11,7 @@ use harn_system::{Body, HttpError, HttpErrorKind, HttpRequest, Uncertain, Waitin
 use crate::doubt::{Decision, uncertain};
 use crate::entry::Digester;
 use crate::journal::Core;
-use crate::op::{Inquired, Running};
+use crate::op::{Exchange, Inquired, Running};
 use crate::wire::{Answer, STOPPED};
 
 /// Maximum size of a body that is recorded with its head; a larger one has an entry per piece.
@@ -101,6 +101,13 @@ impl Link {
         link.ahead = (!found.is_empty()).then(|| Ok(Some(found.into())));
         let text = "the run was interrupted while this reply was read, and the repeated reply differs";
         Err(HttpError::new(HttpErrorKind::Restarted, text))
+    }
+}
+
+impl Exchange for RefCell<Link> {
+    fn is_under_way(&self) -> bool {
+        // While it is being changed, something is.
+        self.try_borrow().map_or(true, |link| link.body.as_ref().is_some_and(|body| !body.is_over()))
     }
 }
 

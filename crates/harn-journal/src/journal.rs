@@ -11,8 +11,8 @@ use harn_system::System;
 
 use crate::chance::Chance;
 use crate::entry::{Entry, Place, What};
-use crate::keeper::{Keeper, Kept};
-use crate::op::{Inquired, Op, Pending, Wakes};
+use crate::keeper::{Keeper, Kept, Trouble};
+use crate::op::{Drainer, Exchange, Inquired, Op, Pending, Wakes};
 use crate::output::Output;
 use crate::secrets::{Secrets, UNKNOWN, marked};
 use crate::setup::{Difference, InDoubtPolicy, Reins, Setup, Stop};
@@ -111,6 +111,8 @@ pub(crate) struct State {
     pub(crate) output: Output,
     /// Groups of entries that are being written.
     pub(crate) under_way: VecDeque<(u64, Kept)>,
+    /// Requests that must not be sent twice, and their replies.
+    pub(crate) exchanges: Vec<Weak<dyn Exchange>>,
     /// Open requests to humans.
     pub(crate) inquired: BTreeSet<String>,
     /// Requests that are over according to the journal. The process that wrote the entry may not have closed them.
@@ -214,6 +216,7 @@ impl Journal {
             noted: known,
             output: Output::default(),
             under_way: VecDeque::new(),
+            exchanges: Vec::new(),
             inquired: BTreeSet::new(),
             ended: Vec::new(),
             kept: next,
@@ -271,6 +274,11 @@ impl Journal {
     pub fn stopped(&self) -> Option<Stop> {
         let _ = self.0.is_stopped();
         self.0.stopped.borrow().clone()
+    }
+
+    /// What asks the run to make room.
+    pub fn drainer(&self) -> Drainer {
+        Drainer(self.0.wakes.clone())
     }
 
     /// Returns the number of entries.
@@ -403,6 +411,12 @@ impl State {
         (!self.ops.is_empty()).then_some((timer, any))
     }
 
+    /// Whether something happens outside that the journal does not know yet.
+    fn is_under_way(&self) -> bool {
+        let is_open = |one: &Weak<dyn Exchange>| one.upgrade().is_some_and(|one| one.is_under_way());
+        self.ops.values().any(Op::is_under_way) || self.exchanges.iter().any(is_open)
+    }
+
     pub(crate) fn pending(&self) -> Vec<Pending> {
         let open = self.ops.values().filter(|op| op.is_open()).filter_map(|op| op.inquired.as_ref());
         open.filter(|inquired| inquired.waits.get()).map(|inquired| inquired.request.clone()).collect()
@@ -468,6 +482,16 @@ impl Core {
         interrupted
     }
 
+    /// Stops a run that is to make room, when nothing is under way outside.
+    pub(crate) fn drains(&self) -> bool {
+        let Some(why) = self.wakes.drain().filter(|_| !self.replay) else { return false };
+        let stops = !self.state.borrow().is_under_way();
+        if stops {
+            self.stop(Stop::Drained(why));
+        }
+        stops
+    }
+
     /// Stops the run. Only the first reason is stored.
     pub(crate) fn stop(&self, reason: Stop) {
         let first = self.stopped.borrow().is_none();
@@ -492,7 +516,7 @@ impl Core {
 
     /// Returns the position of the run.
     pub(crate) fn status(&self) -> Status {
-        if self.is_stopped() {
+        if self.is_stopped() || self.drains() {
             return Status::Stopped;
         }
         self.follow_set_back();
@@ -825,7 +849,7 @@ impl Core {
         }
     }
 
-    fn was_kept(&self, upto: u64, result: Result<(), String>) {
+    fn was_kept(&self, upto: u64, result: Result<(), Trouble>) {
         match result {
             Ok(()) => {
                 self.state.borrow_mut().kept = upto;

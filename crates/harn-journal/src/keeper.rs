@@ -8,16 +8,52 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use harn_store::{Answer, Error as StoreError, Fence, Lease, NewWaitpoint, Run, Store, Write, wait};
+use harn_store::{Answer, Error as StoreError, Fence, Lease, NewWaitpoint, Run, Store, Wish, Write, wait};
 use harn_system::{System, SystemExt};
 
 use crate::entry::Entry;
 
+/// Why something could not be stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trouble {
+    /// What is wrong.
+    pub text: String,
+    /// Whether it may pass by itself: the store is away, locked or full.
+    pub is_outage: bool,
+}
+
+impl std::fmt::Display for Trouble {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl From<StoreError> for Trouble {
+    fn from(error: StoreError) -> Trouble {
+        Trouble { text: error.to_string(), is_outage: error.is_outage() }
+    }
+}
+
+impl From<String> for Trouble {
+    fn from(text: String) -> Trouble {
+        Trouble { text, is_outage: false }
+    }
+}
+
+impl From<Trouble> for String {
+    fn from(trouble: Trouble) -> String {
+        trouble.text
+    }
+}
+
 /// The result of a write.
-pub type Kept = Pin<Box<dyn Future<Output = Result<(), String>>>>;
+pub type Kept = Pin<Box<dyn Future<Output = Result<(), Trouble>>>>;
+
+/// What a user asks of the process that has the run.
+pub(crate) type Wished = Pin<Box<dyn Future<Output = Option<Wish>>>>;
 
 /// The number of answers to all requests of a run.
-pub type Count = Pin<Box<dyn Future<Output = Result<u64, String>>>>;
+pub type Count = Pin<Box<dyn Future<Output = Result<u64, Trouble>>>>;
 
 /// Persists entries.
 pub trait Keeper {
@@ -43,10 +79,15 @@ pub trait Keeper {
 
     /// Closes a request for answers.
     fn close(&self, request_id: &str, at_ms: i64) -> Kept;
+
+    /// What a user asks of this process.
+    fn wished(&self) -> Wished {
+        Box::pin(std::future::ready(None))
+    }
 }
 
 /// The answers that a keeper has. The inner error says why an answer is not valid.
-pub type Answers = Pin<Box<dyn Future<Output = Result<Vec<Result<Answer, String>>, String>>>>;
+pub type Answers = Pin<Box<dyn Future<Output = Result<Vec<Result<Answer, String>>, Trouble>>>>;
 
 /// Checks answers: an answer is valid only for the exact question that it was given to.
 fn judged(request: &NewWaitpoint, found: Vec<Answer>) -> Vec<Result<Answer, String>> {
@@ -206,7 +247,7 @@ impl StoreKeeper {
                 Poll::Ready(done) => done,
                 Poll::Pending => asked.await,
             };
-            done.or_else(|error| if does_not_matter(&error) { Ok(()) } else { Err(error.to_string()) })
+            done.or_else(|error| if does_not_matter(&error) { Ok(()) } else { Err(error.into()) })
         })
     }
 }
@@ -239,7 +280,7 @@ impl Keeper for StoreKeeper {
             match store.waitpoint(&run, &request.request_id).await {
                 Ok(found) => Ok(judged(&request, found.answers)),
                 Err(StoreError::Missing { .. }) => Ok(Vec::new()),
-                Err(error) => Err(error.to_string()),
+                Err(error) => Err(error.into()),
             }
         })
     }
@@ -247,7 +288,7 @@ impl Keeper for StoreKeeper {
     fn answered(&self) -> Count {
         let (store, run) = (self.store.clone(), self.run.clone());
         Box::pin(async move {
-            let found = store.run(&run).await.map_err(|error| error.to_string())?;
+            let found = store.run(&run).await?;
             Ok(found.map_or(0, |run| run.answers))
         })
     }
@@ -258,6 +299,12 @@ impl Keeper for StoreKeeper {
             // The request was closed before it was opened.
             matches!(error, StoreError::Missing { .. })
         })
+    }
+
+    fn wished(&self) -> Wished {
+        let (store, run) = (self.store.clone(), self.run.clone());
+        // A store that does not answer is noticed where something is written.
+        Box::pin(async move { store.run(&run).await.ok().flatten().and_then(|run| run.wish) })
     }
 }
 

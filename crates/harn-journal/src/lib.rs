@@ -26,6 +26,7 @@
 //! | `socket` | WebSockets, frame by frame |
 //! | `chance` | random numbers, generated from a seed |
 //! | `draw` | drawing the seed |
+//! | `retry` | the entry from which a failed run is retried |
 //! | `keeper` | destinations of entries: a store, memory, none |
 //! | `wire` | answers as bytes |
 //! | `secrets` | keys, which never enter a journal |
@@ -48,6 +49,7 @@ mod output;
 mod outside;
 mod people;
 mod printing;
+mod retry;
 mod secrets;
 mod setup;
 mod socket;
@@ -57,7 +59,8 @@ pub use entry::{Entry, FORMAT, Place, What};
 pub use harn_store::wait;
 pub use journal::Journal;
 pub use keeper::{
-    Answers, Count, Keeper, Kept, LEASE_MS, MemoryKeeper, Nowhere, StoreKeeper, owner, take_lease,
+    Answers, Count, Keeper, Kept, LEASE_MS, MemoryKeeper, Nowhere, StoreKeeper, Trouble, owner, take_lease,
 };
-pub use op::Pending;
+pub use op::{Drain, Drainer, Pending};
+pub use retry::{last_effect, retry_from};
 pub use setup::{Difference, InDoubtPolicy, LONG, Reins, Setup, Stop};

@@ -33,6 +33,15 @@ pub struct Pending {
     pub had: u32,
 }
 
+/// A request that must not be sent twice, and its reply.
+pub(crate) trait Exchange {
+    /// Whether a part of the reply is still to come.
+    fn is_under_way(&self) -> bool;
+}
+
+/// Operations that happen outside.
+const EXCHANGES: [&str; 4] = ["run", "peer", "http", "body"];
+
 /// An operation that the program waits for.
 pub(crate) struct Op {
     pub(crate) name: &'static str,
@@ -61,6 +70,12 @@ impl Op {
         self.due
     }
 
+    /// Whether something happens outside that the journal does not know yet. Timers and people can be waited for later.
+    pub(crate) fn is_under_way(&self) -> bool {
+        let waits = self.inquired.as_ref().is_some_and(|inquired| inquired.waits.get());
+        self.is_open() && !waits && EXCHANGES.contains(&self.name)
+    }
+
     pub(crate) fn described(&self) -> String {
         format!("{} {}", self.name, self.note)
     }
@@ -71,6 +86,7 @@ impl Op {
 pub(crate) struct Wakes {
     ready: Mutex<Ready>,
     outer: Mutex<Option<Waker>>,
+    drain: Mutex<Option<Drain>>,
 }
 
 /// New operations are polled before others: a request behind a thousand replies would leave after the last of them
@@ -138,6 +154,11 @@ impl Wakes {
         self.ops().others_first = had_begun_now;
     }
 
+    /// Why the run is to make room, if it is.
+    pub(crate) fn drain(&self) -> Option<Drain> {
+        *self.drain.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn watch(&self, waker: &Waker) {
         *self.outer.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker.clone());
     }
@@ -147,6 +168,38 @@ impl Wakes {
         if let Some(outer) = outer {
             outer.wake();
         }
+    }
+}
+
+/// Why a run makes room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Drain {
+    /// Its worker ends.
+    Worker,
+    /// A user pauses it.
+    Pause,
+}
+
+impl Drain {
+    /// The reason, as a note of the run.
+    #[must_use]
+    pub fn note(self) -> &'static str {
+        match self {
+            Drain::Worker => "its worker was stopped",
+            Drain::Pause => "paused",
+        }
+    }
+}
+
+/// Asks a run to make room, from any thread: it stops at the first moment at which nothing is under way outside.
+#[derive(Clone)]
+pub struct Drainer(pub(crate) Arc<Wakes>);
+
+impl Drainer {
+    /// Asks. The first reason stays.
+    pub fn ask(&self, why: Drain) {
+        self.0.drain.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
+        self.0.wake_all();
     }
 }
 

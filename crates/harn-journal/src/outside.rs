@@ -9,11 +9,12 @@ use std::future::Future;
 use std::io;
 use std::marker::PhantomData;
 use std::pin::Pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use harn_store::Wish;
 use harn_system::{
     Beside, Command, Finished, HttpError, HttpErrorKind, HttpReply, HttpRequest, InDoubt, Outside,
     PeerRequest, System, Uncertain, Waiting, is_secret_header,
@@ -24,8 +25,10 @@ use crate::doubt::{Decision, finished_of, reply_of, uncertain};
 use crate::entry::{Digester, Entry, What};
 use crate::journal::{Begun, Core, Journal, Status};
 use crate::keeper::Kept;
-use crate::op::{Inquired, Op, OpWake, Running};
+use crate::op::{Drain, Drainer, Exchange, Inquired, Op, OpWake, Running};
+use crate::retry::REPEATABLE;
 use crate::secrets::Secrets;
+use crate::setup::Stop;
 use crate::wire::{Answer, Came, STOPPED, nanos, path_bytes};
 
 /// How long a write waits for entries of other tasks, while there is other work.
@@ -35,6 +38,9 @@ const GATHER: Duration = Duration::from_millis(1);
 /// without other work. Each group is a disk write, and interrupts the program when it ends.
 const MANY: usize = 256;
 const GATHER_MANY: Duration = Duration::from_micros(1500);
+
+/// How often a process looks whether a user wants its run to be paused or cancelled.
+const WISHES: Duration = Duration::from_secs(1);
 
 /// Numbers from here on belong to work that no task waits for.
 const ASIDE: u64 = 1 << 63;
@@ -194,7 +200,7 @@ impl Core {
         let dir = command.dir.as_deref().map(path_bytes).unwrap_or_default();
         let words = std::iter::once(&command.program).chain(&command.arguments).map(|word| word.as_bytes());
         let digest = self.digest(words.chain([dir.as_slice(), &command.input]));
-        let begun = self.begin_change("run", digest, &note);
+        let begun = self.begin_change("run", digest, &note, command.uncertain == Uncertain::Retry);
         let asks = command.uncertain == Uncertain::Ask;
         let doubt = (begun && command.uncertain != Uncertain::Retry).then(|| self.doubt("run", &note));
         let inquired = doubt.clone().filter(|_| asks);
@@ -231,7 +237,7 @@ impl Core {
         let words = [&*request.peer.id, &*request.method, &*request.params];
         let digest = self.digest(words.map(str::as_bytes));
         let is_repeatable = request.uncertain == Uncertain::Retry;
-        let begun = !is_repeatable && self.begin_change("peer", digest, &note);
+        let begun = !is_repeatable && self.begin_change("peer", digest, &note, false);
         let asks = request.uncertain == Uncertain::Ask;
         let doubt = begun.then(|| self.doubt("peer", &note));
         let inquired = doubt.clone().filter(|_| asks);
@@ -283,13 +289,14 @@ impl Core {
 
     /// Records that an effect that must not be repeated is about to happen. Returns true if an earlier process
     /// recorded it.
-    fn begin_change(&self, name: &'static str, digest: u64, note: &Rc<str>) -> bool {
+    fn begin_change(&self, name: &'static str, digest: u64, note: &Rc<str>, is_repeatable: bool) -> bool {
         match self.begun(name, digest, &|| note.to_string()) {
             Begun::Before(_) => true,
             Begun::Stopped => false,
             Begun::Now => {
                 let (name, note) = (name.to_owned(), note.to_string());
-                self.push(What::Begin { name, note, digest, before: None });
+                let before = is_repeatable.then_some(REPEATABLE);
+                self.push(What::Begin { name, note, digest, before });
                 false
             }
         }
@@ -302,12 +309,19 @@ impl Core {
         if self.keeps_requests() {
             self.note_request(digest, text_of(&request));
         }
-        let begun = !is_reading(&request) && self.begin_change("http", digest, &note);
+        let begun =
+            !is_reading(&request) && self.begin_change("http", digest, &note, is_repeatable(&request));
         let asks = request.uncertain == Uncertain::Ask;
         let doubt = (begun && !is_repeatable(&request)).then(|| self.doubt("http", &note));
         let inquired = doubt.clone().filter(|_| asks);
         let (core, request, op) = (self.own(), Rc::new(request), self.next_op());
         let link = Rc::new(RefCell::new(Link::new(request.clone(), is_repeatable(&request))));
+        if !is_repeatable(&request) {
+            let exchange: Weak<dyn Exchange> = Rc::<RefCell<Link>>::downgrade(&link);
+            let exchanges = &mut self.state.borrow_mut().exchanges;
+            exchanges.retain(|link| link.strong_count() > 0);
+            exchanges.push(exchange);
+        }
         let (own, what) = (link.clone(), note.clone());
         let begin = Box::new(move || -> Running {
             Box::pin(async move {
@@ -602,7 +616,7 @@ impl Outside for Journal {
 
     fn work(&self, context: &mut Context<'_>) {
         let core = &self.0;
-        if core.is_stopped() || !core.state.borrow().live || core.catches_up() {
+        if core.is_stopped() || core.drains() || !core.state.borrow().live || core.catches_up() {
             return;
         }
         core.wakes.watch(context.waker());
@@ -628,19 +642,34 @@ impl Journal {
         }
         let own = Rc::downgrade(&core);
         core.aside(async move {
+            let mut renewed = Duration::ZERO;
             loop {
                 let Some(core) = own.upgrade() else { return };
-                let pause =
-                    core.inner.sleep(Duration::from_millis(core.keeper.lease_ms().unsigned_abs() / 3));
+                let third = Duration::from_millis(core.keeper.lease_ms().unsigned_abs() / 3);
+                let wished = core.keeper.wished();
+                drop(core);
+                let wish = wished.await;
+                let Some(core) = own.upgrade() else { return };
+                match wish {
+                    Some(Wish::Cancel) => return core.stop(Stop::Cancelled),
+                    Some(Wish::Pause) => Drainer(core.wakes.clone()).ask(Drain::Pause),
+                    None => {}
+                }
+                let pause = core.inner.sleep(third.min(WISHES));
                 drop(core);
                 pause.await;
                 let Some(core) = own.upgrade() else { return };
+                let now = core.inner.monotonic();
+                if now.saturating_sub(renewed) + WISHES / 2 < third {
+                    continue;
+                }
+                renewed = now;
                 let kept = core.keeper.alive(core.inner.now_ms());
                 drop(core);
                 if let Err(text) = kept.await
                     && let Some(core) = own.upgrade()
                 {
-                    core.stop(crate::setup::Stop::Unkept(text));
+                    core.stop(Stop::Unkept(text));
                     return;
                 }
             }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use harn_system::System;
 
 use crate::entry::{Entry, Place};
-use crate::keeper::Keeper;
-use crate::op::Pending;
+use crate::keeper::{Keeper, Trouble};
+use crate::op::{Drain, Pending};
 
 /// Control over the program that a journal belongs to.
 pub struct Reins {
@@ -44,7 +44,7 @@ pub enum Stop {
     Difference(Box<Difference>),
     /// The journal cannot be written.
     #[error("the journal cannot be written: {0}")]
-    Unkept(String),
+    Unkept(Trouble),
     /// The journal cannot be read.
     #[error(
         "entry {0} of the journal cannot be read: it was written by another version of Harn, or it is damaged"
@@ -64,6 +64,12 @@ pub enum Stop {
         /// Its open requests to humans.
         pending: Vec<Pending>,
     },
+    /// The run was asked to make room, and nothing is under way whose outcome is not in the journal.
+    #[error("{}", .0.note())]
+    Drained(Drain),
+    /// A user cancelled the run.
+    #[error("cancelled")]
+    Cancelled,
     /// The program was interrupted. The run can be resumed.
     #[error("interrupted")]
     Interrupted,

@@ -192,6 +192,20 @@ impl Error {
         matches!(self, Error::Fenced { .. })
     }
 
+    /// Whether it may pass by itself or when an administrator acts: the database is away, locked, full or takes no writes.
+    #[must_use]
+    pub fn is_outage(&self) -> bool {
+        matches!(
+            self,
+            Error::Busy { .. }
+                | Error::ReadOnly { .. }
+                | Error::Full { .. }
+                | Error::Open { .. }
+                | Error::InDoubt { .. }
+                | Error::Io { .. }
+        )
+    }
+
     /// Returns whether the error concerns the file and not only this request: concurrent writes fail as well.
     #[must_use]
     pub fn is_storage(&self) -> bool {

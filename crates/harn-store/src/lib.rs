@@ -47,8 +47,8 @@ pub use place::Place;
 #[cfg(feature = "postgres")]
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use run::{
-    Answer, EntryKind, JournalEntry, NewRun, NewStatus, NewWaitpoint, Parent, Run, RunFilter, RunStatus,
-    Source, Waitpoint,
+    Answer, EntryKind, JournalEntry, NewRun, NewStatus, NewWaitpoint, Parent, Prune, Run, RunFilter,
+    RunStatus, Source, Waitpoint, Wish,
 };
 pub use sqlite::{Durability, SqliteOptions, SqliteStore};
 pub use store::{Reply, Store, StoreExt, wait};

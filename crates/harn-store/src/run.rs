@@ -24,17 +24,23 @@ pub enum RunStatus {
     Failed,
     /// Was running, and its owner did not renew the lease. Never stored: it follows from the lease.
     Abandoned,
+    /// A user has ended it.
+    Cancelled,
+    /// A user holds it back: no worker takes it.
+    Paused,
 }
 
 impl RunStatus {
-    /// All values.
-    pub const ALL: [RunStatus; 6] = [
+    /// All values. The store saves their positions.
+    pub const ALL: [RunStatus; 8] = [
         RunStatus::Queued,
         RunStatus::Running,
         RunStatus::Suspended,
         RunStatus::Completed,
         RunStatus::Failed,
         RunStatus::Abandoned,
+        RunStatus::Cancelled,
+        RunStatus::Paused,
     ];
 
     /// Returns the name of the status.
@@ -47,6 +53,8 @@ impl RunStatus {
             RunStatus::Completed => "completed",
             RunStatus::Failed => "failed",
             RunStatus::Abandoned => "abandoned",
+            RunStatus::Cancelled => "cancelled",
+            RunStatus::Paused => "paused",
         }
     }
 
@@ -59,7 +67,7 @@ impl RunStatus {
     /// Returns whether the status is final: such a run accepts no journal entries and no other status.
     #[must_use]
     pub fn is_end(self) -> bool {
-        matches!(self, RunStatus::Completed | RunStatus::Failed)
+        matches!(self, RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled)
     }
 }
 
@@ -91,6 +99,13 @@ pub enum NewStatus {
         /// The exit code of the program.
         exit_code: i32,
     },
+    /// A user has ended it.
+    Cancelled,
+    /// A user holds it back.
+    Paused {
+        /// When it would have continued.
+        due_ms: Option<i64>,
+    },
 }
 
 impl NewStatus {
@@ -103,6 +118,8 @@ impl NewStatus {
             NewStatus::Suspended { .. } => RunStatus::Suspended,
             NewStatus::Completed { .. } => RunStatus::Completed,
             NewStatus::Failed { .. } => RunStatus::Failed,
+            NewStatus::Cancelled => RunStatus::Cancelled,
+            NewStatus::Paused { .. } => RunStatus::Paused,
         }
     }
 
@@ -110,17 +127,76 @@ impl NewStatus {
     pub(crate) fn due_ms(self) -> Option<i64> {
         match self {
             NewStatus::Queued { due_ms } => Some(due_ms),
-            NewStatus::Suspended { due_ms, .. } => due_ms,
-            NewStatus::Running | NewStatus::Completed { .. } | NewStatus::Failed { .. } => None,
+            NewStatus::Suspended { due_ms, .. } | NewStatus::Paused { due_ms } => due_ms,
+            NewStatus::Running
+            | NewStatus::Completed { .. }
+            | NewStatus::Failed { .. }
+            | NewStatus::Cancelled => None,
         }
     }
 
     pub(crate) fn exit_code(self) -> Option<i32> {
         match self {
             NewStatus::Completed { exit_code } | NewStatus::Failed { exit_code } => Some(exit_code),
-            NewStatus::Queued { .. } | NewStatus::Running | NewStatus::Suspended { .. } => None,
+            NewStatus::Queued { .. }
+            | NewStatus::Running
+            | NewStatus::Suspended { .. }
+            | NewStatus::Cancelled
+            | NewStatus::Paused { .. } => None,
         }
     }
+
+    /// What becomes of a run that stops working, when a user has asked for something meanwhile.
+    pub(crate) fn as_wished(self, wish: Option<Wish>) -> NewStatus {
+        match (wish, self) {
+            (Some(Wish::Pause), NewStatus::Queued { due_ms }) => NewStatus::Paused { due_ms: Some(due_ms) },
+            (Some(Wish::Pause), NewStatus::Suspended { due_ms, .. }) => NewStatus::Paused { due_ms },
+            (
+                Some(Wish::Cancel),
+                NewStatus::Queued { .. } | NewStatus::Suspended { .. } | NewStatus::Paused { .. },
+            ) => NewStatus::Cancelled,
+            _ => self,
+        }
+    }
+}
+
+/// What a user asks of the process that has a run ([`crate::Store::wish`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// To hold it back.
+    Pause,
+    /// To end it.
+    Cancel,
+}
+
+impl Wish {
+    /// Its number in a store; 0 is none.
+    pub(crate) fn number(wish: Option<Wish>) -> i64 {
+        match wish {
+            None => 0,
+            Some(Wish::Pause) => 1,
+            Some(Wish::Cancel) => 2,
+        }
+    }
+
+    pub(crate) fn of(number: i64) -> Option<Wish> {
+        match number {
+            1 => Some(Wish::Pause),
+            2 => Some(Wish::Cancel),
+            _ => None,
+        }
+    }
+}
+
+/// Which runs to remove ([`crate::Store::prune`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prune {
+    /// Only those that have ended so.
+    pub status: RunStatus,
+    /// Only those that ended before this time.
+    pub before_ms: i64,
+    /// At most so many.
+    pub limit: usize,
 }
 
 /// A run to be made.
@@ -166,6 +242,12 @@ pub struct Run {
     pub exit_code: Option<i32>,
     /// A line for people: what it waits for, or why it failed. May be empty.
     pub note: String,
+    /// What the last failed try left, in a form that the clients agree on.
+    pub failure: Option<Vec<u8>>,
+    /// How many tries have failed.
+    pub tries: u64,
+    /// What a user asks of the process that has it.
+    pub wish: Option<Wish>,
     /// Facts about it, in a form that the clients agree on.
     pub info: Vec<u8>,
     /// The run that it is a fork of.

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::model::{
     Claimed, Dead, Digest, Entry, Event, Expect, Fence, Lease, NewEvent, QueueStats, Session, Topic,
 };
-use crate::run::{Answer, JournalEntry, Run, RunFilter, Source, Waitpoint};
+use crate::run::{Answer, JournalEntry, Prune, Run, RunFilter, Source, Waitpoint, Wish};
 use crate::write::{Write, Written};
 
 /// A pending answer. Dropping it does not undo a write that was started.
@@ -142,6 +142,22 @@ pub trait Store: Send + Sync {
         until_ms: i64,
         can_follow: fn(&Run) -> bool,
     ) -> Reply<'a, Option<(Run, Lease)>>;
+
+    /// Asks the process that has a run to pause or cancel it; `None` takes that back. This needs no lease. When that process
+    /// stops working on the run, the run is paused or cancelled.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] without such a run; [`Error::Conflict`] when it has ended.
+    fn wish<'a>(&'a self, run: &'a str, wish: Option<Wish>, at_ms: i64) -> Reply<'a, ()>;
+
+    /// Removes runs that have ended, the oldest first, with all that belongs to them. Gives how many there were.
+    fn prune(&self, prune: Prune) -> Reply<'_, u64>;
+
+    /// How many bytes the journal and the sources of a run take. Bytes that several runs share count for each.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] without such a run.
+    fn run_bytes<'a>(&'a self, run: &'a str) -> Reply<'a, u64>;
 
     /// Returns the space of removed data to the file system.
     fn compact(&self) -> Reply<'_, ()>;

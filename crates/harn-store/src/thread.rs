@@ -345,6 +345,20 @@ macro_rules! store_on_a_thread {
                 self.ask(Job::Write, move |db| runs::claim(db, &owner, now_ms, until_ms, can_follow))
             }
 
+            fn wish<'a>(&'a self, run: &'a str, wish: Option<Wish>, at_ms: i64) -> Reply<'a, ()> {
+                let run = run.to_owned();
+                self.ask(Job::Write, move |db| runs::wish(db, &run, wish, at_ms))
+            }
+
+            fn prune(&self, prune: Prune) -> Reply<'_, u64> {
+                self.ask(Job::Write, move |db| runs::prune(db, &prune))
+            }
+
+            fn run_bytes<'a>(&'a self, run: &'a str) -> Reply<'a, u64> {
+                let run = run.to_owned();
+                self.read(move |db| runs::bytes(db, &run))
+            }
+
             fn compact(&self) -> Reply<'_, ()> {
                 self.ask(Job::Alone, compact)
             }

@@ -203,6 +203,24 @@ pub enum Write {
         /// The time.
         at_ms: i64,
     },
+    /// Stores what a try failed with, and counts the try.
+    RunFailure {
+        /// The run.
+        run: String,
+        /// What it failed with, in a form that the clients agree on.
+        failure: Vec<u8>,
+        /// The time.
+        at_ms: i64,
+    },
+    /// Queues a run that has ended; its failed tries are counted from 0 again.
+    RunReopen {
+        /// The run.
+        run: String,
+        /// When it may be started.
+        due_ms: i64,
+        /// The time.
+        at_ms: i64,
+    },
     /// Changes the metadata of a run.
     RunInfo {
         /// The run.
@@ -372,6 +390,8 @@ pub(crate) fn check(write: &Write) -> Result<()> {
         Write::RunFork { from, run, .. } => name("run", from).and_then(|()| new_run(run)),
         Write::RunStatus { run, note, .. } => name("run", run).and_then(|()| size("note", note.as_bytes())),
         Write::RunInfo { run, info, .. } => name("run", run).and_then(|()| size("info", info)),
+        Write::RunFailure { run, failure, .. } => name("run", run).and_then(|()| size("failure", failure)),
+        Write::RunReopen { run, .. } => name("run", run),
         Write::RunDelete { run } | Write::JournalCut { run, .. } => name("run", run),
         Write::SourcePut { run, path, bytes } => {
             name("run", run)?;
@@ -522,6 +542,15 @@ pub(crate) fn goes_on(id: &str, status: RunStatus) -> Result<()> {
         return Ok(());
     }
     let (expected, found) = ("a run that has not ended".to_owned(), status.word().to_owned());
+    Err(Error::Conflict { what: run_label(id), expected, found })
+}
+
+/// Refuses to queue a run again that has not ended.
+pub(crate) fn has_ended(id: &str, status: RunStatus) -> Result<()> {
+    if status.is_end() {
+        return Ok(());
+    }
+    let (expected, found) = ("a run that has ended".to_owned(), status.word().to_owned());
     Err(Error::Conflict { what: run_label(id), expected, found })
 }
 

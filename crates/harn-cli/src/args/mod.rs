@@ -19,7 +19,7 @@ pub(crate) use develop::{
     BenchArgs, DoctorArgs, EvalArgs, EvalCommand, EvalMode, EvalOutput, EvalPromptArgs, PlaygroundArgs,
     TestArgs, VizArgs, WatchArgs,
 };
-pub(crate) use runs::{RunsCommand, RunsEventsArgs, RunsListArgs};
+pub(crate) use runs::{Filter, RunsChangeArgs, RunsCommand, RunsEventsArgs, RunsListArgs};
 pub(crate) use serve::{AcpArgs, McpArgs, Serve, Transport};
 pub(crate) use sessions::SessionsCommand;
 pub(crate) use skills::{LookArgs, SkillInstallArgs, SkillsCommand};
@@ -323,6 +323,43 @@ pub(crate) struct SubmitArgs {
     /// Minute, hour, day, month and weekday in UTC, such as "0 3 * * mon-fri"; or @hourly, @daily, @weekly, @monthly.
     #[arg(long, value_name = "CRON")]
     pub(crate) every: Option<String>,
+    /// Retry a failed run this often
+    ///
+    /// A retry continues in front of the effect that the run failed with. Effects that succeeded are not repeated.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    pub(crate) retries: u32,
+    /// Choose how the delay grows
+    #[arg(long, value_name = "KIND", value_enum, default_value_t, requires = "retries")]
+    pub(crate) backoff: Backoff,
+    /// Set the delay before the first retry
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_time, requires = "retries")]
+    pub(crate) retry_delay: std::time::Duration,
+    /// Limit the delay before a retry
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_time, requires = "retries")]
+    pub(crate) max_retry_delay: std::time::Duration,
+}
+
+/// How the delay between retries grows.
+#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
+pub(crate) enum Backoff {
+    /// Always the same delay.
+    Fixed,
+    /// Add the delay each time.
+    Linear,
+    /// Double the delay each time.
+    #[default]
+    Exponential,
+}
+
+impl Backoff {
+    /// Its name.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Backoff::Fixed => "fixed",
+            Backoff::Linear => "linear",
+            Backoff::Exponential => "exponential",
+        }
+    }
 }
 
 /// Arguments of `harn worker`.
@@ -339,6 +376,12 @@ pub(crate) struct WorkerArgs {
     /// A run whose worker is silent for longer than this is taken over by another worker.
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_lease_time)]
     pub(crate) lease: std::time::Duration,
+    /// Limit how long a stop may take
+    ///
+    /// After SIGTERM or Ctrl-C the worker takes no more runs. Its runs continue for half of this time. Then each is suspended
+    /// as soon as none of its requests and commands is in progress. At the end, or after a second signal, all are interrupted.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_time)]
+    pub(crate) drain_timeout: std::time::Duration,
 }
 
 /// Arguments of `harn answer`.

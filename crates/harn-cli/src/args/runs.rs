@@ -40,6 +40,43 @@ pub(crate) enum RunsCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Retry failed runs from their failed effect.
+    ///
+    /// Effects that succeeded are not repeated. A suspended run that waits for nothing is queued, too.
+    Retry(RunsChangeArgs),
+    /// Queue ended runs again from their start.
+    ///
+    /// The journal is emptied, so all effects happen again.
+    Requeue(RunsChangeArgs),
+    /// Cancel runs.
+    ///
+    /// A process that works on the run stops within seconds. No cleanup block runs.
+    Cancel(RunsChangeArgs),
+    /// Pause runs until they are unpaused.
+    ///
+    /// A process that works on the run stops as soon as none of its requests and commands is in progress.
+    Pause(RunsChangeArgs),
+    /// Queue paused runs.
+    Unpause(RunsChangeArgs),
+    /// Delete runs that ended long ago.
+    Prune {
+        /// Minimum time since the end
+        ///
+        /// For example 90m, 12h or 30d.
+        #[arg(long, value_name = "TIME", value_parser = super::parse_age)]
+        older_than: std::time::Duration,
+        /// Delete only runs with this status
+        ///
+        /// One of completed, failed or cancelled; may be repeated. Default: all three.
+        #[arg(long, value_name = "STATUS", value_parser = parse_end)]
+        status: Vec<harn_store::RunStatus>,
+        /// Count the runs; delete nothing
+        #[arg(long)]
+        dry_run: bool,
+        /// Write JSON to standard output
+        #[arg(long)]
+        json: bool,
+    },
     /// Cut the journal of a run before damage.
     ///
     /// Reads the whole journal. If an entry was changed or is missing, the entries from there on are removed, and the run is
@@ -97,14 +134,85 @@ pub(crate) enum RunsCommand {
     },
 }
 
+/// Arguments of `harn runs retry` and its variants.
+#[derive(Debug, Args)]
+pub(crate) struct RunsChangeArgs {
+    /// IDs of the runs
+    #[arg(value_name = "ID", required_unless_present = "filter", conflicts_with = "filter")]
+    pub(crate) ids: Vec<String>,
+    /// Choose runs by a filter
+    ///
+    /// A comma-separated list such as `status=failed,program=report.harn,category=timeout,older-than=1d`. Runs that the command
+    /// does not apply to are left out.
+    #[arg(long, value_name = "FILTER", value_parser = parse_filter)]
+    pub(crate) filter: Option<Filter>,
+    /// Write JSON to standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Which runs a command is about.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Filter {
+    pub(crate) status: Option<harn_store::RunStatus>,
+    pub(crate) program: Option<String>,
+    pub(crate) id: Option<String>,
+    pub(crate) category: Option<String>,
+    pub(crate) older_than: Option<std::time::Duration>,
+    pub(crate) newer_than: Option<std::time::Duration>,
+}
+
+/// Parses a filter.
+fn parse_filter(text: &str) -> Result<Filter, String> {
+    let mut filter = Filter::default();
+    for part in text.split(',').map(str::trim) {
+        let (key, value) = part
+            .split_once('=')
+            .filter(|(_, value)| !value.is_empty())
+            .ok_or_else(|| format!("expected KEY=VALUE, such as status=failed, got '{part}'"))?;
+        let given = || Some(value.to_owned());
+        match key {
+            "status" => filter.status = Some(super::parse_status(value)?),
+            "program" => filter.program = given(),
+            "id" => filter.id = given(),
+            "category" => filter.category = given(),
+            "older-than" => filter.older_than = Some(super::parse_age(value)?),
+            "newer-than" => filter.newer_than = Some(super::parse_age(value)?),
+            _ => {
+                let keys = "status, program, id, category, older-than or newer-than";
+                return Err(format!("unknown key '{key}': expected {keys}"));
+            }
+        }
+    }
+    Ok(filter)
+}
+
+/// Parses the status of a run that has ended.
+fn parse_end(text: &str) -> Result<harn_store::RunStatus, String> {
+    let status = harn_store::RunStatus::named(text).filter(|status| status.is_end());
+    status.ok_or_else(|| format!("expected completed, failed or cancelled, got '{text}'"))
+}
+
 /// Arguments of `harn runs list`.
 #[derive(Debug, Args)]
 pub(crate) struct RunsListArgs {
     /// Show only runs with this status
     ///
-    /// One of queued, running, suspended, completed, failed or abandoned.
+    /// One of queued, running, suspended, paused, completed, failed, cancelled or abandoned.
     #[arg(long, value_parser = super::parse_status)]
     pub(crate) status: Option<harn_store::RunStatus>,
+    /// Show failed runs with their errors
+    #[arg(long, conflicts_with_all = ["status", "dir"])]
+    pub(crate) failed: bool,
+    /// Show only runs that match
+    ///
+    /// A comma-separated list such as `status=failed,program=report.harn,category=timeout,older-than=1d`. The keys are status,
+    /// program, id (a prefix), category, older-than and newer-than.
+    #[arg(long, value_name = "FILTER", value_parser = parse_filter, conflicts_with = "dir")]
+    pub(crate) filter: Option<Filter>,
+    /// Show the stored bytes of each run
+    #[arg(long, conflicts_with = "dir")]
+    pub(crate) size: bool,
     /// List run records of a directory instead
     ///
     /// Includes its subdirectories. Default: HARN_RUN_DIR, or .harn-runs.

@@ -8,12 +8,13 @@ use std::time::Duration;
 use clap::Parser;
 use harn_check::Settings;
 use harn_journal::{
-    Difference, Entry, FORMAT, InDoubtPolicy, Journal, Keeper, LEASE_MS, Nowhere, Pending, Setup, Stop,
-    StoreKeeper, What, take_lease, wait,
+    Difference, Drain, Entry, FORMAT, InDoubtPolicy, Journal, Keeper, LEASE_MS, Nowhere, Pending, Setup,
+    Stop, StoreKeeper, Trouble, What, take_lease, wait,
 };
 use harn_runtime::Generation;
 use harn_store::{
-    Digest, Error as StoreError, Fence, NewRun, NewStatus, Place, Run, RunFilter, RunStatus, Store, Write,
+    Digest, Error as StoreError, Fence, NewRun, NewStatus, Place, Run, RunFilter, RunStatus, Store, Wish,
+    Write,
 };
 use harn_system::{Capture, Layer, Real, System, SystemExt};
 use harn_value::{Data as Value, json};
@@ -30,8 +31,20 @@ const PAGE: usize = 10_000;
 /// Entries that are read at once where only the first ones are looked for.
 const FIRST: usize = 200;
 
+/// Entries at the end of a journal in which the last effect is looked for.
+const END: usize = 2_000;
+
 /// Exit code of a run that was stopped and can go on: that of a temporary failure, in the list of `sysexits`.
 const TO_BE_RESUMED: u8 = 75;
+
+/// The exit code of a run that a user has cancelled: that of a job that was killed.
+const CANCELLED: u8 = 130;
+
+/// How long a run waits at least that an outage of the store has stopped, in milliseconds.
+const OUTAGE_MS: i64 = 2_000;
+
+/// The beginning of the note of such a run.
+pub(super) const OUTAGE: &str = "the store was not available: ";
 
 /// How long a run may wait in a process that a worker has started.
 const WORKERS_PATIENCE: Duration = Duration::from_secs(20);
@@ -277,7 +290,7 @@ pub(crate) fn begin(args: RunArgs) -> u8 {
             Write::SourcePut { run: id.clone(), path: source_name(&args), bytes: text.clone().into_bytes() };
         let made = wait(store.write(&fence, vec![Write::RunCreate { run, at_ms }, source]));
         made.map_err(|error| explained(&id, &error))?;
-        Ok((Owned { store, fence, id: id.clone(), lease_ms: LEASE_MS }, info))
+        Ok((Owned { store, fence, id: id.clone(), lease_ms: LEASE_MS, drains: false }, info))
     });
     let (owned, info) = match begun {
         Ok(begun) => begun,
@@ -309,6 +322,8 @@ struct Owned {
     id: String,
     /// How long the run is held back when nothing is heard of this process.
     lease_ms: i64,
+    /// Whether SIGTERM asks the run to make room, as a worker does.
+    drains: bool,
 }
 
 impl Owned {
@@ -333,12 +348,17 @@ impl Owned {
     fn work(self, args: RunArgs, text: String, mut info: Value, sink: &Sink, mut setup: Setup) -> u8 {
         let program = program_of(&args, text);
         let (inner, suspend_after) = (setup.inner.clone(), setup.suspend_after);
+        let drains = self.drains;
         loop {
             let is_new = setup.entries.is_empty();
             let journal = Journal::new(setup);
             let generation = generation(&info, &journal);
             if let Some(stop) = journal.stopped() {
                 return self.stopped(stop, sink);
+            }
+            if drains {
+                let drainer = journal.drainer();
+                signal::drain_on_sigterm(move || drainer.ask(Drain::Worker));
             }
             let system: Rc<dyn System> = Rc::new(journal.clone());
             let live = journal.clone();
@@ -365,7 +385,14 @@ impl Owned {
                 }
                 (_, end) => end,
             };
-            let End::Anew(state) = end else { return self.ended(sink.finish(end)) };
+            let End::Anew(state) = end else {
+                let failure = super::failure::Failure::of(&end, |text| journal.hide(text));
+                let code = sink.finish(end);
+                return match failure {
+                    None => self.ended(code),
+                    Some(failure) => self.failed(failure, code),
+                };
+            };
             let next = generation.next(each_text(state, &|text| journal.hide(text)));
             let begun = match self.begin_anew(next) {
                 Ok(begun) => begun,
@@ -385,14 +412,31 @@ impl Owned {
         }
     }
 
-    /// Says that the run has ended with an exit code, and gives it.
+    /// Says that the run has ended well, and gives the exit code.
     fn ended(&self, code: u8) -> u8 {
-        let exit_code = i32::from(code);
-        let status =
-            if code == 0 { NewStatus::Completed { exit_code } } else { NewStatus::Failed { exit_code } };
-        match self.leave(Some(status), "") {
+        match self.leave(Some(NewStatus::Completed { exit_code: i32::from(code) }), "") {
             Ok(()) => code,
             Err(text) => failed(&text),
+        }
+    }
+
+    /// Stores what the run has failed with. It is queued again if its policy says so; gives the exit code.
+    fn failed(&self, failure: super::failure::Failure, code: u8) -> u8 {
+        let id = &self.id;
+        let stored = head_and_end(&*self.store, id).and_then(|(head, entries)| {
+            let (writes, retry) = failure.writes(&head, &entries, code);
+            wait(self.store.write(&self.fence, writes)).map_err(|error| trouble(id, &error))?;
+            Ok(retry)
+        });
+        match stored {
+            Ok(None) => code,
+            Ok(Some((note, due_ms))) => {
+                let text = format!("[harn] run {id}: {note}; the next try is at {}", shown_time(due_ms));
+                eprintln!("{}", harn_syntax::printable(&text));
+                TO_BE_RESUMED
+            }
+            Err(trouble) if trouble.is_outage => self.stopped_by(trouble),
+            Err(trouble) => failed(&trouble.text),
         }
     }
 
@@ -406,51 +450,11 @@ impl Owned {
         let (_, mut info) = given(&run)?;
         info["generation"] = generation.number.into();
         info["state"] = generation.state;
-        let entries = self.beginning()?;
         let at_ms = Real::new().now_ms();
-        let new = NewRun {
-            id: id.clone(),
-            program: run.program,
-            args: run.args,
-            status: NewStatus::Running,
-            info: sealed(info.clone()),
-        };
-        let sources = wait(self.store.sources(id)).map_err(wrong)?.into_iter();
-        let sources = sources.map(|source| Write::SourcePut {
-            run: id.clone(),
-            path: source.path,
-            bytes: source.bytes,
-        });
-        let mut writes = vec![Write::RunDelete { run: id.clone() }, Write::RunCreate { run: new, at_ms }];
-        writes.extend(sources);
-        let kept = entries.iter().map(Entry::to_store).collect();
-        writes.push(Write::JournalAppend { run: id.clone(), entries: kept, at_ms });
+        let (mut writes, entries) = replaced(&*self.store, run, &info, NewStatus::Running, at_ms)?;
         writes.push(Write::Renew { until_ms: at_ms + self.lease_ms });
         wait(self.store.write(&self.fence, writes)).map_err(wrong)?;
         Ok((info, entries))
-    }
-
-    /// The entries that were made before the program was loaded.
-    fn beginning(&self) -> Failed<Vec<Entry>> {
-        let (mut found, mut read) = (Vec::new(), 0);
-        loop {
-            let page = wait(self.store.journal(&self.id, read, FIRST))
-                .map_err(|error| explained(&self.id, &error))?;
-            read += page.len() as u64;
-            let is_last = page.is_empty();
-            for entry in page {
-                let entry = Entry::from_store(&entry)
-                    .ok_or_else(|| format!("run '{}': {}", self.id, Stop::Unreadable(entry.seq)))?;
-                match entry.what {
-                    What::Program => return Ok(found),
-                    What::Printed { .. } | What::Printing { .. } => {}
-                    _ => found.push(Entry { seq: found.len() as u64, ..entry }),
-                }
-            }
-            if is_last {
-                return Ok(found);
-            }
-        }
     }
 
     /// Gives back a run that does nothing but wait, unless an answer came while it stopped; whether it is given back.
@@ -532,6 +536,29 @@ impl Owned {
         TO_BE_RESUMED
     }
 
+    /// Queues a run that the store has stopped by being away. If nothing can be written yet, the lease runs out, and a worker takes
+    /// the run over.
+    fn stopped_by(&self, trouble: Trouble) -> u8 {
+        let id = &self.id;
+        let text = format!("run '{id}': the store is not available: {trouble}; the run continues later");
+        eprintln!("error: {}", harn_syntax::printable(&text));
+        let real = Real::new();
+        // Not all at the same moment.
+        let delay_ms = OUTAGE_MS + real.random_u64().cast_signed().rem_euclid(OUTAGE_MS);
+        let status = NewStatus::Queued { due_ms: real.now_ms() + delay_ms };
+        let _ = self.leave(Some(status), &format!("{OUTAGE}{trouble}"));
+        TO_BE_RESUMED
+    }
+
+    /// Gives back a run that makes room; another worker may continue it at once.
+    fn drained(&self, why: Drain) -> u8 {
+        let now_ms = Real::new().now_ms();
+        match self.suspend(Some(now_ms), &[], why.note()) {
+            Ok(_) => TO_BE_RESUMED,
+            Err(text) => failed(&text),
+        }
+    }
+
     /// Tells why the run has stopped, and how to go on.
     fn stopped(self, stop: Stop, sink: &Sink) -> u8 {
         let id = &self.id;
@@ -548,6 +575,15 @@ impl Owned {
                 shown_difference(id, &difference)
             }
             Stop::Suspended { due_ms, pending } => self.suspended(due_ms, &pending, sink),
+            Stop::Drained(why) => self.drained(why),
+            Stop::Cancelled => {
+                eprintln!("[harn] run {id} was cancelled");
+                match self.leave(Some(NewStatus::Cancelled), "") {
+                    Ok(()) => CANCELLED,
+                    Err(text) => failed(&text),
+                }
+            }
+            Stop::Unkept(trouble) if trouble.is_outage => self.stopped_by(trouble),
             stop => {
                 self.park(&stop.to_string());
                 eprintln!(
@@ -558,6 +594,53 @@ impl Owned {
                 );
                 TO_BE_RESUMED
             }
+        }
+    }
+}
+
+/// The writes that put a run with a new journal in the place of one, and the beginning of that journal: what was asked before the
+/// program was loaded, so that the program stays the one that the run was started with.
+pub(super) fn replaced(
+    store: &dyn Store,
+    run: Run,
+    info: &Value,
+    status: NewStatus,
+    at_ms: i64,
+) -> Failed<(Vec<Write>, Vec<Entry>)> {
+    let id = run.id.clone();
+    let entries = beginning(store, &id)?;
+    let sources = wait(store.sources(&id)).map_err(|error| explained(&id, &error))?.into_iter();
+    let new =
+        NewRun { id: id.clone(), program: run.program, args: run.args, status, info: sealed(info.clone()) };
+    let mut writes = vec![Write::RunDelete { run: id.clone() }, Write::RunCreate { run: new, at_ms }];
+    writes.extend(sources.map(|source| Write::SourcePut {
+        run: id.clone(),
+        path: source.path,
+        bytes: source.bytes,
+    }));
+    let kept = entries.iter().map(Entry::to_store).collect();
+    writes.push(Write::JournalAppend { run: id, entries: kept, at_ms });
+    Ok((writes, entries))
+}
+
+/// The entries that were made before the program was loaded.
+fn beginning(store: &dyn Store, id: &str) -> Failed<Vec<Entry>> {
+    let (mut found, mut read) = (Vec::new(), 0);
+    loop {
+        let page = wait(store.journal(id, read, FIRST)).map_err(|error| explained(id, &error))?;
+        read += page.len() as u64;
+        let is_last = page.is_empty();
+        for entry in page {
+            let entry = Entry::from_store(&entry)
+                .ok_or_else(|| format!("run '{id}': {}", Stop::Unreadable(entry.seq)))?;
+            match entry.what {
+                What::Program => return Ok(found),
+                What::Printed { .. } | What::Printing { .. } => {}
+                _ => found.push(Entry { seq: found.len() as u64, ..entry }),
+            }
+        }
+        if is_last {
+            return Ok(found);
         }
     }
 }
@@ -591,15 +674,40 @@ impl Known {
     }
 }
 
+/// An error of the store, in terms of runs, and whether it may pass.
+pub(super) fn trouble(id: &str, error: &StoreError) -> Trouble {
+    Trouble { text: explained(id, error), is_outage: error.is_outage() }
+}
+
+/// A run and the last entries of its journal.
+fn head_and_end(store: &dyn Store, id: &str) -> Result<(Run, Vec<Entry>), Trouble> {
+    let run = wait(store.run(id)).map_err(|error| trouble(id, &error))?.ok_or_else(|| missing(id))?;
+    let entries = last_entries(store, &run)?;
+    Ok((run, entries))
+}
+
+/// The last entries of a run.
+///
+/// # Errors
+/// They cannot be read.
+pub(super) fn last_entries(store: &dyn Store, run: &Run) -> Result<Vec<Entry>, Trouble> {
+    let from = run.length.saturating_sub(END as u64);
+    let found = wait(store.journal(&run.id, from, END)).map_err(|error| trouble(&run.id, &error))?;
+    let entries = found.iter().map(Entry::from_store).collect::<Option<Vec<Entry>>>();
+    Ok(entries.ok_or_else(|| format!("run '{}': an entry of its journal cannot be read", run.id))?)
+}
+
 /// Reads a run.
-pub(super) fn known(store: &dyn Store, id: &str) -> Failed<Known> {
-    let wrong = |error: StoreError| explained(id, &error);
+pub(super) fn known(store: &dyn Store, id: &str) -> Result<Known, Trouble> {
+    let wrong = |error: StoreError| trouble(id, &error);
     let run = wait(store.run(id)).map_err(wrong)?.ok_or_else(|| missing(id))?;
     let (args, info) = given(&run)?;
     let here = Real::new().work_dir().display().to_string();
     if info["dir"].as_str().is_some_and(|dir| dir != here) {
         let dir = info["dir"].as_str().unwrap_or_default();
-        return Err(format!("run '{id}' was started in {dir}: go there first, as its paths begin there"));
+        return Err(
+            format!("run '{id}' was started in {dir}: go there first, as its paths begin there").into()
+        );
     }
     let name = source_name(&args);
     let sources = wait(store.sources(id)).map_err(wrong)?;
@@ -633,7 +741,7 @@ pub(crate) fn resume(args: &ResumeArgs) -> u8 {
         let code = match args.lease {
             Some((epoch, lease_ms)) => {
                 let fence = Fence { scope: Run::scope(id).into(), epoch };
-                let owned = Owned { store: store.clone(), fence, id: id.clone(), lease_ms };
+                let owned = Owned { store: store.clone(), fence, id: id.clone(), lease_ms, drains: true };
                 owned.go_on(policy, Some(WORKERS_PATIENCE))
             }
             None => resume_one(&store, id, policy),
@@ -653,7 +761,9 @@ pub(crate) fn resume(args: &ResumeArgs) -> u8 {
         filter.before = Some(last.number);
         let is_due = |run: &Run| match run.status {
             RunStatus::Running => true,
-            RunStatus::Suspended => run.due_ms.is_some_and(|due_ms| due_ms <= now_ms),
+            // What was never started is left to workers.
+            RunStatus::Queued if run.starts == 0 => false,
+            RunStatus::Suspended | RunStatus::Queued => run.due_ms.is_some_and(|due_ms| due_ms <= now_ms),
             _ => false,
         };
         open.extend(page.into_iter().filter(is_due).map(|run| run.id));
@@ -686,18 +796,28 @@ fn resume_one(store: &Arc<dyn Store>, id: &str, in_doubt: InDoubtPolicy) -> Fail
         return Err(explained(id, &StoreError::Missing { what: String::new() }));
     }
     let fence = take_lease(&**store, &Real::new(), id).map_err(wrong)?.fence();
-    Owned { store: store.clone(), fence, id: id.to_owned(), lease_ms: LEASE_MS }.go_on(in_doubt, None)
+    Owned { store: store.clone(), fence, id: id.to_owned(), lease_ms: LEASE_MS, drains: false }
+        .go_on(in_doubt, None)
 }
 
 impl Owned {
     /// Goes on with the run. `worker`: a worker has set it running; a program that waits for longer is suspended then.
     fn go_on(self, in_doubt: InDoubtPolicy, worker: Option<Duration>) -> Failed<u8> {
         let id = &*self.id;
-        let wrong = |error: StoreError| explained(id, &error);
+        let wrong = |error: StoreError| trouble(id, &error);
         let begun = known(&*self.store, id).and_then(|mut known| {
             if known.run.status.is_end() {
                 let word = known.run.status.word();
-                return Err(format!("run '{id}' has ended ({word}); `harn replay {id}` shows it again"));
+                let text = format!("run '{id}' has ended ({word}); `harn replay {id}` shows it again");
+                return Err(text.into());
+            }
+            if let Some(wish) = known.run.wish {
+                let status = match wish {
+                    Wish::Cancel => NewStatus::Cancelled,
+                    Wish::Pause => NewStatus::Paused { due_ms: None },
+                };
+                self.leave(Some(status), "")?;
+                return Err(format!("run '{id}' is {}", status.status().word()).into());
             }
             if worker.is_none() {
                 let status = NewStatus::Running;
@@ -718,7 +838,8 @@ impl Owned {
         });
         let known = match begun {
             Ok(known) => known,
-            Err(text) => {
+            Err(trouble) if worker.is_some() && trouble.is_outage => return Ok(self.stopped_by(trouble)),
+            Err(Trouble { text, .. }) => {
                 if worker.is_some() {
                     self.park(&text);
                 } else {
@@ -765,7 +886,7 @@ impl Layer for Unheard {
 
 /// Shows a run again; gives the exit code.
 pub(crate) fn replay(args: &ReplayArgs) -> u8 {
-    let known = known_store(&args.id).and_then(|store| known(&*store, &args.id));
+    let known = known_store(&args.id).and_then(|store| Ok(known(&*store, &args.id)?));
     let known = match known {
         Ok(known) => known,
         Err(text) => return failed(&text),
@@ -951,7 +1072,7 @@ fn forked(args: ForkArgs) -> Failed<u8> {
         Write::SourcePut { run: id.clone(), path, bytes },
     ];
     wait(store.write(&fence, writes)).map_err(wrong)?;
-    let owned = Owned { store, fence, id: id.clone(), lease_ms: LEASE_MS };
+    let owned = Owned { store, fence, id: id.clone(), lease_ms: LEASE_MS, drains: false };
     eprintln!("[harn] run {id} goes on from entry {} of run {}", args.at, args.id);
     let sink = Sink::of(known.args.json, known.args.quiet);
     let setup = Setup {

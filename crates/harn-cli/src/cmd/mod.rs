@@ -10,6 +10,7 @@ pub(crate) mod durable;
 pub(crate) mod eval;
 pub(crate) mod explain;
 pub(crate) mod explain_cost;
+mod failure;
 pub(crate) mod fmt;
 pub(crate) mod json_schemas;
 pub(crate) mod lint;

@@ -73,7 +73,7 @@ impl Effect {
 
 /// Debugs a run; gives the exit code.
 pub(crate) fn debug(args: &ReplayArgs) -> u8 {
-    match known_store(&args.id).and_then(|store| known(&*store, &args.id)) {
+    match known_store(&args.id).and_then(|store| Ok(known(&*store, &args.id)?)) {
         Ok(known) => talk_about(&known),
         Err(text) => failed(&text),
     }

@@ -63,6 +63,13 @@ fn submitted(args: &SubmitArgs, text: String) -> Failed<(String, i64)> {
     // What is written as JSON there is the answer of the command, not the output of the run.
     let run = RunArgs { json: false, quiet: false, ..args.run.clone() };
     let mut info = facts(&run, &given_command())?;
+    if args.retries > 0 {
+        let ms = |time: std::time::Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+        info["retry"] = json!({
+            "retries": args.retries, "backoff": args.backoff.word(), "delay_ms": ms(args.retry_delay),
+            "max_delay_ms": ms(args.max_retry_delay),
+        });
+    }
     let id = match &args.every {
         Some(every) => {
             info["every"] = every.as_str().into();

@@ -3,13 +3,13 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use harn_journal::owner;
-use harn_store::{Lease, NewStatus, Place, Run, RunStatus, Store, Write};
+use harn_store::{Error as StoreError, Lease, NewStatus, Place, Run, RunStatus, Store, Write};
 use harn_system::real::process::{self, Source};
 use harn_system::{Command, Real, System, SystemExt};
 use harn_value::Data as Value;
@@ -23,6 +23,19 @@ use crate::{program, signal};
 
 /// How often the store is asked for work.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// The longest pause between two tries to reach the store.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// How often a worker looks whether the store answers, and the longest time that an answer takes.
+const PROBE: Duration = Duration::from_secs(1);
+const SLOW: Duration = Duration::from_secs(2);
+
+/// How often the outcome of a run is written while the store is away, before it is left to the end of the lease.
+const TRIES: u32 = 20;
+
+/// The exit code of a process whose run continues later.
+const LATER: i32 = 75;
 
 /// How long a process may take until it holds the lease of its run itself, however short that is.
 const START: Duration = Duration::from_secs(60);
@@ -44,8 +57,8 @@ pub(crate) fn worker(args: &WorkerArgs) -> u8 {
     let Ok(binary) = std::env::current_exe() else {
         return failed("harn worker: the program itself cannot be found");
     };
-    let interrupt = Interrupt::default();
-    signal::stop_on_signal(interrupt.clone());
+    let (first, second) = (Interrupt::default(), Interrupt::default());
+    signal::stop_in_two_steps(first.clone(), second.clone());
     let lease_ms = i64::try_from(args.lease.as_millis()).unwrap_or(i64::MAX / 4).min(i64::MAX / 4);
     let worker = Rc::new(Worker {
         store,
@@ -58,11 +71,13 @@ pub(crate) fn worker(args: &WorkerArgs) -> u8 {
         deaths: RefCell::default(),
         held: RefCell::default(),
         ended: Notify::new(),
-        stopping: Cell::new(false),
-        stop: Notify::new(),
+        asked: Cell::default(),
+        claims_from: Cell::default(),
+        ask: Flag::default(),
+        stop: Flag::default(),
     });
-    let end = harn_vm::block_on(work(worker.clone(), args, interrupt));
-    // The processes are gone by now: others may go on with their runs at once.
+    let end = harn_vm::block_on(work(worker.clone(), args, first, second));
+    // The processes are gone by now: other workers may continue their runs at once.
     for lease in worker.held.borrow().values() {
         let _ = harn_journal::wait(worker.store.write(&lease.fence(), vec![Write::Release]));
     }
@@ -88,28 +103,81 @@ struct Worker {
     held: RefCell<BTreeMap<String, Lease>>,
     /// Rings when there is room for another run.
     ended: Notify,
-    /// Whether it was told to end.
-    stopping: Cell<bool>,
-    /// Rings when the processes of its runs are to end.
-    stop: Notify,
+    /// Since when the store has not answered.
+    asked: Cell<Option<Duration>>,
+    /// No run is claimed before: after an outage, processes that still work on their runs renew their leases first.
+    claims_from: Cell<Duration>,
+    /// Set when its runs are to make room.
+    ask: Flag,
+    /// Set when the processes of its runs are to end.
+    stop: Flag,
 }
 
-async fn work(worker: Rc<Worker>, args: &WorkerArgs, interrupt: Interrupt) -> Result<u8, String> {
+/// A flag that is set once, and whose waiters are woken then.
+#[derive(Default)]
+struct Flag {
+    is_set: Cell<bool>,
+    waiters: Notify,
+}
+
+impl Flag {
+    fn set(&self) {
+        self.is_set.set(true);
+        self.waiters.notify_waiters();
+    }
+
+    async fn wait(&self) {
+        let notified = self.waiters.notified();
+        if !self.is_set.get() {
+            notified.await;
+        }
+    }
+}
+
+async fn work(
+    worker: Rc<Worker>,
+    args: &WorkerArgs,
+    first: Interrupt,
+    second: Interrupt,
+) -> Result<u8, String> {
+    harn_vm::spawn(probe(Rc::downgrade(&worker)));
+    // How long an outage of the store is waited out until the next try.
+    let mut pause = Duration::ZERO;
     loop {
-        if interrupt.is_set() {
-            worker.stopping.set(true);
-            worker.stop.notify_waiters();
-            // They end at once; what they have written by then is shown.
-            while worker.busy.get() > 0 {
-                worker.system.within(LOOK, worker.ended.notified()).await;
-            }
+        if first.is_set() {
+            worker.drain(args.drain_timeout, &second).await;
             return Ok(signal::exit_code());
         }
-        if worker.busy.get() < args.concurrency {
+        if worker.busy.get() < args.concurrency && worker.may_claim() {
             let now_ms = worker.system.now_ms();
-            let claimed =
-                worker.store.claim_run(&worker.owner, now_ms, now_ms + worker.lease_ms, can_follow).await;
-            match claimed.map_err(|error| error.to_string())? {
+            let until_ms = now_ms + worker.lease_ms;
+            let claim = worker.store.claim_run(&worker.owner, now_ms, until_ms, can_follow);
+            let claimed = match select(claim, Box::pin(first.asked())).await {
+                Either::Left((claimed, _)) => claimed,
+                Either::Right(((), claim)) => {
+                    // What it has claimed is given back. If the store is away, its lease runs out.
+                    if let Some(Ok(Some((_, lease)))) = worker.system.within(SLOW, claim).await {
+                        let _ = worker.store.write(&lease.fence(), vec![Write::Release]).await;
+                    }
+                    continue;
+                }
+            };
+            let claimed = match claimed {
+                Err(error) if error.is_outage() => {
+                    if pause.is_zero() {
+                        worker.tell(&format!("the store is not available: {error}; the worker waits"));
+                    }
+                    pause = (pause * 2).clamp(LOOK, PAUSE);
+                    worker.wait(pause, &first).await;
+                    continue;
+                }
+                claimed => claimed.map_err(|error| error.to_string())?,
+            };
+            if !pause.is_zero() {
+                worker.tell("the store is available again");
+                pause = Duration::ZERO;
+            }
+            match claimed {
                 Some((run, lease)) => {
                     worker.busy.set(worker.busy.get() + 1);
                     worker.held.borrow_mut().insert(run.id.clone(), lease.clone());
@@ -124,6 +192,22 @@ async fn work(worker: Rc<Worker>, args: &WorkerArgs, interrupt: Interrupt) -> Re
     }
 }
 
+/// Asks the store something now and then: a worker that has no room for another run would not notice an outage.
+async fn probe(worker: Weak<Worker>) {
+    while let Some(own) = worker.upgrade() {
+        own.asked.set(Some(own.system.monotonic()));
+        let answer = own.store.lease("worker").await;
+        let now = own.system.monotonic();
+        let took = own.asked.take().map_or(Duration::ZERO, |asked| now.saturating_sub(asked));
+        if took > SLOW || answer.is_err() {
+            own.claims_from.set(now + PAUSE);
+        }
+        let pause = own.system.sleep(PROBE);
+        drop(own);
+        pause.await;
+    }
+}
+
 /// Has one run worked on.
 async fn one(worker: Rc<Worker>, run: Run, lease: Lease) {
     let id = run.id.clone();
@@ -131,7 +215,14 @@ async fn one(worker: Rc<Worker>, run: Run, lease: Lease) {
         Ok(Some(next)) => worker.tell(&format!("run {next} is queued")),
         Ok(None) => {}
         Err(error) => {
-            worker.tell(&format!("run {id}: the next run of its schedule cannot be queued: {error}"))
+            worker.tell(&format!("run {id}: the next run of its schedule cannot be queued: {error}"));
+            if error.is_outage() {
+                // Whoever takes the run next queues it.
+                let _ = worker.store.write(&lease.fence(), vec![Write::Release]).await;
+                worker.held.borrow_mut().remove(&id);
+                worker.busy.set(worker.busy.get() - 1);
+                return worker.ended.notify_one();
+            }
         }
     }
     let info: Value = serde_json::from_slice(&run.info).unwrap_or_default();
@@ -152,7 +243,7 @@ async fn one(worker: Rc<Worker>, run: Run, lease: Lease) {
             Source::Out => worker.show_out(&out.add(piece)),
             Source::Err => worker.system.write_err(&err.add(piece)),
         };
-        let running = Box::pin(process::run_told(command, worker.stopped(), told));
+        let running = Box::pin(process::run_told(command, worker.ask.wait(), worker.stop.wait(), told));
         match select(running, Box::pin(worker.hold(&lease))).await {
             Either::Left((ran, _)) => ran,
             Either::Right(((), running)) => running.await,
@@ -160,6 +251,7 @@ async fn one(worker: Rc<Worker>, run: Run, lease: Lease) {
     };
     worker.show_out(&out.rest());
     worker.system.write_err(&err.rest());
+    let later = matches!(&ran, Ok(ran) if ran.code == Some(LATER));
     let how = match ran {
         Ok(ran) => match (ran.code, ran.signal) {
             (Some(code), _) => format!("exit code {code}"),
@@ -167,15 +259,24 @@ async fn one(worker: Rc<Worker>, run: Run, lease: Lease) {
         },
         Err(error) => format!("its process cannot be started in {}: {error}", info["dir"]),
     };
-    if worker.stopping.get() {
+    if worker.stop.is_set.get() {
         // It is given back with the others, once all have ended.
         worker.busy.set(worker.busy.get() - 1);
         worker.ended.notify_one();
         return;
     }
     worker.held.borrow_mut().remove(&id);
-    if let Err(text) = worker.look_after(&id, &lease, &how).await {
-        worker.tell(&format!("run {id}: {text}"));
+    for tries in 1.. {
+        match worker.look_after(&id, &lease, &how, later).await {
+            Err(error) if error.is_outage() && tries < TRIES && !worker.stop.is_set.get() => {
+                worker.system.sleep(LOOK * tries).await;
+            }
+            Err(error) => {
+                worker.tell(&format!("run {id}: {error}"));
+                break;
+            }
+            Ok(()) => break,
+        }
     }
     worker.busy.set(worker.busy.get() - 1);
     worker.ended.notify_one();
@@ -212,11 +313,28 @@ impl Lines {
 }
 
 impl Worker {
-    /// Ready when the worker was told to end.
-    async fn stopped(&self) {
-        let told = self.stop.notified();
-        if !self.stopping.get() {
-            told.await;
+    /// Lets the runs in progress end: for half of the time as they are, then at the first moment at which nothing is under way
+    /// outside. What is left at the end, or when a second signal comes, is interrupted.
+    async fn drain(&self, limit: Duration, second: &Interrupt) {
+        if self.busy.get() > 0 {
+            let count = self.busy.get();
+            let runs = if count == 1 { "1 run".to_owned() } else { format!("{count} runs") };
+            let limit = limit.as_secs_f64();
+            self.tell(&format!(
+                "the worker stops: {runs} in progress may take {limit} s; a second signal interrupts them"
+            ));
+        }
+        let begin = self.system.monotonic();
+        for (part, flag) in [(limit / 2, &self.ask), (limit, &self.stop)] {
+            let until = begin + part;
+            while self.busy.get() > 0 && !second.is_set() && self.system.monotonic() < until {
+                self.system.within(LOOK, self.ended.notified()).await;
+            }
+            flag.set();
+        }
+        // They end at once; what they have written by then is shown.
+        while self.busy.get() > 0 {
+            self.system.within(LOOK, self.ended.notified()).await;
         }
     }
 
@@ -258,14 +376,19 @@ impl Worker {
     }
 
     /// Says how a run stands whose process has ended. One that ended without a word is worked on again, but not for ever.
-    async fn look_after(&self, id: &str, lease: &Lease, how: &str) -> Result<(), String> {
-        let run = self.store.run(id).await.map_err(|error| error.to_string())?;
+    /// `later`: it said that it continues later.
+    async fn look_after(&self, id: &str, lease: &Lease, how: &str, later: bool) -> Result<(), StoreError> {
+        let run = self.store.run(id).await?;
         let Some(run) = run else { return Ok(()) };
         let is_own = run.lease.as_ref().is_some_and(|held| held.epoch == lease.epoch);
         if run.status != RunStatus::Running || !is_own {
             self.deaths.borrow_mut().remove(id);
             self.tell(&format!("run {id}: {}", run.status_at(self.system.now_ms()).word()));
             return Ok(());
+        }
+        if later || self.ask.is_set.get() {
+            // The store was away, or the signal came before its process could watch for it.
+            return self.store.write(&lease.fence(), vec![Write::Release]).await.map(drop);
         }
         let deaths = {
             let mut deaths = self.deaths.borrow_mut();
@@ -283,7 +406,21 @@ impl Worker {
         } else {
             self.tell(&format!("run {id}: its process has ended before the run did ({how}); it goes on"));
         }
-        self.store.write(&lease.fence(), writes).await.map(drop).map_err(|error| error.to_string())
+        self.store.write(&lease.fence(), writes).await.map(drop)
+    }
+
+    /// Whether the store is there, and has been for some time.
+    fn may_claim(&self) -> bool {
+        let now = self.system.monotonic();
+        now >= self.claims_from.get() && self.asked.get().is_none_or(|asked| now.saturating_sub(asked) < SLOW)
+    }
+
+    /// Waits, but not beyond the first signal.
+    async fn wait(&self, time: Duration, first: &Interrupt) {
+        let until = self.system.monotonic() + time;
+        while self.system.monotonic() < until && !first.is_set() {
+            self.system.sleep(LOOK).await;
+        }
     }
 }
 

@@ -147,6 +147,8 @@ fn one(state: &mut State, fence: &Fence, write: Write) -> Result<Written> {
         }
         Write::RunStatus { ref run, .. }
         | Write::RunInfo { ref run, .. }
+        | Write::RunFailure { ref run, .. }
+        | Write::RunReopen { ref run, .. }
         | Write::SourcePut { ref run, .. }
         | Write::JournalAppend { ref run, .. }
         | Write::JournalCut { ref run, .. }

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use self::state::{Message, State};
 use crate::error::{Error, Result};
 use crate::model::{Dead, Digest, Entry, Event, Fence, Lease, QueueStats, Session, Topic};
-use crate::run::{Answer, JournalEntry, Run, RunFilter, Source, Waitpoint};
+use crate::run::{Answer, JournalEntry, Prune, Run, RunFilter, Source, Waitpoint, Wish};
 use crate::store::{Reply, Store};
 use crate::write::{self, Write, Written, label};
 
@@ -226,6 +226,18 @@ impl Store for MemoryStore {
             write::name("owner", owner)?;
             runs::claim(state, owner, now_ms, until_ms, can_follow)
         })
+    }
+
+    fn wish<'a>(&'a self, run: &'a str, wish: Option<Wish>, at_ms: i64) -> Reply<'a, ()> {
+        self.change(|state| runs::wish(state, run, wish, at_ms))
+    }
+
+    fn prune(&self, prune: Prune) -> Reply<'_, u64> {
+        self.change(|state| Ok(runs::prune(state, &prune)))
+    }
+
+    fn run_bytes<'a>(&'a self, run: &'a str) -> Reply<'a, u64> {
+        self.read(|state| runs::bytes(state, run))
     }
 
     fn compact(&self) -> Reply<'_, ()> {

@@ -6,7 +6,8 @@ use super::state::{KeptRun, State};
 use crate::error::{Error, Result};
 use crate::model::{Digest, Fence, Lease};
 use crate::run::{
-    Answer, EntryKind, JournalEntry, NewRun, NewStatus, Parent, Run, RunFilter, RunStatus, Source, Waitpoint,
+    Answer, EntryKind, JournalEntry, NewRun, NewStatus, Parent, Prune, Run, RunFilter, RunStatus, Source,
+    Waitpoint, Wish,
 };
 use crate::write::{self, Write, Written};
 
@@ -48,6 +49,9 @@ fn insert<'a>(
         due_ms: None,
         exit_code: None,
         note: String::new(),
+        failure: None,
+        tries: 0,
+        wish: None,
         info: new.info,
         parent,
         length: 0,
@@ -106,6 +110,19 @@ pub(super) fn change(state: &mut State, fence: &Fence, id: &str, write: Write) -
             kept.head.note = note;
             Written::Done(true)
         }
+        Write::RunFailure { failure, at_ms, .. } => {
+            write::goes_on(id, kept.head.status)?;
+            (kept.head.failure, kept.head.updated_ms) = (Some(failure), at_ms);
+            kept.head.tries += 1;
+            Written::Done(true)
+        }
+        Write::RunReopen { due_ms, at_ms, .. } => {
+            write::has_ended(id, kept.head.status)?;
+            kept.set_status(NewStatus::Queued { due_ms }, at_ms);
+            kept.head.tries = 0;
+            kept.head.note.clear();
+            Written::Done(true)
+        }
         Write::RunInfo { info, at_ms, .. } => {
             kept.head.info = info;
             kept.head.updated_ms = at_ms;
@@ -156,6 +173,34 @@ pub(super) fn change(state: &mut State, fence: &Fence, id: &str, write: Write) -
     Ok(written)
 }
 
+pub(super) fn wish(state: &mut State, id: &str, wish: Option<Wish>, at_ms: i64) -> Result<()> {
+    let head = &mut find_mut(state, id)?.head;
+    write::goes_on(id, head.status)?;
+    (head.wish, head.updated_ms) = (wish, at_ms);
+    Ok(())
+}
+
+pub(super) fn prune(state: &mut State, prune: &Prune) -> u64 {
+    let ended = state.runs.values().map(|kept| &kept.head).filter(|head| {
+        head.status == prune.status && head.ended_ms.is_some_and(|ended_ms| ended_ms < prune.before_ms)
+    });
+    let mut found: Vec<(Option<i64>, String)> = ended.map(|head| (head.ended_ms, head.id.clone())).collect();
+    found.sort();
+    found.truncate(prune.limit);
+    for (_, id) in &found {
+        Arc::make_mut(&mut state.runs).remove(id);
+        Arc::make_mut(&mut state.leases).remove(&Run::scope(id));
+    }
+    found.len() as u64
+}
+
+pub(super) fn bytes(state: &State, id: &str) -> Result<u64> {
+    let kept = find(state, id)?;
+    let journal: usize = kept.journal.iter().map(|entry| entry.payload.len()).sum();
+    let sources: usize = kept.sources.values().map(|(_, bytes)| bytes.len()).sum();
+    Ok((journal + sources + kept.head.info.len()) as u64)
+}
+
 fn waitpoint<'a>(kept: &'a mut KeptRun, request_id: &str) -> Result<&'a mut Waitpoint> {
     let run = kept.head.id.clone();
     Arc::make_mut(&mut kept.waitpoints)
@@ -188,7 +233,8 @@ pub(super) fn claim(
     let free = state.runs.values().map(|kept| kept.seen(state)).filter(|run| {
         let held = run.lease.as_ref().is_some_and(|lease| lease.until_ms > now_ms);
         let due = run.due_ms.is_some_and(|due_ms| due_ms <= now_ms);
-        !held && (run.status == RunStatus::Running || (!run.status.is_end() && due)) && can_follow(run)
+        let waits = matches!(run.status, RunStatus::Queued | RunStatus::Suspended);
+        !held && (run.status == RunStatus::Running || (waits && due)) && can_follow(run)
     });
     let next = free.min_by_key(|run| (run.status != RunStatus::Running, run.due_ms, run.number));
     let Some(Run { id, .. }) = next else { return Ok(None) };

@@ -102,7 +102,14 @@ impl KeptRun {
 
     pub(super) fn set_status(&mut self, new: NewStatus, at_ms: i64) {
         let head = &mut self.head;
+        let new = new.as_wished(head.wish);
         head.status = new.status();
+        if head.status != RunStatus::Running {
+            head.wish = None;
+        }
+        if head.status == RunStatus::Completed {
+            head.failure = None;
+        }
         head.due_ms = new.due_ms();
         head.exit_code = new.exit_code();
         head.updated_ms = at_ms;

@@ -88,6 +88,8 @@ fn one(db: &Db, fence: &Fence, write: &Write) -> Outcome<Written> {
         | Write::RunFork { .. }
         | Write::RunStatus { .. }
         | Write::RunInfo { .. }
+        | Write::RunFailure { .. }
+        | Write::RunReopen { .. }
         | Write::RunDelete { .. }
         | Write::SourcePut { .. }
         | Write::JournalAppend { .. }

@@ -21,7 +21,7 @@ impl Default for PostgresOptions {
             connect_timeout: Duration::from_secs(10),
             busy_timeout: Duration::from_secs(10),
             statement_timeout: Duration::from_secs(60),
-            patience: Duration::from_secs(20),
+            patience: Duration::from_secs(60),
         }
     }
 }

@@ -12,8 +12,8 @@ use super::statement::{page, signed};
 use crate::error::Error;
 use crate::model::{Fence, Lease};
 use crate::run::{
-    Answer, JournalEntry, NewRun, NewStatus, NewWaitpoint, Parent, Run, RunFilter, RunStatus, Source,
-    Waitpoint,
+    Answer, JournalEntry, NewRun, NewStatus, NewWaitpoint, Parent, Prune, Run, RunFilter, RunStatus, Source,
+    Waitpoint, Wish,
 };
 use crate::write::{self, Write, Written};
 
@@ -28,7 +28,21 @@ pub(super) fn apply(db: &Db, fence: &Fence, write: &Write) -> Outcome<Written> {
             let own = own(db, fence, id)?;
             write::goes_on(id, own.status)?;
             write::all_seen(id, *status, own.answers)?;
-            set_status(db, own.number, *status, Some(note), *at_ms)?;
+            set_status(db, own.number, status.as_wished(own.wish), Some(note), *at_ms)?;
+            Ok(Written::Done(true))
+        }
+        Write::RunFailure { run: id, failure, at_ms } => {
+            let own = own(db, fence, id)?;
+            write::goes_on(id, own.status)?;
+            let sql = "UPDATE run SET failure = $1, tries = tries + 1, updated_ms = $2 WHERE number = $3";
+            db.run(sql, &[failure, at_ms, &own.number])?;
+            Ok(Written::Done(true))
+        }
+        Write::RunReopen { run: id, due_ms, at_ms } => {
+            let own = own(db, fence, id)?;
+            write::has_ended(id, own.status)?;
+            set_status(db, own.number, NewStatus::Queued { due_ms: *due_ms }, Some(""), *at_ms)?;
+            db.run("UPDATE run SET tries = 0 WHERE number = $1", &[&own.number])?;
             Ok(Written::Done(true))
         }
         Write::RunInfo { run: id, info, at_ms } => {
@@ -95,17 +109,19 @@ struct Own {
     status: RunStatus,
     length: u64,
     answers: u64,
+    wish: Option<Wish>,
 }
 
 /// Reads a run; `lock` locks it until the transaction ends.
 fn find(db: &Db, id: &str, lock: &str) -> Outcome<Option<Own>> {
-    let sql = format!("SELECT number, status, length, answers FROM run WHERE id = $1 {lock}");
+    let sql = format!("SELECT number, status, length, answers, wish FROM run WHERE id = $1 {lock}");
     db.row(&sql, &[&id], |row| {
         Ok(Own {
             number: get(row, 0)?,
             status: status(row, 1)?,
             length: count(row, 2)?,
             answers: count(row, 3)?,
+            wish: Wish::of(get(row, 4)?),
         })
     })
 }
@@ -148,11 +164,16 @@ fn set_status(db: &Db, number: i64, new: NewStatus, note: Option<&str>, at_ms: i
         "UPDATE run SET status = $1, due_ms = $2, exit_code = $3, note = coalesce($4, note), updated_ms = $5,
                started_ms = CASE WHEN $6 THEN coalesce(started_ms, $5) ELSE started_ms END,
                starts = starts + CASE WHEN $6 THEN 1 ELSE 0 END,
-               ended_ms = CASE WHEN $7 THEN $5 END WHERE number = $8";
+               ended_ms = CASE WHEN $7 THEN $5 END, wish = CASE WHEN $6 THEN wish ELSE 0 END,
+               failure = CASE WHEN $9 THEN NULL ELSE failure END WHERE number = $8";
     let (begins, ends) = (status == RunStatus::Running, status.is_end());
+    let succeeds = status == RunStatus::Completed;
     let note = note.map(str::as_bytes);
     let status = status as i64;
-    db.run(sql, &[&status, &new.due_ms(), &new.exit_code(), &note, &at_ms, &begins, &ends, &number]).map(drop)
+    let due_ms = new.due_ms();
+    let values: super::connect::Args<'_> =
+        &[&status, &due_ms, &new.exit_code(), &note, &at_ms, &begins, &ends, &number, &succeeds];
+    db.run(sql, values).map(drop)
 }
 
 fn fork(db: &Db, fence: &Fence, from: &str, length: u64, new: &NewRun, at_ms: i64) -> Outcome<Written> {
@@ -167,6 +188,58 @@ fn fork(db: &Db, fence: &Fence, from: &str, length: u64, new: &NewRun, at_ms: i6
                WHERE shared.digest = names.digest";
     db.run(sql, &[&number])?;
     Ok(Written::Count(length))
+}
+
+pub(super) fn wish(db: &Db, id: &str, wish: Option<Wish>, at_ms: i64) -> Outcome<()> {
+    let own = existing(db, id, "FOR UPDATE")?;
+    write::goes_on(id, own.status)?;
+    let sql = "UPDATE run SET wish = $1, updated_ms = $2 WHERE number = $3";
+    db.run(sql, &[&Wish::number(wish), &at_ms, &own.number]).map(drop)
+}
+
+/// A few statements for all of them: each costs a trip to the server.
+pub(super) fn prune(db: &Db, prune: &Prune) -> Outcome<u64> {
+    let sql =
+        "SELECT number, id FROM run WHERE status = $1 AND ended_ms < $2 ORDER BY ended_ms, number LIMIT $3
+               FOR UPDATE SKIP LOCKED";
+    let status = prune.status as i64;
+    let found = db.rows(sql, &[&status, &prune.before_ms, &page(prune.limit)], |row| {
+        Ok((get::<i64>(row, 0)?, Run::scope(get(row, 1)?)))
+    })?;
+    let (numbers, scopes): (Vec<i64>, Vec<String>) = found.into_iter().unzip();
+    let sql = "WITH gone AS (
+                   SELECT digest, count(*) AS named FROM (
+                       SELECT digest FROM source WHERE run = ANY($1)
+                       UNION ALL SELECT digest_of_payload FROM journal
+                           WHERE run = ANY($1) AND digest_of_payload IS NOT NULL) AS every
+                   GROUP BY digest)
+               UPDATE shared SET refs = refs - named FROM gone WHERE shared.digest = gone.digest";
+    db.run(sql, &[&numbers])?;
+    for sql in [
+        "DELETE FROM shared WHERE refs <= 0 AND digest IN (
+             SELECT digest FROM source WHERE run = ANY($1)
+             UNION ALL SELECT digest_of_payload FROM journal
+                 WHERE run = ANY($1) AND digest_of_payload IS NOT NULL)",
+        "DELETE FROM journal WHERE run = ANY($1)",
+        "DELETE FROM source WHERE run = ANY($1)",
+        "DELETE FROM answer WHERE waitpoint IN (SELECT number FROM waitpoint WHERE run = ANY($1))",
+        "DELETE FROM waitpoint WHERE run = ANY($1)",
+        "DELETE FROM run WHERE number = ANY($1)",
+    ] {
+        db.run(sql, &[&numbers])?;
+    }
+    db.run("DELETE FROM lease WHERE scope = ANY($1)", &[&scopes])?;
+    Ok(numbers.len() as u64)
+}
+
+pub(super) fn bytes(db: &Db, id: &str) -> Outcome<u64> {
+    let number = existing(db, id, "")?.number;
+    let sql = "SELECT ((SELECT coalesce(sum(length(coalesce(payload, bytes, '')) + length(place) + length(name) + 48), 0)
+                   FROM journal LEFT JOIN shared ON shared.digest = digest_of_payload WHERE run = $1)
+               + (SELECT coalesce(sum(length(bytes)), 0)
+                   FROM source JOIN shared ON shared.digest = source.digest WHERE run = $1)
+               + (SELECT length(info) + length(coalesce(failure, '')) FROM run WHERE number = $1))::bigint";
+    db.one(sql, &[&number], |row| count(row, 0))
 }
 
 fn delete(db: &Db, fence: &Fence, id: &str) -> Outcome<Written> {
@@ -185,8 +258,8 @@ fn delete(db: &Db, fence: &Fence, id: &str) -> Outcome<Written> {
 }
 
 const RUN: &str = "SELECT id, number, program, args, status, due_ms, exit_code, note, info, parent, parent_length,
-    length, effects, answers, starts, created_ms, started_ms, updated_ms, ended_ms, scope, owner, epoch, until_ms
-    FROM run";
+    length, effects, answers, starts, created_ms, started_ms, updated_ms, ended_ms, scope, owner, epoch, until_ms,
+    failure, tries, wish FROM run";
 
 fn status(row: &Row, index: usize) -> Outcome<RunStatus> {
     let found: i64 = get(row, index)?;
@@ -207,6 +280,9 @@ fn head(row: &Row) -> Outcome<Run> {
         due_ms: get(row, 5)?,
         exit_code: get(row, 6)?,
         note: text(get(row, 7)?)?,
+        failure: get(row, 23)?,
+        tries: count(row, 24)?,
+        wish: Wish::of(get(row, 25)?),
         info: get(row, 8)?,
         parent: match parent {
             Some(run) => Some(Parent { run, length: count(row, 10)? }),

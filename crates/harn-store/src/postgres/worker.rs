@@ -159,6 +159,7 @@ impl Worker {
     }
 
     fn commit(&mut self, mut group: Vec<Box<Any>>) {
+        let begun = Instant::now();
         let mut tries = 0;
         let fault = loop {
             tries += 1;
@@ -187,6 +188,14 @@ impl Worker {
                     // A different pause per writer.
                     let own = self.writer.unwrap_or_default().unsigned_abs() % 7 + 1;
                     std::thread::sleep(Duration::from_millis(u64::from(tries) * own));
+                    continue;
+                }
+                // Another session has locked the rows or the table, for longer than a statement waits.
+                Err(Broken::Before(Fault::Busy)) if begun.elapsed() < self.options.patience => {
+                    if group.len() > 1 {
+                        return group.into_iter().for_each(|work| self.commit(vec![work]));
+                    }
+                    tries -= 1;
                     continue;
                 }
                 Err(Broken::Before(fault)) => break fault,

@@ -96,6 +96,8 @@ fn one(db: &Connection, fence: &Fence, write: &Write) -> Outcome<Written> {
         | Write::RunFork { .. }
         | Write::RunStatus { .. }
         | Write::RunInfo { .. }
+        | Write::RunFailure { .. }
+        | Write::RunReopen { .. }
         | Write::RunDelete { .. }
         | Write::SourcePut { .. }
         | Write::JournalAppend { .. }

@@ -8,8 +8,8 @@ use super::statement::{page, row, rows, run, signed};
 use crate::error::Error;
 use crate::model::{Digest, Fence, Lease};
 use crate::run::{
-    Answer, JournalEntry, NewRun, NewStatus, NewWaitpoint, Parent, Run, RunFilter, RunStatus, Source,
-    Waitpoint,
+    Answer, JournalEntry, NewRun, NewStatus, NewWaitpoint, Parent, Prune, Run, RunFilter, RunStatus, Source,
+    Waitpoint, Wish,
 };
 use crate::write::{self, Write, Written};
 
@@ -24,7 +24,21 @@ pub(super) fn apply(db: &Connection, fence: &Fence, write: &Write) -> Outcome<Wr
             let own = own(db, fence, id)?;
             write::goes_on(id, own.status)?;
             write::all_seen(id, *status, own.answers)?;
-            set_status(db, own.number, *status, Some(note), *at_ms)?;
+            set_status(db, own.number, status.as_wished(own.wish), Some(note), *at_ms)?;
+            Ok(Written::Done(true))
+        }
+        Write::RunFailure { run: id, failure, at_ms } => {
+            let own = own(db, fence, id)?;
+            write::goes_on(id, own.status)?;
+            let sql = "UPDATE run SET failure = ?, tries = tries + 1, updated_ms = ? WHERE number = ?";
+            run(db, sql, params![failure, at_ms, own.number])?;
+            Ok(Written::Done(true))
+        }
+        Write::RunReopen { run: id, due_ms, at_ms } => {
+            let own = own(db, fence, id)?;
+            write::has_ended(id, own.status)?;
+            set_status(db, own.number, NewStatus::Queued { due_ms: *due_ms }, Some(""), *at_ms)?;
+            run(db, "UPDATE run SET tries = 0 WHERE number = ?", [own.number])?;
             Ok(Written::Done(true))
         }
         Write::RunInfo { run: id, info, at_ms } => {
@@ -95,11 +109,18 @@ struct Own {
     status: RunStatus,
     length: u64,
     answers: u64,
+    wish: Option<Wish>,
 }
 
 fn find(db: &Connection, id: &str) -> Outcome<Option<Own>> {
-    row(db, "SELECT number, status, length, answers FROM run WHERE id = ?", [id], |row| {
-        Ok(Own { number: row.get(0)?, status: status(row, 1)?, length: row.get(2)?, answers: row.get(3)? })
+    row(db, "SELECT number, status, length, answers, wish FROM run WHERE id = ?", [id], |row| {
+        Ok(Own {
+            number: row.get(0)?,
+            status: status(row, 1)?,
+            length: row.get(2)?,
+            answers: row.get(3)?,
+            wish: Wish::of(row.get(4)?),
+        })
     })
 }
 
@@ -138,9 +159,12 @@ fn set_status(db: &Connection, number: i64, new: NewStatus, note: Option<&str>, 
     let status = new.status();
     let sql = "UPDATE run SET status = ?1, due_ms = ?2, exit_code = ?3, note = coalesce(?4, note), updated_ms = ?5,
                started_ms = CASE WHEN ?6 THEN coalesce(started_ms, ?5) ELSE started_ms END, starts = starts + ?6,
-               ended_ms = CASE WHEN ?7 THEN ?5 END WHERE number = ?8";
+               ended_ms = CASE WHEN ?7 THEN ?5 END, wish = CASE WHEN ?6 THEN wish ELSE 0 END,
+               failure = CASE WHEN ?9 THEN NULL ELSE failure END WHERE number = ?8";
     let (begins, ends) = (status == RunStatus::Running, status.is_end());
-    let values = params![status as i64, new.due_ms(), new.exit_code(), note, at_ms, begins, ends, number];
+    let succeeds = status == RunStatus::Completed;
+    let values =
+        params![status as i64, new.due_ms(), new.exit_code(), note, at_ms, begins, ends, number, succeeds];
     run(db, sql, values).map(drop)
 }
 
@@ -164,9 +188,44 @@ fn fork(
     Ok(Written::Count(length))
 }
 
+pub(super) fn wish(db: &Connection, id: &str, wish: Option<Wish>, at_ms: i64) -> Outcome<()> {
+    let own = find(db, id)?.ok_or_else(|| Error::missing(write::run_label(id)))?;
+    write::goes_on(id, own.status)?;
+    let sql = "UPDATE run SET wish = ?, updated_ms = ? WHERE number = ?";
+    run(db, sql, params![Wish::number(wish), at_ms, own.number]).map(drop)
+}
+
+pub(super) fn prune(db: &Connection, prune: &Prune) -> Outcome<u64> {
+    let sql =
+        "SELECT number, id FROM run WHERE status = ? AND ended_ms < ? ORDER BY ended_ms, number LIMIT ?";
+    let args = params![prune.status as i64, prune.before_ms, page(prune.limit)];
+    let found = rows(db, sql, args, |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;
+    for (number, id) in &found {
+        remove(db, *number)?;
+        run(db, "DELETE FROM lease WHERE scope = ?", [Run::scope(id)])?;
+    }
+    Ok(found.len() as u64)
+}
+
+pub(super) fn bytes(db: &Connection, id: &str) -> Outcome<u64> {
+    let number = number(db, id)?;
+    let sql = "SELECT (SELECT coalesce(sum(length(coalesce(payload, bytes, x'')) + length(place) + length(name) + 48), 0)
+                   FROM journal LEFT JOIN shared ON shared.digest = digest_of_payload
+                   WHERE key BETWEEN ?1 << 32 AND (?1 << 32) + 4294967295)
+               + (SELECT coalesce(sum(length(bytes)), 0)
+                   FROM source JOIN shared ON shared.digest = source.digest WHERE run = ?1)
+               + (SELECT length(info) + length(coalesce(failure, x'')) FROM run WHERE number = ?1)";
+    Ok(row(db, sql, [number], |row| row.get(0))?.unwrap_or(0))
+}
+
 fn delete(db: &Connection, fence: &Fence, id: &str) -> Outcome<Written> {
     write::of_run(fence, id)?;
     let Some(Own { number, .. }) = find(db, id)? else { return Ok(Written::Done(false)) };
+    remove(db, number)?;
+    Ok(Written::Done(true))
+}
+
+fn remove(db: &Connection, number: i64) -> Outcome<()> {
     journal::delete(db, number)?;
     for digest in rows(db, "SELECT digest FROM source WHERE run = ?", [number], |row| row.get(0))? {
         journal::unshare(db, Digest(digest))?;
@@ -174,13 +233,12 @@ fn delete(db: &Connection, fence: &Fence, id: &str) -> Outcome<Written> {
     run(db, "DELETE FROM source WHERE run = ?", [number])?;
     run(db, "DELETE FROM answer WHERE waitpoint IN (SELECT number FROM waitpoint WHERE run = ?)", [number])?;
     run(db, "DELETE FROM waitpoint WHERE run = ?", [number])?;
-    run(db, "DELETE FROM run WHERE number = ?", [number])?;
-    Ok(Written::Done(true))
+    run(db, "DELETE FROM run WHERE number = ?", [number]).map(drop)
 }
 
 const RUN: &str = "SELECT id, number, program, args, status, due_ms, exit_code, note, info, parent, parent_length,
-    length, effects, answers, starts, created_ms, started_ms, updated_ms, ended_ms, scope, owner, epoch, until_ms
-    FROM run LEFT JOIN lease ON scope = 'run/' || id";
+    length, effects, answers, starts, created_ms, started_ms, updated_ms, ended_ms, scope, owner, epoch, until_ms,
+    failure, tries, wish FROM run LEFT JOIN lease ON scope = 'run/' || id";
 
 fn wrong(index: usize, why: String) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(index, rusqlite::types::Type::Null, why.into())
@@ -205,6 +263,9 @@ fn head(row: &Row<'_>) -> rusqlite::Result<Run> {
         due_ms: row.get(5)?,
         exit_code: row.get(6)?,
         note: row.get(7)?,
+        failure: row.get(23)?,
+        tries: row.get(24)?,
+        wish: Wish::of(row.get(25)?),
         info: row.get(8)?,
         parent: match parent {
             Some(run) => Some(Parent { run, length: row.get(10)? }),

@@ -498,6 +498,9 @@ macro_rules! suites {
             an_answer_is_not_missed_by_a_run_that_stops
             runs_are_claimed_when_they_are_due
             many_workers_share_the_runs
+            a_failed_try_is_kept_and_a_run_is_reopened
+            a_wish_is_granted_when_the_owner_stops
+            old_runs_are_removed_together
         })*
     };
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use harn_store::{
-    Answer, Digest, EntryKind, Error, Fence, JournalEntry, NewRun, NewStatus, NewWaitpoint, Run, RunFilter,
-    RunStatus, Store, Write, Written,
+    Answer, Digest, EntryKind, Error, Fence, JournalEntry, NewRun, NewStatus, NewWaitpoint, Prune, Run,
+    RunFilter, RunStatus, Store, Wish, Write, Written,
 };
 
 use crate::support::{is_fenced, one};
@@ -419,6 +419,97 @@ pub(crate) async fn runs_are_claimed_when_they_are_due(store: Shared) {
     assert_eq!(claim(5249).await, None);
     assert_eq!(claim(5250).await.as_deref(), Some("first"), "nothing was heard of its owner");
     assert!(matches!(store.claim_run("", 0, 1, |_| true).await, Err(Error::Invalid { .. })));
+}
+
+pub(crate) async fn a_failed_try_is_kept_and_a_run_is_reopened(store: Shared) {
+    let fence = running(&*store, "r").await;
+    let failure = |n: u8| Write::RunFailure { run: "r".into(), failure: vec![n], at_ms: 5 };
+    let run = || async { store.run("r").await.unwrap().unwrap() };
+    one(&*store, &fence, append("r", (0..4).map(|n| entry(n, EntryKind::Outcome, vec![0])).collect()))
+        .await
+        .unwrap();
+    let reopen = Write::RunReopen { run: "r".into(), due_ms: 9, at_ms: 8 };
+    assert!(matches!(one(&*store, &fence, reopen.clone()).await, Err(Error::Conflict { .. })));
+    one(&*store, &fence, failure(1)).await.unwrap();
+    let queued = status("r", NewStatus::Queued { due_ms: 7 }, 6);
+    let cut = Write::JournalCut { run: "r".into(), length: 2, at_ms: 6 };
+    store.write(&fence, vec![failure(2), cut, queued]).await.unwrap();
+    let found = run().await;
+    assert_eq!((found.tries, found.failure, found.length, found.effects), (2, Some(vec![2]), 2, 2));
+    one(&*store, &fence, status("r", NewStatus::Failed { exit_code: 3 }, 7)).await.unwrap();
+    assert!(matches!(one(&*store, &fence, failure(3)).await, Err(Error::Conflict { .. })));
+    one(&*store, &fence, reopen).await.unwrap();
+    let found = run().await;
+    assert_eq!(
+        (found.status, found.due_ms, found.tries, found.exit_code),
+        (RunStatus::Queued, Some(9), 0, None)
+    );
+    assert_eq!((found.ended_ms, found.failure), (None, Some(vec![2])));
+    one(&*store, &fence, status("r", NewStatus::Completed { exit_code: 0 }, 9)).await.unwrap();
+    assert_eq!(run().await.failure, None);
+    assert!(store.run_bytes("r").await.unwrap() > 0);
+    assert!(matches!(store.run_bytes("none").await, Err(Error::Missing { .. })));
+}
+
+pub(crate) async fn a_wish_is_granted_when_the_owner_stops(store: Shared) {
+    for (wish, new, expected) in [
+        (Wish::Pause, NewStatus::Queued { due_ms: 5 }, RunStatus::Paused),
+        (Wish::Pause, NewStatus::Suspended { due_ms: None, answers: 0 }, RunStatus::Paused),
+        (Wish::Cancel, NewStatus::Suspended { due_ms: None, answers: 0 }, RunStatus::Cancelled),
+        (Wish::Cancel, NewStatus::Completed { exit_code: 0 }, RunStatus::Completed),
+        (Wish::Pause, NewStatus::Running, RunStatus::Running),
+    ] {
+        let id = format!("{wish:?}{new:?}").to_lowercase().replace(|c: char| !c.is_ascii_alphanumeric(), "");
+        let fence = running(&*store, &id).await;
+        store.wish(&id, Some(wish), 3).await.unwrap();
+        assert_eq!(store.run(&id).await.unwrap().unwrap().wish, Some(wish));
+        one(&*store, &fence, status(&id, new, 4)).await.unwrap();
+        let run = store.run(&id).await.unwrap().unwrap();
+        assert_eq!((run.status, run.wish.is_some()), (expected, expected == RunStatus::Running));
+        one(&*store, &fence, Write::Release).await.unwrap();
+        if expected.is_end() {
+            assert!(matches!(store.wish(&id, None, 5).await, Err(Error::Conflict { .. })));
+        } else {
+            store.wish(&id, None, 5).await.unwrap();
+            assert_eq!(store.run(&id).await.unwrap().unwrap().wish, None);
+        }
+    }
+    assert!(matches!(store.wish("none", None, 1).await, Err(Error::Missing { .. })));
+    // No worker takes what is paused or cancelled.
+    let (run, _) = store.claim_run("b", 9999, 10_999, |_| true).await.unwrap().expect("the running one");
+    assert_eq!(run.status, RunStatus::Running);
+    assert_eq!(store.claim_run("b", 9999, 10_999, |_| true).await.unwrap(), None);
+}
+
+pub(crate) async fn old_runs_are_removed_together(store: Shared) {
+    let shared = vec![7; 40_000];
+    for (n, end) in [Some(10), Some(20), None, Some(30)].into_iter().enumerate() {
+        let id = format!("r{n}");
+        let fence = running(&*store, &id).await;
+        let source = Write::SourcePut { run: id.clone(), path: "main.harn".into(), bytes: shared.clone() };
+        let entries =
+            vec![entry(0, EntryKind::Outcome, shared.clone()), entry(1, EntryKind::Outcome, vec![n as u8])];
+        let ask = Write::WaitpointOpen { run: id.clone(), waitpoint: question("q", 1) };
+        store.write(&fence, vec![source, append(&id, entries), ask]).await.unwrap();
+        if let Some(at_ms) = end {
+            let ended = status(&id, NewStatus::Completed { exit_code: 0 }, at_ms);
+            store.write(&fence, vec![ended, Write::Release]).await.unwrap();
+        }
+    }
+    let prune = |before_ms, limit| store.prune(Prune { status: RunStatus::Completed, before_ms, limit });
+    assert_eq!(store.prune(Prune { status: RunStatus::Failed, before_ms: 99, limit: 9 }).await, Ok(0));
+    assert_eq!(prune(10, 9).await, Ok(0));
+    assert_eq!(prune(99, 1).await, Ok(1), "the oldest first");
+    assert_eq!(store.run("r0").await, Ok(None));
+    assert_eq!(store.lease(&Run::scope("r0")).await, Ok(None));
+    assert_eq!(prune(30, 9).await, Ok(1));
+    assert_eq!(prune(99, 9).await, Ok(1));
+    let left: Vec<String> =
+        store.runs(RunFilter::default(), 9).await.unwrap().into_iter().map(|run| run.id).collect();
+    assert_eq!(left, ["r2"]);
+    assert_eq!(store.sources("r2").await.unwrap()[0].bytes, shared);
+    assert_eq!(store.journal("r2", 0, 9).await.unwrap()[0].payload, shared);
+    assert_eq!(store.verify().await, Ok(Vec::new()));
 }
 
 pub(crate) async fn many_workers_share_the_runs(store: Shared) {

@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::process::{Child, Command};
 
 /// Numbers of errors.
@@ -162,6 +162,13 @@ impl Group {
     /// It has ended: its number may go to another process from now on.
     pub(crate) fn forget(&mut self) {
         self.0 = None;
+    }
+
+    /// Asks the program itself to end, which may take its time; what it has started is left to it.
+    pub(crate) fn ask(&self) {
+        if let Some(leader) = self.0 {
+            let _ = kill_process(leader, Signal::TERM);
+        }
     }
 
     pub(crate) fn end(&self) {

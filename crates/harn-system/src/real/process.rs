@@ -43,7 +43,7 @@ pub(super) fn prepared(command: &Command) -> tokio::process::Command {
 /// # Errors
 /// The system's error when it cannot be started; `the output is larger than N bytes`.
 pub async fn run(command: Command) -> io::Result<Finished> {
-    supervise(command, std::future::pending(), None::<fn(Source, &[u8])>).await
+    supervise(command, std::future::pending(), std::future::pending(), None::<fn(Source, &[u8])>).await
 }
 
 /// Where a program wrote something.
@@ -55,22 +55,24 @@ pub enum Source {
     Err,
 }
 
-/// Runs a program to its end, or until `stop` is ready: then it is ended with everything it has started. What it writes is handed
-/// on when it comes, all that came before its end, and not kept: the streams of [`Finished`] are empty, and `max_output` does
-/// not count.
+/// Runs a program to its end, or until `stop` is ready: then it is ended with everything it has started. When `ask` is ready, the
+/// program gets SIGTERM (on Unix) and may continue. Its output is passed to `told` as it comes and is not stored: the streams of
+/// [`Finished`] are empty, and `max_output` does not count.
 ///
 /// # Errors
 /// The system's error when it cannot be started.
 pub async fn run_told(
     command: Command,
+    ask: impl Future<Output = ()>,
     stop: impl Future<Output = ()>,
     told: impl FnMut(Source, &[u8]),
 ) -> io::Result<Finished> {
-    supervise(command, stop, Some(told)).await
+    supervise(command, ask, stop, Some(told)).await
 }
 
 async fn supervise(
     command: Command,
+    ask: impl Future<Output = ()>,
     stop: impl Future<Output = ()>,
     mut told: Option<impl FnMut(Source, &[u8])>,
 ) -> io::Result<Finished> {
@@ -91,8 +93,9 @@ async fn supervise(
     let mut fed = command.input.is_empty();
     let mut timer = std::pin::pin!(tokio::time::sleep(command.timeout.unwrap_or_default()));
     let mut timed = command.timeout.is_some();
+    let mut ask = std::pin::pin!(ask);
     let mut stop = std::pin::pin!(stop);
-    let mut stopped = false;
+    let (mut asked, mut stopped) = (false, false);
     let mut finished = Finished { pid, ..Finished::default() };
     let mut ended = false;
     while !ended || out.is_open() || err.is_open() {
@@ -117,6 +120,10 @@ async fn supervise(
                 timed = false;
                 finished.timed_out = true;
                 group.end();
+            }
+            () = &mut ask, if !asked && !ended => {
+                asked = true;
+                group.ask();
             }
             () = &mut stop, if !stopped && !ended => {
                 stopped = true;
@@ -274,7 +281,7 @@ mod tests {
         let mut command = shell("echo out; echo err >&2; head -c 200000 /dev/zero; sleep 1000");
         command.max_output = 10;
         let stop = tokio::sync::Notify::new();
-        let ran = block_on(run_told(command, stop.notified(), |source, piece| {
+        let ran = block_on(run_told(command, std::future::pending(), stop.notified(), |source, piece| {
             match source {
                 Source::Out => out.extend_from_slice(piece),
                 Source::Err => err.extend_from_slice(piece),
@@ -286,6 +293,17 @@ mod tests {
         let ran = ran.expect("runs");
         assert_eq!((ran.signal, ran.stdout.len(), ran.timed_out), (Some(9), 0, false));
         assert_eq!((&out[..4], err.as_slice()), (b"out\n".as_slice(), b"err\n".as_slice()));
+    }
+
+    #[test]
+    fn one_that_is_asked_ends_by_itself() {
+        let command = shell("trap 'echo asked; exit 7' TERM; echo ready; while true; do sleep 0.05; done");
+        let (mut out, ask) = (Vec::new(), tokio::sync::Notify::new());
+        let ran = block_on(run_told(command, ask.notified(), std::future::pending(), |_, piece| {
+            out.extend_from_slice(piece);
+            ask.notify_one();
+        }));
+        assert_eq!((ran.expect("runs").code, out.as_slice()), (Some(7), b"ready\nasked\n".as_slice()));
     }
 
     #[test]

@@ -3,57 +3,135 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use harn_store::{JournalEntry, Run, RunFilter, Waitpoint};
+use harn_store::{JournalEntry, Run, RunFilter, RunStatus, Store, Waitpoint};
 use harn_system::{Real, System, SystemExt};
 use harn_value::{Data as Value, json};
 
+use super::change::{failure, matching};
 use super::{Outcome, Shown, each_entry, head, opened, store, time, wait};
-use crate::args::{RunsEventsArgs, RunsListArgs};
-use crate::cmd::durable::{can_follow, format_of};
+use crate::args::{Filter, RunsEventsArgs, RunsListArgs};
+use crate::cmd::durable::{OUTAGE, can_follow, format_of};
 use crate::table;
 
 pub(super) fn list(args: &RunsListArgs) -> Outcome<Shown> {
     let now_ms = Real::new().now_ms();
-    let filter = RunFilter { status: args.status, now_ms, before: None };
-    let (runs, open) = match opened()? {
-        Some(store) => (
-            wait(store.runs(filter, usize::try_from(args.limit).unwrap_or(usize::MAX)))?,
-            wait(store.waitpoints(None, true))?,
-        ),
+    let status = if args.failed { Some(RunStatus::Failed) } else { args.status };
+    let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
+    let store = opened()?;
+    let (runs, open) = match &store {
+        Some(store) => (chosen(&**store, args, status, limit, now_ms)?, wait(store.waitpoints(None, true))?),
         None => (Vec::new(), Vec::new()),
     };
+    let mut sizes = BTreeMap::new();
+    if let Some(store) = store.filter(|_| args.size) {
+        for run in &runs {
+            sizes.insert(run.number, wait(store.run_bytes(&run.id))?);
+        }
+    }
     let mut pending: BTreeMap<&str, Vec<&Waitpoint>> = BTreeMap::new();
     for waitpoint in &open {
         pending.entry(&waitpoint.run).or_default().push(waitpoint);
     }
     let pending = |run: &Run| pending.get(&*run.id).map_or(&[][..], Vec::as_slice);
-    let data: Vec<Value> = runs.iter().map(|run| described(run, pending(run), now_ms)).collect();
-    let rows: Vec<Vec<String>> = runs
-        .iter()
-        .map(|run| {
-            let asks = pending(run).len();
-            let waits = if asks > 0 { format!("{asks} open") } else { "-".to_owned() };
+    let described = |run: &Run| {
+        let mut data = described(run, pending(run), now_ms);
+        if let Some(bytes) = sizes.get(&run.number) {
+            data["bytes"] = (*bytes).into();
+        }
+        data
+    };
+    let data: Vec<Value> = runs.iter().map(described).collect();
+    let row = |run: &Run| {
+        let mut row = if args.failed {
+            failed_row(run)
+        } else {
             vec![
                 run.id.clone(),
-                status(run, now_ms),
+                self::status(run, now_ms),
                 short(run.started_ms.unwrap_or(run.created_ms)),
                 run.effects.to_string(),
-                waits,
+                waits_for(run, pending(run).len(), now_ms),
                 run.program.clone(),
             ]
-        })
-        .collect();
+        };
+        row.extend(sizes.get(&run.number).map(u64::to_string));
+        row
+    };
+    let rows: Vec<Vec<String>> = runs.iter().map(row).collect();
+    let mut columns = match args.failed {
+        true => vec!["RUN", "ENDED", "TRIES", "CATEGORY", "LAST EFFECT", "ERROR"],
+        false => vec!["RUN", "STATUS", "STARTED", "EFFECTS", "WAITS FOR", "PROGRAM"],
+    };
+    columns.extend(args.size.then_some("BYTES"));
     let text = if rows.is_empty() {
         let records = super::records(&Real::new());
-        let hint = match args.status.is_none() && Real::new().is_dir(&records) {
+        let is_plain = args.status.is_none() && !args.failed && args.filter.is_none();
+        let hint = match is_plain && Real::new().is_dir(&records) {
             true => format!("Records of workflows are in {}: `harn runs list --dir`\n", records.display()),
             false => String::new(),
         };
         format!("No runs.\n{hint}")
     } else {
-        table::draw(&["RUN", "STATUS", "STARTED", "EFFECTS", "ASKS", "PROGRAM"], &rows)
+        table::draw(&columns, &rows)
     };
     Ok(Shown::new(text, json!({"runs": data})))
+}
+
+/// The runs that a list shows.
+fn chosen(
+    store: &dyn Store,
+    args: &RunsListArgs,
+    status: Option<RunStatus>,
+    limit: usize,
+    now_ms: i64,
+) -> Outcome<Vec<Run>> {
+    let Some(filter) = &args.filter else {
+        return wait(store.runs(RunFilter { status, now_ms, before: None }, limit));
+    };
+    let filter = Filter { status: status.or(filter.status), ..filter.clone() };
+    let mut found = matching(store, &filter)?;
+    found.reverse();
+    found.truncate(limit);
+    Ok(found)
+}
+
+/// A failed run in the list of failed runs.
+fn failed_row(run: &Run) -> Vec<String> {
+    let failure = failure(run);
+    let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+    let effect = &failure["last_effect"];
+    let effect = match effect.is_null() {
+        true => "-".to_owned(),
+        false => format!("{} {}", text(&effect["name"]), text(&effect["about"])).trim_end().to_owned(),
+    };
+    vec![
+        run.id.clone(),
+        run.ended_ms.map_or_else(|| "-".to_owned(), short),
+        run.tries.max(1).to_string(),
+        text(&failure["category"]),
+        effect,
+        if run.note.is_empty() {
+            format!("exit code {}", run.exit_code.unwrap_or(1))
+        } else {
+            run.note.clone()
+        },
+    ]
+}
+
+/// What a run waits for: `asks` requests to people, a time, the store or a worker.
+fn waits_for(run: &Run, asks: usize, now_ms: i64) -> String {
+    let later = run.due_ms.filter(|due_ms| *due_ms > now_ms).map(short);
+    match (run.status_at(now_ms), later) {
+        (RunStatus::Suspended | RunStatus::Running, _) if asks == 1 => "1 answer".to_owned(),
+        (RunStatus::Suspended | RunStatus::Running, _) if asks > 1 => format!("{asks} answers"),
+        (RunStatus::Queued, _) if run.note.starts_with(OUTAGE) => "the store".to_owned(),
+        (RunStatus::Queued, Some(at)) if run.tries > 0 => format!("retry at {at}"),
+        (RunStatus::Suspended | RunStatus::Queued, Some(at)) => at,
+        (RunStatus::Suspended, None) if run.due_ms.is_none() => "resume".to_owned(),
+        (RunStatus::Suspended | RunStatus::Queued | RunStatus::Abandoned, _) => "a worker".to_owned(),
+        (RunStatus::Paused, _) => "unpause".to_owned(),
+        _ => "-".to_owned(),
+    }
 }
 
 /// The status of a run, with the format of its journal when this version cannot follow it.
@@ -86,12 +164,15 @@ pub(super) fn show(id: &str) -> Outcome<Shown> {
         json!({"path": source.path, "sha256": source.digest.to_string(), "bytes": source.bytes.len()})
     });
     data["sources"] = sources.collect::<Vec<_>>().into();
-    Ok(Shown::new(page(&run, &waitpoints, now_ms), data))
+    let bytes = wait(store.run_bytes(id))?;
+    data["bytes"] = bytes.into();
+    Ok(Shown::new(page(&run, &waitpoints, now_ms, bytes), data))
 }
 
 /// A run for tools.
 pub(super) fn described(run: &Run, pending: &[&Waitpoint], now_ms: i64) -> Value {
     let at = |at_ms: Option<i64>| at_ms.map_or(Value::Null, |at_ms| time(at_ms).into());
+    let asks = pending.len();
     let pending: Vec<Value> = pending
         .iter()
         .map(|waitpoint| {
@@ -125,6 +206,9 @@ pub(super) fn described(run: &Run, pending: &[&Waitpoint], now_ms: i64) -> Value
         "due_at": at(run.due_ms),
         "exit_code": run.exit_code,
         "note": run.note,
+        "tries": run.tries,
+        "failure": failure(run),
+        "waits_for": Some(waits_for(run, asks, now_ms)).filter(|waits_for| waits_for != "-"),
         "journal_format": journal_format(run),
         "can_resume": can_follow(run) && !run.status.is_end(),
         "parent": run.parent.as_ref().map(|parent| json!({"id": parent.run, "entries": forked_at(run, parent.length)})),
@@ -158,7 +242,7 @@ fn answered(waitpoint: &Waitpoint) -> Value {
 const MARGIN: &str = "          | ";
 
 /// A run for people.
-fn page(run: &Run, waitpoints: &[Waitpoint], now_ms: i64) -> String {
+fn page(run: &Run, waitpoints: &[Waitpoint], now_ms: i64, bytes: u64) -> String {
     let status = run.status_at(now_ms);
     let mut out = String::new();
     let mut line = |name: &str, value: &str| {
@@ -189,7 +273,24 @@ fn page(run: &Run, waitpoints: &[Waitpoint], now_ms: i64) -> String {
     if let Some(due) = run.due_ms {
         line("goes on", &short(due));
     }
-    line("journal", &format!("{} effects in {} entries", run.effects, run.length));
+    line("journal", &format!("{} effects in {} entries, {bytes} bytes", run.effects, run.length));
+    let failure = failure(run);
+    if !failure.is_null() {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        line("error", &format!("{} ({})", text(&failure["message"]), text(&failure["category"])));
+        line("tries", &format!("{} failed, the last at {}", run.tries.max(1), text(&failure["time"])));
+        if let Some(at) = failure["at"].as_str() {
+            line("at", at);
+        }
+        for call in failure["stack"].as_array().into_iter().flatten() {
+            line("", &format!("  in {}, {}:{}", text(&call["function"]), text(&call["file"]), call["line"]));
+        }
+        let effect = &failure["last_effect"];
+        if !effect.is_null() {
+            let (name, about, at) = (text(&effect["name"]), text(&effect["about"]), text(&effect["at"]));
+            line("effect", &format!("{name} {about} at {at} (entry {})", effect["entry"]));
+        }
+    }
     if let Some(lease) = &run.lease {
         line("owner", &format!("{} until {}", lease.owner, short(lease.until_ms)));
     }

@@ -1,6 +1,7 @@
 //! `harn runs` and `harn answer`: the runs that the project's store keeps, also while they are worked on.
 
 mod answer;
+mod change;
 mod diff;
 mod export;
 mod import;
@@ -63,6 +64,14 @@ pub(crate) fn runs(command: RunsCommand) -> u8 {
         RunsCommand::Events(args) => (list::events(&args), args.json),
         RunsCommand::Diff { first, second, json } => (diff::diff(&first, &second), json),
         RunsCommand::Rm { ids, json } => (remove(&ids), json),
+        RunsCommand::Retry(args) => (change::change(change::Change::Retry, &args), args.json),
+        RunsCommand::Requeue(args) => (change::change(change::Change::Requeue, &args), args.json),
+        RunsCommand::Cancel(args) => (change::change(change::Change::Cancel, &args), args.json),
+        RunsCommand::Pause(args) => (change::change(change::Change::Pause, &args), args.json),
+        RunsCommand::Unpause(args) => (change::change(change::Change::Unpause, &args), args.json),
+        RunsCommand::Prune { older_than, status, dry_run, json } => {
+            (change::prune(older_than, &status, dry_run), json)
+        }
         RunsCommand::Repair { id, json } => (repair::repair(&id), json),
         RunsCommand::Export { id, output } => (export::export(&id, output.as_deref()), false),
         RunsCommand::Inspect { file, compare, json } => (record::inspect(&file, compare.as_deref()), json),

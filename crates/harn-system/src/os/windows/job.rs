@@ -41,6 +41,9 @@ impl Group {
         self.0 = None;
     }
 
+    /// No signal asks a program without a window to end: it has until [`Group::end`].
+    pub(crate) fn ask(&self) {}
+
     pub(crate) fn end(&self) {
         if let Some(job) = &self.0 {
             // SAFETY: the handle is open; an error means that no process is left.

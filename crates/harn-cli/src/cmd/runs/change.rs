@@ -1,0 +1,301 @@
+//! Changing how runs stand: retry, requeue, cancel, pause, unpause, prune.
+
+use std::time::Duration;
+
+use harn_journal::retry_from;
+use harn_store::{
+    Error as StoreError, Fence, NewStatus, Prune, Run, RunFilter, RunStatus, Store, Wish, Write,
+};
+use harn_system::{Real, System};
+use harn_value::{Data as Value, json};
+
+use super::{Failure, Outcome, PAGE, Shown, head, lease, opened, store, wait};
+use crate::args::{Filter, RunsChangeArgs};
+use crate::cmd::durable::{given, last_entries, replaced};
+
+/// What is to become of runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    Retry,
+    Requeue,
+    Cancel,
+    Pause,
+    Unpause,
+}
+
+/// How often the lease of a run is sought that changes hands.
+const TRIES: u32 = 10;
+
+pub(super) fn change(change: Change, args: &RunsChangeArgs) -> Outcome<Shown> {
+    let (mut text, mut data) = (String::new(), Vec::new());
+    let mut add = |id: &str, result: &str| {
+        text += &format!("run {id} {result}\n");
+        data.push(json!({"id": id, "result": result}));
+    };
+    match &args.filter {
+        None => {
+            for id in &args.ids {
+                let store = store(id)?;
+                add(id, &one(&*store, &head(&*store, id)?, change)?);
+            }
+        }
+        Some(filter) => {
+            let found = match opened()? {
+                Some(store) => {
+                    matching(&*store, filter)?.into_iter().map(|run| (store.clone(), run)).collect()
+                }
+                None => Vec::new(),
+            };
+            for (store, run) in found {
+                match one(&*store, &run, change) {
+                    Ok(result) => add(&run.id, &result),
+                    // It is in another status, or somebody was quicker.
+                    Err(Failure { code: "wrong_status" | "run_not_found" | "run_is_held", .. }) => {}
+                    Err(failure) => return Err(failure),
+                }
+            }
+        }
+    }
+    if text.is_empty() {
+        text.push_str("No runs.\n");
+    }
+    Ok(Shown::new(text, json!({"runs": data})))
+}
+
+/// The runs that a filter is about, the oldest first.
+pub(super) fn matching(store: &dyn Store, filter: &Filter) -> Outcome<Vec<Run>> {
+    let now_ms = Real::new().now_ms();
+    let mut page = RunFilter { status: filter.status, now_ms, before: None };
+    let mut found = Vec::new();
+    loop {
+        let runs = wait(store.runs(page, PAGE))?;
+        let Some(last) = runs.last() else { break };
+        page.before = Some(last.number);
+        found.extend(runs.into_iter().filter(|run| fits(run, filter, now_ms)));
+    }
+    found.reverse();
+    Ok(found)
+}
+
+/// Whether a filter is about a run. Age counts from its last change.
+pub(super) fn fits(run: &Run, filter: &Filter, now_ms: i64) -> bool {
+    let age = now_ms.saturating_sub(run.updated_ms);
+    let ms = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+    let category = || failure(run)["category"].as_str().map(str::to_owned);
+    filter.status.is_none_or(|status| run.status_at(now_ms) == status)
+        && filter.program.as_ref().is_none_or(|program| run.program == *program)
+        && filter.id.as_ref().is_none_or(|id| run.id.starts_with(&**id))
+        && filter.category.as_ref().is_none_or(|wanted| category().as_ref() == Some(wanted))
+        && filter.older_than.is_none_or(|time| age > ms(time))
+        && filter.newer_than.is_none_or(|time| age < ms(time))
+}
+
+/// What the last failed try of a run left; null without one.
+pub(super) fn failure(run: &Run) -> Value {
+    run.failure.as_deref().and_then(|bytes| serde_json::from_slice(bytes).ok()).unwrap_or_default()
+}
+
+fn one(store: &dyn Store, run: &Run, change: Change) -> Outcome<String> {
+    match change {
+        Change::Retry => retry(store, run),
+        Change::Requeue => requeue(store, run),
+        Change::Cancel => cancel(store, run),
+        Change::Pause => pause(store, run),
+        Change::Unpause => unpause(store, run),
+    }
+}
+
+fn wrong_status(run: &Run, fix: &str) -> Failure {
+    let word = run.status_at(Real::new().now_ms()).word();
+    Failure::new("wrong_status", format!("run '{}' is {word}; {fix}", run.id))
+}
+
+/// The lease of a run, and the run as it is under the lease.
+fn held(store: &dyn Store, run: &Run) -> Outcome<(Fence, Run)> {
+    let fence = lease(store, &run.id)?;
+    match head(store, &run.id) {
+        Ok(run) => Ok((fence, run)),
+        Err(failure) => {
+            wait(store.write(&fence, vec![Write::Release]))?;
+            Err(failure)
+        }
+    }
+}
+
+/// Writes, and gives the lease back.
+fn write(store: &dyn Store, fence: &Fence, mut writes: Vec<Write>) -> Outcome<()> {
+    writes.push(Write::Release);
+    let written = wait(store.write(fence, writes)).map(drop);
+    if written.is_err() {
+        // Nobody is left to give it back when this fails, too; it runs out then.
+        let _ = wait(store.write(fence, vec![Write::Release]));
+    }
+    written
+}
+
+fn status(run: &Run, status: NewStatus, note: &str) -> Write {
+    Write::RunStatus { run: run.id.clone(), status, note: note.to_owned(), at_ms: Real::new().now_ms() }
+}
+
+fn retry(store: &dyn Store, run: &Run) -> Outcome<String> {
+    match run.status {
+        RunStatus::Failed | RunStatus::Cancelled | RunStatus::Suspended => {}
+        RunStatus::Completed => {
+            return Err(wrong_status(run, "`harn runs requeue` runs it again from its start"));
+        }
+        _ => return Err(wrong_status(run, "only a failed, cancelled or suspended run is retried")),
+    }
+    let (fence, run) = held(store, run)?;
+    let at_ms = Real::new().now_ms();
+    if run.status == RunStatus::Suspended {
+        write(store, &fence, vec![status(&run, NewStatus::Queued { due_ms: at_ms }, "")])?;
+        return Ok("is queued".to_owned());
+    }
+    let entries = last_entries(store, &run).map_err(|trouble| Failure::new("store_failed", trouble.text));
+    let mut writes = Vec::new();
+    let mut from = run.length;
+    if run.status == RunStatus::Failed {
+        from = retry_from(&entries?).min(run.length);
+        writes.push(Write::JournalCut { run: run.id.clone(), length: from, at_ms });
+    }
+    writes.push(Write::RunReopen { run: run.id.clone(), due_ms: at_ms, at_ms });
+    write(store, &fence, writes)?;
+    Ok(format!("is queued; it continues at entry {from}"))
+}
+
+fn requeue(store: &dyn Store, run: &Run) -> Outcome<String> {
+    if !run.status.is_end() {
+        return Err(wrong_status(run, "only a run that has ended is queued again; cancel it first"));
+    }
+    let (fence, run) = held(store, run)?;
+    let at_ms = Real::new().now_ms();
+    let writes = given(&run).and_then(|(_, mut info)| {
+        if let Some(map) = info.as_object_mut() {
+            // A schedule goes on by itself.
+            for key in ["every", "schedule", "next_due_ms", "generation", "state"] {
+                map.remove(key);
+            }
+        }
+        Ok(replaced(store, run.clone(), &info, NewStatus::Queued { due_ms: at_ms }, at_ms)?.0)
+    });
+    match writes {
+        Ok(writes) => write(store, &fence, writes)?,
+        Err(text) => {
+            write(store, &fence, Vec::new())?;
+            return Err(Failure::new("store_failed", text));
+        }
+    }
+    Ok("is queued from its start".to_owned())
+}
+
+/// Does something to a run that no process works on, or asks the process that works on it.
+fn now_or_wish(
+    store: &dyn Store,
+    run: &Run,
+    wish: Option<Wish>,
+    write_now: impl Fn(&Fence, &Run) -> Outcome<String>,
+    asked: &str,
+) -> Outcome<String> {
+    for _ in 0..TRIES {
+        match held(store, run) {
+            Ok((fence, run)) => return write_now(&fence, &run),
+            Err(Failure { code: "run_is_held", .. }) => {}
+            Err(failure) => return Err(failure),
+        }
+        match harn_journal::wait(store.wish(&run.id, wish, Real::new().now_ms())) {
+            Ok(()) => {}
+            Err(StoreError::Conflict { .. }) => {
+                return Err(wrong_status(&head(store, &run.id)?, "it has ended"));
+            }
+            error => return wait(std::future::ready(error)).map(|()| String::new()),
+        }
+        let now = head(store, &run.id)?;
+        if now.lease.is_some() {
+            return Ok(asked.to_owned());
+        }
+        // Its process has just given it back.
+    }
+    Err(Failure::new("run_is_held", format!("run '{}' changes hands all the time; try again", run.id)))
+}
+
+fn cancel(store: &dyn Store, run: &Run) -> Outcome<String> {
+    if run.status.is_end() {
+        return Err(wrong_status(run, "it has ended"));
+    }
+    let now = |fence: &Fence, run: &Run| {
+        if run.status.is_end() {
+            write(store, fence, Vec::new())?;
+            return Err(wrong_status(run, "it has ended"));
+        }
+        write(store, fence, vec![status(run, NewStatus::Cancelled, "")])?;
+        Ok("is cancelled".to_owned())
+    };
+    now_or_wish(store, run, Some(Wish::Cancel), now, "is being cancelled by the process that works on it")
+}
+
+fn pause(store: &dyn Store, run: &Run) -> Outcome<String> {
+    if run.status.is_end() || run.status == RunStatus::Paused {
+        return Err(wrong_status(run, "only a run that has not ended is paused"));
+    }
+    let now = |fence: &Fence, run: &Run| {
+        if run.status.is_end() {
+            write(store, fence, Vec::new())?;
+            return Err(wrong_status(run, "it has ended"));
+        }
+        write(store, fence, vec![status(run, NewStatus::Paused { due_ms: run.due_ms }, "")])?;
+        Ok("is paused".to_owned())
+    };
+    now_or_wish(store, run, Some(Wish::Pause), now, "is being paused by the process that works on it")
+}
+
+fn unpause(store: &dyn Store, run: &Run) -> Outcome<String> {
+    if run.status != RunStatus::Paused && run.wish != Some(Wish::Pause) {
+        return Err(wrong_status(run, "it is not paused"));
+    }
+    let now = |fence: &Fence, run: &Run| {
+        if run.status != RunStatus::Paused {
+            write(store, fence, Vec::new())?;
+            return Err(wrong_status(run, "it is not paused"));
+        }
+        let due_ms = run.due_ms.unwrap_or_else(|| Real::new().now_ms());
+        write(store, fence, vec![status(run, NewStatus::Queued { due_ms }, "")])?;
+        Ok("is queued".to_owned())
+    };
+    now_or_wish(store, run, None, now, "continues")
+}
+
+/// Runs that are removed in one transaction.
+const BATCH: usize = 1_000;
+
+/// Removes runs that ended long ago.
+pub(super) fn prune(older_than: Duration, statuses: &[RunStatus], dry_run: bool) -> Outcome<Shown> {
+    let all = [RunStatus::Completed, RunStatus::Failed, RunStatus::Cancelled];
+    let statuses = if statuses.is_empty() { &all } else { statuses };
+    let age = i64::try_from(older_than.as_millis()).unwrap_or(i64::MAX);
+    let now_ms = Real::new().now_ms();
+    let before_ms = now_ms.saturating_sub(age);
+    let Some(store) = opened()? else {
+        return Ok(Shown::new("0 runs removed\n".to_owned(), json!({"removed": 0})));
+    };
+    let mut count = 0_u64;
+    for status in statuses {
+        if dry_run {
+            let filter = Filter { status: Some(*status), ..Filter::default() };
+            let is_old = |run: &&Run| run.ended_ms.is_some_and(|ended_ms| ended_ms < before_ms);
+            count += matching(&*store, &filter)?.iter().filter(is_old).count() as u64;
+            continue;
+        }
+        loop {
+            let removed = wait(store.prune(Prune { status: *status, before_ms, limit: BATCH }))?;
+            count += removed;
+            if removed < BATCH as u64 {
+                break;
+            }
+        }
+    }
+    if dry_run {
+        return Ok(Shown::new(format!("{count} runs would be removed\n"), json!({"would_remove": count})));
+    }
+    wait(store.compact())?;
+    Ok(Shown::new(format!("{count} runs removed\n"), json!({"removed": count})))
+}

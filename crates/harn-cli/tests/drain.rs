@@ -1,0 +1,270 @@
+//! Workers that are told to stop: what is in progress ends or is suspended, nothing fails and nothing happens twice.
+//!
+//! `HARN_KILLS` says how often the test at random instants does it; `make kill` does it 200 times.
+
+#![cfg(unix)]
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::common::{Chance, command, folder, harn_in, kills, shown_of, text};
+
+fn submit(folder: &Path, id: &str, args: &[&str]) {
+    let ran = harn_in(folder, &[&["submit", "--run-id", id], args].concat());
+    assert_eq!(ran.code, 0, "{}", ran.shown());
+}
+
+/// A worker with this time to stop.
+fn worker(folder: &Path, limit: &str, environment: &[(&str, &str)]) -> Child {
+    command(&["worker", "--concurrency", "3", "--lease", "1s", "--drain-timeout", limit])
+        .current_dir(folder)
+        .envs(environment.iter().copied())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+fn terminate(worker: &Child) {
+    let pid = worker.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+}
+
+/// How a worker ended, and how long it took.
+fn end(mut worker: Child) -> (ExitStatus, Duration) {
+    let begun = Instant::now();
+    (worker.wait().unwrap(), begun.elapsed())
+}
+
+fn until(what: &str, holds: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(120), "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Commands of a second, which must not be repeated.
+const COMMANDS: &str = r#"
+for i in 1 to 3 {
+  let r = exec("sh", "-c", "echo ${i} >> begun.txt; sleep 1; echo ${i} >> done.txt")
+  println("part ${i} rc ${r.status}")
+}
+"#;
+
+#[test]
+fn a_run_in_progress_ends_before_its_worker() {
+    let dir = folder(&[("main.harn", COMMANDS), ("later.harn", "println(1)")]);
+    let path = dir.path();
+    submit(path, "r", &["main.harn"]);
+    let worker = worker(path, "60s", &[]);
+    until("the run has begun", || !text(&path.join("begun.txt")).is_empty());
+    submit(path, "later", &["later.harn"]);
+    terminate(&worker);
+    assert_eq!(end(worker).0.code(), Some(143));
+    assert_eq!(shown_of(path, "r")["status"], "completed");
+    assert_eq!(text(&path.join("done.txt")), "1\n2\n3\n");
+    // It may have been taken before the signal came.
+    assert_ne!(shown_of(path, "later")["status"], "failed");
+}
+
+#[test]
+fn a_longer_run_is_suspended_between_two_commands() {
+    let dir = folder(&[("main.harn", COMMANDS)]);
+    let path = dir.path();
+    submit(path, "r", &["main.harn"]);
+    let worker = worker(path, "20s", &[]);
+    until("the run has begun", || !text(&path.join("begun.txt")).is_empty());
+    // The half of nothing: it makes room at once.
+    let second =
+        command(&["worker", "--drain-timeout", "0s"]).current_dir(path).stdin(Stdio::null()).spawn().unwrap();
+    terminate(&second);
+    end(second);
+    let pid = runs_below(worker.id()).pop().expect("a run");
+    assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    terminate(&worker);
+    assert_eq!(end(worker).0.code(), Some(143));
+    let run = shown_of(path, "r");
+    assert_eq!(run["status"], "suspended", "{run}");
+    assert_eq!((&run["note"], &run["pending"]), (&"its worker was stopped".into(), &json!([])));
+    let begun = text(&path.join("begun.txt"));
+    assert_eq!(begun, text(&path.join("done.txt")), "no command is interrupted");
+    assert!(begun.len() < 6, "{begun}");
+    let drained = harn_in(path, &["worker", "--drain"]);
+    assert_eq!(shown_of(path, "r")["status"], "completed", "{}", drained.shown());
+    assert_eq!(text(&path.join("done.txt")), "1\n2\n3\n");
+}
+
+/// The processes of the runs of a worker.
+fn runs_below(worker: u32) -> Vec<String> {
+    let list =
+        std::process::Command::new("ps").args(["-o", "pid=,args=", "--ppid", &worker.to_string()]).output();
+    let list = String::from_utf8(list.unwrap().stdout).unwrap();
+    let of_run =
+        |line: &str| line.contains(" resume ").then(|| line.split_whitespace().next().unwrap().to_owned());
+    list.lines().filter_map(of_run).collect()
+}
+
+#[test]
+fn a_second_signal_interrupts_runs_and_none_fails() {
+    let program = "append_file(\"begun.txt\", \"x\")\nexec(\"sleep\", \"100\")\n";
+    let dir = folder(&[("main.harn", program)]);
+    let path = dir.path();
+    submit(path, "r", &["main.harn"]);
+    let worker = worker(path, "60s", &[]);
+    until("the run has begun", || !text(&path.join("begun.txt")).is_empty());
+    std::thread::sleep(Duration::from_millis(300));
+    terminate(&worker);
+    std::thread::sleep(Duration::from_millis(300));
+    terminate(&worker);
+    let (status, took) = end(worker);
+    assert!(status.code() == Some(143) && took < Duration::from_secs(10), "{status} after {took:?}");
+    assert_eq!(shown_of(path, "r")["status"], "abandoned");
+    let ran = harn_in(path, &["worker", "--drain"]);
+    let run = shown_of(path, "r");
+    assert_eq!(
+        (&run["status"], &run["pending"][0]["kind"]),
+        (&"suspended".into(), &"in_doubt".into()),
+        "{}",
+        ran.shown()
+    );
+    assert_eq!(text(&path.join("begun.txt")), "x");
+}
+
+#[test]
+fn a_stopped_worker_does_not_keep_runs_that_wait() {
+    let dir = folder(&[("main.harn", "append_file(\"begun.txt\", \"x\")\nsleep(19s)\nprintln(\"end\")\n")]);
+    let path = dir.path();
+    submit(path, "r", &["main.harn"]);
+    let worker = worker(path, "1s", &[]);
+    until("the run has begun", || !text(&path.join("begun.txt")).is_empty());
+    terminate(&worker);
+    let (status, took) = end(worker);
+    assert!(status.code() == Some(143) && took < Duration::from_secs(8), "{status} after {took:?}");
+    assert_eq!(shown_of(path, "r")["status"], "suspended");
+}
+
+/// How often each request came: the path, or the prompt of a model call.
+type Seen = Arc<Mutex<BTreeMap<String, u32>>>;
+
+/// A server that takes some milliseconds for each request.
+fn server(seen: &Seen) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let seen = seen.clone();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let seen = seen.clone();
+            std::thread::spawn(move || serve(&stream, &seen));
+        }
+    });
+    address
+}
+
+fn serve(mut stream: &TcpStream, seen: &Seen) -> Option<()> {
+    let mut reader = BufReader::new(stream);
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
+        let path = line.split(' ').nth(1)?.to_owned();
+        let mut length = 0;
+        loop {
+            let mut header = String::new();
+            reader.read_line(&mut header).ok().filter(|read| *read > 0)?;
+            if header == "\r\n" {
+                break;
+            }
+            if let Some(value) = header.to_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().ok()?;
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).ok()?;
+        let body: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
+        let prompt =
+            body["messages"].as_array().and_then(|all| all.last()?["content"].as_str().map(str::to_owned));
+        *seen.lock().unwrap().entry(prompt.unwrap_or_else(|| path.clone())).or_default() += 1;
+        std::thread::sleep(Duration::from_millis(40));
+        let message = json!({"role": "assistant", "content": "good"});
+        let reply = json!({"id": "x", "model": "m", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]});
+        let reply = reply.to_string();
+        let head = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            reply.len()
+        );
+        stream.write_all((head + &reply).as_bytes()).ok()?;
+    }
+}
+
+/// A POST, a command and a model call, four times; none of them may happen twice.
+const WORK: &str = r#"
+let id = argv[0]
+for i in 1 to 4 {
+  http_post("${env("BASE")}/${id}/${i}", {a: i}, {})
+  exec("sh", "-c", "sleep 0.03; echo ${i} >> log-${id}.txt")
+  llm_call("${id} ${i}", nil, {provider: "local", model: "m"})
+  sleep(5)
+}
+println("end")
+"#;
+
+#[test]
+fn workers_that_are_told_to_stop_at_random_instants_fail_nothing_and_repeat_nothing() {
+    let dir = folder(&[("main.harn", WORK)]);
+    let path = dir.path();
+    let seen = Seen::default();
+    let address = server(&seen);
+    let environment = [("BASE", &*address), ("LOCAL_LLM_BASE_URL", &*address), ("LOCAL_LLM_MODEL", "m")];
+    let (mut chance, mut submitted) = (Chance(49), 0);
+    let mut open = Vec::new();
+    for _ in 0..kills() {
+        while open.len() < 4 {
+            submit(path, &format!("r{submitted}"), &["main.harn", "--", &submitted.to_string()]);
+            open.push(submitted);
+            submitted += 1;
+        }
+        let worker = worker(path, "10s", &environment);
+        std::thread::sleep(Duration::from_millis(chance.below(1500)));
+        // Half of the runs are asked to make room themselves: else all would end in the time that they have.
+        for pid in runs_below(worker.id()) {
+            if chance.below(2) == 0 {
+                let _ =
+                    std::process::Command::new("kill").args(["-TERM", &pid]).stderr(Stdio::null()).status();
+            }
+        }
+        terminate(&worker);
+        assert!(matches!(end(worker).0.code(), Some(143) | None));
+        open.retain(|id| {
+            let run = shown_of(path, &format!("r{id}"));
+            let status = run["status"].as_str().unwrap().to_owned();
+            assert!(["queued", "suspended", "completed", "abandoned"].contains(&&*status), "{run}");
+            assert_eq!(run["pending"], json!([]), "{run}");
+            status != "completed"
+        });
+    }
+    let mut command = command(&["worker", "--drain"]);
+    command.current_dir(path).envs(environment);
+    let ran = crate::common::finish(command, b"");
+    let mut suspended = 0;
+    for id in 0..submitted {
+        let run = shown_of(path, &format!("r{id}"));
+        assert_eq!(run["status"], "completed", "{run}\n{}", ran.shown());
+        assert_eq!(text(&path.join(format!("log-{id}.txt"))), "1\n2\n3\n4\n");
+        suspended += run["starts"].as_u64().unwrap() - 1;
+    }
+    let seen = seen.lock().unwrap();
+    assert_eq!(seen.len(), submitted * 8);
+    assert!(seen.values().all(|count| *count == 1), "{seen:?}");
+    println!(
+        "{submitted} runs, {} workers stopped, {suspended} times a run was suspended and resumed",
+        kills()
+    );
+}
