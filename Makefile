@@ -17,7 +17,7 @@ FAST      = $(strip $(RUSTFLAGS) $(NAMES) $(shell rustc $(DISPATCH) --print targ
 .DEFAULT_GOAL := help
 .PHONY: help rustflags build dist run test test-fast test-real-server python conformance kill kill-agents flips workers postgres replays check check-changed check-parts tools \
         fmt harn-fmt lint lint-no-rust-prompt-prose rustdoc docs book bench bench-limit bench-picture bench-agents bench-runs bench-frameworks bench-quick fuzz asan snap clean \
-        lsp-test acp-test tree-sitter models
+        lsp-test acp-test wire-types tree-sitter models
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-26s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,6 +76,10 @@ lsp-test: build ## drive the language server with pytest-lsp; MS=30 also judges 
 
 acp-test: build ## serve a program over ACP to the client of the protocol's own Python package
 	@HARN=$(abspath $(HARN)) .ci/check acp
+
+wire-types: ## validate all requests and replies of the tests with the official SDKs' types; N random histories per format
+	@rm -rf $(abspath $(TARGET))/wire-log
+	@$(if $(N),HARN_WIRE_HISTORIES=$(N)) .ci/check wire_types
 
 # Without `--package`, so that nothing is compiled with other features than for the tests.
 tree-sitter: ## generate, compile and test the tree-sitter grammar (needs node and a C compiler); UPDATE=1 writes the corpus

@@ -5,6 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 
 use crate::common::{Ran, command, finish, folder};
+use harn_strict_servers::Request;
 
 /// A row of the table: a program or a command line, and the lines that each command prints to standard error.
 #[derive(Default)]
@@ -96,22 +97,8 @@ fn serve(listener: &TcpListener) {
 }
 
 fn answer(mut stream: TcpStream) {
-    let mut bytes = Vec::new();
-    let mut part = [0; 4096];
-    let is_whole = |bytes: &[u8]| {
-        let text = String::from_utf8_lossy(bytes).to_lowercase();
-        let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
-        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
-        body.len() >= length.unwrap_or(0)
-    };
-    while !is_whole(&bytes) {
-        match stream.read(&mut part) {
-            Ok(0) | Err(_) => return,
-            Ok(count) => bytes.extend_from_slice(&part[..count]),
-        }
-    }
-    let text = String::from_utf8_lossy(&bytes).into_owned();
-    let (status, kind, body) = match text.split('/').nth(1).unwrap_or_default() {
+    let Ok(request) = Request::read(BufReader::new(&stream)) else { return };
+    let (status, kind, body) = match request.target().split('/').nth(1).unwrap_or_default() {
         "401" => (
             "401 Unauthorized",
             "application/json",

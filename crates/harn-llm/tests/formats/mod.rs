@@ -4,7 +4,6 @@
 
 mod completions;
 mod privacy;
-mod servers;
 mod statuses;
 
 use harn_llm::response::ResponseBuilder;
@@ -13,8 +12,8 @@ use harn_llm::{Call, LlmRuntime, Request, Response};
 use harn_value::Data as Value;
 
 use crate::support::{Seen, Server, Step, local, ok_json, runtime};
-use servers::cases::{Case, cases};
-use servers::{ENV, Format, formats};
+use harn_strict_servers::cases::{Case, cases};
+use harn_strict_servers::{ENV, Format, formats, violation};
 
 fn call(format: &dyn Format, case: &Case, url: &str, stream: bool) -> Option<Call> {
     let mut options = format.options();
@@ -29,12 +28,8 @@ fn call(format: &dyn Format, case: &Case, url: &str, stream: bool) -> Option<Cal
 }
 
 fn assert_rules(format: &dyn Format, seen: &Seen, streamed: bool, what: &str) {
-    let schema: serde_json::Value = serde_json::from_str(format.schema()).unwrap();
-    let body = seen.body.clone().into();
-    let validator = jsonschema::validator_for(&schema).unwrap();
-    let mut broken: Vec<String> =
-        validator.iter_errors(&body).map(|e| format!("{}: {e}", e.instance_path())).collect();
-    broken.extend(format.rules(seen, streamed));
+    let mut broken = format.rules(seen, streamed);
+    broken.extend(violation(seen).map(|violation| violation.to_string()));
     if seen.header("content-type") != Some("application/json") {
         broken.push("the content type is not JSON".into());
     }
