@@ -3,7 +3,7 @@
 //! `HARN_KILLS` says how often; `make kill-agents` does it 1,000 times.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufReader, Write};
+use std::io::{BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Stdio;

@@ -4,7 +4,7 @@
 //! `HARN_KILLS` says how often; `make kill` does it 200 times.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Stdio;

@@ -2,13 +2,13 @@
 //! passes is passed over; what stays is told, nothing that was acknowledged is lost, and no tool runs twice.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde_json::{Value as Json, json};
+use serde_json::json;
 
 use crate::common::{command, finish, folder};
 use harn_strict_servers::{Request, violation};

@@ -1,11 +1,11 @@
 //! The error messages that a newcomer meets first, to the letter: the rows of messages.txt.
 
-use std::io::{Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 
 use crate::common::{Ran, command, finish, folder};
-use harn_strict_servers::Request;
+use harn_strict_servers::{Request, answer as strict};
 
 /// A row of the table: a program or a command line, and the lines that each command prints to standard error.
 #[derive(Default)]
@@ -116,13 +116,13 @@ fn answer(mut stream: TcpStream) {
         "html" => ("200 OK", "text/html", "<html>hi</html>"),
         "json" => ("200 OK", "application/json", r#"{"id": "#),
         // Until the client gives up.
-        _ => return drop(stream.read(&mut part)),
+        _ => return drop(stream.read(&mut [0; 16])),
     };
     let length = body.len();
     let reply = format!(
         "HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
     );
-    let _ = stream.write_all(reply.as_bytes());
+    let _ = stream.write_all(&strict("messages", &request, reply.as_bytes()));
 }
 
 /// What is wrong with a row.

@@ -1,6 +1,6 @@
 //! `harn providers`, `harn models`, and where `harn run` takes the replies of models from.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Write};
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender};
@@ -458,7 +458,8 @@ fn answer(listener: &TcpListener, reply: &str, tell: &Sender<String>) {
     let (mut stream, _) = listener.accept().unwrap();
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let request = Request::read(&mut reader).unwrap();
-    let _ = tell.send(format!("{} {}", request.line, request.body));
+    let body = if request.body.is_null() { String::new() } else { request.body.to_string() };
+    let _ = tell.send(format!("{} {body}", request.line));
     let head = format!(
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
         reply.len()

@@ -1,9 +1,9 @@
 """Validate recorded exchanges with model APIs with the types of the providers' own SDKs.
 
-    validate.py DIR [--show N]
+    validate.py DIR [--cassettes DIR] [--show N]
 
 DIR holds the files that the tests write with HARN_WIRE_LOG=DIR: one exchange per line. Each request is validated, and each reply with
-status 200: a whole body, or every complete event of a stream. `expected.txt` names the tests whose exchanges are wrong on purpose.
+status 200: a whole body, or every complete event of a stream. Cassettes are validated, too. `expected.txt` names the tests whose exchanges are wrong on purpose.
 """
 
 import argparse
@@ -204,6 +204,24 @@ def parsed(text):
         return None
 
 
+APIS = {
+    "/messages": "anthropic", "/chat/completions": "openai_chat", "/responses": "openai_responses", "/completions": "openai_completion",
+    ":generateContent": "gemini", ":streamGenerateContent": "gemini", "/converse": "bedrock", "/api/chat": "ollama_chat",
+    "/api/generate": "ollama_generate",
+}
+
+
+def of_cassette(path, line):
+    """A line of a cassette as an exchange; None when it is another kind of line."""
+    request, response = line.get("request"), line.get("response")
+    if not request or not response or not isinstance(request.get("body"), dict):
+        return None
+    target = "/" + request["url"].split("/", 3)[-1]
+    api = next((name for end, name in APIS.items() if target.split("?")[0].endswith(end)), None)
+    reply = {"status": response["status"], "body": response["body"]}
+    return api and {"test": path.name, "api": api, "target": target, "request": request["body"], "reply": reply}
+
+
 def is_openai(model):
     return model.startswith(("gpt-3", "gpt-4", "gpt-5", "o1", "o3", "o4"))
 
@@ -231,6 +249,7 @@ def expected():
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("dir", type=pathlib.Path)
+    parser.add_argument("--cassettes", type=pathlib.Path, default=pathlib.Path("conformance"), help="directory with recorded calls")
     parser.add_argument("--show", type=int, default=30, help="findings to print")
     args = parser.parse_args()
     types, odd = Types(), expected()
@@ -250,9 +269,13 @@ def main():
             findings[side, exchange["api"], wrong].append(exchange)
 
     seen = set()
-    for path in sorted(args.dir.glob("*.jsonl")):
+    for path in [*sorted(args.dir.glob("*.jsonl")), *sorted(args.cassettes.rglob("*.llm-cassette.jsonl"))]:
         for line in path.open():
             exchange = json.loads(line)
+            if path.suffixes[-2:-1] == [".llm-cassette"]:
+                exchange = of_cassette(path, exchange)
+                if not exchange:
+                    continue
             reply = exchange.get("reply")
             key = json.dumps([exchange["target"], exchange["request"]])
             refused = reply and "strict server: " in reply["body"]

@@ -172,8 +172,13 @@ fn body(request: &Request, messages: Conversation) -> Result<super::WireRequest,
     encode(&Request { messages, ..request.clone() })
 }
 
+/// How many bodies of each format go to `make wire-types`.
+fn recorded() -> u32 {
+    std::env::var("HARN_WIRE_HISTORIES").ok().and_then(|count| count.parse().ok()).unwrap_or(300)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(5000))]
+    #![proptest_config(ProptestConfig::with_cases(recorded().max(5000)))]
 
     #[test]
     fn any_history_is_a_valid_request(messages in prop::collection::vec(message(), 0..9), more in 0..16u8) {
@@ -199,16 +204,15 @@ fn target(url: &str) -> String {
 /// Records the first bodies of each format for `make wire-types`.
 fn record_history(wire: &Wire, url: &str, body: &Value) {
     thread_local! {
-        static COUNTS: RefCell<HashMap<&'static str, usize>> = RefCell::default();
+        static COUNTS: RefCell<HashMap<&'static str, u32>> = RefCell::default();
     }
-    let most = std::env::var("HARN_WIRE_HISTORIES").ok().and_then(|count| count.parse().ok()).unwrap_or(300);
     let count = COUNTS.with(|counts| {
         let mut counts = counts.borrow_mut();
         let count = counts.entry(wire.model).or_default();
         *count += 1;
         *count
     });
-    if count <= most {
+    if count <= recorded() {
         record_request(&format!("history {} {}", wire.provider, wire.model), url, body);
     }
 }
