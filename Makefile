@@ -50,8 +50,9 @@ test-real-server: ## install model and MCP servers written by others, and call t
 	  $(REAL_SERVERS)/venv/bin/pip install --quiet 'litellm[proxy]==1.106.2'; }
 	test -x $(REAL_SERVERS)/mcp/bin/python || { python3 -m venv $(REAL_SERVERS)/mcp && \
 	  $(REAL_SERVERS)/mcp/bin/pip install --quiet 'mcp==2.3.0'; }
-	test -x $(REAL_SERVERS)/npm/node_modules/.bin/llmock || \
-	  npm install --silent --no-audit --no-fund --prefix $(REAL_SERVERS)/npm @copilotkit/aimock@1.43.0
+	test -x $(REAL_SERVERS)/npm/node_modules/.bin/mcp-server-everything || \
+	  npm install --silent --no-audit --no-fund --prefix $(REAL_SERVERS)/npm @copilotkit/aimock@1.43.0 \
+	    @modelcontextprotocol/sdk@1.32.2 @modelcontextprotocol/server-everything@2026.8.31
 	HARN_REAL_SERVERS=$(REAL_SERVERS) $(CARGO) test --workspace --test it real_server -- --nocapture
 
 replays: build ## run all conformance cases with a journal, again from it, both also with delays, and killed 20 times (N) and resumed
