@@ -17,7 +17,7 @@ FAST      = $(strip $(RUSTFLAGS) $(NAMES) $(shell rustc $(DISPATCH) --print targ
 .DEFAULT_GOAL := help
 .PHONY: help rustflags build dist run test test-fast test-real-server python conformance kill kill-agents flips workers postgres replays check check-changed check-parts tools \
         fmt harn-fmt lint lint-no-rust-prompt-prose rustdoc docs book bench bench-limit bench-picture bench-agents bench-runs bench-frameworks bench-quick fuzz asan snap clean \
-        lsp-test acp-test tree-sitter models
+        lsp-test acp-test wire-types tree-sitter models
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-26s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,8 +50,9 @@ test-real-server: ## install third-party model and MCP servers, and call them
 	  $(REAL_SERVERS)/venv/bin/pip install --quiet 'litellm[proxy]==1.106.2'; }
 	test -x $(REAL_SERVERS)/mcp/bin/python || { python3 -m venv $(REAL_SERVERS)/mcp && \
 	  $(REAL_SERVERS)/mcp/bin/pip install --quiet 'mcp==2.3.0'; }
-	test -x $(REAL_SERVERS)/npm/node_modules/.bin/llmock || \
-	  npm install --silent --no-audit --no-fund --prefix $(REAL_SERVERS)/npm @copilotkit/aimock@1.43.0
+	test -x $(REAL_SERVERS)/npm/node_modules/.bin/mcp-server-everything || \
+	  npm install --silent --no-audit --no-fund --prefix $(REAL_SERVERS)/npm @copilotkit/aimock@1.43.0 \
+	    @modelcontextprotocol/sdk@1.32.2 @modelcontextprotocol/server-everything@2026.8.31
 	HARN_REAL_SERVERS=$(REAL_SERVERS) $(CARGO) test --workspace --test it real_server -- --nocapture
 
 replays: build ## run all conformance cases with a journal, replay them, both also with delays, and kill (20 times, N) and resume them
@@ -76,6 +77,10 @@ lsp-test: build ## test the language server with pytest-lsp; MS=30 also limits t
 
 acp-test: build ## serve a program over ACP to the client of the official Python package
 	@HARN=$(abspath $(HARN)) .ci/check acp
+
+wire-types: ## validate all requests and replies of the tests with the official SDKs' types; N random histories per format
+	@rm -rf $(abspath $(TARGET))/wire-log
+	@$(if $(N),HARN_WIRE_HISTORIES=$(N)) .ci/check wire_types
 
 # Without `--package`, so that nothing is compiled with other features than for the tests.
 tree-sitter: ## generate, compile and test the tree-sitter grammar (needs node and a C compiler); UPDATE=1 writes the corpus

@@ -3,13 +3,14 @@
 //! `HARN_KILLS` says how often; `make kill-agents` does it 1,000 times.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use harn_strict_servers::{Request, answer};
 use serde_json::{Value, json};
 
 use crate::common::{Chance, Ran, command, folder, harn_in, kills};
@@ -68,62 +69,39 @@ fn world() -> (String, World) {
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
             // One that was killed in the middle of its request says nothing more.
-            let Some(reply) = read(&stream).and_then(|request| reply(&request, &own)) else { continue };
+            let Ok(request) = read(&stream) else { continue };
+            let Some(body) = reply(&request, &own) else { continue };
+            let head =
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length:";
+            let reply =
+                answer("agent_kills", &request, format!("{head} {}\r\n\r\n{body}", body.len()).as_bytes());
             std::thread::spawn(move || {
                 std::thread::sleep(Duration::from_millis(3));
-                let head = format!(
-                    "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-                    reply.len()
-                );
-                let _ = stream.write_all((head + &reply).as_bytes());
+                let _ = stream.write_all(&reply);
             });
         }
     });
     (address, seen)
 }
 
-struct Request {
-    path: String,
-    key: String,
-    body: Value,
-}
-
-fn read(stream: &TcpStream) -> Option<Request> {
-    stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
-    let mut reader = BufReader::new(stream.try_clone().ok()?);
-    let (mut path, mut key, mut length) = (String::new(), String::new(), 0);
-    loop {
-        let mut line = String::new();
-        if reader.read_line(&mut line).ok()? == 0 {
-            return None;
-        }
-        let low = line.trim().to_lowercase();
-        if path.is_empty() {
-            path = low.split(' ').nth(1)?.to_owned();
-        } else if let Some(n) = low.strip_prefix("content-length:") {
-            length = n.trim().parse().ok()?;
-        } else if let Some(own) = low.strip_prefix("idempotency-key:") {
-            key = own.trim().to_owned();
-        } else if low.is_empty() {
-            break;
-        }
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).ok()?;
-    Some(Request { path, key, body: serde_json::from_slice(&body).ok()? })
+fn read(stream: &TcpStream) -> std::io::Result<Request> {
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    Request::read(BufReader::new(stream))
 }
 
 fn reply(request: &Request, world: &World) -> Option<String> {
+    let (path, sent) = (request.target(), Value::from(request.body.clone()));
+    let key = request.header("idempotency-key").unwrap_or_default().to_owned();
     let mut seen = world.lock().unwrap();
-    if request.path.ends_with("/effect") {
-        seen.keys.entry(request.body["n"].as_u64()?).or_default().insert(request.key.clone());
+    if path.ends_with("/effect") {
+        seen.keys.entry(sent["n"].as_u64()?).or_default().insert(key);
         return Some("{}".to_owned());
     }
-    if request.path.ends_with("/charge") {
-        *seen.charged.entry(request.body["n"].as_u64()?).or_default() += 1;
+    if path.ends_with("/charge") {
+        *seen.charged.entry(sent["n"].as_u64()?).or_default() += 1;
         return Some("{}".to_owned());
     }
-    let messages = request.body["messages"].as_array()?;
+    let messages = sent["messages"].as_array()?;
     let task = messages.iter().find(|message| message["role"] == "user")?["content"].as_str()?.to_owned();
     let results: Vec<&Value> = messages.iter().filter(|message| message["role"] == "tool").collect();
     for result in &results {

@@ -4,7 +4,7 @@
 //! `HARN_KILLS` says how often; `make kill` does it 200 times.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Stdio;
@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::common::{Chance, Ran, command, folder, harn_in, kills, text};
+use harn_strict_servers::{Request, violation};
 
 /// How often each path was asked for.
 type Asked = Arc<Mutex<BTreeMap<String, u32>>>;
@@ -46,35 +47,14 @@ impl Server {
     }
 }
 
-/// Method, path and body of the next request; nothing when the client has gone.
-fn request(reader: &mut BufReader<&TcpStream>) -> Option<(String, String, Value)> {
-    let mut line = String::new();
-    reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
-    let mut words = line.split(' ').map(str::to_owned);
-    let (method, path) = (words.next()?, words.next()?);
-    let mut length = 0;
-    loop {
-        let mut header = String::new();
-        reader.read_line(&mut header).ok().filter(|read| *read > 0)?;
-        if header == "\r\n" {
-            break;
-        }
-        let (name, value) = header.split_once(':')?;
-        if name.eq_ignore_ascii_case("content-length") {
-            length = value.trim().parse().ok()?;
-        }
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).ok()?;
-    Some((method, path, serde_json::from_slice(&body).unwrap_or_default()))
-}
-
 fn serve(stream: &TcpStream, asked: &Asked, mut chance: Chance, pause_us: u64) {
     let _ = stream.set_nodelay(true);
     let mut reader = BufReader::new(stream);
-    while let Some((_, path, body)) = request(&mut reader) {
+    while let Ok(request) = Request::read(&mut reader) {
+        assert!(violation(&request).is_none(), "{:?}", violation(&request));
+        let path = request.target().to_owned();
         *asked.lock().unwrap().entry(path.clone()).or_default() += 1;
-        let (kind, content) = match (path.as_str(), body["stream"] == true) {
+        let (kind, content) = match (path.as_str(), request.body["stream"] == true) {
             ("/v1/chat/completions", true) => ("text/event-stream", events()),
             ("/v1/chat/completions", false) => ("application/json", completion()),
             _ => ("text/plain", format!("reply of {path}: {}", "0123456789".repeat(20))),

@@ -2,15 +2,16 @@
 //! passes is passed over; what stays is told, nothing that was acknowledged is lost, and no tool runs twice.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde_json::{Value as Json, json};
+use serde_json::json;
 
 use crate::common::{command, finish, folder};
+use harn_strict_servers::{Request, violation};
 
 /// How a server fails, the category of that, and whether another attempt may help.
 const FAULTS: [(&str, &str, bool); 12] = [
@@ -45,28 +46,6 @@ fn serve() -> String {
     format!("http://{address}/v1")
 }
 
-/// The body of a request, when a whole one came.
-fn read(stream: &TcpStream) -> Option<Json> {
-    let mut reader = BufReader::new(stream);
-    let mut length = 0;
-    loop {
-        let mut line = String::new();
-        if reader.read_line(&mut line).ok()? == 0 {
-            return None;
-        }
-        let line = line.trim().to_ascii_lowercase();
-        if let Some(given) = line.strip_prefix("content-length:") {
-            length = given.trim().parse().ok()?;
-        }
-        if line.is_empty() {
-            break;
-        }
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).ok()?;
-    serde_json::from_slice(&body).ok()
-}
-
 fn reply(mut stream: &TcpStream, status: &str, headers: &str, body: &str) {
     let length = body.len();
     let head = format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n");
@@ -83,8 +62,9 @@ fn says(stream: &TcpStream, text: &str) {
 }
 
 fn answer(stream: TcpStream, counts: &Mutex<BTreeMap<String, u32>>) {
-    let Some(body) = read(&stream) else { return };
-    let model = body["model"].as_str().unwrap_or_default().to_owned();
+    let Ok(request) = Request::read(BufReader::new(&stream)) else { return };
+    assert!(violation(&request).is_none(), "{:?}", violation(&request));
+    let model = request.body["model"].as_str().unwrap_or_default().to_owned();
     let count = {
         let mut counts = counts.lock().unwrap();
         let count = counts.entry(model.clone()).or_default();

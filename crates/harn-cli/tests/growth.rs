@@ -5,12 +5,13 @@
 
 #![cfg(unix)]
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::time::Duration;
 
 use crate::common::{command, finish, folder};
+use harn_strict_servers::Request;
 
 /// The ratio that is no longer linear.
 const TOO_MUCH: u32 = 9;
@@ -152,21 +153,9 @@ fn server_that_calls() -> String {
 fn answer_with_calls(mut stream: &TcpStream) {
     let mut reader = BufReader::new(stream);
     for number in 0.. {
-        let mut length = 0;
-        loop {
-            let mut line = String::new();
-            if reader.read_line(&mut line).unwrap_or(0) == 0 {
-                return;
-            }
-            if let Some(size) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-                length = size.trim().parse().unwrap();
-            }
-            if line.trim().is_empty() {
-                break;
-            }
+        if Request::read(&mut reader).is_err() {
+            return;
         }
-        let mut body = vec![0; length];
-        reader.read_exact(&mut body).unwrap();
         let call = format!(
             r#"{{"id": "call_{number}", "type": "function", "function": {{"name": "look", "arguments": "{{\"n\": {number}}}"}}}}"#
         );

@@ -1,10 +1,11 @@
 //! The error messages that a newcomer meets first, to the letter: the rows of messages.txt.
 
-use std::io::{Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 
 use crate::common::{Ran, command, finish, folder};
+use harn_strict_servers::{Request, answer as strict};
 
 /// A row of the table: a program or a command line, and the lines that each command prints to standard error.
 #[derive(Default)]
@@ -96,22 +97,8 @@ fn serve(listener: &TcpListener) {
 }
 
 fn answer(mut stream: TcpStream) {
-    let mut bytes = Vec::new();
-    let mut part = [0; 4096];
-    let is_whole = |bytes: &[u8]| {
-        let text = String::from_utf8_lossy(bytes).to_lowercase();
-        let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
-        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
-        body.len() >= length.unwrap_or(0)
-    };
-    while !is_whole(&bytes) {
-        match stream.read(&mut part) {
-            Ok(0) | Err(_) => return,
-            Ok(count) => bytes.extend_from_slice(&part[..count]),
-        }
-    }
-    let text = String::from_utf8_lossy(&bytes).into_owned();
-    let (status, kind, body) = match text.split('/').nth(1).unwrap_or_default() {
+    let Ok(request) = Request::read(BufReader::new(&stream)) else { return };
+    let (status, kind, body) = match request.target().split('/').nth(1).unwrap_or_default() {
         "401" => (
             "401 Unauthorized",
             "application/json",
@@ -129,13 +116,13 @@ fn answer(mut stream: TcpStream) {
         "html" => ("200 OK", "text/html", "<html>hi</html>"),
         "json" => ("200 OK", "application/json", r#"{"id": "#),
         // Until the client gives up.
-        _ => return drop(stream.read(&mut part)),
+        _ => return drop(stream.read(&mut [0; 16])),
     };
     let length = body.len();
     let reply = format!(
         "HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
     );
-    let _ = stream.write_all(reply.as_bytes());
+    let _ = stream.write_all(&strict("messages", &request, reply.as_bytes()));
 }
 
 /// What is wrong with a row.

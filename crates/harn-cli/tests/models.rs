@@ -1,11 +1,12 @@
 //! `harn providers`, `harn models`, and where `harn run` takes the replies of models from.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Write};
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender};
 
 use crate::common::{Ran, command, finish, folder, harn_in};
+use harn_strict_servers::{Request, answer as strict};
 use serde_json::{Value, json};
 
 /// Runs the binary in a folder that is also the home, without keys but with these variables.
@@ -456,29 +457,14 @@ pub(crate) fn serve(replies: &'static [&'static str]) -> (String, Receiver<Strin
 fn answer(listener: &TcpListener, reply: &str, tell: &Sender<String>) {
     let (mut stream, _) = listener.accept().unwrap();
     let mut reader = BufReader::new(stream.try_clone().unwrap());
-    let mut length = 0;
-    let mut request = String::new();
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line).unwrap();
-        if request.is_empty() {
-            request.push_str(line.trim());
-        }
-        if let Some(n) = line.to_lowercase().strip_prefix("content-length:") {
-            length = n.trim().parse().unwrap();
-        }
-        if line.trim().is_empty() {
-            break;
-        }
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).unwrap();
-    let _ = tell.send(format!("{request} {}", String::from_utf8(body).unwrap()));
+    let request = Request::read(&mut reader).unwrap();
+    let body = if request.body.is_null() { String::new() } else { request.body.to_string() };
+    let _ = tell.send(format!("{} {body}", request.line));
     let head = format!(
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
         reply.len()
     );
-    stream.write_all((head + reply).as_bytes()).unwrap();
+    stream.write_all(&strict("models", &request, (head + reply).as_bytes())).unwrap();
 }
 
 pub(crate) const REPLY: &str = r#"{"choices": [{"message": {"role": "assistant", "content": "From the wire."}, "finish_reason": "stop"}],

@@ -197,6 +197,17 @@ impl Conversation {
         }
     }
 
+    /// Returns the newest `keep` messages, without the results at their beginning whose call is cut.
+    pub fn newest(&self, keep: usize) -> Conversation {
+        let cut = self.len.saturating_sub(keep);
+        let is_orphan = |message: &Rc<Message>| {
+            cut > 0 && matches!(message.to_json()["role"].as_str(), Some("tool" | "tool_result"))
+        };
+        let mut newest = Conversation::new();
+        self.iter().skip(cut).skip_while(is_orphan).for_each(|message| newest.push(message));
+        newest
+    }
+
     /// Returns whether a message holds a picture.
     pub(crate) fn has_image(&self) -> bool {
         self.sums.images

@@ -17,7 +17,11 @@ fn answer(provider: &str) -> Vec<Step> {
 
 /// The body that a call sends, its path, and the warnings.
 async fn sent(provider: &str, options: Value) -> (Value, String, Vec<String>) {
-    let server = Server::start(vec![answer(provider)]).await;
+    sent_for(answer(provider), provider, options).await
+}
+
+async fn sent_for(reply: Vec<Step>, provider: &str, options: Value) -> (Value, String, Vec<String>) {
+    let server = Server::start(vec![reply]).await;
     let (runtime, embedder) = runtime(KEYS);
     let _ = ask_with(&runtime, &server, provider, options).await;
     let seen = server.request(0);
@@ -145,7 +149,8 @@ async fn tools_of_newer_openai_models_go_to_responses() {
             (json!({"model": "gpt-5-codex"}), "/responses"),
             (json!({"model": "gpt-4o", "tools": tools}), "/chat/completions"),
         ] {
-            let (_, line, _) = sent("openai", options.clone()).await;
+            let reply = stream(if path == "/responses" { RESPONSES_STREAM } else { ANSWER });
+            let (_, line, _) = sent_for(reply, "openai", options.clone()).await;
             assert!(line.contains(&format!(" {path} ")), "{options} {line}");
         }
     })

@@ -50,7 +50,7 @@ const MODEL: &str = "claude-sonnet-4-20250514";
 
 impl Ask {
     fn start(&self) -> String {
-        let message = json!({"type": "message_start", "message": {"usage": {
+        let message = json!({"type": "message_start", "message": {"content": [], "usage": {
             "input_tokens": self.input, "cache_read_input_tokens": self.read,
             "cache_creation_input_tokens": self.write, "output_tokens": 1}}});
         let text = json!({"type": "content_block_delta", "index": 0,
@@ -238,8 +238,11 @@ async fn every_format_counts_cached_and_reasoning_tokens() {
 #[tokio::test]
 async fn a_cost_that_the_provider_reports_is_the_cost() {
     local(async {
-        let reply =
-            |usage: Value| ok_json(&json!({"choices": [{"message": {"content": "x"}}], "usage": usage}));
+        let reply = |usage: Value| {
+            ok_json(
+                &json!({"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}], "usage": usage}),
+            )
+        };
         let counts = json!({"prompt_tokens": 10, "completion_tokens": 1});
         for (more, usd) in [
             (json!({"cost": 0.25}), 0.25),

@@ -208,7 +208,7 @@ async fn broken_stream_tells_what_was_used() {
         let cut = &ANTHROPIC_STREAM[..ANTHROPIC_STREAM.find("data: {\"type\":\"message_delta\"").unwrap()];
         let error = fault("anthropic", stream(cut), json!({})).await;
         assert_fault(&error, NETWORK, &["unexpected EOF"]);
-        let used = json!({"input_tokens": 13, "cache_read_tokens": 4});
+        let used = json!({"input_tokens": 13, "output_tokens": 1, "cache_read_tokens": 4});
         assert_eq!(error.to_json()["partial_usage"], used);
     })
     .await;

@@ -193,8 +193,10 @@ async fn the_responses_api_is_used_when_asked_for() {
 #[tokio::test]
 async fn a_failed_route_falls_back() {
     local(async {
-        let good =
-            Server::start(vec![ok_json(&json!({"choices": [{"message": {"content": "from local"}}]}))]).await;
+        let good = Server::start(vec![ok_json(
+            &json!({"choices": [{"message": {"content": "from local"}, "finish_reason": "stop"}]}),
+        )])
+        .await;
         let oops = || reply("500 Internal Server Error", "", "oops");
         let bad = Server::start(vec![oops(), oops()]).await;
         let (runtime, _) = runtime(&[("OPENAI_API_KEY", "k-123456"), ("LOCAL_LLM_BASE_URL", &good.url)]);
@@ -219,7 +221,9 @@ async fn a_failed_route_falls_back() {
 #[tokio::test]
 async fn a_missing_key_falls_back() {
     local(async {
-        let good = || ok_json(&json!({"choices": [{"message": {"content": "from local"}}]}));
+        let good = || {
+            ok_json(&json!({"choices": [{"message": {"content": "from local"}, "finish_reason": "stop"}]}))
+        };
         let server = Server::start(vec![good(), good(), good()]).await;
         let (runtime, embedder) = runtime(&[("LOCAL_LLM_BASE_URL", &server.url)]);
         let call = |options: Value| Call::new("hi", None, options);
@@ -294,7 +298,9 @@ async fn options_without_an_effect_are_told() {
 #[tokio::test]
 async fn a_stream_falls_back_only_before_its_first_text() {
     local(async {
-        let good = || ok_json(&json!({"choices": [{"message": {"content": "from local"}}]}));
+        let good = || {
+            ok_json(&json!({"choices": [{"message": {"content": "from local"}, "finish_reason": "stop"}]}))
+        };
         let local_server = Server::start(vec![good(), good()]).await;
         let started = stream("data: {\"choices\":[{\"delta\":{\"content\":\"half\"}}]}\n\n");
         let server = Server::start(vec![reply("500 Internal Server Error", "", "oops"), started]).await;
@@ -323,7 +329,7 @@ async fn a_stream_falls_back_only_before_its_first_text() {
 #[tokio::test]
 async fn a_route_is_tried_again_before_another_is_asked() {
     local(async {
-        let good = ok_json(&json!({"choices": [{"message": {"content": "from local"}}]}));
+        let good = ok_json(&json!({"choices": [{"message": {"content": "from local"}, "finish_reason": "stop"}]}));
         let other = Server::start(vec![good]).await;
         let busy = || reply("503 Service Unavailable", "", "busy");
         let bad = Server::start(vec![busy(), busy(), busy(), reply("401 Unauthorized", "", "who?")]).await;
@@ -379,7 +385,9 @@ async fn a_slip_in_the_name_of_a_provider_sends_nothing() {
 #[tokio::test]
 async fn the_key_of_a_call_is_sent_and_nowhere_else() {
     local(async {
-        let good = |text: &str| ok_json(&json!({"choices": [{"message": {"content": text}}]}));
+        let good = |text: &str| {
+            ok_json(&json!({"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}))
+        };
         let server = Server::start(vec![good("ok sk-of-call-1"), reply("500 Oops", "", "oops")]).await;
         let other = Server::start(vec![good("ok")]).await;
         let (runtime, _) = runtime(&[("OPENAI_API_KEY", "sk-of-env"), ("LOCAL_LLM_BASE_URL", &other.url)]);
@@ -507,8 +515,8 @@ async fn an_empty_reply_names_its_server() {
 #[tokio::test]
 async fn bedrock_requests_are_signed() {
     local(async {
-        let body = json!({"output": {"message": {"content": [{"text": "hey"}]}}, "stopReason": "end_turn",
-                          "usage": {"inputTokens": 1, "outputTokens": 2}});
+        let body = json!({"output": {"message": {"role": "assistant", "content": [{"text": "hey"}]}}, "stopReason": "end_turn",
+                          "usage": {"inputTokens": 1, "outputTokens": 2, "totalTokens": 3}});
         let server = Server::start(vec![ok_json(&body)]).await;
         let (runtime, _) = runtime(&[
             ("AWS_ACCESS_KEY_ID", "AKID"),

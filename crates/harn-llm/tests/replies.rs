@@ -173,7 +173,7 @@ async fn words_for_the_end_of_a_reply_have_one_meaning() {
             let server = Server::start(vec![stream(&format!("data: {body}\n\n"))]).await;
             assert_eq!(ask(&server, "gemini", json!({"model": "gemini-2.5-flash", "api_key": "k"})).await.unwrap()["stop_reason"], reason, "{word}");
         }
-        let body = json!({"content": [{"type": "text", "text": "x"}], "stop_reason": "model_context_window_exceeded"});
+        let body = json!({"content": [{"type": "text", "text": "x"}], "stop_reason": "model_context_window_exceeded", "usage": {"input_tokens": 1, "output_tokens": 1}});
         let server = Server::start(vec![ok_json(&body)]).await;
         assert_eq!(ask(&server, "anthropic", json!({"stream": false})).await.unwrap()["stop_reason"], "context_overflow");
     })

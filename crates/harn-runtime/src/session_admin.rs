@@ -3,7 +3,6 @@
 use std::io;
 use std::sync::Arc;
 
-use harn_llm::Conversation;
 use harn_store::{Store, Write};
 use harn_system::System;
 use harn_value::Data as Json;
@@ -95,15 +94,7 @@ impl StoredSessions {
         let bytes = keeper.open(system).await?;
         let broken = || io::Error::other(format!("session '{id}': its stored content cannot be read"));
         let before = Content::from_bytes(&bytes).ok_or_else(broken)?;
-        let cut = before.messages.len().saturating_sub(keep);
-        let is_result = |role: &str| role == "tool" || role == "tool_result";
-        let mut messages = Conversation::new();
-        let newest = before.messages.iter().skip(cut);
-        for message in
-            newest.skip_while(|message| cut > 0 && message.to_json()["role"].as_str().is_some_and(is_result))
-        {
-            messages.push(message);
-        }
+        let messages = before.messages.newest(keep);
         let left = messages.len();
         let now = Content { messages, ..before.clone() };
         keeper.keep(system, &before, now).await?;

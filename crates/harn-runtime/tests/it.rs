@@ -11,6 +11,7 @@ mod effects;
 mod escapes;
 mod examples;
 mod examples_of_builtins;
+mod features;
 mod guide;
 mod host;
 mod options;
@@ -18,9 +19,5 @@ mod private_loops;
 mod prompts;
 mod roles;
 mod roles_properties;
-#[path = "../../harn-llm/tests/formats/servers/mod.rs"]
-mod servers;
-#[path = "../../harn-llm/tests/support/mod.rs"]
-mod support;
 mod waiting;
 mod wire;

@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
+use harn_strict_servers::cases::{Case, Stop, cases};
+use harn_strict_servers::{ENV, Format, formats};
 use harn_value::{Data as Json, json};
 
-use crate::servers::cases::{Case, Stop, cases};
-use crate::servers::{ENV, Format, formats};
 use crate::wire::{Seen, http, serve};
 
 const MARK: &str = "PRIVATE";

@@ -1,8 +1,9 @@
 //! `llm_call` and `agent_loop` of a script, against loopback servers that speak the real wire formats.
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{BufReader, Read, Write};
+use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, channel};
 
+use harn_strict_servers::{Request, answer};
 use harn_value::{Data as Json, json};
 
 /// A request as it arrived: path, headers in lower case, body.
@@ -12,44 +13,39 @@ pub(crate) struct Seen {
     pub(crate) body: Json,
 }
 
+impl From<Request> for Seen {
+    fn from(request: Request) -> Seen {
+        let headers = request.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        Seen { path: request.target().to_owned(), headers, body: request.body }
+    }
+}
+
 /// Answers one connection per prepared reply, and hands the requests on.
 pub(crate) fn serve(replies: Vec<String>) -> (String, Receiver<Seen>) {
+    let test = std::thread::current().name().unwrap_or_default().to_owned();
+    let mut left = replies.into_iter();
+    serve_with(left.len(), move |request| answer(&test, request, left.next().unwrap().as_bytes()))
+}
+
+/// Answers so many connections, and hands the requests on.
+pub(crate) fn serve_with<Kept: From<Request> + Send + 'static>(
+    count: usize,
+    mut reply: impl FnMut(&Request) -> Vec<u8> + Send + 'static,
+) -> (String, Receiver<Kept>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let (give, take) = channel();
     std::thread::spawn(move || {
-        for reply in replies {
+        for _ in 0..count {
             let Ok((mut stream, _)) = listener.accept() else { return };
-            let seen = read(&stream);
-            stream.write_all(reply.as_bytes()).unwrap();
-            if give.send(seen).is_err() {
+            let request = Request::read(BufReader::new(&stream)).unwrap();
+            stream.write_all(&reply(&request)).unwrap();
+            if give.send(request.into()).is_err() {
                 return;
             }
         }
     });
     (address, take)
-}
-
-fn read(stream: &TcpStream) -> Seen {
-    let mut reader = BufReader::new(stream);
-    let mut head = String::new();
-    let mut length = 0;
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line).unwrap();
-        let lower = line.to_lowercase();
-        if let Some(n) = lower.strip_prefix("content-length:") {
-            length = n.trim().parse().unwrap();
-        }
-        if line.trim().is_empty() {
-            break;
-        }
-        head.push_str(&lower);
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).unwrap();
-    let path = head.split_whitespace().nth(1).unwrap_or_default().to_owned();
-    Seen { path, headers: head, body: serde_json::from_slice(&body).unwrap_or(Json::Null) }
 }
 
 pub(crate) fn http(status: &str, kind: &str, extra: &str, body: &str) -> String {
@@ -299,7 +295,7 @@ fn a_stream_that_nobody_reads_any_more_is_hung_up() {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let server = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
-            read(&stream);
+            Request::read(BufReader::new(&stream)).unwrap();
             let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
             let part = sse(&[("", delta(json!({"content": "one"}), None))]);
             stream.write_all(format!("{head}{part}").as_bytes()).unwrap();
@@ -311,7 +307,7 @@ fn a_stream_that_nobody_reads_any_more_is_hung_up() {
             }
             // Only then is the next call answered, so it was not the program's end that hung up.
             let (mut stream, _) = listener.accept().unwrap();
-            read(&stream);
+            Request::read(BufReader::new(&stream)).unwrap();
             stream.write_all(openai_text("next").as_bytes()).unwrap();
         });
         let text = format!(

@@ -318,7 +318,7 @@ impl AgentLoop {
         if !self.config.persistent {
             if self.config.daemon.is_none() {
                 self.warn_of_rest();
-                self.end(Status::Done);
+                self.end(if self.is_answered() { Status::Done } else { Status::Failed });
                 return Ok(());
             }
             self.after_turn_without_tools()?;
@@ -408,6 +408,12 @@ impl AgentLoop {
     /// Whether the last reply reached the limit of a reply.
     pub(super) fn is_cut_off(&self) -> bool {
         matches!(self.state.stop_reason.as_deref(), Some("max_tokens" | "length"))
+    }
+
+    /// Whether the last reply is an answer of the model, be it one that was cut off.
+    fn is_answered(&self) -> bool {
+        let none = ["content_filter", "refusal", "pause_turn", "context_overflow", "malformed_call", "empty"];
+        !self.state.stop_reason.as_deref().is_some_and(|reason| none.contains(&reason))
     }
 
     /// Tells whoever runs the program that the last reply, with which the loop ends, is not all that the model had to say.

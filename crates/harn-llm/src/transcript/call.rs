@@ -158,7 +158,8 @@ fn with_calls(style: WireStyle, response: &Response, out: &mut Value) {
                 .iter()
                 .enumerate()
                 .map(|(n, c)| {
-                    json!({"type": "function", "function": {"index": n, "name": c.name, "arguments": c.arguments}})
+                    json!({"id": c.id, "type": "function",
+                           "function": {"index": n, "name": c.name, "arguments": c.arguments}})
                 })
                 .collect();
         }

@@ -9,14 +9,14 @@ use super::node::Node;
 use super::out::{Items, said};
 use super::outgoing::{Call, Part, Rules, Side, Thoughts, Turn, each_turn, items};
 use super::think::ThinkSplitter;
-use super::{Body, Decode, Warning, WireRequest, WireStyle, asked_output, refused, sent_overrides};
+use super::{Body, Decode, Warning, WireRequest, WireStyle, asked_output, ignored, refused, sent_overrides};
 use crate::error::{CallError, Category, LlmError};
 use crate::event::{StopReason, StreamEvent, Usage};
 use crate::json::Object;
 use crate::media::image_notice;
 use crate::message::ImageSource;
 use crate::request::{OutputChannel, Request};
-use crate::tools::{ToolShape, strip_for_wire};
+use crate::tools::{ToolChoice, ToolShape, strip_for_wire};
 
 /// Normalises `keep_alive`: `default` and nothing are half an hour, `forever` is -1, integers are numbers.
 pub fn keep_alive(value: Option<Value>) -> Value {
@@ -81,6 +81,9 @@ pub(super) fn merge_ollama_overrides(body: &mut Object, overrides: &Object) {
 
 fn warnings(request: &Request) -> Vec<Warning> {
     let mut out: Vec<Warning> = refused(request, &["frequency_penalty", "presence_penalty"]).collect();
+    if request.tool_choice.as_ref().is_some_and(|choice| *choice != ToolChoice::Auto) {
+        out.push(ignored("tool_choice", request));
+    }
     if !request.stream {
         out.push(Warning {
             text: "ollama is always streamed; \"stream: false\" is ignored".into(),
@@ -107,9 +110,6 @@ pub(super) fn encode_chat(request: &Request) -> Result<WireRequest, CallError> {
     body.insert("stream".into(), true.into());
     if !request.tools.is_empty() {
         body.insert("tools".into(), Value::Null);
-        if let Some(choice) = &request.tool_choice {
-            body.insert("tool_choice".into(), choice.to_openai());
-        }
     }
     if request.output.channel != OutputChannel::None {
         body.insert("format".into(), request.output.schema.clone().unwrap_or_else(|| "json".into()));

@@ -4,7 +4,7 @@ use harn_value::{Data as Value, json};
 
 use super::node::Node;
 use super::openai_chat::{reference_names, stop_reason};
-use super::out::{Items, object};
+use super::out::{Items, said};
 use super::outgoing::{Part, Rules, Side, Thoughts, Turn, items};
 use super::{
     Body, Decode, WireRequest, asked_output, error_member, merge_overrides, refused, usage_of, wrong_shape,
@@ -29,12 +29,7 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
         write_turn(turn, out);
         Ok(())
     };
-    let prefill = request.prefill.as_ref().map(|text| {
-        object(|message| {
-            message.text("role", "assistant");
-            message.list("content", |list| write_text("output_text", text, list));
-        })
-    });
+    let prefill = request.prefill.as_ref().map(|text| said("assistant", text));
     let input = items(&request.messages, &Rules::of(request, Thoughts::None), prefill, &write)?;
     body.insert("input".into(), Value::Null);
     if let Some(most) = asked_output(request) {
@@ -103,15 +98,17 @@ fn flatten(tool: &Value) -> Value {
             out.insert(key.into(), value.clone());
         }
     }
+    // The API makes a schema strict unless it is told not to.
+    out.entry("strict".to_owned()).or_insert(Value::Bool(false));
     Value::Object(out)
 }
 
 fn write_turn(turn: &Turn<'_>, out: &mut Items<'_>) {
-    let (role, text_type) = match turn.side {
-        Side::Model => ("assistant", "output_text"),
-        Side::User => ("user", "input_text"),
-        Side::System => ("system", "input_text"),
-        Side::Developer => ("developer", "input_text"),
+    let role = match turn.side {
+        Side::Model => "assistant",
+        Side::User => "user",
+        Side::System => "system",
+        Side::Developer => "developer",
     };
     // What stands in the message; calls and results are items of their own.
     let is_said = |part: &&Part<'_>| match part {
@@ -120,21 +117,29 @@ fn write_turn(turn: &Turn<'_>, out: &mut Items<'_>) {
         Part::Call(_) | Part::Result(_) | Part::Thought { .. } => false,
     };
     let write_said = |out: &mut Items<'_>| {
-        if turn.parts.iter().any(|part| is_said(&part)) {
+        if turn.side == Side::Model {
+            let texts = turn.parts.iter().filter(is_said).filter_map(|part| match part {
+                Part::Text { text, .. } => Some(&**text),
+                Part::Own(value) => value.get("refusal").and_then(Value::as_str),
+                _ => None,
+            });
+            // Parts are for replies with ids; an input message of the model is a string.
+            texts.for_each(|text| out.written(&said(role, text)));
+        } else if turn.parts.iter().any(|part| is_said(&part)) {
             out.object(|message| {
                 message.text("role", role);
                 message.list("content", |list| {
-                    turn.parts.iter().filter(is_said).for_each(|part| write_part(part, text_type, list));
+                    turn.parts.iter().filter(is_said).for_each(|part| write_part(part, list));
                 });
             });
         }
     };
     // The model's parts keep their order: reasoning stands in front of what it led to. The user speaks after results.
-    let mut said = false;
+    let mut has_spoken = false;
     for part in &turn.parts {
         // The model speaks before it calls.
         let begins = is_said(&part) || matches!(part, Part::Call(_));
-        if turn.side == Side::Model && begins && !std::mem::replace(&mut said, true) {
+        if turn.side == Side::Model && begins && !std::mem::replace(&mut has_spoken, true) {
             write_said(out);
         }
         match part {
@@ -147,16 +152,12 @@ fn write_turn(turn: &Turn<'_>, out: &mut Items<'_>) {
     }
 }
 
-fn write_text(kind: &str, text: &str, out: &mut Items<'_>) {
-    out.object(|part| {
-        part.text("type", kind);
-        part.text("text", text);
-    });
-}
-
-fn write_part(part: &Part<'_>, text_type: &str, out: &mut Items<'_>) {
+fn write_part(part: &Part<'_>, out: &mut Items<'_>) {
     match part {
-        Part::Text { text, .. } => write_text(text_type, text, out),
+        Part::Text { text, .. } => out.object(|part| {
+            part.text("type", "input_text");
+            part.text("text", text);
+        }),
         Part::Image(image) => out.object(|part| {
             part.text("type", "input_image");
             part.text("image_url", &image.to_url());
@@ -194,7 +195,7 @@ fn write_own_item(part: &Part<'_>, out: &mut Items<'_>) {
                 return item.text("output", &answer.parts.text);
             }
             item.list("output", |list| {
-                answer.each_part().for_each(|part| write_part(&part, "input_text", list));
+                answer.each_part().for_each(|part| write_part(&part, list));
             });
         }),
         _ => {}
@@ -441,11 +442,12 @@ mod tests {
             body["input"],
             json!([
                 {"role": "user", "content": [{"type": "input_text", "text": "u"}]},
-                {"role": "assistant", "content": [{"type": "output_text", "text": "t"}]},
+                {"role": "assistant", "content": "t"},
                 {"type": "function_call", "call_id": "a", "name": "x", "arguments": "{}"},
                 {"type": "function_call_output", "call_id": "a", "output": "r"}])
         );
         assert_eq!(body["tools"][0]["name"], "x");
+        assert_eq!(body["tools"][0]["strict"], false);
         assert_eq!(body["tools"][0]["namespace"], "n");
         assert_eq!(body["tools"][1].get("namespace"), None);
         assert_eq!(body["tool_choice"], json!({"type": "function", "name": "x"}));

@@ -6,15 +6,6 @@ use harn_value::{Data as Value, json};
 use super::ENV;
 use crate::support::{Seen, Server, Step, local, ok_json, reply, runtime};
 
-#[track_caller]
-fn assert_schema(seen: &Seen, schema: &str) {
-    let schema: serde_json::Value = serde_json::from_str(schema).unwrap();
-    let validator = jsonschema::validator_for(&schema).unwrap();
-    let body = seen.body.clone().into();
-    let broken: Vec<String> = validator.iter_errors(&body).map(|e| e.to_string()).collect();
-    assert!(broken.is_empty(), "{broken:#?}\n{:#}", seen.body);
-}
-
 async fn complete(script: Vec<Step>, provider: &str, suffix: &str) -> (Value, Seen) {
     let server = Server::start(vec![script]).await;
     let completion = Completion {
@@ -38,7 +29,6 @@ async fn openai_completions() {
         for (provider, path) in [("openai", "/completions"), ("local", "/v1/completions")] {
             let (result, seen) = complete(ok_json(&body), provider, ";").await;
             assert_eq!(seen.line, format!("POST {path} HTTP/1.1"));
-            assert_schema(&seen, include_str!("servers/rules/openai_completion.json"));
             assert_eq!(seen.body["suffix"], ";");
             assert_eq!((&result["text"], &result["stop_reason"]), (&json!("1"), &json!("end_turn")));
             assert_eq!((&result["input_tokens"], &result["output_tokens"]), (&json!(4), &json!(1)));
@@ -56,7 +46,6 @@ async fn ollama_completions() {
         for suffix in ["", ";"] {
             let (result, seen) = complete(ok_json(&body), "ollama", suffix).await;
             assert_eq!(seen.line, "POST /api/generate HTTP/1.1");
-            assert_schema(&seen, include_str!("servers/rules/ollama_generate.json"));
             assert_eq!(seen.body.get("raw").is_some(), suffix.is_empty());
             assert_eq!((&result["text"], &result["stop_reason"]), (&json!("1"), &json!("max_tokens")));
             assert_eq!((&result["model"], &result["output_tokens"]), (&json!("m:latest"), &json!(1)));
@@ -80,7 +69,6 @@ async fn rendered_prompts() {
         let call = harn_llm::Call::new("hi", Some("Be kind."), options);
         let result = runtime(ENV).0.llm_call(&call).await.unwrap();
         assert_eq!(server.request(0).line, "POST /api/generate HTTP/1.1");
-        assert_schema(&server.request(0), include_str!("servers/rules/ollama_generate.json"));
         assert_eq!((&result["text"], &result["thinking"]), (&json!("Grüße"), &json!("hm")));
     })
     .await;

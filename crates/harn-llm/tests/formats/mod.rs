@@ -4,17 +4,16 @@
 
 mod completions;
 mod privacy;
-mod servers;
 mod statuses;
 
 use harn_llm::response::ResponseBuilder;
 use harn_llm::wire::ReplyReader;
 use harn_llm::{Call, LlmRuntime, Request, Response};
-use harn_value::Data as Value;
+use harn_value::{Data as Value, json};
 
 use crate::support::{Seen, Server, Step, local, ok_json, runtime};
-use servers::cases::{Case, cases};
-use servers::{ENV, Format, formats};
+use harn_strict_servers::cases::{Case, cases};
+use harn_strict_servers::{ENV, Format, formats, violation};
 
 fn call(format: &dyn Format, case: &Case, url: &str, stream: bool) -> Option<Call> {
     let mut options = format.options();
@@ -29,12 +28,8 @@ fn call(format: &dyn Format, case: &Case, url: &str, stream: bool) -> Option<Cal
 }
 
 fn assert_rules(format: &dyn Format, seen: &Seen, streamed: bool, what: &str) {
-    let schema: serde_json::Value = serde_json::from_str(format.schema()).unwrap();
-    let body = seen.body.clone().into();
-    let validator = jsonschema::validator_for(&schema).unwrap();
-    let mut broken: Vec<String> =
-        validator.iter_errors(&body).map(|e| format!("{}: {e}", e.instance_path())).collect();
-    broken.extend(format.rules(seen, streamed));
+    let mut broken = format.rules(seen, streamed);
+    broken.extend(violation(seen).map(|violation| violation.to_string()));
     if seen.header("content-type") != Some("application/json") {
         broken.push("the content type is not JSON".into());
     }
@@ -101,6 +96,35 @@ async fn streams_that_come_byte_by_byte() {
             if let Some((kind, body)) = format.stream(&case) {
                 exchange(&*format, &case, streamed(kind, &body, true), true).await;
             }
+        }
+    })
+    .await;
+}
+
+/// The messages of a result and the results of its calls, by their ids, are the next request.
+#[tokio::test]
+async fn results_continue_the_transcript_of_a_call() {
+    local(async {
+        let case = cases().into_iter().find(|c| c.name == "tools").unwrap();
+        for format in formats() {
+            let reply = || match (format.stream(&case), format.whole(&case)) {
+                (Some((kind, body)), _) => streamed(kind, &body, false),
+                (None, body) => ok_json(&body.unwrap()),
+            };
+            let server = Server::start(vec![reply(), reply()]).await;
+            let Some(call) = call(&*format, &case, &server.url, true) else { continue };
+            let (runtime, _) = runtime(ENV);
+            let result = runtime.llm_call(&call).await.unwrap();
+            let mut messages = result["transcript"]["messages"].as_array().unwrap().clone();
+            for (call, found) in result["tool_calls"].as_array().unwrap().iter().zip(["FOUND_1", "FOUND_2"]) {
+                messages.push(json!({"role": "tool_result", "tool_use_id": call["id"], "content": found}));
+            }
+            let mut options = (*call.options).clone();
+            options["messages"] = messages.into();
+            runtime.llm_call(&Call::new("", None, options)).await.unwrap();
+            let sent = server.request(1).body.to_string();
+            let whole = sent.contains("FOUND_1") && sent.contains("FOUND_2");
+            assert!(whole && !sent.contains("no result"), "{}: {sent}", format.name());
         }
     })
     .await;

@@ -1,4 +1,4 @@
-//! A tiny HTTP server for tests: each connection gets the next script, every request is kept.
+//! A strict HTTP server for tests: each connection gets the next script, every request is kept.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -28,6 +28,15 @@ pub enum Step {
     Hang,
 }
 
+impl Step {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Step::Send(bytes) | Step::Drip(bytes) => bytes,
+            Step::Flood { .. } | Step::Hang => &[],
+        }
+    }
+}
+
 /// A whole reply, closed after its body.
 pub fn reply(status: &str, headers: &str, body: &str) -> Vec<Step> {
     let head =
@@ -45,18 +54,7 @@ pub fn stream(body: &str) -> Vec<Step> {
     vec![Step::Send(head.as_bytes().to_vec()), Step::Send(body.as_bytes().to_vec())]
 }
 
-#[derive(Debug, Clone)]
-pub struct Seen {
-    pub line: String,
-    pub headers: Vec<(String, String)>,
-    pub body: Value,
-}
-
-impl Seen {
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
-    }
-}
+pub use harn_strict_servers::Request as Seen;
 
 pub struct Server {
     pub url: String,
@@ -78,11 +76,19 @@ impl Server {
         let count = closed.clone();
         let flooded: Rc<Cell<usize>> = Rc::default();
         let flood = flooded.clone();
+        let test = std::thread::current().name().unwrap_or_default().to_owned();
         tokio::task::spawn_local(async move {
             for script in scripts {
                 let Ok((socket, _)) = listener.accept().await else { return };
                 let log = log.clone();
-                tokio::task::spawn_local(serve(socket, script, log, count.clone(), flood.clone()));
+                tokio::task::spawn_local(serve(
+                    socket,
+                    script,
+                    test.clone(),
+                    log,
+                    count.clone(),
+                    flood.clone(),
+                ));
             }
         });
         Server { url, seen, closed, flooded }
@@ -110,7 +116,8 @@ impl Server {
 
 async fn serve(
     mut socket: TcpStream,
-    script: Vec<Step>,
+    mut script: Vec<Step>,
+    test: String,
     log: Rc<RefCell<Vec<Seen>>>,
     closed: Rc<Cell<usize>>,
     flooded: Rc<Cell<usize>>,
@@ -127,22 +134,21 @@ async fn serve(
         }
     };
     let head = String::from_utf8_lossy(&bytes[..split]).into_owned();
-    let mut lines = head.split("\r\n");
-    let line = lines.next().unwrap_or_default().to_string();
-    let headers: Vec<(String, String)> = lines
-        .filter_map(|l| l.split_once(':'))
-        .map(|(n, v)| (n.to_lowercase(), v.trim().to_string()))
-        .collect();
     let length: usize =
-        headers.iter().find(|(n, _)| n == "content-length").and_then(|(_, v)| v.parse().ok()).unwrap_or(0);
+        Seen::parse(&head, b"").header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
     while bytes.len() < split + 4 + length {
         match socket.read(&mut buffer).await {
             Ok(0) | Err(_) => return,
             Ok(n) => bytes.extend_from_slice(&buffer[..n]),
         }
     }
-    let body = serde_json::from_slice(&bytes[split + 4..]).unwrap_or(Value::Null);
-    log.borrow_mut().push(Seen { line, headers, body });
+    let request = Seen::parse(&head, &bytes[split + 4..]);
+    let canned: Vec<u8> = script.iter().flat_map(Step::bytes).copied().collect();
+    let reply = harn_strict_servers::answer(&test, &request, &canned);
+    if reply != canned {
+        script = vec![Step::Send(reply)];
+    }
+    log.borrow_mut().push(request);
     for step in script {
         match step {
             Step::Send(bytes) => {
@@ -279,7 +285,7 @@ pub const OPENAI_STREAM: &str = concat!(
 
 pub const ANTHROPIC_STREAM: &str = concat!(
     "event: message_start\n",
-    "data: {\"type\":\"message_start\",\"message\":{\"model\":\"claude\",\"usage\":{\"input_tokens\":9,\"cache_read_input_tokens\":4}}}\n\n",
+    "data: {\"type\":\"message_start\",\"message\":{\"model\":\"claude\",\"content\":[],\"usage\":{\"input_tokens\":9,\"cache_read_input_tokens\":4,\"output_tokens\":1}}}\n\n",
     "event: ping\ndata: {\"type\":\"ping\"}\n\n",
     "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"thinking\",\"thinking\":\"\"}}\n\n",
     "data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"thinking_delta\",\"thinking\":\"hm ü\"}}\n\n",
@@ -289,10 +295,10 @@ pub const ANTHROPIC_STREAM: &str = concat!(
     "data: {\"type\":\"content_block_delta\",\"index\":1,\"delta\":{\"type\":\"text_delta\",\"text\":\"Hello \"}}\n\n",
     "data: {\"type\":\"content_block_delta\",\"index\":1,\"delta\":{\"type\":\"text_delta\",\"text\":\"wörld\"}}\n\n",
     "data: {\"type\":\"content_block_stop\",\"index\":1}\n\n",
-    "data: {\"type\":\"content_block_start\",\"index\":2,\"content_block\":{\"type\":\"server_tool_use\",\"id\":\"s1\",\"name\":\"tool_search_tool_bm25\"}}\n\n",
+    "data: {\"type\":\"content_block_start\",\"index\":2,\"content_block\":{\"type\":\"server_tool_use\",\"id\":\"s1\",\"name\":\"tool_search_tool_bm25\",\"input\":{}}}\n\n",
     "data: {\"type\":\"content_block_delta\",\"index\":2,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"{\\\"query\\\":\\\"x\\\"}\"}}\n\n",
     "data: {\"type\":\"content_block_stop\",\"index\":2}\n\n",
-    "data: {\"type\":\"content_block_start\",\"index\":3,\"content_block\":{\"type\":\"tool_search_tool_result\",\"tool_use_id\":\"s1\",\"content\":{\"tool_references\":[{\"tool_name\":\"deploy\"}]}}}\n\n",
+    "data: {\"type\":\"content_block_start\",\"index\":3,\"content_block\":{\"type\":\"tool_search_tool_result\",\"tool_use_id\":\"s1\",\"content\":{\"type\":\"tool_search_tool_search_result\",\"tool_references\":[{\"type\":\"tool_reference\",\"tool_name\":\"deploy\"}]}}}\n\n",
     "data: {\"type\":\"content_block_stop\",\"index\":3}\n\n",
     "data: {\"type\":\"content_block_start\",\"index\":4,\"content_block\":{\"type\":\"tool_use\",\"id\":\"t1\",\"name\":\"deploy\",\"input\":{}}}\n\n",
     "data: {\"type\":\"content_block_delta\",\"index\":4,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"{\\\"env\\\":\"}}\n\n",
@@ -303,18 +309,18 @@ pub const ANTHROPIC_STREAM: &str = concat!(
 );
 
 pub const RESPONSES_STREAM: &str = concat!(
-    "data: {\"type\":\"response.created\",\"response\":{\"model\":\"gpt-5.4\"}}\n\n",
-    "data: {\"type\":\"response.output_item.added\",\"output_index\":0,\"item\":{\"type\":\"reasoning\"}}\n\n",
+    "data: {\"type\":\"response.created\",\"response\":{\"model\":\"gpt-5.4\",\"output\":[]}}\n\n",
+    "data: {\"type\":\"response.output_item.added\",\"output_index\":0,\"item\":{\"type\":\"reasoning\",\"summary\":[]}}\n\n",
     "data: {\"type\":\"response.reasoning_summary_text.delta\",\"output_index\":0,\"delta\":\"thought\"}\n\n",
-    "data: {\"type\":\"response.output_item.done\",\"output_index\":0,\"item\":{\"type\":\"reasoning\",\"summary\":[{\"text\":\"thought\"}]}}\n\n",
+    "data: {\"type\":\"response.output_item.done\",\"output_index\":0,\"item\":{\"type\":\"reasoning\",\"summary\":[{\"type\":\"summary_text\",\"text\":\"thought\"}]}}\n\n",
     "data: {\"type\":\"response.output_text.delta\",\"output_index\":1,\"delta\":\"Hé\"}\n\n",
     "data: {\"type\":\"response.output_text.delta\",\"output_index\":1,\"delta\":\"llo\"}\n\n",
     "data: {\"type\":\"response.output_item.done\",\"output_index\":1,\"item\":{\"type\":\"message\",\"content\":[{\"type\":\"output_text\",\"text\":\"Héllo\"}]}}\n\n",
-    "data: {\"type\":\"response.output_item.done\",\"output_index\":2,\"item\":{\"type\":\"tool_search_call\",\"id\":\"q\",\"arguments\":{\"query\":\"x\"}}}\n\n",
+    "data: {\"type\":\"response.output_item.done\",\"output_index\":2,\"item\":{\"type\":\"tool_search_call\",\"id\":\"q\",\"execution\":\"server\",\"arguments\":{\"query\":\"x\"}}}\n\n",
     "data: {\"type\":\"response.output_item.added\",\"output_index\":3,\"item\":{\"type\":\"function_call\",\"call_id\":\"c\",\"name\":\"f\",\"arguments\":\"\"}}\n\n",
     "data: {\"type\":\"response.function_call_arguments.delta\",\"output_index\":3,\"delta\":\"{\\\"a\\\":1}\"}\n\n",
     "data: {\"type\":\"response.output_item.done\",\"output_index\":3,\"item\":{\"type\":\"function_call\",\"call_id\":\"c\",\"name\":\"f\",\"arguments\":\"{\\\"a\\\":1}\"}}\n\n",
-    "data: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\",\"usage\":{\"input_tokens\":5,\"output_tokens\":6}}}\n\n"
+    "data: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\",\"output\":[],\"usage\":{\"input_tokens\":5,\"output_tokens\":6,\"input_tokens_details\":{\"cached_tokens\":0,\"cache_write_tokens\":0},\"output_tokens_details\":{\"reasoning_tokens\":0}}}}\n\n"
 );
 
 pub const OLLAMA_STREAM: &str = concat!(

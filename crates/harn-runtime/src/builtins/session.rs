@@ -135,7 +135,7 @@ builtins! {
         fork(&cx, "agent_session_fork_at", &src, Some(keep), &dst).await?
     }
 
-    /// Keeps the newest messages of a session and returns how many that are.
+    /// Keeps the newest messages of a session and returns how many that are. Tool results whose call is cut go with it.
     ///
     /// ```harn
     /// let s = agent_session_open("s")
@@ -147,10 +147,7 @@ builtins! {
         let keep = size("agent_session_trim", "keep_last", &keep_last)?;
         let left = {
             let mut history = session.history.borrow_mut();
-            let gone = history.messages.len().saturating_sub(keep);
-            let mut kept = Conversation::new();
-            history.messages.iter().skip(gone).for_each(|message| kept.push(message));
-            history.messages = kept;
+            history.messages = history.messages.newest(keep);
             history.messages.len()
         };
         session_store::flush(&cx, &session).await?;

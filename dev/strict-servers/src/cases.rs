@@ -4,7 +4,7 @@ use harn_value::{Data as Value, json};
 
 /// Why the model stopped.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Stop {
+pub enum Stop {
     End,
     Length,
     Tools,
@@ -13,22 +13,22 @@ pub(crate) enum Stop {
 
 /// What a server says.
 #[derive(Debug, Clone)]
-pub(crate) struct Reply {
-    pub(crate) thinking: &'static str,
-    pub(crate) text: &'static str,
+pub struct Reply {
+    pub thinking: &'static str,
+    pub text: &'static str,
     /// Id, name, arguments.
-    pub(crate) calls: Vec<(&'static str, &'static str, Value)>,
+    pub calls: Vec<(&'static str, &'static str, Value)>,
     /// Input, output, read from the cache, written to it.
-    pub(crate) usage: [i64; 4],
-    pub(crate) stop: Stop,
+    pub usage: [i64; 4],
+    pub stop: Stop,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Case {
-    pub(crate) name: &'static str,
-    pub(crate) options: Value,
-    pub(crate) thinks: bool,
-    pub(crate) reply: Reply,
+pub struct Case {
+    pub name: &'static str,
+    pub options: Value,
+    pub thinks: bool,
+    pub reply: Reply,
 }
 
 impl Case {
@@ -44,7 +44,7 @@ impl Case {
     }
 
     /// The fields of the result dict that follow.
-    pub(crate) fn expected(&self) -> Value {
+    pub fn expected(&self) -> Value {
         let r = &self.reply;
         let [input, output, read, write] = r.usage;
         let call =
@@ -78,7 +78,7 @@ fn tools() -> Value {
     ])
 }
 
-pub(crate) fn cases() -> Vec<Case> {
+pub fn cases() -> Vec<Case> {
     let mut plain = Case::new(
         "plain",
         json!({"system": "Be kind.", "max_tokens": 64, "temperature": 0.5, "stop": ["END"]}),

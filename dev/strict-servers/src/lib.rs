@@ -1,27 +1,33 @@
-//! The servers of all wire formats: what each demands of a request, and how it says a reply.
+//! Loopback servers that reject what the APIs of model providers reject, and reply as they do.
 //!
-//! `rules/` holds JSON Schemas of request bodies; what a schema cannot say is in each format's `rules`.
-#![allow(
-    dead_code,
-    clippy::unwrap_used,
-    reason = "the tests of several crates use their part, and may panic"
-)]
+//! `schemas/` holds JSON Schemas of request bodies, `rules.toml` every rule that a schema cannot express, with its source.
+//! A [`Format`] is the server of one provider: the address and the headers that it demands, and its replies.
 
 mod anthropic;
 mod bedrock;
-pub(crate) mod cases;
+pub mod cases;
+mod exchange;
 mod gemini;
+mod history;
 mod ollama;
 mod openai;
 mod responses;
+mod rules;
 
 use harn_value::Data as Value;
 
-use crate::support::Seen;
+pub use anthropic::Anthropic;
+pub use bedrock::Bedrock;
 use cases::Case;
+pub use exchange::{Request, answer, log_directory, record, record_request};
+pub use gemini::Gemini;
+pub use ollama::Ollama;
+pub use openai::OpenAi;
+pub use responses::Responses;
+pub use rules::{Api, Violation, of_conversation, rule_names, violation};
 
 /// How one server answers, and what it demands.
-pub(crate) trait Format {
+pub trait Format: Send {
     fn name(&self) -> &'static str;
     /// Options that lead to it, without its address.
     fn options(&self) -> Value;
@@ -33,10 +39,8 @@ pub(crate) trait Format {
     fn lacks(&self) -> &'static [&'static str] {
         &[]
     }
-    /// JSON Schema of a request body.
-    fn schema(&self) -> &'static str;
-    /// What is wrong with a request beyond its schema.
-    fn rules(&self, seen: &Seen, streamed: bool) -> Vec<String>;
+    /// What is wrong with the address, the headers and the options of a request to this provider.
+    fn rules(&self, seen: &Request, streamed: bool) -> Vec<String>;
     /// The reply in one piece; nothing when the server always streams.
     fn whole(&self, case: &Case) -> Option<Value>;
     /// The reply as a stream with its content type; nothing when the server never streams.
@@ -46,7 +50,7 @@ pub(crate) trait Format {
 }
 
 /// One of each.
-pub(crate) fn formats() -> Vec<Box<dyn Format>> {
+pub fn formats() -> Vec<Box<dyn Format>> {
     vec![
         Box::new(anthropic::Anthropic { model: "claude-sonnet-4-20250514" }),
         Box::new(anthropic::Anthropic { model: "claude-opus-4-7" }),
@@ -65,7 +69,7 @@ pub(crate) fn formats() -> Vec<Box<dyn Format>> {
 }
 
 /// The keys that they want.
-pub(crate) const ENV: &[(&str, &str)] = &[
+pub const ENV: &[(&str, &str)] = &[
     ("OPENAI_API_KEY", "k-openai"),
     ("ANTHROPIC_API_KEY", "k-anthropic"),
     ("OPENROUTER_API_KEY", "k-openrouter"),
@@ -103,9 +107,4 @@ fn require(broken: &mut Vec<String>, holds: bool, rule: &str) {
     if !holds {
         broken.push(rule.to_string());
     }
-}
-
-/// The path and query of a request.
-fn target(seen: &Seen) -> &str {
-    seen.line.strip_prefix("POST ").and_then(|l| l.strip_suffix(" HTTP/1.1")).unwrap_or(&seen.line)
 }

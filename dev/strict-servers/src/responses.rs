@@ -2,11 +2,10 @@
 
 use harn_value::{Data as Value, json};
 
-use super::cases::{Case, Stop};
-use super::{Format, halves, require, sse, target, tokens};
-use crate::support::Seen;
+use crate::cases::{Case, Stop};
+use crate::{Format, Request, halves, require, sse, tokens};
 
-pub(crate) struct Responses;
+pub struct Responses;
 
 impl Responses {
     fn items(case: &Case) -> Vec<Value> {
@@ -62,14 +61,10 @@ impl Format for Responses {
         &["thinking"]
     }
 
-    fn schema(&self) -> &'static str {
-        include_str!("rules/openai_responses.json")
-    }
-
-    fn rules(&self, seen: &Seen, streamed: bool) -> Vec<String> {
+    fn rules(&self, seen: &Request, streamed: bool) -> Vec<String> {
         let (body, mut broken) = (&seen.body, Vec::new());
         let b = &mut broken;
-        require(b, target(seen) == "/responses", "the path is /responses");
+        require(b, seen.target() == "/responses", "the path is /responses");
         require(b, seen.header("authorization") == Some("Bearer k-openai"), "the key is a bearer");
         require(b, (body["stream"] == json!(true)) == streamed, "stream says what is wanted");
         require(b, body["store"] == json!(false), "nothing is stored");
@@ -114,6 +109,14 @@ impl Format for Responses {
                         json!({"arguments": item["arguments"]}),
                     ));
                 }
+                "reasoning" => {
+                    started["summary"] = json!([]);
+                    events.push(event("response.output_item.added", json!({"item": started})));
+                    for piece in tokens(case.reply.thinking) {
+                        let delta = json!({"item_id": item["id"], "summary_index": 0, "delta": piece});
+                        events.push(event("response.reasoning_summary_text.delta", delta));
+                    }
+                }
                 _ => {
                     started["content"] = json!([]);
                     events.push(event("response.output_item.added", json!({"item": started})));
@@ -121,7 +124,8 @@ impl Format for Responses {
                         &item["content"][0],
                         if case.reply.stop == Stop::Refusal { "refusal" } else { "output_text" },
                     );
-                    let empty = json!({"type": part["type"], "text": ""});
+                    let key = if word == "refusal" { "refusal" } else { "text" };
+                    let empty = json!({"type": part["type"], (key): ""});
                     events.push(event(
                         "response.content_part.added",
                         json!({"content_index": 0, "part": empty}),

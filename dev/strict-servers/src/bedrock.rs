@@ -2,11 +2,10 @@
 
 use harn_value::{Data as Value, json};
 
-use super::cases::{Case, Stop};
-use super::{Format, require, target};
-use crate::support::Seen;
+use crate::cases::{Case, Stop};
+use crate::{Format, Request, require};
 
-pub(crate) struct Bedrock;
+pub struct Bedrock;
 
 impl Format for Bedrock {
     fn name(&self) -> &'static str {
@@ -22,15 +21,11 @@ impl Format for Bedrock {
         &["image"]
     }
 
-    fn schema(&self) -> &'static str {
-        include_str!("rules/bedrock.json")
-    }
-
-    fn rules(&self, seen: &Seen, _streamed: bool) -> Vec<String> {
+    fn rules(&self, seen: &Request, _streamed: bool) -> Vec<String> {
         let (body, mut broken) = (&seen.body, Vec::new());
         let b = &mut broken;
         let path = "/model/anthropic.claude-sonnet-4-20250514-v1%3A0/converse";
-        require(b, target(seen) == path, "the model is in the path, percent-encoded");
+        require(b, seen.target() == path, "the model is in the path, percent-encoded");
         let authorization = seen.header("authorization").unwrap_or_default();
         let scope =
             "AWS4-HMAC-SHA256 Credential=AKID/20231114/us-east-1/bedrock/aws4_request, SignedHeaders=";

@@ -2,12 +2,11 @@
 
 use harn_value::{Data as Value, json};
 
-use super::cases::{Case, Stop};
-use super::{Format, require, sse, target, tokens};
-use crate::support::Seen;
+use crate::cases::{Case, Stop};
+use crate::{Format, Request, require, sse, tokens};
 
-pub(crate) struct Gemini {
-    pub(crate) provider: &'static str,
+pub struct Gemini {
+    pub provider: &'static str,
 }
 
 impl Gemini {
@@ -52,23 +51,19 @@ impl Format for Gemini {
         if self.provider == "vertex" { &["image"] } else { &[] }
     }
 
-    fn schema(&self) -> &'static str {
-        include_str!("rules/gemini.json")
-    }
-
-    fn rules(&self, seen: &Seen, streamed: bool) -> Vec<String> {
+    fn rules(&self, seen: &Request, streamed: bool) -> Vec<String> {
         let (body, mut broken) = (&seen.body, Vec::new());
         let b = &mut broken;
         let verb = if streamed { "streamGenerateContent?alt=sse" } else { "generateContent" };
         if self.provider == "vertex" {
             let path =
                 format!("/projects/p1/locations/us-central1/publishers/google/models/gemini-2.5-pro:{verb}");
-            require(b, target(seen) == path, "project, location, model and verb are in the address");
+            require(b, seen.target() == path, "project, location, model and verb are in the address");
             require(b, seen.header("authorization") == Some("Bearer k-vertex"), "the token is a bearer");
         } else {
             require(
                 b,
-                target(seen) == format!("/v1beta/models/gemini-2.5-pro:{verb}"),
+                seen.target() == format!("/v1beta/models/gemini-2.5-pro:{verb}"),
                 "model and verb are in the address",
             );
             require(b, seen.header("x-goog-api-key") == Some("k-gemini"), "the key is in x-goog-api-key");

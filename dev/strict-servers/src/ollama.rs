@@ -2,12 +2,11 @@
 
 use harn_value::{Data as Value, json};
 
-use super::cases::{Case, Stop};
-use super::{Format, require, target, tokens};
-use crate::support::Seen;
+use crate::cases::{Case, Stop};
+use crate::{Format, Request, require, tokens};
 
-pub(crate) struct Ollama {
-    pub(crate) model: &'static str,
+pub struct Ollama {
+    pub model: &'static str,
 }
 
 impl Format for Ollama {
@@ -32,14 +31,10 @@ impl Format for Ollama {
         }
     }
 
-    fn schema(&self) -> &'static str {
-        include_str!("rules/ollama_chat.json")
-    }
-
-    fn rules(&self, seen: &Seen, _streamed: bool) -> Vec<String> {
+    fn rules(&self, seen: &Request, _streamed: bool) -> Vec<String> {
         let (body, mut broken) = (&seen.body, Vec::new());
         let b = &mut broken;
-        require(b, target(seen) == "/api/chat", "the path is /api/chat");
+        require(b, seen.target() == "/api/chat", "the path is /api/chat");
         require(b, seen.header("authorization").is_none(), "there is no key");
         require(b, body["options"]["num_ctx"] == json!(4096), "the context size is sent");
         for message in body["messages"].as_array().unwrap() {

@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 
 use harn_value::{Data as Value, json};
 
-use super::cases::{Case, Stop};
-use super::{Format, halves, require, sse, target, tokens};
-use crate::support::Seen;
+use crate::cases::{Case, Stop};
+use crate::{Format, Request, halves, require, sse, tokens};
 
-pub(crate) struct Anthropic {
-    pub(crate) model: &'static str,
+pub struct Anthropic {
+    pub model: &'static str,
 }
 
 impl Anthropic {
@@ -65,14 +64,10 @@ impl Format for Anthropic {
         Some(json!({"thinking": {"budget_tokens": 4000}}))
     }
 
-    fn schema(&self) -> &'static str {
-        include_str!("rules/anthropic.json")
-    }
-
-    fn rules(&self, seen: &Seen, streamed: bool) -> Vec<String> {
+    fn rules(&self, seen: &Request, streamed: bool) -> Vec<String> {
         let (body, mut broken) = (&seen.body, Vec::new());
         let b = &mut broken;
-        require(b, target(seen) == "/messages", "the path is /messages");
+        require(b, seen.target() == "/messages", "the path is /messages");
         require(b, seen.header("x-api-key") == Some("k-anthropic"), "the key is in x-api-key");
         require(b, seen.header("authorization").is_none(), "there is no bearer");
         require(b, seen.header("anthropic-version") == Some("2023-06-01"), "the version is named");

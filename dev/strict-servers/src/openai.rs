@@ -4,13 +4,12 @@ use std::collections::BTreeSet;
 
 use harn_value::{Data as Value, json};
 
-use super::cases::{Case, Stop};
-use super::{Format, halves, require, sse, target, tokens};
-use crate::support::Seen;
+use crate::cases::{Case, Stop};
+use crate::{Format, Request, halves, require, sse, tokens};
 
-pub(crate) struct OpenAi {
-    pub(crate) provider: &'static str,
-    pub(crate) model: &'static str,
+pub struct OpenAi {
+    pub provider: &'static str,
+    pub model: &'static str,
 }
 
 impl OpenAi {
@@ -29,9 +28,13 @@ impl OpenAi {
         }
     }
 
-    /// The member in which this host sends its reasoning.
-    fn reasoning_key(&self) -> &'static str {
-        if self.provider == "openrouter" { "reasoning" } else { "reasoning_content" }
+    /// The member in which this host sends its reasoning; OpenAI's own API keeps it to itself.
+    fn reasoning_key(&self) -> Option<&'static str> {
+        match self.provider {
+            "openai" | "azure_openai" => None,
+            "openrouter" => Some("reasoning"),
+            _ => Some("reasoning_content"),
+        }
     }
 }
 
@@ -60,20 +63,16 @@ impl Format for OpenAi {
         }
     }
 
-    fn schema(&self) -> &'static str {
-        include_str!("rules/openai_chat.json")
-    }
-
-    fn rules(&self, seen: &Seen, streamed: bool) -> Vec<String> {
+    fn rules(&self, seen: &Request, streamed: bool) -> Vec<String> {
         let (body, mut broken) = (&seen.body, Vec::new());
         let b = &mut broken;
         let azure = self.provider == "azure_openai";
         if azure {
             let path = "/openai/deployments/gpt-4o-prod/chat/completions?api-version=2024-10-21";
-            require(b, target(seen) == path, "the deployment and the version are in the address");
+            require(b, seen.target() == path, "the deployment and the version are in the address");
             require(b, seen.header("api-key") == Some("k-azure"), "the key is in api-key");
         } else {
-            require(b, target(seen) == "/chat/completions", "the path is /chat/completions");
+            require(b, seen.target() == "/chat/completions", "the path is /chat/completions");
             let bearer = format!("Bearer k-{}", self.provider);
             require(b, seen.header("authorization") == Some(&bearer), "the key is a bearer");
         }
@@ -126,8 +125,8 @@ impl Format for OpenAi {
             message["content"] = Value::Null;
             message["refusal"] = r.text.into();
         }
-        if !r.thinking.is_empty() {
-            message[self.reasoning_key()] = r.thinking.into();
+        if let Some(key) = self.reasoning_key().filter(|_| !r.thinking.is_empty()) {
+            message[key] = r.thinking.into();
         }
         if !r.calls.is_empty() {
             let call = |(id, name, args): &(&str, &str, Value)| {
@@ -151,8 +150,8 @@ impl Format for OpenAi {
             "choices": [{"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish}]})
         };
         let mut events = vec![chunk(json!({"role": "assistant", "content": "", "refusal": null}), None)];
-        for piece in tokens(r.thinking) {
-            events.push(chunk(json!({(self.reasoning_key()): piece}), None));
+        if let Some(key) = self.reasoning_key() {
+            events.extend(tokens(r.thinking).into_iter().map(|piece| chunk(json!({key: piece}), None)));
         }
         let key = if r.stop == Stop::Refusal { "refusal" } else { "content" };
         events.extend(tokens(r.text).into_iter().map(|piece| chunk(json!({key: piece}), None)));
@@ -169,5 +168,11 @@ impl Format for OpenAi {
             "choices": [], "usage": Self::usage(case)}));
         let comment = if self.provider == "openrouter" { ": OPENROUTER PROCESSING\n\n" } else { "" };
         Some(("text/event-stream", format!("{comment}{}data: [DONE]\n\n", sse(&events, false))))
+    }
+
+    fn adjust(&self, _case: &Case, expected: &mut Value) {
+        if self.reasoning_key().is_none() {
+            expected["thinking"] = Value::Null;
+        }
     }
 }
