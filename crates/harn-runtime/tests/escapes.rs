@@ -49,7 +49,7 @@ fn denied(builder: VmBuilder) -> VmBuilder {
     builder.limit_names(Names::AllBut(reach.map(|builtin| builtin.name().to_owned()).collect()))
 }
 
-const FORMS: [Form; 6] = [
+const FORMS: [Form; 7] = [
     Form {
         name: "roots",
         policy: Some("{workspace_roots: [\"in\"]}"),
@@ -76,9 +76,15 @@ const FORMS: [Form; 6] = [
     },
     Form {
         name: "capabilities",
-        policy: Some(
-            "{capabilities: {workspace: [\"list\", \"exists\"]}, side_effect_level: \"process_exec\"}",
-        ),
+        policy: Some("{capabilities: {workspace: [\"list\", \"exists\"]}}"),
+        limit: free,
+        runs: false,
+        asks: false,
+        outside: false,
+    },
+    Form {
+        name: "no capabilities",
+        policy: Some("{capabilities: {}}"),
         limit: free,
         runs: false,
         asks: false,
@@ -110,6 +116,8 @@ fn world(asked: &Rc<Asked>) -> Memory {
         .with_link("/out/secret", "/project/in/key")
         .with_link("/out/new", "/project/in/hole")
         .with_link("..", "/project/in/up")
+        .with_file("/bin/sh", "")
+        .with_env("SHELL", "/bin/sh")
         .with_env("SECRET_KEY", SECRET)
         .with_env("OPENAI_API_KEY", "sk-0123456789")
         .with_programs(move |command| {
