@@ -143,6 +143,8 @@ async fn work(
     harn_vm::spawn(probe(Rc::downgrade(&worker)));
     // How long an outage of the store is waited out until the next try.
     let mut pause = Duration::ZERO;
+    // A store that never answered has a wrong address rather than an outage.
+    let mut is_known = false;
     loop {
         if first.is_set() {
             worker.drain(args.drain_timeout, &second).await;
@@ -163,7 +165,7 @@ async fn work(
                 }
             };
             let claimed = match claimed {
-                Err(error) if error.is_outage() => {
+                Err(error) if error.is_outage() && is_known => {
                     if pause.is_zero() {
                         worker.tell(&format!("the store is not available: {error}; the worker waits"));
                     }
@@ -173,6 +175,7 @@ async fn work(
                 }
                 claimed => claimed.map_err(|error| error.to_string())?,
             };
+            is_known = true;
             if !pause.is_zero() {
                 worker.tell("the store is available again");
                 pause = Duration::ZERO;
