@@ -15,7 +15,7 @@ NAMES    := -Csymbol-mangling-version=v0
 FAST      = $(strip $(RUSTFLAGS) $(NAMES) $(shell rustc $(DISPATCH) --print target-cpus >/dev/null 2>&1 && echo $(DISPATCH)))
 
 .DEFAULT_GOAL := help
-.PHONY: help rustflags build dist run test test-fast test-real-server python conformance kill kill-agents flips workers postgres replays check check-changed check-parts tools \
+.PHONY: help rustflags build dist run test test-every-case test-fast test-real-server python conformance kill kill-agents flips workers postgres replays check check-changed check-parts tools \
         fmt harn-fmt lint lint-no-rust-prompt-prose rustdoc docs book bench bench-limit bench-picture bench-agents bench-runs bench-frameworks bench-quick fuzz asan snap clean \
         lsp-test acp-test wire-types tree-sitter models
 
@@ -38,6 +38,9 @@ run: build ## review a directory with an agent, on recorded model replies
 # the generated pages are up to date.
 test: ## run all tests
 	$(CARGO) test --workspace
+
+test-every-case: ## run all tests; those that take a sample of their cases take all of them
+	HARN_EVERY_CASE=1 $(CARGO) test --workspace
 
 test-fast: ## run the unit tests only
 	$(CARGO) test --workspace --lib

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use crate::common::{folder, harn_in, repository};
+use crate::common::{every_case, folder, harn_in, repository};
 
 #[test]
 fn the_suite_passes_in_one_process() {
@@ -12,6 +12,10 @@ fn the_suite_passes_in_one_process() {
     let summary = ran.out.lines().last().unwrap_or_default();
     assert!(summary.contains(" passed, 0 failed, "), "{summary}");
 }
+
+/// The directories with cases that use files, time or the network. What a simulated system changes shows in them first, so they are the
+/// sample that the tests take.
+const USE_THE_SYSTEM: &str = "re:^(agents/(commands|policy|workflows)|builtins|prompts/templates/sandbox|roles|runs|wrong_calls/habits)/";
 
 /// Cases that run programs, of which a system in memory has none.
 const REAL_ONLY: [&str; 27] = [
@@ -46,17 +50,20 @@ const REAL_ONLY: [&str; 27] = [
 
 #[test]
 fn the_suite_runs_the_same_in_memory() {
-    let ran = harn_in(&repository(), &["test", "conformance", "--in-memory"]);
+    let filter: &[&str] = if every_case() { &[] } else { &["--filter", USE_THE_SYSTEM] };
+    let ran = harn_in(&repository(), &[&["test", "conformance", "--in-memory"], filter].concat());
     let failed: Vec<&str> = ran.out.lines().filter_map(|line| line.strip_prefix("  FAIL  ")).collect();
     assert_eq!(failed, REAL_ONLY, "{}", ran.out.split_once("Failures:").map_or("", |(_, text)| text));
     let summary = format!(" passed, {} failed, ", REAL_ONLY.len());
     assert!(ran.out.contains(&summary), "{}", ran.err);
 }
 
-/// Runs cases with a journal. What failed is told at once, past the test runner.
+/// Runs cases with a journal and kills each of them repeatedly; `make replays` does it with all cases. Failures are printed immediately,
+/// past the test runner.
 fn from_a_journal(filter: &str) {
+    let kills = if every_case() { "20" } else { "3" };
     let args =
-        ["test", "conformance", "--journal", "--kills", "20", "--filter", filter, "--timeout", "120000"];
+        ["test", "conformance", "--journal", "--kills", kills, "--filter", filter, "--timeout", "120000"];
     let ran = harn_in(&repository(), &args);
     if ran.code != 0 {
         let failures = ran.out.split_once("Failures:").map_or("", |(_, text)| text);
@@ -66,7 +73,6 @@ fn from_a_journal(filter: &str) {
     }
 }
 
-/// All cases at once take minutes: `make replays`.
 #[test]
 fn cases_end_the_same_from_a_journal_and_broken_off() {
     from_a_journal("concurrency");

@@ -102,7 +102,11 @@ fn approvals_are_for_those_who_are_named() {
     assert_eq!((end.code, end.out.as_str()), (0, "[ada, bob]\n"), "{}", end.shown());
     for (id, request, why) in [("r", "none", "has ended"), ("x", "none", "unknown run 'x'")] {
         let ran = harn_in(path, &["answer", id, request, "1"]);
-        assert!(ran.code == 1 && (ran.err.contains(why) || ran.err.contains("asks nothing")), "{}", ran.err);
+        assert!(
+            ran.code == 1 && (ran.err.contains(why) || ran.err.contains("waits for no answer")),
+            "{}",
+            ran.err
+        );
     }
     assert_eq!(answer(path, "q", &["1", "--approve"]).code, 2);
     assert_eq!(answer(path, "q", &[]).code, 2);

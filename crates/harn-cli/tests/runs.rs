@@ -53,7 +53,7 @@ fn a_replay_prints_the_same_and_does_nothing() {
     let path = dir.path();
     let first = durable_as(path, "one", &["main.harn"]);
     assert_eq!(first.code, 0, "{}", first.shown());
-    assert!(first.err.contains("run one: journal stored"), "{}", first.err);
+    assert!(first.err.contains("run one started"), "{}", first.err);
     let log = text(&path.join("log.txt"));
     // Not even the sources are needed.
     std::fs::write(path.join("helper.harn"), "this is no program").unwrap();

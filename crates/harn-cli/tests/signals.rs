@@ -10,7 +10,16 @@ use std::time::{Duration, Instant};
 fn start(folder: &Path, rest: &str) -> Child {
     let text = format!("write_file(\"started\", \"\")\n{rest}\n");
     std::fs::write(folder.join("main.harn"), text).unwrap();
-    let mut child = crate::common::command(&["run", "main.harn"])
+    let harn = crate::common::command(&["run", "main.harn"]);
+    // A test run under `nohup`, or in the background of a script, passes ignored signals on.
+    let mut command = if cfg!(target_os = "linux") {
+        let mut env = Command::new("env");
+        env.arg("--default-signal=HUP,INT,QUIT,TERM").arg(harn.get_program()).args(harn.get_args());
+        env
+    } else {
+        harn
+    };
+    let mut child = command
         .current_dir(folder)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

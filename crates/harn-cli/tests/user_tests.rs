@@ -119,7 +119,7 @@ fn filters_choose_by_name_or_path() {
         [2, 2, 3, 2, 4]
     );
     let none = run(folder.path(), &["test", "--filter", "blue"]);
-    let told = "error: --filter blue: no test fits\n";
+    let told = "error: --filter blue: no test matches\n";
     assert_eq!((none.code, none.out.as_str(), none.err.as_str()), (1, "", told));
     assert_eq!(run(folder.path(), &["test", "--filter", "re:("]).code, 2);
 }

@@ -5,7 +5,6 @@
 mod common;
 
 mod ceilings;
-mod conformance;
 mod daemon_growth;
 mod effects;
 mod escapes;

@@ -114,6 +114,15 @@ fn failed_call(error: &Error) -> Option<&'static str> {
     let text =
         |name: &str| fields.get(&name.into()).and_then(|value| value.as_str().map(ToString::to_string));
     text("provider").and(text("model"))?;
+    let message = text("message").unwrap_or_default();
+    if message.contains("InvalidContentType") {
+        return Some("the server does not answer with TLS: write `http://` in its address");
+    }
+    if ["<!doctype html", "<html"].iter().any(|page| message.to_lowercase().contains(page)) {
+        return Some(
+            "the address is that of a web page: check `base_url`, or a variable such as LOCAL_LLM_BASE_URL",
+        );
+    }
     match text("category")?.as_str() {
         "transient_network" => Some(
             "check that the server is running and that its address is right (`base_url`, or a variable such as LOCAL_LLM_BASE_URL)",
@@ -150,8 +159,22 @@ fn advice(vm: &Vm, error: &Error, source: &SourceFile, at: Span) -> Option<Strin
     harn_syntax::habits::method_help(name, type_name, &names)
 }
 
+/// The way out of an operation on operands of these types: `add string and int`.
+fn operands(text: &str) -> Option<&'static str> {
+    let has = |name: &str| text.split(' ').skip(1).any(|word| word == name);
+    let numbers = has("int") || has("float");
+    if has("task_handle") {
+        return Some("get the result of a task with `await(task)`");
+    }
+    (has("string") && numbers)
+        .then_some("convert the text with `to_int(text)`, or put the number into a text: `\"${number}\"`")
+}
+
 /// The way out of errors about a value that is not what was expected: nil, text in place of a dict, a function.
 fn missing_value(text: &str, source: &SourceFile, at: Span) -> Option<String> {
+    if let Some(help) = text.strip_prefix("Cannot ").and_then(operands) {
+        return Some(help.to_owned());
+    }
     if let Some(rest) = text.strip_prefix("Cannot ")
         && [" nil and ", " nil from ", " nil by "].iter().any(|part| rest.contains(part))
     {

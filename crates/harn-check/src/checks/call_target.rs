@@ -171,7 +171,6 @@ fn method_of(signatures: &dyn Signatures, name: &str) -> Option<&'static str> {
 fn with_suggestion(code: &'static str, message: String, near: Option<String>, span: Span) -> Diagnostic {
     match near {
         Some(near) => Diagnostic::error(format!("{message} — did you mean `{near}`?"))
-            .with_help(format!("did you mean `{near}`?"))
             .with_fix(format!("write `{near}`"), vec![(span, near)]),
         None => Diagnostic::error(message),
     }

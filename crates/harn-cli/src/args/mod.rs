@@ -64,7 +64,7 @@ pub(crate) enum Command {
     /// Alias of `harn serve mcp`.
     #[command(hide = true)]
     McpServe(McpArgs),
-    /// Run a program with another program as host.
+    /// Run a program against a simulated host.
     ///
     /// An application that embeds Harn answers `host_call`. Here a second Harn program, the host program, stands in for the
     /// application: its exported functions answer (`host_call("notes.list", {})` calls `notes_list`) and are offered as tools.
@@ -443,7 +443,7 @@ pub(crate) struct ReplayArgs {
 pub(crate) struct ForkArgs {
     /// ID of the run
     pub(crate) id: String,
-    /// Run live from this journal entry on
+    /// Replay up to this entry, then execute
     #[arg(long, value_name = "N")]
     pub(crate) at: u64,
     /// Name the new run
@@ -729,7 +729,7 @@ pub(crate) struct AddArgs {
     /// Use this branch (default: the main branch)
     #[arg(long, value_name = "NAME")]
     pub(crate) branch: Option<String>,
-    /// Require this name of the package
+    /// Fail unless the package has this name
     #[arg(long, value_name = "NAME")]
     pub(crate) package: Option<String>,
 }
@@ -1012,6 +1012,10 @@ pub(crate) fn read(args: &[OsString]) -> Result<Cli, clap::Error> {
             return Ok(Cli { command: Command::Run(run) });
         }
     }
+    // The parser takes the argument of its command `help` for a command.
+    let of_help =
+        |at: usize, arg: &OsString| at == 2 && args[1] == "help" && (arg == "--help" || arg == "-h");
+    let args = args.iter().enumerate().filter(|(at, arg)| !of_help(*at, arg)).map(|(_, arg)| arg);
     groups::cli().try_get_matches_from(args).and_then(|matches| Cli::from_arg_matches(&matches))
 }
 

@@ -77,7 +77,7 @@ pub(crate) enum RunsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Cut the journal of a run before damage.
+    /// Truncate a damaged journal.
     ///
     /// Reads the whole journal. If an entry was changed or is missing, the entries from there on are removed, and the run is
     /// suspended. Effects that they recorded may happen again.

@@ -231,7 +231,7 @@ impl Doctor {
 
     fn network(&mut self, args: &DoctorArgs, provider: Option<String>) {
         let Some(provider) = provider else {
-            return self.add(Status::Skipped, "network", "there is no provider to ask");
+            return self.add(Status::Skipped, "network", "no provider is configured");
         };
         if args.no_network {
             return self.add(Status::Skipped, "network", format!("{provider} is not asked (--no-network)"));
@@ -293,7 +293,7 @@ impl Doctor {
                 self.add(Status::Failed, "event log", format!("{shown} cannot be written"));
             }
             Ok(_) => self.add(Status::Failed, "event log", format!("{shown} is no file")),
-            Err(_) => self.add(Status::Fine, "event log", format!("{shown} is made when it is needed")),
+            Err(_) => self.add(Status::Fine, "event log", format!("{shown} is created on first use")),
         }
     }
 

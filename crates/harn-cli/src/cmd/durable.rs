@@ -296,7 +296,7 @@ pub(crate) fn begin(args: RunArgs) -> u8 {
         Ok(begun) => begun,
         Err(text) => return failed(&text),
     };
-    eprintln!("[harn] run {id}: journal stored; `harn resume {id}` continues it");
+    eprintln!("[harn] run {id} started; if it is interrupted, `harn resume {id}` continues it");
     let suspend_after = args.suspend_after;
     let system = with_task(sink.system(), args.task.as_deref());
     let setup = Setup { suspend_after, secrets: secrets(&info), ..Setup::new(system, owned.keeper()) };
@@ -307,7 +307,9 @@ pub(crate) fn begin(args: RunArgs) -> u8 {
 pub(super) fn explained(id: &str, error: &StoreError) -> String {
     match error {
         StoreError::Exists { .. } => {
-            format!("there is a run '{id}' already: `harn resume {id}` continues it, or choose another name")
+            format!(
+                "run '{id}' exists already: `harn runs show {id}` shows its state; choose another name for a new run"
+            )
         }
         StoreError::Held { .. } => format!("run '{id}' is being worked on by another process"),
         StoreError::Missing { .. } => missing(id),
@@ -650,7 +652,7 @@ pub(super) fn shown_difference(id: &str, difference: &Difference) -> u8 {
     let Difference { seq, was, was_at, now, now_at, .. } = difference;
     let place = |at: &str| if at.is_empty() { String::new() } else { format!(" at {at}") };
     eprintln!(
-        "error: run '{id}': the program differs from its journal at entry {seq}\n  was: {was}{}\n  now: {now}{}\n  = help: `harn fork {id} --at {seq} --changed` goes on from there in a new run, with the sources of today",
+        "error: run '{id}': the program differs from its journal at entry {seq}\n  was: {was}{}\n  now: {now}{}\n  = help: `harn fork {id} --at {seq} --changed` continues from there in a new run with the changed program",
         place(was_at),
         place(now_at)
     );

@@ -20,7 +20,12 @@ pub(crate) fn models(args: &ModelsArgs) -> u8 {
 /// Prints every fact about a model with its source.
 fn show(args: &ShowModelArgs) -> u8 {
     let vm = program::session_vm(std::rc::Rc::new(Real::new()));
-    let facts = harn_runtime::model_facts(&harn_runtime::llm_runtime(&vm), &args.name);
+    let runtime = harn_runtime::llm_runtime(&vm);
+    let model = harn_runtime::describe_model(&runtime, &args.name);
+    if !harn_runtime::tells_provider(&runtime, &model) {
+        eprintln!("{}", unlisted(&args.name, &model, &harn_runtime::list_models(&runtime)));
+    }
+    let facts = harn_runtime::model_facts(&runtime, &args.name);
     if args.json {
         return print(&envelope(&json!({"facts": facts})));
     }
@@ -64,7 +69,7 @@ fn list(args: &ListArgs) -> u8 {
     print(&if args.json { envelope(&json!({"models": all})) } else { listing(&all) })
 }
 
-/// What is said of a name that no list has: what is shown then is what its letters suggest.
+/// Returns the note about a model name that no table has and that does not name a provider.
 fn unlisted(name: &str, model: &Value, listed: &[Value]) -> String {
     let aliases = listed.iter().flat_map(|model| texts(&model["aliases"]));
     let names: Vec<String> = listed.iter().map(|model| text(&model["id"])).chain(aliases).collect();

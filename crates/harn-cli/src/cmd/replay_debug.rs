@@ -36,15 +36,15 @@ macro_rules! say {
 
 const HELP: &str = "\
 an empty line, :next   go to the next effect
-:back                  go to the effect before
+:back                  go to the previous effect
 :go N                  go to the first effect from entry N on
-:vars [LEVEL]          the variables of a call, without a number of the innermost one
+:vars [LEVEL]          the variables of a call (default: the innermost)
 :stack                 the calls in progress
-:list                  the source around
-:effects               the effects around; :effects all lists all of them
+:list                  the nearby source lines
+:effects               the nearby effects; :effects all lists all of them
 :output                what the program has printed so far
 :quit                  end
-EXPRESSION             its value: names, fields, operators, builtins that touch nothing
+EXPRESSION             its value: names, fields, operators, builtins without effects
 ";
 
 /// An effect of the run.

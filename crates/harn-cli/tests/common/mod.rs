@@ -34,6 +34,11 @@ pub(crate) fn command(args: &[&str]) -> Command {
     command
 }
 
+/// Whether a test that takes a sample of its cases takes all of them: `HARN_EVERY_CASE`, which `make test-every-case` sets.
+pub(crate) fn every_case() -> bool {
+    std::env::var_os("HARN_EVERY_CASE").is_some()
+}
+
 /// Runs the binary to its end.
 pub(crate) fn harn(args: &[&str]) -> Ran {
     finish(command(args), b"")

@@ -424,6 +424,7 @@ pub(super) const FORMS: Table = &[
     ),
     (r"\basync\s+(fn|function|def)\b", By("fn"), "every function can wait; `spawn { ... }` starts a task"),
     (r"\basync\s*\{", By("spawn {"), "start a task with `spawn`, get its result with `await(task)`"),
+    (r"\bawait\s+(spawn\s*\{[^{}]*\})", By("await($1)"), "`await` is a function"),
     (r"\bawait\s+(\w[\w.]*(?:\([^()]*\))?)", By("await($1)"), "`await` is a function"),
     (r"\bawait\s+([^(\s].*?)\s*$", By("await($1)"), "`await` is a function"),
     (r"\bgo\s+(\S.*)$", By("spawn { $1 }"), "start a task with `spawn`"),

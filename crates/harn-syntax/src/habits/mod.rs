@@ -106,6 +106,20 @@ pub fn failed(text: &str, place: &str) -> Option<String> {
         let most = Some(place).filter(|place| place.len() <= 40 && !place.contains('\n')).unwrap_or("n");
         return Some(format!("iterate over a range: `for i in 1 to {most}`"));
     }
+    if ["tools must contain only tool ", "tools must be declared as tool "]
+        .iter()
+        .any(|start| text.starts_with(start))
+    {
+        return Some(
+            "declare tools with `tool NAME(...) { ... }` and pass them by name: `tools: [look]`".to_owned(),
+        );
+    }
+    if text.ends_with("exceeds network ceiling") {
+        return Some(
+            "`harn run --sandbox=network` permits it; in a policy: `side_effect_level: \"network\"`"
+                .to_owned(),
+        );
+    }
     if text == "cannot order list and list" {
         return Some(
             "a sort key is a number or a string; for two keys call `sort_by` twice, the last key first, or compare \

@@ -74,8 +74,8 @@ fn unknown(id: &str, request_id: &str, all: &[Waitpoint]) -> String {
         })
         .collect();
     match open.as_slice() {
-        [] => format!("run '{id}' asks nothing"),
-        open => format!("run '{id}' does not ask '{request_id}'; it asks {}", open.join(", ")),
+        [] => format!("run '{id}' waits for no answer"),
+        open => format!("run '{id}' has no request '{request_id}'; open requests: {}", open.join(", ")),
     }
 }
 

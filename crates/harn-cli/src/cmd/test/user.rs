@@ -77,7 +77,7 @@ fn once(args: &TestArgs, filter: &Filter, target: &Path) -> u8 {
     }
     if tests.is_empty() && found > 0 {
         let pattern = args.filter.as_deref().unwrap_or_default();
-        return failed(&format!("--filter {pattern}: no test fits"));
+        return failed(&format!("--filter {pattern}: no test matches"));
     }
     if tests.is_empty() && !args.json {
         crate::out::write("No test pipelines found\n");
