@@ -147,7 +147,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Begins the run or goes on with it, and kills it when its life is over. Gives the exit code if it ended before.
+    /// Begins the run or continues it, and kills it when its life is over. Gives the exit code if it ended before.
     fn live(&mut self, life: Option<Duration>) -> Option<(i32, String)> {
         let exists = harn_in(self.path, &["runs", "show", "r"]).code == 0;
         let args: &[&str] =

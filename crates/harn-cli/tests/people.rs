@@ -168,7 +168,7 @@ fn an_answer_wakes_a_process_that_waits() {
     let path = dir.path();
     let child = waiting(path);
     let given = answer(path, &asked(path), &["me"]);
-    assert!(given.out.contains("the process that works on it goes on"), "{}", given.shown());
+    assert!(given.out.contains("the process that executes it continues"), "{}", given.shown());
     let ended = child.wait_with_output().unwrap();
     assert_eq!((ended.status.code(), ended.stdout.as_slice()), (Some(0), &b"me\n"[..]));
 }
@@ -217,7 +217,7 @@ fn long_sleeps_end_the_process_and_tools_are_told() {
     let ran = durable(path, &["main.harn"]);
     assert_eq!(ran.code, 75, "{}", ran.shown());
     assert!(
-        ran.err.contains("run r waits until") && ran.err.contains("`harn resume r` goes on with it"),
+        ran.err.contains("run r waits until") && ran.err.contains("`harn resume r` continues it"),
         "{}",
         ran.err
     );

@@ -414,7 +414,7 @@ const IN_SHORT: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "**Nothing is lost by a careless argument.**",
+        "**A mistaken argument destroys no data.**",
         &["The places a run stands on stay", "A file is not copied", "A write that breaks off leaves"],
     ),
     (

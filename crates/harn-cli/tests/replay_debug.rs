@@ -117,7 +117,7 @@ fn it_steps_back_and_jumps() {
     }
     // What was printed is shown once, in its place.
     assert_eq!(ran.out.matches("\nend\n").count(), 1, "{}", ran.shown());
-    assert!(ran.out.trim_end().ends_with("builtins that touch nothing"), "{}", ran.shown());
+    assert!(ran.out.trim_end().ends_with("builtins without effects"), "{}", ran.shown());
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn a_replay_prints_the_same_and_does_nothing() {
     assert_eq!(ended.code, 1);
     assert!(ended.err.contains("has ended (completed)"), "{}", ended.err);
     let taken = durable_as(path, "one", &["-e", "1"]);
-    assert!(taken.code == 1 && taken.err.contains("there is a run 'one' already"), "{}", taken.shown());
+    assert!(taken.code == 1 && taken.err.contains("run 'one' exists already"), "{}", taken.shown());
     let none = harn_in(path, &["resume", "two"]);
     assert!(none.code == 1 && none.err.starts_with("error: unknown run 'two' in "), "{}", none.shown());
     for args in [&["replay", "two"][..], &["fork", "two", "--at", "1"], &["resume", "one"]] {
@@ -189,7 +189,7 @@ fn a_signal_ends_a_run_so_that_it_can_go_on() {
     let ended = child.wait_with_output().unwrap();
     let err = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert_eq!((ended.status.code(), ended.stdout.len()), (Some(130), 0), "{err}");
-    assert!(err.contains("run r was interrupted; `harn resume r` goes on with it"), "{err}");
+    assert!(err.contains("run r was interrupted; `harn resume r` continues it"), "{err}");
     assert_eq!(text(&path.join("log.txt")), "", "its cleanup runs when it ends");
     let resumed = harn_in(path, &["resume", "r"]);
     assert_eq!((resumed.code, resumed.out.as_str()), (0, "slept\n"), "{}", resumed.shown());

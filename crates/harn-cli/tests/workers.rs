@@ -81,7 +81,7 @@ fn what_is_submitted_runs_with_its_arguments() {
     assert_eq!((ran.code, ran.out.as_str()), (0, "[a, b] me\n"), "{}", ran.shown());
     assert_eq!(shown_of(path, "one")["status"], "completed");
     let taken = harn_in(path, &["submit", "--run-id", "one", "main.harn"]);
-    assert!(taken.code == 1 && taken.err.contains("there is a run 'one' already"), "{}", taken.shown());
+    assert!(taken.code == 1 && taken.err.contains("run 'one' exists already"), "{}", taken.shown());
     for (args, why) in [
         (["--at", "soon"], "expected a time such as"),
         (["--every", "* * *"], "expected a cron schedule"),

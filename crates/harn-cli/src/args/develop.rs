@@ -22,7 +22,7 @@ pub(crate) struct WatchArgs {
 /// Arguments of `harn playground`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct PlaygroundArgs {
-    /// Host program; its exported functions are called
+    /// Host program; its exported functions answer `host_call`
     #[arg(long, value_name = "FILE", default_value = "host.harn")]
     pub(crate) host: PathBuf,
     /// Program to run
@@ -87,7 +87,7 @@ pub(crate) struct TestArgs {
     /// Runs as many tests at once as there are processors, at most 8.
     #[arg(long)]
     pub(crate) parallel: bool,
-    /// Set how many tests run at once
+    /// Set the number of concurrent tests
     #[arg(long, short, value_name = "N", env = "HARN_TEST_JOBS", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) jobs: Option<u16>,
     /// Set the time limit per test, in milliseconds
@@ -110,7 +110,7 @@ pub(crate) struct TestArgs {
     /// it. Results and effects must be the same.
     #[arg(long, conflicts_with = "in_memory")]
     pub(crate) journal: bool,
-    /// Set how often each case is killed
+    /// Set the number of kills per case
     #[arg(long, value_name = "N", default_value_t = 3, requires = "journal")]
     pub(crate) kills: u64,
     /// Run again after each change
@@ -161,7 +161,7 @@ pub(crate) struct TestArgs {
 pub(crate) struct BenchArgs {
     /// Program to measure
     pub(crate) file: PathBuf,
-    /// Set how often the program runs
+    /// Set the number of runs
     ///
     /// Each run starts with fresh state.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
@@ -274,7 +274,7 @@ pub(crate) enum EvalMode {
     Render,
     /// Send each prompt to its model
     Run,
-    /// Let a model judge the replies, too
+    /// Let a judge model score the replies
     Judge,
 }
 

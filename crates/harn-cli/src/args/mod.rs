@@ -56,7 +56,7 @@ pub(crate) enum Command {
     Replay(ReplayArgs),
     /// Start a new run from a journal entry.
     ///
-    /// The new run replays the journal up to the entry and runs live from there.
+    /// The new run replays the journal up to the entry and executes all later effects.
     Fork(ForkArgs),
     /// Serve a program over MCP or ACP.
     #[command(subcommand)]
@@ -64,7 +64,7 @@ pub(crate) enum Command {
     /// Alias of `harn serve mcp`.
     #[command(hide = true)]
     McpServe(McpArgs),
-    /// Run a program against a simulated host.
+    /// Run a program with a simulated host.
     ///
     /// An application that embeds Harn answers `host_call`. Here a second Harn program, the host program, stands in for the
     /// application: its exported functions answer (`host_call("notes.list", {})` calls `notes_list`) and are offered as tools.
@@ -141,7 +141,7 @@ pub(crate) enum Command {
     ///
     /// The adapter uses standard input and output.
     Dap,
-    /// Explain a name, an error code or prompts.
+    /// Explain a name, error code or prompt.
     Explain(ExplainArgs),
     /// List model providers and their configuration.
     Providers(ListArgs),
@@ -292,10 +292,10 @@ pub(crate) struct ResumeArgs {
     /// Resumes the runs of the project that were interrupted, and suspended runs that are due, one after the other.
     #[arg(long)]
     pub(crate) all: bool,
-    /// Repeat effects whose outcome is unknown
+    /// Repeat effects in doubt
     #[arg(long)]
     pub(crate) retry_in_doubt: bool,
-    /// Use this result for interrupted effects
+    /// Use this result for effects in doubt
     ///
     /// JSON, or text. It is the result of each effect whose outcome is unknown.
     #[arg(long, value_name = "RESULT", conflicts_with_all = ["retry_in_doubt", "all"])]
@@ -323,9 +323,9 @@ pub(crate) struct SubmitArgs {
     /// Minute, hour, day, month and weekday in UTC, such as "0 3 * * mon-fri"; or @hourly, @daily, @weekly, @monthly.
     #[arg(long, value_name = "CRON")]
     pub(crate) every: Option<String>,
-    /// Retry a failed run this often
+    /// Set the number of retries
     ///
-    /// A retry continues in front of the effect that the run failed with. Effects that succeeded are not repeated.
+    /// A retry continues at the effect that failed. Effects that succeeded are not repeated.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub(crate) retries: u32,
     /// Choose how the delay grows
@@ -368,18 +368,18 @@ pub(crate) struct WorkerArgs {
     /// Set how many runs execute at once
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = parse_count)]
     pub(crate) concurrency: usize,
-    /// Exit when no run is left
+    /// Exit when no run is left to execute
     #[arg(long)]
     pub(crate) drain: bool,
-    /// Set how long a run stays leased
+    /// Set the lease time of a run
     ///
-    /// A run whose worker is silent for longer than this is taken over by another worker.
+    /// If a worker does not renew its lease in this time, another worker takes over the run.
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_lease_time)]
     pub(crate) lease: std::time::Duration,
     /// Limit how long a stop may take
     ///
     /// After SIGTERM or Ctrl-C the worker takes no more runs. Its runs continue for half of this time. Then each is suspended
-    /// as soon as none of its requests and commands is in progress. At the end, or after a second signal, all are interrupted.
+    /// as soon as no request or command is in progress. At the end, or after a second signal, all are interrupted.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_time)]
     pub(crate) drain_timeout: std::time::Duration,
 }
@@ -403,7 +403,7 @@ pub(crate) struct AnswerArgs {
     /// Give a reason; requires --approve or --reject
     #[arg(long, value_name = "TEXT", conflicts_with = "value")]
     pub(crate) reason: Option<String>,
-    /// Name who answers
+    /// Set the name of the reviewer
     ///
     /// Default: the name of the user.
     #[arg(long, value_name = "NAME")]
@@ -542,7 +542,7 @@ pub(crate) struct UpdateModelsArgs {
 /// Arguments of `harn providers`, and of `harn models` without a command.
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
-    /// Show details of this one
+    /// Provider or model to show
     #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) name: Option<String>,
     /// Write JSON to standard output
@@ -600,7 +600,7 @@ pub(crate) enum Template {
     Eval,
     /// A package for other projects
     Package,
-    /// An MCP server with tool and resource
+    /// An MCP server: one tool, one resource
     McpServer,
     /// A pipeline and a host to run it
     PipelineLab,
@@ -647,10 +647,10 @@ pub(crate) struct McpLoginArgs {
     /// Client id (default: register a client)
     #[arg(long, value_name = "ID")]
     pub(crate) client_id: Option<String>,
-    /// Requested scope (default: what the server asks for)
+    /// Requested scope (default: the scope of the server)
     #[arg(long)]
     pub(crate) scope: Vec<String>,
-    /// Port for the browser's answer (default: any free)
+    /// Set the redirect port (default: any free)
     #[arg(long)]
     pub(crate) port: Option<u16>,
 }
@@ -667,7 +667,7 @@ pub(crate) struct TrustArgs {
 /// Arguments of `harn init`.
 #[derive(Debug, Args)]
 pub(crate) struct InitArgs {
-    /// Directory to create (default: the current one)
+    /// Directory of the project (default: the current one)
     pub(crate) name: Option<String>,
     /// Choose a template (default: basic)
     #[arg(long, value_enum)]
@@ -706,7 +706,7 @@ pub(crate) struct LockArgs {
 pub(crate) struct AddArgs {
     /// Directory, file or git URL of the package
     ///
-    /// Also `github.com/OWNER/NAME@TAG`. With --git or --path: the name to import it by.
+    /// Also `github.com/OWNER/NAME@TAG`. With --git or --path: the import name.
     #[arg(required_unless_present_any = ["git", "path", "registry"])]
     pub(crate) source: Option<String>,
     /// Fetch the package from a git repository
@@ -729,7 +729,7 @@ pub(crate) struct AddArgs {
     /// Use this branch (default: the main branch)
     #[arg(long, value_name = "NAME")]
     pub(crate) branch: Option<String>,
-    /// Fail unless the package has this name
+    /// Fail if the package has another name
     #[arg(long, value_name = "NAME")]
     pub(crate) package: Option<String>,
 }
@@ -773,12 +773,12 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) host_capabilities: Option<PathBuf>,
     /// Search this directory for templates first
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "DIR")]
     pub(crate) bundle_root: Option<PathBuf>,
     /// List imported files and templates as JSON
     #[arg(long, conflicts_with_all = ["json", "fix", "provider_matrix"])]
     pub(crate) bundle: bool,
-    /// Report unvalidated values from outside
+    /// Report unvalidated external values
     ///
     /// Reports fields that are read from JSON, HTTP, model or host results that were not validated.
     #[arg(long)]
@@ -788,7 +788,7 @@ pub(crate) struct CheckArgs {
     pub(crate) invariants: bool,
     /// Show the features of all models
     ///
-    /// Tools, thinking, images and so on. Checks nothing.
+    /// Tools, thinking, images and so on. Does not check programs.
     #[arg(long)]
     pub(crate) provider_matrix: bool,
     /// Set the format; requires --provider-matrix
@@ -868,7 +868,7 @@ pub(crate) struct ExplainArgs {
     #[arg(long, num_args = 3, value_names = ["INVARIANT", "HANDLER", "FILE"], conflicts_with_all = ["name", "surplus", "reference"])]
     pub(crate) invariant: Option<Vec<String>>,
     /// Write the reference pages into this directory
-    #[arg(long, value_name = "FOLDER", conflicts_with = "name")]
+    #[arg(long, value_name = "DIR", conflicts_with = "name")]
     pub(crate) reference: Option<PathBuf>,
     /// Fail if a page is outdated; requires --reference
     #[arg(long, requires = "reference")]
@@ -883,8 +883,8 @@ pub(crate) struct ExplainArgs {
 pub(crate) enum Explain {
     /// Show the prompts that a program sends.
     ///
-    /// Shows every model call fragment by fragment. The program and its tools run, but no model is called: calls need no key,
-    /// reach no network, and are answered by the replies of `llm_mock` or the default reply of the mock. The program's output
+    /// Shows every model call fragment by fragment. Runs the program and its tools, but calls no model:
+    /// the replies are those of `llm_mock` or the default reply of the mock. Needs no key or network. The program's output
     /// goes to standard error.
     Prompt(ExplainPromptArgs),
 }
@@ -957,7 +957,7 @@ pub(crate) struct PortalArgs {
     pub(crate) allow_remote_launch: bool,
     /// Require no token (loopback addresses only)
     ///
-    /// Every user and every web page on this machine can then launch programs.
+    /// Every user and process on this machine can then launch programs.
     #[arg(long)]
     pub(crate) no_token: bool,
 }

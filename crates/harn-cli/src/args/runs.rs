@@ -50,11 +50,11 @@ pub(crate) enum RunsCommand {
     Requeue(RunsChangeArgs),
     /// Cancel runs.
     ///
-    /// A process that works on the run stops within seconds. No cleanup block runs.
+    /// The process that executes the run stops within seconds, without cleanup.
     Cancel(RunsChangeArgs),
     /// Pause runs until they are unpaused.
     ///
-    /// A process that works on the run stops as soon as none of its requests and commands is in progress.
+    /// The process that executes the run stops as soon as no request or command is in progress.
     Pause(RunsChangeArgs),
     /// Queue paused runs.
     Unpause(RunsChangeArgs),
@@ -142,8 +142,8 @@ pub(crate) struct RunsChangeArgs {
     pub(crate) ids: Vec<String>,
     /// Choose runs by a filter
     ///
-    /// A comma-separated list such as `status=failed,program=report.harn,category=timeout,older-than=1d`. Runs that the command
-    /// does not apply to are left out.
+    /// A comma-separated list such as `status=failed,program=report.harn,category=timeout,older-than=1d`. Skips
+    /// runs that the command does not apply to.
     #[arg(long, value_name = "FILTER", value_parser = parse_filter)]
     pub(crate) filter: Option<Filter>,
     /// Write JSON to standard output
@@ -216,7 +216,7 @@ pub(crate) struct RunsListArgs {
     /// List run records of a directory instead
     ///
     /// Includes its subdirectories. Default: HARN_RUN_DIR, or .harn-runs.
-    #[arg(long, value_name = "FOLDER", num_args = 0..=1, conflicts_with = "status")]
+    #[arg(long, value_name = "DIR", num_args = 0..=1, conflicts_with = "status")]
     pub(crate) dir: Option<Option<PathBuf>>,
     /// Limit the number of runs
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = super::at_least_one())]

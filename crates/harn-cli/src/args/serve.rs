@@ -30,7 +30,7 @@ pub(crate) struct McpArgs {
     pub(crate) transport: Transport,
     /// Listen on HOST:PORT; requires `--transport http`
     ///
-    /// Port 0 chooses a free one. Default: 127.0.0.1:8765.
+    /// Port 0 chooses a free port. Default: 127.0.0.1:8765.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) bind: Option<String>,
     /// Set the path; requires `--transport http`
@@ -45,7 +45,7 @@ pub(crate) struct McpArgs {
     pub(crate) card: Option<PathBuf>,
     /// Require this API key; requires `--transport http`
     ///
-    /// The variable HARN_SERVE_API_KEY keeps the key out of process lists.
+    /// Set HARN_SERVE_API_KEY instead to hide the key from process lists.
     #[arg(long, value_name = "KEY")]
     pub(crate) api_key: Option<String>,
     /// Accept signed requests; requires `--transport http`

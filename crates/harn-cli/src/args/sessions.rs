@@ -8,7 +8,7 @@ use clap::Subcommand;
 /// Subcommands of `harn sessions`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsCommand {
-    /// List sessions, the most recently changed first.
+    /// List sessions, most recently changed first.
     List {
         /// Limit the number of sessions
         #[arg(long, value_name = "N", default_value_t = 50, value_parser = super::at_least_one())]
@@ -40,12 +40,12 @@ pub(crate) enum SessionsCommand {
     },
     /// Remove all but the newest messages.
     ///
-    /// A tool result whose call is removed is removed, too.
+    /// If a tool call is removed, so is its result.
     Trim {
         /// ID of the session
         id: String,
         /// Keep this many messages
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", allow_negative_numbers = true)]
         keep: u64,
         /// Write JSON to standard output
         #[arg(long)]
@@ -60,7 +60,7 @@ pub(crate) enum SessionsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Delete sessions that have not changed lately.
+    /// Delete sessions that have not changed recently.
     Prune {
         /// Minimum time since the last change
         ///

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 /// Subcommands of `harn skills`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SkillsCommand {
-    /// List the skills of this directory.
+    /// List available skills.
     List {
         /// Include skills that another layer overrides
         #[arg(long)]
@@ -24,7 +24,7 @@ pub(crate) enum SkillsCommand {
     },
     /// Rank skills for a task.
     ///
-    /// The order is the one in which an agent loop selects them. Shows the reasons.
+    /// Lists skills in the order in which an agent loop selects them, with reasons.
     Match {
         /// Task to match
         task: String,
@@ -54,7 +54,7 @@ pub(crate) enum SkillsCommand {
         #[arg(long)]
         user: bool,
     },
-    /// Create a key to sign skills with.
+    /// Create a signing key.
     ///
     /// Writes the private key to FILE and the public key to FINGERPRINT.pub in the same directory.
     Key {
@@ -114,7 +114,7 @@ pub(crate) struct SkillInstallArgs {
     /// Directory or git URL of the skills
     pub(crate) source: String,
     /// Directory of the skills inside the source
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "DIR")]
     pub(crate) path: Option<PathBuf>,
     /// Use this tag or commit
     #[arg(long, value_name = "TAG|COMMIT", conflicts_with = "branch")]

@@ -486,7 +486,7 @@ impl Owned {
         }
     }
 
-    /// Gives back a run that cannot go on by itself, with the reason; only who names it goes on with it.
+    /// Gives back a run that cannot go on by itself, with the reason; only who names it continues it.
     fn park(&self, note: &str) {
         let answers = wait(self.store.run(&self.id)).ok().flatten().map_or(0, |run| run.answers);
         let status = NewStatus::Suspended { due_ms: None, answers };
@@ -534,7 +534,7 @@ impl Owned {
         }
         let then = if pending.is_empty() { "" } else { " then" };
         let separator = if pending.is_empty() { "; " } else { "\n" };
-        eprintln!("{}{separator}`harn resume {id}` goes on with it{then}", harn_syntax::printable(&text));
+        eprintln!("{}{separator}`harn resume {id}` continues it{then}", harn_syntax::printable(&text));
         TO_BE_RESUMED
     }
 
@@ -566,7 +566,7 @@ impl Owned {
         let id = &self.id;
         match stop {
             Stop::Interrupted => {
-                eprintln!("[harn] run {id} was interrupted; `harn resume {id}` goes on with it");
+                eprintln!("[harn] run {id} was interrupted; `harn resume {id}` continues it");
                 // Nobody is left to write it when this fails; the lease runs out then.
                 drop(self.leave(None, ""));
                 // Whatever its cleanup came to, which does nothing now.
@@ -590,9 +590,7 @@ impl Owned {
                 self.park(&stop.to_string());
                 eprintln!(
                     "error: {}",
-                    harn_syntax::printable(&format!(
-                        "run '{id}': {stop}; `harn resume {id}` goes on with it"
-                    ))
+                    harn_syntax::printable(&format!("run '{id}': {stop}; `harn resume {id}` continues it"))
                 );
                 TO_BE_RESUMED
             }
@@ -810,7 +808,11 @@ impl Owned {
         let begun = known(&*self.store, id).and_then(|mut known| {
             if known.run.status.is_end() {
                 let word = known.run.status.word();
-                let text = format!("run '{id}' has ended ({word}); `harn replay {id}` shows it again");
+                let retry = match known.run.status {
+                    RunStatus::Failed => format!("`harn runs retry {id}` retries it, "),
+                    _ => String::new(),
+                };
+                let text = format!("run '{id}' has ended ({word}); {retry}`harn replay {id}` shows it again");
                 return Err(text.into());
             }
             if let Some(wish) = known.run.wish {
@@ -1075,7 +1077,7 @@ fn forked(args: ForkArgs) -> Failed<u8> {
     ];
     wait(store.write(&fence, writes)).map_err(wrong)?;
     let owned = Owned { store, fence, id: id.clone(), lease_ms: LEASE_MS, drains: false };
-    eprintln!("[harn] run {id} goes on from entry {} of run {}", args.at, args.id);
+    eprintln!("[harn] run {id} continues from entry {} of run {}", args.at, args.id);
     let sink = Sink::of(known.args.json, known.args.quiet);
     let setup = Setup {
         entries: known.entries,

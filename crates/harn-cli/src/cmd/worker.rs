@@ -407,7 +407,9 @@ impl Worker {
             let at_ms = self.system.now_ms();
             writes.insert(0, Write::RunStatus { run: id.to_owned(), status, note, at_ms });
         } else {
-            self.tell(&format!("run {id}: its process has ended before the run did ({how}); it goes on"));
+            self.tell(&format!(
+                "run {id}: its process ended before the run ({how}); the run will be resumed"
+            ));
         }
         self.store.write(&lease.fence(), writes).await.map(drop)
     }

@@ -276,7 +276,7 @@ fn numbers_are_made_of_one_draw_and_variables_asked_for_once() {
     let journal = replayed(entries.clone());
     assert_eq!(run(&journal, program), (before.clone(), after.clone()));
     assert_eq!((journal.stopped(), journal.left_over()), (None, None));
-    // A run that is resumed behind its journal goes on with its numbers: they may have been printed. Forks draw anew, each for itself.
+    // A run that is resumed behind its journal continues its numbers: they may have been printed. Forks draw anew, each for itself.
     let on = |copies: bool| {
         let kept = MemoryKeeper::default();
         let setup =

@@ -28,7 +28,7 @@ impl Drop for Abandoned<'_> {
     fn drop(&mut self) {
         let Abandoned(cx, worker, tree) = self;
         // Whose owner goes on without it, or was stopped, is cancelled. When the program ends, the snapshot says that it
-        // was running, and `resume_agent` goes on with it.
+        // was running, and `resume_agent` continues it.
         let owner_ended = worker.owner.as_ref().is_some_and(|owner| owner.life() != Life::Running);
         if owner_ended && worker.life() == Life::Running {
             worker.change(cx, Record::cancel);

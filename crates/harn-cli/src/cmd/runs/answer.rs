@@ -31,7 +31,7 @@ pub(super) fn answer(args: &AnswerArgs) -> Outcome<Shown> {
     let value = value(args, found, &by)?;
     if let Some(due_ms) = found.asked.due_ms.filter(|due_ms| *due_ms < now_ms) {
         let text = format!(
-            "'{request_id}' could be answered until {}: the run goes on without an answer (`harn resume {id}`)",
+            "'{request_id}' could be answered until {}: the run continues without an answer (`harn resume {id}`)",
             time(due_ms)
         );
         return Err(Failure::new("request_is_over", text));
@@ -54,8 +54,8 @@ pub(super) fn answer(args: &AnswerArgs) -> Outcome<Shown> {
     let status = run.status_at(now_ms);
     let next = match (missing, run.lease.as_ref().is_some_and(|lease| lease.until_ms > now_ms)) {
         (1.., _) if args.approve => format!("{missing} more must answer"),
-        (_, true) => "the process that works on it goes on".to_owned(),
-        (_, false) => format!("`harn resume {id}` goes on with it"),
+        (_, true) => "the process that executes it continues".to_owned(),
+        (_, false) => format!("`harn resume {id}` continues it"),
     };
     let data = json!({
         "id": id, "request_id": request_id, "by": by, "at": time(now_ms), "signature": signature,

@@ -113,10 +113,8 @@ fn writes(lines: &[Value], id: &str) -> Result<Vec<Write>, String> {
     writes.push(Write::JournalAppend { run: id.to_owned(), entries, at_ms });
     let exit_code = head.0["exit_code"].as_i64().and_then(|code| i32::try_from(code).ok()).unwrap_or(0);
     // A run that has not ended waits for whoever has taken it in: it may be worked on elsewhere.
-    let waits = (
-        NewStatus::Suspended { due_ms: None, answers },
-        "taken in; `harn resume` goes on with it".to_owned(),
-    );
+    let waits =
+        (NewStatus::Suspended { due_ms: None, answers }, "imported; `harn resume` continues it".to_owned());
     let (status, note) = match RunStatus::named(&head.text("status")?) {
         Some(RunStatus::Completed) => (NewStatus::Completed { exit_code }, note),
         Some(RunStatus::Failed) => (NewStatus::Failed { exit_code }, note),

@@ -271,7 +271,7 @@ fn page(run: &Run, waitpoints: &[Waitpoint], now_ms: i64, bytes: u64) -> String 
         line("ended", &short(ended));
     }
     if let Some(due) = run.due_ms {
-        line("goes on", &short(due));
+        line("continues", &short(due));
     }
     line("journal", &format!("{} effects in {} entries, {bytes} bytes", run.effects, run.length));
     let failure = failure(run);
