@@ -2,8 +2,7 @@
 //! same time. Each change is made under a lock, to what the file holds at that moment, and replaces it as a whole.
 
 use std::io;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
 
 use harn_stdlib::state_place;
 use harn_system::Lock;
@@ -14,10 +13,6 @@ use crate::convert::thrown;
 
 /// The largest file that is read: 64 MiB.
 const MAX_STATE: u64 = 64 << 20;
-
-/// How often the lock is tried, and the longest pause between two tries: about ten seconds.
-const TRIES: u32 = 300;
-const LONGEST_PAUSE: Duration = Duration::from_millis(40);
 
 /// See the module.
 pub(crate) struct Mailbox<'a> {
@@ -76,17 +71,8 @@ impl<'a> Mailbox<'a> {
         let system = self.cx.system();
         system.make_dirs(&self.folder).map_err(|error| self.failed("make the folder of", &error))?;
         let path = self.folder.join("state.lock");
-        for tried in 0..TRIES {
-            if let Some(lock) =
-                system.try_lock(Path::new(&path)).map_err(|error| self.failed("lock", &error))?
-            {
-                return Ok(lock);
-            }
-            self.cx.sleep(LONGEST_PAUSE.min(Duration::from_millis(1 + u64::from(tried)))).await?;
-        }
-        let held =
-            io::Error::new(io::ErrorKind::WouldBlock, "another program has held the lock for ten seconds");
-        Err(self.failed("lock", &held))
+        let lock = harn_stdlib::wait_for_lock(self.cx, &*system, &path).await?;
+        lock.map_err(|error| self.failed("lock", &error))
     }
 
     /// What scripts see of a state.

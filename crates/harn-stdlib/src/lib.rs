@@ -16,6 +16,7 @@ mod builtins;
 mod command_guard;
 pub mod event_log;
 mod failures;
+mod file_lock;
 mod http;
 mod jq;
 mod methods;
@@ -40,6 +41,7 @@ pub use builtins::{
 };
 pub use command_guard::{CommandGuard, Later, Runner, attach_command_guard};
 pub use failures::with_file_facts;
+pub use file_lock::wait as wait_for_lock;
 pub use http::Doubts;
 pub use http::egress::{check_egress, egress_error, egress_rules};
 pub use methods::methods;

@@ -5,7 +5,6 @@ use std::cell::RefCell;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::time::Duration;
 
 use harn_system::{Lock, System, SystemExt};
 use harn_value::{Dict, Value, json};
@@ -14,10 +13,6 @@ use rustc_hash::FxHashMap;
 
 /// The largest file that is read, in bytes.
 const MAX_BYTES: u64 = 1 << 30;
-
-/// How often the lock is tried, and the longest pause between two tries: about ten seconds.
-const TRIES: u32 = 300;
-const LONGEST_PAUSE: Duration = Duration::from_millis(40);
 
 /// What the program knows of its files, each read when it was first used.
 #[derive(Default)]
@@ -154,24 +149,15 @@ impl JsonFile {
         Ok(aside)
     }
 
-    /// Waits until no other program changes the file. The lock file beside it stays: removing it would let two programs
-    /// hold two locks.
+    /// Waits until no other program changes the file.
     async fn lock(&self, cx: &Cx) -> Result<Lock> {
         if let Some(folder) = self.path.parent() {
             self.system.make_dirs(folder).map_err(|error| self.failed("write", &error))?;
         }
         let mut name = self.path.clone().into_os_string();
         name.push(".lock");
-        for tried in 0..TRIES {
-            if let Some(lock) =
-                self.system.try_lock(Path::new(&name)).map_err(|error| self.failed("write", &error))?
-            {
-                return Ok(lock);
-            }
-            cx.sleep(LONGEST_PAUSE.min(Duration::from_millis(1 + u64::from(tried)))).await?;
-        }
-        let held = format!("another program has held the lock of {} for ten seconds", self.path.display());
-        Err(self.failed("write", &io::Error::new(io::ErrorKind::WouldBlock, held)))
+        let lock = crate::file_lock::wait(cx, &*self.system, Path::new(&name)).await?;
+        lock.map_err(|error| self.failed("write", &error))
     }
 
     fn failed(&self, what: &str, error: &io::Error) -> Error {
