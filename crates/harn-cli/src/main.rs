@@ -35,6 +35,7 @@ mod start;
 mod style;
 mod surroundings;
 mod table;
+mod variables;
 
 use args::{Command, Serve};
 
@@ -76,6 +77,7 @@ fn harn() {
         leave(2);
     }
     let cli = args::read(&args).unwrap_or_else(|error| start::refuse(&error, &args));
+    variables::warn();
     let code = match cli.command {
         Command::Run(args) if cmd::durable::is_wanted(&args) => cmd::durable::begin(args),
         Command::Run(args) => cmd::run::run(args),

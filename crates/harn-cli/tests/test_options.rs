@@ -296,6 +296,13 @@ fn what_is_missing_is_told() {
     assert_eq!(plain.ran.code, 0, "{:?}", plain.ran);
     assert_eq!(plain.of("manifest").0, "SKIP");
     assert_eq!([plain.of("providers").0, plain.of("permissions").0, plain.of("event log").0], ["OK"; 3]);
+    let misspelt = Examined::new(&[], &[("HARN_LLM_PROVDER", "mock")]);
+    let (status, detail) = misspelt.of("variables");
+    assert_eq!(status, "WARN");
+    assert!(detail.contains("HARN_LLM_PROVDER (did you mean HARN_LLM_PROVIDER?)"), "{detail}");
+    let warning =
+        "[harn] warning: the variable HARN_LLM_PROVDER has no effect: did you mean HARN_LLM_PROVIDER?\n";
+    assert!(misspelt.ran.err.contains(warning), "{:?}", misspelt.ran);
     // It looks, and leaves nothing behind.
     assert_eq!(std::fs::read_dir(plain.home.path()).unwrap().count(), 1);
     let key = [("HARN_LLM_PROVIDER", "openai"), ("OPENAI_API_KEY", "sk-very-secret-key")];

@@ -101,6 +101,7 @@ impl Doctor {
 
     fn examine(mut self, args: &DoctorArgs) -> Vec<Finding> {
         self.manifest();
+        self.variables();
         self.dependencies();
         let asked = self.providers();
         self.models();
@@ -295,6 +296,19 @@ impl Doctor {
             Ok(_) => self.add(Status::Failed, "event log", format!("{shown} is no file")),
             Err(_) => self.add(Status::Fine, "event log", format!("{shown} is created on first use")),
         }
+    }
+
+    fn variables(&mut self) {
+        let unknown = crate::variables::unknown(harn_system::Real::variable_names());
+        let shown = |unknown: &crate::variables::Unknown| match unknown.near {
+            Some(near) => format!("{} (did you mean {near}?)", unknown.name),
+            None => unknown.name.clone(),
+        };
+        if unknown.is_empty() {
+            return self.add(Status::Fine, "variables", "Harn reads all variables that begin with HARN_");
+        }
+        let names = unknown.iter().map(shown).collect::<Vec<_>>().join(", ");
+        self.add(Status::Doubtful, "variables", format!("without effect: {names}"));
     }
 
     fn skills(&mut self) {

@@ -75,6 +75,11 @@ impl Real {
         Real::default()
     }
 
+    /// Returns the names of the environment variables of this process that are text.
+    pub fn variable_names() -> impl Iterator<Item = String> {
+        std::env::vars_os().filter_map(|(name, _)| name.into_string().ok())
+    }
+
     /// As [`System::read_line`], and holds up the thread: for commands that talk with a person while no program goes on.
     ///
     /// # Errors
