@@ -13,7 +13,7 @@ use std::time::Duration;
 use harn_strict_servers::{Request, answer};
 use serde_json::{Value, json};
 
-use crate::common::{Chance, Ran, command, folder, harn_in, kills};
+use crate::common::{Chance, Ran, command, folder, harn_in, kills, life};
 
 const PROGRAM: &str = r#"
 let effects = env("EFFECTS")
@@ -199,7 +199,7 @@ impl Run<'_> {
     /// Kills the run at most so often, until it has ended.
     fn live_to_the_end(&mut self, chance: &mut Chance, limit: u64) {
         for _ in 0..2000 {
-            let life = (self.killed < limit).then(|| Duration::from_millis(5 + chance.below(200)));
+            let life = (self.killed < limit).then(|| life(chance, 5, 200));
             match self.live(life) {
                 None => {}
                 Some((0, _)) => return,

@@ -1,11 +1,10 @@
 //! Programs that begin anew with the state that they hand over: what becomes of the journal, and of what they do.
 
 use std::process::Stdio;
-use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::common::{Chance, command, durable, finish, folder, harn_in, kills, recorded, shown, text};
+use crate::common::{Chance, command, durable, finish, folder, harn_in, kills, life, recorded, shown, text};
 
 /// Parts of which each appends its number, and then hands over to the next one.
 const PARTS: &str = r#"
@@ -94,7 +93,7 @@ fn killed_at_any_moment_each_part_happens_once() {
                 .stderr(Stdio::null())
                 .spawn()
                 .unwrap();
-            std::thread::sleep(Duration::from_millis(20 + chance.below(120)));
+            std::thread::sleep(life(&mut chance, 20, 120));
             child.kill().unwrap();
             child.wait().unwrap();
             killed += 1;
@@ -190,7 +189,7 @@ fn a_daemon_that_lives_on_has_a_journal_that_stays_small() {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        std::thread::sleep(Duration::from_millis(100 + chance.below(600)));
+        std::thread::sleep(life(&mut chance, 100, 600));
         child.kill().unwrap();
         child.wait().unwrap();
         if harn_in(path, &["runs", "show", "r"]).code == 0 {
@@ -248,7 +247,7 @@ fn a_daemon_goes_on_from_its_snapshot_with_a_new_journal() {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        std::thread::sleep(Duration::from_millis(100 + chance.below(400)));
+        std::thread::sleep(life(&mut chance, 100, 400));
         child.kill().unwrap();
         printed += &String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
         if harn_in(path, &["runs", "show", "r"]).code == 0 {

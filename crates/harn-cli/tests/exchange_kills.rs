@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::common::{Chance, Ran, command, folder, harn_in, kills, text};
+use crate::common::{Chance, Ran, command, folder, harn_in, kills, life, text};
 use harn_strict_servers::{Request, violation};
 
 /// How often each path was asked for.
@@ -296,7 +296,7 @@ fn every_conformance_program_that_streams_can_be_killed_and_resumed() {
         let ended = loop {
             if left > 0 {
                 left -= 1;
-                kill(path, &server, &args, Duration::from_millis(15 + chance.below(120)));
+                kill(path, &server, &args, life(&mut chance, 15, 120));
             }
             let known = harn_in(path, &["runs", "show", "r", "--json"]);
             if known.code != 0 {
@@ -356,7 +356,7 @@ fn an_exchange_is_repeated_at_whatever_byte_a_kill_cut_it() {
         let path = dir.path();
         let mut args = vec!["run", "--durable", "--run-id", "r", "main.harn"];
         loop {
-            let life = Duration::from_millis(15 + chance.below(120));
+            let life = life(&mut chance, 15, 120);
             if left > 0 {
                 left -= 1;
                 kill(path, &server, &args, life);

@@ -4,9 +4,8 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
 
-use crate::common::{Chance, folder, harn_in, kills, recorded, run_and_kill, text, whole};
+use crate::common::{Chance, folder, harn_in, kills, life, recorded, run_and_kill, text, whole};
 
 /// Kills in a row over one folder: the history of a daemon grows, and is written after each turn.
 const IN_A_ROW: u64 = 20;
@@ -48,7 +47,7 @@ fn events_of_a_daemon_are_delivered_once_whatever_kills_it() {
         let dir = folder(&[("triggers.harn", &triggers), ("drain.harn", &drain)]);
         let path = dir.path();
         for round in 0..left.min(IN_A_ROW) {
-            let life = Duration::from_millis(20 + chance.below(180));
+            let life = life(&mut chance, 20, 180);
             run_and_kill(path, "triggers.harn", &(round * 1_000_000).to_string(), life);
             for file in ["state/daemon.json", "state/daemon.meta.json"] {
                 if path.join(file).exists() {
@@ -124,7 +123,7 @@ fn snapshots_of_workers_hold_what_was_acknowledged() {
     let dir = folder(&[("workers.harn", WORKERS), ("resume.harn", RESUME)]);
     let path = dir.path();
     for _ in 0..kills() {
-        run_and_kill(path, "workers.harn", "", Duration::from_millis(20 + chance.below(120)));
+        run_and_kill(path, "workers.harn", "", life(&mut chance, 20, 120));
     }
     let snapshots = path.join(".harn/workers");
     let mut count = 0;
@@ -287,7 +286,7 @@ fn a_workflow_goes_on_from_its_record_whatever_kills_it() {
     for _ in 0..kills().div_ceil(IN_A_ROW) {
         let dir = folder(&[("stages.harn", STAGES)]);
         for _ in 0..IN_A_ROW {
-            run_and_kill(dir.path(), "stages.harn", "", Duration::from_millis(10 + chance.below(150)));
+            run_and_kill(dir.path(), "stages.harn", "", life(&mut chance, 10, 150));
             if dir.path().join("run.json").exists() {
                 whole(&dir.path().join("run.json"));
             }

@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::common::{Chance, Ran, command, durable, durable_as, finish, folder, harn_in, kills, text};
+use crate::common::{Chance, Ran, command, durable, durable_as, finish, folder, harn_in, kills, life, text};
 
 /// Starts a command, kills it after some time, and gives what it printed; the exit code if it ended before.
 fn kill_after(folder: &Path, address: &str, args: &[&str], life: Duration) -> (String, Option<i32>) {
@@ -380,8 +380,7 @@ fn an_agent_killed_at_any_moment_asks_nothing_twice_and_does_nothing_twice() {
         let mut exists = false;
         while ended.is_none() && left > 0 {
             let args: &[&str] = if exists { &["resume", "r"] } else { begin };
-            let (printed, code) =
-                kill_after(path, &address, args, Duration::from_millis(10 + chance.below(150)));
+            let (printed, code) = kill_after(path, &address, args, life(&mut chance, 10, 150));
             out += &printed;
             ended = code;
             if code == Some(1) {
@@ -449,7 +448,7 @@ fn what_was_printed_stays_true_after_a_kill() {
             let mut args: &[&str] = &["run", "--durable", "--run-id", "r", "main.harn"];
             let mut pieces = Vec::new();
             for _ in 0..8 {
-                let (piece, code) = kill_after(path, "", args, Duration::from_millis(20 + chance.below(60)));
+                let (piece, code) = kill_after(path, "", args, life(&mut chance, 20, 60));
                 pieces.push(piece);
                 if harn_in(path, &["replay", "r", "--until", "0"]).code == 0 {
                     args = &["resume", "r"];

@@ -5,11 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::common::{Chance, begin, folder, harn_in, kills, run_and_kill, text, until_longer, whole};
+use crate::common::{Chance, begin, folder, harn_in, kills, life, run_and_kill, text, until_longer, whole};
 
 /// The keys that each of the programs uses.
 const KEYS: u64 = 8;
@@ -49,7 +48,7 @@ fn changes_survive(set: &str, delete: &str, file: &str) {
             logs.iter().zip(before).for_each(|(log, before)| until_longer(log, before));
         }
         for mut child in children {
-            std::thread::sleep(Duration::from_millis(10 + chance.below(70)));
+            std::thread::sleep(life(&mut chance, 10, 70));
             child.kill().unwrap();
             child.wait().unwrap();
         }
@@ -116,7 +115,7 @@ fn a_stage_that_is_done_is_not_run_again() {
     let dir = folder(&[("harn.toml", ""), ("main.harn", STAGES)]);
     let mut chance = Chance(3);
     for _ in 0..kills() {
-        run_and_kill(dir.path(), "main.harn", "", Duration::from_millis(5 + chance.below(60)));
+        run_and_kill(dir.path(), "main.harn", "", life(&mut chance, 5, 60));
     }
     let ended = harn_in(dir.path(), &["run", "main.harn"]);
     assert_eq!(ended.code, 0, "{}", ended.err);
@@ -170,7 +169,7 @@ fn messages_in_a_mailbox_survive() {
         }
         rounds += 1;
         for child in [&mut sends, &mut receives] {
-            std::thread::sleep(Duration::from_millis(10 + chance.below(60)));
+            std::thread::sleep(life(&mut chance, 10, 60));
             child.kill().unwrap();
             child.wait().unwrap();
         }
@@ -233,7 +232,7 @@ fn answers_of_a_mailbox_belong_to_their_questions() {
             until_longer(&path.join("answers"), before);
         }
         for mut child in children {
-            std::thread::sleep(Duration::from_millis(20 + chance.below(60)));
+            std::thread::sleep(life(&mut chance, 20, 60));
             child.kill().unwrap();
             child.wait().unwrap();
         }
@@ -306,7 +305,7 @@ fn sessions_hold_the_loops_that_ended() {
             if round % 2 == 0 {
                 until_longer(&path.join("told"), before);
             }
-            std::thread::sleep(Duration::from_millis(15 + chance.below(100)));
+            std::thread::sleep(life(&mut chance, 15, 100));
             talks.kill().unwrap();
             talks.wait().unwrap();
         }

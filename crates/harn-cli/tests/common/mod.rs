@@ -140,6 +140,29 @@ pub(crate) fn kills() -> u64 {
     std::env::var("HARN_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(15)
 }
 
+/// How long a program lives before a test kills it: `least` to `least + more` milliseconds, and longer on a loaded machine, where
+/// starting alone can take longer than that.
+pub(crate) fn life(chance: &mut Chance, least: u64, more: u64) -> Duration {
+    Duration::from_millis(least + chance.below(more)).mul_f64(slowness())
+}
+
+/// How much longer than on a quiet machine a program takes at present to start; measured at most every two seconds.
+fn slowness() -> f64 {
+    const QUIET: Duration = Duration::from_millis(40);
+    static MEASURED: std::sync::Mutex<Option<(std::time::Instant, f64)>> = std::sync::Mutex::new(None);
+    let mut measured = MEASURED.lock().unwrap();
+    let now = std::time::Instant::now();
+    match *measured {
+        Some((at, factor)) if now.duration_since(at) < Duration::from_secs(2) => factor,
+        _ => {
+            harn(&["run", "-e", ""]);
+            let factor = now.elapsed().div_duration_f64(QUIET).max(1.0);
+            *measured = Some((std::time::Instant::now(), factor));
+            factor
+        }
+    }
+}
+
 /// Starts a program of a folder, whose output nobody reads.
 pub(crate) fn begin(folder: &Path, program: &str, arguments: &[&str]) -> Child {
     command(&[&["run", program, "--"], arguments].concat())
