@@ -127,8 +127,10 @@ fn failed_call(error: &Error) -> Option<&'static str> {
         "transient_network" => Some(
             "check that the server is running and that its address is right (`base_url`, or a variable such as LOCAL_LLM_BASE_URL)",
         ),
-        "auth" => Some("check the API key; `harn providers` lists the variables that hold keys"),
-        "not_found" => Some("check the model and `base_url`; `harn models` lists known models"),
+        "auth" => Some("check the API key: the option `api_key`, or a variable that `harn providers` lists"),
+        "not_found" => Some(
+            "check the model and `base_url`; `harn models` lists known models, `harn provider-ready NAME` those of a server",
+        ),
         "rate_limit" => Some("try again later, or set `llm_retries`"),
         "timeout" => Some("try again later, or raise `timeout`"),
         _ => None,
@@ -196,6 +198,7 @@ fn missing_value(text: &str, source: &SourceFile, at: Span) -> Option<String> {
             "nil" => Some(format!(
                 "`?.{name}` returns nil for nil, and `value?.{name} ?? other` returns a default"
             )),
+            "task_handle" => Some(format!("get the result of a task with `await`: `await(task).{name}`")),
             "string" => Some(format!("the value is a string; if it is JSON: `json_parse(text).{name}`")),
             _ => None,
         };

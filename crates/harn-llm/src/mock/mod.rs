@@ -376,6 +376,8 @@ impl Recorded {
 #[derive(Debug, Clone, Default)]
 struct Scope {
     queue: VecDeque<Mock>,
+    /// Whether answers were queued in this scope.
+    had_answers: bool,
     calls: Vec<Recorded>,
     cached: BTreeSet<String>,
 }
@@ -396,6 +398,7 @@ impl MockState {
     /// The dict is wrong.
     pub fn push(&mut self, value: &Value) -> Result<(), String> {
         self.now.queue.push_back(Mock::from_json(value)?);
+        self.now.had_answers = true;
         Ok(())
     }
 
@@ -416,6 +419,11 @@ impl MockState {
     /// Returns whether calls of any provider are answered here.
     pub(crate) fn is_active(&self) -> bool {
         self.replay.is_some() || !self.now.queue.is_empty()
+    }
+
+    /// Returns whether all queued answers have been used.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.now.had_answers && self.now.queue.is_empty()
     }
 
     /// Returns the recorded calls as dicts.

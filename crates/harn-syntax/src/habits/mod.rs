@@ -110,9 +110,7 @@ pub fn failed(text: &str, place: &str) -> Option<String> {
         .iter()
         .any(|start| text.starts_with(start))
     {
-        return Some(
-            "declare tools with `tool NAME(...) { ... }` and pass them by name: `tools: [look]`".to_owned(),
-        );
+        return Some("pass tools instead: declare each with `tool NAME(...) { ... }`".to_owned());
     }
     if text.ends_with("exceeds network ceiling") {
         return Some(

@@ -82,7 +82,12 @@ impl LlmRuntime {
         mock.record(&ask);
         let answer = match mock.scripted(&ask) {
             Some(answer) => answer?,
-            None => mock.default_answer(&ask),
+            None => {
+                if mock.is_exhausted() {
+                    self.warn_once("no reply of `llm_mock` is left: the mock answers with its default reply");
+                }
+                mock.default_answer(&ask)
+            }
         };
         drop(mock);
         // Words are a show for `llm_stream`: nobody else sees a scripted reply in more pieces than it was given.
