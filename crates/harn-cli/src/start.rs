@@ -108,8 +108,12 @@ fn tip(error: &Error, args: &[OsString]) -> Option<String> {
             let surplus = given(ContextKind::InvalidArg)?;
             let file =
                 args.iter().skip(2).map(|arg| arg.to_string_lossy()).find(|arg| arg.ends_with(".harn"))?;
-            (!surplus.starts_with('-'))
-                .then(|| format!("write arguments of the program after `--`: harn run {file} -- {surplus}"))
+            (!surplus.starts_with('-')).then(|| {
+                let quote = if surplus.contains(' ') { "\"" } else { "" };
+                format!(
+                    "write arguments of the program after `--`: harn run {file} -- {quote}{surplus}{quote}"
+                )
+            })
         }
         ErrorKind::InvalidValue | ErrorKind::ValueValidation => {
             variable(given(ContextKind::InvalidArg)?, args)

@@ -28,7 +28,7 @@ pub(crate) struct PlaygroundArgs {
     /// Program to run
     #[arg(long, value_name = "FILE", default_value = "pipeline.harn")]
     pub(crate) script: PathBuf,
-    /// Set the task of the program
+    /// Pass this text to the entry pipeline
     ///
     /// The environment variable HARN_TASK has the same value.
     #[arg(long, value_name = "TEXT")]
@@ -99,7 +99,7 @@ pub(crate) struct TestArgs {
     /// Show times and a summary
     #[arg(long)]
     pub(crate) timing: bool,
-    /// Run in an in-memory system; requires `conformance`
+    /// Run without real files, network or processes
     ///
     /// The system has the files of the cases, but no network and no processes.
     #[arg(long)]
@@ -110,7 +110,7 @@ pub(crate) struct TestArgs {
     /// it. Results and effects must be the same.
     #[arg(long, conflicts_with = "in_memory")]
     pub(crate) journal: bool,
-    /// Set the number of kills per case
+    /// Set the number of kills; requires --journal
     #[arg(long, value_name = "N", default_value_t = 3, requires = "journal")]
     pub(crate) kills: u64,
     /// Run again after each change
@@ -200,7 +200,7 @@ pub(crate) struct EvalArgs {
     /// BASELINE is a run record, or a directory whose records have the same names.
     #[arg(long, value_name = "BASELINE", conflicts_with = "structural_experiment")]
     pub(crate) compare: Option<PathBuf>,
-    /// Run with and without this experiment
+    /// Run again with the changes of this experiment
     ///
     /// SPEC changes the model calls of the program. Compares both runs.
     #[arg(long, value_name = "SPEC")]

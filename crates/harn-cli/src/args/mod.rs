@@ -41,7 +41,7 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Resume an interrupted or suspended run.
     Resume(ResumeArgs),
-    /// Answer a question or approval of a run.
+    /// Answer a question or approval request.
     Answer(AnswerArgs),
     /// Queue a program for a worker.
     Submit(Box<SubmitArgs>),
@@ -64,7 +64,7 @@ pub(crate) enum Command {
     /// Alias of `harn serve mcp`.
     #[command(hide = true)]
     McpServe(McpArgs),
-    /// Run a program with a simulated host.
+    /// Run a program with another as its host.
     ///
     /// An application that embeds Harn answers `host_call`. Here a second Harn program, the host program, stands in for the
     /// application: its exported functions answer (`host_call("notes.list", {})` calls `notes_list`) and are offered as tools.
@@ -92,7 +92,7 @@ pub(crate) enum Command {
     Skills(SkillsCommand),
     /// Start an interactive session.
     Repl,
-    /// Sign in to MCP servers over HTTP.
+    /// Sign in or out of MCP servers.
     ///
     /// To offer the functions of a program, use `harn serve mcp`.
     #[command(subcommand)]
@@ -202,7 +202,7 @@ pub(crate) struct RunArgs {
     /// Run this code instead of a file
     #[arg(short = 'e', value_name = "CODE", allow_hyphen_values = true)]
     pub(crate) eval: Option<String>,
-    /// Set the task of the program
+    /// Pass this text to the entry pipeline
     ///
     /// The task is the first parameter of the program's pipeline.
     #[arg(long, value_name = "TEXT", env = "HARN_TASK")]
@@ -269,7 +269,7 @@ pub(crate) struct RunArgs {
     /// Default: a generated ID.
     #[arg(long, value_name = "ID")]
     pub(crate) run_id: Option<String>,
-    /// Suspend a waiting run after this time
+    /// Suspend a durable run that waits longer
     ///
     /// If a run has to wait longer than this, for an answer or a timer, Harn stores it and ends the process; `harn resume`
     /// continues it. TIME is 500ms, 30s, 5m, 2h or never. Default: at once for an answer, 5m for a timer. For durable runs only.
@@ -376,7 +376,7 @@ pub(crate) struct WorkerArgs {
     /// If a worker does not renew its lease in this time, another worker takes over the run.
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_lease_time)]
     pub(crate) lease: std::time::Duration,
-    /// Limit how long a stop may take
+    /// Limit the time of running runs after SIGTERM
     ///
     /// After SIGTERM or Ctrl-C the worker takes no more runs. Its runs continue for half of this time. Then each is suspended
     /// as soon as no request or command is in progress. At the end, or after a second signal, all are interrupted.
@@ -683,7 +683,7 @@ pub(crate) struct InstallArgs {
     /// Use cached packages only
     #[arg(long)]
     pub(crate) offline: bool,
-    /// Fetch a dependency again, or `all`
+    /// Fetch this dependency again (`all`: every one)
     ///
     /// Uses the version in the lock file.
     #[arg(long, value_name = "NAME", conflicts_with = "offline")]
@@ -746,7 +746,7 @@ pub(crate) struct RemoveArgs {
 pub(crate) struct UpdateArgs {
     /// Dependency to update (default: all)
     pub(crate) alias: Option<String>,
-    /// Update all dependencies
+    /// Same as without ALIAS
     #[arg(long, conflicts_with = "alias")]
     pub(crate) all: bool,
 }
@@ -767,7 +767,7 @@ pub(crate) struct CheckArgs {
     /// One of error, warning or off.
     #[arg(long, value_name = "LEVEL", value_parser = parse_preflight)]
     pub(crate) preflight: Option<harn_check::PreflightSeverity>,
-    /// Read host operations from this file
+    /// List of operations that `host_call` may name
     ///
     /// A JSON or TOML file with the operations that `host_call` can name: `{capability: [operations]}`.
     #[arg(long, value_name = "FILE")]
@@ -783,7 +783,7 @@ pub(crate) struct CheckArgs {
     /// Reports fields that are read from JSON, HTTP, model or host results that were not validated.
     #[arg(long)]
     pub(crate) strict_types: bool,
-    /// Verify `@invariant` attributes on all paths
+    /// Verify `@invariant` attributes on all code paths
     #[arg(long)]
     pub(crate) invariants: bool,
     /// Show the features of all models
@@ -838,7 +838,7 @@ pub(crate) struct FmtArgs {
     /// Default: `[fmt]` in harn.toml, or 100.
     #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(20..=1000))]
     pub(crate) line_width: Option<u16>,
-    /// Set the width of separator comments
+    /// Set the width of `// ---` lines
     ///
     /// Default: `[fmt]` in harn.toml, or 80.
     #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(20..=1000))]
@@ -899,7 +899,7 @@ pub(crate) struct ExplainPromptArgs {
     /// The file is written by `harn run --llm-mock-record` (JSON Lines).
     #[arg(long, value_name = "FILE")]
     pub(crate) llm_mock: Option<PathBuf>,
-    /// Set the task of the program
+    /// Pass this text to the entry pipeline
     ///
     /// The task is the first parameter of the program's pipeline.
     #[arg(long, value_name = "TEXT", env = "HARN_TASK")]

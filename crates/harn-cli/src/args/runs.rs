@@ -88,7 +88,7 @@ pub(crate) enum RunsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Summarize a run record.
+    /// Summarize a run record (`run.json`).
     Inspect {
         /// Run record, such as run.json
         #[arg(value_name = "RUN.json")]
@@ -100,7 +100,7 @@ pub(crate) enum RunsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Show a run record.
+    /// Print a run record (`run.json`).
     View {
         /// Run record, such as run.json
         #[arg(value_name = "RUN.json")]

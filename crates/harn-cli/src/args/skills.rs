@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 pub(crate) enum SkillsCommand {
     /// List available skills.
     List {
-        /// Include skills that another layer overrides
+        /// Include skills that another directory overrides
         #[arg(long)]
         all: bool,
         #[command(flatten)]

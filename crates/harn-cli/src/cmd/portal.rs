@@ -57,7 +57,11 @@ async fn serve(args: &PortalArgs) -> Result<(), String> {
         if args.open
             && let Err(error) = open(&page).await
         {
-            eprintln!("warning: cannot open a browser: {error}; open {shown} yourself, or say --open false");
+            let reason = error.to_string();
+            let reason = reason.lines().next().unwrap_or_default();
+            eprintln!(
+                "warning: cannot open a browser ({reason}); open {shown} yourself, or use `--open false`"
+            );
         }
         std::future::pending().await
     };
@@ -118,7 +122,8 @@ async fn open(page: &str) -> Result<(), String> {
     command.arguments = before.iter().copied().chain([page]).map(str::to_owned).collect();
     match process::run(command).await {
         Ok(end) if end.code == Some(0) => Ok(()),
-        Ok(end) => Err(format!("{program} has failed: {}", String::from_utf8_lossy(&end.stderr).trim())),
+        // What it writes may contain the address with a token that can be used once.
+        Ok(_) => Err(format!("{program} failed")),
         Err(error) => Err(format!("{program}: {error}")),
     }
 }
