@@ -83,7 +83,8 @@ impl LlmRuntime {
         let answer = match mock.scripted(&ask) {
             Some(answer) => answer?,
             None => {
-                if mock.is_exhausted() {
+                if mock.is_exhausted() && !self.rehearsing.get() {
+                    // prose-ok: a warning
                     self.warn_once("no reply of `llm_mock` is left: the mock answers with its default reply");
                 }
                 mock.default_answer(&ask)
