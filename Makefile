@@ -16,7 +16,7 @@ FAST      = $(strip $(RUSTFLAGS) $(NAMES) $(shell rustc $(DISPATCH) --print targ
 
 .DEFAULT_GOAL := help
 .PHONY: help rustflags build dist run test test-fast test-real-server python conformance kill kill-agents flips workers postgres replays check check-changed check-parts tools \
-        fmt harn-fmt lint lint-no-rust-prompt-prose rustdoc docs book bench bench-limit bench-picture bench-agents bench-runs bench-frameworks bench-quick fuzz asan snap clean \
+        fmt harn-fmt lint lint-no-rust-prompt-prose rustdoc docs book bench bench-limit bench-picture bench-agents bench-runs bench-frameworks bench-quick watchdog fuzz asan snap clean \
         lsp-test acp-test wire-types tree-sitter models
 
 help: ## list these targets
@@ -174,6 +174,10 @@ bench-frameworks: build ## measure one agent in Harn, LangGraph, Pydantic AI, Op
 
 bench-quick: build ## run `bench` with fewer measurements
 	python3 benches/run.py --harn $(HARN) --quick
+
+watchdog: build ## call all builtins and methods with large and hostile data; N=5
+	HARN_TEST_BINARY=$(abspath $(HARN)) HARN_WATCHDOG=$(or $(N),5) \
+	  $(CARGO) test --package harn-cli --package harn-runtime --test it -- --nocapture watchdog bulk_work
 
 fuzz: ## fuzz all readers of untrusted input; S=seconds each, T=target for one of them
 	$(CARGO) run --release --package harn-fuzz -- --seconds $(S) $(T)
