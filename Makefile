@@ -97,8 +97,8 @@ postgres: ## install PostgreSQL from Debian's packages if it is missing, and run
 	  { echo "installing PostgreSQL"; if [ "$$(id -u)" = 0 ]; then apt-get install --yes postgresql; else sudo apt-get install --yes postgresql; fi; }
 	@.ci/check postgres
 
-kill: ## kill programs at any moment, 200 times (N) each, also inside streams and split bodies, and check that nothing acknowledged is lost
-	HARN_KILLS=$(or $(N),200) $(CARGO) test --package harn-cli --test it kill -- --nocapture
+kill: ## kill programs and stop workers at any moment, 200 times (N) each, also inside streams and split bodies, and check that nothing acknowledged is lost
+	HARN_KILLS=$(or $(N),200) $(CARGO) test --package harn-cli --test it -- --nocapture kill drain::
 
 flips: ## flip a bit of a store 10,000 times (N): each resumed run is correct or ends with an error, and repeats no effect
 	HARN_FLIPS=$(or $(N),10000) $(CARGO) test --package harn-cli --test it flipped -- --nocapture

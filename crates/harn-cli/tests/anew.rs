@@ -94,7 +94,8 @@ fn killed_at_any_moment_each_part_happens_once() {
                 .stderr(Stdio::null())
                 .spawn()
                 .unwrap();
-            std::thread::sleep(Duration::from_millis(20 + chance.below(120)));
+            // A busy machine starts and resumes the program later: each attempt has more time than the one before.
+            std::thread::sleep(Duration::from_millis(20 + chance.below(120 + 10 * killed)));
             child.kill().unwrap();
             child.wait().unwrap();
             killed += 1;
