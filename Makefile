@@ -16,7 +16,7 @@ FAST      = $(strip $(RUSTFLAGS) $(NAMES) $(shell rustc $(DISPATCH) --print targ
 
 .DEFAULT_GOAL := help
 .PHONY: help rustflags build dist run test test-every-case test-fast test-real-server python conformance kill kill-agents flips workers postgres replays check check-changed check-parts tools \
-        fmt harn-fmt lint lint-no-rust-prompt-prose rustdoc docs book bench bench-limit bench-picture bench-agents bench-runs bench-frameworks bench-quick fuzz asan snap clean \
+        fmt harn-fmt lint lint-no-rust-prompt-prose rustdoc docs book bench bench-limit bench-picture bench-agents bench-runs bench-frameworks bench-quick watchdog fuzz asan snap clean \
         lsp-test acp-test wire-types tree-sitter models
 
 help: ## list these targets
@@ -100,8 +100,8 @@ postgres: ## install PostgreSQL from Debian's packages if it is missing, and run
 	  { echo "installing PostgreSQL"; if [ "$$(id -u)" = 0 ]; then apt-get install --yes postgresql; else sudo apt-get install --yes postgresql; fi; }
 	@.ci/check postgres
 
-kill: ## kill programs at any moment, 200 times (N) each, also inside streams and split bodies, and check that nothing acknowledged is lost
-	HARN_KILLS=$(or $(N),200) $(CARGO) test --package harn-cli --test it kill -- --nocapture
+kill: ## kill programs and stop workers at any moment, 200 times (N) each, also inside streams and split bodies, and check that nothing acknowledged is lost
+	HARN_KILLS=$(or $(N),200) $(CARGO) test --package harn-cli --test it -- --nocapture kill drain::
 
 flips: ## flip a bit of a store 10,000 times (N): each resumed run is correct or ends with an error, and repeats no effect
 	HARN_FLIPS=$(or $(N),10000) $(CARGO) test --package harn-cli --test it flipped -- --nocapture
@@ -177,6 +177,10 @@ bench-frameworks: build ## measure one agent in Harn, LangGraph, Pydantic AI, Op
 
 bench-quick: build ## run `bench` with fewer measurements
 	python3 benches/run.py --harn $(HARN) --quick
+
+watchdog: build ## call all builtins and methods with large and hostile data; N=5
+	HARN_TEST_BINARY=$(abspath $(HARN)) HARN_WATCHDOG=$(or $(N),5) \
+	  $(CARGO) test --package harn-cli --package harn-runtime --test it -- --nocapture watchdog bulk_work
 
 fuzz: ## fuzz all readers of untrusted input; S=seconds each, T=target for one of them
 	$(CARGO) run --release --package harn-fuzz -- --seconds $(S) $(T)

@@ -463,10 +463,10 @@ fn cases_without_end_spoil_no_other() {
         ("conformance/waits.harn", "sleep(1h)"),
         ("conformance/waits.expected", ""),
     ]);
-    let line = "ulimit -v 4000000; exec $HARN test conformance --timeout 20000 --junit report.xml";
+    let line = "ulimit -v 4000000; exec $HARN test conformance --timeout 8000 --junit report.xml";
     let ran = in_shell(scratch.path(), line);
     assert!(ran.code == 1 && ran.out.contains("1 passed, 3 failed, 4 total"), "{}", ran.shown());
-    for told in ["a test may print at most 16 MiB", "memory limit", "waits.harn: timed out after 20000ms"] {
+    for told in ["a test may print at most 16 MiB", "memory limit", "waits.harn: timed out after 8000ms"] {
         assert!(ran.out.contains(told), "{told}: {}", ran.shown());
     }
     assert!(ran.out.len() < 100_000, "{} bytes", ran.out.len());

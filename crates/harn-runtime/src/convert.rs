@@ -26,6 +26,7 @@ fn to_json_at(value: &Value, depth: usize) -> Json {
         View::Str(text) => {
             // The text itself, and what is made of it there: a message, an event.
             steps::room(text.len().saturating_mul(2));
+            steps::bytes(text.len());
             text.as_str().into()
         }
         View::List(items) => items.iter().map(|item| to_json_at(item, depth)).collect(),
@@ -104,13 +105,16 @@ pub(crate) fn entry(value: &Value, key: &str) -> Value {
 pub(crate) fn text(value: &Value) -> Option<String> {
     if let View::Str(text) = value.view() {
         steps::room(text.len().saturating_mul(2));
+        steps::bytes(text.len());
     }
     (!value.is_nil()).then(|| value.to_string())
 }
 
 /// The error that throws a plain string.
 pub(crate) fn thrown(text: impl std::fmt::Display) -> Error {
-    Error::thrown(text.to_string())
+    let text = text.to_string();
+    steps::bytes(text.len());
+    Error::thrown(text)
 }
 
 /// What people are told of an error: what a text says, the message of a dict, else all of it.

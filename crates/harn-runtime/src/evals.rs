@@ -108,11 +108,24 @@ pub(crate) fn suite_manifest(given: &Json) -> Result<Json, String> {
     }))
 }
 
+/// Bytes of the longest configuration: nothing interrupts the parser of TOML.
+const LONGEST_CONFIGURATION: usize = 4 << 20;
+
+/// # Errors
+/// A configuration that is too long to be parsed at once.
+pub(crate) fn check_size(source: &str) -> Result<(), String> {
+    if source.len() > LONGEST_CONFIGURATION {
+        return Err(format!("it has {} bytes; the limit is {LONGEST_CONFIGURATION}", source.len()));
+    }
+    Ok(())
+}
+
 /// What a text of TOML holds.
 ///
 /// # Errors
 /// A sentence with the place.
 pub(crate) fn toml_data(source: &str) -> Result<Json, String> {
+    check_size(source)?;
     let table: toml::Table = source.parse().map_err(|error: toml::de::Error| {
         let at = error.span().map_or(0, |span| span.start);
         let line = source[..at].matches('\n').count() + 1;

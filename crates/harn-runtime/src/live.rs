@@ -10,7 +10,8 @@ use harn_vm::{Cx, Result};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::convert::{entry, thrown};
-use crate::llm_embedder::calling_aside;
+use crate::llm_embedder::{binding, calling_aside};
+use crate::template_state::OpenContext;
 
 /// The listener among the options of a call.
 ///
@@ -58,6 +59,8 @@ pub(crate) async fn llm_call(
         Ok(runtime.result_json(&finished))
     };
     let tell = async |text: String| cx.call(listener, [Value::str(&text)]).await.map(drop);
+    // The listener renders for the model of the call.
+    let _open = OpenContext::new(cx, binding(cx, options));
     beside(calling_aside(cx, options, work), take, tell).await
 }
 

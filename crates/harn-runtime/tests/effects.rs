@@ -1,12 +1,18 @@
 //! Effects are true: an example touches nothing outside that the builtins in it are not labelled with, and what a builtin is labelled
 //! with is touched by its example, unless there is a reason.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use harn_system::{Memory, Recorder, Touched};
+use harn_system::{
+    Ceiling, Command, Draft, Finished, HttpError, HttpReply, HttpRequest, Layer, Level, Memory, MoveError,
+    PeerRequest, Recorder, Socket, System, Touched, Waiting,
+};
 use harn_value::Value;
-use harn_vm::{Builtin, Effect, Source, block_on, load};
+use harn_vm::{Builtin, Effect, Names, Source, block_on, load};
 
 /// Runs code in a system that records.
 fn touched(code: &str) -> Touched {
@@ -195,4 +201,168 @@ fn examples_touch_what_their_builtins_are_labelled_with() {
         }
     }
     assert!(wrong.is_empty(), "{} labels are wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Whether a builtin reaches outside of the program and its output.
+fn reaches_outside(effect: Effect) -> bool {
+    use Effect::{Clock, Env, Fs, Human, Keep, Llm, Loop, Net, Output, Process, Pure, Random, State};
+    match effect {
+        Env | Fs | Keep | Net | Process | Llm | Loop | Human => true,
+        Pure | State | Output | Clock | Random => false,
+    }
+}
+
+/// A system that notes which contents of files, processes and servers are asked for. Facts of files are not noted: the
+/// permission layer itself looks up links.
+#[derive(Default)]
+struct Contents {
+    memory: Memory,
+    asked: RefCell<Vec<String>>,
+}
+
+impl Contents {
+    fn note(&self, what: &str, of: impl std::fmt::Display) -> &dyn System {
+        self.asked.borrow_mut().push(format!("{what} {of}"));
+        &self.memory
+    }
+}
+
+impl Layer for Contents {
+    fn inner(&self) -> &dyn System {
+        &self.memory
+    }
+    fn names(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
+        self.note("names", path.display()).names(path)
+    }
+    fn read(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+        self.note("read", path.display()).read(path, limit)
+    }
+    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.note("replace", path.display()).replace(path, bytes)
+    }
+    fn draft(&self, path: &Path) -> io::Result<Box<dyn Draft>> {
+        self.note("draft", path.display()).draft(path)
+    }
+    fn append(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.note("append", path.display()).append(path, bytes)
+    }
+    fn make_dirs(&self, path: &Path) -> io::Result<()> {
+        self.note("make_dirs", path.display()).make_dirs(path)
+    }
+    fn make_dir(&self, path: &Path) -> io::Result<()> {
+        self.note("make_dir", path.display()).make_dir(path)
+    }
+    fn copy(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.note("copy", from.display()).copy(from, to)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), MoveError> {
+        self.note("rename", from.display()).rename(from, to)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.note("remove", path.display()).remove(path)
+    }
+    fn run(&self, command: Command) -> Waiting<'_, io::Result<Finished>> {
+        self.note("run", &command.program).run(command)
+    }
+    fn ask_peer(&self, request: PeerRequest) -> Waiting<'_, io::Result<Vec<u8>>> {
+        self.note("ask", "a peer").ask_peer(request)
+    }
+    fn http(&self, request: HttpRequest) -> Waiting<'_, Result<HttpReply, HttpError>> {
+        self.note("http", &request.url).http(request)
+    }
+    fn websocket(&self, request: HttpRequest) -> Waiting<'_, Result<Rc<dyn Socket>, HttpError>> {
+        self.note("websocket", &request.url).websocket(request)
+    }
+}
+
+/// Files of the system with facts of the machine, which the runtime reads for `username`, `hostname` and `shell`.
+const FACTS: [&str; 4] = ["/proc/self/status", "/proc/sys/kernel/hostname", "/etc/hostname", "/etc/shells"];
+
+/// An example whose statements of one line continue when they are refused, so that the last one is tried, too.
+fn persistent(code: &str) -> String {
+    let mut text = String::new();
+    for line in code.lines() {
+        let count = |c: char| line.matches(c).count();
+        let is_whole = count('{') == count('}') && count('(') == count(')') && count('[') == count(']');
+        let word = line.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default();
+        let line = match (word, line.split_once(" = ")) {
+            _ if !is_whole || line.starts_with([' ', '}', ')', ']']) => line.to_owned(),
+            ("let" | "var", Some((name, value))) => format!("{name} = unwrap_or(try {{ {value} }}, nil)"),
+            ("let" | "var" | "fn" | "import" | "return" | "tool" | "type" | "pub" | "", _) => line.to_owned(),
+            _ => format!("try {{ {line} }}"),
+        };
+        text.push_str(&line);
+        text.push('\n');
+    }
+    text
+}
+
+/// What code asks for.
+fn asked(code: &str, ceiling: Ceiling) -> Vec<String> {
+    let contents = Rc::new(Contents::default());
+    let builder = harn_runtime::vm_builder(contents.clone()).global("argv", Value::list(Vec::new()));
+    let vm = builder.limit(ceiling).build();
+    let mut source = Source { name: "example.harn".into(), text: persistent(code), dir: "/project".into() };
+    let program = load(&vm, &source).or_else(|_| {
+        source.text = code.into();
+        load(&vm, &source)
+    });
+    let Ok(program) = program else { panic!("{code}") };
+    // What loading asks for is the runtime's own.
+    let _ = harn_runtime::llm_runtime(&vm);
+    contents.asked.take();
+    let _ = block_on(program.run(&vm, None, &[]));
+    let mut asked = contents.asked.take();
+    asked.retain(|asked| !FACTS.iter().any(|path| *asked == format!("read {path}")));
+    asked
+}
+
+/// Below the lowest level no example reaches files, processes or servers, and a builtin whose name is denied is not called.
+#[test]
+fn every_builtin_with_an_effect_asks_for_permission() {
+    let (mut wrong, mut permitted) = (Vec::new(), 0);
+    for builtin in harn_runtime::tables().into_iter().flatten().filter(|b| reaches_outside(b.effect)) {
+        let name = builtin.name();
+        let code = example(builtin).unwrap_or_default();
+        permitted += usize::from(!asked(&code, Ceiling::default()).is_empty());
+        let nothing = Ceiling { level: Level::None, roots: Some(Vec::new()), ..Ceiling::default() };
+        let asked = asked(&code, nothing);
+        if !asked.is_empty() {
+            wrong.push(format!("{name} asks without permission: {asked:?}"));
+        }
+        let arguments = vec!["nil"; usize::from(builtin.least)].join(", ");
+        let denied = Names::AllBut([name.to_owned()].into_iter().collect());
+        let vm = harn_runtime::vm_builder(Rc::new(Memory::new())).limit_names(denied).build();
+        let text = format!("return {name}({arguments})");
+        let source = Source { name: "denied.harn".into(), text: text.clone(), dir: "/project".into() };
+        let Ok(program) = load(&vm, &source) else { panic!("{text}") };
+        let answer = block_on(program.run(&vm, None, &[])).unwrap().result;
+        let expected = format!("Tool '{name}' is not permitted.");
+        if !answer.is_err_and(|error| error.to_string().contains(&expected)) && !name.starts_with("__") {
+            wrong.push(format!("{name} is called although it is denied"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(permitted > 60, "with permission only {permitted} examples ask for anything");
+}
+
+/// The section of the threat model about builtins lists each one that reaches outside, in the row of its effect.
+#[test]
+fn every_builtin_with_an_effect_is_in_the_threat_model() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/threat-model.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let (_, section) = page.split_once("\n## Builtins\n").unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let mut listed = BTreeSet::new();
+    for row in section.lines().filter_map(|line| line.strip_prefix("| `")) {
+        let (effect, row) = row.split_once('`').unwrap();
+        let promise = row.split(" | ").next().unwrap();
+        listed.extend(promise.split('`').skip(1).step_by(2).map(|name| (effect, name)));
+    }
+    let builtins = harn_runtime::tables().into_iter().flatten();
+    let known: BTreeSet<(&str, &str)> =
+        builtins.filter(|b| reaches_outside(b.effect)).map(|b| (b.effect.word(), b.name())).collect();
+    let missing: Vec<_> = known.difference(&listed).collect();
+    let gone: Vec<_> = listed.difference(&known).collect();
+    assert!(missing.is_empty() && gone.is_empty(), "missing: {missing:?}, no such builtin: {gone:?}");
 }

@@ -4,6 +4,7 @@
 
 mod common;
 
+mod bulk_work;
 mod ceilings;
 mod daemon_growth;
 mod effects;

@@ -1,6 +1,6 @@
 //! The one form of a schema: snake_case keys, Harn's type names, unknown keys dropped.
 
-use harn_value::{Dict, Str, Value};
+use harn_value::{Dict, Str, Value, steps};
 
 use crate::with_stack;
 use crate::{words, written};
@@ -106,7 +106,7 @@ pub fn canonical(schema: &Value) -> Result<Dict, SchemaError> {
 
 fn canonical_dict(schema: &Dict) -> Result<Dict, SchemaError> {
     let mut out = Dict::new();
-    for (key, value) in schema.iter() {
+    for (key, value) in steps::each(schema.iter()) {
         let Some(name) = key_name(key) else {
             if let Some(near) = written::meant_keyword(key) {
                 return Err(SchemaError::Unknown { name: key.as_str().to_owned(), near });

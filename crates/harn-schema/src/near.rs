@@ -2,8 +2,10 @@
 
 /// The known name that a word is a slip of: one letter off in short words, two in longer ones.
 pub fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = if word.chars().count() < 5 { 1 } else { 2 };
+    let length = word.chars().count();
+    let limit = if length < 5 { 1 } else { 2 };
     names
+        .filter(|name| name.chars().count().abs_diff(length) <= limit)
         .map(|name| (strsim::damerau_levenshtein(word, name), name))
         .filter(|(distance, _)| *distance <= limit)
         .min()

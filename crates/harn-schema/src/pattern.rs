@@ -18,6 +18,9 @@ const OFTEN: u32 = 32;
 /// Bytes that the patterns of the cache may take, where the allocator counts.
 const CACHED_BYTES: usize = 32 << 20;
 
+/// Bytes of the longest pattern: nothing interrupts the parser of the `regex` crate.
+const LONGEST: usize = 1 << 17;
+
 /// A compiled pattern.
 pub struct Pattern {
     regex: Regex,
@@ -94,13 +97,13 @@ pub fn compiled(pattern: &str, flags: &str) -> Result<Rc<Pattern>, String> {
     if let Some(regex) = known {
         return Ok(regex);
     }
-    let before = harn_value::memory::used();
+    let before = harn_value::memory::used_by_thread();
     let regex = Rc::new(Pattern::new(build(pattern, flags)?));
     if !flags.is_empty() {
         // What the flags mean stands in the compiled form only.
         let _ = regex.lead.set(None);
     }
-    let bytes = harn_value::memory::used().saturating_sub(before);
+    let bytes = (harn_value::memory::used_by_thread() - before).max(0).unsigned_abs();
     CACHE.with_borrow_mut(|cache| {
         if cache.patterns.len() >= CACHED || cache.bytes + bytes > CACHED_BYTES {
             *cache = Cache::default();
@@ -112,6 +115,9 @@ pub fn compiled(pattern: &str, flags: &str) -> Result<Rc<Pattern>, String> {
 }
 
 fn build(pattern: &str, flags: &str) -> Result<Regex, String> {
+    if pattern.len() > LONGEST {
+        return Err(format!("the pattern has {} bytes; the limit is {LONGEST}", pattern.len()));
+    }
     let mut builder = RegexBuilder::new(pattern);
     for flag in flags.chars() {
         match flag {

@@ -118,9 +118,11 @@ pub(crate) fn meant_keyword(key: &str) -> Option<&'static str> {
     if is_known(key) {
         return None;
     }
+    // Each comparison below is work for each of the keywords.
+    harn_value::steps::steps(KEYWORDS.len());
     // `any_of` is `anyOf`, and not `all_of`.
-    let letters = |word: &str| word.replace('_', "").to_ascii_lowercase();
-    if let Some(same) = KEYWORDS.iter().find(|keyword| letters(keyword) == letters(key)) {
+    let letters = |word| str::bytes(word).filter(|byte| *byte != b'_').map(|byte| byte.to_ascii_lowercase());
+    if let Some(same) = KEYWORDS.iter().find(|keyword| letters(keyword).eq(letters(key))) {
         return Some(same);
     }
     let near = |keyword: &&'static str| match keyword.len() {

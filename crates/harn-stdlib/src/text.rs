@@ -58,11 +58,13 @@ pub(crate) fn join<'a>(items: impl Iterator<Item = &'a Value>, separator: &str) 
     let mut out = String::new();
     for (i, item) in items.enumerate() {
         if i > 0 {
+            steps::bytes(separator.len());
+            steps::reserve(&mut out, separator.len());
             out.push_str(separator);
         }
         match item.as_str() {
             Some(text) => {
-                steps::bytes(text.len() + separator.len());
+                steps::bytes(text.len());
                 steps::step();
                 steps::reserve(&mut out, text.len());
                 out.push_str(text);

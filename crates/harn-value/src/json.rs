@@ -554,13 +554,17 @@ fn write_base64(bytes: &[u8], out: &mut String) {
 
 /// Converts data; nil for what is opaque.
 pub fn from_data(data: &Data) -> Value {
+    steps::step();
     match data {
         Data::Null | Data::Opaque(_) => Value::NIL,
         Data::Bool(b) => Value::bool(*b),
         Data::Number(n) => {
             n.as_i64().map_or_else(|| Value::float(n.as_f64().unwrap_or(f64::NAN)), Value::int)
         }
-        Data::String(s) => Value::str(s),
+        Data::String(s) => {
+            steps::bytes(s.len());
+            Value::str(s)
+        }
         Data::Array(items) => with_stack(|| Value::list(items.iter().map(from_data).collect())),
         Data::Object(map) => {
             with_stack(|| Value::dict(map.iter().map(|(k, v)| (k.as_str(), from_data(v))).collect()))

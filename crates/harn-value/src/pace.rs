@@ -29,6 +29,8 @@ pub(crate) const BYTES_PER_STEP: usize = 64;
 thread_local! {
     /// Bulk work since the last turn, in steps.
     static SPENT: Cell<usize> = const { Cell::new(0) };
+    /// Bulk work of the thread, in steps.
+    pub(crate) static TOTAL: Cell<u64> = const { Cell::new(0) };
     /// Whether the turn is over.
     pub(crate) static DUE: Cell<bool> = const { Cell::new(false) };
 }
@@ -37,6 +39,7 @@ thread_local! {
 #[cold]
 #[inline(never)]
 pub(crate) fn spend(steps: usize) {
+    TOTAL.set(TOTAL.get().wrapping_add(steps as u64));
     let spent = SPENT.get().saturating_add(steps);
     SPENT.set(spent);
     if spent >= TURN {

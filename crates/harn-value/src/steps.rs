@@ -20,7 +20,7 @@ use std::cell::Cell;
 
 use crate::Value;
 pub use crate::pace::LARGE;
-use crate::pace::{BYTES_PER_STEP, DUE, LEFT, PACE};
+use crate::pace::{BYTES_PER_STEP, DUE, LEFT, PACE, TOTAL};
 
 /// Bytes that a large text gets beside those that it was asked to hold.
 const BETWEEN: usize = LARGE / 16;
@@ -77,8 +77,16 @@ pub fn step() {
 pub fn steps(n: usize) {
     match LEFT.get().checked_sub(u32::try_from(n).unwrap_or(u32::MAX)) {
         Some(left) => LEFT.set(left),
-        None => look(),
+        None => {
+            crate::pace::spend(n);
+            look();
+        }
     }
+}
+
+/// Steps that this thread has counted so far.
+pub fn counted() -> u64 {
+    TOTAL.get() + u64::from(PACE.saturating_sub(LEFT.get()))
 }
 
 /// Work that touches this many bytes.

@@ -24,9 +24,10 @@ impl Ran {
     }
 }
 
-/// The command, without colour and away from the user's own files.
+/// The command, without colour and away from the user's own files. `HARN_TEST_BINARY` names another build of it.
 pub(crate) fn command(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_harn"));
+    let binary = std::env::var_os("HARN_TEST_BINARY");
+    let mut command = Command::new(binary.unwrap_or_else(|| env!("CARGO_BIN_EXE_harn").into()));
     command.args(args).env("NO_COLOR", "1").env_remove("FORCE_COLOR").env_remove("HARN_TASK");
     for name in ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "HARN_LLM_PROVIDER", "HARN_LLM_MODEL"] {
         command.env_remove(name);

@@ -4,7 +4,7 @@ use harn_agent::assemble::Assembly;
 use harn_agent::{artifact as pure, handoff as handoffs, plan_artifact as plans};
 use harn_stdlib::timestamp_now;
 use harn_value::{Data as Json, data::Map, json};
-use harn_value::{Dict, Value};
+use harn_value::{Dict, Value, steps};
 use harn_vm::{Cx, Result, builtins};
 
 use crate::convert::{data, entry, from_json, text, thrown, to_json};
@@ -179,8 +179,11 @@ builtins! {
     Random fn artifact_diff(cx, path: Value as "text?", before: Value as "text?", after: Value as "text?", extra: Value as "artifact_fields?") -> "dict" {
         let path = required("artifact_diff", "path", &path)?;
         let (before, after) = (text(&before).unwrap_or_default(), text(&after).unwrap_or_default());
+        let diff = line_diff(&path, &before, &after);
+        // The path is repeated in several fields.
+        steps::bytes(path.len());
         let fields = json!({
-            "title": path, "text": line_diff(&path, &before, &after), "source": path,
+            "title": path, "text": diff, "source": path,
             "data": {"path": path, "before": before, "after": after},
             "metadata": {"path": path, "changed_paths": [path]},
         });
@@ -354,8 +357,16 @@ fn build(cx: &Cx, function: &str, kind: &str, fields: Json, extra: &Value) -> Re
     make(cx, function, &merged(function, kind, fields, extra)?)
 }
 
+/// The entries of a dict, none of anything else.
+fn object(data: Json) -> Map<String, Json> {
+    match data {
+        Json::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
 fn merged(function: &str, kind: &str, fields: Json, extra: &Value) -> Result<Json> {
-    let mut out = fields.as_object().cloned().unwrap_or_default();
+    let mut out = object(fields);
     let extra = match data(&format!("{function}: extra"), extra)? {
         Json::Null => Map::new(),
         Json::Object(map) => map,
@@ -364,7 +375,7 @@ fn merged(function: &str, kind: &str, fields: Json, extra: &Value) -> Result<Jso
             return Err(thrown(format!("{function}: extra must be a dict, got {word}")));
         }
     };
-    let mut metadata = out.get("metadata").and_then(Json::as_object).cloned().unwrap_or_default();
+    let mut metadata = object(out.get_mut("metadata").map(Json::take).unwrap_or_default());
     for (key, value) in extra {
         match (key.as_str(), value) {
             ("metadata", Json::Object(more)) => metadata.extend(more),
@@ -400,7 +411,7 @@ fn derived(
 
 /// The lines that went and those that came, with what is the same at both ends left out.
 fn line_diff(path: &str, before: &str, after: &str) -> String {
-    let (a, b): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
+    let (a, b): (Vec<&str>, Vec<&str>) = (steps::gather(before.lines()), steps::gather(after.lines()));
     let head = a.iter().zip(&b).take_while(|(x, y)| x == y).count();
     let tail = a[head..].iter().rev().zip(b[head..].iter().rev()).take_while(|(x, y)| x == y).count();
     let (gone, come) = (&a[head..a.len() - tail], &b[head..b.len() - tail]);
@@ -409,8 +420,8 @@ fn line_diff(path: &str, before: &str, after: &str) -> String {
         format!("+++ b/{path}"),
         format!("@@ -{},{} +{},{} @@", head + 1, gone.len(), head + 1, come.len()),
     ];
-    out.extend(gone.iter().map(|line| format!("-{line}")));
-    out.extend(come.iter().map(|line| format!("+{line}")));
+    out.extend(steps::each(gone).map(|line| format!("-{line}")));
+    out.extend(steps::each(come).map(|line| format!("+{line}")));
     out.join("\n")
 }
 

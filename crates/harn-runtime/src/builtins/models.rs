@@ -33,6 +33,8 @@ builtins! {
         let Some(source) = source.as_str() else {
             return Err(thrown("provider_capabilities_install: TOML source string required"));
         };
+        let wrong = |error| thrown(format!("provider_capabilities_install: {error}"));
+        crate::evals::check_size(source).map_err(wrong)?;
         runtime(cx).install_capabilities(source).map_err(thrown)?;
         true
     }

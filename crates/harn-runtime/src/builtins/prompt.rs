@@ -8,7 +8,7 @@ use harn_agent::profile::{Entry, FolderReader, collect, fingerprint};
 use harn_syntax::signature::STAGE_OPTIONS;
 use harn_system::{Refusal, SystemExt};
 use harn_value::Data as Json;
-use harn_value::Value;
+use harn_value::{Value, steps};
 use harn_vm::builtin::Text;
 use harn_vm::{Cx, Error, Result, builtins};
 
@@ -150,8 +150,7 @@ fn catalog(skills: &Value) -> Result<Vec<harn_prompt::turn::CatalogEntry>> {
     let field = |entry: &Value, key: &str| {
         crate::convert::text(&crate::convert::entry(entry, key)).unwrap_or_default()
     };
-    Ok(list
-        .iter()
+    Ok(steps::each(list.iter())
         .map(|entry| harn_prompt::turn::CatalogEntry {
             id: field(entry, "name"),
             description: field(entry, "description"),

@@ -13,6 +13,9 @@ use crate::session::Sessions;
 use crate::skill_files::{read_file, registry_options};
 use crate::skill_host;
 
+/// Bytes of the longest name: errors repeat it.
+const LONGEST_NAME: usize = 1 << 16;
+
 /// The value of a variable in a body.
 fn variable(cx: &Cx, name: &str, folder: Option<&str>) -> Option<String> {
     match name {
@@ -169,6 +172,10 @@ builtins! {
         let Some(name) = name.as_str().filter(|name| !name.trim().is_empty()) else {
             return Err(thrown("load_skill: requires a non-empty skill name"));
         };
+        if name.len() > LONGEST_NAME {
+            let len = name.len();
+            return Err(thrown(format!("load_skill: the name has {len} bytes; the limit is {LONGEST_NAME}")));
+        }
         let registry = cx.vm().global("skills").unwrap_or_default();
         let mut options = registry_options(&registry);
         skill_host::join(&cx, &mut options).await?;

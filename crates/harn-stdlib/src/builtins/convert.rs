@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::hash::{BuildHasher, BuildHasherDefault, Hash};
 
-use harn_value::{Structural, Tag, Value, View};
+use harn_value::{Structural, Tag, Value, View, steps};
 use harn_vm::{Cx, Error, builtins};
 use rustc_hash::{FxHashMap, FxHasher};
 
@@ -185,7 +185,8 @@ fn stable_hash(value: &Value) -> u64 {
     match value.view() {
         // Sets are equal in any order, so the hashes of their items are added up.
         View::Set(set) => {
-            let items = with_stack(|| set.iter().fold(0u64, |sum, item| sum.wrapping_add(stable_hash(item))));
+            let hashes = || steps::each(set.iter()).map(stable_hash);
+            let items = with_stack(|| hashes().fold(0u64, u64::wrapping_add));
             finish((Tag::Set as u8, items))
         }
         _ => finish(Structural(value.clone())),

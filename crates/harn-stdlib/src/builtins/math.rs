@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use harn_value::{Value, View};
+use harn_value::{Value, View, steps};
 use harn_vm::builtin::{Rest, kind};
 use harn_vm::signature::{self, Kinds};
 use harn_vm::{Error, Result, builtins};
@@ -368,7 +368,7 @@ fn pick(name: &str, first: Value, others: Vec<Value>, wanted: Ordering) -> Resul
     };
     let mut items = items.into_iter();
     let Some(mut best) = items.next() else { return Ok(Value::NIL) };
-    for item in items {
+    for item in steps::each(items) {
         best = pick_two(name, &best, &item, wanted)?;
     }
     pick_two(name, &best.clone(), &best, wanted)
@@ -484,7 +484,7 @@ fn numbers(name: &str, items: &Value) -> Result<Vec<f64>> {
     let Some(items) = items.as_list() else {
         return Err(Error::type_error(format!("{name}: items must be a list")));
     };
-    items.iter().map(|item| item.as_number().ok_or_else(|| not_numeric(name))).collect()
+    steps::each(items.iter()).map(|item| item.as_number().ok_or_else(|| not_numeric(name))).collect()
 }
 
 fn some_numbers(name: &str, items: &Value) -> Result<Vec<f64>> {
@@ -494,7 +494,10 @@ fn some_numbers(name: &str, items: &Value) -> Result<Vec<f64>> {
 
 fn sorted(mut items: Vec<f64>) -> Vec<f64> {
     // NaN behind all numbers, whatever its sign: that differs from machine to machine.
-    items.sort_by(|a, b| a.partial_cmp(b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan())));
+    items.sort_by(|a, b| {
+        steps::step();
+        a.partial_cmp(b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+    });
     items
 }
 

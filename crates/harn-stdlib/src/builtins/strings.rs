@@ -1,6 +1,6 @@
 //! Functions on text. Every argument called text is taken in its printed form.
 
-use harn_value::{List, Ref, Value, View, equal};
+use harn_value::{List, Ref, Value, View, equal, steps};
 use harn_vm::builtin::{Rest, Text, kind};
 use harn_vm::signature::{self, Kinds};
 use harn_vm::{Error, builtins};
@@ -106,7 +106,7 @@ builtins! {
                 let text = signature::wrong_type("contains", "item", "text", item.type_name());
                 return Err(Error::type_error(text));
             }
-            View::List(items) => items.iter().any(|x| equal(x, &item)),
+            View::List(items) => steps::each(items.iter()).any(|x| equal(x, &item)),
             _ => false,
         }
     }
@@ -189,10 +189,10 @@ builtins! {
     /// ```
     Pure fn unicode_normalize(cx, s: Text, form: Text = "NFC") -> "string" {
         match form.to_ascii_uppercase().as_str() {
-            "NFC" => s.nfc().collect::<String>(),
-            "NFD" => s.nfd().collect(),
-            "NFKC" => s.nfkc().collect(),
-            "NFKD" => s.nfkd().collect(),
+            "NFC" => steps::each(s.nfc()).collect::<String>(),
+            "NFD" => steps::each(s.nfd()).collect(),
+            "NFKC" => steps::each(s.nfkc()).collect(),
+            "NFKD" => steps::each(s.nfkd()).collect(),
             _ => return Err(Error::runtime("unicode_normalize: form must be NFC, NFD, NFKC, or NFKD")),
         }
     }
@@ -205,7 +205,7 @@ builtins! {
     /// println(len(unicode_graphemes("e\u{301}x"))) // -> 2
     /// ```
     Pure fn unicode_graphemes(cx, s: Text) -> "list" {
-        s.graphemes(true).map(Value::str).collect::<Vec<_>>()
+        steps::gather(s.graphemes(true).map(Value::str))
     }
 
     /// Pads text to `width` user-perceived characters.
@@ -346,7 +346,7 @@ builtins! {
     Pure fn title_case(cx, s: Text) -> "string" {
         let mut out = String::with_capacity(s.len());
         let mut start = true;
-        for c in s.chars() {
+        for c in steps::each(s.chars()) {
             if start {
                 out.extend(c.to_uppercase());
             } else {
@@ -389,7 +389,7 @@ fn first_lower(text: &str) -> String {
 fn words(text: &str, separator: char) -> String {
     let chars: Vec<char> = text.chars().collect();
     let mut out = String::with_capacity(text.len() + 4);
-    for (i, &c) in chars.iter().enumerate() {
+    for (i, &c) in steps::each(chars.iter().enumerate()) {
         if i > 0 && c.is_uppercase() {
             let before = chars[i - 1];
             let ends_run = before.is_uppercase() && chars.get(i + 1).is_some_and(|c| c.is_lowercase());

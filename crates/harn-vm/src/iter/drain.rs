@@ -100,7 +100,8 @@ impl<S: Sink> Steps for Drain<S> {
                 },
             };
             match self.sink.item(item, slots)? {
-                Flow::More => {}
+                // Calls are counted by the fiber.
+                Flow::More => harn_value::steps::step(),
                 Flow::Call(count) => {
                     self.asked = true;
                     return Ok(Turn::Call(count));

@@ -31,7 +31,7 @@ pub(super) fn texts(
     };
     match given.to_dict() {
         Some(dict) => {
-            for (_, value) in dict.iter().filter(|(name, _)| name.eq_ignore_ascii_case(header)) {
+            for (_, value) in steps::each(dict.iter()).filter(|(name, _)| name.eq_ignore_ascii_case(header)) {
                 add(value)?;
             }
         }
