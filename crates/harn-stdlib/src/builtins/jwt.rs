@@ -42,7 +42,7 @@ builtins! {
     /// Reads a JSON Web Token whose signature is good: `{valid: true, claims}`; anything else is an error.
     ///
     /// `alg` is `HS256`, with the shared secret as key, or `ES256` or `RS256`, with a public key as PEM. A token that names another
-    /// algorithm is refused, and so is an empty secret. The times `exp` and `nbf` are not checked: compare them with `timestamp()`.
+    /// algorithm is refused, and so are an empty secret and a PEM key as secret. The times `exp` and `nbf` are not checked: compare them with `timestamp()`.
     ///
     /// ```harn
     /// let token = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhZGEifQ.Sl2SLd0LojSQ-rhW2V5n4GC4rb0qp17dPUjkNSSZpKc"
@@ -138,6 +138,10 @@ fn verify(alg: &str, token: &str, key: &str) -> Checked<Value> {
     let check: Check = match alg {
         // With an empty secret everybody can sign.
         "HS256" if key.is_empty() => return Err("the key is empty".to_owned()),
+        // Anybody who knows the public key of a service could sign tokens with it (RFC 8725, section 2.1).
+        "HS256" if key.contains("-----BEGIN ") => {
+            return Err("the key is a PEM document, not a shared secret: use RS256 or ES256".to_owned());
+        }
         "HS256" => {
             let key = key.as_bytes().to_vec();
             Box::new(move |message, signature| constant_time_equal(&hmac_sha256(&key, message), signature))
