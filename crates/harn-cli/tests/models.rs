@@ -312,7 +312,12 @@ fn a_provider_is_ready_or_says_why_not() {
         (ran.code, ran.out.as_str()),
         (
             0,
-            "provider             local\nready                yes\nmessage              local is reachable\n"
+            format!(
+                "provider             local\nready                yes\nmessage              local is reachable\n\
+                 address              {address}/v1/models\n\
+                 selected             no: calls that name no provider use `anthropic`\n"
+            )
+            .as_str()
         ),
         "{}",
         ran.shown()

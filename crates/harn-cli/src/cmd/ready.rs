@@ -28,17 +28,22 @@ pub(crate) fn provider_ready(args: ReadyArgs) -> u8 {
     report["provider"] = args.provider.as_str().into();
     let message = text(&report["message"]);
     if report["valid"] == true {
-        return print(&if args.json { envelope(&report) } else { details(&report, "yes") });
+        let other =
+            all.iter().find(|other| other["is_default"] == true).filter(|_| row["is_default"] != true);
+        let hint =
+            other.map(|other| format!("no: calls that name no provider use `{}`", text(&other["name"])));
+        return print(&if args.json { envelope(&report) } else { details(&report, "yes", hint) });
     }
     if !args.json {
-        print(&details(&report, "no"));
+        print(&details(&report, "no", None));
     }
     let reasons = [&report["metadata"]["category"], &report["metadata"]["reason"], &report["status"]];
     let reason = reasons.into_iter().find_map(Value::as_str).unwrap_or("not_ready");
     fail(reason, &message, &report, args.json)
 }
 
-fn details(report: &Value, ready: &str) -> String {
+/// Lays out a report. `selected` says that calls use another provider.
+fn details(report: &Value, ready: &str, selected: Option<String>) -> String {
     // What a check found is in `metadata`, or beside it.
     let found = |key: &str| [&report["metadata"][key], &report[key]].into_iter().find(|v| !v.is_null());
     let shown = |key: &str| found(key).map(text);
@@ -48,6 +53,7 @@ fn details(report: &Value, ready: &str) -> String {
         ("ready", Some(ready.to_owned())),
         ("message", shown("message")),
         ("address", shown("url").or_else(|| shown("tags_url"))),
+        ("selected", selected),
         ("models", models.map(|models| models.join(", "))),
     ];
     let rows: Vec<(&str, String)> =

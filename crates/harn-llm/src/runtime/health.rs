@@ -88,10 +88,18 @@ impl LlmRuntime {
         let body = body.and_then(|body| serde_json::from_str(&body).ok());
         let reply = self.health_request(provider, table, &check.method, &url, body, auth).await;
         match reply {
-            Err(message) => verdict(provider, false, message, json!({"reason": "request_failed"})),
-            Ok(reply) if reply.head.is_success() => {
-                verdict(provider, true, format!("{provider} is reachable"), json!({"reason": "ok"}))
-            }
+            Err(message) => verdict(
+                provider,
+                false,
+                message,
+                json!({"reason": "request_failed", "url": redact_url(&url)}),
+            ),
+            Ok(reply) if reply.head.is_success() => verdict(
+                provider,
+                true,
+                format!("{provider} is reachable"),
+                json!({"reason": "ok", "url": redact_url(&url)}),
+            ),
             Ok(reply) => {
                 let message = format!("{provider} answered HTTP {} {}", reply.head.status, reply.head.phrase);
                 verdict(
