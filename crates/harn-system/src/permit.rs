@@ -131,8 +131,10 @@ impl Refusal {
 }
 
 fn listed(roots: &[PathBuf]) -> String {
-    let roots: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
-    roots.join(", ")
+    let mut shown: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
+    // The working directory is often that of the project.
+    shown.dedup();
+    shown.join(", ")
 }
 
 impl std::fmt::Display for Refusal {

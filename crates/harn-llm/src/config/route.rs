@@ -317,7 +317,7 @@ impl Config {
         };
         let names: Vec<String> = self.provider_names().into_iter().filter(has_key).collect();
         match names.as_slice() {
-            [] => ". No configured provider has a key".to_string(),
+            [] => ". No configured provider has a key; for a local server, set LOCAL_LLM_BASE_URL and LOCAL_LLM_MODEL".to_string(), // prose-ok: diagnostic
             [one] => format!(
                 ". There is a key for `{one}`: choose it with HARN_LLM_PROVIDER={one}, the option `provider: \"{one}\"` or a model \"{one}:MODEL\"" // prose-ok: diagnostic
             ),
@@ -520,7 +520,7 @@ mod tests {
             "{error}"
         );
         let error = config.key("anthropic", &StdEmbedder::with_env([("X", "")])).unwrap_err().0;
-        assert!(error.ends_with(". No configured provider has a key"), "{error}");
+        assert!(error.contains(". No configured provider has a key; for a local server, set "), "{error}");
         let error = config.key("huggingface", &embedder).unwrap_err().0;
         assert!(
             error.starts_with(
