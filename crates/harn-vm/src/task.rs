@@ -315,9 +315,9 @@ impl Task {
             return None;
         }
         let now = self.now();
-        let mut deadlines = self.deadlines.borrow_mut();
-        let at = deadlines.iter().position(|d| d.at <= now)?;
-        deadlines.remove(at);
+        let at = self.deadlines.borrow().iter().position(|d| d.at <= now)?;
+        // Making the error allocates, and that may run cleanup code that asks for deadlines: nothing is held meanwhile.
+        self.deadlines.borrow_mut().remove(at);
         Some(Error::thrown("Deadline exceeded").interrupting())
     }
 
