@@ -118,7 +118,7 @@ mod tests {
         }
     }
 
-    /// What begins with `HARN_` in the sources and is no variable that a user sets: variables of skills, parts of names.
+    /// Names in the sources that are not environment variables of users: variables of skills and of tests, beginnings of names.
     const OTHERS: [&str; 7] = [
         "HARN_DOC_NO_SUCH_VARIABLE",
         "HARN_EVENT_LOG_",

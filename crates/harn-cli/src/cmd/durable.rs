@@ -486,7 +486,7 @@ impl Owned {
         }
     }
 
-    /// Gives back a run that cannot go on by itself, with the reason; only who names it continues it.
+    /// Releases a run that needs `harn resume ID` to continue, and stores the reason.
     fn park(&self, note: &str) {
         let answers = wait(self.store.run(&self.id)).ok().flatten().map_or(0, |run| run.answers);
         let status = NewStatus::Suspended { due_ms: None, answers };
