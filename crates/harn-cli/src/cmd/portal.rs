@@ -57,10 +57,8 @@ async fn serve(args: &PortalArgs) -> Result<(), String> {
         if args.open
             && let Err(error) = open(&page).await
         {
-            let reason = error.to_string();
-            let reason = reason.lines().next().unwrap_or_default();
             eprintln!(
-                "warning: cannot open a browser ({reason}); open {shown} yourself, or use `--open false`"
+                "warning: cannot open a browser ({error}); open {shown} yourself, or use `--open false`"
             );
         }
         std::future::pending().await
