@@ -210,6 +210,7 @@ module.exports = grammar({
     parameters: ($) => seq('(', list($, $.parameter), ')'),
     parameter: ($) =>
       seq(
+        repeat($.limit),
         optional('...'),
         field('name', $.identifier),
         optional(seq(':', field('type', $._type))),
@@ -315,7 +316,12 @@ module.exports = grammar({
         '}',
       ),
     struct_field: ($) =>
-      seq(field('name', $.identifier), optional('?'), optional(seq(':', field('type', $._type)))),
+      seq(
+        repeat($.limit),
+        field('name', $.identifier),
+        optional('?'),
+        optional(seq(':', field('type', $._type))),
+      ),
 
     type_alias: ($) =>
       seq(
@@ -369,7 +375,13 @@ module.exports = grammar({
     type_arguments: ($) => seq('<', list($, $._type), '>'),
     list_type: ($) => seq('[', $._type, optional($._newline), ']'),
     shape_type: ($) => seq('{', loose($, $.shape_field), '}'),
-    shape_field: ($) => seq(field('name', $.identifier), optional('?'), ':', field('type', $._type)),
+    shape_field: ($) =>
+      seq(repeat($.limit), field('name', $.identifier), optional('?'), ':', field('type', $._type)),
+    // `@range(0..=150)` before a field or parameter.
+    limit: ($) =>
+      seq('@', field('name', $.identifier), '(', choice($._attribute_value, $.bounds), ')', optional($._newline)),
+    bounds: ($) =>
+      seq(optional($._attribute_value), choice('..', '..='), optional($._attribute_value)),
     function_type: ($) => prec.right(seq('fn', '(', list($, $._type), ')', '->', $._type)),
     literal_type: ($) =>
       choice($.string, $.raw_string, $.boolean, $.nil, seq(optional('-'), $.integer)),
@@ -437,7 +449,13 @@ module.exports = grammar({
         '}',
       ),
     closure: ($) =>
-      seq($._closure_open, list($, $.parameter), '->', optional($._statements), '}'),
+      seq(
+        $._closure_open,
+        list($, choice($.parameter, $.list_pattern, $.dict_pattern)),
+        '->',
+        optional($._statements),
+        '}',
+      ),
     anonymous_function: ($) => seq('fn', field('parameters', $.parameters), field('body', $.block)),
 
     if: ($) =>
@@ -485,7 +503,7 @@ module.exports = grammar({
         optional(seq('as', 'stream')),
       ),
     parallel_body: ($) =>
-      seq($._open, optional(seq(optional(field('parameter', $.identifier)), '->')), optional($._statements), '}'),
+      seq($._open, optional(seq(optional(field('parameter', $._pattern)), '->')), optional($._statements), '}'),
     select: ($) => seq('select', $._open, entries($, $.select_case), '}'),
     select_case: ($) =>
       choice(

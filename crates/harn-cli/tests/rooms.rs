@@ -9,8 +9,10 @@ const KNOWN: &[(&str, &[&str])] = &[
     (
         "harn-syntax",
         &[
+            "parser::attribute",
             "parser::decl",
             "parser::expr",
+            "parser::limits",
             "parser::literal",
             "parser::match_pattern",
             "parser::pattern",

@@ -220,6 +220,7 @@ impl<'s> Fmt<'s> {
 
     pub(crate) fn param(&mut self, param: &Param) -> Doc<'s> {
         let mut parts = vec![self.comments.inline(param.span.start)];
+        parts.push(self.limits(param.note.as_deref()));
         if param.rest {
             parts.push(Doc::text("..."));
         }
@@ -233,6 +234,12 @@ impl<'s> Fmt<'s> {
             parts.push(self.expr(default));
         }
         Doc::concat(parts)
+    }
+
+    /// The limits before a field or parameter.
+    pub(crate) fn limits(&mut self, note: Option<&Note>) -> Doc<'s> {
+        let limits = note.into_iter().flat_map(|note| &note.limits);
+        Doc::concat(limits.flat_map(|limit| [Doc::text(self.slice(limit.span)), Doc::text(" ")]).collect())
     }
 
     fn result(&mut self, ret: Option<&TypeExpr>) -> Doc<'s> {
@@ -321,11 +328,13 @@ impl<'s> Fmt<'s> {
             }
             TypeKind::Shape(fields) => {
                 let each = |fmt: &mut Self, field: &ShapeField| {
+                    let limits = fmt.limits(field.note.as_deref());
                     let name = fmt.word(field.name.span);
                     let sign = Doc::text(if field.optional { "?: " } else { ": " });
-                    (field.ty.span.end, Doc::concat(vec![name, sign, fmt.ty(&field.ty)]))
+                    (field.ty.span.end, Doc::concat(vec![limits, name, sign, fmt.ty(&field.ty)]))
                 };
-                self.items(("{", "}"), fields, ty.span.end, false, each, |field| field.name.span.start)
+                let start = |field: &ShapeField| Note::start(field.note.as_deref(), field.name.span);
+                self.items(("{", "}"), fields, ty.span.end, false, each, start)
             }
             TypeKind::Fn { params, ret } => {
                 let params = self.types(params);

@@ -236,11 +236,9 @@ impl<'s> Fmt<'s> {
             Doc::concat(vec![Doc::text("fn"), params, Doc::text(" {")])
         } else {
             let mut parts = vec![Doc::text("{ ")];
-            for (at, param) in func.params.iter().enumerate() {
-                if at > 0 {
-                    parts.push(Doc::text(", "));
-                }
-                parts.push(self.param(param));
+            for (at, param) in self.closure_params(func).into_iter().enumerate() {
+                parts.push(Doc::text(if at == 0 { "" } else { ", " }));
+                parts.push(param);
             }
             if !func.params.is_empty() {
                 parts.push(Doc::text(" "));
@@ -249,7 +247,24 @@ impl<'s> Fmt<'s> {
             Doc::concat(parts)
         };
         let start = if is_fn { func.body.span.start + 1 } else { self.behind_arrow(func) };
-        self.body(head, &func.body, start, commented)
+        self.body(head, func.split_body().1, start, func.body.span.end, commented)
+    }
+
+    /// The parameters of a closure, the patterns as they are written.
+    fn closure_params(&mut self, func: &Function) -> Vec<Doc<'s>> {
+        let mut lets = func.split_body().0.iter();
+        let mut docs = Vec::with_capacity(func.params.len());
+        for param in &func.params {
+            docs.push(match lets.as_slice().first().map(|stmt| &stmt.kind) {
+                Some(StmtKind::Let { pattern, .. }) if param.is_pattern() => {
+                    lets.next();
+                    let before = self.comments.inline(param.span.start);
+                    Doc::concat(vec![before, self.pattern(pattern)])
+                }
+                _ => self.param(param),
+            });
+        }
+        docs
     }
 
     /// Returns the offset after the arrow of a closure.
@@ -259,8 +274,15 @@ impl<'s> Fmt<'s> {
     }
 
     /// A head and a body in braces, on one line if the body is one simple statement.
-    pub(crate) fn body(&mut self, head: Doc<'s>, body: &Block, start: u32, commented: bool) -> Doc<'s> {
-        if let ([only], false) = (body.stmts.as_slice(), commented)
+    pub(crate) fn body(
+        &mut self,
+        head: Doc<'s>,
+        body: &[Stmt],
+        start: u32,
+        end: u32,
+        commented: bool,
+    ) -> Doc<'s> {
+        if let ([only], false) = (body, commented)
             && is_simple(only)
         {
             let inner = self.stmt(only);
@@ -269,11 +291,11 @@ impl<'s> Fmt<'s> {
                 vec![head, Doc::indent(Doc::concat(vec![Doc::line(), inner])), Doc::line(), Doc::text("}")];
             return Doc::group(Doc::concat(parts), broken);
         }
-        if body.stmts.is_empty() && !commented {
+        if body.is_empty() && !commented {
             return Doc::concat(vec![head, Doc::text(" }")]);
         }
-        let items: Vec<Item<'_>> = body.stmts.iter().map(Item::Stmt).collect();
-        let inner = self.lines(&items, start, body.span.end.saturating_sub(1), false);
+        let items: Vec<Item<'_>> = body.iter().map(Item::Stmt).collect();
+        let inner = self.lines(&items, start, end.saturating_sub(1), false);
         Doc::concat(vec![head, Doc::indent(inner), Doc::close(), Doc::text("}")])
     }
 
@@ -348,13 +370,15 @@ impl<'s> Fmt<'s> {
         parts.push(self.comments.inline(body.span.start));
         let mut start = body.span.start + 1;
         parts.push(Doc::text("{"));
-        if let [param] = parallel.func.params.as_slice() {
+        if let [_] = parallel.func.params.as_slice() {
             start = self.behind_arrow(&parallel.func);
-            parts.extend([Doc::text(" "), self.param(param), Doc::text(" ->")]);
+            parts.push(Doc::text(" "));
+            parts.extend(self.closure_params(&parallel.func));
+            parts.push(Doc::text(" ->"));
         } else if self.first_token(start) == "->" {
             parts.push(Doc::text(" ->"));
         }
-        let items: Vec<Item<'_>> = body.stmts.iter().map(Item::Stmt).collect();
+        let items: Vec<Item<'_>> = parallel.func.split_body().1.iter().map(Item::Stmt).collect();
         let inner = self.lines(&items, start, body.span.end.saturating_sub(1), false);
         parts.extend([Doc::indent(inner), Doc::close(), Doc::text("}")]);
         if parallel.as_stream {

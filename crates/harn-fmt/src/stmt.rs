@@ -39,10 +39,10 @@ impl Item<'_> {
             Item::Entry(key, _, value) => key.span.to(value.span),
             Item::Text(span) => *span,
             Item::Variant(variant) => variant.span,
-            Item::Field(field) => match &field.ty {
-                Some(ty) => field.name.span.to(ty.span),
-                None => field.name.span,
-            },
+            Item::Field(field) => {
+                let end = field.ty.as_ref().map_or(field.name.span.end, |ty| ty.span.end);
+                Span::new(Note::start(field.note.as_deref(), field.name.span), end)
+            }
             Item::Assoc(assoc) => match &assoc.default {
                 Some(ty) => assoc.name.span.to(ty.span),
                 None => assoc.name.span,
@@ -218,7 +218,7 @@ impl<'s> Fmt<'s> {
             }
             Item::Variant(variant) => self.variant(variant),
             Item::Field(field) => {
-                let mut parts = vec![self.word(field.name.span)];
+                let mut parts = vec![self.limits(field.note.as_deref()), self.word(field.name.span)];
                 if field.optional {
                     parts.push(Doc::text("?"));
                 }
@@ -351,7 +351,7 @@ impl<'s> Fmt<'s> {
         let commented = self.comments.any_between(from, body.span.end);
         let simple = matches!(body.stmts.as_slice(), [only] if is_simple(only));
         if simple && !commented {
-            parts.push(self.body(Doc::text("{"), body, body.span.start + 1, false));
+            parts.push(self.body(Doc::text("{"), &body.stmts, body.span.start + 1, body.span.end, false));
         } else {
             parts.push(self.block(body));
         }
@@ -428,7 +428,7 @@ impl<'s> Fmt<'s> {
         }
     }
 
-    fn pattern(&mut self, pattern: &Pattern) -> Doc<'s> {
+    pub(crate) fn pattern(&mut self, pattern: &Pattern) -> Doc<'s> {
         match &pattern.kind {
             PatternKind::Name(name) => self.word(name.span),
             PatternKind::Pair(first, second) => {

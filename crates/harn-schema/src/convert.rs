@@ -50,11 +50,7 @@ fn convert(schema: &Dict, dialect: Dialect) -> Dict {
                 "all_of" => ("allOf", parts(value)),
                 "min" => ("minimum", float(value)),
                 "max" => ("maximum", float(value)),
-                "min_items" => ("minItems", value.clone()),
-                "max_items" => ("maxItems", value.clone()),
-                "min_length" => ("minLength", value.clone()),
-                "max_length" => ("maxLength", value.clone()),
-                other => (other, value.clone()),
+                other => (words::json_key(other), value.clone()),
             };
             out.insert(name, value);
         }

@@ -113,13 +113,7 @@ fn plain(schema: &Value) -> Value {
             "union" => ("anyOf", each(value)),
             "oneOf" | "anyOf" => (key.as_str(), each(value)),
             "all_of" | "allOf" => ("allOf", each(value)),
-            "min_items" => ("minItems", value.clone()),
-            "max_items" => ("maxItems", value.clone()),
-            "min_length" => ("minLength", value.clone()),
-            "max_length" => ("maxLength", value.clone()),
-            "min" => ("minimum", value.clone()),
-            "max" => ("maximum", value.clone()),
-            other => (other, value.clone()),
+            other => (words::json_key(other), value.clone()),
         };
         out.insert(key.to_string(), value);
     }

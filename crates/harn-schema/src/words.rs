@@ -41,6 +41,20 @@ pub fn json(word: &str) -> &str {
     find(word).map_or(word, |known| known.json)
 }
 
+/// JSON Schema's word for a limit of Harn's schemas; an unknown word stays as it is.
+#[must_use]
+pub fn json_key(key: &str) -> &str {
+    match key {
+        "min" => "minimum",
+        "max" => "maximum",
+        "min_length" => "minLength",
+        "max_length" => "maxLength",
+        "min_items" => "minItems",
+        "max_items" => "maxItems",
+        other => other,
+    }
+}
+
 /// JSON Schema's word for a type; text for what it has no word for.
 #[must_use]
 pub fn json_or_text(word: &str) -> &'static str {

@@ -1,5 +1,7 @@
 //! Comments that document a declaration: those that stand right above it.
 
+use crate::token::{Comment, CommentKind};
+
 /// The comment right above a place, without its signs: lines of `//` or `///` without a gap, or a block that ends on
 /// the line above. Empty when there is none.
 pub fn comment_above(text: &str, start: usize) -> String {
@@ -25,6 +27,50 @@ pub fn comment_above(text: &str, start: usize) -> String {
     let inner = head[open + 2..head.len() - 2].trim_start_matches('*');
     let strip = |line: &str| line.trim().trim_start_matches('*').trim().to_owned();
     inner.lines().map(strip).collect::<Vec<_>>().join("\n").trim().to_owned()
+}
+
+/// Returns the text of the doc comment, `/** ... */` or lines of `///`, that stands right before a place, with other
+/// comments between them or not. One that stands
+/// behind something else on an earlier line belongs to that.
+pub(crate) fn before(text: &str, comments: &[Comment], start: u32) -> Option<String> {
+    let mut at = comments.partition_point(|comment| comment.span.end <= start);
+    let mut next = start;
+    let mut lines = Vec::new();
+    while let Some(comment) = at.checked_sub(1).and_then(|at| comments.get(at)) {
+        let gap = text.get(comment.span.end as usize..next as usize)?;
+        let breaks = gap.matches('\n').count();
+        let line = text[..comment.span.start as usize].rsplit('\n').next().unwrap_or_default();
+        let leads = line.trim().is_empty();
+        let body = comment.span.slice(text);
+        if !gap.trim().is_empty() || breaks > 1 || breaks == 1 && !leads {
+            break;
+        }
+        match comment.kind {
+            CommentKind::DocBlock if lines.is_empty() => {
+                let inner = body.trim_start_matches("/**").trim_end_matches("*/");
+                lines.extend(inner.lines().map(|line| line.trim().trim_start_matches('*').trim()).rev());
+                break;
+            }
+            CommentKind::DocLine => lines.push(body.trim_start_matches('/').trim()),
+            CommentKind::Line | CommentKind::Block => {}
+            CommentKind::DocBlock => break,
+        }
+        (next, at) = (comment.span.start, at - 1);
+    }
+    lines.reverse();
+    let text = lines.join("\n").trim().to_owned();
+    (!text.is_empty()).then_some(text)
+}
+
+/// Splits a doc comment into its text and the descriptions of parameters in its lines `@param name text`.
+pub fn split_params(doc: &str) -> (String, Vec<(&str, &str)>) {
+    fn param(line: &str) -> Option<(&str, &str)> {
+        line.strip_prefix("@param")?.trim().split_once(char::is_whitespace)
+    }
+    let params =
+        doc.lines().filter_map(param).map(|(name, text)| (name, text.trim_start_matches(['-', ' '])));
+    let rest: Vec<&str> = doc.lines().filter(|line| param(line).is_none()).collect();
+    (rest.join("\n").trim().to_owned(), params.collect())
 }
 
 /// The lines of `//!` at the head of a file, which say what the file is for.

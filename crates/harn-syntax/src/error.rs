@@ -87,6 +87,12 @@ pub enum Rule {
     IntTooLarge,
     /// `summarize` twice in one `eval_pack`.
     RepeatedSummarize,
+    /// `@name(...)` before a field or parameter that is no limit.
+    UnknownLimit,
+    /// A limit whose argument has another form.
+    LimitArgument,
+    /// A limit of another type than that of its field.
+    LimitOfOtherType,
 }
 
 /// Rules reported as compile errors.
@@ -118,6 +124,18 @@ impl Rule {
             Self::RepeatedToolField => "a tool field can be given only once",
             Self::IntTooLarge => "integer literal is too large",
             Self::RepeatedSummarize => "eval_pack can have only one summarize block",
+            Self::UnknownLimit => {
+                "unknown limit; a field or parameter takes @range(0..=150), @length(1..=80), @items(1..=10) and \
+                 @pattern(\"[a-z]+\")"
+            }
+            Self::LimitArgument => {
+                "wrong argument of a limit: write the smallest and the largest value as `0..=150`, `1..` or `..=80`, \
+                 and a pattern as a string"
+            }
+            Self::LimitOfOtherType => {
+                "this limit does not apply to the type: @range is for int and float, @length and @pattern for string, \
+                 @items for list and set"
+            }
         }
     }
 }

@@ -107,7 +107,9 @@ impl Program {
                     return None;
                 }
                 let entry = |param: &Param| {
-                    let own = param.ty.as_ref().map(schema).and_then(|schema| schema.to_dict());
+                    let own = param.ty.as_ref().map(schema);
+                    let own = own.map(|own| crate::schema::annotate(own, param.note.as_deref(), true));
+                    let own = own.and_then(|schema| schema.to_dict());
                     let mut own = own.map_or_else(Dict::new, |own| (*own).clone());
                     if own.is_empty() {
                         own.insert("type", "any");

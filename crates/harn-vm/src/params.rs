@@ -108,7 +108,7 @@ impl Making {
                 members.iter().map(|m| self.check(m, scope)).collect::<Option<Vec<_>>>().map(Check::Union)
             }
             TypeKind::Shape(fields) => {
-                let field = |ShapeField { name, optional, ty }: &ShapeField| {
+                let field = |ShapeField { name, optional, ty, .. }: &ShapeField| {
                     (Str::new(&name.name), *optional, self.check(ty, scope), type_text(given(ty, scope)))
                 };
                 Some(Check::Shape(fields.iter().map(field).collect()))

@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use harn_schema::words;
-use harn_syntax::ast::{TypeExpr, TypeKind};
-use harn_value::{Dict, Value};
+use harn_syntax::ast::{Note, ShapeField, TypeExpr, TypeKind};
+use harn_value::{Dict, Str, Value};
 
 use crate::types::{Alias, Named, Scope};
 
@@ -26,7 +26,50 @@ pub(crate) fn json_schema(ty: &TypeExpr, scope: &Scope<'_>) -> Value {
 
 /// The schema dict of a type that has a name.
 pub(crate) fn schema_of(alias: &Rc<Alias>, scope: &Scope<'_>) -> Value {
-    schema(scope, false, |lowering| lowering.build(&alias.ty, &scope.of(alias, &[], scope), 0))
+    schema(scope, false, |lowering| {
+        described(lowering.build(&alias.ty, &scope.of(alias, &[], scope), 0), alias.doc.as_deref())
+    })
+}
+
+/// Adds the description and the limits of a field or parameter to its schema, whose keys are those of JSON Schema or of
+/// Harn.
+pub(crate) fn annotate(mut schema: Value, note: Option<&Note>, json: bool) -> Value {
+    let Some(note) = note else { return schema };
+    for (word, value) in note.limits.iter().flat_map(|limit| &limit.words) {
+        limit(&mut schema, word, &crate::compile::attr_value(value), json);
+    }
+    described(schema, note.doc.as_deref())
+}
+
+/// Adds a limit to a schema, or to those members of a union that it applies to.
+fn limit(schema: &mut Value, word: &'static str, value: &Value, json: bool) {
+    let Some(dict) = schema.as_dict_mut().map(harn_value::Ref::make_mut) else { return };
+    let union = if json { "anyOf" } else { "union" };
+    if let Some(members) = dict.get_str(union).and_then(Value::as_list) {
+        let mut members = members.to_vec();
+        members.iter_mut().for_each(|member| limit(member, word, value, json));
+        dict.insert(union, Value::list(members));
+        return;
+    }
+    let applies = |ty: &str| match word {
+        "min" | "max" => matches!(ty, "int" | "integer" | "float" | "number" | "any"),
+        "min_items" | "max_items" => matches!(ty, "list" | "array" | "set" | "any"),
+        _ => matches!(ty, "string" | "any"),
+    };
+    if dict.get_str("type").and_then(Value::as_str).is_none_or(|ty| applies(ty)) {
+        dict.insert(if json { words::json_key(word) } else { word }, value.clone());
+    }
+}
+
+/// Adds a description to a schema that has none. A reference takes none: strict hosts refuse words beside `$ref`.
+fn described(mut schema: Value, doc: Option<&str>) -> Value {
+    if let (Some(doc), Some(dict)) = (doc, schema.as_dict_mut()) {
+        let dict = harn_value::Ref::make_mut(dict);
+        if dict.get_str("$ref").is_none() {
+            dict.insert("description", doc);
+        }
+    }
+    schema
 }
 
 /// The schema of a type. Types that refer to themselves stand under their names in `$defs`, and are referred to.
@@ -38,7 +81,8 @@ fn schema(scope: &Scope<'_>, json: bool, lower: impl FnOnce(&mut Lowering) -> Va
     let mut named = Dict::new();
     while let Some((alias, name)) = lowering.named.get(done).cloned() {
         done += 1;
-        named.insert(name.as_str(), lowering.build(&alias.ty, &scope.of(&alias, &[], scope), 0));
+        let schema = lowering.build(&alias.ty, &scope.of(&alias, &[], scope), 0);
+        named.insert(name.as_str(), described(schema, alias.doc.as_deref()));
     }
     // What a recursive type is itself is wanted, not a reference to it.
     if let Some(name) = whole.as_dict().and_then(|dict| referred(dict)) {
@@ -124,7 +168,8 @@ impl Lowering {
                         }
                         let inside = scope.of(&alias, args, scope);
                         if depth < MAX_DEPTH && !many {
-                            self.lower(&alias.ty, &inside, depth + 1)
+                            let inner = self.lower(&alias.ty, &inside, depth + 1)?;
+                            Some(described(inner, alias.doc.as_deref()))
                         } else {
                             None
                         }
@@ -159,7 +204,10 @@ impl Lowering {
                 Some(dict([(if json { "anyOf" } else { "union" }, Value::list(options?))]))
             }
             TypeKind::Shape(fields) => {
-                let properties: Dict = fields.iter().map(|f| (f.name.name.as_str(), inner(&f.ty))).collect();
+                let property = |f: &ShapeField| {
+                    (Str::new(&f.name.name), annotate(inner(&f.ty), f.note.as_deref(), json))
+                };
+                let properties: Dict = fields.iter().map(property).collect();
                 let required: Vec<Value> =
                     fields.iter().filter(|f| !f.optional).map(|f| Value::str(&f.name.name)).collect();
                 let kind = word("dict");

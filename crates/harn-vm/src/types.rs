@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use harn_syntax::Span;
-use harn_syntax::ast::{Ident, Name, ShapeField, StructDecl, TypeExpr, TypeKind, TypeParam};
+use harn_syntax::ast::{Ident, Name, ShapeField, StructDecl, TypeDecl, TypeExpr, TypeKind, TypeParam};
 use harn_value::{EnumType, Ref, StructType};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -18,6 +18,8 @@ pub(crate) struct Alias {
     pub(crate) params: Vec<Name>,
     /// What the name stands for.
     pub(crate) ty: TypeExpr,
+    /// What its doc comment says.
+    pub(crate) doc: Option<Name>,
     /// The file whose names `ty` is written with; `None` for what a function declares, which only places inside of that
     /// function mention.
     home: Option<u32>,
@@ -25,8 +27,12 @@ pub(crate) struct Alias {
 
 impl Alias {
     /// What `type` declares in the file `home`, or in a function.
-    pub(crate) fn new(params: &[TypeParam], ty: TypeExpr, home: Option<u32>) -> Rc<Alias> {
-        Rc::new(Alias { params: params.iter().map(|param| param.name.name.clone()).collect(), ty, home })
+    pub(crate) fn of_type(d: &TypeDecl, home: Option<u32>) -> Rc<Alias> {
+        Alias::new(&d.type_params, d.ty.clone(), d.doc.clone(), home)
+    }
+
+    fn new(params: &[TypeParam], ty: TypeExpr, doc: Option<Name>, home: Option<u32>) -> Rc<Alias> {
+        Rc::new(Alias { params: params.iter().map(|param| param.name.name.clone()).collect(), ty, doc, home })
     }
 
     /// A struct of the file `home`, or of a function, as the shape of its fields.
@@ -39,9 +45,10 @@ impl Alias {
             name: f.name.clone(),
             optional: f.optional,
             ty: f.ty.clone().unwrap_or_else(|| any(f.name.span)),
+            note: f.note.clone(),
         });
         let shape = TypeExpr { kind: TypeKind::Shape(fields.collect()), span: d.name.span };
-        Alias::new(&d.type_params, shape, home)
+        Alias::new(&d.type_params, shape, d.doc.clone(), home)
     }
 }
 

@@ -165,8 +165,56 @@ pub struct Param {
     pub default: Option<Expr>,
     /// `...name`: takes the remaining arguments; always the last one.
     pub rest: bool,
+    /// Its description and limits.
+    pub note: Option<Box<Note>>,
     /// The whole parameter.
     pub span: Span,
+}
+
+/// The description and the limits of a field or parameter, for its schema.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Note {
+    /// The text of the doc comment before it.
+    pub doc: Option<Name>,
+    /// The attributes before it, such as `@range(0..=150)`.
+    pub limits: Vec<Limit>,
+}
+
+impl Note {
+    /// Returns where a field begins: at its first limit, else at its name.
+    pub fn start(note: Option<&Note>, name: Span) -> u32 {
+        note.and_then(|note| note.limits.first()).map_or(name.start, |limit| limit.span.start)
+    }
+}
+
+/// A limit of a field or parameter.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Limit {
+    /// The words of a schema that it stands for: `min`, `max`, `min_length`, `pattern`, ...
+    pub words: Vec<(&'static str, AttrValue)>,
+    /// From `@` to `)`.
+    pub span: Span,
+}
+
+impl Param {
+    /// Returns the name of the closure parameter at this position that is written as a pattern.
+    pub(crate) fn pattern_name(at: usize) -> Name {
+        Name::from(format!("[{}]", at + 1))
+    }
+
+    /// Returns whether the parameter is written as a pattern: `{ [key, value] -> ... }`.
+    pub fn is_pattern(&self) -> bool {
+        self.name.name.starts_with('[')
+    }
+}
+
+impl Function {
+    /// Splits the body into the `let` statements that stand for the patterns among the parameters, in their order, and
+    /// the statements as written.
+    pub fn split_body(&self) -> (&[Stmt], &[Stmt]) {
+        let patterns = self.params.iter().filter(|param| param.is_pattern()).count();
+        self.body.stmts.split_at(patterns.min(self.body.stmts.len()))
+    }
 }
 
 /// `fn name<T>(params) -> ret where T: I { body }`.
@@ -198,6 +246,8 @@ pub struct PipelineDecl {
 pub struct ToolDecl {
     /// Its name.
     pub name: Ident,
+    /// The text of the doc comment before it.
+    pub doc: Option<Name>,
     /// The text behind `description`.
     pub description: Option<Name>,
     /// `guidance`, `namespace`, `defer_loading`, `compact`, `annotations`, in source order, each at most once.
@@ -286,6 +336,8 @@ pub struct VariantField {
 pub struct StructDecl {
     /// Its name.
     pub name: Ident,
+    /// The text of the doc comment before it.
+    pub doc: Option<Name>,
     /// The generic parameters.
     pub type_params: Vec<TypeParam>,
     /// The fields in order.
@@ -301,6 +353,8 @@ pub struct StructField {
     pub optional: bool,
     /// Its type.
     pub ty: Option<TypeExpr>,
+    /// Its description and limits.
+    pub note: Option<Box<Note>>,
 }
 
 /// `type name<T> = ty`.
@@ -308,6 +362,8 @@ pub struct StructField {
 pub struct TypeDecl {
     /// Its name.
     pub name: Ident,
+    /// The text of the doc comment before it.
+    pub doc: Option<Name>,
     /// The generic parameters.
     pub type_params: Vec<TypeParam>,
     /// What it stands for.

@@ -1,6 +1,6 @@
 //! Types as written.
 
-use super::{Ident, Name};
+use super::{Ident, Name, Note};
 use crate::span::Span;
 
 /// A generic parameter.
@@ -68,4 +68,6 @@ pub struct ShapeField {
     pub optional: bool,
     /// Its type.
     pub ty: TypeExpr,
+    /// Its description and limits.
+    pub note: Option<Box<Note>>,
 }

@@ -4,20 +4,22 @@ use std::collections::HashSet;
 
 use chumsky::prelude::*;
 
+use super::attribute::attribute;
 use super::expr::expr;
+use super::limits::{check_limits, note};
 use super::list::{entries, list, loose_list};
-use super::literal::{number, type_int};
+use super::pattern::pattern;
 use super::primary::{dict_items, primary};
 use super::stmt::{IN_BLOCK, IN_SKILL, IN_TOOL, Scope, block, statement};
 use super::ty::{annotation, optional_mark, result_type, ty, type_params};
 use super::{Grammar, Input, InputExt, Parse, Reason, after, ident, newline, open_brace, tok, word};
 use crate::ast::{
-    AssocType, AttrArg, AttrValue, Attribute, Block, Decl, DeclKind, EnumDecl, EvalPackDecl, Expr, ExprKind,
-    FnDecl, Function, Ident, ImplDecl, Import, InterfaceDecl, Method, MethodSig, Name, Param, PipelineDecl,
-    SkillDecl, SkillField, Stmt, StmtKind, StructDecl, StructField, ToolDecl, ToolField, TypeDecl, TypeExpr,
-    Variant, VariantField, WhereBound,
+    AssocType, Block, Decl, DeclKind, EnumDecl, EvalPackDecl, Expr, ExprKind, FnDecl, Function, Ident,
+    ImplDecl, Import, InterfaceDecl, Method, MethodSig, Name, Param, Pattern, PipelineDecl, SkillDecl,
+    SkillField, Stmt, StmtKind, StructDecl, StructField, ToolDecl, ToolField, TypeDecl, TypeExpr, Variant,
+    VariantField, WhereBound,
 };
-use crate::error::{CompileRule, Rule, SyntaxErrorKind};
+use crate::error::{Rule, SyntaxErrorKind};
 use crate::span::Span;
 use crate::token::TokenKind;
 
@@ -25,6 +27,7 @@ use crate::token::TokenKind;
 pub(super) fn declaration<'s>() -> impl Grammar<'s, Decl> {
     custom(|inp: &mut Input<'s, '_>| {
         let start = inp.at();
+        let doc = inp.doc_comment();
         let mut attrs = Vec::new();
         while inp.look_kind(0) == TokenKind::At {
             attrs.push(inp.parse(attribute())?);
@@ -32,7 +35,7 @@ pub(super) fn declaration<'s>() -> impl Grammar<'s, Decl> {
         }
         let is_pub = inp.eat(TokenKind::Pub).is_some();
         let gen_fn = inp.look_kind(1) == TokenKind::Fn && inp.is_word(0, "gen");
-        let kind = match inp.look_kind(0) {
+        let mut kind = match inp.look_kind(0) {
             _ if gen_fn => inp.parse(fn_decl().map(DeclKind::Fn))?,
             TokenKind::Fn => inp.parse(fn_decl().map(DeclKind::Fn))?,
             TokenKind::Pipeline => inp.parse(pipeline().map(DeclKind::Pipeline))?,
@@ -50,75 +53,14 @@ pub(super) fn declaration<'s>() -> impl Grammar<'s, Decl> {
             }
             _ => return inp.fail(Reason::AttributeOnStatement),
         };
+        match &mut kind {
+            DeclKind::Tool(decl) => decl.doc = doc,
+            DeclKind::Struct(decl) => decl.doc = doc,
+            DeclKind::Type(decl) => decl.doc = doc,
+            _ => {}
+        }
         Ok(Decl { attrs, is_pub, kind, span: inp.span_from_token(start) })
     })
-}
-
-fn attribute<'s>() -> impl Grammar<'s, Attribute> {
-    custom(|inp: &mut Input<'s, '_>| {
-        let start = inp.at();
-        inp.bump();
-        let name = inp.parse(ident("attribute name"))?;
-        let args = inp.parse(after(TokenKind::LParen, list(attr_arg(), TokenKind::RParen)))?;
-        Ok(Attribute { name, args: args.unwrap_or_default(), span: inp.span_from_token(start) })
-    })
-}
-
-fn attr_arg<'s>() -> impl Grammar<'s, AttrArg> {
-    custom(|inp: &mut Input<'s, '_>| {
-        let start = inp.at();
-        let named = inp.look_kind(0).is_word() && inp.look_kind(1) == TokenKind::Colon;
-        let name = if named {
-            Some(inp.parse(word("argument name").then_ignore(tok(TokenKind::Colon)))?)
-        } else {
-            None
-        };
-        let value = attr_value(inp)?;
-        Ok(AttrArg { name, value, span: inp.span_from_token(start) })
-    })
-}
-
-fn attr_value<'s>(inp: &mut Input<'s, '_>) -> Parse<AttrValue> {
-    let token = inp.look(0);
-    Ok(match token.kind {
-        TokenKind::Str | TokenKind::RawStr => {
-            inp.bump();
-            AttrValue::Str(inp.state().0.text(token))
-        }
-        TokenKind::True | TokenKind::False => {
-            inp.bump();
-            AttrValue::Bool(token.kind == TokenKind::True)
-        }
-        TokenKind::Nil => {
-            inp.bump();
-            AttrValue::Nil
-        }
-        TokenKind::Ident if !matches!(inp.look_kind(1), TokenKind::LParen | TokenKind::Dot) => {
-            inp.bump();
-            AttrValue::Name(inp.ident_of(token).name)
-        }
-        TokenKind::LBracket => {
-            inp.bump();
-            AttrValue::List(inp.parse(list(custom(attr_value), TokenKind::RBracket))?)
-        }
-        TokenKind::Float => AttrValue::Float(float(inp)?),
-        TokenKind::Minus if inp.look_kind(1) == TokenKind::Float => {
-            inp.bump();
-            AttrValue::Float(-float(inp)?)
-        }
-        TokenKind::Int | TokenKind::Minus => AttrValue::Int(inp.parse(type_int())?),
-        TokenKind::RParen | TokenKind::RBracket | TokenKind::Comma | TokenKind::Eof => {
-            return inp.expected("attribute value");
-        }
-        _ => return inp.fail(Reason::Compile(CompileRule::AttributeArgument)),
-    })
-}
-
-fn float<'s>(inp: &mut Input<'s, '_>) -> Parse<f64> {
-    match inp.parse(number())? {
-        ExprKind::Float(value) => Ok(value),
-        _ => inp.expected("float"),
-    }
 }
 
 /// Wraps the parts of a function, noting whether its body yields.
@@ -140,9 +82,46 @@ pub(super) fn params<'s>() -> impl Grammar<'s, Vec<Param>> {
     tok(TokenKind::LParen).ignore_then(param_list(TokenKind::RParen, true))
 }
 
-/// The parameters of a closure and the arrow.
-pub(super) fn closure_params<'s>() -> impl Grammar<'s, Vec<Param>> {
-    param_list(TokenKind::Arrow, true)
+/// The parameters of a closure and the arrow, and the statements that destructure the arguments of its patterns.
+///
+/// A pattern becomes a parameter with a name that no program can write and a `let` at the start of the body, so that
+/// everything that reads functions knows one kind of parameter.
+pub(super) fn closure_params<'s>() -> impl Grammar<'s, (Vec<Param>, Vec<Stmt>)> {
+    custom(|inp: &mut Input<'s, '_>| {
+        let items = inp.parse(list(custom(closure_param), TokenKind::Arrow))?;
+        let mut params = Vec::with_capacity(items.len());
+        let mut lets = Vec::new();
+        for item in items {
+            match item {
+                ClosureParam::Named(param) => params.push(param),
+                ClosureParam::Pattern(pattern) => {
+                    let span = pattern.span;
+                    let name = Ident { name: Param::pattern_name(params.len()), span };
+                    let value = Expr::new(ExprKind::Name(name.name.clone()), span);
+                    lets.push(Stmt {
+                        kind: StmtKind::Let { mutable: false, pattern, ty: None, value },
+                        span,
+                    });
+                    params.push(Param { name, ty: None, default: None, rest: false, note: None, span });
+                }
+            }
+        }
+        check_params(inp, &params);
+        Ok((params, lets))
+    })
+}
+
+enum ClosureParam {
+    Named(Param),
+    Pattern(Pattern),
+}
+
+fn closure_param<'s>(inp: &mut Input<'s, '_>) -> Parse<ClosureParam> {
+    let kind = inp.look_kind(0);
+    if kind == TokenKind::LBracket || kind.is_lbrace() {
+        return inp.parse(pattern()).map(ClosureParam::Pattern);
+    }
+    param(inp, true).map(ClosureParam::Named)
 }
 
 /// `(names)`.
@@ -161,6 +140,7 @@ fn param_list<'s>(close: TokenKind, full: bool) -> impl Grammar<'s, Vec<Param>> 
 
 fn param<'s>(inp: &mut Input<'s, '_>, full: bool) -> Parse<Param> {
     let start = inp.at();
+    let note = if full { note(inp)? } else { None };
     let rest = full && inp.eat(TokenKind::Ellipsis).is_some();
     let name = inp.parse(ident("parameter name"))?;
     let (mut ty, mut default) = (None, None);
@@ -168,7 +148,8 @@ fn param<'s>(inp: &mut Input<'s, '_>, full: bool) -> Parse<Param> {
         ty = inp.parse(annotation())?;
         default = inp.parse(after(TokenKind::Eq, expr()))?;
     }
-    Ok(Param { name, ty, default, rest, span: inp.span_from_token(start) })
+    check_limits(inp, note.as_deref(), ty.as_ref());
+    Ok(Param { name, ty, default, rest, note, span: inp.span_from_token(start) })
 }
 
 /// Reports parameters in an order or with names that cannot work.
@@ -284,7 +265,7 @@ fn tool<'s>(inp: &mut Input<'s, '_>) -> Parse<ToolDecl> {
     let ToolBody { description, fields, body } = body?;
     let span = inp.span_from_token(start);
     let func = Function { params, ret, body, is_gen: false, has_yield, span };
-    Ok(ToolDecl { name, description, fields, func })
+    Ok(ToolDecl { name, doc: None, description, fields, func })
 }
 
 /// What stands in a tool's braces.
@@ -487,10 +468,12 @@ fn variant_field<'s>(inp: &mut Input<'s, '_>) -> Parse<VariantField> {
 }
 
 fn struct_field<'s>() -> impl Grammar<'s, StructField> {
-    word("field name").then(optional_mark()).then(annotation()).map(|((name, optional), ty)| StructField {
-        name,
-        optional,
-        ty,
+    custom(|inp: &mut Input<'s, '_>| {
+        let note = note(inp)?;
+        let ((name, optional), ty) =
+            inp.parse(word("field name").then(optional_mark()).then(annotation()))?;
+        check_limits(inp, note.as_deref(), ty.as_ref());
+        Ok(StructField { name, optional, ty, note })
     })
 }
 
@@ -502,7 +485,7 @@ fn struct_decl<'s>() -> impl Grammar<'s, StructDecl> {
         .then(custom(|inp: &mut Input<'s, '_>| {
             distinct(inp, "field", loose_list(struct_field()), |field| &field.name)
         }))
-        .map(|((name, type_params), fields)| StructDecl { name, type_params, fields })
+        .map(|((name, type_params), fields)| StructDecl { name, doc: None, type_params, fields })
 }
 
 fn type_decl<'s>() -> impl Grammar<'s, TypeDecl> {
@@ -511,7 +494,7 @@ fn type_decl<'s>() -> impl Grammar<'s, TypeDecl> {
         .then(type_params())
         .then_ignore(tok(TokenKind::Eq))
         .then(ty())
-        .map(|((name, type_params), ty)| TypeDecl { name, type_params, ty })
+        .map(|((name, type_params), ty)| TypeDecl { name, doc: None, type_params, ty })
 }
 
 /// A member of an interface.

@@ -10,8 +10,10 @@
 //! Recovery happens in one place, [`stmt::statements`]: a statement that fails is reported and skipped. Lists of
 //! statements nest, so an error inside a function body costs one statement of that body.
 
+mod attribute;
 mod decl;
 mod expr;
+mod limits;
 mod list;
 mod literal;
 mod match_pattern;
@@ -33,7 +35,7 @@ use crate::ast::{Ident, Name, Program, Stmt};
 use crate::error::{CompileRule, Rule, SyntaxError, SyntaxErrorKind};
 use crate::lexer::Lexed;
 use crate::span::Span;
-use crate::token::{Token, TokenKind};
+use crate::token::{Comment, Token, TokenKind};
 
 /// The input: tokens that end in [`TokenKind::Eof`].
 type Tokens<'s> = &'s [Token];
@@ -53,6 +55,7 @@ struct State<'s> {
     source: &'s str,
     tokens: &'s [Token],
     texts: &'s [SmolStr],
+    comments: &'s [Comment],
     errors: Vec<SyntaxError>,
     /// A `yield` was seen since the innermost function began.
     yields: bool,
@@ -114,6 +117,7 @@ pub(crate) fn parse_program(source: &str, lexed: &Lexed, keep: bool) -> (Vec<Stm
         source,
         tokens,
         texts: &lexed.texts,
+        comments: &lexed.comments,
         errors: Vec::new(),
         yields: false,
         furthest: None,
@@ -157,6 +161,8 @@ trait InputExt<'s> {
     fn report(&mut self, fail: Fail);
     /// Writes down an error at a span without failing.
     fn report_at(&mut self, kind: SyntaxErrorKind, span: Span);
+    /// The text of the doc comment right before the next token.
+    fn doc_comment(&mut self) -> Option<Name>;
     /// The name the token stands for.
     fn ident_of(&mut self, token: Token) -> Ident;
     /// Where something is missing that counts as there; `None` when it must be there.
@@ -166,6 +172,12 @@ trait InputExt<'s> {
 impl<'s> InputExt<'s> for Input<'s, '_> {
     fn at(&self) -> usize {
         *self.cursor().inner()
+    }
+
+    fn doc_comment(&mut self) -> Option<Name> {
+        let start = self.look(0).span.start;
+        let state = &self.state().0;
+        crate::doc::before(state.source, state.comments, start).map(Name::from)
     }
 
     fn look(&mut self, ahead: usize) -> Token {

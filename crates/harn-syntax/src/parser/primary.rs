@@ -143,8 +143,9 @@ fn closure<'s>(inp: &mut Input<'s, '_>) -> Parse<ExprKind> {
     let func = inp.parse(function(custom(|inp: &mut Input<'s, '_>| {
         let start = inp.at();
         let close = inp.bump().link as usize;
-        let params = inp.parse(closure_params())?;
-        let body = inp.parse(statements(close, start))?;
+        let (params, lets) = inp.parse(closure_params())?;
+        let mut body = inp.parse(statements(close, start))?;
+        body.stmts.splice(0..0, lets);
         Ok((params, None, body))
     })))?;
     Ok(ExprKind::Closure { func: Box::new(func), is_fn: false })
@@ -264,15 +265,24 @@ fn max_concurrent<'s>(inp: &mut Input<'s, '_>) -> Parse<Expr> {
 
 type FunctionParts = (Vec<crate::ast::Param>, Option<crate::ast::TypeExpr>, crate::ast::Block);
 
-/// `{ name -> statements }`, where the name and the arrow may be missing.
+/// `{ name -> statements }`, where the name (or pattern) and the arrow may be missing.
 fn parallel_body<'s>(inp: &mut Input<'s, '_>) -> Parse<FunctionParts> {
     let close = inp.parse(open_brace())?;
     let start = inp.at().saturating_sub(1);
     inp.eat(TokenKind::Newline);
-    let named = inp.look_kind(0) == TokenKind::Ident && inp.look_kind(1) == TokenKind::Arrow;
-    let params =
-        if named || inp.look_kind(0) == TokenKind::Arrow { inp.parse(closure_params())? } else { Vec::new() };
-    Ok((params, None, inp.parse(statements(close, start))?))
+    let first = inp.look(0);
+    let behind = match first.kind {
+        TokenKind::Arrow => 0,
+        kind if kind == TokenKind::LBracket || kind.is_lbrace() => {
+            (first.link as usize + 1).saturating_sub(inp.at())
+        }
+        _ => 1,
+    };
+    let has_params = inp.look_kind(behind) == TokenKind::Arrow;
+    let (params, lets) = if has_params { inp.parse(closure_params())? } else { Default::default() };
+    let mut body = inp.parse(statements(close, start))?;
+    body.stmts.splice(0..0, lets);
+    Ok((params, None, body))
 }
 
 fn select<'s>(inp: &mut Input<'s, '_>) -> Parse<Select> {

@@ -2,6 +2,7 @@
 
 use chumsky::prelude::*;
 
+use super::limits::{check_limits, note};
 use super::list::{list, loose_list};
 use super::literal::type_int;
 use super::{Grammar, Input, InputExt, Parse, after, grow, ident, newline, open_brace, tok, word};
@@ -86,11 +87,13 @@ fn fn_type<'s>() -> impl Grammar<'s, TypeKind> {
 }
 
 fn shape_field<'s>() -> impl Grammar<'s, ShapeField> {
-    word("field name")
-        .then(optional_mark())
-        .then_ignore(tok(TokenKind::Colon))
-        .then(ty())
-        .map(|((name, optional), ty)| ShapeField { name, optional, ty })
+    custom(|inp: &mut Input<'s, '_>| {
+        let note = note(inp)?;
+        let field = word("field name").then(optional_mark()).then_ignore(tok(TokenKind::Colon)).then(ty());
+        let ((name, optional), ty) = inp.parse(field)?;
+        check_limits(inp, note.as_deref(), Some(&ty));
+        Ok(ShapeField { name, optional, ty, note })
+    })
 }
 
 /// The `?` behind a field name, whatever the layout pass took it for.

@@ -213,7 +213,7 @@ impl<'a> Compiler<'a> {
             let binding = match decl {
                 DeclKind::Struct(d) => Binding::Struct(self.struct_type(d), Alias::of_struct(d, None)),
                 DeclKind::Enum(d) => Binding::Enum(self.enum_type(d)),
-                DeclKind::Type(d) => Binding::Alias(Alias::new(&d.type_params, d.ty.clone(), None)),
+                DeclKind::Type(d) => Binding::Alias(Alias::of_type(d, None)),
                 DeclKind::Interface(_) => Binding::Interface(self.module.id),
                 _ => continue,
             };
@@ -510,7 +510,8 @@ impl<'a> Compiler<'a> {
         let t = self.f().temp();
         self.load_text(&d.name.name, t);
         let t = self.f().temp();
-        self.load_text(d.description.as_deref().unwrap_or(""), t);
+        let (doc, documented) = harn_syntax::doc::split_params(d.doc.as_deref().unwrap_or_default());
+        self.load_text(d.description.as_deref().unwrap_or(&doc), t);
         let config = self.f().temp();
         self.f().emit(Op::NewDict, config, 0, 4);
         let t = self.f().temp();
@@ -522,7 +523,14 @@ impl<'a> Compiler<'a> {
                 Some(ty) => self.with_types(|scope| crate::schema::json_schema(ty, scope)),
                 None => Value::dict([("type", "any")].into_iter().collect()),
             };
-            self.load_const(schema, entry);
+            let mut note = param.note.as_deref().cloned().unwrap_or_default();
+            if note.doc.is_none() {
+                note.doc = documented
+                    .iter()
+                    .find(|(name, _)| *name == param.name.name)
+                    .map(|(_, doc)| Name::new(doc));
+            }
+            self.load_const(crate::schema::annotate(schema, Some(&note), true), entry);
             if let Some(default) = &param.default {
                 let value = self.f().temp();
                 self.expr(default, value);
@@ -625,7 +633,7 @@ impl<'a> Compiler<'a> {
     }
 }
 
-fn attr_value(value: &AttrValue) -> Value {
+pub(crate) fn attr_value(value: &AttrValue) -> Value {
     match value {
         AttrValue::Str(text) | AttrValue::Name(text) => Value::str(text),
         AttrValue::Int(i) => Value::int(*i),

@@ -14,6 +14,7 @@ mod assign;
 mod call;
 mod control;
 mod decl;
+pub(crate) use decl::attr_value;
 mod effects;
 mod expr;
 mod facts;
@@ -204,7 +205,7 @@ pub(crate) fn declare(vm: &Vm, program: &Program, module: &mut ModuleScope, inte
                         name: vm.intern(&name),
                         variants: d.variants.iter().map(|v| vm.intern(&v.name.name)).collect(),
                     })),
-                    DeclKind::Type(d) => Binding::Alias(Alias::new(&d.type_params, d.ty.clone(), Some(id))),
+                    DeclKind::Type(d) => Binding::Alias(Alias::of_type(d, Some(id))),
                     DeclKind::Interface(_) => Binding::Interface(id),
                     DeclKind::Tool(_) | DeclKind::Skill(_) | DeclKind::EvalPack(_) => {
                         variables.push((name, false));
