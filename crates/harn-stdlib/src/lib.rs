@@ -17,6 +17,7 @@ mod command_guard;
 pub mod event_log;
 mod failures;
 mod file_lock;
+mod format;
 mod http;
 mod jq;
 mod methods;

@@ -128,54 +128,22 @@ builtins! {
 
     /// Fills in a template: `{}` with the arguments in turn, or `{key}` from a dict.
     ///
-    /// What has no argument or no key stays as it is.
+    /// What has no argument or no key stays as it is. A format after `:` is written as in Python and Rust:
+    /// `[[fill]align][+][0][width][,][.precision][type]`. Without a type, a precision is the number of digits after the
+    /// point of a number or the maximum length of a text. The types are `d`, `f`, `e`, `%`, `x`, `X`, `o`, `b` and `s`.
     ///
     /// ```harn
     /// println(format("{} + {} = {}", 1, 2, 3)) // -> 1 + 2 = 3
     /// println(format("hi {name}", {name: "Ada"})) // -> hi Ada
+    /// println(format("{:.2} {:>5} {:05} {:,} {:.1%} {:x}", 3.14159, "x", 42, 1234567, 0.256, 255)) // -> 3.14     x 00042 1,234,567 25.6% ff
+    /// println(format("{total:.2f} EUR", {total: 9})) // -> 9.00 EUR
     /// ```
     Pure fn format(cx, template: Text, values: Rest) -> "string" {
         match values.0.first().and_then(Value::as_dict) {
-            Some(dict) => format_keys(&template, |key| dict.get_str(key)),
-            None => format_places(&template, &values.0),
+            Some(dict) => crate::format::keys(&template, |key| dict.get_str(key))?,
+            None => crate::format::places(&template, &values.0)?,
         }
     }
-}
-
-fn format_keys<'a>(template: &str, lookup: impl Fn(&str) -> Option<&'a Value>) -> String {
-    let mut out = String::new();
-    let mut rest = template;
-    while let Some(open) = rest.find('{') {
-        let (before, tail) = rest.split_at(open);
-        out.push_str(before);
-        let Some(close) = tail.find('}') else {
-            rest = tail;
-            break;
-        };
-        match lookup(&tail[1..close]) {
-            Some(value) => harn_value::print(value, &mut out),
-            None => out.push_str(&tail[..=close]),
-        }
-        rest = &tail[close + 1..];
-    }
-    out.push_str(rest);
-    out
-}
-
-fn format_places(template: &str, values: &[Value]) -> String {
-    let mut out = String::new();
-    let mut values = values.iter();
-    let mut rest = template;
-    while let Some(place) = rest.find("{}") {
-        out.push_str(&rest[..place]);
-        match values.next() {
-            Some(value) => harn_value::print(value, &mut out),
-            None => out.push_str("{}"),
-        }
-        rest = &rest[place + 2..];
-    }
-    out.push_str(rest);
-    out
 }
 
 builtins! {
