@@ -49,6 +49,21 @@ fn what_is_awaited_cancelled_or_ended_by_a_limit_is_not_told_again() {
 }
 
 #[test]
+fn a_task_that_the_end_of_the_program_cancels_is_told() {
+    let program =
+        "let h = spawn { sleep(60s) }\nfor i in 1 to 3 {\n  spawn { sleep(60s) }\n}\nprintln(\"ends\")\n";
+    let (code, out, err) = run(program);
+    assert_eq!((code, out.as_str()), (0, "ends\n"), "{err}");
+    assert_eq!(
+        err,
+        "[harn] warning: task spawned at main.harn:1 was cancelled because the program ended; await it or use a supervisor\n\
+         [harn] warning: 3 tasks spawned at main.harn:3 were cancelled because the program ended; await it or use a supervisor\n"
+    );
+    let (_, _, err) = run("let h = spawn { 1 }\nsleep(5ms)\nlet g = spawn { 2 }\nprintln(await(g))\n");
+    assert_eq!(err, "");
+}
+
+#[test]
 fn a_task_of_a_task_is_told_by_its_owner() {
     let (code, _, err) = run("await(spawn { let h = spawn { throw \"inner\" }\n sleep(5ms)\n nil })\n");
     assert_eq!(code, 0, "{err}");

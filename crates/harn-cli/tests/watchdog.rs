@@ -78,7 +78,7 @@ let of_methods = [
   [], ["b"], ["b", "xyz"], [1, ITEMS - 1], [text], [many], [numbers], [{ x -> x }], [{ a, b -> a }],
 ]
 let turns = atomic(0)
-spawn {
+let ticker = spawn {
   while true {
     atomic_add(turns, 1)
     sleep(1)
@@ -229,7 +229,7 @@ pub(crate) fn driven(program: &str, memory: &str, time: Duration) -> Driven {
 impl Batch {
     /// The failures of a program that makes the calls after `prelude`, one per line.
     fn run(&self, prelude: &str, memory: &str, time_per_call: u64) -> Option<String> {
-        let program = format!("{prelude}{}\neprintln(\"all done\")\n", self.calls);
+        let program = format!("{prelude}{}\ncancel(ticker)\neprintln(\"all done\")\n", self.calls);
         // Only a hang takes as long: each call may take its deadline, and leave deep data by a long way.
         let time = 60 + self.calls.matches("drive(").count() as u64 * time_per_call;
         let Driven { folder, said, status } = driven(&program, memory, Duration::from_secs(time));

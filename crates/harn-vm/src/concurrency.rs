@@ -540,6 +540,7 @@ builtins! {
         let (number, origin) = cx.task().next_spawn();
         let task = cx.begin(cx.task(), origin, &body.0, Vec::new());
         task.set_handle(Handle::Held);
+        task.set_spawned_at(cx.call_spot());
         Value::foreign(TaskHandle { task, number, consumed: Cell::new(false) })
     }
 
@@ -665,6 +666,21 @@ builtins! {
             return Ok(Value::NIL);
         }
         cx.join(&handle.task).await?
+    }
+
+    /// Returns whether a task has ended, with a result or an error; it does not wait.
+    ///
+    /// ```harn
+    /// let h = spawn { 7 }
+    /// sleep(1ms)
+    /// println(is_done(h)) // -> true
+    /// println(await(h)) // -> 7
+    /// ```
+    State fn is_done(cx, h: Value as "task_handle") -> "bool" {
+        match h.downcast::<TaskHandle>() {
+            Some(handle) => handle.task.is_finished(),
+            None => return Err(Error::type_error(format!("is_done: expected a task_handle, got {}", h.type_name()))),
+        }
     }
 
     /// Aborts a task at its current or next suspension point and forgets it.

@@ -96,15 +96,19 @@ impl Cx {
 
     /// File and line of the call being executed; nothing before the first one.
     pub(crate) fn call_place(&self) -> Option<(Rc<str>, usize)> {
+        let (module, offset) = self.call_spot()?;
+        self.0.vm.line_of(module, offset)
+    }
+
+    /// The module and the offset of the call of a builtin in progress.
+    pub(crate) fn call_spot(&self) -> Option<(u32, u32)> {
         // SAFETY: as in `caller_file`; the call lies in the code of its function.
         let (proto, at) = unsafe {
             let proto = self.0.caller.get().as_ref()?;
             (proto, self.0.call.get().offset_from(proto.code.as_ptr()))
         };
         let span = proto.span_at(usize::try_from(at).ok()?.saturating_sub(1));
-        let (_, source) = self.0.vm.source(proto.module)?;
-        let before = source.get(..span.start as usize)?;
-        Some((proto.file.clone(), before.bytes().filter(|byte| *byte == b'\n').count() + 1))
+        Some((proto.module, span.start))
     }
 
     /// Calls a function value and waits for its result. The callee may await.

@@ -1111,7 +1111,11 @@ impl Fiber {
                 }
                 Op::GetFieldOpt => {
                     let Some(name) = constant!(ins.c()).as_str() else { continue };
-                    let v = ops::get_field(reg!(ins.b()), name).unwrap_or_default();
+                    let v = match ops::get_field(reg!(ins.b()), name) {
+                        Ok(v) => v,
+                        Err(error) if ops::is_result(reg!(ins.b())) => check!(Err::<Value, _>(error)),
+                        Err(_) => Value::NIL,
+                    };
                     reg!(ins.a()).put(v);
                 }
                 Op::GetIndex => {

@@ -307,11 +307,14 @@ pub(crate) fn get_field(v: &Value, name: &Str) -> Result<Value> {
         View::Str(s) => match name.as_str() {
             "count" => Value::int(s.char_count() as i64),
             "empty" => Value::bool(s.is_empty()),
+            // A caught error may be a text or a dict: both have a message.
+            "message" => v.clone(),
             _ => return Err(no_property(v, name)),
         },
         View::Enum(e) => match name.as_str() {
             "variant" => e.variant_name().into(),
             "fields" => Value::list(e.fields.to_vec()),
+            _ if e.as_result().is_some() => return Err(no_field_of_result(name)),
             _ => Value::NIL,
         },
         View::Pair(p) => match name.as_str() {
@@ -325,6 +328,19 @@ pub(crate) fn get_field(v: &Value, name: &Str) -> Result<Value> {
         },
         _ => return Err(no_property(v, name)),
     })
+}
+
+/// Whether a value is an `Ok` or `Err`.
+pub(crate) fn is_result(v: &Value) -> bool {
+    v.as_enum().is_some_and(|e| e.as_result().is_some())
+}
+
+/// A field of an `Ok` or `Err` value: the value inside of it was meant.
+#[cold]
+fn no_field_of_result(name: &str) -> Error {
+    Error::type_error(format!(
+        "Result has no field '{name}'; use match, ?, unwrap(r) or unwrap_or(r, default)"
+    ))
 }
 
 /// ``cannot access property `x` on int``
@@ -364,6 +380,7 @@ pub(crate) fn get_index(v: &Value, index: &Value) -> Result<Value> {
             Value::int((i128::from(r.start) + at) as i64)
         }
         (View::Struct(s), View::Str(name)) => s.get(name).cloned().unwrap_or_default(),
+        (View::Enum(e), View::Str(name)) if e.as_result().is_some() => return Err(no_field_of_result(name)),
         _ => {
             return Err(Error::type_error(format!(
                 "cannot index into {} with {}",

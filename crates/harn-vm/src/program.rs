@@ -64,6 +64,25 @@ pub(crate) fn fail(vm: &Vm, text: &str, module: u32, span: Span) -> Error {
     error
 }
 
+/// Warns of the tasks that the end of the program cancels: what they were to do is not done.
+fn tell_unfinished(vm: &Vm, task: &Task) {
+    let mut places: Vec<((u32, u32), usize)> = Vec::new();
+    for place in task.running_spawns() {
+        match places.iter_mut().find(|(known, _)| *known == place) {
+            Some((_, count)) => *count += 1,
+            None => places.push((place, 1)),
+        }
+    }
+    for ((module, offset), count) in places {
+        let Some((file, line)) = vm.line_of(module, offset) else { continue };
+        let tasks = if count == 1 { "task".to_owned() } else { format!("{count} tasks") };
+        let was = if count == 1 { "was" } else { "were" };
+        vm.system.write_err(&harn_syntax::notice(&format!(
+            "warning: {tasks} spawned at {file}:{line} {was} cancelled because the program ended; await it or use a supervisor"
+        )));
+    }
+}
+
 /// The end of a program: its tasks stop, and generators that are suspended run their cleanup, the youngest first.
 pub(crate) async fn end(vm: &Rc<Vm>, task: &Rc<Task>, mut result: Result<Value>) -> Result<Value> {
     Cx::new(vm.clone(), task.clone()).end_children().await;
@@ -87,6 +106,9 @@ impl Program {
         let task = root_task(vm);
         let result = self.run_in(vm, &task, entry, args).await;
         let result = task.ending(result);
+        if !matches!(&result, Err(error) if matches!(error.kind(), ErrorKind::Abort)) {
+            tell_unfinished(vm, &task);
+        }
         let result = end(vm, &task, result).await;
         let flushed = vm.system.flush();
         Outcome {

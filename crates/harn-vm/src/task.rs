@@ -138,6 +138,8 @@ pub struct Task {
     abandoned: Cell<bool>,
     /// Whether the program began it with `spawn`, and still has its handle.
     handle: Cell<Handle>,
+    /// The module and the offset of its `spawn`.
+    spawned_at: Cell<Option<(u32, u32)>>,
     /// Whether it has failed by itself, and nobody was told so far.
     unheard: Cell<bool>,
 }
@@ -188,6 +190,7 @@ impl Task {
             group: RefCell::default(),
             abandoned: Cell::new(false),
             handle: Cell::new(Handle::None),
+            spawned_at: Cell::new(None),
             unheard: Cell::new(false),
         }
     }
@@ -569,6 +572,21 @@ impl Task {
     /// Tells `ends` when the task ends.
     pub(crate) fn report_to(&self, ends: &Rc<Ends>, number: usize) {
         *self.group.borrow_mut() = Some((ends.clone(), number));
+    }
+
+    /// Notes where the program began it with `spawn`.
+    pub(crate) fn set_spawned_at(&self, at: Option<(u32, u32)>) {
+        self.spawned_at.set(at);
+    }
+
+    /// Returns the places of the `spawn`s whose tasks still run, in the order of the tasks.
+    pub(crate) fn running_spawns(&self) -> Vec<(u32, u32)> {
+        let children = self.children.borrow();
+        children
+            .values()
+            .filter(|child| !child.is_finished())
+            .filter_map(|child| child.spawned_at.get())
+            .collect()
     }
 
     /// Whether the task has ended.

@@ -118,7 +118,9 @@ fn failed_call(error: &Error) -> Option<&'static str> {
     if message.contains("InvalidContentType") {
         return Some("the server does not answer with TLS: write `http://` in its address");
     }
-    if ["<!doctype html", "<html"].iter().any(|page| message.to_lowercase().contains(page)) {
+    let is_page = ["<!doctype html", "<html"].iter().any(|page| message.to_lowercase().contains(page));
+    // A proxy sends a page of its own for its errors, whatever the address.
+    if is_page && !message.contains("HTTP 5") {
         return Some(
             "the address is that of a web page: check `base_url`, or a variable such as LOCAL_LLM_BASE_URL",
         );

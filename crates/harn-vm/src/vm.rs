@@ -655,4 +655,11 @@ impl Vm {
     pub fn source(&self, module: u32) -> Option<(Rc<str>, Rc<str>)> {
         self.modules.borrow().get(module as usize).map(|m| (m.file.clone(), m.source.clone()))
     }
+
+    /// Returns the file of a module and the line of an offset in it, from 1.
+    pub(crate) fn line_of(&self, module: u32, offset: u32) -> Option<(Rc<str>, usize)> {
+        let (file, source) = self.source(module)?;
+        let before = source.get(..offset as usize)?;
+        Some((file, before.bytes().filter(|byte| *byte == b'\n').count() + 1))
+    }
 }
