@@ -74,6 +74,7 @@ fn parse_tool(tool: &Value) -> Result<ToolDef, OptionError> {
         return Err(OptionError::new(format!("tools: {key} of `{name}` must be a dict, got {kind}")));
     }
     let parameters = given.map_or(&Value::Null, |(_, schema)| schema);
+    check_keys(name, inner)?;
     check_parameters(name, parameters)?;
     Ok(ToolDef {
         name: name.to_string(),
@@ -87,16 +88,83 @@ fn parse_tool(tool: &Value) -> Result<ToolDef, OptionError> {
     })
 }
 
+/// What other libraries call a field of a tool, and its name here.
+const FOREIGN_FIELDS: [(&str, &str); 14] = [
+    ("args", "parameters"),
+    ("args_schema", "parameters"),
+    ("arguments", "parameters"),
+    ("callback", "handler"),
+    ("desc", "description"),
+    ("doc", "description"),
+    ("execute", "handler"),
+    ("fn", "handler"),
+    ("func", "handler"),
+    ("input", "parameters"),
+    ("inputs", "parameters"),
+    ("params", "parameters"),
+    ("run", "handler"),
+    ("schema", "parameters"),
+];
+
+/// Refuses a field that was meant to be another one: without it the model is offered a different tool.
+fn check_keys(tool: &str, dict: &Value) -> Result<(), OptionError> {
+    let keys = dict.as_object().into_iter().flatten().map(|(key, _)| key.as_str());
+    for key in keys {
+        let foreign = FOREIGN_FIELDS.iter().find(|(word, _)| *word == key).map(|(_, meant)| *meant);
+        let meant = foreign.filter(|meant| present(dict, meant).is_none()).or_else(|| {
+            let known = TOOL_FIELDS.contains(&key) || key.starts_with('_');
+            if known { None } else { harn_schema::nearest(key, TOOL_FIELDS.iter().copied()) }
+        });
+        if let Some(meant) = meant {
+            return Err(OptionError::new(format!(
+                "tools: unknown field `{key}` of `{tool}`; did you mean `{meant}`?"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The fields of a tool that mean something to Harn.
+const TOOL_FIELDS: [&str; 23] = [
+    "annotations",
+    "compact",
+    "defer_loading",
+    "description",
+    "executor",
+    "function",
+    "guidance",
+    "handler",
+    "host_capability",
+    "idempotent",
+    "inputSchema",
+    "input_schema",
+    "mcp_server",
+    "name",
+    "namespace",
+    "on_uncertain",
+    "outputSchema",
+    "output_schema",
+    "parameters",
+    "prompt_guidance",
+    "returns",
+    "strict",
+    "type",
+];
+
 /// Whether `parameters` are the schema of the whole argument object, such as servers of tools give.
 fn is_complete(parameters: &Value) -> bool {
     str_at(parameters, "type").is_some_and(|word| harn_schema::words::json_or_text(word) == "object")
-        && parameters.get("properties").is_some_and(Value::is_object)
+        && parameters.get("properties").is_none_or(Value::is_object)
 }
 
 /// Refuses slips in parameters that are written one by one: what is no type would be offered as text.
 fn check_parameters(tool: &str, parameters: &Value) -> Result<(), OptionError> {
     if is_complete(parameters) {
-        return Ok(());
+        let properties = parameters.get("properties").and_then(Value::as_object);
+        let slip = properties.into_iter().flatten().find_map(|(name, schema)| {
+            harn_schema::slip(schema, &format!("tools: parameter `{name}` of `{tool}`"))
+        });
+        return slip.map_or(Ok(()), |slip| Err(OptionError::new(slip)));
     }
     for (name, schema) in parameters.as_object().into_iter().flatten() {
         let place = format!("tools: parameter `{name}` of `{tool}`");
