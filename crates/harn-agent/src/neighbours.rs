@@ -1,6 +1,5 @@
 //! Options under names that other systems have for them, or that stand a level deeper here.
 
-use harn_llm::options::nearest;
 use harn_value::{Data as Json, data::Map};
 
 use crate::error::ConfigError;
@@ -33,32 +32,6 @@ const PERMISSION: [(&str, &str); 24] = [
     ("write_path_allowlist", "approval_policy.write_path_allowlist"),
 ];
 
-/// Words for what is called otherwise here.
-const OTHERS: [(&str, &str); 22] = [
-    ("callbacks", "post_turn_callback"),
-    ("extra_body", "a key with the provider's name"),
-    ("iterations", "max_iterations"),
-    ("max_completion_tokens", "max_tokens"),
-    ("max_cost", "budget"),
-    ("max_iters", "max_iterations"),
-    ("max_retries", "llm_retries"),
-    ("max_steps", "max_iterations"),
-    ("max_turns", "max_iterations"),
-    ("on_message", "agent_subscribe"),
-    ("on_token", "on_delta"),
-    ("on_tool_call", "agent_subscribe"),
-    ("parallel_tool_calls", "annotations of the tools"),
-    ("reasoning", "reasoning_effort"),
-    ("response_schema", "schema"),
-    ("retry", "llm_retries"),
-    ("stop_sequences", "stop"),
-    ("stop_when", "post_turn_callback"),
-    ("system_message", "system"),
-    ("system_prompt", "system"),
-    ("timeout_ms", "timeout"),
-    ("turns", "max_iterations"),
-];
-
 /// Refuses options that were meant to limit a loop, and would not.
 ///
 /// # Errors
@@ -73,43 +46,9 @@ pub(crate) fn refuse(options: &Map<String, Json>) -> Result<(), ConfigError> {
     }
 }
 
-/// What to say of each option that nothing knows, beside those that are all but a known one: `known` tells both, and what
-/// begins with `_` is the program's own.
-pub fn strangers<'o>(
-    options: &'o Map<String, Json>,
-    known: impl Fn(&str) -> bool + 'o,
-    names: impl Fn() -> Vec<&'static str> + 'o,
-) -> impl Iterator<Item = String> + 'o {
-    let strange = move |key: &&String| {
-        !key.starts_with('_') && !known(key.as_str()) && nearest(key, names().into_iter()).is_none()
-    };
-    options.keys().filter(strange).map(|key| match OTHERS.iter().find(|(word, _)| word == key) {
-        Some((_, meant)) => format!("unknown option `{key}` has no effect (did you mean `{meant}`?)"),
-        None => format!("unknown option `{key}` has no effect (a name of your own begins with `_`)"),
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use harn_value::json;
-
     use super::*;
-
-    #[test]
-    fn strangers_are_told_with_what_was_meant() {
-        let options = json!({"max_turns": 3, "colour": "red", "_mine": 1, "model": "m", "modle": "x"});
-        let names = || vec!["model", "max_iterations"];
-        let told: Vec<String> =
-            strangers(options.as_object().unwrap(), move |key| names().contains(&key), names).collect();
-        // What is all but an option is told of by the calls.
-        assert_eq!(
-            told,
-            [
-                "unknown option `max_turns` has no effect (did you mean `max_iterations`?)",
-                "unknown option `colour` has no effect (a name of your own begins with `_`)",
-            ]
-        );
-    }
 
     #[test]
     fn what_is_meant_is_an_option() {
@@ -119,6 +58,5 @@ mod tests {
                 || harn_llm::options::call_options().any(|(known, _)| known == option)
         };
         assert!(PERMISSION.iter().all(|(word, meant)| !known(word) && known(meant)));
-        assert!(OTHERS.iter().all(|(word, _)| !known(word)));
     }
 }

@@ -44,6 +44,8 @@ codes! {
         "Write a field that the struct declares, or add this one to its declaration.";
     UNKNOWN_MEMBER = "E0111", "A field is read that the struct does not have; it is nil.",
         "Write a field that the struct declares, or add this one to its declaration.";
+    RESULT_FIELD = "E0115", "A field is read that the result of a builtin does not have; it is nil.",
+        "`harn explain NAME` and the page on results list the fields.";
     REDECLARED = "E0112", "A name is declared that the same scope declares before.",
         "Give it another name, or declare the first one with `var` and assign to it.";
     PAYLOAD = "E0113", "A variant of an enum is made with another number of values than it declares, or with one of another type.",
@@ -261,7 +263,17 @@ pub fn is_slip(code: &str) -> bool {
 
 /// Returns whether `harn check` reports this code as an error, even if `harn run` would run the program.
 pub fn is_error(code: &str) -> bool {
-    is_certain(code) || [ARGUMENT_COUNT, UNKNOWN_FIELD, OPTION_SLIP, TYPE_NAME].contains(&code)
+    is_certain(code)
+        || [
+            ARGUMENT_COUNT,
+            UNKNOWN_FIELD,
+            RESULT_FIELD,
+            OPTION_SLIP,
+            TYPE_NAME,
+            ASSIGN_TO_LET,
+            COMPARED_TYPES,
+        ]
+        .contains(&code)
 }
 
 #[cfg(test)]

@@ -92,6 +92,11 @@ pub const EXAMPLES: &[Example] = &[
         "fn numbers() {\n  yield 1\n  return 2\n}\n\nfor n in numbers() { println(n) }\n",
         "fn numbers() {\n  yield 1\n  yield 2\n}\n\nfor n in numbers() { println(n) }\n",
     ),
+    program(
+        "E0115",
+        "let r = exec(\"ls\")\nprintln(r.exit_code)\n",
+        "let r = exec(\"ls\")\nprintln(r.status)\n",
+    ),
     program("E0200", "let n: int = \"3\"\nprintln(n)\n", "let n: int = 3\nprintln(n)\n"),
     program(
         "E0201",

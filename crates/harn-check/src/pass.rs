@@ -1,6 +1,7 @@
 //! The shared state of the checks of a file.
 
 use harn_syntax::ast::*;
+use harn_syntax::signature::Record;
 use harn_syntax::{Diagnostic, Span};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -95,6 +96,8 @@ pub(crate) struct Pass<'a> {
     pub(crate) misnamed: FxHashSet<u32>,
     /// The schemas in variables that are never assigned, by the offset of their declaration.
     pub(crate) held_schemas: FxHashMap<u32, Ty>,
+    /// The results of builtins in variables that are never assigned, by the offset of their declaration.
+    pub(crate) held_records: FxHashMap<u32, &'static Record>,
     /// Expressions in the position of a schema, where the name of a type means its schema.
     pub(crate) schemas: FxHashSet<*const Expr>,
     /// More than zero in pipelines whose parent is unknown: its names are visible there.
@@ -129,6 +132,7 @@ impl<'a> Pass<'a> {
             wrong_calls: Vec::new(),
             misnamed: FxHashSet::default(),
             held_schemas: FxHashMap::default(),
+            held_records: FxHashMap::default(),
             schemas: FxHashSet::default(),
             opaque: 0,
             told: None,

@@ -54,7 +54,7 @@ struct Strict<'a> {
 
 impl<'a> Strict<'a> {
     fn report(&mut self, message: String, span: Span) {
-        let help = "look at it first: annotate the variable, or use `schema_expect` or `schema_is`";
+        let help = "validate it first: annotate the variable, or use `schema_expect` or `schema_is`";
         self.out.push(Diagnostic::warning(message).with_code(UNVALIDATED).at(span).with_help(help));
     }
 

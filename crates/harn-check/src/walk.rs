@@ -7,8 +7,8 @@ use crate::checks::{
     annotation, argument, assign_to_let, attribute, call_target, coverage, deprecated, enum_variant,
 };
 use crate::checks::{
-    exhaustive, generator_return, generic, hidden_division, not_executed, operator, redeclared, stream_emit,
-    stream_result, struct_field,
+    exhaustive, generator_return, generic, hidden_division, not_executed, operator, redeclared, result_field,
+    stream_emit, stream_result, struct_field,
 };
 use crate::checks::{overriding, struct_literal, tool_call, type_name, type_value, unreachable, wrong_call};
 use crate::imports::Imports;
@@ -201,7 +201,17 @@ impl<'a> Pass<'a> {
                     return;
                 }
                 visit::walk_expr(self, expr);
+                if space.is_none() {
+                    result_field::check(self, object, &name.name, name.span);
+                }
                 return struct_field::check(self, object, name);
+            }
+            ExprKind::Index { object, index, .. } => {
+                visit::walk_expr(self, expr);
+                if let ExprKind::Str(name) = &index.kind {
+                    result_field::check(self, object, name, index.span);
+                }
+                return operator::check(self, expr);
             }
             ExprKind::Dict(items) => type_value::entries(self, items),
             ExprKind::StructLit { name, items } => {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use harn_front::Through;
 use harn_syntax::ast::Program;
-use harn_syntax::signature::{GivenOption, OptionProblem, Signature};
+use harn_syntax::signature::{GivenOption, OptionProblem, Record, Signature};
 
 /// Names that need no declaration.
 pub trait Signatures {
@@ -36,6 +36,11 @@ pub trait Signatures {
         _complete: bool,
     ) -> Vec<OptionProblem> {
         Vec::new()
+    }
+
+    /// Returns the fields of the dict that a builtin returns, where they are known.
+    fn record(&self, _builtin: &str) -> Option<&'static Record> {
+        None
     }
 
     /// Returns why a regular expression with these flags is invalid, if it is.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use harn_check::{Signatures, Source, World, check_program, is_certain, is_slip};
 use harn_syntax::Severity;
-use harn_syntax::signature::{GivenOption, OptionProblem, Signature};
+use harn_syntax::signature::{GivenOption, OptionProblem, Record, Signature};
 use harn_vm::{Builtin, Vm};
 
 /// Builtins that the conformance suite calls and no crate has yet.
@@ -48,6 +48,10 @@ impl Signatures for Names {
 
     fn method(&self, type_name: &'static str, name: &str) -> Option<Signature> {
         self.0.method(type_name, name).map(Builtin::check_signature)
+    }
+
+    fn record(&self, builtin: &str) -> Option<&'static Record> {
+        harn_runtime::record(builtin)
     }
 
     fn wrong_pattern(&self, pattern: &str, flags: &str) -> Option<String> {

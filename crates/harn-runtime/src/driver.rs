@@ -47,7 +47,7 @@ use crate::witness::Witness;
 use incoming::Incoming;
 use setup::{accepted_media, check_servers, check_surface, command_policies, context_window, handlers};
 
-pub(crate) use setup::{loop_config, notice_strangers};
+pub(crate) use setup::loop_config;
 
 pub(crate) use tools::{declared_parameters, report_bug};
 
@@ -175,10 +175,7 @@ async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Pl
     let Place { keeper, joins } = place;
     let llm = runtime(cx);
     let mut call_options = CallOptions::new(cx, given);
-    llm.notice_slips(&call_options.json, harn_agent::config::OPTIONS);
-    if joins {
-        notice_strangers(cx, &llm, &call_options.json);
-    }
+    llm.notice_slips(&call_options.json, harn_agent::config::OPTIONS, joins);
     // What its calls would refuse is refused before anything has begun; what is wrong with the loop itself comes first.
     let wrong_call = crate::option_check::wrong_call(&call_options.json);
     let route = llm.render_context(&call_options.json);

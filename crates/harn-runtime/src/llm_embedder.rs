@@ -211,7 +211,7 @@ pub(crate) fn notice_keys(cx: &Cx, given: &Value, own: &[&'static str]) {
     let keys = dict.written().map(|(key, _)| (key.to_string(), Json::Null)).collect();
     let own = own.iter().map(|key| (*key, Expected::Any));
     let known: Vec<_> = harn_agent::config::OPTIONS.iter().copied().chain(own).collect();
-    runtime(cx).notice_slips(&Json::Object(keys), &known);
+    runtime(cx).notice_slips(&Json::Object(keys), &known, false);
 }
 
 /// The model calls of a program whose configuration is looked for from a folder, unless they exist already.

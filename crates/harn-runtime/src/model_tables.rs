@@ -133,7 +133,7 @@ pub fn model_facts(runtime: &LlmRuntime, selector: &str) -> Vec<Json> {
     }
     if let Some(entry) = &entry {
         add("row", format!("{} ({})", entry.name, entry.found.as_str()).into(), row_source);
-        add("longest reply", entry.output.map_or(Json::Null, Json::from), row_source);
+        add("max output tokens", entry.output.map_or(Json::Null, Json::from), row_source);
         let words = |list: &[String]| if list.is_empty() { Json::Null } else { list.join(", ").into() };
         add("features", words(&entry.features), row_source);
         add("efforts", words(&entry.efforts), row_source);

@@ -248,7 +248,11 @@ pub fn wrong_options(
         })
         .collect();
     // A key that holds the settings of a provider of the project is near to no option.
-    let slips = notices(&names, if of_loop { OPTIONS } else { &[] }, |_| false);
+    // The settings of a provider are a dict under its name, which the configuration of the project may add.
+    let settings_of_provider =
+        |key: &str| given.iter().any(|o| o.name == key && matches!(o.value, Some(Literal::Dict(_)) | None));
+    let strangers = set != STAGE_OPTIONS && own.is_empty() && !names.contains_key("llm_caller");
+    let slips = notices(&names, if of_loop { OPTIONS } else { &[] }, strangers, settings_of_provider);
     let mut found: Vec<OptionProblem> = slips
         .into_iter()
         .map(|slip| OptionProblem { name: slip.option, text: slip.text, fails: false })

@@ -31,7 +31,7 @@ fn options_of_the_program_itself_are_its_own_business() {
         r#"
 tool look(at: int) { description "Looks"
   return at }
-llm_call("x", nil, {provider: "mock", team: "blue", ollama: {num_ctx: 5}, temperature: 0, stop: ["a"], seed: nil})
+llm_call("x", nil, {provider: "mock", _team: "blue", ollama: {num_ctx: 5}, temperature: 0, stop: ["a"], seed: nil})
 agent_loop("x", nil, {
   provider: "mock", tools: look, session_id: "s", max_iterations: 2, persistent: false, system_appendix: "Be kind.",
   post_turn_callback: { t -> nil }, policy: {tools: ["look"]}, reminders: false, skills: [],

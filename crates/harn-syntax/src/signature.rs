@@ -62,6 +62,33 @@ pub struct GivenOption {
     pub value: Option<Literal>,
 }
 
+/// The fields of a dict that a builtin returns.
+#[derive(Debug)]
+pub struct Record {
+    /// Its name in messages.
+    pub name: &'static str,
+    /// All fields that it may have.
+    pub fields: &'static [RecordField],
+    /// What other libraries call a field, and what is meant.
+    pub foreign: &'static [(&'static str, &'static str)],
+}
+
+/// A field of a [`Record`].
+#[derive(Clone, Copy, Debug)]
+pub struct RecordField {
+    /// Its name.
+    pub name: &'static str,
+    /// The fields of its value, if that is a dict with fields of its own.
+    pub record: Option<&'static Record>,
+}
+
+impl Record {
+    /// Returns a field by its name.
+    pub fn field(&self, name: &str) -> Option<&RecordField> {
+        self.fields.iter().find(|field| field.name == name)
+    }
+}
+
 /// What the tables of model calls and loops say of an option.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OptionProblem {

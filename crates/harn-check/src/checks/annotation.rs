@@ -7,7 +7,7 @@ use harn_syntax::ast::{
 use harn_syntax::{Diagnostic, Span};
 
 use crate::checks::unreachable::block_exits;
-use crate::checks::{operator, type_name};
+use crate::checks::{operator, result_field, type_name};
 use crate::codes::{DECLARED_TYPE, NO_RESULT, RESULT_TYPE};
 use crate::infer::binary;
 use crate::pass::{Known, Pass, Result};
@@ -20,6 +20,7 @@ pub(crate) fn statement<'a>(pass: &mut Pass<'a>, stmt: &'a Stmt) {
         StmtKind::Let { mutable, pattern: Pattern { kind: PatternKind::Name(name), .. }, ty, value } => {
             if !mutable {
                 pass.note_schema(name, value);
+                result_field::note(pass, name, value);
             }
             match ty {
                 Some(written) => declared(pass, name, written, value),

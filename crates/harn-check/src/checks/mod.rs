@@ -17,6 +17,7 @@ pub(crate) mod not_executed;
 pub(crate) mod operator;
 pub(crate) mod overriding;
 pub(crate) mod redeclared;
+pub(crate) mod result_field;
 pub(crate) mod stream_emit;
 pub(crate) mod stream_result;
 pub(crate) mod struct_field;

@@ -176,23 +176,67 @@ pub struct Notice {
     pub text: String,
 }
 
-/// Returns a notice for each option that seems to be a slip. `more` are options that the caller knows besides those of a
-/// model call; `is_provider` knows the keys that hold settings of one provider.
+/// Names that other libraries have for an option, and what it is called here.
+const FOREIGN: [(&str, &str); 32] = [
+    ("baseURL", "base_url"),
+    ("callbacks", "post_turn_callback"),
+    ("extra_body", "a key with the provider's name"),
+    ("functions", "tools"),
+    ("input", "messages"),
+    ("instructions", "system"),
+    ("iterations", "max_iterations"),
+    ("maxRetries", "llm_retries"),
+    ("maxSteps", "max_iterations"),
+    ("maxTokens", "max_tokens"),
+    ("max_completion_tokens", "max_tokens"),
+    ("max_cost", "budget"),
+    ("max_iters", "max_iterations"),
+    ("max_retries", "llm_retries"),
+    ("max_steps", "max_iterations"),
+    ("max_turns", "max_iterations"),
+    ("on_message", "agent_subscribe"),
+    ("on_token", "on_delta"),
+    ("on_tool_call", "agent_subscribe"),
+    ("parallel_tool_calls", "annotations of the tools"),
+    ("reasoning", "reasoning_effort"),
+    ("response_model", "schema"),
+    ("response_schema", "schema"),
+    ("retry", "llm_retries"),
+    ("stop_sequences", "stop"),
+    ("stop_when", "post_turn_callback"),
+    ("systemPrompt", "system"),
+    ("system_message", "system"),
+    ("system_prompt", "system"),
+    ("thinking_budget", "thinking"),
+    ("timeout_ms", "timeout"),
+    ("turns", "max_iterations"),
+];
+
+/// Returns a notice for each option that nothing knows. `more` are options that the caller knows besides those of a model
+/// call; `is_provider` knows the keys that hold settings of one provider. A name that begins with `_` is the program's own.
+/// Without `strangers`, only names that look like a slip of a known one: the others may be meant for somebody else.
 pub fn notices(
     options: &Object,
     more: &[(&str, Expected)],
+    strangers: bool,
     is_provider: impl Fn(&str) -> bool,
 ) -> Vec<Notice> {
     let is_known = |key: &str| CALL_OPTIONS.contains(key) || more.iter().any(|(name, _)| *name == key);
     let names = || CALL.iter().chain(more).map(|(name, _)| *name);
     let mut out = Vec::new();
     for key in options.keys() {
-        if is_known(key) || key.starts_with('_') || is_provider(key) {
+        let foreign = FOREIGN.iter().find(|(word, _)| strangers && word == key).map(|(_, meant)| *meant);
+        if is_known(key) || key.starts_with('_') || foreign.is_none() && is_provider(key) {
             continue;
         }
-        let text = nearest(key, names())
-            .map(|name| format!("unknown option `{key}` has no effect (did you mean `{name}`?)"));
-        out.extend(text.map(|text| Notice { option: key.clone(), text }));
+        let text = match foreign.or_else(|| nearest(key, names())) {
+            Some(meant) => format!("unknown option `{key}` has no effect (did you mean `{meant}`?)"),
+            None if strangers => {
+                format!("unknown option `{key}` has no effect (a name of your own begins with `_`)")
+            }
+            None => continue,
+        };
+        out.push(Notice { option: key.clone(), text });
     }
     out
 }
@@ -204,7 +248,7 @@ mod tests {
 
     fn of(options: &Value) -> Vec<String> {
         let more = [("max_iterations", Any)];
-        let found = notices(options.as_object().unwrap(), &more, |key| key == "cashe");
+        let found = notices(options.as_object().unwrap(), &more, false, |key| key == "cashe");
         found.into_iter().map(|notice| notice.text).collect()
     }
 
@@ -221,6 +265,21 @@ mod tests {
                 "unknown option `buget` has no effect (did you mean `budget`?)"
             ]
         );
+    }
+
+    #[test]
+    fn strangers_are_told_with_what_was_meant() {
+        let options = json!({"max_turns": 3, "colour": "red", "_mine": 1, "model": "m", "modle": "x"});
+        let found = notices(options.as_object().unwrap(), &[("max_iterations", Any)], true, |_| false);
+        assert_eq!(
+            found.into_iter().map(|notice| notice.text).collect::<Vec<_>>(),
+            [
+                "unknown option `max_turns` has no effect (did you mean `max_iterations`?)",
+                "unknown option `colour` has no effect (a name of your own begins with `_`)",
+                "unknown option `modle` has no effect (did you mean `model`?)",
+            ]
+        );
+        assert!(FOREIGN.is_sorted() && FOREIGN.iter().all(|(word, _)| !CALL_OPTIONS.contains(word)));
     }
 
     #[test]

@@ -126,7 +126,7 @@ impl LlmRuntime {
             .filter(|_| !mocked && !self.rehearsing.get())
             .for_each(|notice| self.warn_once(notice));
         search.warning.iter().for_each(|warning| self.warn_once(warning));
-        self.notice_slips(&options.raw, &[]);
+        self.notice_slips(&options.raw, &[], false);
         let ollama = self.ollama_settings(&options);
         self.choose_endpoint(&mut route, &options, &search, native, &messages, &ollama);
         self.notice_idle_options(&options, &route);
@@ -192,11 +192,13 @@ impl LlmRuntime {
         })
     }
 
-    /// Warns of options that look like a slip; `more` are options that the caller knows besides those of a model call.
-    pub fn notice_slips(&self, options: &Value, more: &[(&str, Expected)]) {
+    /// Warns of options that nothing knows, as [`notices`] tells them. A caller of one's own may be what others are for.
+    pub fn notice_slips(&self, options: &Value, more: &[(&str, Expected)], strangers: bool) {
+        let Some(options) = options.as_object() else { return };
         let is_provider = |key: &str| self.config().provider(key).is_some();
-        let found = options.as_object().map(|options| notices(options, more, is_provider));
-        found.iter().flatten().for_each(|notice| self.warn_once(&notice.text));
+        let strangers = strangers && !options.contains_key("llm_caller");
+        let found = notices(options, more, strangers, is_provider);
+        found.iter().for_each(|notice| self.warn_once(&notice.text));
     }
 
     /// Warns of options that are right and have nothing to do in this call. They are no errors: callers hand dicts of

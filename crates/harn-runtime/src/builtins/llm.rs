@@ -1,6 +1,8 @@
 //! Model calls.
 
-use harn_llm::runtime::{Completion, StreamItem};
+use std::rc::Rc;
+
+use harn_llm::runtime::{Completion, LlmRuntime, StreamItem};
 use harn_llm::{Call, CallError};
 use harn_value::{Data as Json, data::Map};
 use harn_value::{Dict, Value};
@@ -42,7 +44,7 @@ builtins! {
     Llm async fn llm_call_safe(cx, prompt: Value as "any?", system: Value as "!text?", options: Value as "call_options?") -> "dict" {
         let given = options;
         check_system("llm_call_safe", &system)?;
-        let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &given));
+        let (runtime, options) = call_options(&cx, &given);
         let call = call(&prompt, &system, &options);
         let result = match live::listener("llm_call_safe", &given)? {
             Some(listener) => live::llm_call(&cx, runtime, call, &options.json, &listener).await?,
@@ -60,7 +62,7 @@ builtins! {
     /// ```
     Llm async fn llm_call_structured(cx, prompt: Value as "any?", schema: Value as "any?", options: Value as "call_options?") -> "any" {
         live::refuse("llm_call_structured", &options)?;
-        let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &options));
+        let (runtime, options) = call_options(&cx, &options);
         let (prompt, schema) = (prompt_json(&prompt), given(&schema));
         let work = runtime.llm_call_structured(&prompt, schema.as_ref(), &options.json);
         match calling(&cx, &options.json, work).await {
@@ -80,7 +82,7 @@ builtins! {
     /// ```
     Llm async fn llm_call_structured_safe(cx, prompt: Value as "any?", schema: Value as "any?", options: Value as "call_options?") -> "dict" {
         live::refuse("llm_call_structured_safe", &options)?;
-        let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &options));
+        let (runtime, options) = call_options(&cx, &options);
         let (prompt, schema) = (prompt_json(&prompt), given(&schema));
         let work = runtime.llm_call_structured_safe(&prompt, schema.as_ref(), &options.json);
         from_json(&calling(&cx, &options.json, work).await)
@@ -95,7 +97,7 @@ builtins! {
     /// ```
     Llm async fn llm_call_structured_result(cx, prompt: Value as "any?", schema: Value as "any?", options: Value as "call_options?") -> "dict" {
         live::refuse("llm_call_structured_result", &options)?;
-        let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &options));
+        let (runtime, options) = call_options(&cx, &options);
         let (prompt, schema) = (prompt_json(&prompt), given(&schema));
         let work = runtime.llm_call_structured_result(&prompt, schema.as_ref(), &options.json);
         from_json(&calling(&cx, &options.json, work).await)
@@ -109,7 +111,7 @@ builtins! {
     Llm async fn llm_completion(cx, prefix: Text, suffix: Value as "text?", system: Value as "!text?", options: Value as "call_options?") -> "dict" {
         live::refuse("llm_completion", &options)?;
         check_system("llm_completion", &system)?;
-        let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &options));
+        let (runtime, options) = call_options(&cx, &options);
         let completion = Completion {
             prefix: prefix.to_string(),
             suffix: text(&suffix).unwrap_or_default(),
@@ -133,7 +135,7 @@ builtins! {
     /// ```
     Llm async fn llm_stream(cx, prompt: Value as "any?", system: Value as "!text?", options: Value as "call_options?") -> "channel<string>" {
         live::refuse("llm_stream", &options)?;
-        let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &options));
+        let (runtime, options) = call_options(&cx, &options);
         check_system("llm_stream", &system)?;
         let call = call(&prompt, &system, &options);
         // Wrong options are the caller's business, so they are found before the channel is handed out.
@@ -289,9 +291,16 @@ builtins! {
     }
 }
 
+/// The model calls of the program and the options of one of them; warns of those that nothing knows.
+fn call_options(cx: &Cx, given: &Value) -> (Rc<LlmRuntime>, CallOptions) {
+    let (runtime, options) = (runtime(cx), CallOptions::new(cx, given));
+    runtime.notice_slips(&options.json, &[], true);
+    (runtime, options)
+}
+
 /// What `llm_call` does.
 pub(crate) async fn call_once(cx: &Cx, prompt: &Value, system: &Value, given: &Value) -> Result<Value> {
-    let (runtime, mut options) = (runtime(cx), CallOptions::new(cx, given));
+    let (runtime, mut options) = call_options(cx, given);
     check_system("llm_call", system)?;
     let listener = live::listener("llm_call", given)?;
     let session = super::session::begin(cx, &mut options.json).await?;
@@ -324,7 +333,7 @@ pub(crate) fn call(prompt: &Value, system: &Value, options: &CallOptions) -> Cal
     Call {
         prompt: prompt_json(prompt),
         system: text(system),
-        options: std::rc::Rc::new(options.json.clone()),
+        options: Rc::new(options.json.clone()),
         ..Call::default()
     }
 }

@@ -88,25 +88,6 @@ pub(super) fn check_servers(
     Ok(())
 }
 
-/// Tells of options that nothing knows, once each. A caller of one's own may be what they are for.
-pub(crate) fn notice_strangers(cx: &Cx, llm: &LlmRuntime, options: &Json) {
-    let Some(options) = options.as_object().filter(|options| !options.contains_key("llm_caller")) else {
-        return;
-    };
-    let names = || -> Vec<&'static str> {
-        let of_loops = harn_agent::config::OPTIONS.iter().map(|(name, _)| *name);
-        harn_llm::options::call_options().map(|(name, _)| name).chain(of_loops).collect()
-    };
-    let config = llm.config();
-    let known = |key: &str| names().contains(&key) || config.provider(key).is_some();
-    let sessions = cx.state::<Sessions>();
-    for text in harn_agent::neighbours::strangers(options, known, names) {
-        if sessions.odd_tools.borrow_mut().insert(("unknown option".to_owned(), text.clone())) {
-            cx.system().write_err(&harn_syntax::notice(&format!("warning: {text}")));
-        }
-    }
-}
-
 /// Looks at the paths that a daemon watches. A pattern is the name of no file, and would never wake it; a file that is not there
 /// wakes it only when it changes after it came, which is told.
 ///

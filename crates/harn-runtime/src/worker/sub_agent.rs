@@ -16,7 +16,7 @@ use harn_vm::{Cx, Result};
 use crate::audit;
 use crate::builtins::check_system;
 use crate::convert::{OrThrow, entry, from_json, text, thrown, to_json, told};
-use crate::driver::{notice_strangers, run_loop};
+use crate::driver::run_loop;
 use crate::llm_embedder::{new_id, notice_keys, prompts_of, runtime};
 use crate::option_check::{own, refuse_unknown, refuse_wrong};
 use crate::policy::over;
@@ -155,7 +155,8 @@ impl SubAgent {
         for key in own {
             options.remove(key);
         }
-        notice_strangers(cx, &runtime(cx), &to_json(&options.clone().into()));
+        let given = to_json(&options.clone().into());
+        runtime(cx).notice_slips(&given, harn_agent::config::OPTIONS, true);
         options.insert("session_id", id.as_str());
         Ok(SubAgent { name, session, parent, system, options, expected, allowed, audit })
     }
