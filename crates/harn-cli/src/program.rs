@@ -8,6 +8,8 @@ use std::sync::Arc;
 use harn_check::{Quiet, Settings};
 use harn_journal::{Journal, Place, Reins};
 use harn_runtime::{Generation, ModelTraffic};
+use harn_syntax::ast::{Function, Stmt, StmtKind, TypeParam};
+use harn_syntax::visit::{self, Visitor};
 use harn_syntax::{Diagnostic, Severity, SourceFile, Span};
 use harn_system::{Ceiling, Level, Memory, Real, System, SystemExt};
 use harn_value::{Dict, Value};
@@ -32,6 +34,8 @@ pub(crate) struct Program {
     file: Arc<SourceFile>,
     /// Where [`INLINE_HEAD`] was put in.
     head: Option<u32>,
+    /// The value of the last expression is printed: inline code without a `return`.
+    shows: bool,
 }
 
 /// Who hears of what happens in a run, by the type of an event and its fields.
@@ -70,6 +74,26 @@ pub(crate) struct RunOptions {
     pub(crate) watch: Option<Box<dyn FnMut(harn_runtime::SentCall)>>,
 }
 
+/// Looks for a `return` of the program itself, whose value is an exit code.
+struct Returns(bool);
+
+impl Returns {
+    fn in_program(program: &harn_syntax::ast::Program) -> bool {
+        let mut search = Returns(false);
+        search.stmts(&program.items);
+        search.0
+    }
+}
+
+impl<'a> Visitor<'a> for Returns {
+    fn stmt(&mut self, stmt: &'a Stmt) {
+        self.0 |= matches!(stmt.kind, StmtKind::Return(_));
+        visit::walk_stmt(self, stmt);
+    }
+
+    fn function(&mut self, _func: &'a Function, _type_params: &'a [TypeParam]) {}
+}
+
 /// How a program ended.
 pub(crate) enum End {
     /// It ran to its end or called `exit`.
@@ -82,6 +106,8 @@ pub(crate) enum End {
         value: Value,
         /// It called `exit`.
         exit: bool,
+        /// The program is an expression from the command line, whose value is its output and no exit code.
+        shown: bool,
     },
     /// It has handed this over, and is to begin anew with it.
     Anew(harn_value::Data),
@@ -205,6 +231,7 @@ impl Program {
             file: Arc::new(SourceFile::new(name.clone(), text.clone())),
             source: Source { name, text, dir },
             head: None,
+            shows: false,
         }
     }
 
@@ -228,7 +255,8 @@ impl Program {
             };
             (format!("{}{separator}{INLINE_HEAD}{}\n}}", &code[..at], &code[at..]), Some(at as u32))
         };
-        Program { source: Source { name: INLINE.to_owned(), text, dir: PathBuf::new() }, file, head }
+        let shows = head.is_some() && !Returns::in_program(&parsed.program);
+        Program { source: Source { name: INLINE.to_owned(), text, dir: PathBuf::new() }, file, head, shows }
     }
 
     /// A span of the text that runs as one of the text the user wrote.
@@ -250,14 +278,18 @@ impl Program {
     pub(crate) fn end(&self, vm: &Vm, outcome: &harn_vm::Outcome) -> End {
         let (code, err) = outcome.exit_code();
         match &outcome.result {
-            Ok(value) => End::Result { code: code as u8, err, value: value.clone(), exit: false },
+            Ok(value) => {
+                let shown = self.shows && err.is_none();
+                let code = if shown { 0 } else { code as u8 };
+                End::Result { code, err, value: value.clone(), exit: false, shown }
+            }
             Err(error) => match error.kind() {
                 ErrorKind::Exit(code) => {
                     if let Some(state) = harn_runtime::handed_over(vm).filter(|_| *code == 0) {
                         return End::Anew(state);
                     }
                     let code = (*code).clamp(0, 255) as u8;
-                    End::Result { code, err: None, value: Value::NIL, exit: true }
+                    End::Result { code, err: None, value: Value::NIL, exit: true, shown: false }
                 }
                 ErrorKind::Abort => End::Stopped,
                 _ => End::Failed(Box::new(Problem::of_error(vm, error))),
@@ -519,6 +551,10 @@ impl harn_check::Signatures for Names<'_> {
 
     fn method(&self, type_name: &'static str, name: &str) -> Option<harn_syntax::signature::Signature> {
         self.0.method(type_name, name).map(harn_vm::Builtin::check_signature)
+    }
+
+    fn record(&self, builtin: &str) -> Option<&'static harn_syntax::signature::Record> {
+        harn_runtime::record(builtin)
     }
 
     fn wrong_pattern(&self, pattern: &str, flags: &str) -> Option<String> {

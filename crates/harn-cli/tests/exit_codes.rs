@@ -70,7 +70,17 @@ fn inline_code_and_standard_input() {
     let ran = harn(&["run", "-e", "println(argv)", "--", "a", "--b"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "[a, --b]\n"));
     let ran = harn(&["run", "-e", "return 4"]);
-    assert_eq!(ran.code, 4);
+    assert_eq!((ran.code, ran.out.as_str()), (4, ""));
+    for (code, out) in [
+        ("6 * 7", "42\n"),
+        ("let f = fn() { return 3 }\nf()", "3\n"),
+        ("[1, nil]", "[1, nil]\n"),
+        ("let x = 5", ""),
+        ("println(1)", "1\n"),
+    ] {
+        let ran = harn(&["run", "-e", code]);
+        assert_eq!((ran.code, ran.out.as_str()), (0, out), "{code}");
+    }
     let ran = harn_with(&["run", "-"], "println(\"from stdin\")\n");
     assert_eq!((ran.code, ran.out.as_str()), (0, "from stdin\n"));
 }

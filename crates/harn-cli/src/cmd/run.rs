@@ -222,6 +222,12 @@ impl Sink {
 }
 
 fn finish_text(end: End) -> u8 {
+    if let End::Result { value, shown: true, .. } = &end
+        && !value.is_nil()
+        && writeln!(std::io::stdout(), "{value}").is_err()
+    {
+        return 1;
+    }
     let (code, result) = end.settle();
     if let Err(failure) = result {
         write_err(&failure.draw(Colour::of(Stream::Error).on()));
