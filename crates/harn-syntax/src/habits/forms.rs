@@ -214,7 +214,18 @@ pub(super) const FORMS: Table = &[
     (r"->\s*([^{},\s][^{},]*?)\s*,", By("-> { $1 }"), "the body of an arm needs braces"),
     (r"->\s*([^{},\s][^{},]*?)\s*(\}|$)", By("-> { $1 } $2"), "the body of an arm needs braces"),
     (r"(\w+)\s*(&&|\|\||\?\?|\*\*)=\s*(.+)", By("$1 = $1 $2 $3"), "write this assignment in full"),
+    // Schemas.
+    (
+        r"(\bschema_of\(|\b(?:output_)?schema:)\s*(\w+<.+>)",
+        Mend::None,
+        "a schema is made of a type with a name: `type Items = list<Item>`, then `schema_of(Items)`",
+    ),
     // Closures.
+    (
+        r"\{\s*\(\s*(\w+(?:\s*,\s*\w+)+)\s*\)\s*->",
+        By("{ [$1] ->"),
+        "a closure destructures a pair or list in brackets",
+    ),
     (
         r"(\.\w+)\s*\{\s*(\w+(?:\s*,\s*\w+)*\s*->[^{}]*)\}",
         By("$1({ $2})"),
@@ -347,6 +358,11 @@ pub(super) const FORMS: Table = &[
     (r"^(\s*)(?:string|String|str)\s+(\w+)\s*=", By("${1}let $2: string ="), "the type follows the name"),
     (r"^(\s*)(?:bool|boolean)\s+(\w+)\s*=", By("${1}let $2: bool ="), "the type follows the name"),
     (r"^(\s*)var\s+(\w+)\s+(int|float|string|bool)\s*=", By("${1}var $2: $3 ="), "the type follows a colon"),
+    (
+        r"^(\s*)(?:let|var|const)?\s*(\w+)\s*,\s*(\w+)\s*:?=\s*(\[.+\])\s*$",
+        By("${1}let [$2, $3] = $4"),
+        "destructure a list with brackets",
+    ),
     (
         r"^(\s*)(?:let|var|const)?\s*(\w+)\s*,\s*(\w+)\s*:?=\s*([^,]+),\s*(.+)$",
         By("${1}let [$2, $3] = [$4, $5]"),

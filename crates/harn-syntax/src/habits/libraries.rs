@@ -427,7 +427,12 @@ pub fn undefined(name: &str, behind: &str) -> Option<String> {
     }
     let behind = behind.trim_start_matches([' ', '\t']);
     let assigned = behind.starts_with('=') && !behind.starts_with("==") && !behind.starts_with("=>");
-    assigned.then(|| format!("declare it first: `let {name} = ...`, or `var {name} = ...` if it changes"))
+    assigned.then(|| match name {
+        "description" | "guidance" | "annotations" => {
+            format!("a field of a tool has no `=`: `{name} ...`, before the first statement of its body")
+        }
+        _ => format!("declare it first: `let {name} = ...`, or `var {name} = ...` if it changes"),
+    })
 }
 
 /// The longest known path that `path` begins with.

@@ -112,11 +112,19 @@ pub fn failed(text: &str, place: &str) -> Option<String> {
     {
         return Some("pass tools instead: declare each with `tool NAME(...) { ... }`".to_owned());
     }
-    if text.ends_with("exceeds network ceiling") {
-        return Some(
-            "`harn run --sandbox=network` permits it; in a policy: `side_effect_level: \"network\"`"
-                .to_owned(),
-        );
+    let level = [
+        ("network", "network"),
+        ("LLM/network", "network"),
+        ("process.exec", "process_exec"),
+        ("workspace write", "workspace_write"),
+        ("workspace.delete", "workspace_write"),
+        ("workspace.read_text", "read_only"),
+    ];
+    let needed = level.iter().find(|(what, _)| text.ends_with(&format!("exceeds {what} ceiling")));
+    if let Some((_, level)) = needed {
+        return Some(format!(
+            "`harn run --sandbox={level}` permits it; in a policy: `side_effect_level: \"{level}\"`"
+        ));
     }
     if text == "cannot order list and list" {
         return Some(

@@ -9,6 +9,29 @@ use super::form::{
 
 /// The table: pattern, replacement, and what to say.
 pub(super) const FORMS: Table = &[
+    // Harn.
+    (
+        r"\b(llm_call|llm_stream|agent_loop)\(\s*([^,()=]+),\s*(\w+)\s*=\s*([^,()]+)\)",
+        By("$1($2, nil, {$3: $4})"),
+        "options are a dict, the third argument",
+    ),
+    (
+        r"^(\s*(?:pub\s+)?(?:pipeline|tool)\s+\w+)\s*\{",
+        By("$1() {"),
+        "the parameters follow the name, in parentheses",
+    ),
+    (
+        r"^(\s*(?:pub\s+)?pipeline\s+\w+)\(\s*(\w+)\s*:[^)]*\)",
+        By("$1($2)"),
+        "the parameters of a pipeline have no types",
+    ),
+    (r"^\s*@tool\b.*", Mend::None, "declare a tool with `tool NAME(...) -> TYPE { ... }`"),
+    // JavaScript.
+    (
+        r#"\brequire\(\s*["'](?:node:)?(?:fs|path|os|http|https|child_process|crypto|util|process|timers)(?:/promises)?["']\s*\)"#,
+        Mend::None,
+        "no import is needed: `read_file`, `exec`, `http_get`, `env` and all others in `harn explain` are built in",
+    ),
     // Python.
     (
         r"^\s*(?:import|from)\s+(?:json|os|sys|re|time|math|random|requests|datetime|subprocess|asyncio|logging|collections|typing|pathlib|itertools|functools|csv)\b.*",
