@@ -414,7 +414,7 @@ const IN_SHORT: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "**A mistaken argument destroys no data.**",
+        "**Destructive builtins reject dangerous paths.**",
         &["The places a run stands on stay", "A file is not copied", "A write that breaks off leaves"],
     ),
     (
@@ -428,7 +428,7 @@ const IN_SHORT: &[(&str, &[&str])] = &[
             "A program that is run ends",
         ],
     ),
-    ("**Keys are not shown**", &["Keys are hidden", "Keys do not follow redirects"]),
+    ("**API keys are redacted**", &["Keys are hidden", "Keys do not follow redirects"]),
     ("**Untrusted content stays data**", &["Untrusted content cannot close", "Calls inside quoted results,"]),
     (
         "**The library is sound**",
@@ -437,7 +437,7 @@ const IN_SHORT: &[(&str, &[&str])] = &[
             "A collection of cycles reads no freed object",
         ],
     ),
-    ("**A malformed limit is rejected**", &["Limits that are malformed", "`policy` holds for everything"]),
+    ("**Invalid limits fail closed**", &["Limits that are malformed", "`policy` holds for everything"]),
 ];
 
 /// The rows of the threat model: a promise, and what holds it.
@@ -517,7 +517,7 @@ fn every_promise_of_the_threat_model_is_held_by_a_test() {
 #[test]
 fn what_is_promised_in_short_is_in_the_threat_model() {
     let page = std::fs::read_to_string(repository().join("SECURITY.md")).unwrap();
-    let (_, promised) = page.split_once("## What is promised\n").unwrap();
+    let (_, promised) = page.split_once("## Guarantees\n").unwrap();
     let points: Vec<&str> =
         promised.split("\n## ").next().unwrap().lines().filter_map(|line| line.strip_prefix("- ")).collect();
     let threats = threats();

@@ -219,7 +219,11 @@ fn go() { agent_loop("do it", "sys", {provider: "openai", model: "gpt-4o-mini", 
     let thinks = harn_in(folder.path(), &["run", "--explain-cost", "d.harn"]);
     assert!(thinks.out.contains("51024"), "{}", thinks.shown());
     let unknown = harn_in(folder.path(), &["run", "--explain-cost", "b.harn"]);
-    assert!(unknown.out.contains("No sum: a price, a model or a limit is not known."), "{}", unknown.shown());
+    assert!(
+        unknown.out.contains("Total unknown: a price, a model or a limit is missing."),
+        "{}",
+        unknown.shown()
+    );
     assert_eq!(harn_in(folder.path(), &["run", "--explain-cost", "c.harn"]).code, 1);
     assert_eq!(harn_in(folder.path(), &["run", "--explain-cost", "--json", "a.harn"]).code, 2);
 }

@@ -166,7 +166,10 @@ fn what_cannot_be_tested_is_told() {
     let none = run(folder.path(), &["test"]);
     assert_eq!(none.code, 2);
     assert!(none.err.contains("no path specified and no tests/ directory found"), "{}", none.err);
-    assert_eq!(run(folder.path(), &["test", "a.harn"]).out, "No test pipelines found\n");
+    assert_eq!(
+        run(folder.path(), &["test", "a.harn"]).out,
+        "No test pipelines found: a test is a `pipeline test_NAME()`\n"
+    );
     assert_eq!(run(folder.path(), &["test", "a.harn", "--in-memory"]).code, 2);
     let exits = project(&[("a.harn", "pipeline test_exit() { exit(3) }\n")]);
     let ran = run(exits.path(), &["test", "a.harn"]);

@@ -28,7 +28,7 @@ pub(crate) struct PlaygroundArgs {
     /// Program to run
     #[arg(long, value_name = "FILE", default_value = "pipeline.harn")]
     pub(crate) script: PathBuf,
-    /// Pass this text to the entry pipeline
+    /// Set the task of the entry pipeline
     ///
     /// The environment variable HARN_TASK has the same value.
     #[arg(long, value_name = "TEXT")]
@@ -101,13 +101,13 @@ pub(crate) struct TestArgs {
     pub(crate) timing: bool,
     /// Run without real files, network or processes
     ///
-    /// The system has the files of the cases, but no network and no processes.
+    /// Tests see only their own files. There is no network, and no process is started.
     #[arg(long)]
     pub(crate) in_memory: bool,
     /// Verify journals and recovery; requires `conformance`
     ///
     /// Runs each case with a journal, replays it from the journal, repeats both with random delays, and kills and resumes
-    /// it. Results and effects must be the same.
+    /// it. Results and effects must be the same each time.
     #[arg(long, conflicts_with = "in_memory")]
     pub(crate) journal: bool,
     /// Set the number of kills; requires --journal
@@ -200,9 +200,9 @@ pub(crate) struct EvalArgs {
     /// BASELINE is a run record, or a directory whose records have the same names.
     #[arg(long, value_name = "BASELINE", conflicts_with = "structural_experiment")]
     pub(crate) compare: Option<PathBuf>,
-    /// Run again with the changes of this experiment
+    /// Compare with a run that uses a prompt experiment
     ///
-    /// SPEC changes the model calls of the program. Compares both runs.
+    /// SPEC names the change, such as a different order of the prompt. Runs the program without and with it.
     #[arg(long, value_name = "SPEC")]
     pub(crate) structural_experiment: Option<String>,
     /// Answer model calls from recorded replies

@@ -41,18 +41,18 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Resume an interrupted or suspended run.
     Resume(ResumeArgs),
-    /// Answer a question or approval request.
+    /// Answer a request of a suspended run.
     Answer(AnswerArgs),
     /// Queue a program for a worker.
     Submit(Box<SubmitArgs>),
-    /// Run queued, due and interrupted runs.
+    /// Run queued, interrupted and waiting runs.
     ///
     /// The worker takes runs from the project's store until it is stopped.
     Worker(WorkerArgs),
     /// Replay a run from its journal.
     ///
     /// A replay has no effects: calls of models, tools, files and the network are answered from the journal. A file with a
-    /// run record, such as run.json, is printed and compared with its fixture.
+    /// run record, such as run.json, is checked against its fixture.
     Replay(ReplayArgs),
     /// Start a new run from a journal entry.
     ///
@@ -64,10 +64,10 @@ pub(crate) enum Command {
     /// Alias of `harn serve mcp`.
     #[command(hide = true)]
     McpServe(McpArgs),
-    /// Run a program with another as its host.
+    /// Run a program with a host program.
     ///
-    /// An application that embeds Harn answers `host_call`. Here a second Harn program, the host program, stands in for the
-    /// application: its exported functions answer (`host_call("notes.list", {})` calls `notes_list`) and are offered as tools.
+    /// The host program replaces the application that embeds Harn: `host_call("notes.list", {})` calls its exported function
+    /// `notes_list`. Its functions are also offered as tools.
     Playground(PlaygroundArgs),
     /// Run a program again after each change.
     ///
@@ -81,7 +81,7 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// Check the installation and the project.
     Doctor(DoctorArgs),
-    /// List, show and manage stored sessions.
+    /// List and manage stored agent conversations.
     #[command(subcommand)]
     Sessions(SessionsCommand),
     /// List, inspect and manage stored runs.
@@ -97,10 +97,10 @@ pub(crate) enum Command {
     /// To offer the functions of a program, use `harn serve mcp`.
     #[command(subcommand)]
     Mcp(McpCommand),
-    /// Trust a harn.toml that another user owns.
+    /// Trust a directory that another user owns.
     ///
     /// If another user owns or can change a harn.toml in a parent directory, Harn ignores its servers, hooks, models, stores
-    /// and sandbox settings until you trust that directory. Without a path, the trusted directories are listed.
+    /// and sandbox settings until you trust that directory. Without a path, the command lists the trusted directories.
     Trust(TrustArgs),
     /// Create a project in a new directory.
     #[command(override_usage = "harn new [OPTIONS] <NAME>\n       harn new <TEMPLATE> <NAME>")]
@@ -123,13 +123,13 @@ pub(crate) enum Command {
     Lock(LockArgs),
     /// Run tests.
     Test(TestArgs),
-    /// Score recorded runs, suites and prompts.
-    ///
-    /// A program with `--structural-experiment` runs twice, with and without the experiment, and the results are compared.
+    /// Evaluate run records, suites and prompts.
     Eval(Box<EvalArgs>),
     /// Check programs without running them.
     Check(CheckArgs),
-    /// Report suspicious code in programs and templates.
+    /// Report likely bugs and style problems.
+    ///
+    /// `harn check` includes these findings.
     Lint(LintArgs),
     /// Format source files.
     Fmt(FmtArgs),
@@ -161,10 +161,10 @@ pub(crate) enum Command {
     ProviderReady(ReadyArgs),
     /// Run a built-in example without keys or network.
     Demo(DemoArgs),
-    /// Browse recorded runs in a web page.
+    /// Browse and launch runs in the browser.
     ///
-    /// Shows the run records of a directory: stages, model calls with their prompts, template branches and costs. Compares
-    /// runs and launches programs. The page makes no requests to other hosts.
+    /// Shows the run records that workflows and launched programs write: stages, model calls with their prompts, template
+    /// branches and costs. Compares records and launches programs. For durable runs, use `harn runs`.
     Portal(PortalArgs),
     /// Print a shell completion script.
     #[command(visible_alias = "completion")]
@@ -202,9 +202,9 @@ pub(crate) struct RunArgs {
     /// Run this code instead of a file
     #[arg(short = 'e', value_name = "CODE", allow_hyphen_values = true)]
     pub(crate) eval: Option<String>,
-    /// Pass this text to the entry pipeline
+    /// Set the task of the entry pipeline
     ///
-    /// The task is the first parameter of the program's pipeline.
+    /// The task is the first parameter of the entry pipeline.
     #[arg(long, value_name = "TEXT", env = "HARN_TASK")]
     pub(crate) task: Option<String>,
     /// Limit the memory of the program's data
@@ -222,7 +222,8 @@ pub(crate) struct RunArgs {
     pub(crate) deny: Option<Vec<String>>,
     /// Restrict what the program can access
     ///
-    /// The program can use files in the working directory and the project only. Each LEVEL includes those above it:
+    /// At every level except `none`, the program can use files in the working directory and the project only. A LEVEL permits
+    /// what the levels above it permit, and:
     ///   none             no files, processes or network
     ///   read_only        read files
     ///   workspace_write  write files (when LEVEL is omitted)
@@ -250,7 +251,7 @@ pub(crate) struct RunArgs {
     pub(crate) profile_json: Option<PathBuf>,
     /// Estimate the cost of model calls; run nothing
     ///
-    /// Covers the model calls in the source; values that only a run knows are marked with `?`, lower bounds with `>`.
+    /// Covers the model calls in the source. `?` marks values that are known only at run time, `>` lower bounds.
     #[arg(long, conflicts_with_all = ["json", "durable"])]
     pub(crate) explain_cost: bool,
     /// Write output, result and errors as JSON
@@ -269,10 +270,10 @@ pub(crate) struct RunArgs {
     /// Default: a generated ID.
     #[arg(long, value_name = "ID")]
     pub(crate) run_id: Option<String>,
-    /// Suspend a durable run that waits longer
+    /// Suspend a durable run if it waits longer
     ///
-    /// If a run has to wait longer than this, for an answer or a timer, Harn stores it and ends the process; `harn resume`
-    /// continues it. TIME is 500ms, 30s, 5m, 2h or never. Default: at once for an answer, 5m for a timer. For durable runs only.
+    /// Harn stores the run and ends the process; `harn resume` continues it. TIME is 500ms, 30s, 5m, 2h or never. Default: 0s
+    /// for an answer by a person, 5m for a timer. For durable runs only.
     #[arg(long, value_name = "TIME", value_parser = parse_pause)]
     #[serde(with = "pause")]
     pub(crate) suspend_after: Option<std::time::Duration>,
@@ -287,17 +288,17 @@ pub(crate) struct ResumeArgs {
     /// ID of the run
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     pub(crate) id: Option<String>,
-    /// Resume all interrupted and due runs
+    /// Resume all runs that can continue
     ///
-    /// Resumes the runs of the project that were interrupted, and suspended runs that are due, one after the other.
+    /// Resumes interrupted runs and suspended runs whose timer expired or whose answer arrived, one after the other.
     #[arg(long)]
     pub(crate) all: bool,
-    /// Repeat effects in doubt
+    /// Repeat effects with an unknown outcome
     #[arg(long)]
     pub(crate) retry_in_doubt: bool,
-    /// Use this result for effects in doubt
+    /// Result of effects with an unknown outcome
     ///
-    /// JSON, or text. It is the result of each effect whose outcome is unknown.
+    /// JSON, or text.
     #[arg(long, value_name = "RESULT", conflicts_with_all = ["retry_in_doubt", "all"])]
     pub(crate) skip_in_doubt: Option<String>,
     /// Lease of the worker: epoch and milliseconds
@@ -368,7 +369,7 @@ pub(crate) struct WorkerArgs {
     /// Set how many runs execute at once
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = parse_count)]
     pub(crate) concurrency: usize,
-    /// Exit when no run is left to execute
+    /// Exit when the queue is empty
     #[arg(long)]
     pub(crate) drain: bool,
     /// Set the lease time of a run
@@ -378,8 +379,8 @@ pub(crate) struct WorkerArgs {
     pub(crate) lease: std::time::Duration,
     /// Limit the time of running runs after SIGTERM
     ///
-    /// After SIGTERM or Ctrl-C the worker takes no more runs. Its runs continue for half of this time. Then each is suspended
-    /// as soon as no request or command is in progress. At the end, or after a second signal, all are interrupted.
+    /// After SIGTERM or Ctrl-C the worker takes no more runs. In the first half of TIME its runs continue. In the second half,
+    /// a run is suspended as soon as no request or command is in progress. After TIME, or a second signal, all are interrupted.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_time)]
     pub(crate) drain_timeout: std::time::Duration,
 }
@@ -423,7 +424,7 @@ pub(crate) struct ReplayArgs {
     pub(crate) until: Option<u64>,
     /// Compare the journal with the current sources
     ///
-    /// Prints the first difference only.
+    /// Prints the first difference in effects or output.
     #[arg(long, conflicts_with = "json")]
     pub(crate) check: bool,
     /// Step through the effects interactively
@@ -506,7 +507,7 @@ pub(crate) struct ModelsArgs {
 /// Commands of `harn models`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ModelsCommand {
-    /// Print all facts about a model with sources.
+    /// Show a model's properties and their sources.
     Show(ShowModelArgs),
     /// Install a newer table of models.
     ///
@@ -767,7 +768,7 @@ pub(crate) struct CheckArgs {
     /// One of error, warning or off.
     #[arg(long, value_name = "LEVEL", value_parser = parse_preflight)]
     pub(crate) preflight: Option<harn_check::PreflightSeverity>,
-    /// List of operations that `host_call` may name
+    /// Read the operations of the host from FILE
     ///
     /// A JSON or TOML file with the operations that `host_call` can name: `{capability: [operations]}`.
     #[arg(long, value_name = "FILE")]
@@ -884,7 +885,7 @@ pub(crate) enum Explain {
     /// Show the prompts that a program sends.
     ///
     /// Shows every model call fragment by fragment. Runs the program and its tools, but calls no model:
-    /// the replies are those of `llm_mock` or the default reply of the mock. Needs no key or network. The program's output
+    /// replies come from `llm_mock` or a built-in mock, which calls the first tool in every turn. Needs no key or network. The program's output
     /// goes to standard error.
     Prompt(ExplainPromptArgs),
 }
@@ -899,9 +900,9 @@ pub(crate) struct ExplainPromptArgs {
     /// The file is written by `harn run --llm-mock-record` (JSON Lines).
     #[arg(long, value_name = "FILE")]
     pub(crate) llm_mock: Option<PathBuf>,
-    /// Pass this text to the entry pipeline
+    /// Set the task of the entry pipeline
     ///
-    /// The task is the first parameter of the program's pipeline.
+    /// The task is the first parameter of the entry pipeline.
     #[arg(long, value_name = "TEXT", env = "HARN_TASK")]
     pub(crate) task: Option<String>,
     /// Write all calls as one JSON document

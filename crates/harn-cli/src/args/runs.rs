@@ -42,11 +42,11 @@ pub(crate) enum RunsCommand {
     },
     /// Retry failed runs from their failed effect.
     ///
-    /// Effects that succeeded are not repeated. A suspended run that waits for nothing is queued, too.
+    /// Effects that succeeded are not repeated. Also queues suspended runs that wait for nothing else.
     Retry(RunsChangeArgs),
-    /// Queue ended runs again from their start.
+    /// Restart ended runs with an empty journal.
     ///
-    /// The journal is emptied, so all effects happen again.
+    /// All effects happen again.
     Requeue(RunsChangeArgs),
     /// Cancel runs.
     ///
@@ -60,9 +60,9 @@ pub(crate) enum RunsCommand {
     Unpause(RunsChangeArgs),
     /// Delete runs that ended long ago.
     Prune {
-        /// Minimum time since the end
+        /// Delete runs that ended before this time
         ///
-        /// For example 90m, 12h or 30d.
+        /// A time before now, for example 90m, 12h or 30d.
         #[arg(long, value_name = "TIME", value_parser = super::parse_age)]
         older_than: std::time::Duration,
         /// Delete only runs with this status

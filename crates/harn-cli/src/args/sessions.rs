@@ -38,9 +38,9 @@ pub(crate) enum SessionsCommand {
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Remove all but the newest messages.
+    /// Keep only the newest messages.
     ///
-    /// If a tool call is removed, so is its result.
+    /// A tool call is removed with its result.
     Trim {
         /// ID of the session
         id: String,

@@ -149,7 +149,7 @@ impl Doctor {
     }
 
     fn dependencies(&mut self) {
-        let skip = "the manifest asks for none";
+        let skip = "no dependencies";
         let Some((root, Ok(text))) = &self.project else {
             return self.add(Status::Skipped, "dependencies", skip);
         };
@@ -235,7 +235,7 @@ impl Doctor {
             return self.add(Status::Skipped, "network", "no provider is configured");
         };
         if args.no_network {
-            return self.add(Status::Skipped, "network", format!("{provider} is not asked (--no-network)"));
+            return self.add(Status::Skipped, "network", format!("{provider}: skipped (--no-network)"));
         }
         let vm = program::session_vm(self.system.clone());
         let report = check_provider(&llm_runtime_at(&vm, &self.here), &provider, &json!({}));
@@ -276,7 +276,7 @@ impl Doctor {
         };
         let Place::File(file) = &place else {
             if args.no_network {
-                let text = format!("{place} is not asked (--no-network)");
+                let text = format!("{place}: skipped (--no-network)");
                 return self.add(Status::Skipped, "event log", text);
             }
             let asked = place.open().and_then(|store| harn_journal::wait(store.lease("doctor")));
@@ -305,7 +305,7 @@ impl Doctor {
             None => unknown.name.clone(),
         };
         if unknown.is_empty() {
-            return self.add(Status::Fine, "variables", "Harn reads all variables that begin with HARN_");
+            return self.add(Status::Fine, "variables", "no unknown HARN_ variables");
         }
         let names = unknown.iter().map(shown).collect::<Vec<_>>().join(", ");
         self.add(Status::Doubtful, "variables", format!("without effect: {names}"));
@@ -330,7 +330,7 @@ impl Doctor {
             _ => 0,
         });
         match count {
-            0 => self.add(Status::Skipped, "skills", "there are none"),
+            0 => self.add(Status::Skipped, "skills", "no skills"),
             count => self.add(Status::Fine, "skills", format!("{count} found")),
         }
     }

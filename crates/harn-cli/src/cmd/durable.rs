@@ -311,7 +311,9 @@ pub(super) fn explained(id: &str, error: &StoreError) -> String {
                 "run '{id}' exists already: `harn runs show {id}` shows its state; choose another name for a new run"
             )
         }
-        StoreError::Held { .. } => format!("run '{id}' is being worked on by another process"),
+        StoreError::Held { .. } => {
+            format!("run '{id}' is executed by another process; stop it, or wait until its lease expires")
+        }
         StoreError::Missing { .. } => missing(id),
         other => format!("run '{id}': {other}"),
     }
@@ -996,7 +998,7 @@ fn check(known: &Known) -> Failed<u8> {
         return Ok(code);
     }
     if old.difference.is_none() && old.output != new.output {
-        eprintln!("error: run '{id}': the program prints something else than it did, with the same effects");
+        eprintln!("error: run '{id}': the output differs from the recorded run; the effects are the same");
         shown_diff(&old.output, &new.output);
         return Ok(1);
     }

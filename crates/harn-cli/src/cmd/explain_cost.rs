@@ -68,16 +68,16 @@ pub(crate) fn explain_cost(program: &Program) -> Result<u8, End> {
     let table = table::draw_all_but(&["PLACE", "CALL", "MODEL", "IN", "OUT", "CALLS", "USD"], &rows, 2);
     let total = match total {
         Some(usd) => {
-            format!("At most ${usd:.4}, if each stands for one call or loop and the texts are all there is.")
+            format!("At most ${usd:.4}, if every line runs once and its prompt is complete.")
         }
-        None => "No sum: a price, a model or a limit is not known.".to_owned(),
+        None => "Total unknown: a price, a model or a limit is missing.".to_owned(),
     };
     let notes: String = notes.iter().map(|note| format!("{}\n", harn_syntax::printable(note))).collect();
     crate::out::write(&format!(
         "{table}\n{notes}{total}\n\n\
-         IN: tokens of the texts that stand there, four bytes each; `>` where the program\n\
-         adds to them. OUT: the most that a reply may have. CALLS: the most that a loop\n\
-         makes; its history and tools are not counted. USD: the most that they cost.\n"
+         IN: tokens of literal prompts, four bytes per token; `>` is a lower bound.\n\
+         OUT: maximum output tokens. CALLS: maximum number of calls; the history and tools\n\
+         of a loop are not counted. USD: maximum cost.\n"
     ));
     Ok(0)
 }

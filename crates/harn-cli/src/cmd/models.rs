@@ -58,14 +58,23 @@ fn update(args: &UpdateModelsArgs) -> u8 {
 fn list(args: &ListArgs) -> u8 {
     let vm = program::session_vm(std::rc::Rc::new(Real::new()));
     let runtime = harn_runtime::llm_runtime(&vm);
+    let all = harn_runtime::list_models(&runtime);
     if let Some(name) = &args.name {
+        let of_provider: Vec<Value> =
+            all.iter().filter(|model| model["provider"] == *name).cloned().collect();
+        if !of_provider.is_empty() {
+            return print(&if args.json {
+                envelope(&json!({"models": of_provider}))
+            } else {
+                listing(&of_provider)
+            });
+        }
         let model = harn_runtime::describe_model(&runtime, name);
         if !harn_runtime::tells_provider(&runtime, &model) {
-            eprintln!("{}", unlisted(name, &model, &harn_runtime::list_models(&runtime)));
+            eprintln!("{}", unlisted(name, &model, &all));
         }
         return print(&if args.json { envelope(&model) } else { details(&model) });
     }
-    let all = harn_runtime::list_models(&runtime);
     print(&if args.json { envelope(&json!({"models": all})) } else { listing(&all) })
 }
 
@@ -188,7 +197,7 @@ fn listing(all: &[Value]) -> String {
             texts(&model["aliases"]).into_iter().map(move |alias| vec![alias, target.clone()])
         })
         .collect();
-    let aliases = table::draw(&["ALIAS", "STANDS FOR"], &aliases);
+    let aliases = table::draw(&["ALIAS", "MODEL"], &aliases);
     format!(
         "{table}\n{aliases}\nUSD/M: price of a million tokens in and out. `harn models NAME` shows more.\n"
     )

@@ -55,7 +55,7 @@ fn directory(real: &Real, path: &std::path::Path) -> Result<PathBuf, String> {
         path
     };
     let folder = real.canonical(path).map_err(|error| {
-        format!("cannot open {}: {error}; name a directory with a harn.toml", path.display())
+        format!("cannot open {}: {error}; pass a directory that contains a harn.toml", path.display())
     })?;
     match folder.to_str() {
         Some(text) if real.is_file(&folder.join("harn.toml")) && !text.contains(['\n', ',']) => Ok(folder),

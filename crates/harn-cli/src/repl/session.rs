@@ -18,20 +18,20 @@ use crate::{describe, program};
 
 /// What `:help` prints.
 const HELP: &str =
-    "Type a declaration, a statement or an expression. The value of an expression is printed and bound to
-_1, _2, ... Names stay for the session and may be declared again; `await(task)` works at the prompt.
+    "Type a declaration, a statement or an expression. Values of expressions are printed and assigned
+to _1, _2, ... A name can be declared again; `await(task)` works at the prompt.
 
-  :help        this text
-  :doc NAME    what a builtin, a method (list.map) or a keyword does
-  :type EXPR   the type of an expression's value
-  :all NAME    a value in full, as in `:all _1`
-  :time EXPR   how long an evaluation takes, besides its value
+  :help        show this text
+  :doc NAME    describe a builtin, a method (list.map) or a keyword
+  :type EXPR   print the type of a value
+  :all NAME    print a value in full, as in `:all _1`
+  :time EXPR   print the value and the elapsed time
   :load FILE   evaluate a file in this session
-  :save FILE   write what was typed so far, without what failed
-  :reset       forget everything
+  :save FILE   save the successful input
+  :reset       clear the session
   :quit        end the session (or Ctrl-D)
 
-Tab completes names and members. Ctrl-C stops what is running.
+Tab completes names and members. Ctrl-C interrupts an evaluation.
 ";
 
 /// Bytes of a value that are printed, and with `:all`.

@@ -110,7 +110,7 @@ fn prefix_note(assembly: &Assembly, style: Style) -> Vec<String> {
     }
     let report = stability_report(assembly);
     let note = match report.first() {
-        None => "Prefix: the whole prompt is the same in every turn.".to_owned(),
+        None => "Cacheable prefix: the whole prompt.".to_owned(),
         Some(first) => {
             let when = match first.stability {
                 Stability::EachTurn => "in every turn",
@@ -118,7 +118,7 @@ fn prefix_note(assembly: &Assembly, style: Style) -> Vec<String> {
             };
             format!(
                 // prose-ok: for the terminal
-                "Prefix: the first {} of {} bytes stay from turn to turn. `{}` is the first fragment that may change, {when}.",
+                "Cacheable prefix: the first {} of {} bytes. `{}` is the first fragment that can change, {when}.",
                 report.stable_prefix_bytes, report.total_bytes, first.id
             )
         }
@@ -166,8 +166,8 @@ System prompt: 3 of 4 fragments, 113 bytes
 Left out
  tool:deploy.guidance           requires tool `deploy` (not available)
 
-Prefix: the first 96 of 113 bytes stay from turn to turn. `tool:todo.guidance`
-is the first fragment that may change, when the active tools or skills do.
+Cacheable prefix: the first 96 of 113 bytes. `tool:todo.guidance` is the first
+fragment that can change, when the active tools or skills do.
 
 Without todo
   100 bytes (-13), 96 leading bytes shared

@@ -28,7 +28,7 @@ const WIDTH: usize = 80;
 /// What is said at the end.
 const NEXT: &str = "\
 Next: `harn demo --list` shows the scenarios,
-`harn explain prompt FILE.harn` the prompts of a program of yours.";
+`harn explain prompt FILE.harn` shows the prompts of your program.";
 
 /// Exit code of a scenario that does not exist.
 const USAGE: u8 = 2;
@@ -77,7 +77,7 @@ fn list(json: bool) -> u8 {
 }
 
 fn list_text(colour: Colour) -> String {
-    let mut out = "Scenarios, which need neither keys nor network:\n".to_owned();
+    let mut out = "Examples; they need no key and no network:\n".to_owned();
     for scenario in SCENARIOS {
         out += &format!("\n  {}  {}\n", colour.strong(scenario.id), scenario.title);
         for line in wrapped(scenario.description, WIDTH - 6) {
@@ -126,7 +126,7 @@ fn run(scenario: &Scenario, args: &DemoArgs) -> Result<u8, String> {
     let mode = if args.live {
         "(live: real models, with your keys)"
     } else {
-        "(offline replay — no API keys required)"
+        "(recorded replies, no API key needed)"
     };
     say(format!(
         "{}\n{}\n{mode}\n",

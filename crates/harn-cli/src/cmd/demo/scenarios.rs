@@ -72,18 +72,16 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         id: "prompt-guidance",
-        title: "Guidance rides with its tool",
-        description: "Assembles one system prompt with a tool and without it, and shows side by side which fragments each \
-                      prompt has and why. The sentence about the tool is there exactly when the tool is. No model is \
-                      called.",
+        title: "Tool guidance in the system prompt",
+        description: "Assembles a system prompt with and without a tool and shows which fragments each contains and why: \
+                      the tool's guidance is included only if the tool is offered. Calls no model.",
         files: &[(PROGRAM, include_str!("../../../demos/prompt-guidance/main.harn"))],
     },
     Scenario {
         id: "variant-resolution",
-        title: "One template, and what two models get of it",
-        description: "A template says what each part of a prompt is; the envelope follows from what the model can do. \
-                      Both envelopes are printed, and the record keeps which branches each of them took: `harn portal` \
-                      shows them.",
+        title: "One template, rendered for two models",
+        description: "Renders a template for two models. Its sections and branches depend on the capabilities of the model. \
+                      `harn portal` shows which branches were taken.",
         files: &[
             (PROGRAM, include_str!("../../../demos/variant-resolution/main.harn")),
             (REPLIES, include_str!("../../../demos/variant-resolution/replies.jsonl")),
@@ -93,8 +91,8 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         id: "provider-race",
         title: "One question to three providers at the same time",
-        description: "Asks three providers in parallel, in one script and one shape of result, and compares what each says \
-                      and what it costs. With --live it asks those whose keys you have set.",
+        description: "Calls three providers in parallel and compares their replies and costs. With --live it calls the \
+                      providers whose API keys are set.",
         files: &[
             (PROGRAM, include_str!("../../../demos/provider-race/main.harn")),
             (REPLIES, include_str!("../../../demos/provider-race/replies.jsonl")),
@@ -102,10 +100,10 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         id: "roles",
-        title: "Four agents with roles, and a plan that somebody approves",
-        description: "A coordinator asks a specialist, lets a planner write a plan and an executor carry it out after it was \
-                      approved. The events of the run are drawn as a timeline. What the models say is recorded; tools, \
-                      plan and approval are real.",
+        title: "Four agents with roles and an approved plan",
+        description: "A coordinator asks a specialist, a planner writes a plan, and an executor carries it out after its \
+                      approval. Prints the events of the run as a timeline. Model replies are recorded; tools, plan and \
+                      approval are real.",
         files: &[
             (PROGRAM, include_str!("../../../demos/roles/main.harn")),
             (REPLIES, include_str!("../../../demos/roles/replies.jsonl")),
