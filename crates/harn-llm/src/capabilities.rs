@@ -22,6 +22,10 @@ pub struct Capabilities {
     pub prompt_caching: bool,
     /// Subset of `enabled`, `adaptive`, `effort`.
     pub thinking_modes: Vec<String>,
+    /// The least and the most tokens of a budget of thinking; empty when they are not known.
+    pub thinking_budget: Vec<i64>,
+    /// The efforts that the model takes; empty when they are not known. With `none` thinking can be switched off.
+    pub reasoning_efforts: Vec<String>,
     /// Interleaved thinking can be switched on.
     pub interleaved_thinking_supported: bool,
     /// Beta names always sent on this route.
@@ -75,6 +79,8 @@ impl Default for Capabilities {
             max_tools: None,
             prompt_caching: false,
             thinking_modes: Vec::new(),
+            thinking_budget: Vec::new(),
+            reasoning_efforts: Vec::new(),
             interleaved_thinking_supported: false,
             anthropic_beta_features: Vec::new(),
             vision_supported: false,
@@ -108,6 +114,7 @@ impl Capabilities {
             "native_tools": self.native_tools, "defer_loading": self.defer_loading, "tool_search": self.tool_search,
             "max_tools": self.max_tools, "prompt_caching": self.prompt_caching,
             "thinking_modes": self.thinking_modes, "thinking": !self.thinking_modes.is_empty(),
+            "thinking_budget": self.thinking_budget, "reasoning_efforts": self.reasoning_efforts,
             "interleaved_thinking_supported": self.interleaved_thinking_supported,
             "anthropic_beta_features": self.anthropic_beta_features, "vision_supported": self.vision_supported,
             "audio": self.audio, "pdf": self.pdf, "structured_output": self.structured_output,
@@ -143,6 +150,8 @@ const KEYS: &[&str] = &[
     "max_tools",
     "prompt_caching",
     "thinking_modes",
+    "thinking_budget",
+    "reasoning_efforts",
     "interleaved_thinking_supported",
     "anthropic_beta_features",
     "vision_supported",
@@ -170,16 +179,25 @@ const KEYS: &[&str] = &[
 const WORDS: &[(&str, &[&str])] = &[
     ("tool_search", &["bm25", "regex", "hosted", "client"]),
     ("thinking_modes", &["enabled", "adaptive", "effort"]),
+    ("reasoning_efforts", &["none", "minimal", "low", "medium", "high", "xhigh", "max"]),
     ("structured_output", &["native", "tool_use", "format_kw", "none", "json_schema"]),
     ("preferred_tool_format", &["native", "text"]),
     ("structured_output_mode", &["native_json", "delimited", "xml_tagged", "none"]),
     ("thinking_block_style", &["none", "thinking_blocks", "reasoning_summary", "inline"]),
 ];
 
-/// Refuses a word that is none of those of its key, and a number of tools below 0.
+/// Refuses a word that is none of those of its key, a number of tools below 0, and limits that are none.
 fn check_words(table: &toml::Table) -> Result<(), String> {
     if let Some(most) = table.get("max_tools").and_then(toml::Value::as_integer).filter(|most| *most < 0) {
         return Err(format!("`max_tools` must be at least 0, got `{most}`"));
+    }
+    if let Some(limits) = table.get("thinking_budget") {
+        let numbers = || limits.as_array()?.iter().map(toml::Value::as_integer).collect::<Option<Vec<_>>>();
+        let fits = numbers().is_some_and(|n| matches!(n[..], [least, most] if 0 <= least && least <= most));
+        if !fits {
+            let wanted = "the least and the most tokens, as in `[128, 32768]`";
+            return Err(format!("`thinking_budget` must be {wanted}, got `{limits}`"));
+        }
     }
     for (key, words) in WORDS {
         let given = match table.get(*key) {
@@ -287,10 +305,10 @@ fn line_of(text: &str, at: usize) -> usize {
     memchr::memchr_iter(b'\n', &text.as_bytes()[..at.min(text.len())]).count() + 1
 }
 
-/// Reads the version out of a model id, in Anthropic's or OpenAI's way of naming.
+/// Reads the version out of a model id, in Anthropic's, OpenAI's or Google's way of naming.
 pub(crate) fn model_version(id: &str) -> Option<(u32, u32)> {
     let id = id.to_lowercase();
-    if id.starts_with("claude-") || id.contains("/claude-") {
+    if id.starts_with("claude-") || id.contains("/claude-") || id.contains(".claude-") {
         let after = ["opus-", "sonnet-", "haiku-", "fable-", "mythos-"]
             .iter()
             .filter_map(|family| id.find(family).map(|at| (at, &id[at + family.len()..])))
@@ -301,7 +319,10 @@ pub(crate) fn model_version(id: &str) -> Option<(u32, u32)> {
         }
     }
     let tail = id.rsplit('/').next().unwrap_or(&id);
-    tail.find("gpt-").and_then(|at| leading_version(&tail[at + 4..]))
+    ["gpt-", "gemini-"].iter().find_map(|name| {
+        let at = tail.find(name)?;
+        leading_version(&tail[at + name.len()..])
+    })
 }
 
 /// Reads `M.m`, `M-m` or `M`; a second number of 1000 or more is a date.
@@ -532,6 +553,11 @@ mod tests {
             ("gpt-5-20260115", Some((5, 0))),
             ("gpt-5", Some((5, 0))),
             ("gpt-4o", None),
+            ("us.anthropic.claude-opus-4-6-v1", Some((4, 6))),
+            ("anthropic.claude-sonnet-4-20250514-v1:0", Some((4, 0))),
+            ("gemini-2.5-pro", Some((2, 5))),
+            ("models/gemini-3-pro-preview", Some((3, 0))),
+            ("gemini-flash-latest", None),
         ] {
             assert_eq!(model_version(id), version, "{id}");
         }
@@ -655,6 +681,11 @@ mod tests {
                 "`structured_output` must be one of native, tool_use, format_kw, ",
             ),
             ("preferred_tool_format = \"txt\"", "(did you mean `text`?)"),
+            (
+                "thinking_budget = [9, 3]",
+                "`thinking_budget` must be the least and the most tokens, as in `[128, 32768]`, got `[9, 3]`",
+            ),
+            ("reasoning_efforts = [\"hi\"]", "`reasoning_efforts` must be one of none, minimal, low, "),
             ("max_tools = -1", "`max_tools` must be at least 0, got `-1`"),
         ] {
             let rule = format!("model_match = \"*\"\naudio = true\n{rule}");

@@ -1,5 +1,6 @@
 //! Options as models take them: adjusted with a notice, or refused before anything is sent.
 use crate::support::*;
+use harn_strict_servers::ENV;
 use harn_value::{Data as Value, json};
 
 const ANSWER: &str =
@@ -22,8 +23,9 @@ async fn sent(provider: &str, options: Value) -> (Value, String, Vec<String>) {
 
 async fn sent_for(reply: Vec<Step>, provider: &str, options: Value) -> (Value, String, Vec<String>) {
     let server = Server::start(vec![reply]).await;
-    let (runtime, embedder) = runtime(KEYS);
-    let _ = ask_with(&runtime, &server, provider, options).await;
+    let (runtime, embedder) = runtime(ENV);
+    let result = ask_with(&runtime, &server, provider, options).await;
+    assert_eq!(server.count(), 1, "{result:?}");
     let seen = server.request(0);
     (seen.body, seen.line, embedder.warnings.borrow().clone())
 }
@@ -108,11 +110,54 @@ async fn thinking_is_expressed_as_the_model_takes_it() {
                 "/output_config/effort",
                 json!("xhigh"),
             ),
+            (
+                "anthropic",
+                json!({"model": "claude-sonnet-4-5", "reasoning_effort": "max"}),
+                "/thinking/budget_tokens",
+                json!(32_768),
+            ),
         ] {
             let (body, _, _) = sent(provider, options.clone()).await;
             let body = serde_json::to_value(&body).unwrap();
             let value = serde_json::to_value(&value).unwrap();
             assert_eq!(body.pointer(place), Some(&value), "{options} {body}");
+        }
+    })
+    .await;
+}
+
+/// Gemini 2.5 has a budget of tokens, Gemini 3 levels.
+#[tokio::test]
+async fn gemini_thinks_by_budget_or_by_level() {
+    local(async {
+        let budget = |tokens: i64| json!({"includeThoughts": true, "thinkingBudget": tokens});
+        let level = |word: &str| json!({"includeThoughts": true, "thinkingLevel": word});
+        for (model, options, config) in [
+            ("gemini-2.5-pro", json!({}), Value::Null),
+            ("gemini-2.5-pro", json!({"thinking": false}), Value::Null),
+            ("gemini-2.5-pro", json!({"thinking": true}), budget(-1)),
+            ("gemini-2.5-pro", json!({"thinking": "adaptive"}), budget(-1)),
+            ("gemini-2.5-pro", json!({"thinking": {"budget_tokens": 4000}}), budget(4000)),
+            ("gemini-2.5-pro", json!({"reasoning_effort": "high"}), budget(16_384)),
+            ("gemini-2.5-flash", json!({"reasoning_effort": "max"}), budget(24_576)),
+            ("gemini-2.5-flash", json!({"reasoning_effort": "none"}), json!({"thinkingBudget": 0})),
+            (
+                "gemini-2.5-flash-lite",
+                json!({"thinking": {"budget_tokens": 0}}),
+                json!({"thinkingBudget": 0}),
+            ),
+            ("gemini-3.1-pro-preview", json!({"thinking": true}), json!({"includeThoughts": true})),
+            ("gemini-3.1-pro-preview", json!({"reasoning_effort": "medium"}), level("MEDIUM")),
+            ("gemini-3-flash-preview", json!({"thinking": {"budget_tokens": 100}}), level("LOW")),
+            ("gemini-3-flash-preview", json!({"reasoning_effort": "minimal"}), level("MINIMAL")),
+            ("gemini-4-hydrogen", json!({"reasoning_effort": "xhigh"}), level("XHIGH")),
+            ("gemini-flash-latest", json!({"reasoning_effort": "low"}), level("LOW")),
+        ] {
+            let mut options = options.clone();
+            options["model"] = model.into();
+            let (body, _, _) = sent_for(ok_json(&json!({})), "gemini", options.clone()).await;
+            let found = body["generationConfig"].get("thinkingConfig").cloned().unwrap_or_default();
+            assert_eq!(found, config, "{options} {body}");
         }
     })
     .await;
@@ -127,9 +172,16 @@ async fn what_has_no_equivalent_is_refused_before_it_is_sent() {
             ("anthropic", json!({"model": "claude-sonnet-4-5", "thinking": true, "tools": tools, "tool_choice": {"name": "look"}}), "while the model thinks"),
             ("anthropic", json!({"model": "claude-opus-5-5", "tools": tools, "tool_choice": "required"}), "takes no forced tool"),
             ("openai", json!({"model": "gpt-5.1", "reasoning_effort": "minimal"}), "takes no effort \"minimal\""),
+            ("gemini", json!({"model": "gemini-2.0-flash", "thinking": true}), "option `thinking` is not supported by `gemini-2.0-flash`"),
+            ("gemini", json!({"model": "gemini-2.5-pro", "reasoning_effort": "none"}), "takes no effort \"none\"; it takes minimal, low, "),
+            ("gemini", json!({"model": "gemini-2.5-pro", "thinking": {"budget_tokens": 64}}), "takes 128 to 32768 tokens, got 64"),
+            ("gemini", json!({"model": "gemini-2.5-flash-lite", "thinking": {"budget_tokens": 9}}), "takes 512 to 24576 tokens, or 0, got 9"),
+            ("gemini", json!({"model": "gemini-3-pro-preview", "reasoning_effort": "medium"}), "takes no effort \"medium\"; it takes low, high"),
+            ("gemini", json!({"model": "gemini-3.1-pro-preview", "reasoning_effort": "max"}), "takes no effort \"max\""),
+            ("gemini", json!({"model": "gemini-3.8-flash", "reasoning_effort": "minimal"}), "takes no effort \"minimal\""),
         ] {
             let server = Server::start(vec![answer(provider)]).await;
-            let error = ask(&server, provider, options.clone()).await.unwrap_err();
+            let error = ask_with(&runtime(ENV).0, &server, provider, options.clone()).await.unwrap_err();
             assert!(error.message().contains(said), "{options} {error}");
             assert_eq!(server.count(), 0, "{options}");
         }

@@ -83,6 +83,8 @@ pub const CAPABILITIES: &[&str] = &[
     "prompt_caching",
     "thinking_modes",
     "thinking",
+    "thinking_budget",
+    "reasoning_efforts",
     "interleaved_thinking_supported",
     "anthropic_beta_features",
     "vision_supported",

@@ -7,7 +7,11 @@ use crate::{Format, Request, require, sse, tokens};
 
 pub struct Gemini {
     pub provider: &'static str,
+    pub model: &'static str,
 }
+
+/// What only the API can read of a turn; it wants it back.
+const SIGNATURE: &str = "c2lnbmVk";
 
 impl Gemini {
     fn usage(case: &Case) -> Value {
@@ -25,6 +29,12 @@ impl Gemini {
         parts.extend(tokens(r.text).into_iter().map(|text| json!({"text": text})));
         for (_, name, args) in &r.calls {
             parts.push(json!({"functionCall": {"name": name, "args": args}}));
+        }
+        // Of several calls the first is signed, else the end of the text.
+        let is_call = |part: &Value| part.get("functionCall").is_some();
+        let signed = parts.iter().position(is_call).or(parts.len().checked_sub(1));
+        if let Some(at) = signed.filter(|_| case.thinks) {
+            parts[at]["thoughtSignature"] = SIGNATURE.into();
         }
         parts
     }
@@ -44,11 +54,11 @@ impl Format for Gemini {
     }
 
     fn options(&self) -> Value {
-        json!({"provider": self.provider, "model": "gemini-2.5-pro"})
+        json!({"provider": self.provider, "model": self.model})
     }
 
-    fn lacks(&self) -> &'static [&'static str] {
-        if self.provider == "vertex" { &["image"] } else { &[] }
+    fn thinking(&self) -> Option<Value> {
+        Some(json!({"thinking": true}))
     }
 
     fn rules(&self, seen: &Request, streamed: bool) -> Vec<String> {
@@ -57,17 +67,19 @@ impl Format for Gemini {
         let verb = if streamed { "streamGenerateContent?alt=sse" } else { "generateContent" };
         if self.provider == "vertex" {
             let path =
-                format!("/projects/p1/locations/us-central1/publishers/google/models/gemini-2.5-pro:{verb}");
+                format!("/projects/p1/locations/us-central1/publishers/google/models/{}:{verb}", self.model);
             require(b, seen.target() == path, "project, location, model and verb are in the address");
             require(b, seen.header("authorization") == Some("Bearer k-vertex"), "the token is a bearer");
         } else {
             require(
                 b,
-                seen.target() == format!("/v1beta/models/gemini-2.5-pro:{verb}"),
+                seen.target() == format!("/v1beta/models/{}:{verb}", self.model),
                 "model and verb are in the address",
             );
             require(b, seen.header("x-goog-api-key") == Some("k-gemini"), "the key is in x-goog-api-key");
         }
+        let thinking = &body["generationConfig"]["thinkingConfig"];
+        require(b, thinking.is_null() || thinking["includeThoughts"] == true, "thoughts are asked for");
         let contents = body["contents"].as_array().unwrap();
         require(b, contents[0]["role"] == "user", "the user speaks first");
         for pair in contents.windows(2) {
@@ -84,7 +96,7 @@ impl Format for Gemini {
     fn whole(&self, case: &Case) -> Option<Value> {
         Some(json!({"candidates": [{"content": {"role": "model", "parts": Self::parts(case)},
                     "finishReason": Self::stop(case), "index": 0, "safetyRatings": []}],
-                    "usageMetadata": Self::usage(case), "modelVersion": "gemini-2.5-pro", "responseId": "r1"}))
+                    "usageMetadata": Self::usage(case), "modelVersion": self.model, "responseId": "r1"}))
     }
 
     fn stream(&self, case: &Case) -> Option<(&'static str, String)> {
@@ -95,7 +107,7 @@ impl Format for Gemini {
             .enumerate()
             .map(|(n, part)| {
                 let mut event = json!({"candidates": [{"content": {"role": "model", "parts": [part]}, "index": 0}],
-                    "usageMetadata": Self::usage(case), "modelVersion": "gemini-2.5-pro", "responseId": "r1"});
+                    "usageMetadata": Self::usage(case), "modelVersion": self.model, "responseId": "r1"});
                 if n + 1 == count {
                     event["candidates"][0]["finishReason"] = Self::stop(case).into();
                 }

@@ -62,8 +62,9 @@ pub fn formats() -> Vec<Box<dyn Format>> {
         Box::new(responses::Responses),
         Box::new(ollama::Ollama { model: "qwen3:8b" }),
         Box::new(ollama::Ollama { model: "llama3.2-vision" }),
-        Box::new(gemini::Gemini { provider: "gemini" }),
-        Box::new(gemini::Gemini { provider: "vertex" }),
+        Box::new(gemini::Gemini { provider: "gemini", model: "gemini-2.5-pro" }),
+        Box::new(gemini::Gemini { provider: "gemini", model: "gemini-3.1-pro-preview" }),
+        Box::new(gemini::Gemini { provider: "vertex", model: "gemini-2.5-pro" }),
         Box::new(bedrock::Bedrock),
     ]
 }

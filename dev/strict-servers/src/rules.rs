@@ -132,6 +132,9 @@ struct Model {
     /// Members with the only values that are accepted.
     #[serde(default)]
     only: HashMap<String, Vec<serde_json::Value>>,
+    /// Members with the ranges of numbers that are accepted.
+    #[serde(default)]
+    within: HashMap<String, Vec<(i64, i64)>>,
     /// A pointer that must be there, with a value, for `refuses` to apply.
     when: Option<(String, Vec<serde_json::Value>)>,
     says: String,
@@ -230,7 +233,15 @@ fn of_model(api: Api, model: &str, body: &Value) -> Option<Violation> {
             .only
             .iter()
             .find(|(pointer, values)| json.pointer(pointer).is_some_and(|value| !values.contains(value)));
-        if let Some(pointer) = refused.or(other.map(|(pointer, _)| pointer)) {
+        let is_outside = |value: &serde_json::Value, ranges: &[(i64, i64)]| {
+            value.as_i64().is_none_or(|n| !ranges.iter().any(|(least, most)| (*least..=*most).contains(&n)))
+        };
+        let outside = row
+            .within
+            .iter()
+            .find(|(pointer, ranges)| json.pointer(pointer).is_some_and(|value| is_outside(value, ranges)));
+        let found = refused.or(other.map(|(pointer, _)| pointer)).or(outside.map(|(pointer, _)| pointer));
+        if let Some(pointer) = found {
             return Some(Violation {
                 rule: pointer.clone(),
                 says: format!("{model}: {}", row.says),

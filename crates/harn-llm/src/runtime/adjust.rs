@@ -65,8 +65,26 @@ fn is_set(request: &Request, option: &str) -> bool {
     }
 }
 
-/// Tokens of thinking that stand for an effort, and the other way round.
-const BUDGETS: [(Effort, i64); 3] = [(Effort::Low, 2048), (Effort::Medium, 8192), (Effort::High, 16_384)];
+/// Tokens of thinking that stand for an effort.
+const BUDGETS: [(Effort, i64); 6] = [
+    (Effort::Minimal, 1024),
+    (Effort::Low, 2048),
+    (Effort::Medium, 8192),
+    (Effort::High, 16_384),
+    (Effort::XHigh, 24_576),
+    (Effort::Max, 32_768),
+];
+
+fn budget_of(effort: Effort) -> Option<i64> {
+    BUDGETS.iter().find(|(of, _)| *of == effort).map(|(_, tokens)| *tokens)
+}
+
+/// The effort that stands for tokens of thinking: one that every model has.
+fn effort_of(tokens: i64) -> Effort {
+    let every = [Effort::Low, Effort::Medium];
+    let fits = BUDGETS.iter().find(|(effort, most)| every.contains(effort) && tokens <= *most);
+    fits.map_or(Effort::High, |(effort, _)| *effort)
+}
 
 impl LlmRuntime {
     /// What the catalogue knows of a route's model.
@@ -139,41 +157,74 @@ impl LlmRuntime {
     fn adjusted_thinking(&self, request: &Request, entry: Option<&Entry>) -> Result<Thinking, OptionError> {
         let caps = &request.route.caps;
         let (model, provider) = (&request.route.model, &request.route.provider);
-        let by_effort = caps.thinks("effort") && !caps.thinks("enabled") && !caps.thinks("adaptive");
-        let by_budget = caps.thinks("enabled") && !caps.thinks("effort") && !caps.thinks("adaptive");
+        let adapts = caps.thinks("adaptive");
+        let by_effort = caps.thinks("effort") && !caps.thinks("enabled");
+        let by_budget = caps.thinks("enabled") && !caps.thinks("effort") && !adapts;
         // OpenRouter translates by itself.
         if request.route.dialect == Dialect::Openrouter {
             return Ok(request.thinking);
         }
         let thinking = match request.thinking {
-            Thinking::Enabled { budget_tokens: None } | Thinking::Adaptive if by_effort => {
+            Thinking::Enabled { budget_tokens: None } if by_effort && adapts => Thinking::Adaptive,
+            Thinking::Enabled { budget_tokens: None } | Thinking::Adaptive if by_effort && !adapts => {
                 Thinking::Effort(Effort::Medium)
             }
             Thinking::Enabled { budget_tokens: Some(tokens) } if by_effort => {
-                let fits = BUDGETS.iter().find(|(_, most)| tokens <= *most);
-                let effort = fits.map_or(Effort::High, |(effort, _)| *effort);
+                let effort = effort_of(tokens);
                 self.warn_once(&format!(
                     "\"thinking.budget_tokens\" is not supported by \"{model}\" (provider \"{provider}\"), using effort \"{}\"",
                     effort.as_str()
                 ));
                 Thinking::Effort(effort)
             }
-            Thinking::Effort(effort) if by_budget => {
-                let budget = BUDGETS.iter().find(|(of, _)| *of == effort).map(|(_, tokens)| *tokens);
-                Thinking::Enabled { budget_tokens: budget }
-            }
             Thinking::Adaptive if by_budget => Thinking::Enabled { budget_tokens: None },
             other => other,
         };
-        if let Thinking::Effort(effort) = thinking
-            && entry.is_some_and(|entry| entry.takes_effort(effort.as_str()) == Some(false))
-        {
-            return Err(OptionError::new(format!(
-                "reasoning_effort: `{model}` (provider `{provider}`) takes no effort \"{}\"",
-                effort.as_str()
-            )));
+        if let Thinking::Effort(effort) = thinking {
+            let listed = &caps.reasoning_efforts;
+            let is_listed = listed.is_empty() || listed.iter().any(|word| word == effort.as_str());
+            // The catalogue lists efforts of the API, not those that stand for budgets.
+            let catalogued =
+                entry.filter(|_| !by_budget).and_then(|entry| entry.takes_effort(effort.as_str()));
+            if !catalogued.unwrap_or(is_listed) {
+                let instead = if listed.is_empty() {
+                    String::new()
+                } else {
+                    format!("; it takes {}", listed.join(", "))
+                };
+                return Err(OptionError::new(format!(
+                    "reasoning_effort: `{model}` (provider `{provider}`) takes no effort \"{}\"{instead}",
+                    effort.as_str()
+                )));
+            }
         }
-        Ok(thinking)
+        let [least, most] = caps.thinking_budget[..] else {
+            return Ok(match thinking {
+                // Without being asked, these models do not think.
+                Thinking::Effort(Effort::None) if by_budget => Thinking::Disabled,
+                Thinking::Effort(effort) if by_budget => {
+                    Thinking::Enabled { budget_tokens: budget_of(effort) }
+                }
+                other => other,
+            });
+        };
+        Ok(match thinking {
+            Thinking::Effort(Effort::None) if by_budget => Thinking::Enabled { budget_tokens: Some(0) },
+            Thinking::Effort(effort) if by_budget => {
+                Thinking::Enabled { budget_tokens: budget_of(effort).map(|tokens| tokens.clamp(least, most)) }
+            }
+            Thinking::Enabled { budget_tokens: Some(tokens) } if !(least..=most).contains(&tokens) => {
+                let may_be_off = caps.reasoning_efforts.iter().any(|word| word == "none");
+                if tokens != 0 || !may_be_off {
+                    let off = if may_be_off { ", or 0" } else { "" };
+                    return Err(OptionError::new(format!(
+                        "thinking.budget_tokens: `{model}` (provider `{provider}`) takes {least} to {most} tokens{off}, got {tokens}"
+                    )));
+                }
+                thinking
+            }
+            other => other,
+        })
     }
 }
 

@@ -15,6 +15,7 @@ use crate::error::{CallError, LlmError};
 use crate::event::{StopReason, StreamEvent, Usage};
 use crate::json::{Object, str_at};
 use crate::message::ImageSource;
+use crate::options::Thinking;
 use crate::request::{OutputChannel, Request};
 use crate::structured::provider_schema::for_gemini;
 use crate::tools::{ToolChoice, ToolShape, strip_for_wire};
@@ -68,7 +69,28 @@ fn generation_config(request: &Request) -> Value {
             out.insert("responseSchema".into(), for_gemini(schema));
         }
     }
+    if let Some(config) = thinking_config(request) {
+        out.insert("thinkingConfig".into(), config);
+    }
     Value::Object(out)
+}
+
+/// How much the model thinks: a budget of tokens or a level, as its capabilities say. Source: Google, "Gemini thinking".
+fn thinking_config(request: &Request) -> Option<Value> {
+    /// The model decides by itself.
+    const DYNAMIC: i64 = -1;
+    let by_budget = request.route.caps.thinks("enabled");
+    Some(match request.thinking {
+        Thinking::Disabled => return None,
+        Thinking::Enabled { budget_tokens: Some(0) } => json!({"thinkingBudget": 0}),
+        Thinking::Enabled { budget_tokens } if by_budget => {
+            json!({"includeThoughts": true, "thinkingBudget": budget_tokens.unwrap_or(DYNAMIC)})
+        }
+        Thinking::Effort(level) => {
+            json!({"includeThoughts": true, "thinkingLevel": level.as_str().to_ascii_uppercase()})
+        }
+        Thinking::Enabled { .. } | Thinking::Adaptive => json!({"includeThoughts": true}),
+    })
 }
 
 fn write_tools(request: &Request, body: &mut Object) {
@@ -233,15 +255,16 @@ fn read_part(body: &Node<'_>, calls: &mut usize, out: &mut Vec<StreamEvent>) -> 
             }
             continue;
         }
-        if part.get("text").is_none() {
-            // Code that the provider ran, and the like.
-            out.push(StreamEvent::TurnData(part.to_value()));
-        }
-        if let Some(signature) = part.str_at("thoughtSignature").filter(|_| part.get("text").is_some()) {
-            out.push(StreamEvent::TextData(json!({"thoughtSignature": signature})));
+        let private = part.is_true("thought");
+        match part.str_at("thoughtSignature") {
+            // Code that the provider ran and the like, and thoughts that are signed.
+            signature if part.get("text").is_none() || (private && signature.is_some()) => {
+                out.push(StreamEvent::TurnData(part.to_value()));
+            }
+            Some(signature) => out.push(StreamEvent::TextData(json!({"thoughtSignature": signature}))),
+            None => {}
         }
         if let Some(text) = part.str_at("text").filter(|t| !t.is_empty()) {
-            let private = part.is_true("thought");
             out.push(if private {
                 StreamEvent::Reasoning(text.into())
             } else {

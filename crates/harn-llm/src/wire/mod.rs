@@ -130,6 +130,7 @@ fn budget_is_left_out(request: &Request) -> Option<Warning> {
     let takes_it = match route.style {
         WireStyle::Anthropic => anthropic::takes_budget(&route.model),
         WireStyle::OpenAiChat => route.dialect == Dialect::Openrouter,
+        WireStyle::Gemini => route.caps.thinks("enabled"),
         _ => false,
     };
     let (model, provider) = (&route.model, &route.provider);

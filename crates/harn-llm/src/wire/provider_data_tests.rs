@@ -79,12 +79,14 @@ fn assert_left_out(own: WireStyle, talk: &Conversation, marks: &[&str]) {
 #[test]
 fn signatures_and_ids_of_gemini() {
     let request = request("gemini", "gemini-3-pro-preview", WireStyle::Gemini, json!({}));
-    let parts = json!([{"text": "I look.", "thoughtSignature": "SIG-T"},
+    let parts = json!([{"text": "Hm.", "thought": true, "thoughtSignature": "SIG-H"},
+        {"text": "I look.", "thoughtSignature": "SIG-T"},
         {"functionCall": {"id": "fc-1", "name": "look", "args": {"q": 1}}, "thoughtSignature": "SIG-C"},
         {"functionCall": {"name": "look", "args": {"q": 2}}}]);
     let reply = json!({"candidates": [{"content": {"parts": parts}, "finishReason": "STOP"}]});
     for (body, streamed) in [(reply.to_string(), false), (sse(std::slice::from_ref(&reply)), true)] {
         let response = read(&request, &body, streamed);
+        assert_eq!(response.thinking.as_deref(), Some("Hm."));
         let talk = continued(WireStyle::Gemini, &response);
         let sent = next(&request, &talk);
         assert_eq!(sent["contents"][1]["parts"], parts);
