@@ -114,7 +114,7 @@ pub enum OutputChannel {
     None,
     /// `response_format` and its relatives.
     Native,
-    /// A forced tool named `json_response`.
+    /// The format of the reply where the model has one, else a forced tool named `json_response`.
     Tool,
     /// Ollama's `format`.
     Format,
@@ -129,8 +129,10 @@ pub struct OutputPlan {
     pub schema: Option<Value>,
     /// Whether the provider shall enforce the schema strictly.
     pub strict: bool,
-    /// Description of the forced tool.
+    /// Description of the tool that stands for the reply.
     pub tool_description: String,
+    /// Whether the model can be made to call that tool.
+    pub forces_tool: bool,
 }
 
 impl OutputPlan {
@@ -141,6 +143,7 @@ impl OutputPlan {
             schema: None,
             strict: false,
             tool_description: String::new(),
+            forces_tool: true,
         }
     }
 }

@@ -19,6 +19,7 @@ pub(crate) fn request(provider: &str, model: &str, options: Value) -> Request {
     let style = table.wire();
     let shape = style.tool_shape();
     let channel = match caps.structured_output.as_deref().filter(|_| o.output.is_structured()) {
+        Some("native" | "tool_use") if style.has_reply_tool() => OutputChannel::Tool,
         Some("native") => OutputChannel::Native,
         Some("tool_use") => OutputChannel::Tool,
         Some("format_kw") => OutputChannel::Format,
@@ -58,6 +59,7 @@ pub(crate) fn request(provider: &str, model: &str, options: Value) -> Request {
             schema: o.output.schema.clone(),
             strict: o.output.caller_strict,
             tool_description: "d".into(),
+            forces_tool: true,
         },
         stream: o.stream.unwrap_or(true),
         timeout: Duration::from_secs(120),

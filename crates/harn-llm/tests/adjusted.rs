@@ -163,6 +163,49 @@ async fn gemini_thinks_by_budget_or_by_level() {
     .await;
 }
 
+/// Claude thinks on Bedrock as on Anthropic's own API.
+#[tokio::test]
+async fn claude_thinks_on_bedrock() {
+    local(async {
+        let (old, new) = ("anthropic.claude-sonnet-4-20250514-v1:0", "global.anthropic.claude-opus-4-7");
+        for (model, options, fields, config) in [
+            (old, json!({"temperature": 0.5}), Value::Null, json!({"maxTokens": 16384, "temperature": 0.5})),
+            (
+                old,
+                json!({"thinking": {"budget_tokens": 20_000}, "temperature": 0.5, "top_p": 0.95}),
+                json!({"thinking": {"type": "enabled", "budget_tokens": 20_000}}),
+                json!({"maxTokens": 21_024, "topP": 0.95}),
+            ),
+            (
+                old,
+                json!({"reasoning_effort": "low", "bedrock": {"top_k": 5}}),
+                json!({"thinking": {"type": "enabled", "budget_tokens": 2048}, "top_k": 5}),
+                json!({"maxTokens": 16384}),
+            ),
+            (old, json!({"reasoning_effort": "none"}), Value::Null, json!({"maxTokens": 16384})),
+            (
+                new,
+                json!({"thinking": true, "temperature": 0.5}),
+                json!({"thinking": {"type": "adaptive", "display": "summarized"}}),
+                json!({"maxTokens": 16384}),
+            ),
+            (
+                new,
+                json!({"reasoning_effort": "high"}),
+                json!({"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": "high"}}),
+                json!({"maxTokens": 16384}),
+            ),
+        ] {
+            let mut options = options.clone();
+            options["model"] = model.into();
+            let (body, _, _) = sent_for(ok_json(&json!({})), "bedrock", options.clone()).await;
+            let found = body.get("additionalModelRequestFields").cloned().unwrap_or_default();
+            assert_eq!((found, &body["inferenceConfig"]), (fields, &config), "{options}");
+        }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn what_has_no_equivalent_is_refused_before_it_is_sent() {
     local(async {
@@ -172,6 +215,8 @@ async fn what_has_no_equivalent_is_refused_before_it_is_sent() {
             ("anthropic", json!({"model": "claude-sonnet-4-5", "thinking": true, "tools": tools, "tool_choice": {"name": "look"}}), "while the model thinks"),
             ("anthropic", json!({"model": "claude-opus-5-5", "tools": tools, "tool_choice": "required"}), "takes no forced tool"),
             ("openai", json!({"model": "gpt-5.1", "reasoning_effort": "minimal"}), "takes no effort \"minimal\""),
+            ("bedrock", json!({"model": "amazon.nova-pro-v1:0", "thinking": true}), "option `thinking` is not supported by `amazon.nova-pro-v1:0`"),
+            ("bedrock", json!({"model": "anthropic.claude-opus-4-20250514-v1:0", "thinking": true, "tools": tools, "tool_choice": "required"}), "while the model thinks"),
             ("gemini", json!({"model": "gemini-2.0-flash", "thinking": true}), "option `thinking` is not supported by `gemini-2.0-flash`"),
             ("gemini", json!({"model": "gemini-2.5-pro", "reasoning_effort": "none"}), "takes no effort \"none\"; it takes minimal, low, "),
             ("gemini", json!({"model": "gemini-2.5-pro", "thinking": {"budget_tokens": 64}}), "takes 128 to 32768 tokens, got 64"),

@@ -30,7 +30,12 @@ fn hosts() -> Vec<Host> {
         host("gemini", Box::new(Gemini { provider: "gemini", model: "gemini-2.5-pro" })),
         host("gemini (Gemini 3)", Box::new(Gemini { provider: "gemini", model: "gemini-3.1-pro-preview" })),
         host("vertex", Box::new(Gemini { provider: "vertex", model: "gemini-2.5-pro" })),
-        host("bedrock", Box::new(Bedrock)),
+        host("bedrock", Box::new(Bedrock { model: "anthropic.claude-sonnet-4-20250514-v1:0" })),
+        host(
+            "bedrock (Claude 4.5)",
+            Box::new(Bedrock { model: "us.anthropic.claude-sonnet-4-5-20250929-v1:0" }),
+        ),
+        host("bedrock (Claude 4.7)", Box::new(Bedrock { model: "global.anthropic.claude-opus-4-7" })),
         host("azure_openai", chat("azure_openai", "gpt-4o-prod")),
         host("openrouter", chat("openrouter", "google/gemini-2.5-pro")),
         host("deepseek", chat("deepseek", "deepseek-chat")),
@@ -164,7 +169,13 @@ if llm_call("How many?", nil, {...OPTIONS, schema: schema}).data.answer == 42 { 
             |requests, _| match sent(requests, 0) {
                 body if has_any(
                     &body,
-                    &["\"response_format\"", "responseSchema", "\"output_config\"", "\"text\":{\"format\""],
+                    &[
+                        "\"response_format\"",
+                        "responseSchema",
+                        "\"output_config\"",
+                        "\"outputConfig\"",
+                        "\"text\":{\"format\"",
+                    ],
                 ) =>
                 {
                     "by schema"

@@ -12,13 +12,18 @@ pub struct Anthropic {
 }
 
 impl Anthropic {
-    fn blocks(case: &Case) -> Vec<Value> {
+    /// Whether a tool stands for the reply: the model has no format for it.
+    fn calls_json(&self, case: &Case) -> bool {
+        case.name == "json" && self.model.contains("-4-20")
+    }
+
+    fn blocks(&self, case: &Case) -> Vec<Value> {
         let r = &case.reply;
         let mut blocks = Vec::new();
         if !r.thinking.is_empty() {
             blocks.push(json!({"type": "thinking", "thinking": r.thinking, "signature": "c2ln"}));
         }
-        if case.name == "json" {
+        if self.calls_json(case) {
             let input: Value = serde_json::from_str(r.text).unwrap();
             blocks
                 .push(json!({"type": "tool_use", "id": "toolu_1", "name": "json_response", "input": input}));
@@ -31,9 +36,9 @@ impl Anthropic {
         blocks
     }
 
-    fn stop(case: &Case) -> &'static str {
+    fn stop(&self, case: &Case) -> &'static str {
         match case.reply.stop {
-            _ if case.name == "json" => "tool_use",
+            _ if self.calls_json(case) => "tool_use",
             Stop::End => "end_turn",
             Stop::Length => "max_tokens",
             Stop::Tools => "tool_use",
@@ -110,8 +115,8 @@ impl Format for Anthropic {
 
     fn whole(&self, case: &Case) -> Option<Value> {
         let mut message = self.start(case);
-        message["content"] = Self::blocks(case).into();
-        message["stop_reason"] = Self::stop(case).into();
+        message["content"] = self.blocks(case).into();
+        message["stop_reason"] = self.stop(case).into();
         message["usage"]["output_tokens"] = case.reply.usage[1].into();
         Some(message)
     }
@@ -119,7 +124,7 @@ impl Format for Anthropic {
     fn stream(&self, case: &Case) -> Option<(&'static str, String)> {
         let mut events =
             vec![json!({"type": "message_start", "message": self.start(case)}), json!({"type": "ping"})];
-        for (index, block) in Self::blocks(case).into_iter().enumerate() {
+        for (index, block) in self.blocks(case).into_iter().enumerate() {
             let delta = |delta: Value| json!({"type": "content_block_delta", "index": index, "delta": delta});
             let start =
                 |block: Value| json!({"type": "content_block_start", "index": index, "content_block": block});
@@ -156,7 +161,7 @@ impl Format for Anthropic {
             events.push(json!({"type": "content_block_stop", "index": index}));
         }
         events.push(
-            json!({"type": "message_delta", "delta": {"stop_reason": Self::stop(case), "stop_sequence": null},
+            json!({"type": "message_delta", "delta": {"stop_reason": self.stop(case), "stop_sequence": null},
                            "usage": {"output_tokens": case.reply.usage[1]}}),
         );
         events.push(json!({"type": "message_stop"}));

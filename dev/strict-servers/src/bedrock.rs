@@ -5,7 +5,19 @@ use harn_value::{Data as Value, json};
 use crate::cases::{Case, Stop};
 use crate::{Format, Request, require};
 
-pub struct Bedrock;
+pub struct Bedrock {
+    pub model: &'static str,
+}
+
+/// What only the API can read of a thought; it wants it back.
+const SIGNATURE: &str = "c2lnbmVk";
+
+impl Bedrock {
+    /// Whether a tool stands for the reply: the model has no format for it.
+    fn calls_json(&self, case: &Case) -> bool {
+        case.name == "json" && !["-4-5", "-4-6"].iter().any(|version| self.model.contains(version))
+    }
+}
 
 impl Format for Bedrock {
     fn name(&self) -> &'static str {
@@ -13,18 +25,17 @@ impl Format for Bedrock {
     }
 
     fn options(&self) -> Value {
-        json!({"provider": "bedrock", "model": "anthropic.claude-sonnet-4-20250514-v1:0"})
+        json!({"provider": "bedrock", "model": self.model})
     }
 
-    fn lacks(&self) -> &'static [&'static str] {
-        // The matrix has no vision for these routes.
-        &["image"]
+    fn thinking(&self) -> Option<Value> {
+        Some(json!({"thinking": true}))
     }
 
     fn rules(&self, seen: &Request, _streamed: bool) -> Vec<String> {
         let (body, mut broken) = (&seen.body, Vec::new());
         let b = &mut broken;
-        let path = "/model/anthropic.claude-sonnet-4-20250514-v1%3A0/converse";
+        let path = format!("/model/{}/converse", self.model.replace(':', "%3A"));
         require(b, seen.target() == path, "the model is in the path, percent-encoded");
         let authorization = seen.header("authorization").unwrap_or_default();
         let scope =
@@ -49,17 +60,34 @@ impl Format for Bedrock {
             );
         }
         let uses_tools = body["messages"].to_string().contains("\"toolUse\"");
+        let fields = &body["additionalModelRequestFields"]["thinking"];
+        if let Some(budget) = fields["budget_tokens"].as_i64() {
+            let most = body["inferenceConfig"]["maxTokens"].as_i64();
+            require(b, most.is_some_and(|most| most > budget), "maxTokens is above the budget of thinking");
+        }
         require(b, !uses_tools || body.get("toolConfig").is_some(), "a history with tools needs toolConfig");
         broken
     }
 
     fn whole(&self, case: &Case) -> Option<Value> {
         let r = &case.reply;
-        let mut content = vec![json!({"text": r.text})];
+        let mut content = Vec::new();
+        if !r.thinking.is_empty() {
+            let text = json!({"text": r.thinking, "signature": SIGNATURE});
+            content.push(json!({"reasoningContent": {"reasoningText": text}}));
+        }
+        if self.calls_json(case) {
+            let input: Value = serde_json::from_str(r.text).unwrap();
+            content
+                .push(json!({"toolUse": {"toolUseId": "tool_1", "name": "json_response", "input": input}}));
+        } else {
+            content.push(json!({"text": r.text}));
+        }
         for (id, name, input) in &r.calls {
             content.push(json!({"toolUse": {"toolUseId": id, "name": name, "input": input}}));
         }
         let stop = match r.stop {
+            Stop::End if self.calls_json(case) => "tool_use",
             Stop::End => "end_turn",
             Stop::Length => "max_tokens",
             Stop::Tools => "tool_use",

@@ -65,7 +65,9 @@ pub fn formats() -> Vec<Box<dyn Format>> {
         Box::new(gemini::Gemini { provider: "gemini", model: "gemini-2.5-pro" }),
         Box::new(gemini::Gemini { provider: "gemini", model: "gemini-3.1-pro-preview" }),
         Box::new(gemini::Gemini { provider: "vertex", model: "gemini-2.5-pro" }),
-        Box::new(bedrock::Bedrock),
+        Box::new(bedrock::Bedrock { model: "anthropic.claude-sonnet-4-20250514-v1:0" }),
+        Box::new(bedrock::Bedrock { model: "us.anthropic.claude-sonnet-4-5-20250929-v1:0" }),
+        Box::new(bedrock::Bedrock { model: "global.anthropic.claude-opus-4-7" }),
     ]
 }
 

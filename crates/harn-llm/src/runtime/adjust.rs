@@ -88,7 +88,7 @@ fn effort_of(tokens: i64) -> Effort {
 
 impl LlmRuntime {
     /// What the catalogue knows of a route's model.
-    fn entry_of(&self, route: &Route) -> Option<Entry> {
+    pub(super) fn entry_of(&self, route: &Route) -> Option<Entry> {
         self.config().catalog().find(&route.provider, &route.model)
     }
 

@@ -385,8 +385,7 @@ impl LlmRuntime {
         let mut schema = format.schema.as_ref().map(harn_schema::as_json_schema);
         let channel = match (route.style, route.caps.structured_output.as_deref()) {
             (WireStyle::OllamaChat, _) => OutputChannel::Format,
-            (WireStyle::Bedrock, _) => OutputChannel::None,
-            (WireStyle::Anthropic, Some(_)) => OutputChannel::Tool,
+            (style, Some(_)) if style.has_reply_tool() => OutputChannel::Tool,
             (_, Some("native")) => OutputChannel::Native,
             (_, Some("tool_use")) => OutputChannel::Native,
             (_, Some("format_kw")) => OutputChannel::Format,
@@ -412,7 +411,8 @@ impl LlmRuntime {
         } else {
             String::new()
         };
-        (OutputPlan { channel, schema, strict, tool_description }, instruction)
+        let forces_tool = self.entry_of(route).and_then(|entry| entry.can("forced_tools")) != Some(false);
+        (OutputPlan { channel, schema, strict, tool_description, forces_tool }, instruction)
     }
 
     /// The fragments a call contributes itself, in reduction order.

@@ -370,18 +370,64 @@ pub(crate) fn strict_form(schema: &Value) -> Option<Value> {
     if schema.get("anyOf").is_some() || schema.get("oneOf").is_some() {
         return None;
     }
-    let mut out = strict(schema, schema, 0)?;
+    with_definitions(schema, true)
+}
+
+/// The schema in the subset of structured outputs of Claude: as in strict mode, but a property may be left out. Objects are closed,
+/// unless they say that they are open: a reply without other properties fits them as well.
+pub(crate) fn reply_form(schema: &Value) -> Option<Value> {
+    let limits =
+        ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "maxItems", "pattern"];
+    let closed = closed(schema);
+    if closed.get("anyOf").is_some() || closed.get("oneOf").is_some() {
+        return None;
+    }
+    // These limits are rejected; without them the schema would mean less.
+    with_definitions(&closed, false).filter(|schema| !has_keyword(schema, &limits))
+}
+
+/// The schema with closed objects.
+fn closed(schema: &Value) -> Value {
+    let Some(map) = schema.as_object() else { return schema.clone() };
+    let each = |part: &Value| match part {
+        Value::Object(parts) => parts.iter().map(|(name, part)| (name.clone(), closed(part))).collect(),
+        other => other.clone(),
+    };
+    let mut out: Object = map
+        .iter()
+        .map(|(key, part)| {
+            let part = match (key.as_str(), part) {
+                ("properties" | "$defs" | "definitions", part) => each(part),
+                ("items", part) => closed(part),
+                ("anyOf" | "oneOf", Value::Array(choices)) => choices.iter().map(closed).collect(),
+                (_, part) => part.clone(),
+            };
+            (key.clone(), part)
+        })
+        .collect();
+    let names = map.get("properties").and_then(Value::as_object).filter(|names| !names.is_empty());
+    if names.is_some() && !map.contains_key("additionalProperties") {
+        out.insert("additionalProperties".into(), false.into());
+    }
+    Value::Object(out)
+}
+
+/// The strict form with the schemas that it refers to; with `all` objects require all that they have.
+fn with_definitions(schema: &Value, all: bool) -> Option<Value> {
+    let mut out = strict(schema, schema, 0, all)?;
     for key in ["$defs", "definitions"] {
         if let Some(Value::Object(named)) = schema.get(key) {
-            let named: Option<Object> =
-                named.iter().map(|(name, part)| Some((name.clone(), strict(schema, part, 1)?))).collect();
+            let named: Option<Object> = named
+                .iter()
+                .map(|(name, part)| Some((name.clone(), strict(schema, part, 1, all)?)))
+                .collect();
             out[key] = Value::Object(named?);
         }
     }
     Some(out)
 }
 
-fn strict(root: &Value, schema: &Value, depth: usize) -> Option<Value> {
+fn strict(root: &Value, schema: &Value, depth: usize, all: bool) -> Option<Value> {
     if depth > STRICT_DEPTH {
         return None;
     }
@@ -397,7 +443,7 @@ fn strict(root: &Value, schema: &Value, depth: usize) -> Option<Value> {
         target.extend(
             map.iter().filter(|(key, _)| *key != "$ref").map(|(key, value)| (key.clone(), value.clone())),
         );
-        return strict(root, &Value::Object(target), depth + 1);
+        return strict(root, &Value::Object(target), depth + 1, all);
     }
     if !["type", "anyOf", "oneOf", "enum", "const"].iter().any(|key| map.contains_key(*key)) {
         return None;
@@ -414,7 +460,7 @@ fn strict(root: &Value, schema: &Value, depth: usize) -> Option<Value> {
         let required = list_at(schema, "required");
         let named = map.get("properties").and_then(Value::as_object)?;
         let closed = map.get("additionalProperties") == Some(&Value::Bool(false));
-        if !closed || !named.keys().all(|name| required.iter().any(|r| r == name.as_str())) {
+        if !closed || (all && !named.keys().all(|name| required.iter().any(|r| r == name.as_str()))) {
             return None;
         }
     }
@@ -425,14 +471,14 @@ fn strict(root: &Value, schema: &Value, depth: usize) -> Option<Value> {
                 let named: Option<Object> = value
                     .as_object()?
                     .iter()
-                    .map(|(name, part)| Some((name.clone(), strict(root, part, depth + 1)?)))
+                    .map(|(name, part)| Some((name.clone(), strict(root, part, depth + 1, all)?)))
                     .collect();
                 Value::Object(named?)
             }
-            "items" => strict(root, value, depth + 1)?,
+            "items" => strict(root, value, depth + 1, all)?,
             "anyOf" | "oneOf" => {
                 let choices: Option<Vec<Value>> =
-                    value.as_array()?.iter().map(|choice| strict(root, choice, depth + 1)).collect();
+                    value.as_array()?.iter().map(|choice| strict(root, choice, depth + 1, all)).collect();
                 out.insert("anyOf".into(), choices?.into());
                 continue;
             }
@@ -451,7 +497,7 @@ fn strict(root: &Value, schema: &Value, depth: usize) -> Option<Value> {
 }
 
 /// Whether one of these keywords stands anywhere in a schema.
-pub(crate) fn has_keyword(schema: &Value, keywords: &[&str]) -> bool {
+fn has_keyword(schema: &Value, keywords: &[&str]) -> bool {
     match schema {
         Value::Array(items) => items.iter().any(|item| has_keyword(item, keywords)),
         Value::Object(map) => map.iter().any(|(key, value)| match (key.as_str(), value) {
@@ -552,6 +598,33 @@ mod tests {
         let schema = json!({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}, "c": {"type": ["string", "null"]}}, "required": ["a"]});
         let value = json!({"a": null, "b": null, "c": null});
         assert_eq!(without_optional_nulls(&schema, &value), json!({"a": null, "c": null}));
+    }
+
+    #[test]
+    fn replies_are_closed_where_nothing_says_that_they_are_open() {
+        let inner = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
+        let schema = json!({"type": "object", "properties": {"a": inner, "b": {"type": "array", "items": inner}}, "required": ["a"]});
+        let form = reply_form(&schema).unwrap();
+        for place in [
+            "/additionalProperties",
+            "/properties/a/additionalProperties",
+            "/properties/b/items/additionalProperties",
+        ] {
+            let json = serde_json::to_value(&form).unwrap();
+            assert_eq!(json.pointer(place), Some(&serde_json::Value::Bool(false)), "{place}");
+        }
+        assert_eq!(form["required"], json!(["a"]));
+        for more in [
+            json!({"additionalProperties": true}),
+            json!({"additionalProperties": {"type": "string"}}),
+            json!({"properties": {"n": {"type": "integer", "minimum": 0}}}),
+            json!({"properties": {}}),
+        ] {
+            let mut schema = inner.clone();
+            schema.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            assert_eq!(reply_form(&schema), None, "{schema}");
+        }
+        assert_eq!(strict_form(&schema), None);
     }
 
     #[test]

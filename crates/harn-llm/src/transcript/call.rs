@@ -136,10 +136,11 @@ fn provider_data(style: WireStyle, response: &Response) -> Option<Value> {
 
 fn with_calls(style: WireStyle, response: &Response, out: &mut Value) {
     let text = response.text.as_str();
+    let signed = response.blocks.iter().filter(|b| matches!(b, Block::Reasoning(_, Some(_))));
+    let mut blocks: Vec<Value> = signed.map(Block::to_json).collect();
     match style {
-        WireStyle::Anthropic => {
-            let signed = response.blocks.iter().filter(|b| matches!(b, Block::Reasoning(_, Some(_))));
-            let mut blocks: Vec<Value> = signed.map(Block::to_json).collect();
+        // Signed reasoning needs a list of blocks.
+        _ if style == WireStyle::Anthropic || (style == WireStyle::Bedrock && !blocks.is_empty()) => {
             if !text.is_empty() {
                 blocks.push(json!({"type": "text", "text": text}));
             }

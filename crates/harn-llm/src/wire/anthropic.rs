@@ -1,7 +1,6 @@
 //! Anthropic Messages.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
 use bytes::Bytes;
 use harn_value::{Data as Value, json};
@@ -9,111 +8,49 @@ use harn_value::{Data as Value, json};
 use super::names::wire_name;
 use super::node::Node;
 use super::out::{Items, Members, object};
-use super::outgoing::{Answer, Part, Rules, Side, Thoughts, Turn, items, takes_prefill};
+use super::outgoing::{Answer, Part, Rules, Side, Thoughts, Turn, items};
 use super::{
-    Body, Decode, NOT_OFFERED, Warning, WireRequest, counts_of, error_member, merge_overrides, refused,
+    Body, Decode, NOT_OFFERED, WireRequest, claude, counts_of, error_member, merge_overrides, refused,
     wrong_shape,
 };
-use crate::capabilities::model_version;
 use crate::error::{CallError, LlmError};
 use crate::event::{StopReason, StreamEvent, Usage};
 use crate::json::{Object, str_at};
 use crate::media::Document;
-use crate::message::{ContentBlock, Image, ImageSource, Message, Role};
-use crate::options::{Effort, Thinking};
+use crate::message::{Image, ImageSource};
+use crate::options::Thinking;
 use crate::request::{OutputChannel, Request};
-use crate::structured::provider_schema::{has_keyword, strict_form};
 use crate::tools::{ToolShape, strip_for_wire};
 
 /// Name of the tool through which structured output is forced.
 pub(crate) const JSON_TOOL: &str = "json_response";
 
-/// What is asked for where the call names no limit: the API wants one.
-const DEFAULT_MAX_TOKENS: i64 = 8192;
-
-/// Tokens of thinking where the call names no budget.
-const DEFAULT_BUDGET: i64 = 10_000;
-
-/// The least that is left for the answer behind a budget of thinking.
-const ROOM_TO_ANSWER: i64 = 1024;
-
-/// From these versions on the model decides how much it thinks.
-const ADAPTIVE: (u32, u32) = (4, 7);
-
 const INTERLEAVED: &str = "interleaved-thinking-2025-05-14";
-
-/// Whether a model takes a number of tokens to think.
-pub(super) fn takes_budget(model: &str) -> bool {
-    model_version(model).is_none_or(|version| version < ADAPTIVE)
-}
-
-/// What becomes of the thinking that a request asks for.
-fn thinking_of(request: &Request) -> Thinking {
-    let model = &request.route.model;
-    let has_prefill = || request.prefill.is_some() && takes_prefill(model);
-    match request.thinking {
-        Thinking::Enabled { .. } if !takes_budget(model) => Thinking::Adaptive,
-        Thinking::Enabled { .. } if !has_prefill() && !may_think(request) => Thinking::Disabled,
-        other => other,
-    }
-}
-
-/// The most tokens of the reply: the API counts thinking as a part of it, so a budget of thinking may raise the limit.
-pub(super) fn max_tokens(request: &Request) -> i64 {
-    let asked = if request.max_tokens > 0 { request.max_tokens } else { DEFAULT_MAX_TOKENS };
-    let Thinking::Enabled { budget_tokens } = request.thinking else { return asked };
-    let budget = budget_tokens.unwrap_or(DEFAULT_BUDGET);
-    // Looking at the conversation takes time, and mostly the limit is above the budget.
-    if asked <= budget && matches!(thinking_of(request), Thinking::Enabled { .. }) {
-        return budget.saturating_add(ROOM_TO_ANSWER);
-    }
-    asked
-}
 
 pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
     let model = &request.route.model;
-    let newest = !takes_budget(model);
     let mut warnings = Vec::new();
     let mut body = Object::new();
     body.insert("model".into(), model.as_str().into());
     if let Some(system) = system_text(request) {
         body.insert("system".into(), system.into());
     }
-    let mut prefill = request.prefill.as_ref();
-    if prefill.is_some() && !takes_prefill(model) {
-        let text = format!("prefill is not supported by \"{model}\", ignoring");
-        warnings.push(Warning { text, once: true });
-        prefill = None;
-    }
-    let messages = write_messages(request, prefill)?;
-    let thinking = thinking_of(request);
-    if request.thinking.is_on() && !thinking.is_on() {
-        // prose-ok: diagnostic
-        let text = "thinking is left out: the turn that the tool results continue was begun without it";
-        warnings.push(Warning { text: text.into(), once: false });
-    }
+    let messages = write_messages(request, claude::prefill(request, &mut warnings))?;
     body.insert("messages".into(), Value::Null);
-
-    let mut enabled = false;
-    match thinking {
-        Thinking::Disabled => {}
-        Thinking::Enabled { budget_tokens } => {
-            enabled = true;
-            let budget = budget_tokens.unwrap_or(DEFAULT_BUDGET);
-            body.insert("thinking".into(), json!({"type": "enabled", "budget_tokens": budget}));
-        }
-        Thinking::Effort(Effort::None) => {}
-        Thinking::Adaptive | Thinking::Effort(_) => {
-            body.insert("thinking".into(), json!({"type": "adaptive", "display": "summarized"}));
+    let thinking = claude::write_thinking(request, &mut body, &mut warnings);
+    body.insert("max_tokens".into(), claude::max_tokens(request).into());
+    for (key, value) in claude::sampling(request, thinking, &mut warnings) {
+        if let Some(value) = value {
+            body.insert(key.into(), value.into());
         }
     }
-    if let Thinking::Effort(level) = thinking
-        && level != Effort::None
-    {
-        body.insert("output_config".into(), json!({"effort": level.as_str()}));
+    let takes_top_k = claude::takes_budget(model) && !matches!(thinking, Thinking::Enabled { .. });
+    if let Some(top_k) = request.sampling.top_k.filter(|_| takes_top_k) {
+        body.insert("top_k".into(), top_k.into());
     }
-    body.insert("max_tokens".into(), max_tokens(request).into());
-    write_sampling(request, newest, enabled, &mut body, &mut warnings);
+    if !request.sampling.stop.is_empty() {
+        body.insert("stop_sequences".into(), request.sampling.stop.clone().into());
+    }
     write_tools(request, thinking.is_on(), &mut body);
     if request.cache {
         body.insert("cache_control".into(), json!({"type": "ephemeral"}));
@@ -144,54 +81,18 @@ fn written_tools(request: &Request) -> Vec<Bytes> {
     request.tools.written(request.route.style, &|t| strip_for_wire(t, ToolShape::Anthropic))
 }
 
-fn write_sampling(
-    request: &Request,
-    newest: bool,
-    enabled: bool,
-    body: &mut Object,
-    warnings: &mut Vec<Warning>,
-) {
-    let sampling = &request.sampling;
-    if newest {
-        if ["temperature", "top_p", "top_k"].iter().any(|param| sampling.is_set(param)) {
-            let text =
-                format!("\"{}\" takes no temperature, top_p or top_k, ignoring them", request.route.model);
-            warnings.push(Warning { text, once: true });
-        }
-    } else {
-        // With a thinking budget the API refuses both.
-        if let Some(temperature) = sampling.temperature.filter(|_| !enabled) {
-            if temperature > 1.0 {
-                let text = format!(
-                    "\"temperature\" {temperature} is above 1.0, the most that Anthropic takes; using 1.0"
-                );
-                warnings.push(Warning { text, once: false });
-            }
-            body.insert("temperature".into(), temperature.min(1.0).into());
-        }
-        if let Some(top_p) = sampling.top_p {
-            body.insert("top_p".into(), top_p.into());
-        }
-        if let Some(top_k) = sampling.top_k.filter(|_| !enabled) {
-            body.insert("top_k".into(), top_k.into());
-        }
-    }
-    if !sampling.stop.is_empty() {
-        body.insert("stop_sequences".into(), sampling.stop.clone().into());
-    }
-}
-
 fn write_tools(request: &Request, thinks: bool, body: &mut Object) {
     let mut choice = request.tool_choice.as_ref().map(|c| c.to_anthropic());
-    let own_format = output_format(request, thinks);
-    if let Some(format) = own_format {
+    let asks = request.output.channel == OutputChannel::Tool;
+    if let Some(schema) = claude::reply_schema(request).filter(|_| asks) {
+        let format = json!({"type": "json_schema", "schema": schema});
         body.entry("output_config").or_insert_with(|| json!({}))["format"] = format;
         if !request.tools.is_empty() {
             body.insert("tools".into(), Value::Null);
         }
-    } else if request.output.channel == OutputChannel::Tool {
+    } else if asks {
         // Forcing the tool would keep other tools from being called, and is refused while thinking.
-        if request.tools.is_empty() && !thinks {
+        if request.tools.is_empty() && !thinks && request.output.forces_tool {
             choice = Some(json!({"type": "tool", "name": JSON_TOOL}));
         }
         let any_object = || json!({"type": "object", "additionalProperties": true});
@@ -215,22 +116,6 @@ fn write_tools(request: &Request, thinks: bool, body: &mut Object) {
     if let Some(choice) = choice.filter(|_| body.contains_key("tools")) {
         body.insert("tool_choice".into(), choice);
     }
-}
-
-/// The format of the reply, where the model has structured outputs and the tool that stands for them cannot be forced: with other
-/// tools, or while thinking. Source: Anthropic, "Structured outputs".
-fn output_format(request: &Request, thinks: bool) -> Option<Value> {
-    const SINCE: (u32, u32) = (4, 5);
-    let capable = model_version(&request.route.model).is_some_and(|version| version >= SINCE);
-    let unforced = thinks || !request.tools.is_empty();
-    let wanted = request.output.channel == OutputChannel::Tool && request.prefill.is_none();
-    let schema = request.output.schema.as_ref().filter(|_| capable && unforced && wanted)?;
-    let limits =
-        ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "maxItems", "pattern"];
-    let schema = strict_form(schema)?;
-    // These limits are rejected; without them the schema would mean less.
-    let plain = !has_keyword(&schema, &limits);
-    plain.then(|| json!({"type": "json_schema", "schema": schema}))
 }
 
 fn beta_features(request: &Request) -> Vec<String> {
@@ -274,47 +159,6 @@ fn write_messages(request: &Request, prefill: Option<&String>) -> Result<Vec<Byt
         })
     });
     items(&request.messages, &Rules::of(request, thoughts), prefill, &write)
-}
-
-/// With a thinking budget the API refuses to go on with a tool loop that was not begun with (signed)
-/// thinking, such as one of another provider.
-fn may_think(request: &Request) -> bool {
-    let rules = Rules::of(request, Thoughts::Signed);
-    let is_origin = |message: &Message| rules.is_origin(message);
-    let is_thought = |data: &Value| matches!(str_at(data, "type"), Some("thinking" | "redacted_thinking"));
-    request.messages.with(|messages| {
-        let of_system = |message: &Message| matches!(message.role, Role::System | Role::Developer);
-        let spoken: Vec<&Rc<Message>> =
-            messages.iter().filter(|message| !message.is_blank(false) && !of_system(message)).collect();
-        let calls = |message: &Message| message.tool_calls().next().is_some();
-        // Backwards to the first turn of the loop that the conversation ends with: each call has a result in the request.
-        let mut begun_with_thought = true;
-        for turn in
-            spoken.chunk_by(|a, b| a.role == b.role).rev().filter(|turn| turn[0].role == Role::Assistant)
-        {
-            if !turn.iter().any(|message| calls(message)) {
-                break;
-            }
-            let blocks =
-                turn.iter().flat_map(|message| message.content.iter().map(move |block| (message, block)));
-            let is_sent_thought = |message: &Message, block: &ContentBlock| {
-                calls(message)
-                    && is_origin(message)
-                    && match block {
-                        ContentBlock::Reasoning { signature, .. } => signature.is_some(),
-                        ContentBlock::Provider(at) => message.part_data(*at).is_some_and(is_thought),
-                        _ => false,
-                    }
-            };
-            let mut sent = blocks.filter(|(message, block)| match block {
-                ContentBlock::Text(text) => !text.trim().is_empty(),
-                ContentBlock::Reasoning { .. } => is_sent_thought(message, block),
-                _ => true,
-            });
-            begun_with_thought = sent.next().is_some_and(|(message, block)| is_sent_thought(message, block));
-        }
-        begun_with_thought
-    })
 }
 
 fn write_part(part: &Part<'_>, out: &mut Items<'_>) {

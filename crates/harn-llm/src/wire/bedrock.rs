@@ -3,19 +3,21 @@
 use bytes::Bytes;
 use harn_value::{Data as Value, json};
 
+use super::anthropic::JSON_TOOL;
 use super::names::wire_name;
 use super::node::Node;
 use super::out::{Items, object};
-use super::outgoing::{Part, Rules, Side, Thoughts, Turn, items};
+use super::outgoing::{Part, Rules, Side, Thoughts, Turn, is_claude, items};
 use super::{
-    Body, NOT_OFFERED, WireRequest, asked_output, error_member, refused, sent_overrides, system_parts,
-    wrong_shape,
+    Body, NOT_OFFERED, Warning, WireRequest, asked_output, claude, error_member, refused, sent_overrides,
+    system_parts, wrong_shape,
 };
 use crate::error::{CallError, LlmError};
 use crate::event::{StopReason, StreamEvent, Usage};
 use crate::json::{Object, str_at};
 use crate::message::ImageSource;
-use crate::request::Request;
+use crate::options::Thinking;
+use crate::request::{OutputChannel, Request};
 use crate::structured::provider_schema::inlined;
 use crate::tools::ToolChoice;
 
@@ -28,21 +30,38 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
         body.insert("system".into(), json!([{"text": system.join("\n\n")}]));
     }
     body.insert("messages".into(), Value::Null);
-    body.insert("inferenceConfig".into(), inference_config(request));
-    write_tools(request, &mut body);
+    // Keys that the API hands on to the model.
+    let mut fields = Object::new();
+    let thinking = if is_claude(&route.model) {
+        claude::write_thinking(request, &mut fields, &mut warnings)
+    } else {
+        if request.thinking.is_on() {
+            let options = "the fields of this model go under the option `bedrock`";
+            let text = format!("thinking is not sent to \"{}\": {options}", route.model);
+            warnings.push(Warning { text, once: true });
+        }
+        Thinking::Disabled
+    };
+    body.insert("inferenceConfig".into(), inference_config(request, thinking, &mut warnings));
+    write_tools(request, thinking.is_on(), &mut body);
     warnings.extend(refused(request, &["top_k", "seed", "frequency_penalty", "presence_penalty"]));
-    // What the caller adds goes where the API takes keys it does not know itself.
-    let own: Object = sent_overrides(&request.overrides).into_iter().collect();
-    if let Some(extra) = own.get("additionalModelRequestFields") {
-        body.insert("additionalModelRequestFields".into(), extra.clone());
-    } else if !own.is_empty() {
-        body.insert("additionalModelRequestFields".into(), Value::Object(own));
+    let mut own: Object = sent_overrides(&request.overrides).into_iter().collect();
+    match own.shift_remove("additionalModelRequestFields") {
+        Some(Value::Object(extra)) => fields.extend(extra),
+        _ => fields.extend(own),
     }
+    if !fields.is_empty() {
+        body.insert("additionalModelRequestFields".into(), Value::Object(fields));
+    }
+    let prefill = match is_claude(&route.model) {
+        true => claude::prefill(request, &mut warnings),
+        false => request.prefill.as_ref(),
+    };
     Ok(WireRequest {
         url: route.url(&route.endpoint.replace("{model}", &percent_encode(&route.model))),
         headers: Vec::new(),
         stream: false,
-        body: Body::new(body).with_list("messages", turns(request)?),
+        body: Body::new(body).with_list("messages", turns(request, prefill)?),
         warnings,
     })
 }
@@ -57,61 +76,86 @@ pub(crate) fn percent_encode(text: &str) -> String {
         .collect()
 }
 
-fn inference_config(request: &Request) -> Value {
+fn inference_config(request: &Request, thinking: Thinking, warnings: &mut Vec<Warning>) -> Value {
     let mut out = Object::new();
     if let Some(most) = asked_output(request) {
         out.insert("maxTokens".into(), most.into());
     }
-    for (key, value) in [("temperature", request.sampling.temperature), ("topP", request.sampling.top_p)] {
+    let sampling = &request.sampling;
+    let [(_, temperature), (_, top_p)] = if is_claude(&request.route.model) {
+        claude::sampling(request, thinking, warnings)
+    } else {
+        [("temperature", sampling.temperature), ("top_p", sampling.top_p)]
+    };
+    for (key, value) in [("temperature", temperature), ("topP", top_p)] {
         if let Some(value) = value {
             out.insert(key.into(), value.into());
         }
     }
-    if !request.sampling.stop.is_empty() {
-        out.insert("stopSequences".into(), request.sampling.stop.clone().into());
+    if !sampling.stop.is_empty() {
+        out.insert("stopSequences".into(), sampling.stop.clone().into());
     }
     Value::Object(out)
 }
 
-fn write_tools(request: &Request, body: &mut Object) {
-    let specs: Vec<Value> = request
-        .tools
-        .iter()
-        .filter_map(|tool| {
-            let f = tool.get("function")?;
-            let schema = f.get("parameters").map_or_else(|| json!({"type": "object"}), inlined);
-            let mut spec = json!({"name": wire_name(str_at(f, "name")?), "inputSchema": {"json": schema}});
-            // The API refuses an empty description.
-            if let Some(description) = str_at(f, "description").filter(|d| !d.is_empty()) {
-                spec["description"] = description.into();
+fn tool_spec(name: &str, description: &str, schema: &Value) -> Value {
+    let mut spec = json!({"name": name, "inputSchema": {"json": schema}});
+    // The API refuses an empty description.
+    if !description.is_empty() {
+        spec["description"] = description.into();
+    }
+    json!({"toolSpec": spec})
+}
+
+fn write_tools(request: &Request, thinks: bool, body: &mut Object) {
+    let any_object = json!({"type": "object"});
+    let spec = |tool: &Value| {
+        let f = tool.get("function")?;
+        let schema = f.get("parameters").map_or_else(|| any_object.clone(), inlined);
+        let description = str_at(f, "description").unwrap_or_default();
+        Some(tool_spec(&wire_name(str_at(f, "name")?), description, &schema))
+    };
+    // There is no way to forbid calls but to leave the tools out.
+    let is_forbidden = request.tool_choice == Some(ToolChoice::None);
+    let mut specs: Vec<Value> = request.tools.iter().filter(|_| !is_forbidden).filter_map(spec).collect();
+    let mut choice = match &request.tool_choice {
+        Some(ToolChoice::Auto) => Some(json!({"auto": {}})),
+        Some(ToolChoice::Required) => Some(json!({"any": {}})),
+        Some(ToolChoice::Tool(name)) => Some(json!({"tool": {"name": wire_name(name)}})),
+        Some(ToolChoice::Raw(value)) => Some(value.clone()),
+        Some(ToolChoice::None) | None => None,
+    };
+    if request.output.channel == OutputChannel::Tool {
+        if let Some(schema) = claude::reply_schema(request) {
+            let definition = json!({"name": "response", "schema": schema.to_string()});
+            let format = json!({"type": "json_schema", "structure": {"jsonSchema": definition}});
+            body.insert("outputConfig".into(), json!({"textFormat": format}));
+        } else {
+            // Forcing the tool would keep other tools from being called, and is refused while thinking.
+            if specs.is_empty() && !thinks && request.output.forces_tool {
+                choice = Some(json!({"tool": {"name": JSON_TOOL}}));
             }
-            Some(json!({"toolSpec": spec}))
-        })
-        .collect();
-    // There is no way to forbid calls but to leave the tools out. A history with calls is rejected without any.
-    if specs.is_empty() || request.tool_choice == Some(ToolChoice::None) {
-        let spec = |name: &String| {
-            let schema = json!({"json": {"type": "object"}});
-            json!({"toolSpec": {"name": wire_name(name), "description": NOT_OFFERED, "inputSchema": schema}})
-        };
-        let called: Vec<Value> = request.messages.called_tools().iter().map(spec).collect();
-        if !called.is_empty() {
-            body.insert("toolConfig".into(), json!({"tools": called}));
+            let schema = request.output.schema.as_ref().map_or_else(|| any_object.clone(), inlined);
+            specs.push(tool_spec(JSON_TOOL, &request.output.tool_description, &schema));
         }
+    }
+    // A history with calls is rejected without any.
+    if specs.is_empty() {
+        let called = request.messages.called_tools();
+        specs = called.iter().map(|name| tool_spec(&wire_name(name), NOT_OFFERED, &any_object)).collect();
+        choice = None;
+    }
+    if specs.is_empty() {
         return;
     }
     let mut config = json!({"tools": specs});
-    match &request.tool_choice {
-        Some(ToolChoice::Auto) => config["toolChoice"] = json!({"auto": {}}),
-        Some(ToolChoice::Required) => config["toolChoice"] = json!({"any": {}}),
-        Some(ToolChoice::Tool(name)) => config["toolChoice"] = json!({"tool": {"name": wire_name(name)}}),
-        Some(ToolChoice::Raw(value)) => config["toolChoice"] = value.clone(),
-        Some(ToolChoice::None) | None => {}
+    if let Some(choice) = choice {
+        config["toolChoice"] = choice;
     }
     body.insert("toolConfig".into(), config);
 }
 
-fn turns(request: &Request) -> Result<Vec<Bytes>, CallError> {
+fn turns(request: &Request, prefill: Option<&String>) -> Result<Vec<Bytes>, CallError> {
     let write = |turn: &Turn<'_>, out: &mut Items<'_>| {
         out.object(|message| {
             message.text("role", if turn.side == Side::Model { "assistant" } else { "user" });
@@ -119,14 +163,17 @@ fn turns(request: &Request) -> Result<Vec<Bytes>, CallError> {
         });
         Ok(())
     };
-    let prefill = request.prefill.as_ref().map(|text| text.trim_end()).filter(|text| !text.is_empty());
+    let prefill = prefill.map(|text| text.trim_end()).filter(|text| !text.is_empty());
     let prefill = prefill.map(|text| {
         object(|message| {
             message.text("role", "assistant");
             message.list("content", |list| list.object(|block| block.text("text", text)));
         })
     });
-    items(&request.messages, &Rules::of(request, Thoughts::None), prefill, &write)
+    // Other models reason without being asked.
+    let thinks = request.thinking.is_on() || !is_claude(&request.route.model);
+    let thoughts = if thinks { Thoughts::Signed } else { Thoughts::None };
+    items(&request.messages, &Rules::of(request, thoughts), prefill, &write)
 }
 
 fn write_part(part: &Part<'_>, out: &mut Items<'_>) {
@@ -176,9 +223,22 @@ fn write_part(part: &Part<'_>, out: &mut Items<'_>) {
             });
         }),
         Part::Own(value) => out.value(value),
-        // Not sent.
-        Part::Thought { .. } => {}
+        Part::Thought { text, signature } => out.object(|out| {
+            out.object("reasoningContent", |out| {
+                out.object("reasoningText", |out| {
+                    out.text("text", text);
+                    out.text("signature", signature.unwrap_or_default());
+                });
+            });
+        }),
     }
+}
+
+/// Takes a block of reasoning. One without a text or a signature goes back as it is.
+fn read_thought(text: String, signature: String, block: Value, out: &mut Vec<StreamEvent>) {
+    let is_whole = !text.is_empty() && !signature.is_empty();
+    out.push(StreamEvent::Reasoning(text));
+    out.push(if is_whole { StreamEvent::Signature(signature) } else { StreamEvent::TurnData(block) });
 }
 
 pub(super) fn read(provider: &str, body: &Node<'_>) -> Result<Vec<StreamEvent>, LlmError> {
@@ -196,11 +256,9 @@ pub(super) fn read(provider: &str, body: &Node<'_>) -> Result<Vec<StreamEvent>, 
             out.push(StreamEvent::ToolCallStart { index, id: text("toolUseId"), name: text("name") });
             let arguments = call.get("input").map(Node::to_string).unwrap_or_default();
             out.push(StreamEvent::ToolCallDelta { index, arguments });
-        } else if let Some(text) = block.at("reasoningContent").at("reasoningText").str_at("text") {
-            out.push(StreamEvent::Reasoning(text.into()));
-        }
-        if block.get("reasoningContent").is_some() {
-            out.push(StreamEvent::TurnData(block.to_value()));
+        } else if let Some(thought) = block.get("reasoningContent") {
+            let part = thought.at("reasoningText");
+            read_thought(part.string_at("text"), part.string_at("signature"), block.to_value(), &mut out);
         }
     }
     if let Some(usage) = body.get("usage") {
@@ -247,6 +305,38 @@ mod tests {
         );
         assert_eq!(wire.body.to_json()["toolConfig"]["toolChoice"], json!({"any": {}}));
         assert_eq!(wire.body.to_json()["additionalModelRequestFields"], json!({"k": 1}));
+    }
+
+    #[test]
+    fn replies_have_a_format_or_a_tool() {
+        let (format, tool) = ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", "amazon.nova-pro-v1:0");
+        let body = |model: &str, options: Value| {
+            encode(&sample::request("bedrock", model, options)).unwrap().body.to_json()
+        };
+        let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+        let asked = body(format, json!({"schema": schema, "tools": [{"name": "t"}]}));
+        let definition = &asked["outputConfig"]["textFormat"]["structure"]["jsonSchema"];
+        let sent: Value = serde_json::from_str(definition["schema"].as_str().unwrap()).unwrap();
+        assert_eq!((&sent["required"], &sent["additionalProperties"]), (&json!(["n"]), &json!(false)));
+        assert_eq!(asked["toolConfig"]["tools"].as_array().unwrap().len(), 1);
+        // The format would say less than this schema.
+        let limited = json!({"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}});
+        for (model, schema) in [(format, &limited), (tool, &schema)] {
+            let asked = body(model, json!({"schema": schema}));
+            assert_eq!(asked.get("outputConfig"), None, "{model}");
+            assert_eq!(asked["toolConfig"]["toolChoice"], json!({"tool": {"name": "json_response"}}));
+            let spec = &asked["toolConfig"]["tools"][0]["toolSpec"];
+            assert_eq!(&spec["inputSchema"]["json"], schema);
+        }
+        // With other tools, or while thinking, it cannot be forced.
+        for more in [json!({"tools": [{"name": "t"}]}), json!({"thinking": true})] {
+            let mut options = json!({"schema": schema});
+            options.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let asked = body("anthropic.claude-sonnet-4-20250514-v1:0", options);
+            assert_eq!(asked["toolConfig"].get("toolChoice"), None);
+            assert!(asked["toolConfig"]["tools"].to_string().contains("json_response"));
+        }
+        assert_eq!(body("meta.llama3-70b-instruct-v1:0", json!({"schema": schema})).get("toolConfig"), None);
     }
 
     #[test]

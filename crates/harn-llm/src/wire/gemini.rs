@@ -255,16 +255,15 @@ fn read_part(body: &Node<'_>, calls: &mut usize, out: &mut Vec<StreamEvent>) -> 
             }
             continue;
         }
-        let private = part.is_true("thought");
-        match part.str_at("thoughtSignature") {
-            // Code that the provider ran and the like, and thoughts that are signed.
-            signature if part.get("text").is_none() || (private && signature.is_some()) => {
-                out.push(StreamEvent::TurnData(part.to_value()));
-            }
-            Some(signature) => out.push(StreamEvent::TextData(json!({"thoughtSignature": signature}))),
-            None => {}
+        if part.get("text").is_none() {
+            // Code that the provider ran, and the like.
+            out.push(StreamEvent::TurnData(part.to_value()));
+        }
+        if let Some(signature) = part.str_at("thoughtSignature").filter(|_| part.get("text").is_some()) {
+            out.push(StreamEvent::TextData(json!({"thoughtSignature": signature})));
         }
         if let Some(text) = part.str_at("text").filter(|t| !t.is_empty()) {
+            let private = part.is_true("thought");
             out.push(if private {
                 StreamEvent::Reasoning(text.into())
             } else {

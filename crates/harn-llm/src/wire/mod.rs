@@ -4,6 +4,7 @@
 pub mod anthropic;
 pub(crate) mod bedrock;
 mod body;
+mod claude;
 pub(crate) mod completion;
 pub mod gemini;
 pub(crate) mod names;
@@ -89,7 +90,11 @@ pub fn encode(request: &Request) -> Result<WireRequest, CallError> {
 /// The most tokens of the reply that a request asks for, as its format writes them; `None` leaves it to the provider.
 fn asked_output(request: &Request) -> Option<i64> {
     match request.route.style {
-        WireStyle::Anthropic => Some(anthropic::max_tokens(request)),
+        WireStyle::Anthropic => Some(claude::max_tokens(request)),
+        // Without a limit the model's own applies, but a budget of thinking needs one above it.
+        WireStyle::Bedrock if matches!(claude::thinking_of(request), Thinking::Enabled { .. }) => {
+            Some(claude::max_tokens(request))
+        }
         _ => Some(request.max_tokens).filter(|most| *most > 0),
     }
 }
@@ -128,7 +133,7 @@ fn budget_is_left_out(request: &Request) -> Option<Warning> {
     let Thinking::Enabled { budget_tokens: Some(_) } = request.thinking else { return None };
     let route = &request.route;
     let takes_it = match route.style {
-        WireStyle::Anthropic => anthropic::takes_budget(&route.model),
+        WireStyle::Anthropic | WireStyle::Bedrock => claude::takes_budget(&route.model),
         WireStyle::OpenAiChat => route.dialect == Dialect::Openrouter,
         WireStyle::Gemini => route.caps.thinks("enabled"),
         _ => false,

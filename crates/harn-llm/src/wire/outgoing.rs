@@ -47,6 +47,11 @@ pub(super) fn takes_prefill(model: &str) -> bool {
     model_version(model).is_none_or(|version| version < NO_PREFILL)
 }
 
+/// Whether a model is one of Anthropic's.
+pub(super) fn is_claude(model: &str) -> bool {
+    model.contains("claude")
+}
+
 /// Who speaks in a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Side {
@@ -219,7 +224,7 @@ impl Rules {
             user_last: match style {
                 WireStyle::Anthropic => !takes_prefill(model),
                 // Of the models of Bedrock only older ones of Claude continue a turn.
-                WireStyle::Bedrock => !(model.contains("claude") && takes_prefill(model)),
+                WireStyle::Bedrock => !(is_claude(model) && takes_prefill(model)),
                 WireStyle::Gemini => true,
                 WireStyle::OpenAiChat => mistral,
                 _ => false,
@@ -266,7 +271,7 @@ impl Rules {
             WireStyle::Anthropic if kind == "server_tool_use" => {
                 message.is_paused() || message.is_answered(data)
             }
-            WireStyle::Bedrock => calling,
+            WireStyle::Bedrock => calling && self.thoughts == Thoughts::Signed,
             WireStyle::OpenAiChat if data.get("reasoning_content").is_some() => {
                 self.thoughts != Thoughts::All && calling
             }

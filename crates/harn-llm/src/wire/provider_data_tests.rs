@@ -79,11 +79,12 @@ fn assert_left_out(own: WireStyle, talk: &Conversation, marks: &[&str]) {
 #[test]
 fn signatures_and_ids_of_gemini() {
     let request = request("gemini", "gemini-3-pro-preview", WireStyle::Gemini, json!({}));
-    let parts = json!([{"text": "Hm.", "thought": true, "thoughtSignature": "SIG-H"},
-        {"text": "I look.", "thoughtSignature": "SIG-T"},
+    let parts = json!([{"text": "I look.", "thoughtSignature": "SIG-T"},
         {"functionCall": {"id": "fc-1", "name": "look", "args": {"q": 1}}, "thoughtSignature": "SIG-C"},
         {"functionCall": {"name": "look", "args": {"q": 2}}}]);
-    let reply = json!({"candidates": [{"content": {"parts": parts}, "finishReason": "STOP"}]});
+    let mut said = parts.as_array().unwrap().clone();
+    said.insert(0, json!({"text": "Hm.", "thought": true}));
+    let reply = json!({"candidates": [{"content": {"parts": said}, "finishReason": "STOP"}]});
     for (body, streamed) in [(reply.to_string(), false), (sse(std::slice::from_ref(&reply)), true)] {
         let response = read(&request, &body, streamed);
         assert_eq!(response.thinking.as_deref(), Some("Hm."));
@@ -242,14 +243,29 @@ fn items_of_responses() {
 
 #[test]
 fn reasoning_of_bedrock() {
-    let request =
-        request("bedrock", "anthropic.claude-sonnet-4-20250514-v1:0", WireStyle::Bedrock, json!({}));
+    let request = |model, options| request("bedrock", model, WireStyle::Bedrock, options);
+    let claude = "anthropic.claude-sonnet-4-20250514-v1:0";
     let thought = json!({"reasoningContent": {"reasoningText": {"text": "hm", "signature": "SIG"}}});
     let redacted = json!({"reasoningContent": {"redactedContent": "RED"}});
     let call = json!({"toolUse": {"toolUseId": "t1", "name": "look", "input": {}}});
     let content = json!([thought, redacted, call]);
     let body = json!({"output": {"message": {"content": content}}, "stopReason": "tool_use"}).to_string();
-    let talk = continued(WireStyle::Bedrock, &read(&request, &body, false));
-    assert_eq!(next(&request, &talk)["messages"][1]["content"], content);
+    let thinks = request(claude, json!({"thinking": true}));
+    let talk = continued(WireStyle::Bedrock, &read(&thinks, &body, false));
+    let sent = next(&thinks, &talk);
+    assert_eq!(sent["messages"][1]["content"], content);
+    assert_eq!(sent["additionalModelRequestFields"]["thinking"]["type"], "enabled");
     assert_left_out(WireStyle::Bedrock, &talk, &["SIG", "RED"]);
+    // Without thinking Claude gets the call alone; other models reason by themselves.
+    assert_eq!(next(&request(claude, json!({})), &talk)["messages"][1]["content"], json!([call]));
+    let talk = continued(WireStyle::Bedrock, &read(&request("deepseek.r1-v1:0", json!({})), &body, false));
+    assert_eq!(next(&request("deepseek.r1-v1:0", json!({})), &talk)["messages"][1]["content"], content);
+    // A loop that was begun without thinking continues without it.
+    let calls = json!([{"id": "a", "function": {"name": "look", "arguments": "{}"}}]);
+    let begun = Conversation::from_json(&[
+        json!({"role": "user", "content": "go"}),
+        json!({"role": "assistant", "tool_calls": calls}),
+        json!({"role": "tool", "tool_call_id": "a", "content": "r"}),
+    ]);
+    assert_eq!(next(&thinks, &begun.unwrap()).get("additionalModelRequestFields"), None);
 }

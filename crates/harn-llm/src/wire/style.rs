@@ -76,6 +76,11 @@ impl WireStyle {
         matches!(self, WireStyle::Anthropic | WireStyle::Bedrock | WireStyle::OpenAiResponses)
     }
 
+    /// Returns whether a tool stands for a reply with a schema where the model has no format for it.
+    pub(crate) fn has_reply_tool(self) -> bool {
+        matches!(self, WireStyle::Anthropic | WireStyle::Bedrock)
+    }
+
     /// Returns whether system messages may stand in the message list.
     pub(crate) fn has_system_role(self) -> bool {
         !matches!(self, WireStyle::Anthropic | WireStyle::Gemini | WireStyle::Bedrock)
