@@ -50,6 +50,8 @@ pub struct Capabilities {
     pub reasoning_effort_supported: bool,
     /// Endpoint hint.
     pub recommended_endpoint: Option<String>,
+    /// Replies to requests with tools are streamed.
+    pub streams_tools: bool,
     /// Tagged text tool calls survive the route.
     pub text_tool_wire_format_supported: bool,
     /// `native` or `text`.
@@ -93,6 +95,7 @@ impl Default for Capabilities {
             requires_completion_tokens: false,
             reasoning_effort_supported: false,
             recommended_endpoint: None,
+            streams_tools: true,
             text_tool_wire_format_supported: true,
             preferred_tool_format: None,
             prefers_xml_scaffolding: false,
@@ -123,6 +126,7 @@ impl Capabilities {
             "requires_completion_tokens": self.requires_completion_tokens,
             "reasoning_effort_supported": self.reasoning_effort_supported,
             "recommended_endpoint": self.recommended_endpoint,
+            "streams_tools": self.streams_tools,
             "text_tool_wire_format_supported": self.text_tool_wire_format_supported,
             "preferred_tool_format": self.preferred_tool_format,
             "prefers_xml_scaffolding": self.prefers_xml_scaffolding,
@@ -164,6 +168,7 @@ const KEYS: &[&str] = &[
     "requires_completion_tokens",
     "reasoning_effort_supported",
     "recommended_endpoint",
+    "streams_tools",
     "text_tool_wire_format_supported",
     "preferred_tool_format",
     "prefers_xml_scaffolding",

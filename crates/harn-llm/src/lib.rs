@@ -20,6 +20,7 @@ pub mod embedder;
 pub mod error;
 mod estimate;
 pub mod event;
+mod event_stream;
 pub mod experiment;
 mod glob;
 #[cfg(test)]

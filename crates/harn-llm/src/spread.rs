@@ -79,7 +79,7 @@ impl Reply {
         match self.framing {
             None => messages.collect(),
             Some(Framing::Lines) => messages.map(|text| format!("{text}\n")).collect(),
-            Some(Framing::Sse) => {
+            Some(Framing::Sse | Framing::EventStream) => {
                 messages.map(|text| format!("data: {}\n\n", text.replace('\n', "\ndata: "))).collect()
             }
         }

@@ -1,9 +1,12 @@
-//! Cutting a byte stream into messages: server-sent events and newline-delimited JSON.
+//! Cutting a byte stream into messages: server-sent events, newline-delimited JSON and Amazon's event streams.
 //!
 //! Chunks may be cut anywhere, also inside a character or a line ending; memory is bounded by the
 //! longest line allowed.
 
 use std::borrow::Cow;
+
+pub use crate::event_stream::FrameError;
+use crate::event_stream::Frames;
 
 /// How the messages of a stream are separated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,6 +15,8 @@ pub enum Framing {
     Sse,
     /// One message per line; a `data:` prefix is tolerated.
     Lines,
+    /// Amazon's binary messages, as JSON with the name of the event as the key.
+    EventStream,
 }
 
 /// Events longer than this are expected to be separated properly; looking whether a line starts a new
@@ -21,15 +26,12 @@ const MAX_UNSEPARATED: usize = 16 << 10;
 /// The longest id of an event that is remembered.
 const MAX_ID: usize = 1024;
 
-/// A line or event grew beyond the limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TooLong;
-
 /// Turns chunks into messages.
 #[derive(Debug)]
 pub struct Framer {
     framing: Framing,
     limit: usize,
+    frames: Frames,
     line: Vec<u8>,
     data: String,
     has_data: bool,
@@ -47,6 +49,7 @@ impl Framer {
         Framer {
             framing,
             limit,
+            frames: Frames::new(limit),
             line: Vec::new(),
             data: String::new(),
             has_data: false,
@@ -75,8 +78,11 @@ impl Framer {
     /// Adds a chunk; `take` gets every message that it completes.
     ///
     /// # Errors
-    /// A line or event is longer than the limit.
-    pub fn feed(&mut self, chunk: &[u8], take: &mut dyn FnMut(&str)) -> Result<(), TooLong> {
+    /// A line or message is longer than the limit, or a binary message is corrupt.
+    pub fn feed(&mut self, chunk: &[u8], take: &mut dyn FnMut(&str)) -> Result<(), FrameError> {
+        if self.framing == Framing::EventStream {
+            return self.frames.feed(chunk, &mut |frame| take(&frame.to_json()));
+        }
         let mut rest = chunk;
         while !rest.is_empty() {
             if self.after_cr {
@@ -88,7 +94,7 @@ impl Framer {
             }
             let end = match self.framing {
                 Framing::Sse => memchr::memchr2(b'\n', b'\r', rest),
-                Framing::Lines => memchr::memchr(b'\n', rest),
+                Framing::Lines | Framing::EventStream => memchr::memchr(b'\n', rest),
             };
             let Some(at) = end else {
                 self.line.extend_from_slice(rest);
@@ -104,10 +110,10 @@ impl Framer {
             }
             rest = &rest[at + 1..];
             if self.data.len() > self.limit {
-                return Err(TooLong);
+                return Err(FrameError::TooLong);
             }
         }
-        if self.line.len() > self.limit { Err(TooLong) } else { Ok(()) }
+        if self.line.len() > self.limit { Err(FrameError::TooLong) } else { Ok(()) }
     }
 
     /// Ends the stream: what is left counts as complete, as servers often omit the last line end.
@@ -133,7 +139,7 @@ impl Framer {
             line = line.strip_prefix('\u{feff}').unwrap_or(line);
         }
         match self.framing {
-            Framing::Lines => {
+            Framing::Lines | Framing::EventStream => {
                 let text = line.trim();
                 let text = text.strip_prefix("data:").map_or(text, str::trim);
                 if !text.is_empty() {
@@ -234,7 +240,7 @@ mod tests {
     #[test]
     fn a_line_without_end_is_bounded() {
         let mut framer = Framer::new(Framing::Sse, 10);
-        assert_eq!(framer.feed(b"data: 0123456789", &mut |_| {}), Err(TooLong));
+        assert_eq!(framer.feed(b"data: 0123456789", &mut |_| {}), Err(FrameError::TooLong));
     }
 
     proptest! {

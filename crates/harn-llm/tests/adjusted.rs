@@ -198,7 +198,7 @@ async fn claude_thinks_on_bedrock() {
         ] {
             let mut options = options.clone();
             options["model"] = model.into();
-            let (body, _, _) = sent_for(ok_json(&json!({})), "bedrock", options.clone()).await;
+            let (body, _, _) = sent_for(reply("500 Oops", "", ""), "bedrock", options.clone()).await;
             let found = body.get("additionalModelRequestFields").cloned().unwrap_or_default();
             assert_eq!((found, &body["inferenceConfig"]), (fields, &config), "{options}");
         }

@@ -528,7 +528,7 @@ async fn bedrock_requests_are_signed() {
         let result = runtime.llm_call(&Call::new("hi", None, options)).await.unwrap();
         assert_eq!((&result["text"], &result["stop_reason"]), (&json!("hey"), &json!("end_turn")));
         let seen = server.request(0);
-        assert_eq!(seen.line, "POST /model/meta.llama3-8b%3A0/converse HTTP/1.1");
+        assert_eq!(seen.line, "POST /model/meta.llama3-8b%3A0/converse-stream HTTP/1.1");
         let authorization = seen.header("authorization").unwrap();
         assert!(
             authorization

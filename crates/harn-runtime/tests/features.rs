@@ -5,7 +5,7 @@ use harn_strict_servers::cases::{Case, Reply, Stop};
 use harn_strict_servers::{Bedrock, ENV, Format, Gemini, Ollama, OpenAi, Request, Responses, answer};
 use harn_value::{Data as Json, json};
 
-use crate::wire::{http, serve_with};
+use crate::wire::{http_bytes, serve_with};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/llm/features.md");
 
@@ -47,7 +47,9 @@ fn hosts() -> Vec<Host> {
         host("ollama", Box::new(Ollama { model: "llama3.2-vision" })),
         host("ollama (reasoning)", Box::new(Ollama { model: "qwen3:8b" })),
         host("vllm", chat("vllm", "my-own-model")),
+        host("vllm (vision)", chat("vllm", "Qwen/Qwen2.5-VL-7B-Instruct")),
         host("local", chat("local", "my-own-model")),
+        host("local (vision)", chat("local", "google/gemma-3-12b-it")),
     ]
 }
 
@@ -73,6 +75,12 @@ fn calling(calls: &[(&'static str, Json)]) -> Reply {
 
 fn sent(requests: &[Request], n: usize) -> String {
     requests.get(n).map(|request| request.body.to_string()).unwrap_or_default()
+}
+
+/// Whether a request asks for a stream.
+fn is_streamed(request: &Request) -> bool {
+    let of_target = [":streamGenerateContent", "/converse-stream"];
+    request.body["stream"] == json!(true) || has_any(request.target(), &of_target)
 }
 
 fn has_any(text: &str, words: &[&str]) -> bool {
@@ -114,10 +122,7 @@ if join(pieces, "") == "Hello there." { println("ok") }
 "#,
             vec![said("Hello there.")],
             |requests, _| {
-                let (request, body) = (&requests[0], sent(requests, 0));
-                let asked =
-                    body.contains("\"stream\":true") || request.target().contains(":streamGenerateContent");
-                if asked { "yes" } else { "in one piece" }
+                if is_streamed(&requests[0]) { "yes" } else { "in one piece" }
             },
         ),
         feature(
@@ -225,15 +230,13 @@ if r.input_tokens == 900 && r.output_tokens == 20 { println(if r.cache_read_toke
 fn reply(format: &dyn Format, request: &Request, reply: &Reply, thinks: bool) -> Vec<u8> {
     let name = if request.body.to_string().contains("json_response") { "json" } else { "feature" };
     let case = Case { name, options: json!({}), thinks, reply: reply.clone() };
-    let streams =
-        request.body["stream"] == json!(true) || request.target().contains(":streamGenerateContent");
+    let streams = is_streamed(request);
     let whole = format.whole(&case).filter(|_| !streams);
-    let text = match (whole, format.stream(&case)) {
-        (Some(body), _) => http("200 OK", "application/json", "", &body.to_string()),
-        (None, Some((kind, body))) => http("200 OK", kind, "", &body),
+    match (whole, format.stream(&case)) {
+        (Some(body), _) => http_bytes("application/json", body.to_string().as_bytes()),
+        (None, Some((kind, body))) => http_bytes(kind, &body),
         (None, None) => panic!("{} has no reply", format.name()),
-    };
-    text.into_bytes()
+    }
 }
 
 /// One cell: the feature's word, or `no` where Harn refuses the call before it is sent.

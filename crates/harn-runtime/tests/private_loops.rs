@@ -7,7 +7,7 @@ use harn_strict_servers::cases::{Case, Stop, cases};
 use harn_strict_servers::{ENV, Format, formats};
 use harn_value::{Data as Json, json};
 
-use crate::wire::{Seen, http, serve};
+use crate::wire::{Seen, http_bytes, serve};
 
 const MARK: &str = "PRIVATE";
 
@@ -133,7 +133,7 @@ fn reply(
     turn: &Turn,
     native: bool,
     stream: bool,
-) -> Option<String> {
+) -> Option<Vec<u8>> {
     let all = cases();
     let named = |name: &str| all.iter().find(|case| case.name == name).cloned();
     let mut case: Case = named("thinking")?;
@@ -150,9 +150,9 @@ fn reply(
     }
     if stream {
         let (kind, body) = format.stream(&case)?;
-        return Some(http("200 OK", kind, "", &body));
+        return Some(http_bytes(kind, &body));
     }
-    Some(http("200 OK", "application/json", "", &format.whole(&case)?.to_string()))
+    Some(http_bytes("application/json", format.whole(&case)?.to_string().as_bytes()))
 }
 
 /// Whether the loop was given something private at all.
@@ -172,7 +172,7 @@ fn check(format: &dyn Format, thought: &'static str, said: &str, native: bool, s
         turn(said, Some(("id_4", "look"))),
         turn(&format!("{said} Staged. <done>##DONE##</done>"), None),
     ];
-    let replies: Option<Vec<String>> =
+    let replies: Option<Vec<Vec<u8>>> =
         turns.iter().map(|turn| reply(format, thought, turn, native, stream)).collect();
     let Some(replies) = replies else { return false };
     let count = replies.len();

@@ -21,10 +21,10 @@ impl From<Request> for Seen {
 }
 
 /// Answers one connection per prepared reply, and hands the requests on.
-pub(crate) fn serve(replies: Vec<String>) -> (String, Receiver<Seen>) {
+pub(crate) fn serve<T: AsRef<[u8]> + Send + 'static>(replies: Vec<T>) -> (String, Receiver<Seen>) {
     let test = std::thread::current().name().unwrap_or_default().to_owned();
     let mut left = replies.into_iter();
-    serve_with(left.len(), move |request| answer(&test, request, left.next().unwrap().as_bytes()))
+    serve_with(left.len(), move |request| answer(&test, request, left.next().unwrap().as_ref()))
 }
 
 /// Answers so many connections, and hands the requests on.
@@ -46,6 +46,14 @@ pub(crate) fn serve_with<Kept: From<Request> + Send + 'static>(
         }
     });
     (address, take)
+}
+
+pub(crate) fn http_bytes(kind: &str, body: &[u8]) -> Vec<u8> {
+    let length = body.len();
+    let head = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
+    );
+    [head.as_bytes(), body].concat()
 }
 
 pub(crate) fn http(status: &str, kind: &str, extra: &str, body: &str) -> String {

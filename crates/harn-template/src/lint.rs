@@ -97,6 +97,7 @@ pub const CAPABILITIES: &[&str] = &[
     "requires_completion_tokens",
     "reasoning_effort_supported",
     "recommended_endpoint",
+    "streams_tools",
     "text_tool_wire_format_supported",
     "preferred_tool_format",
     "prefers_xml_scaffolding",

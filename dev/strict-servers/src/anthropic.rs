@@ -121,7 +121,7 @@ impl Format for Anthropic {
         Some(message)
     }
 
-    fn stream(&self, case: &Case) -> Option<(&'static str, String)> {
+    fn stream(&self, case: &Case) -> Option<(&'static str, Vec<u8>)> {
         let mut events =
             vec![json!({"type": "message_start", "message": self.start(case)}), json!({"type": "ping"})];
         for (index, block) in self.blocks(case).into_iter().enumerate() {
@@ -165,6 +165,6 @@ impl Format for Anthropic {
                            "usage": {"output_tokens": case.reply.usage[1]}}),
         );
         events.push(json!({"type": "message_stop"}));
-        Some(("text/event-stream; charset=utf-8", sse(&events, true)))
+        Some(("text/event-stream; charset=utf-8", sse(&events, true).into_bytes()))
     }
 }

@@ -1,9 +1,9 @@
-//! Amazon's Converse: signed, and never streamed.
+//! Amazon's Converse: signed, whole or as a binary stream.
 
 use harn_value::{Data as Value, json};
 
 use crate::cases::{Case, Stop};
-use crate::{Format, Request, require};
+use crate::{Format, Request, event, halves, require, tokens};
 
 pub struct Bedrock {
     pub model: &'static str,
@@ -16,6 +16,43 @@ impl Bedrock {
     /// Whether a tool stands for the reply: the model has no format for it.
     fn calls_json(&self, case: &Case) -> bool {
         case.name == "json" && !["-4-5", "-4-6"].iter().any(|version| self.model.contains(version))
+    }
+
+    fn content(&self, case: &Case) -> Vec<Value> {
+        let r = &case.reply;
+        let mut content = Vec::new();
+        if !r.thinking.is_empty() {
+            let text = json!({"text": r.thinking, "signature": SIGNATURE});
+            content.push(json!({"reasoningContent": {"reasoningText": text}}));
+        }
+        if self.calls_json(case) {
+            let input: Value = serde_json::from_str(r.text).unwrap();
+            content
+                .push(json!({"toolUse": {"toolUseId": "tool_1", "name": "json_response", "input": input}}));
+        } else {
+            content.push(json!({"text": r.text}));
+        }
+        for (id, name, input) in &r.calls {
+            content.push(json!({"toolUse": {"toolUseId": id, "name": name, "input": input}}));
+        }
+        content
+    }
+
+    fn stop(&self, case: &Case) -> &'static str {
+        match case.reply.stop {
+            Stop::End if self.calls_json(case) => "tool_use",
+            Stop::End => "end_turn",
+            Stop::Length => "max_tokens",
+            Stop::Tools => "tool_use",
+            Stop::Refusal => "guardrail_intervened",
+        }
+    }
+
+    fn usage(case: &Case) -> Value {
+        let [input, output, read, write] = case.reply.usage;
+        let input = input - read - write;
+        json!({"inputTokens": input, "outputTokens": output, "totalTokens": input + output,
+               "cacheReadInputTokens": read, "cacheWriteInputTokens": write})
     }
 }
 
@@ -32,10 +69,11 @@ impl Format for Bedrock {
         Some(json!({"thinking": true}))
     }
 
-    fn rules(&self, seen: &Request, _streamed: bool) -> Vec<String> {
+    fn rules(&self, seen: &Request, streamed: bool) -> Vec<String> {
         let (body, mut broken) = (&seen.body, Vec::new());
         let b = &mut broken;
-        let path = format!("/model/{}/converse", self.model.replace(':', "%3A"));
+        let verb = if streamed { "converse-stream" } else { "converse" };
+        let path = format!("/model/{}/{verb}", self.model.replace(':', "%3A"));
         require(b, seen.target() == path, "the model is in the path, percent-encoded");
         let authorization = seen.header("authorization").unwrap_or_default();
         let scope =
@@ -70,39 +108,41 @@ impl Format for Bedrock {
     }
 
     fn whole(&self, case: &Case) -> Option<Value> {
-        let r = &case.reply;
-        let mut content = Vec::new();
-        if !r.thinking.is_empty() {
-            let text = json!({"text": r.thinking, "signature": SIGNATURE});
-            content.push(json!({"reasoningContent": {"reasoningText": text}}));
-        }
-        if self.calls_json(case) {
-            let input: Value = serde_json::from_str(r.text).unwrap();
-            content
-                .push(json!({"toolUse": {"toolUseId": "tool_1", "name": "json_response", "input": input}}));
-        } else {
-            content.push(json!({"text": r.text}));
-        }
-        for (id, name, input) in &r.calls {
-            content.push(json!({"toolUse": {"toolUseId": id, "name": name, "input": input}}));
-        }
-        let stop = match r.stop {
-            Stop::End if self.calls_json(case) => "tool_use",
-            Stop::End => "end_turn",
-            Stop::Length => "max_tokens",
-            Stop::Tools => "tool_use",
-            Stop::Refusal => "guardrail_intervened",
-        };
-        let [input, output, read, write] = r.usage;
-        let input = input - read - write;
-        Some(json!({"output": {"message": {"role": "assistant", "content": content}}, "stopReason": stop,
-            "usage": {"inputTokens": input, "outputTokens": output, "totalTokens": input + output,
-                      "cacheReadInputTokens": read, "cacheWriteInputTokens": write},
-            "metrics": {"latencyMs": 12}}))
+        Some(json!({"output": {"message": {"role": "assistant", "content": self.content(case)}},
+            "stopReason": self.stop(case), "usage": Self::usage(case), "metrics": {"latencyMs": 12}}))
     }
 
-    fn stream(&self, _case: &Case) -> Option<(&'static str, String)> {
-        None
+    fn stream(&self, case: &Case) -> Option<(&'static str, Vec<u8>)> {
+        let mut out = event("messageStart", &json!({"role": "assistant"}));
+        for (index, block) in self.content(case).iter().enumerate() {
+            let mut delta = |delta: Value| {
+                out.extend(event("contentBlockDelta", &json!({"contentBlockIndex": index, "delta": delta})));
+            };
+            if let Some(text) = block["text"].as_str() {
+                tokens(text).into_iter().for_each(|text| delta(json!({"text": text})));
+            } else if let Some(thought) = block.get("reasoningContent") {
+                let part = &thought["reasoningText"];
+                let of_reasoning = |part: Value| json!({"reasoningContent": part});
+                for text in tokens(part["text"].as_str().unwrap()) {
+                    delta(of_reasoning(json!({"text": text})));
+                }
+                delta(of_reasoning(json!({"signature": part["signature"]})));
+            } else {
+                let call = &block["toolUse"];
+                let start = json!({"toolUse": {"toolUseId": call["toolUseId"], "name": call["name"]}});
+                let start = json!({"contentBlockIndex": index, "start": start});
+                out.extend(event("contentBlockStart", &start));
+                for input in halves(&call["input"]) {
+                    let delta = json!({"contentBlockIndex": index, "delta": {"toolUse": {"input": input}}});
+                    out.extend(event("contentBlockDelta", &delta));
+                }
+            }
+            out.extend(event("contentBlockStop", &json!({"contentBlockIndex": index})));
+        }
+        out.extend(event("messageStop", &json!({"stopReason": self.stop(case)})));
+        let metadata = json!({"usage": Self::usage(case), "metrics": {"latencyMs": 12}});
+        out.extend(event("metadata", &metadata));
+        Some(("application/vnd.amazon.eventstream", out))
     }
 
     fn adjust(&self, case: &Case, expected: &mut Value) {

@@ -100,11 +100,14 @@ pub fn record(test: &str, request: &Request, reply: &[u8]) {
     let (Some(dir), Some(api)) = (log_directory(), Api::of(request.target())) else { return };
     let text = String::from_utf8_lossy(reply);
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+    let bytes = reply.get(head.len() + 4..).unwrap_or_default();
+    let is_binary = str::from_utf8(reply).is_err();
+    let hex = is_binary.then(|| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
     let kind = Request::parse(head, b"").header("content-type").unwrap_or_default().to_owned();
     let status = head.split(' ').nth(1).and_then(|status| status.parse::<i64>().ok());
     let line = json!({
         "test": test, "api": api.name(), "target": request.target(), "request": request.body,
-        "reply": {"status": status, "type": kind, "body": body},
+        "reply": {"status": status, "type": kind, "body": body, "hex": hex},
     });
     append(&dir, &line);
 }

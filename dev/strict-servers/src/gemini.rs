@@ -99,7 +99,7 @@ impl Format for Gemini {
                     "usageMetadata": Self::usage(case), "modelVersion": self.model, "responseId": "r1"}))
     }
 
-    fn stream(&self, case: &Case) -> Option<(&'static str, String)> {
+    fn stream(&self, case: &Case) -> Option<(&'static str, Vec<u8>)> {
         let parts = Self::parts(case);
         let count = parts.len();
         let events: Vec<Value> = parts
@@ -114,7 +114,7 @@ impl Format for Gemini {
                 event
             })
             .collect();
-        Some(("text/event-stream", sse(&events, false).replace("\n\n", "\r\n\r\n")))
+        Some(("text/event-stream", sse(&events, false).replace("\n\n", "\r\n\r\n").into_bytes()))
     }
 
     fn adjust(&self, case: &Case, expected: &mut Value) {

@@ -6,6 +6,7 @@
 mod anthropic;
 mod bedrock;
 pub mod cases;
+mod event_stream;
 mod exchange;
 mod gemini;
 mod history;
@@ -19,6 +20,7 @@ use harn_value::Data as Value;
 pub use anthropic::Anthropic;
 pub use bedrock::Bedrock;
 use cases::Case;
+pub use event_stream::{event, exception};
 pub use exchange::{Request, answer, log_directory, record, record_request};
 pub use gemini::Gemini;
 pub use ollama::Ollama;
@@ -44,7 +46,7 @@ pub trait Format: Send {
     /// The reply in one piece; nothing when the server always streams.
     fn whole(&self, case: &Case) -> Option<Value>;
     /// The reply as a stream with its content type; nothing when the server never streams.
-    fn stream(&self, case: &Case) -> Option<(&'static str, String)>;
+    fn stream(&self, case: &Case) -> Option<(&'static str, Vec<u8>)>;
     /// The result fields where they differ from those of the case.
     fn adjust(&self, _case: &Case, _expected: &mut Value) {}
 }

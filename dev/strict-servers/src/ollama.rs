@@ -48,7 +48,7 @@ impl Format for Ollama {
         None
     }
 
-    fn stream(&self, case: &Case) -> Option<(&'static str, String)> {
+    fn stream(&self, case: &Case) -> Option<(&'static str, Vec<u8>)> {
         let r = &case.reply;
         let line = |message: Value| json!({"model": self.model, "created_at": "2025-07-15T10:44:21.5Z", "message": message, "done": false});
         let mut lines = Vec::new();
@@ -68,7 +68,7 @@ impl Format for Ollama {
             "prompt_eval_count": r.usage[0], "prompt_eval_duration": 1, "eval_count": r.usage[1], "eval_duration": 1});
         last.as_object_mut().unwrap().extend(end.as_object().unwrap().clone());
         lines.push(last);
-        Some(("application/x-ndjson", lines.iter().map(|l| format!("{l}\n")).collect()))
+        Some(("application/x-ndjson", lines.iter().flat_map(|l| format!("{l}\n").into_bytes()).collect()))
     }
 
     fn adjust(&self, case: &Case, expected: &mut Value) {

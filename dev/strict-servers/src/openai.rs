@@ -142,7 +142,7 @@ impl Format for OpenAi {
         )
     }
 
-    fn stream(&self, case: &Case) -> Option<(&'static str, String)> {
+    fn stream(&self, case: &Case) -> Option<(&'static str, Vec<u8>)> {
         let r = &case.reply;
         let chunk = |delta: Value, finish: Option<&str>| {
             json!({"id": "chatcmpl-1", "object": "chat.completion.chunk",
@@ -167,7 +167,7 @@ impl Format for OpenAi {
         events.push(json!({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1752576261, "model": self.model,
             "choices": [], "usage": Self::usage(case)}));
         let comment = if self.provider == "openrouter" { ": OPENROUTER PROCESSING\n\n" } else { "" };
-        Some(("text/event-stream", format!("{comment}{}data: [DONE]\n\n", sse(&events, false))))
+        Some(("text/event-stream", format!("{comment}{}data: [DONE]\n\n", sse(&events, false)).into_bytes()))
     }
 
     fn adjust(&self, _case: &Case, expected: &mut Value) {

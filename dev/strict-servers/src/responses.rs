@@ -80,7 +80,7 @@ impl Format for Responses {
         Some(Self::response(case, Self::items(case), true))
     }
 
-    fn stream(&self, case: &Case) -> Option<(&'static str, String)> {
+    fn stream(&self, case: &Case) -> Option<(&'static str, Vec<u8>)> {
         let mut events = vec![
             json!({"type": "response.created", "response": Self::response(case, Vec::new(), false)}),
             json!({"type": "response.in_progress", "response": Self::response(case, Vec::new(), false)}),
@@ -153,6 +153,6 @@ impl Format for Responses {
         for (n, event) in events.iter_mut().enumerate() {
             event["sequence_number"] = n.into();
         }
-        Some(("text/event-stream; charset=utf-8", sse(&events, true)))
+        Some(("text/event-stream; charset=utf-8", sse(&events, true).into_bytes()))
     }
 }

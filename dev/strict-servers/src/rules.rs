@@ -36,7 +36,7 @@ impl Api {
             _ if ends("/responses") => Api::OpenAiResponses,
             _ if ends("/completions") => Api::Completion,
             _ if ends(":generateContent") || ends(":streamGenerateContent") => Api::Gemini,
-            _ if ends("/converse") => Api::Bedrock,
+            _ if ends("/converse") || ends("/converse-stream") => Api::Bedrock,
             _ if ends("/api/chat") || path == "api/chat" => Api::Ollama,
             _ if ends("/api/generate") || path == "api/generate" => Api::OllamaGenerate,
             _ => return None,

@@ -116,8 +116,24 @@ class Bedrock:
         import botocore.session
         import botocore.validate
         self.validator = botocore.validate.ParamValidator()
-        operation = botocore.session.get_session().get_service_model("bedrock-runtime").operation_model("Converse")
+        service = botocore.session.get_session().get_service_model("bedrock-runtime")
+        operation = service.operation_model("Converse")
         self.input, self.output = operation.input_shape, operation.output_shape
+        self.events = service.operation_model("ConverseStream").output_shape.members["stream"].members
+
+    def stream(self, data):
+        """The messages about the events of a binary stream."""
+        import botocore.eventstream
+        buffer = botocore.eventstream.EventStreamBuffer()
+        buffer.add_data(data)
+        try:
+            for message in buffer:
+                name = message.headers.get(":event-type") or message.headers[":exception-type"]
+                # Exceptions that stop a call before its stream begins are not in the shape of the stream.
+                if name in self.events or ":event-type" in message.headers:
+                    yield self.check(json.loads(message.payload), self.events[name])
+        except botocore.eventstream.ParserError as error:
+            yield f"no event stream: {error}"
 
     def check(self, body, shape):
         return str(self.validator.validate(body, shape).generate_report()).replace("\n", "; ") or None
@@ -170,6 +186,8 @@ class Types:
         reply, api = exchange["reply"], exchange["api"]
         if reply["status"] != 200:
             return []
+        if reply.get("hex") and api == "bedrock":
+            return list(self.bedrock.stream(bytes.fromhex(reply["hex"])))
         whole = parsed(reply["body"])
         if isinstance(whole, dict):
             values = [(whole, "whole")]
@@ -206,7 +224,7 @@ def parsed(text):
 
 APIS = {
     "/messages": "anthropic", "/chat/completions": "openai_chat", "/responses": "openai_responses", "/completions": "openai_completion",
-    ":generateContent": "gemini", ":streamGenerateContent": "gemini", "/converse": "bedrock", "/api/chat": "ollama_chat",
+    ":generateContent": "gemini", ":streamGenerateContent": "gemini", "/converse": "bedrock", "/converse-stream": "bedrock", "/api/chat": "ollama_chat",
     "/api/generate": "ollama_generate",
 }
 

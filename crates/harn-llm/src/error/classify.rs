@@ -27,6 +27,10 @@ fn contains_any(text: &str, needles: &[&str]) -> bool {
 }
 
 fn is_context_overflow(lower: &str) -> bool {
+    // Bedrock throttles with "Too many tokens, please wait before trying again."
+    if lower.contains("please wait before trying again") {
+        return false;
+    }
     contains_any(
         lower,
         &[

@@ -1,4 +1,6 @@
-//! Amazon Bedrock: the Converse API. Replies come in one piece.
+//! Amazon Bedrock: the Converse API.
+
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use harn_value::{Data as Value, json};
@@ -9,8 +11,8 @@ use super::node::Node;
 use super::out::{Items, object};
 use super::outgoing::{Part, Rules, Side, Thoughts, Turn, is_claude, items};
 use super::{
-    Body, NOT_OFFERED, Warning, WireRequest, asked_output, claude, error_member, refused, sent_overrides,
-    system_parts, wrong_shape,
+    Body, Decode, NOT_OFFERED, Warning, WireRequest, asked_output, claude, error_member, refused,
+    sent_overrides, system_parts, wrong_shape,
 };
 use crate::error::{CallError, LlmError};
 use crate::event::{StopReason, StreamEvent, Usage};
@@ -57,10 +59,15 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
         true => claude::prefill(request, &mut warnings),
         false => request.prefill.as_ref(),
     };
+    let mut path = route.endpoint.replace("{model}", &percent_encode(&route.model));
+    let stream = request.stream && (route.caps.streams_tools || !body.contains_key("toolConfig"));
+    if stream {
+        path.push_str("-stream");
+    }
     Ok(WireRequest {
-        url: route.url(&route.endpoint.replace("{model}", &percent_encode(&route.model))),
+        url: route.url(&path),
         headers: Vec::new(),
-        stream: false,
+        stream,
         body: Body::new(body).with_list("messages", turns(request, prefill)?),
         warnings,
     })
@@ -234,10 +241,9 @@ fn write_part(part: &Part<'_>, out: &mut Items<'_>) {
     }
 }
 
-/// Takes a block of reasoning. One without a text or a signature goes back as it is.
-fn read_thought(text: String, signature: String, block: Value, out: &mut Vec<StreamEvent>) {
+/// Ends a block of reasoning. One without a text or a signature goes back as it is.
+fn close_thought(text: &str, signature: String, block: Value, out: &mut Vec<StreamEvent>) {
     let is_whole = !text.is_empty() && !signature.is_empty();
-    out.push(StreamEvent::Reasoning(text));
     out.push(if is_whole { StreamEvent::Signature(signature) } else { StreamEvent::TurnData(block) });
 }
 
@@ -258,25 +264,147 @@ pub(super) fn read(provider: &str, body: &Node<'_>) -> Result<Vec<StreamEvent>, 
             out.push(StreamEvent::ToolCallDelta { index, arguments });
         } else if let Some(thought) = block.get("reasoningContent") {
             let part = thought.at("reasoningText");
-            read_thought(part.string_at("text"), part.string_at("signature"), block.to_value(), &mut out);
+            let text = part.string_at("text");
+            out.push(StreamEvent::Reasoning(text.clone()));
+            close_thought(&text, part.string_at("signature"), block.to_value(), &mut out);
         }
     }
     if let Some(usage) = body.get("usage") {
-        out.push(StreamEvent::Usage(
-            Usage {
-                input: usage.int_at("inputTokens"),
-                output: usage.int_at("outputTokens"),
-                cache_read: usage.int_at("cacheReadInputTokens"),
-                cache_write: usage.int_at("cacheWriteInputTokens"),
-                ..Usage::default()
-            }
-            .with_cached_input(),
-        ));
+        out.push(StreamEvent::Usage(usage_of(usage)));
     }
     if let Some(reason) = body.str_at("stopReason") {
         out.push(StreamEvent::Stop(StopReason::from_provider(reason)));
     }
     Ok(out)
+}
+
+fn usage_of(usage: &Node<'_>) -> Usage {
+    Usage {
+        input: usage.int_at("inputTokens"),
+        output: usage.int_at("outputTokens"),
+        cache_read: usage.int_at("cacheReadInputTokens"),
+        cache_write: usage.int_at("cacheWriteInputTokens"),
+        ..Usage::default()
+    }
+    .with_cached_input()
+}
+
+/// A block of reasoning of a stream, as far as it has arrived.
+#[derive(Default)]
+struct Thought {
+    text: String,
+    signature: String,
+    redacted: String,
+}
+
+/// Reads the event stream.
+pub(super) struct Decoder {
+    provider: String,
+    thoughts: BTreeMap<usize, Thought>,
+    stopped: bool,
+    /// The counts come last.
+    counted: bool,
+}
+
+impl Decoder {
+    pub(super) fn new(provider: String) -> Self {
+        Decoder { provider, thoughts: BTreeMap::new(), stopped: false, counted: false }
+    }
+
+    fn block_delta(&mut self, index: usize, delta: &Node<'_>, out: &mut Vec<StreamEvent>) {
+        if let Some(text) = delta.str_at("text") {
+            out.push(StreamEvent::Text(text.into()));
+        } else if let Some(call) = delta.get("toolUse") {
+            out.push(StreamEvent::ToolCallDelta { index, arguments: call.string_at("input") });
+        } else if let Some(part) = delta.get("reasoningContent") {
+            let thought = self.thoughts.entry(index).or_default();
+            thought.signature.push_str(part.str_at("signature").unwrap_or_default());
+            thought.redacted.push_str(part.str_at("redactedContent").unwrap_or_default());
+            if let Some(text) = part.str_at("text") {
+                thought.text.push_str(text);
+                out.push(StreamEvent::Reasoning(text.into()));
+            }
+        }
+    }
+}
+
+impl Thought {
+    /// What goes back with the reasoning, as of a reply in one piece.
+    fn finish(self, out: &mut Vec<StreamEvent>) {
+        let Thought { text, signature, redacted } = self;
+        if !redacted.is_empty() {
+            out.push(StreamEvent::TurnData(json!({"reasoningContent": {"redactedContent": redacted}})));
+            return;
+        }
+        let part = if signature.is_empty() {
+            json!({"text": text})
+        } else {
+            json!({"text": text, "signature": signature})
+        };
+        close_thought(&text, signature, json!({"reasoningContent": {"reasoningText": part}}), out);
+    }
+}
+
+/// The error of an exception in a stream, with the status that the service gives it elsewhere.
+fn exception(provider: &str, exception: &Node<'_>) -> LlmError {
+    const STATUSES: [(&str, i64); 6] = [
+        ("throttlingException", 429),
+        ("serviceUnavailableException", 503),
+        ("modelNotReadyException", 503),
+        ("modelTimeoutException", 408),
+        ("validationException", 400),
+        ("accessDeniedException", 403),
+    ];
+    let status = STATUSES.iter().find(|(name, _)| exception.get(name).is_some());
+    // The model or the service failed on the way.
+    let status = status.map_or(500, |(_, status)| *status);
+    let (name, payload) = match exception {
+        Node::Object(members) => {
+            members.first().map_or(("error", &Node::Null), |(name, payload)| (name, payload))
+        }
+        _ => ("error", exception),
+    };
+    let said = payload.str_at("message").or_else(|| payload.str_at("originalMessage"));
+    let message = format!("{name}: {}", said.unwrap_or("no message"));
+    LlmError::api(provider, &json!({"code": status, "message": message}))
+}
+
+impl Decode for Decoder {
+    fn message(&mut self, value: &Node<'_>, out: &mut Vec<StreamEvent>) -> Result<(), LlmError> {
+        if let Some(failed) = value.get("exception") {
+            return Err(exception(&self.provider, failed));
+        }
+        let at = |event: &Node<'_>| event.index_at("contentBlockIndex").unwrap_or(0);
+        if let Some(event) = value.get("contentBlockStart") {
+            if let Some(call) = event.at("start").get("toolUse") {
+                let text = |key: &str| call.str_at(key).map(str::to_string);
+                let (id, name) = (text("toolUseId"), text("name"));
+                out.push(StreamEvent::ToolCallStart { index: at(event), id, name });
+            }
+        } else if let Some(event) = value.get("contentBlockDelta") {
+            self.block_delta(at(event), event.at("delta"), out);
+        } else if let Some(event) = value.get("contentBlockStop") {
+            if let Some(thought) = self.thoughts.remove(&at(event)) {
+                thought.finish(out);
+            }
+        } else if let Some(event) = value.get("messageStop") {
+            self.stopped = true;
+            let reason = event.str_at("stopReason").unwrap_or("end_turn");
+            out.push(StreamEvent::Stop(StopReason::from_provider(reason)));
+        } else if let Some(event) = value.get("metadata") {
+            self.counted = true;
+            out.push(StreamEvent::Usage(usage_of(event.at("usage"))));
+        }
+        Ok(())
+    }
+
+    fn is_complete(&self) -> bool {
+        self.stopped
+    }
+
+    fn is_over(&self) -> bool {
+        self.stopped && self.counted
+    }
 }
 
 #[cfg(test)]
@@ -297,7 +425,11 @@ mod tests {
                 {"role": "tool", "tool_call_id": "a", "content": "1"}, {"role": "tool", "tool_call_id": "b", "content": "2"}]}),
         ))
         .unwrap();
-        assert!(wire.url.ends_with("/model/anthropic.claude-3%3A0/converse") && !wire.stream, "{}", wire.url);
+        assert!(
+            wire.url.ends_with("/model/anthropic.claude-3%3A0/converse-stream") && wire.stream,
+            "{}",
+            wire.url
+        );
         let result = |id: &str, text: &str| json!({"toolResult": {"toolUseId": id, "content": [{"text": text}], "status": "success"}});
         assert_eq!(
             wire.body.to_json()["messages"][2],

@@ -254,10 +254,9 @@ fn decoder(request: &Request) -> Box<dyn Decode> {
         WireStyle::OpenAiResponses => Box::new(openai_responses::Decoder::new(provider)),
         WireStyle::OllamaChat | WireStyle::OllamaRaw => Box::new(ollama::Decoder::new(provider)),
         WireStyle::Gemini => Box::new(gemini::Decoder::new(provider)),
+        WireStyle::Bedrock => Box::new(bedrock::Decoder::new(provider)),
         // Never streamed, so the decoder of streams is never asked.
-        WireStyle::Bedrock | WireStyle::Completion | WireStyle::OllamaCompletion => {
-            Box::new(openai_chat::Decoder::new(provider))
-        }
+        WireStyle::Completion | WireStyle::OllamaCompletion => Box::new(openai_chat::Decoder::new(provider)),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::event::{StreamEvent, Usage};
 use crate::json::str_at;
 use crate::request::Request;
 use crate::secret::Secret;
-use crate::sse::Framing;
+use crate::sse::{FrameError, Framing};
 use crate::structured::{replace_lone_surrogates, without_lone_surrogates};
 
 /// Reads the body of a successful HTTP reply.
@@ -182,7 +182,7 @@ impl ReplyReader {
             mode: match (streamed, framing) {
                 (false, _) => Mode::Whole,
                 (true, Framing::Lines) => Mode::Stream,
-                (true, Framing::Sse) => Mode::Unknown,
+                (true, Framing::Sse | Framing::EventStream) => Mode::Unknown,
             },
             limit: request.max_response_bytes,
             buffer: Vec::new(),
@@ -221,6 +221,15 @@ impl ReplyReader {
             return Ok(());
         }
         let mut chunk = chunk;
+        let is_binary = self.stream.framing == Framing::EventStream;
+        if self.mode == Mode::Unknown && is_binary {
+            // A length of less than 16 MiB; anything else is text.
+            match chunk.first() {
+                None => return Ok(()),
+                Some(0) => self.mode = Mode::Stream,
+                Some(_) => self.mode = Mode::Whole,
+            }
+        }
         if self.mode == Mode::Unknown {
             let blank = chunk.iter().take_while(|b| b.is_ascii_whitespace()).count();
             chunk = &chunk[blank..];
@@ -243,10 +252,13 @@ impl ReplyReader {
         let mut read = Ok(());
         let fed = self.framer.feed(chunk, &mut |text| self.stream.message(text, out, &mut read));
         read?;
-        if (fed.is_err() || self.taken > self.limit) && !self.stream.over {
-            return Err(self.too_long());
+        match fed {
+            _ if self.stream.over => Ok(()),
+            Err(FrameError::Corrupt(what)) => Err(self.broken(what)),
+            Err(FrameError::TooLong) => Err(self.too_long()),
+            Ok(()) if self.taken > self.limit => Err(self.too_long()),
+            Ok(()) => Ok(()),
         }
-        Ok(())
     }
 
     /// Ends the body.
@@ -296,8 +308,9 @@ impl ReplyReader {
         read?;
         let StreamState { provider, messages, usage, framing, decode, .. } = &mut self.stream;
         if !decode.is_complete() {
+            let is_text = *framing != Framing::EventStream;
             let head = request.route.hide(&String::from_utf8_lossy(&self.buffer));
-            if *messages == 0 && !head.trim().is_empty() && !looks_like_events(&head) {
+            if is_text && *messages == 0 && !head.trim().is_empty() && !looks_like_events(&head) {
                 return Err(not_a_reply(provider, "not an event stream", content_type, &head));
             }
             if *framing == Framing::Lines {
@@ -319,7 +332,11 @@ impl ReplyReader {
     }
 
     fn broken_off(&self, what: &str) -> LlmError {
-        let message = format!("{} stream error (body): unexpected EOF, {what}", self.stream.provider);
+        self.broken(&format!("unexpected EOF, {what}"))
+    }
+
+    fn broken(&self, what: &str) -> LlmError {
+        let message = format!("{} stream error (body): {what}", self.stream.provider);
         LlmError::new(Category::TransientNetwork, message).with_usage(self.stream.usage)
     }
 }
@@ -379,7 +396,7 @@ impl StreamState {
 fn line_error(provider: &str, framing: Framing, error: &serde_json::Error, text: &str) -> LlmError {
     match framing {
         Framing::Lines => ollama::line_error(provider, error, text),
-        Framing::Sse => {
+        Framing::Sse | Framing::EventStream => {
             let head = crate::json::clip(text, 200);
             let message = format!("{provider} stream error (body): an event is no JSON, {error}: {head}");
             LlmError::new(Category::TransientNetwork, message)

@@ -111,6 +111,7 @@ impl WireStyle {
     pub fn framing(self) -> Framing {
         match self {
             WireStyle::OllamaChat | WireStyle::OllamaRaw => Framing::Lines,
+            WireStyle::Bedrock => Framing::EventStream,
             _ => Framing::Sse,
         }
     }

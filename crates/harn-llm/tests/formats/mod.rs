@@ -3,6 +3,7 @@
 //! The same answer cut at every byte is the same reply.
 
 mod completions;
+mod event_streams;
 mod privacy;
 mod statuses;
 
@@ -54,9 +55,9 @@ async fn exchange(format: &dyn Format, case: &Case, script: Vec<Step>, stream: b
     assert_result(format, case, &result, &what);
 }
 
-fn streamed(kind: &str, body: &str, drip: bool) -> Vec<Step> {
+fn streamed(kind: &str, body: &[u8], drip: bool) -> Vec<Step> {
     let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\nconnection: close\r\n\r\n");
-    let body = body.as_bytes().to_vec();
+    let body = body.to_vec();
     vec![Step::Send(head.into_bytes()), if drip { Step::Drip(body) } else { Step::Send(body) }]
 }
 
@@ -150,7 +151,7 @@ fn every_cut_of_every_answer_is_the_same_reply() {
             let Some((kind, body)) = format.stream(&case) else { continue };
             let Some(call) = call(&*format, &case, "http://127.0.0.1:9", true) else { continue };
             let request = runtime.prepare(&call).unwrap().request;
-            let bytes = body.as_bytes();
+            let bytes = body.as_slice();
             let whole = read(&request, kind, &[bytes]);
             for cut in 0..=bytes.len() {
                 let pieces = read(&request, kind, &[&bytes[..cut], &bytes[cut..]]);
@@ -171,11 +172,11 @@ fn every_truncation_of_every_answer_is_an_error_or_the_reply() {
         let Some((kind, body)) = format.stream(&case) else { continue };
         let Some(call) = call(&*format, &case, "http://127.0.0.1:9", true) else { continue };
         let request = runtime.prepare(&call).unwrap().request;
-        let whole = read(&request, kind, &[body.as_bytes()]);
+        let whole = read(&request, kind, &[&body]);
         for cut in 0..body.len() {
             let mut reader = ReplyReader::new(&request, true);
             let mut events = Vec::new();
-            reader.feed(&body.as_bytes()[..cut], &mut events).unwrap();
+            reader.feed(&body[..cut], &mut events).unwrap();
             if reader.finish(&request, kind, &mut events).is_ok() {
                 let mut builder = ResponseBuilder::default();
                 events.iter().for_each(|e| builder.push(e));

@@ -104,6 +104,7 @@ fn bedrock() -> Vec<Row> {
         (408, body("Model has timed out in processing the request"), TIMEOUT),
         (424, body("The model returned an unexpected error"), UNKNOWN),
         (429, body("Too many requests, please wait before trying again."), LIMIT),
+        (429, body("Too many tokens, please wait before trying again."), LIMIT),
         (500, body("The system encountered an unexpected error during processing."), SERVER),
         (503, body("Bedrock is unable to process your request."), OVERLOADED),
     ]
