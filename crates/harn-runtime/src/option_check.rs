@@ -195,6 +195,21 @@ fn is_dependent(name: &str) -> bool {
     DEPENDENT.contains(&name)
 }
 
+/// A limit of a model call that was written in milliseconds, as it seems: a bare number is seconds. Quarters of an hour are
+/// taken as they are, up to some hours.
+fn in_milliseconds(option: &GivenOption) -> Option<OptionProblem> {
+    let name = option.name.as_str();
+    let number = match option.value {
+        Some(Literal::Int(n)) if matches!(name, "timeout" | "idle_timeout") => n,
+        _ => return None,
+    };
+    let is_round = number % 900 == 0 && number < 10_000;
+    let text =
+        || format!("{name}: {number} is in seconds; write `{number}ms` for milliseconds, or `{number}s`");
+    let found = number >= 1000 && !is_round;
+    found.then(|| OptionProblem { name: name.to_owned(), text: text(), fails: false })
+}
+
 /// The providers that every project has.
 static PROVIDERS: LazyLock<BTreeSet<String>> =
     LazyLock::new(|| Config::builtin().provider_names().into_iter().collect());
@@ -257,6 +272,7 @@ pub fn wrong_options(
         .into_iter()
         .map(|slip| OptionProblem { name: slip.option, text: slip.text, fails: false })
         .chain(of_both)
+        .chain(given.iter().filter_map(in_milliseconds))
         .collect();
     let check = |options: Map<String, Json>| refusal(builtin, of_loop, options);
     let known =
@@ -666,6 +682,34 @@ mod tests {
             }
         }
         assert!(refused > 250, "only {refused} wrong values are refused");
+    }
+
+    /// A bare number is seconds; one that looks like milliseconds is doubted.
+    #[test]
+    fn limits_in_milliseconds_are_doubted() {
+        let told = |set: &str, name: &str, value: Literal| {
+            let given = [GivenOption { name: name.to_owned(), value: Some(value) }];
+            let found = wrong_options("llm_call", "options", set, &given, true);
+            found.into_iter().map(|problem| (problem.text, problem.fails)).collect::<Vec<_>>()
+        };
+        for (name, number) in [("timeout", 5000), ("idle_timeout", 1500), ("timeout", 60_000)] {
+            for set in [CALL_OPTIONS, LOOP_OPTIONS] {
+                let text = format!(
+                    "{name}: {number} is in seconds; write `{number}ms` for milliseconds, or `{number}s`"
+                );
+                assert_eq!(told(set, name, Literal::Int(number)), [(text, false)]);
+            }
+        }
+        for value in [
+            Literal::Int(120),
+            Literal::Int(999),
+            Literal::Int(1800),
+            Literal::Int(3600),
+            Literal::Duration(5000),
+        ] {
+            assert_eq!(told(CALL_OPTIONS, "timeout", value.clone()), [], "{value:?}");
+        }
+        assert_eq!(told(CALL_OPTIONS, "max_tokens", Literal::Int(5000)), []);
     }
 
     #[test]
