@@ -339,6 +339,8 @@ fn has_type(value: &Value, expected: &str) -> bool {
     match expected {
         "any" => true,
         "dict" => matches!(value.view(), View::Dict(_) | View::Struct(_)),
+        // Each int is a number; a float is not an int, even without a fraction.
+        "float" => matches!(value.view(), View::Int(_) | View::Float(_)),
         _ => value.type_name() == expected,
     }
 }

@@ -11,6 +11,7 @@
 //! | `convert` | a canonical schema as JSON Schema or OpenAPI |
 //! | `json` | schemas that travel as JSON: to JSON Schema, as they are |
 //! | `fits` | validation of JSON by all of JSON Schema (feature `json`) |
+//! | `minimal` | the smallest value of a schema |
 //! | `complaint` | what is said about a value that does not fit |
 //! | `lead` | a shorter way to the groups of patterns that begin with a text |
 //! | `pattern` | compiled regular expressions |
@@ -28,6 +29,7 @@ mod convert;
 mod fits;
 mod json;
 mod lead;
+mod minimal;
 mod near;
 mod pattern;
 pub mod search;
@@ -40,6 +42,7 @@ pub use convert::{Dialect, to_json_schema};
 #[cfg(feature = "json")]
 pub use fits::{compile_error, errors, with_ints};
 pub use json::{as_json_schema, hoisted};
+pub use minimal::minimal;
 pub use near::nearest;
 pub use pattern::{Pattern, compiled};
 pub use written::{meant_type, slip};

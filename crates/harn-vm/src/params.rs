@@ -233,7 +233,7 @@ impl Check {
 
 fn kind_accepts(kind: &str, value: &Value) -> bool {
     match (kind, value.type_name()) {
-        ("int" | "float", "int" | "float") | ("closure", "builtin") | ("dict", "struct") => true,
+        ("float", "int") | ("closure", "builtin") | ("dict", "struct") => true,
         (kind, name) => kind == name,
     }
 }
