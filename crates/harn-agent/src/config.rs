@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use harn_llm::Conversation;
 use harn_llm::options::Expected::{self, Any, Only};
 use harn_llm::options::shape::{self, Shape};
-use harn_llm::options::{call_options, check_values};
+use harn_llm::options::{OutputFormat, call_options, check_values};
 use harn_prompt::prose::agent_asset;
 use harn_prompt::{Prose, ProseError};
 use harn_value::{Data as Json, data::Map, json};
@@ -187,6 +187,12 @@ pub struct LoopConfig {
     pub format: Format,
     /// What is done about text calls in native mode.
     pub fallback: Fallback,
+    /// Whether the final reply has to be an answer of a certain shape.
+    #[serde(default)]
+    pub structured: bool,
+    /// Whether `output_validator` looks at the answer.
+    #[serde(default)]
+    pub validates: bool,
     /// The tools.
     pub tools: LoopTools,
     /// Retries of a failed execution.
@@ -276,10 +282,10 @@ pub struct Search {
 /// The defaults of a profile: iterations, nudges, schema retries.
 fn profile(word: &str) -> Option<(u32, u32, u32)> {
     match word {
-        "tool_using" => Some((50, 3, 0)),
-        "researcher" => Some((30, 4, 0)),
+        "tool_using" => Some((50, 3, 1)),
+        "researcher" => Some((30, 4, 1)),
         "verifier" => Some((5, 0, 3)),
-        "completer" => Some((1, 0, 0)),
+        "completer" => Some((1, 0, 1)),
         _ => None,
     }
 }
@@ -336,6 +342,7 @@ impl LoopConfig {
         {
             options.entry(key).or_insert_with(|| default.into());
         }
+        let output = OutputFormat::from_options(&options).ok();
         let policy = Policy::from_options(&options).map_err(ConfigError)?;
         let mut tools = tools(options.shift_remove("tools").as_ref(), &policy)?;
         policy.check_arguments(&tools).map_err(ConfigError)?;
@@ -361,6 +368,8 @@ impl LoopConfig {
                 .unwrap_or_else(|| harn_prompt::turn::DEFAULT_SENTINEL.to_owned()),
             format,
             fallback,
+            structured: output.as_ref().is_some_and(OutputFormat::is_structured),
+            validates: output.is_some_and(|output| output.validator.is_some()),
             tools,
             tool_retries: limit("tool_retries", 0),
             tool_backoff_ms: limit("tool_backoff_ms", 1000).into(),

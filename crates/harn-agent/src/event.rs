@@ -80,6 +80,17 @@ pub enum AgentEvent {
         /// How many calls there were.
         tool_call_count: usize,
     },
+    /// A final reply is not the answer that was asked for, and the model is asked again; for the trace only.
+    SchemaRetry {
+        /// The number of such requests so far.
+        attempt: u32,
+        /// What is wrong.
+        errors: Vec<String>,
+        /// Whether the model receives a message about it.
+        nudge_used: bool,
+        /// The message.
+        correction_prompt: String,
+    },
     /// Something that whoever runs the program should know; for standard error only.
     Warning {
         /// The text.
@@ -180,8 +191,15 @@ impl ToolProgress {
 impl AgentEvent {
     /// Whether subscribers hear of it.
     pub fn is_live(&self) -> bool {
-        use AgentEvent::{LoopIntervention, NativeToolFallback, Reminder, Warning};
-        !matches!(self, LoopIntervention { .. } | NativeToolFallback { .. } | Reminder(_) | Warning { .. })
+        use AgentEvent::{LoopIntervention, NativeToolFallback, Reminder, SchemaRetry, Warning};
+        !matches!(
+            self,
+            LoopIntervention { .. }
+                | NativeToolFallback { .. }
+                | Reminder(_)
+                | SchemaRetry { .. }
+                | Warning { .. }
+        )
     }
 
     /// Returns the dict that subscribers get.

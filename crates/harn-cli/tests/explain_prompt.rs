@@ -327,3 +327,42 @@ fn an_executed_program_may_itself_be_named_prompt() {
     let ran = crate::common::harn(&["explain", "prompt_explain"]);
     assert!(ran.code == 0 && ran.out.starts_with("prompt_explain("), "{}", ran.shown());
 }
+
+/// The schema of the answer goes the way that the provider takes together with the tools of the call.
+#[test]
+fn the_way_of_the_schema_is_named() {
+    let way = |options: &str| {
+        let text = format!(
+            r#"let t = {{name: "t", description: "T", parameters: {{a: "string"}}, handler: {{ args -> "ok" }}}}
+llm_call("Hi", nil, {{schema: {{type: "dict", properties: {{a: {{type: "int"}}}}, required: ["a"]}}, {options}}})"#
+        );
+        let (code, document) = json(&text, &[]);
+        let call = &document["data"]["calls"][0];
+        assert_eq!(code, 0, "{document}");
+        let tools: Vec<&str> = call["tools"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        format!("{} {}", call["answer"].as_str().unwrap_or("none"), tools.join(","))
+    };
+    let cases = [
+        (r#"provider: "openai", model: "gpt-4o""#, ["format ", "format t", "prompt "]),
+        (r#"provider: "anthropic", model: "claude-sonnet-4-5""#, ["tool ", "format t", "prompt "]),
+        (r#"provider: "anthropic", model: "claude-3-5-haiku-latest""#, ["tool ", "tool t", "prompt "]),
+        (r#"provider: "gemini", model: "gemini-2.5-flash""#, ["format ", "tool t,json_response", "prompt "]),
+        (
+            r#"provider: "groq", model: "llama-3.3-70b-versatile""#,
+            ["format ", "tool t,json_response", "prompt "],
+        ),
+        (r#"provider: "ollama", model: "qwen3:8b""#, ["format ", "tool t,json_response", "prompt "]),
+    ];
+    for (model, ways) in cases {
+        let native = format!("{model}, tools: [t], tool_format: \"native\"");
+        let text = format!("{model}, tools: [t], tool_format: \"text\"");
+        assert_eq!([way(model), way(&native), way(&text)], ways, "{model}");
+    }
+    let off = format!("{}, tools: [t], tool_format: \"native\", tool_choice: \"none\"", cases[3].0);
+    assert_eq!(way(&off), "prompt t");
+    assert!(
+        explain(r#"llm_call("Hi", nil, {provider: "openai", model: "gpt-4o", schema: {type: "dict"}})"#, &[])
+            .out
+            .contains("schema of the answer: response format of the provider")
+    );
+}

@@ -107,11 +107,6 @@ pub trait Embedder {
         None
     }
 
-    /// Returns the errors of `data` against `schema`, each `at <path>: <text>`; empty when it is valid.
-    fn validate_schema(&self, schema: &Value, data: &Value) -> Vec<String> {
-        harn_schema::errors(schema, data)
-    }
-
     /// Runs the caller's own structural experiment: `transform` is what the option held, `input` is
     /// `{messages, system, iteration, label, name, args}`. The answer is null, a list of messages, or
     /// `{messages?, system?, label?, name?, metadata?}`. An `Err` is thrown as it is.
@@ -121,6 +116,15 @@ pub trait Embedder {
         _input: Value,
     ) -> LocalFuture<'a, Result<Value, CallError>> {
         Box::pin(async { Ok(Value::Null) })
+    }
+
+    /// Asks the option `output_validator` about an answer: what is wrong with it, if anything. An `Err` is thrown as it is.
+    fn validate_output<'a>(
+        &'a self,
+        _validator: &'a Value,
+        _data: &'a Value,
+    ) -> LocalFuture<'a, Result<Option<String>, CallError>> {
+        Box::pin(async { Ok(None) })
     }
 
     /// Records an agent trace event (a dict with `type`).

@@ -736,3 +736,44 @@ async fn ollama_is_asked_where_nothing_is_lost() {
     })
     .await;
 }
+
+/// Where the format of the reply and tools exclude each other, the answer comes through a tool of its own.
+#[tokio::test]
+async fn answers_come_through_a_tool_beside_other_tools() {
+    local(async {
+        let turn = |parts: Value| json!({"choices": [{"finish_reason": "tool_calls", "message": parts}]});
+        let call = |id: &str, name: &str, arguments: &str| {
+            json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
+        };
+        let answer = call("c2", "json_response", "{\"answer\": 5}");
+        let server = Server::start(vec![
+            ok_json(&turn(json!({"content": "One moment.", "tool_calls": [call("c1", "add", "{\"answer\": 2}"), answer]}))),
+            ok_json(&turn(json!({"content": "Here it is.", "tool_calls": [answer]}))),
+            ok_json(&turn(json!({"content": null, "tool_calls": [call("c3", "json_response", "{\"answer\": \"x\"}")]}))),
+            ok_json(&turn(json!({"content": "{\"answer\": 7}"}))),
+        ])
+        .await;
+        let options = json!({
+            "stream": false, "model": "llama-3.3-70b-versatile", "tool_format": "native",
+            "tools": [{"name": "add", "description": "Add", "parameters": {"answer": "int"}}],
+            "schema": {"type": "object", "properties": {"answer": {"type": "integer"}}, "required": ["answer"]},
+        });
+        // With another call the turn is not over.
+        let first = ask(&server, "groq", options.clone()).await.unwrap();
+        assert_eq!((first.get("data"), &first["tool_calls"][0]["name"]), (None, &json!("add")));
+        assert_eq!(first["tool_calls"].as_array().unwrap().len(), 1);
+        let sent = &server.request(0).body;
+        let names: Vec<&str> =
+            sent["tools"].as_array().unwrap().iter().map(|t| t["function"]["name"].as_str().unwrap()).collect();
+        assert_eq!((names, sent.get("response_format")), (vec!["add", "json_response"], None));
+        assert_eq!(sent["tools"][1]["function"]["parameters"]["required"], json!(["answer"]));
+        // Text in front of the answer does not hide it.
+        let second = ask(&server, "groq", options.clone()).await.unwrap();
+        assert_eq!(second["data"], json!({"answer": 5}));
+        assert_eq!(second["stop_reason"], "end_turn");
+        // What does not fit is asked for again, and text will do.
+        let third = ask(&server, "groq", options).await.unwrap();
+        assert_eq!(third["data"], json!({"answer": 7}));
+    })
+    .await;
+}

@@ -32,7 +32,7 @@ use crate::convert::{OrThrow, entry, from_json, text, thrown, to_json};
 use crate::hooks::Hooks;
 use crate::host::{self, Listener};
 use crate::live;
-use crate::llm_embedder::{CallOptions, LlmState, calling, new_id, prompts_for, runtime};
+use crate::llm_embedder::{CallOptions, LlmState, calling, new_id, prompts_for, runtime, validation};
 use crate::mcp_loop::LoopServers;
 use crate::mcp_project::Held;
 use crate::policy::Layer;
@@ -87,6 +87,7 @@ struct Driver {
     caller: Value,
     shape_context: Value,
     review_turn: Value,
+    validate_output: Value,
     recite: Value,
     /// Who gets the text of replies while it arrives.
     on_delta: Option<Value>,
@@ -269,6 +270,7 @@ async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Pl
         shape_context: callback(["context_callback", "context_filter"]),
         review_turn: callback(["post_turn_callback", "post_turn_callback"]),
         recite: callback(["recitation", "recitation"]),
+        validate_output: callback(["output_validator", "output_validator"]),
         on_delta,
         keeper,
         told: RefCell::default(),
@@ -380,6 +382,10 @@ impl Driver {
                 }
                 Step::ReviewTurn(turn) => {
                     Answer::Review(to_json(&self.cx.call(&self.review_turn, [from_json(&turn)]).await?))
+                }
+                Step::ValidateOutput(answer) => {
+                    let said = self.cx.call(&self.validate_output, [from_json(&answer)]).await?;
+                    Answer::Validated(validation(&said).map_err(thrown)?)
                 }
                 Step::Remind(moment) => {
                     Box::pin(self.remind(agent, &moment, &prompts)).await?;
@@ -561,7 +567,9 @@ impl Driver {
         let call = match event {
             AgentEvent::TurnStart { iteration } => return self.iteration.set(*iteration),
             AgentEvent::ToolCallUpdate(call) if call.status != "in_progress" => call,
-            AgentEvent::LoopIntervention { .. } | AgentEvent::NativeToolFallback { .. } => {
+            AgentEvent::LoopIntervention { .. }
+            | AgentEvent::NativeToolFallback { .. }
+            | AgentEvent::SchemaRetry { .. } => {
                 let mut entry = Json::lossy(event);
                 entry["iteration"] = iteration.into();
                 return self.trace(entry);

@@ -9,7 +9,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use harn_llm::embedder::{LocalFuture, Reminded};
-use harn_llm::options::Expected;
+use harn_llm::options::{Expected, VALIDATOR};
 use harn_llm::wire::WireStyle;
 use harn_llm::{CallError, Fragment, LlmRuntime, Route, SystemText};
 use harn_prompt::reminder::{SlotCaps, pending, place};
@@ -31,9 +31,9 @@ pub(crate) struct LlmState {
     runtime: OnceCell<Rc<LlmRuntime>>,
     /// The call that is being polled.
     running: RefCell<Option<Running>>,
-    /// Transformations of structural experiments, by the number that stands for them in options.
-    transforms: RefCell<BTreeMap<u64, Value>>,
-    next_transform: Cell<u64>,
+    /// Closures of options (structural experiments, validators of answers), by the number that stands for them there.
+    closures: RefCell<BTreeMap<u64, Value>>,
+    next_closure: Cell<u64>,
     /// Trace events so far, for `agent_trace`.
     pub(crate) trace: RefCell<Trace>,
     /// Embedded prompts, parsed once.
@@ -132,41 +132,63 @@ async fn within<T>(running: Running, mut work: Pin<Box<impl Future<Output = T>>>
     .await
 }
 
-/// Options with the closures of a structural experiment replaced by numbers; dropping it forgets them.
+/// Options with the closures that calls ask replaced by numbers; dropping it forgets them.
 pub(crate) struct CallOptions {
     /// The options.
     pub(crate) json: Json,
-    transform: Option<(Rc<LlmState>, u64)>,
+    closures: Vec<(Rc<LlmState>, u64)>,
 }
 
 impl CallOptions {
     /// Reads an option dict.
     pub(crate) fn new(cx: &Cx, given: &Value) -> CallOptions {
-        let mut json = Json::Object(crate::convert::options(given));
+        let mut out =
+            CallOptions { json: Json::Object(crate::convert::options(given)), closures: Vec::new() };
         let experiment = crate::convert::entry(given, "structural_experiment");
-        let is_closure = harn_vm::closure::is_callable(&experiment);
-        let closure = if is_closure { experiment } else { crate::convert::entry(&experiment, "transform") };
-        let transform = harn_vm::closure::is_callable(&closure).then(|| {
+        if let Some(number) = out.register(cx, &experiment) {
+            out.json["structural_experiment"] = json!({"transform": number});
+        } else if let Some(number) = out.register(cx, &crate::convert::entry(&experiment, "transform")) {
+            out.json["structural_experiment"]["transform"] = number.into();
+        }
+        if let Some(number) = out.register(cx, &crate::convert::entry(given, "output_validator")) {
+            out.json["output_validator"] = json!({VALIDATOR: number});
+        }
+        out
+    }
+
+    /// Keeps a closure; `None` for another value.
+    fn register(&mut self, cx: &Cx, closure: &Value) -> Option<u64> {
+        harn_vm::closure::is_callable(closure).then(|| {
             let state = cx.state::<LlmState>();
-            let number = state.next_transform.get() + 1;
-            state.next_transform.set(number);
-            state.transforms.borrow_mut().insert(number, closure);
-            if is_closure {
-                json["structural_experiment"] = json!({"transform": number});
-            } else {
-                json["structural_experiment"]["transform"] = number.into();
-            }
-            (state, number)
-        });
-        CallOptions { json, transform }
+            let number = state.next_closure.get() + 1;
+            state.next_closure.set(number);
+            state.closures.borrow_mut().insert(number, closure.clone());
+            self.closures.push((state, number));
+            number
+        })
     }
 }
 
 impl Drop for CallOptions {
     fn drop(&mut self) {
-        if let Some((state, number)) = &self.transform {
-            state.transforms.borrow_mut().remove(number);
+        for (state, number) in &self.closures {
+            state.closures.borrow_mut().remove(number);
         }
+    }
+}
+
+/// Reads what an `output_validator` returned: what is wrong, or nothing.
+///
+/// # Errors
+/// It is neither nil nor a message.
+pub(crate) fn validation(answer: &Value) -> Result<Option<String>, String> {
+    match answer.as_str() {
+        None if answer.is_nil() => Ok(None),
+        Some(message) if !message.trim().is_empty() => Ok(Some(message.to_string())),
+        _ => Err(format!(
+            "Type error: output_validator must return nil or what is wrong as a string, got {}",
+            harn_value::short(answer, 60)
+        )),
     }
 }
 
@@ -241,6 +263,22 @@ struct ProgramEmbedder {
 }
 
 impl ProgramEmbedder {
+    /// Calls the closure that a number of an option stands for; `None` when there is none.
+    async fn ask_closure(&self, number: &Json, input: Json) -> Result<Option<Value>, CallError> {
+        let Some(state) = self.state() else { return Ok(None) };
+        let running = state.running.borrow().clone();
+        let closure = number.as_u64().and_then(|n| state.closures.borrow().get(&n).cloned());
+        let (Some(running), Some(closure)) = (running, closure) else { return Ok(None) };
+        let input = from_json(&input);
+        let answer = if running.in_place {
+            running.cx.call(&closure, [input]).await
+        } else {
+            let task = running.cx.spawn(&closure, vec![input]);
+            running.cx.join(&task).await
+        };
+        answer.map(Some).map_err(|e| CallError::Option(e.caught().to_string()))
+    }
+
     fn state(&self) -> Option<Rc<LlmState>> {
         self.vm.upgrade().map(|vm| vm.extension::<LlmState>())
     }
@@ -328,18 +366,20 @@ impl harn_llm::Embedder for ProgramEmbedder {
         input: Json,
     ) -> LocalFuture<'a, Result<Json, CallError>> {
         Box::pin(async move {
-            let Some(state) = self.state() else { return Ok(Json::Null) };
-            let running = state.running.borrow().clone();
-            let closure = transform.as_u64().and_then(|n| state.transforms.borrow().get(&n).cloned());
-            let (Some(running), Some(closure)) = (running, closure) else { return Ok(Json::Null) };
-            let input = from_json(&input);
-            let answer = if running.in_place {
-                running.cx.call(&closure, [input]).await
-            } else {
-                let task = running.cx.spawn(&closure, vec![input]);
-                running.cx.join(&task).await
-            };
-            answer.map(|value| to_json(&value)).map_err(|e| CallError::Option(e.caught().to_string()))
+            let answer = self.ask_closure(transform, input).await?;
+            Ok(answer.map_or(Json::Null, |value| to_json(&value)))
+        })
+    }
+
+    fn validate_output<'a>(
+        &'a self,
+        validator: &'a Json,
+        data: &'a Json,
+    ) -> LocalFuture<'a, Result<Option<String>, CallError>> {
+        Box::pin(async move {
+            let number = validator.get(VALIDATOR).unwrap_or(&Json::Null);
+            let Some(answer) = self.ask_closure(number, data.clone()).await? else { return Ok(None) };
+            validation(&answer).map_err(CallError::Option)
         })
     }
 

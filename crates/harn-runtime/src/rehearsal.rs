@@ -25,6 +25,8 @@ pub struct SentCall {
     pub messages: Vec<Json>,
     /// Names of the tools whose schemas go with the call; tools in text format are part of the prompt.
     pub tools: Vec<String>,
+    /// How the schema of the answer reaches the model: `format`, `tool` or `prompt`; nothing without one.
+    pub answer: Option<&'static str>,
 }
 
 /// Makes the coming run of a program a rehearsal: model calls need no key, reach no network and get scripted replies or
@@ -48,6 +50,7 @@ fn sent(prepared: &Prepared) -> SentCall {
         assembly: assembly(prepared),
         messages: request.messages.to_json(),
         tools: request.tools.iter().filter_map(tool_name).collect(),
+        answer: prepared.answer,
     }
 }
 

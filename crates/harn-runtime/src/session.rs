@@ -5,7 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use harn_agent::AgentEvent;
 use harn_agent::tool::WeakTools;
@@ -50,6 +50,18 @@ pub(crate) struct Note {
     pub(crate) metadata: Json,
 }
 
+/// While it exists, the subscribers of another session receive the events of one.
+pub(crate) struct Reporting {
+    session: Rc<Session>,
+    before: Weak<Session>,
+}
+
+impl Drop for Reporting {
+    fn drop(&mut self) {
+        self.session.starter.replace(std::mem::take(&mut self.before));
+    }
+}
+
 /// What is known of a session, from its first mention on.
 #[derive(Default)]
 pub(crate) struct Session {
@@ -57,6 +69,8 @@ pub(crate) struct Session {
     pub(crate) id: String,
     /// Who listens.
     subscribers: RefCell<Vec<Value>>,
+    /// The session whose loop started the loop that runs in this one: its subscribers listen, too.
+    starter: RefCell<Weak<Session>>,
     /// Events for the transcript that its loop has not taken yet.
     notes: RefCell<Vec<Note>>,
     /// Events for those who listen that nobody has told yet.
@@ -168,9 +182,21 @@ impl Session {
         self.subscribers.borrow_mut().push(listener);
     }
 
-    /// The listeners, in the order in which they came.
+    /// Lets the subscribers of a session receive the events of this one, until the guard is dropped.
+    pub(crate) fn report_to(self: &Rc<Session>, starter: &Rc<Session>) -> Reporting {
+        let before = self.starter.replace(Rc::downgrade(starter));
+        Reporting { session: self.clone(), before }
+    }
+
+    /// The listeners, in the order in which they came, then those of the sessions around it.
     pub(crate) fn subscribers(&self) -> Vec<Value> {
-        self.subscribers.borrow().clone()
+        let mut out = self.subscribers.borrow().clone();
+        let mut around = self.starter.borrow().upgrade();
+        while let Some(session) = around.filter(|session| session.id != self.id) {
+            out.extend(session.subscribers.borrow().iter().cloned());
+            around = session.starter.borrow().upgrade();
+        }
+        out
     }
 
     /// Keeps the active skills for the next loop.

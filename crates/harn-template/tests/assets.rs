@@ -70,7 +70,6 @@ const AGENT_PROMPTS: &[&str] = &[
     "progress_nudge",
     "protocol_violation_feedback",
     "skill_catalog_intro",
-    "sub_agent_returns",
     "task_ledger_state",
     "tool_contract_action_native",
     "tool_contract_action_text",

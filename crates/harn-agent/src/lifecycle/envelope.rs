@@ -1,16 +1,6 @@
 //! What a sub-agent gives to whoever asked: one dict, whatever happened.
 
-use harn_llm::structured::extract;
 use harn_value::{Data as Json, json};
-
-/// What the caller wants besides the text.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Expected {
-    /// JSON was asked for.
-    pub json: bool,
-    /// What it must look like: `returns.schema`.
-    pub schema: Option<Json>,
-}
 
 /// Why a sub-agent has not done what it should.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,16 +39,20 @@ pub struct Envelope {
     error: Option<Failure>,
     session_id: String,
     transcript: Json,
+    tools_used: Json,
+    usage: Json,
 }
 
 impl Envelope {
     /// The envelope of a loop that could not go on.
     pub fn failed(failure: Failure, session_id: &str, transcript: Json) -> Envelope {
-        let tokens_used = tokens(&transcript);
+        let (input, output, calls) = tokens(&transcript);
         Envelope {
             summary: String::new(),
             artifacts: json!([]),
-            tokens_used,
+            tokens_used: input.saturating_add(output),
+            tools_used: json!(tools(&transcript)),
+            usage: json!({"input_tokens": input, "output_tokens": output, "llm_calls": calls}),
             budget_exceeded: failure.category == "budget_exceeded",
             data: Json::Null,
             error: Some(failure),
@@ -68,40 +62,32 @@ impl Envelope {
     }
 
     /// The envelope of a loop that has ended. `last` is what people should see of its last turn; `out_of_turns` tells
-    /// that `max_iterations` ended it; `validate` gives what is wrong with data against a schema.
+    /// that `max_iterations` ended it; `wants_data` that it was asked for data.
     pub fn of(
         outcome: &Json,
         last: &str,
         out_of_turns: bool,
         session_id: &str,
-        expected: &Expected,
-        validate: impl Fn(&Json, &Json) -> Vec<String>,
+        wants_data: bool,
     ) -> Envelope {
         let transcript = outcome["transcript"].clone();
         let status = outcome["status"].as_str().unwrap_or_default();
         let natural = outcome["trace"]["status"].as_str().unwrap_or_default();
-        let wants = expected.json || expected.schema.is_some();
-        let found = if wants { find_json(last, &transcript) } else { None };
-        let summary = match &found {
-            Some((text, _)) => text.clone(),
-            None => last.trim().to_owned(),
+        let data = outcome["data"].clone();
+        let summary = match &data {
+            Json::Object(_) | Json::Array(_) if wants_data => data.to_string(),
+            _ => last.trim().to_owned(),
         };
-        let (data, wrong) = match (&found, wants) {
-            (_, false) => (Json::Null, None),
-            (None, true) => {
-                let text = "sub_agent_run: child transcript did not contain valid JSON";
-                (Json::Null, Some(Failure::new("schema_validation", text)))
+        let has_ended = matches!(status, "done" | "idle");
+        let wrong = match (&outcome["error"], has_ended && wants_data && data.is_null()) {
+            (Json::Null, true) => {
+                let text = "sub_agent_run: the last reply did not contain valid JSON";
+                Some(Failure::new("schema_validation", text))
             }
-            (Some((_, value)), true) => {
-                let problems =
-                    expected.schema.as_ref().map(|schema| validate(schema, value)).unwrap_or_default();
-                if problems.is_empty() {
-                    (value.clone(), None)
-                } else {
-                    let text =
-                        format!("sub_agent_run: return schema validation failed: {}", problems.join("; "));
-                    (Json::Null, Some(Failure::new("schema_validation", text)))
-                }
+            (Json::Null, false) => None,
+            (error, _) => {
+                let text = |key: &str| error[key].as_str().unwrap_or_default();
+                Some(Failure::new(text("category"), format!("sub_agent_run: {}", text("message"))))
             }
         };
         let spent = natural == "budget_exhausted" && !out_of_turns;
@@ -113,13 +99,21 @@ impl Envelope {
             other => Some(Failure::new("runtime", format!("sub_agent_run: the loop ended {other}"))),
         };
         // A valid answer counts, whatever tools the child tried before.
-        let answered = wants && wrong.is_none() && ended().is_none();
+        let answered = wants_data && wrong.is_none() && ended().is_none();
         let denied = if answered { None } else { denied(&transcript) };
         let error = denied.or_else(|| if spent { ended() } else { None }).or(wrong).or_else(ended);
         Envelope {
             summary,
             artifacts: json!([]),
-            tokens_used: tokens(&transcript),
+            tokens_used: {
+                let (input, output, _) = tokens(&transcript);
+                input.saturating_add(output)
+            },
+            tools_used: outcome["tools_used"].clone(),
+            usage: json!({
+                "input_tokens": outcome["llm"]["input_tokens"], "output_tokens": outcome["llm"]["output_tokens"],
+                "llm_calls": outcome["trace"]["llm_calls"],
+            }),
             budget_exceeded: spent,
             data: if error.is_none() { data } else { Json::Null },
             error,
@@ -154,7 +148,7 @@ impl Envelope {
             "ok": self.is_ok(), "summary": self.summary, "artifacts": self.artifacts, "evidence_added": count,
             "tokens_used": self.tokens_used, "budget_exceeded": self.budget_exceeded, "data": self.data,
             "error": self.error.as_ref().map(Failure::to_json), "session_id": self.session_id,
-            "transcript": self.transcript,
+            "tools_used": self.tools_used, "usage": self.usage, "transcript": self.transcript,
         })
     }
 }
@@ -172,33 +166,25 @@ fn denied(transcript: &Json) -> Option<Failure> {
     Some(Failure { category: "permission_denied".to_owned(), message: reason.to_owned(), tool })
 }
 
-/// Tokens of all calls of a transcript.
-fn tokens(transcript: &Json) -> i64 {
-    let of = |event: &Json| {
-        let count = |key: &str| event["metadata"][key].as_i64().unwrap_or(0);
-        count("input_tokens").saturating_add(count("output_tokens"))
-    };
+/// Input tokens, output tokens and number of all calls of a transcript.
+fn tokens(transcript: &Json) -> (i64, i64, i64) {
     let events = transcript["events"].as_array().into_iter().flatten();
-    events.filter(|event| event["kind"] == "provider_payload").map(of).fold(0, i64::saturating_add)
+    events.filter(|event| event["kind"] == "provider_payload").fold(
+        (0, 0, 0),
+        |(input, output, calls), event| {
+            let count = |key: &str| event["metadata"][key].as_i64().unwrap_or(0);
+            (
+                i64::saturating_add(input, count("input_tokens")),
+                i64::saturating_add(output, count("output_tokens")),
+                calls + 1,
+            )
+        },
+    )
 }
 
-/// JSON in the last text, else in the newest message of the model that has some.
-fn find_json(last: &str, transcript: &Json) -> Option<(String, Json)> {
-    let said = transcript["messages"].as_array().into_iter().flatten().rev();
-    let said =
-        said.filter(|message| message["role"] == "assistant").filter_map(
-            |message| match &message["content"] {
-                Json::String(text) => Some(text.clone()),
-                Json::Array(blocks) => {
-                    Some(blocks.iter().filter_map(|block| block["text"].as_str()).collect::<String>())
-                }
-                _ => None,
-            },
-        );
-    let found = |text: String| {
-        let found = extract::from_text(&text)?;
-        let shown = if found.whole { text.trim().to_owned() } else { found.value.to_string() };
-        (found.value.is_object() || found.value.is_array()).then_some((shown, found.value))
-    };
-    std::iter::once(last.to_owned()).chain(said).find_map(found)
+/// Names of the tools that were executed, in order.
+fn tools(transcript: &Json) -> Vec<&str> {
+    let events = transcript["events"].as_array().into_iter().flatten();
+    let of_tools = events.filter(|event| event["kind"] == "tool_execution");
+    of_tools.filter_map(|event| event["metadata"]["tool_name"].as_str()).collect()
 }

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::policy::Policy;
 pub use carry::{Carry, TranscriptMode};
-pub use envelope::{Envelope, Expected, Failure};
+pub use envelope::{Envelope, Failure};
 pub use execution::{Cleanup, Execution, Worktree};
 pub use request::Request;
 

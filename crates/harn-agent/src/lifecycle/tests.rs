@@ -177,9 +177,8 @@ mod envelopes {
         }})
     }
 
-    fn of(outcome: &Json, last: &str, expected: &Expected) -> Json {
-        let validate = |schema: &Json, data: &Json| harn_schema::errors(schema, data);
-        Envelope::of(outcome, last, false, "s", expected, validate).to_json()
+    fn of(outcome: &Json, last: &str, wants_data: bool) -> Json {
+        Envelope::of(outcome, last, false, "s", wants_data).to_json()
     }
 
     #[test]
@@ -188,7 +187,7 @@ mod envelopes {
             {"kind": "provider_payload", "metadata": {"input_tokens": 5, "output_tokens": 2}},
             {"kind": "provider_payload", "metadata": {"input_tokens": 7}},
         ]);
-        let envelope = of(&ended("done", "Hello.", events), "Hello.", &Expected::default());
+        let envelope = of(&ended("done", "Hello.", events), "Hello.", false);
         assert_eq!(
             (&envelope["ok"], &envelope["summary"], &envelope["tokens_used"]),
             (&json!(true), &json!("Hello."), &json!(14))
@@ -197,20 +196,25 @@ mod envelopes {
     }
 
     #[test]
-    fn data_is_found_and_judged() {
-        let expected = Expected { json: false, schema: Some(json!({"type": "object", "required": ["a"]})) };
-        let text = "Here: ```json\n{\"a\": 1}\n```";
-        let envelope = of(&ended("done", text, json!([])), text, &expected);
+    fn data_and_usage_are_those_of_the_loop() {
+        let mut outcome = ended("done", "{\"a\": 1}", json!([]));
+        outcome["data"] = json!({"a": 1});
+        outcome["tools_used"] = json!(["look"]);
+        outcome["llm"] = json!({"input_tokens": 3, "output_tokens": 2});
+        outcome["trace"]["llm_calls"] = 2.into();
+        let envelope = of(&outcome, "Here: {\"a\": 1}", true);
         assert_eq!((&envelope["data"], &envelope["summary"]), (&json!({"a": 1}), &json!("{\"a\":1}")));
-        let wrong = of(&ended("done", "{\"b\": 1}", json!([])), "{\"b\": 1}", &expected);
-        assert_eq!(wrong["error"]["category"], "schema_validation");
-        let text = wrong["error"]["message"].as_str().unwrap();
-        assert!(text.starts_with("sub_agent_run: return schema validation failed: "), "{text}");
-        let none = of(&ended("done", "Sorry.", json!([])), "Sorry.", &expected);
-        assert_eq!(none["error"]["message"], "sub_agent_run: child transcript did not contain valid JSON");
-        // The last text has none, an earlier message has.
-        let earlier = of(&ended("done", "{\"a\": 2}", json!([])), "Done.", &expected);
-        assert_eq!(earlier["data"], json!({"a": 2}));
+        assert_eq!(envelope["tools_used"], json!(["look"]));
+        assert_eq!(envelope["usage"], json!({"input_tokens": 3, "output_tokens": 2, "llm_calls": 2}));
+        let none = of(&ended("done", "Sorry.", json!([])), "Sorry.", true);
+        assert_eq!(none["error"]["message"], "sub_agent_run: the last reply did not contain valid JSON");
+        let mut wrong = ended("failed", "{}", json!([]));
+        wrong["error"] = json!({"category": "schema_validation", "message": "no 'a'"});
+        let wrong = of(&wrong, "{}", true);
+        assert_eq!(
+            wrong["error"],
+            json!({"category": "schema_validation", "message": "sub_agent_run: no 'a'"})
+        );
     }
 
     #[test]
@@ -218,7 +222,7 @@ mod envelopes {
         let text = "{\"error\": \"permission_denied\", \"reason\": \"no\", \"tool\": \"rm\"}";
         let events = json!([{"kind": "tool_execution", "text": text,
             "metadata": {"tool_name": "rm", "error_category": "permission_denied"}}]);
-        let envelope = of(&ended("done", "Sorry.", events), "Sorry.", &Expected { json: true, schema: None });
+        let envelope = of(&ended("done", "Sorry.", events), "Sorry.", true);
         assert_eq!(
             envelope["error"],
             json!({"category": "permission_denied", "message": "no", "tool": "rm"})
@@ -227,18 +231,18 @@ mod envelopes {
 
     #[test]
     fn budgets_and_other_ends() {
-        let spent = of(&ended("budget_exhausted", "x", json!([])), "x", &Expected::default());
+        let spent = of(&ended("budget_exhausted", "x", json!([])), "x", false);
         assert_eq!(
             (&spent["budget_exceeded"], &spent["error"]["category"]),
             (&json!(true), &json!("budget_exceeded"))
         );
         let outcome = ended("budget_exhausted", "x", json!([]));
-        let turns = Envelope::of(&outcome, "x", true, "s", &Expected::default(), |_, _| Vec::new()).to_json();
+        let turns = Envelope::of(&outcome, "x", true, "s", false).to_json();
         assert_eq!(
             (&turns["budget_exceeded"], &turns["error"]["category"]),
             (&json!(false), &json!("runtime"))
         );
-        let stuck = of(&ended("stuck", "x", json!([])), "x", &Expected::default());
+        let stuck = of(&ended("stuck", "x", json!([])), "x", false);
         assert_eq!(stuck["error"]["message"], "sub_agent_run: the loop ended stuck");
     }
 }

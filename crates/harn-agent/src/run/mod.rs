@@ -7,10 +7,11 @@
 //!                                                               └─ text only ─► Start or Ended
 //! ```
 //!
-//! `reply.rs` reads what the model answered, `dispatch.rs` takes calls through the checks, `search.rs` answers searches for
+//! `reply.rs` reads what the model answered, `answer.rs` judges the final answer, `dispatch.rs` takes calls through the checks, `search.rs` answers searches for
 //! tools, `saved.rs` says how a loop is saved, `turn.rs` ends turns, `remind.rs` is about reminders, `context.rs` makes what callbacks see, `input.rs` is about what people and the host say, `outcome.rs` the result.
 //! Providers of reminders may be asked before any state.
 
+mod answer;
 mod compact;
 mod context;
 mod daemon;
@@ -86,6 +87,8 @@ pub enum Step {
     RunTools(Vec<ToolRun>),
     /// Ask `post_turn_callback` with this dict.
     ReviewTurn(Json),
+    /// Ask `output_validator` about this answer.
+    ValidateOutput(Json),
     /// Ask the providers of reminders that subscribe to this event.
     Remind(Moment),
     /// Rest, and look whether there is a reason to go on.
@@ -267,6 +270,8 @@ pub enum Answer {
     Tools(Vec<ToolReply>),
     /// To [`Step::ReviewTurn`]: what the callback returned.
     Review(Json),
+    /// To [`Step::ValidateOutput`]: what is wrong with the answer, if anything.
+    Validated(Option<String>),
     /// To [`Step::Remind`]: what came up is in [`AgentLoop::reminders_mut`].
     Reminded,
     /// To [`Step::Rest`].
@@ -346,7 +351,6 @@ impl AgentLoop {
             options: call.options.clone(),
             messages: Some(call.messages.clone().unwrap_or_else(|| self.seen().clone())),
             tools: (!self.config.tools.is_empty()).then(|| self.offered().set.clone()),
-            correction: Some(|text| crate::feedback::envelope("schema_retry", text)),
             ..harn_llm::Call::default()
         }
     }
@@ -462,6 +466,7 @@ impl AgentLoop {
                 }
                 Phase::Compact(compacting) => break self.ask_for_summary(compacting),
                 Phase::Rest(first) => break Step::Rest(self.resting(first)),
+                Phase::Validate => break Step::ValidateOutput(self.answer_to_validate()),
                 Phase::Close => self.close_turn(),
                 Phase::Finish => self.finish_turn(prose)?,
                 Phase::Ended => {
@@ -515,6 +520,7 @@ impl AgentLoop {
             (Step::Permit(_), Answer::Permit(reply)) => self.permitted(reply),
             (Step::Remind(_), Answer::Reminded) => {}
             (Step::Rest(_), Answer::Rested(look)) => self.rested(look, prose)?,
+            (Step::ValidateOutput(_), Answer::Validated(wrong)) => self.output_validated(wrong)?,
             (Step::ReviewTurn(_), Answer::Review(value)) => {
                 self.reviewed(&value)?;
                 self.state.phase = Phase::Close;
@@ -710,6 +716,12 @@ impl AgentLoop {
         }
         if config.search.is_some() {
             options.shift_remove("tool_search");
+        }
+        if config.structured || config.validates {
+            // The loop judges: a reply that calls tools is not its answer, and a correction is a turn of its own.
+            options.insert("output_validation".into(), "off".into());
+            options.insert("schema_retries".into(), 0.into());
+            options.shift_remove("output_validator");
         }
         if config.persistent {
             options.insert("done_sentinel".into(), config.sentinel.as_str().into());

@@ -6,6 +6,7 @@ use harn_prompt::prose::agent_asset;
 use harn_prompt::untrusted::{quote, quote_name};
 use harn_value::{Data as Json, data::Map, json};
 
+use super::answer::Judged;
 use super::state::{Call, Note, Phase, Turn};
 use super::{AgentLoop, Delivery, LoopError, Status};
 use crate::config::{Fallback, Format};
@@ -15,13 +16,13 @@ use crate::event::AgentEvent;
 const MAX_HISTORY_CHARS: usize = 131_072;
 
 /// A reply, read.
-struct Reply<'a> {
-    result: &'a Json,
+pub(super) struct Reply<'a> {
+    pub(super) result: &'a Json,
     text: &'a str,
-    visible: String,
-    calls: Vec<Call>,
-    errors: Vec<String>,
-    violations: Vec<String>,
+    pub(super) visible: String,
+    pub(super) calls: Vec<Call>,
+    pub(super) errors: Vec<String>,
+    pub(super) violations: Vec<String>,
     /// The calls stood in the text although the loop is native.
     fallback: bool,
 }
@@ -38,12 +39,10 @@ impl AgentLoop {
         self.state.stop_reason = result["stop_reason"].as_str().map(str::to_owned);
         let reply = self.read(result);
         self.account(&reply, duration_ms);
-        // They were told within the call, and no history keeps them.
-        for text in result["corrections"].as_array().into_iter().flatten().filter_map(Json::as_str) {
-            let (kind, content) = ("schema_retry".to_owned(), text.trim().to_owned());
-            self.events.push(AgentEvent::FeedbackInjected { kind, content });
-        }
         let finished = self.says_finished(&reply);
+        if !self.state.text.is_empty() && !reply.text.is_empty() {
+            self.state.text.push_str("\n\n");
+        }
         self.state.text.push_str(reply.text);
         if !reply.visible.is_empty() {
             self.state.visible.push(reply.visible.clone());
@@ -54,6 +53,10 @@ impl AgentLoop {
         if reply.fallback && !self.accept_fallback(&reply, prose)? {
             return Ok(());
         }
+        let judged = self.judge(&reply);
+        // An answer that fits a schema is the final one: its format may leave no room for the sentinel.
+        let finished =
+            finished || (self.config.persistent && judged.as_ref().is_some_and(Judged::fits_schema));
         let finished = match self.refusal(finished) {
             Some((kind, asset, bindings)) if finished => {
                 self.state.ledger_refusals += u32::from(kind == "ledger_not_satisfied");
@@ -72,7 +75,7 @@ impl AgentLoop {
             _ => finished,
         };
         if reply.calls.is_empty() {
-            return self.text_only(&reply, finished, prose);
+            return self.text_only(&reply, finished, judged, prose);
         }
         self.begin_tool_turn(reply, finished, prose)
     }
@@ -290,12 +293,15 @@ impl AgentLoop {
         Ok(false)
     }
 
-    fn text_only(&mut self, reply: &Reply<'_>, finished: bool, prose: &dyn Prose) -> Result<(), LoopError> {
+    fn text_only(
+        &mut self,
+        reply: &Reply<'_>,
+        finished: bool,
+        judged: Option<Judged>,
+        prose: &dyn Prose,
+    ) -> Result<(), LoopError> {
         if finished {
-            self.assistant(reply);
-            self.warn_of_rest();
-            self.end(Status::Done);
-            return Ok(());
+            return self.conclude(reply, true, judged, prose);
         }
         if !reply.errors.is_empty() {
             self.assistant(reply);
@@ -314,19 +320,10 @@ impl AgentLoop {
             self.feedback("action_required", &text);
             return self.after_turn_without_tools();
         }
-        self.assistant(reply);
         if !self.config.persistent {
-            if self.config.daemon.is_none() {
-                self.warn_of_rest();
-                self.end(if self.is_answered() { Status::Done } else { Status::Failed });
-                return Ok(());
-            }
-            self.after_turn_without_tools()?;
-            if matches!(self.state.phase, Phase::Start) {
-                self.go_idle();
-            }
-            return Ok(());
+            return self.conclude(reply, false, judged, prose);
         }
+        self.assistant(reply);
         if self.pass_on(|delivery| delivery == Delivery::FinishStep) {
             self.state.nudges = 0;
             return self.after_turn_without_tools();
@@ -411,13 +408,13 @@ impl AgentLoop {
     }
 
     /// Whether the last reply is an answer of the model, be it one that was cut off.
-    fn is_answered(&self) -> bool {
+    pub(super) fn is_answered(&self) -> bool {
         let none = ["content_filter", "refusal", "pause_turn", "context_overflow", "malformed_call", "empty"];
         !self.state.stop_reason.as_deref().is_some_and(|reason| none.contains(&reason))
     }
 
     /// Tells whoever runs the program that the last reply, with which the loop ends, is not all that the model had to say.
-    fn warn_of_rest(&mut self) {
+    pub(super) fn warn_of_rest(&mut self) {
         let what = match self.state.stop_reason.as_deref() {
             _ if self.is_cut_off() => "was cut off at the limit of tokens for one reply",
             Some("content_filter") => "was held back by the provider's filter",
@@ -454,7 +451,7 @@ impl AgentLoop {
     }
 
     /// Appends the assistant's message in the form that history keeps.
-    fn assistant(&mut self, reply: &Reply<'_>) {
+    pub(super) fn assistant(&mut self, reply: &Reply<'_>) {
         let native_calls = self.config.format == Format::Native && !reply.calls.is_empty() && !reply.fallback;
         let message = if native_calls {
             self.cut_native(native_message(reply))

@@ -103,6 +103,8 @@ pub(super) enum Phase {
     EndTurn,
     /// The turn's callbacks are asked.
     Close,
+    /// The answer is to be validated.
+    Validate,
     /// The turn is over, whether the loop goes on is to be decided.
     Finish,
     /// A daemon rests; whether it has just begun to.
@@ -353,6 +355,16 @@ pub(super) struct State {
     /// Why the last reply ended, in the provider's word.
     #[serde(default)]
     pub(super) stop_reason: Option<String>,
+
+    /// The answer, once a final reply holds one.
+    #[serde(default)]
+    pub(super) data: Option<Json>,
+    /// Why the loop has no answer.
+    #[serde(default)]
+    pub(super) failure: Option<String>,
+    /// How often the model was asked for a corrected answer.
+    #[serde(default)]
+    pub(super) corrections: u32,
 
     /// Everything that was said.
     pub(super) messages: Conversation,

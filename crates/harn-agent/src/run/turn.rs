@@ -99,7 +99,10 @@ impl AgentLoop {
             let text = self.parse_guidance(&errors, prose)?;
             self.feedback("parse_error", &text);
         }
-        let once = self.config.tools.is_empty() && !self.config.persistent && self.config.daemon.is_none();
+        let once = self.config.tools.is_empty()
+            && !self.config.persistent
+            && !self.config.structured
+            && self.config.daemon.is_none();
         if self.state.turn.finished || once {
             self.end(Status::Done);
             return Ok(());

@@ -350,6 +350,8 @@ pub struct Ask<'a> {
     pub cache: bool,
     /// Whether the default reply is streamed: then it is the words of the prompt, one after the other.
     pub in_words: bool,
+    /// The schema of the answer, when the call has one.
+    pub schema: Option<&'a Value>,
     /// Text that the default reply does not echo (the sentinel of the running loop).
     pub unechoed: Option<&'a str>,
 }
@@ -494,7 +496,7 @@ impl MockState {
         None
     }
 
-    /// Answers without a script: calls the first native tool, or echoes the prompt.
+    /// Answers without a script: calls the first native tool, gives a minimal value of the schema, or echoes the prompt.
     pub(crate) fn default_answer(&mut self, ask: &Ask<'_>) -> Answer {
         let prompt = prompt_text(ask.messages);
         let mut out = Response::new(PROVIDER, ask.model);
@@ -503,9 +505,12 @@ impl MockState {
         let mut words = Vec::new();
         let tool = ask.tools.iter().find_map(callable);
         if let Some((name, schema)) = tool {
-            let arguments = required_arguments(schema);
+            let arguments = harn_schema::minimal(schema);
             out.tool_calls.push(ToolCall { id: "mock_call_1".into(), name: name.into(), arguments });
             out.usage.output = Some(20);
+        } else if let Some(schema) = ask.schema {
+            out.usage.output = Some(30);
+            out.text = harn_schema::minimal(schema).to_string();
         } else {
             out.usage.output = Some(30);
             words = if ask.in_words { last_words(ask.messages) } else { Vec::new() };
@@ -582,23 +587,6 @@ fn callable(tool: &Value) -> Option<(&str, &Value)> {
     let function = tool.get("function").unwrap_or(tool);
     let schema = function.get("parameters").or_else(|| function.get("input_schema"))?;
     Some((str_at(function, "name")?, schema))
-}
-
-fn required_arguments(schema: &Value) -> Value {
-    let mut out = crate::json::Object::new();
-    for name in list_at(schema, "required").iter().filter_map(Value::as_str) {
-        let property = schema.get("properties").and_then(|p| p.get(name)).unwrap_or(&Value::Null);
-        let value = match str_at(property, "type").unwrap_or("string") {
-            "integer" => json!(0),
-            "number" => json!(0.0),
-            "boolean" => json!(false),
-            "array" => json!([]),
-            "object" => json!({}),
-            _ => json!(""),
-        };
-        out.insert(name.to_string(), value);
-    }
-    Value::Object(out)
 }
 
 /// The words of the last message.

@@ -6,7 +6,17 @@ thread_local! {
 
 fn ask<'a>(messages: &'a Conversation, thinking: &'a Value) -> Ask<'a> {
     let tools = NO_TOOLS.with(|tools| *tools);
-    Ask { model: "m", messages, system: None, tools, thinking, cache: false, in_words: false, unechoed: None }
+    Ask {
+        model: "m",
+        messages,
+        system: None,
+        tools,
+        thinking,
+        cache: false,
+        in_words: false,
+        schema: None,
+        unechoed: None,
+    }
 }
 
 fn user(text: &str) -> Conversation {

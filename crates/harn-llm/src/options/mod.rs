@@ -15,7 +15,7 @@ mod tool_search;
 pub use budget::Budget;
 pub use harn_schema::nearest;
 pub use notices::{Expected, Notice, call_options, check_overrides, check_values, notices};
-pub use output::{Nudge, OutputFormat, OutputKind, Validation};
+pub use output::{Nudge, OutputFormat, OutputKind, VALIDATOR, Validation};
 pub use sampling::Sampling;
 pub(crate) use shape::ROLES;
 pub use shape::{Shape, ShapeError};

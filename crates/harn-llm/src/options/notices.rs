@@ -71,6 +71,7 @@ const CALL: &[(&str, Expected)] = &[
     ("output_format", Any),
     ("output_schema", Any),
     ("output_validation", Only(Shape::Word(&["off", "warn", "error"]))),
+    ("output_validator", Any),
     ("pdf", Only(Shape::Bool)),
     ("policy", Only(shape::POLICY)),
     ("prefill", Only(Shape::Str)),

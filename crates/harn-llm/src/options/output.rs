@@ -3,7 +3,7 @@
 use harn_value::Data as Value;
 
 use crate::error::OptionError;
-use crate::json::{display, present};
+use crate::json::{Object, display, present};
 use crate::options::shape::{only_known, shown};
 
 /// What kind of reply is asked for.
@@ -49,6 +49,8 @@ pub struct OutputFormat {
     pub schema_retries: u32,
     /// `schema_retry_nudge`.
     pub nudge: Nudge,
+    /// `output_validator`, as the embedder knows it.
+    pub validator: Option<Value>,
 }
 
 /// What the model is told before it tries again.
@@ -63,8 +65,28 @@ pub enum Nudge {
 }
 
 impl OutputFormat {
+    /// Reads the options about the shape of a reply from the options of a loop.
+    ///
+    /// # Errors
+    /// One of them is wrong.
+    pub fn from_options(options: &Object) -> Result<OutputFormat, OptionError> {
+        const KEYS: [&str; 9] = [
+            "json_schema",
+            "output_format",
+            "output_schema",
+            "output_validation",
+            "output_validator",
+            "response_format",
+            "schema",
+            "schema_retries",
+            "schema_retry_nudge",
+        ];
+        let own = KEYS.iter().filter_map(|key| Some(((*key).to_owned(), options.get(*key)?.clone())));
+        parse(&Value::Object(own.collect()))
+    }
+
     /// Returns whether the call wants data: its format is not text, or there is a schema to check.
-    pub(crate) fn is_structured(&self) -> bool {
+    pub fn is_structured(&self) -> bool {
         self.kind != OutputKind::Text || self.check.is_some()
     }
 }
@@ -141,17 +163,22 @@ pub(super) fn parse(o: &Value) -> Result<OutputFormat, OptionError> {
         }
         _ => None,
     };
+    let check = output_schema.or(json_schema).or(format_schema);
+    let validator = validator(o)?;
+    let is_judged = check.is_some() || validator.is_some();
     Ok(OutputFormat {
         kind,
         schema,
-        check: output_schema.or(json_schema).or(format_schema),
+        check,
         explicit: explicit && kind != OutputKind::Text,
         caller_strict,
         strict,
         validation: match present(o, "output_validation").map(display).as_deref() {
             Some("warn") => Validation::Warn,
-            Some("error") => Validation::Error,
-            _ => Validation::Off,
+            Some("off") => Validation::Off,
+            Some(_) => Validation::Error,
+            None if is_judged => Validation::Error,
+            None => Validation::Off,
         },
         schema_retries: match o.get("schema_retries").and_then(Value::as_i64) {
             Some(n) => u32::try_from(n.max(0)).unwrap_or(u32::MAX),
@@ -162,8 +189,23 @@ pub(super) fn parse(o: &Value) -> Result<OutputFormat, OptionError> {
             Some(Value::String(text)) => Nudge::Text(text.clone()),
             _ => Nudge::Automatic,
         },
+        validator,
     })
 }
+
+/// Reads the closure that looks at answers. An embedder that keeps closures puts a dict in its place.
+fn validator(o: &Value) -> Result<Option<Value>, OptionError> {
+    match present(o, "output_validator") {
+        None => Ok(None),
+        Some(value) if value.is_closure() || value.get(VALIDATOR).is_some() => Ok(Some(value.clone())),
+        Some(other) => {
+            Err(OptionError::new(format!("output_validator must be a closure, got {}", shown(other))))
+        }
+    }
+}
+
+/// The key of the dict that stands for a closure.
+pub const VALIDATOR: &str = "_validator";
 
 fn response_format(o: &Value) -> Result<OutputKind, OptionError> {
     let Some(value) = present(o, "response_format") else { return Ok(OutputKind::Text) };

@@ -189,10 +189,16 @@ impl ResponseBuilder {
         if let Some(data) = self.text_data.filter(|_| !out.text.is_empty()) {
             out.blocks.push(Block::ProviderData(About::Text, data));
         }
-        if let Some(json) = forced_json.filter(|_| out.text.trim().is_empty()) {
-            out.text = json.to_string();
-            out.blocks.push(Block::OutputText(out.text.clone()));
-            if out.tool_calls.is_empty() && out.stop_reason.as_deref() == Some("tool_use") {
+        // With calls of other tools the turn is not over, whatever the model answered already.
+        if let Some(json) = forced_json.filter(|_| out.tool_calls.is_empty()) {
+            let text = match out.text.trim().is_empty() {
+                true => json.to_string(),
+                false => format!("\n\n{json}"),
+            };
+            out.text.push_str(&text);
+            out.blocks.push(Block::OutputText(text));
+            out.answer = Some(json);
+            if out.stop_reason.as_deref() == Some("tool_use") {
                 out.stop_reason = Some("end_turn".to_string());
             }
         }

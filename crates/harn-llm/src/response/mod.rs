@@ -165,6 +165,8 @@ pub struct Response {
     pub mocked: bool,
     /// Parsed JSON of a structured call.
     pub data: Option<Value>,
+    /// The answer, when the model gave it through the tool for answers.
+    pub answer: Option<Value>,
     /// Whether the text was no JSON until it was repaired.
     pub repaired: bool,
     /// What the tagged protocol adds.
@@ -214,6 +216,7 @@ impl Response {
             cache_savings_usd: 0.0,
             mocked: false,
             data: None,
+            answer: None,
             repaired: false,
             tagged: Tagged::default(),
         }
@@ -286,6 +289,20 @@ impl Response {
             self.blocks.extend(calls.iter().cloned().map(Block::ToolCall));
             self.tool_calls = calls;
         }
+    }
+
+    /// Returns whether the reply calls tools, or tries to: then it is not an answer.
+    pub(crate) fn calls_tools(&self) -> bool {
+        !self.tool_calls.is_empty() || !self.tagged.errors.is_empty()
+    }
+
+    /// Returns the visible text of the blocks.
+    pub(crate) fn output_text(&self) -> String {
+        let text = |block: &Block| match block {
+            Block::OutputText(text) => Some(text.clone()),
+            _ => None,
+        };
+        self.blocks.iter().filter_map(text).collect()
     }
 
     /// Returns the text, or the reasoning of a reply that holds nothing else: some servers put the whole answer there.

@@ -17,7 +17,8 @@ use crate::json::{Object, present, str_at};
 use crate::message::{Message, Role};
 use crate::options::{Validation, call_options, check_values};
 use crate::response::Response;
-use crate::structured::rounds::{Rounds, Verdict, failure_message};
+use crate::structured::judge::failure_message;
+use crate::structured::rounds::{Rounds, Verdict};
 use crate::transcript::{CallRecord, assistant_message, of_call, search_events};
 
 /// A call that came to an end with a reply.
@@ -31,8 +32,18 @@ pub struct Finished {
     pub rounds: Rounds,
     /// What is wrong with the reply, when validation let it through or was left to the caller.
     pub errors: Vec<String>,
-    /// What the model was told of replies that it had to give again.
-    pub corrections: Vec<String>,
+}
+
+impl Finished {
+    /// Returns why a call that only returns data has none: the model called tools, which nobody runs here.
+    fn unanswered(&self) -> Option<String> {
+        let response = &self.response;
+        response.calls_tools().then(|| {
+            let names: Vec<&str> = response.tool_calls.iter().map(|call| call.name.as_str()).collect();
+            let called = if names.is_empty() { "a tool".to_owned() } else { names.join(", ") };
+            format!("the model called {called} instead of answering; run tools with agent_loop and its option `schema`") // prose-ok: diagnostic
+        })
+    }
 }
 
 impl LlmRuntime {
@@ -77,7 +88,8 @@ impl LlmRuntime {
         prepared.live = true;
         self.apply_experiment(&mut prepared).await?;
         // What fails the schema is asked for again: only the end of the rounds is worth showing.
-        let listens = !prepared.options.output.is_structured();
+        let output = &prepared.options.output;
+        let listens = !output.is_structured() && output.validator.is_none();
         let sentinel = str_at(&prepared.options.raw, "done_sentinel").map(str::to_owned);
         let tools = prepared.offered.names.clone();
         let mut live = LiveText::of(&tools, sentinel.as_deref());
@@ -113,12 +125,12 @@ impl LlmRuntime {
     }
 
     /// What validation makes of a reply.
-    fn validated(&self, finished: Finished) -> Result<Finished, CallError> {
+    pub(super) fn validated(&self, finished: Finished) -> Result<Finished, CallError> {
         let output = &finished.prepared.options.output;
         if finished.errors.is_empty() || output.validation == Validation::Off {
             return Ok(finished);
         }
-        let message = failure_message(&finished.errors, finished.rounds.retries());
+        let message = failure_message(&finished.errors, finished.prepared.retries());
         if output.validation == Validation::Warn {
             self.embedder.warn(&message);
             return Ok(finished);
@@ -173,27 +185,46 @@ impl LlmRuntime {
         Ok(())
     }
 
+    /// Asks the validator of a call about its answer: the data, or the text of a call that asks for none.
+    pub(super) async fn rejection(
+        &self,
+        prepared: &Prepared,
+        response: &Response,
+    ) -> Result<Option<String>, CallError> {
+        let output = &prepared.options.output;
+        let Some(validator) = output.validator.as_ref().filter(|_| !response.calls_tools()) else {
+            return Ok(None);
+        };
+        let text = || response.tagged.visible.as_str().into();
+        let answer = response.data.clone().unwrap_or_else(text);
+        self.embedder.validate_output(validator, &answer).await
+    }
+
     async fn run_rounds(
         &self,
         call: &Call,
         mut prepared: Box<Prepared>,
         sink: &mut Sink<'_>,
-    ) -> Result<Finished, LlmError> {
+    ) -> Result<Finished, CallError> {
         let mut rounds = Rounds::new(&prepared.options.output);
         let original = prepared.request.messages.len();
-        let mut corrections = Vec::new();
         loop {
             let mut response = self.ask(call, &prepared, sink).await?;
             response.read_tags(&prepared.offered);
-            let verdict = rounds.judge(&mut response, self.embedder());
+            let mut verdict = rounds.judge(&mut response, self.embedder());
+            if verdict == Verdict::Done
+                && let Some(wrong) = self.rejection(&prepared, &response).await?
+            {
+                verdict = rounds.reject(wrong);
+            }
             // Every round asks the original messages, with what the last one was told in vain taken back.
             prepared.request.messages.truncate(original);
             match verdict {
                 Verdict::Done => {
-                    return Ok(Finished { response, prepared, rounds, errors: Vec::new(), corrections });
+                    return Ok(Finished { response, prepared, rounds, errors: Vec::new() });
                 }
                 Verdict::Failed { errors } => {
-                    return Ok(Finished { response, prepared, rounds, errors, corrections });
+                    return Ok(Finished { response, prepared, rounds, errors });
                 }
                 Verdict::Again { message, errors } => {
                     self.embedder.trace(json!({
@@ -201,9 +232,7 @@ impl LlmRuntime {
                         "nudge_used": message.is_some(), "correction_prompt": message.as_deref().unwrap_or(""),
                     }));
                     if let Some(text) = message {
-                        let framed = call.correction.map_or_else(|| text.clone(), |frame| frame(&text));
-                        prepared.request.messages.push(Rc::new(Message::text_of(Role::User, framed)));
-                        corrections.push(text);
+                        prepared.request.messages.push(Rc::new(Message::text_of(Role::User, text)));
                     }
                 }
             }
@@ -273,7 +302,6 @@ impl LlmRuntime {
         out["structural_experiment"] = finished.prepared.experiment.clone();
         out["empty_completion_retries"] = finished.prepared.empty.get().into();
         out["rounds"] = finished.rounds.spent_json(finished.prepared.lost.get());
-        out["corrections"] = finished.corrections.clone().into();
         out["transcript"] = json!({
             "messages": [assistant_message(request.route.style, &finished.response)],
             "events": search_events(request, &finished.response, &|| self.embedder.new_id()),
@@ -311,6 +339,11 @@ impl LlmRuntime {
     ) -> Result<Value, CallError> {
         let call = structured_call("llm_call_structured", prompt, schema, options)?;
         let finished = self.call(&call, &mut |_| {}).await?;
+        if let Some(message) = finished.unanswered() {
+            let route = &finished.prepared.request.route;
+            let error = LlmError::new(Category::SchemaValidation, message);
+            return Err(error.at(&route.provider, &route.model).into());
+        }
         Ok(finished.response.data.unwrap_or(Value::Null))
     }
 
@@ -364,8 +397,14 @@ impl LlmRuntime {
             (prepared.request.route.provider.clone(), prepared.request.route.model.clone());
         let finished = match self.run_rounds(&call, prepared, &mut |_| {}).await {
             Ok(finished) => finished,
-            Err(error) => return failed_envelope(&error.into(), &provider, &model),
+            Err(error) => return failed_envelope(&error, &provider, &model),
         };
+        if let Some(message) = finished.unanswered() {
+            let mut out = reply_envelope(&finished, "missing_json");
+            out["error"] = message.into();
+            out["tool_calls"] = finished.response.tool_calls_json().into();
+            return out;
+        }
         if finished.errors.is_empty() {
             return success_envelope(&finished, false);
         }
@@ -410,7 +449,9 @@ impl LlmRuntime {
             Err(_) => None,
         };
         match repaired {
-            Some(good) if good.errors.is_empty() => success_envelope(&good, true),
+            Some(good) if good.errors.is_empty() && good.unanswered().is_none() => {
+                success_envelope(&good, true)
+            }
             _ => reply_envelope(bad, "repair_failed"),
         }
     }

@@ -66,8 +66,6 @@ pub struct Call {
     pub instruction: Option<String>,
     /// Whether the runtime has written `output_format`: then a route need not support it.
     pub format_is_derived: bool,
-    /// How a loop marks what the model is told of a reply that does not fit the schema; other calls say it plainly.
-    pub correction: Option<fn(&str) -> String>,
 }
 
 impl Call {

@@ -20,7 +20,8 @@ use crate::request::{MAX_RESPONSE_BYTES, OllamaSettings, OutputChannel, OutputPl
 use crate::response::Offered;
 use crate::structured::provider_schema::{strict_form, with_object_root};
 use crate::tool_vault::{SearchPlan, Situation, plan};
-use crate::tools::{NativeTools, ToolChoice, ToolSet, ToolShape};
+use crate::tools::{NativeTools, ToolChoice, ToolSet, ToolShape, parse_tools};
+use crate::wire::anthropic::{JSON_TOOL, answers_in_format};
 use crate::wire::{WireStyle, most_output};
 
 impl LlmRuntime {
@@ -130,10 +131,16 @@ impl LlmRuntime {
         let ollama = self.ollama_settings(&options);
         self.choose_endpoint(&mut route, &options, &search, native, &messages, &ollama);
         self.notice_idle_options(&options, &route);
-        let (output, instruction) = self.plan_output(&route, &options, mocked);
+        let tools = match (options.tools.is_empty(), native) {
+            (true, _) => Calls::None,
+            (false, true) => Calls::Native,
+            (false, false) => Calls::Text,
+        };
+        let Answer { output, instruction, tool } = self.plan_output(&route, &options, tools, mocked);
         let names = search.search_tool.iter().chain(&search.visible).map(|t| t.name.clone());
         let offered = Offered { names: names.collect(), as_text: !native && !options.tools.is_empty() };
         let mut fragments = self.own_fragments(call, &options, &search, offered.as_text);
+        let is_instructed = instruction.is_some();
         if let Some(body) = instruction {
             fragments.push(Fragment {
                 id: "call:output_instruction".into(),
@@ -173,6 +180,16 @@ impl LlmRuntime {
         if !scripted {
             self.adjust_options(&mut request)?;
         }
+        let answer = match (&tool, request.output.channel) {
+            (Some(_), _) => Some("tool"),
+            (None, OutputChannel::Tool) if !answers_in_format(&request) => Some("tool"),
+            (None, OutputChannel::None) => is_instructed.then_some("prompt"),
+            (None, _) => Some("format"),
+        };
+        if let Some(own) = tool {
+            let tools = request.tools.iter().chain(own.iter()).cloned().collect();
+            request.tools = NativeTools::new(tools);
+        }
         let idle = options.idle_timeout.or_else(|| self.env_time("HARN_LLM_IDLE_TIMEOUT"));
         Ok(Prepared {
             request,
@@ -182,6 +199,7 @@ impl LlmRuntime {
             routing,
             idle_timeout: idle.unwrap_or(Duration::from_secs(30)),
             matched: None,
+            answer,
             unreminded,
             shown: None,
             live: false,
@@ -370,26 +388,30 @@ impl LlmRuntime {
         }
     }
 
-    /// Decides how the route is asked for JSON; the second value is the instruction for routes without
-    /// a channel of their own.
-    fn plan_output(
-        &self,
-        route: &Route,
-        options: &CallOptions,
-        mocked: bool,
-    ) -> (OutputPlan, Option<String>) {
+    /// Decides how the route is asked for JSON: by the format of the reply, where the provider takes that together with the
+    /// call's tools; else by a tool for the answer; else by an instruction.
+    fn plan_output(&self, route: &Route, options: &CallOptions, calls: Calls, mocked: bool) -> Answer {
         let format = &options.output;
         if format.kind == OutputKind::Text {
-            return (OutputPlan::none(), None);
+            return Answer { output: OutputPlan::none(), instruction: None, tool: None };
         }
         let mut schema = format.schema.as_ref().map(harn_schema::as_json_schema);
         let channel = match (route.style, route.caps.structured_output.as_deref()) {
+            // A reply that must be JSON cannot call a tool in tags.
+            _ if calls == Calls::Text && !mocked => OutputChannel::None,
             (WireStyle::OllamaChat, _) => OutputChannel::Format,
             (style, Some(_)) if style.has_reply_tool() => OutputChannel::Tool,
             (_, Some("native")) => OutputChannel::Native,
             (_, Some("tool_use")) => OutputChannel::Native,
             (_, Some("format_kw")) => OutputChannel::Format,
             _ => OutputChannel::None,
+        };
+        let channel = match calls {
+            Calls::Native if !mocked && !takes_format_with_tools(route) => match options.tool_choice {
+                Some(ToolChoice::None) => OutputChannel::None,
+                _ => OutputChannel::Tool,
+            },
+            _ => channel,
         };
         // These take only objects at the root.
         if matches!(channel, OutputChannel::Native | OutputChannel::Tool) && route.style != WireStyle::Gemini
@@ -411,8 +433,18 @@ impl LlmRuntime {
         } else {
             String::new()
         };
+        // These formats have the tool themselves.
+        if channel == OutputChannel::Tool && !route.style.has_reply_tool() {
+            let parameters =
+                schema.unwrap_or_else(|| json!({"type": "object", "additionalProperties": true}));
+            let tool =
+                json!([{"name": JSON_TOOL, "description": tool_description, "parameters": parameters}]);
+            let tool = parse_tools(&tool).map(|own| ToolSet::new(own).native(route.style.tool_shape())).ok();
+            return Answer { output: OutputPlan::none(), instruction, tool };
+        }
         let forces_tool = self.entry_of(route).and_then(|entry| entry.can("forced_tools")) != Some(false);
-        (OutputPlan { channel, schema, strict, tool_description, forces_tool }, instruction)
+        let output = OutputPlan { channel, schema, strict, tool_description, forces_tool };
+        Answer { output, instruction, tool: None }
     }
 
     /// The fragments a call contributes itself, in reduction order.
@@ -465,6 +497,32 @@ impl LlmRuntime {
         }
         out
     }
+}
+
+/// How tools of a call are called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Calls {
+    /// There are no tools.
+    None,
+    /// Through the provider's channel.
+    Native,
+    /// In tags of the text.
+    Text,
+}
+
+/// How the model is asked for an answer that is JSON.
+struct Answer {
+    output: OutputPlan,
+    /// The end of the system text.
+    instruction: Option<String>,
+    /// A tool that takes the answer.
+    tool: Option<NativeTools>,
+}
+
+/// Whether a route takes the format of the answer together with tools. Others reject that (Groq, Gemini), or constrain the
+/// reply so that it cannot call tools (Ollama). Sources: vercel/ai#10023, google-gemini/cookbook#393, ollama/ollama#8095.
+fn takes_format_with_tools(route: &Route) -> bool {
+    matches!(route.dialect, Dialect::Openai | Dialect::Azure) || route.style == WireStyle::Anthropic
 }
 
 /// The options of a call, with the tools that it brings and what is known of its format.

@@ -22,6 +22,8 @@ pub struct Prepared {
     pub options: CallOptions,
     /// What the embedder knows of how the system text came about; see [`crate::embedder::SystemText`].
     pub provenance: Option<Rc<dyn Any>>,
+    /// How the schema of the answer reaches the model: `format`, `tool` or `prompt`; nothing without one.
+    pub answer: Option<&'static str>,
     /// The tools that the reply may call.
     pub(crate) offered: Offered,
     /// What was decided about deferred tools.
@@ -47,6 +49,11 @@ pub struct Prepared {
 }
 
 impl Prepared {
+    /// Returns how often an answer that does not fit is asked for again; `None` for a stream.
+    pub(super) fn retries(&self) -> Option<u32> {
+        (!self.is_stream()).then_some(self.options.output.schema_retries)
+    }
+
     /// Returns whether a listener has seen text of an attempt that then failed.
     pub(super) fn is_committed(&self) -> bool {
         self.shown.as_ref().is_some_and(|shown| shown.get())

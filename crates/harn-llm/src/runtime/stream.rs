@@ -8,7 +8,7 @@ use super::delivered::Delivered;
 use super::{Call, Finished, LlmRuntime, Prepared};
 use crate::error::CallError;
 use crate::event::StreamEvent;
-use crate::structured::rounds::Rounds;
+use crate::structured::rounds::{Rounds, Verdict};
 use crate::wire::think::{Piece, ThinkSplitter};
 
 /// Seconds that a stream may take in all unless the call says otherwise.
@@ -89,14 +89,20 @@ impl LlmRuntime {
                 }
                 response.read_tags(&prepared.offered);
                 let mut rounds = Rounds::new(&prepared.options.output);
-                // One stream is one round: the data is what this reply holds.
-                let _ = rounds.judge(&mut response, self.embedder());
-                let finished = Finished {
-                    response,
-                    prepared: Box::new(prepared),
-                    rounds,
-                    errors: Vec::new(),
-                    corrections: Vec::new(),
+                // One stream is one round: its text is delivered already.
+                let errors = match rounds.judge(&mut response, self.embedder()) {
+                    Verdict::Done => Vec::new(),
+                    Verdict::Again { errors, .. } | Verdict::Failed { errors } => errors,
+                };
+                let errors = match self.rejection(&prepared, &response).await {
+                    Ok(Some(wrong)) if errors.is_empty() => vec![wrong],
+                    Ok(_) => errors,
+                    Err(error) => return deliver(StreamItem::Failed(error)),
+                };
+                let finished = Finished { response, prepared: Box::new(prepared), rounds, errors };
+                let finished = match self.validated(finished) {
+                    Ok(finished) => finished,
+                    Err(error) => return deliver(StreamItem::Failed(error)),
                 };
                 deliver(StreamItem::Result(Box::new(self.result_json(&finished))));
             }

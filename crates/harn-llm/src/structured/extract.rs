@@ -3,7 +3,6 @@
 use harn_value::Data as Value;
 
 use super::repair;
-use crate::response::{Block, Response};
 
 /// JSON found in a reply.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,26 +24,14 @@ const MAX_OFFERS: usize = 64;
 /// Places of a text from which repairs are tried.
 const MAX_REPAIRS: usize = 16;
 
-/// Finds the data of a reply: in its text, its blocks, the arguments of its calls, its tagged prose. The first value that fits
-/// wins, else the first one.
-pub fn extract(response: &Response, fits: &dyn Fn(&Value) -> bool) -> Option<Extracted> {
-    let text = response.text_or_reasoning().trim().to_string();
-    let blocks: String = response
-        .blocks
-        .iter()
-        .filter_map(|b| match b {
-            Block::OutputText(text) => Some(text.as_str()),
-            _ => None,
-        })
-        .collect();
-    let arguments = response.tool_calls.iter().map(|c| c.arguments.to_string());
-    let candidates: Vec<String> = [text, blocks].into_iter().chain(arguments).collect();
-    let prose =
-        candidates.iter().map(|c| crate::tool_text::parse_reply(c, &[]).prose()).filter(|p| !p.is_empty());
-    // What was cut off at the limit is not the answer, whatever could be made of it.
-    let may_end = !matches!(response.stop_reason.as_deref(), Some("length" | "max_tokens"));
+/// Finds the data of a reply in its texts, then in the tagged prose of each. The first value that fits wins, else the first
+/// one. With `may_end` a text may end inside of its value.
+pub fn extract(texts: &[&str], may_end: bool, fits: &dyn Fn(&Value) -> bool) -> Option<Extracted> {
+    let prose = texts.iter().map(|text| crate::tool_text::parse_reply(text, &[]).prose());
+    let prose: Vec<String> = prose.filter(|text| !text.is_empty()).collect();
     let mut search = Search { fits, may_end, offers: 0, first: None };
-    let found = candidates.iter().cloned().chain(prose).find_map(|candidate| search.text(&candidate));
+    let found =
+        texts.iter().copied().chain(prose.iter().map(String::as_str)).find_map(|text| search.text(text));
     found.or(search.first)
 }
 

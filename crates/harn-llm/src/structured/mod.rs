@@ -1,11 +1,13 @@
 //! Structured output: schemas on the wire, JSON out of prose, validation, and rounds of correction.
 
 pub mod extract;
+pub mod judge;
 pub(crate) mod provider_schema;
 mod repair;
 pub mod rounds;
 pub mod schema;
 
-pub use extract::{Extracted, extract};
+pub use extract::Extracted;
+pub use judge::{Candidate, Judgement, NUDGE_ASSET};
 pub(crate) use repair::{replace_lone_surrogates, without_lone_surrogates};
 pub use rounds::{Rounds, Verdict};

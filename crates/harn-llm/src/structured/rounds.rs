@@ -1,15 +1,12 @@
-//! Rounds of a structured call: judge a reply, decide whether to ask again and with which words.
+//! Rounds of a structured call: decides after a reply whether to ask again, and with which message.
 //!
 //! A pure state machine: the caller makes the calls, [`Rounds::judge`] says what comes next.
 
-use harn_schema::as_json_schema;
 use harn_value::{Data as Value, json};
 
-use super::extract::{Extracted, extract};
-use super::provider_schema::{is_object, unwrapped, without_optional_nulls};
-use super::schema::{shape_lines, top_level_keys};
+use super::judge::{Candidate, NUDGE_ASSET};
 use crate::embedder::Embedder;
-use crate::options::{Nudge, OutputFormat};
+use crate::options::OutputFormat;
 use crate::response::Response;
 
 /// What comes after a reply.
@@ -34,10 +31,7 @@ pub enum Verdict {
 /// The rounds of one call.
 #[derive(Debug, Clone)]
 pub struct Rounds {
-    structured: bool,
-    schema: Option<Value>,
-    nudge: Nudge,
-    retries: u32,
+    output: OutputFormat,
     used: u32,
     input_tokens: i64,
     output_tokens: i64,
@@ -51,10 +45,7 @@ impl Rounds {
     /// Starts the rounds of a call with these output options.
     pub fn new(output: &OutputFormat) -> Rounds {
         Rounds {
-            structured: output.is_structured(),
-            schema: output.check.clone(),
-            nudge: output.nudge.clone(),
-            retries: output.schema_retries,
+            output: output.clone(),
             used: 0,
             input_tokens: 0,
             output_tokens: 0,
@@ -68,11 +59,6 @@ impl Rounds {
         self.used
     }
 
-    /// Returns how many retries were allowed.
-    pub fn retries(&self) -> u32 {
-        self.retries
-    }
-
     /// What the rounds used together, with the input and output tokens of `lost` attempts: `{llm_calls, input_tokens, output_tokens}`.
     pub(crate) fn spent_json(&self, lost: (i64, i64)) -> Value {
         let (input, output) =
@@ -80,13 +66,13 @@ impl Rounds {
         json!({"llm_calls": self.used, "input_tokens": input, "output_tokens": output})
     }
 
-    /// Judges a reply and stores its data in it.
+    /// Judges a reply and stores its data in it. A reply that calls tools, or tries to, is not an answer: it passes unjudged.
     pub fn judge(&mut self, response: &mut Response, embedder: &dyn Embedder) -> Verdict {
         self.used += 1;
         let usage = &response.usage;
         self.input_tokens = self.input_tokens.saturating_add(usage.input.unwrap_or(0));
         self.output_tokens = self.output_tokens.saturating_add(usage.output.unwrap_or(0));
-        if !self.structured {
+        if !self.output.is_structured() || response.calls_tools() {
             return Verdict::Done;
         }
         if response.stop_reason.as_deref() == Some(crate::event::REFUSAL) {
@@ -94,87 +80,48 @@ impl Rounds {
             let text = response.text.trim();
             return Verdict::Failed { errors: vec![format!("the model refused: {text}")] };
         }
-        let json_schema = self.schema.as_ref().map(as_json_schema);
-        // Lists and scalars travel in an object; a key that may be missing may be written as null.
-        let wraps = json_schema.as_ref().is_some_and(|schema| !is_object(schema));
-        let settled = |given: &Value| {
-            let value = if wraps { unwrapped(given) } else { None }.unwrap_or(given);
-            let (Some(own), Some(schema)) = (&self.schema, &json_schema) else {
-                return Some((value.clone(), false));
-            };
-            let fits = |value: &Value| embedder.validate_schema(own, value).is_empty();
-            if fits(value) {
-                return Some((value.clone(), false));
-            }
-            let without = without_optional_nulls(schema, value);
-            (without != *value && fits(&without)).then_some((without, true))
-        };
-        let mut found = extract(response, &|value| settled(value).is_some());
-        if let Some(found) = &mut found
-            && let Some((value, changed)) = settled(&found.value)
-        {
-            if found.whole && value != found.value {
-                response.text = value.to_string();
-            }
-            found.value = value;
-            found.repaired |= changed;
+        let (answer, blocks) = (response.answer.as_ref().map(Value::to_string), response.output_text());
+        let judged = self.output.judge(&Candidate {
+            texts: answer
+                .iter()
+                .map(String::as_str)
+                .chain([response.text_or_reasoning().trim(), &blocks])
+                .collect(),
+            stop_reason: response.stop_reason.as_deref(),
+            violations: &response.tagged.violations,
+        });
+        self.missing_json = judged.data.is_none();
+        self.extracted = judged.extracted;
+        response.repaired = judged.repaired;
+        response.data = judged.data;
+        if let Some(text) = judged.text {
+            response.text = text;
         }
-        self.missing_json = found.is_none();
-        self.extracted = found.as_ref().is_some_and(|f| !f.whole);
-        let errors = self.errors(found.as_ref(), response, embedder);
-        response.repaired = found.as_ref().is_some_and(|f| f.repaired);
-        response.data = found.map(|f| f.value);
+        self.next(judged.errors, embedder)
+    }
+
+    /// Returns what comes after an answer that the call's validator rejected. Its message reaches the model in any case.
+    pub fn reject(&self, wrong: String) -> Verdict {
+        let errors = vec![wrong.clone()];
+        if self.used > self.output.schema_retries {
+            return Verdict::Failed { errors };
+        }
+        Verdict::Again { message: Some(wrong), errors }
+    }
+
+    /// Returns what comes after an answer with these errors.
+    fn next(&self, errors: Vec<String>, embedder: &dyn Embedder) -> Verdict {
         if errors.is_empty() {
             return Verdict::Done;
         }
-        if self.used > self.retries {
+        if self.used > self.output.schema_retries {
             return Verdict::Failed { errors };
         }
-        let joined = errors.join("; ");
-        let message = match &self.nudge {
-            Nudge::Off => None,
-            Nudge::Text(text) => Some(format!("{text}\n\nValidation errors: {joined}")),
-            Nudge::Automatic => Some(embedder.prose("llm/schema_nudge", &self.nudge_bindings(&joined))),
-        };
+        let prose =
+            |bindings: &Value| Ok::<_, std::convert::Infallible>(embedder.prose(NUDGE_ASSET, bindings));
+        let Ok(message) = self.output.correction(&errors, prose);
         Verdict::Again { message, errors }
     }
-
-    fn errors(&self, found: Option<&Extracted>, response: &Response, embedder: &dyn Embedder) -> Vec<String> {
-        let Some(found) = found else {
-            let mut out = vec!["response did not contain parseable JSON".to_string()];
-            if !response.tagged.violations.is_empty() {
-                out.push(format!("protocol violations: {}", response.tagged.violations.join("; ")));
-            }
-            if matches!(response.stop_reason.as_deref(), Some("length" | "max_tokens")) {
-                out.push("response hit the token limit before producing complete JSON".to_string());
-            }
-            return out;
-        };
-        self.schema.as_ref().map(|schema| embedder.validate_schema(schema, &found.value)).unwrap_or_default()
-    }
-
-    fn nudge_bindings(&self, errors: &str) -> Value {
-        let (required, allowed, shape) = match &self.schema {
-            Some(schema) => {
-                let (required, allowed) = top_level_keys(schema);
-                (required, allowed, shape_lines(schema))
-            }
-            None => Default::default(),
-        };
-        json!({"errors": errors, "required_keys": required.join(", "), "allowed_keys": allowed.join(", "),
-               "shape": shape.join("\n")})
-    }
-}
-
-/// Returns the message of a call whose rounds are used up.
-pub(crate) fn failure_message(errors: &[String], retries: u32) -> String {
-    let hint = if retries == 0 {
-        "set `schema_retries`, or `retries` of `llm_call_structured`, to let the model correct itself"
-            .to_string()
-    } else {
-        format!("the budget of {retries} schema retries is exhausted")
-    };
-    format!("LLM output failed schema validation: {} (hint: {hint})", errors.join("; "))
 }
 
 #[cfg(test)]

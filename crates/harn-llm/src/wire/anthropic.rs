@@ -118,6 +118,13 @@ fn write_tools(request: &Request, thinks: bool, body: &mut Object) {
     }
 }
 
+/// Whether a request asks for its answer by the format of the reply, and not by the tool for answers.
+pub(crate) fn answers_in_format(request: &Request) -> bool {
+    request.route.style.has_reply_tool()
+        && request.output.channel == OutputChannel::Tool
+        && claude::reply_schema(request).is_some()
+}
+
 fn beta_features(request: &Request) -> Vec<String> {
     let caps = &request.route.caps;
     let mut betas: Vec<String> = Vec::new();

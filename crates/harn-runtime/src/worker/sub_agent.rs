@@ -2,12 +2,10 @@
 
 use std::rc::Rc;
 
-use harn_agent::lifecycle::{Envelope, Execution, Expected, Failure};
+use harn_agent::lifecycle::{Envelope, Execution, Failure};
 use harn_agent::policy::Policy;
 use harn_agent::registry::is_registry;
 use harn_llm::Conversation;
-use harn_prompt::Prose;
-use harn_prompt::prose::agent_asset;
 use harn_syntax::signature::LOOP_OPTIONS;
 use harn_value::{Data as Json, data::Map, json};
 use harn_value::{Dict, Value};
@@ -15,9 +13,9 @@ use harn_vm::{Cx, Result};
 
 use crate::audit;
 use crate::builtins::check_system;
-use crate::convert::{OrThrow, entry, from_json, text, thrown, to_json, told};
+use crate::convert::{OrThrow, entry, from_json, thrown, to_json, told};
 use crate::driver::run_loop;
-use crate::llm_embedder::{new_id, notice_keys, prompts_of, runtime};
+use crate::llm_embedder::{new_id, notice_keys, runtime};
 use crate::option_check::{own, refuse_unknown, refuse_wrong};
 use crate::policy::over;
 use crate::reminders::Reminders;
@@ -35,7 +33,8 @@ pub(crate) struct SubAgent {
     parent: Option<Rc<Session>>,
     system: Value,
     options: Dict,
-    expected: Expected,
+    /// Whether the loop is asked for data.
+    wants_data: bool,
     /// What `allowed_tools` says.
     allowed: Option<Policy>,
     /// What whoever approves of its changes is told.
@@ -89,11 +88,11 @@ impl SubAgent {
             options.insert("tools", tools);
         }
         let audit = audit::read("sub_agent_run", given)?;
-        let schema = match entry(given, "returns") {
-            nil if nil.is_nil() => None,
+        match entry(given, "returns") {
+            nil if nil.is_nil() => {}
             returns => match (returns.to_dict(), entry(&returns, "schema")) {
-                (Some(dict), schema) if dict.len() == 1 && !schema.is_nil() => {
-                    let schema = harn_schema::as_json_schema(&to_json(&schema));
+                (Some(dict), given) if dict.len() == 1 && !given.is_nil() => {
+                    let schema = harn_schema::as_json_schema(&to_json(&given));
                     let wrong = match schema.is_object() {
                         true => harn_schema::compile_error(&schema),
                         false => Some(format!("expected a JSON Schema object, got {}", schema.type_name())),
@@ -101,16 +100,19 @@ impl SubAgent {
                     if let Some(wrong) = wrong {
                         return Err(thrown(format!("sub_agent_run.returns.schema: {wrong}")));
                     }
-                    Some(schema)
+                    for key in ["json_schema", "output_format", "response_format", "schema"] {
+                        options.remove(key);
+                    }
+                    options.insert("output_schema", given);
                 }
                 _ => return Err(thrown("sub_agent_run.returns: expected {schema}")),
             },
-        };
+        }
         let json_format =
             entry(given, "response_format").as_str().is_some_and(|word| word.as_str() == "json");
-        let wants_schema =
-            ["output_schema", "schema", "json_schema"].iter().any(|key| !entry(given, key).is_nil());
-        let expected = Expected { json: json_format || wants_schema, schema };
+        let wants_schema = ["output_schema", "returns", "schema", "json_schema"]
+            .iter()
+            .any(|key| !entry(given, key).is_nil());
         let id = match entry(given, "session_id") {
             nil if nil.is_nil() => format!("agent_session_{}", new_id(cx.vm())),
             id => match id.as_str().map(|id| id.to_string()).filter(|id| !id.is_empty()) {
@@ -133,14 +135,8 @@ impl SubAgent {
             parent.adopt(&session);
             cx.state::<Reminders>().hand_down(cx.vm(), &parent.id, &id);
         }
-        let mut system = entry(given, "system");
+        let system = entry(given, "system");
         check_system("sub_agent_run", &system)?;
-        if let Some(schema) = &expected.schema {
-            let bindings = Map::from_iter([("schema".to_owned(), json!(format!("{schema:#}")))]);
-            let wish = prompts_of(cx).render(&agent_asset("sub_agent_returns"), &bindings).or_throw()?;
-            let parts: Vec<String> = text(&system).into_iter().chain([wish.trim().to_owned()]).collect();
-            system = Value::str(&parts.join("\n\n"));
-        }
         let name = match entry(given, "name") {
             nil if nil.is_nil() => "sub-agent".to_owned(),
             name => match name.as_str().map(|name| name.to_string()) {
@@ -158,7 +154,16 @@ impl SubAgent {
         let given = to_json(&options.clone().into());
         runtime(cx).notice_slips(&given, harn_agent::config::OPTIONS, true);
         options.insert("session_id", id.as_str());
-        Ok(SubAgent { name, session, parent, system, options, expected, allowed, audit })
+        Ok(SubAgent {
+            name,
+            session,
+            parent,
+            system,
+            options,
+            wants_data: json_format || wants_schema,
+            allowed,
+            audit,
+        })
     }
 
     /// Lets the session begin with a conversation.
@@ -185,10 +190,11 @@ impl SubAgent {
         let terms = Terms::open(cx, &limits, execution, None, &[]);
         let audited = audit::audited(cx, &self.audit, None);
         let options = Value::from(self.options.clone());
+        let reporting = self.parent.as_ref().map(|parent| self.session.report_to(parent));
         let deadlines = cx.task().deadline_count();
         let said = task_facts::say(cx, [("agent_name", &*self.name)]);
         let ended = run_loop(cx, &task.into(), &self.system, &options).await;
-        drop((said, audited, terms));
+        drop((said, reporting, audited, terms));
         if ended.is_err() && cx.task().interrupted_since(deadlines) {
             // It is the caller who is interrupted.
             ended?;
@@ -196,16 +202,8 @@ impl SubAgent {
         }
         let envelope = match ended {
             Ok(ended) => {
-                let validate = |schema: &Json, data: &Json| harn_schema::errors(schema, data);
                 let id = &self.session.id;
-                Envelope::of(
-                    &ended.result,
-                    &ended.last_visible,
-                    ended.out_of_turns,
-                    id,
-                    &self.expected,
-                    validate,
-                )
+                Envelope::of(&ended.result, &ended.last_visible, ended.out_of_turns, id, self.wants_data)
             }
             Err(error) if error.is_catchable() => {
                 let caught = to_json(&error.caught());

@@ -140,6 +140,14 @@ fn details(sent: &SentCall) -> Vec<String> {
     if !sent.tools.is_empty() {
         lines.push(format!("tools: {}", sent.tools.join(", ")));
     }
+    if let Some(answer) = sent.answer {
+        let how = match answer {
+            "format" => "response format of the provider",
+            "tool" => "tool json_response",
+            _ => "instruction in the system prompt",
+        };
+        lines.push(format!("schema of the answer: {how}"));
+    }
     lines
 }
 
@@ -179,6 +187,7 @@ fn call_json(number: usize, sent: &SentCall, last: Option<&Assembly>) -> Value {
         fields.insert("since_last_call".to_owned(), difference.into());
         fields.insert("messages".to_owned(), sent.messages.clone().into());
         fields.insert("tools".to_owned(), sent.tools.clone().into());
+        fields.insert("answer".to_owned(), sent.answer.into());
     }
     out
 }

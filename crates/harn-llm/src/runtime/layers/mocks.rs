@@ -77,6 +77,7 @@ impl LlmRuntime {
             thinking: &thinking,
             cache: request.cache,
             in_words: prepared.is_stream(),
+            schema: prepared.options.output.check.as_ref(),
             unechoed: crate::json::str_at(&prepared.options.raw, "done_sentinel"),
         };
         mock.record(&ask);

@@ -1,0 +1,163 @@
+//! The one place where a reply is judged: whether it is an answer, and whether the answer is what was asked for.
+//!
+//! Calls judge by [`super::Rounds`], agent loops when a reply calls no tools. A reply that calls tools is never judged.
+
+use harn_schema::as_json_schema;
+use harn_value::{Data as Value, json};
+
+use super::extract::{Extracted, extract};
+use super::provider_schema::{is_object, unwrapped, without_optional_nulls};
+use super::schema::{shape_lines, top_level_keys};
+use crate::options::{Nudge, OutputFormat};
+
+/// A final reply, as far as it may hold an answer.
+#[derive(Debug, Clone, Default)]
+pub struct Candidate<'r> {
+    /// Texts that may hold the answer, the most likely one first. The first one is the text of the reply.
+    pub texts: Vec<&'r str>,
+    /// Why the reply ended.
+    pub stop_reason: Option<&'r str>,
+    /// Departures from the tagged protocol.
+    pub violations: &'r [String],
+}
+
+/// The result of judging a reply.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Judgement {
+    /// The answer; with errors, the value that does not fit.
+    pub data: Option<Value>,
+    /// What is wrong.
+    pub errors: Vec<String>,
+    /// The text of the reply, when its value was unwrapped or converted.
+    pub text: Option<String>,
+    /// Whether the JSON had something around it.
+    pub extracted: bool,
+    /// Whether the text was not JSON until it was repaired.
+    pub repaired: bool,
+}
+
+/// The prose asset that asks for a corrected answer.
+pub const NUDGE_ASSET: &str = "llm/schema_nudge";
+
+impl OutputFormat {
+    /// Judges the final reply of a call or loop that [asks for data](OutputFormat::is_structured).
+    pub fn judge(&self, reply: &Candidate<'_>) -> Judgement {
+        let json_schema = self.check.as_ref().map(as_json_schema);
+        // Lists and scalars travel in an object; a key that may be missing may be written as null.
+        let wraps = json_schema.as_ref().is_some_and(|schema| !is_object(schema));
+        let settled = |given: &Value| {
+            let value = if wraps { unwrapped(given) } else { None }.unwrap_or(given);
+            let (Some(own), Some(schema)) = (&self.check, &json_schema) else {
+                return Some((value.clone(), false));
+            };
+            let fits = |value: &Value| harn_schema::errors(own, value).is_empty();
+            if fits(value) {
+                return Some((value.clone(), false));
+            }
+            let without = without_optional_nulls(schema, value);
+            (without != *value && fits(&without)).then_some((without, true))
+        };
+        // A reply that was cut off at the limit is not an answer, whatever it could be completed to.
+        let cut_off = matches!(reply.stop_reason, Some("length" | "max_tokens"));
+        let Some(mut found) = extract(&reply.texts, !cut_off, &|value| settled(value).is_some()) else {
+            return Judgement { errors: missing(reply, cut_off), ..Judgement::default() };
+        };
+        let mut text = None;
+        if let Some((value, changed)) = settled(&found.value) {
+            text = (found.whole && value != found.value).then(|| value.to_string());
+            found.value = value;
+            found.repaired |= changed;
+        }
+        let Extracted { mut value, whole, repaired } = found;
+        if let Some(schema) = &self.check {
+            // JSON has one kind of number: a whole one is an int where the schema wants that.
+            harn_schema::with_ints(schema, &mut value);
+        }
+        let errors =
+            self.check.as_ref().map(|schema| harn_schema::errors(schema, &value)).unwrap_or_default();
+        Judgement { data: Some(value), errors, text, extracted: !whole, repaired }
+    }
+
+    /// Returns the message that asks for a corrected answer; `None` when the call wants none. `prose` renders
+    /// [`NUDGE_ASSET`] with its bindings.
+    ///
+    /// # Errors
+    /// Those of `prose`.
+    pub fn correction<E>(
+        &self,
+        errors: &[String],
+        prose: impl FnOnce(&Value) -> Result<String, E>,
+    ) -> Result<Option<String>, E> {
+        let joined = errors.join("; ");
+        match &self.nudge {
+            Nudge::Off => Ok(None),
+            Nudge::Text(text) => Ok(Some(format!("{text}\n\nValidation errors: {joined}"))),
+            Nudge::Automatic => prose(&self.nudge_bindings(&joined)).map(Some),
+        }
+    }
+
+    fn nudge_bindings(&self, errors: &str) -> Value {
+        let (required, allowed, shape) = match &self.check {
+            Some(schema) => {
+                let (required, allowed) = top_level_keys(schema);
+                (required, allowed, shape_lines(schema))
+            }
+            None => Default::default(),
+        };
+        json!({"errors": errors, "required_keys": required.join(", "), "allowed_keys": allowed.join(", "),
+               "shape": shape.join("\n")})
+    }
+}
+
+/// What is wrong with a reply without JSON.
+fn missing(reply: &Candidate<'_>, cut_off: bool) -> Vec<String> {
+    let mut out = vec!["response did not contain parseable JSON".to_string()];
+    if !reply.violations.is_empty() {
+        out.push(format!("protocol violations: {}", reply.violations.join("; ")));
+    }
+    if cut_off {
+        out.push("response hit the token limit before producing complete JSON".to_string());
+    }
+    out
+}
+
+/// Returns the message of a call or loop whose answer does not fit after all retries; a stream has none.
+pub fn failure_message(errors: &[String], retries: Option<u32>) -> String {
+    let hint = match retries {
+        None => "a stream is not asked again; `llm_call` lets the model correct itself".to_string(), // prose-ok: diagnostic
+        Some(0) => {
+            "set `schema_retries`, or `retries` of `llm_call_structured`, to let the model correct itself"
+                .to_string()
+        }
+        Some(retries) => format!("the budget of {retries} schema retries is exhausted"),
+    };
+    format!("LLM output failed schema validation: {} (hint: {hint})", errors.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::CallOptions;
+
+    fn judge(schema: Value, text: &str) -> Judgement {
+        let output = CallOptions::from_json(&json!({"schema": schema})).unwrap().output;
+        output.judge(&Candidate { texts: vec![text], ..Candidate::default() })
+    }
+
+    #[test]
+    fn the_answer_is_the_value_that_fits() {
+        let schema = json!({"type": "dict", "required": ["a"], "properties": {"a": {"type": "int"}}});
+        let found = judge(schema.clone(), "not {\"b\": 1} but {\"a\": 2}");
+        assert_eq!((found.data, found.extracted, found.errors), (Some(json!({"a": 2})), true, vec![]));
+        let wrong = judge(schema.clone(), "{\"b\": 1}");
+        assert_eq!(wrong.errors, ["at root: missing required key 'a'"]);
+        assert_eq!(wrong.data, Some(json!({"b": 1})));
+        assert_eq!(judge(schema, "no").errors, ["response did not contain parseable JSON"]);
+    }
+
+    #[test]
+    fn lists_come_out_of_their_object() {
+        let found = judge(json!({"type": "list"}), "{\"result\": [1]}");
+        assert_eq!((found.data, found.text.as_deref()), (Some(json!([1])), Some("[1]")));
+    }
+}
