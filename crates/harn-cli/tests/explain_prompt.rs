@@ -88,7 +88,8 @@ fn json_has_fragments_ranges_and_the_difference() {
             "stability",
             "since_last_call",
             "messages",
-            "tools"
+            "tools",
+            "answer"
         ]
     );
     assert_eq!((&calls[0]["iteration"], &calls[0]["since_last_call"]), (&Value::Null, &Value::Null));
@@ -150,11 +151,11 @@ println(llm_healthcheck("anthropic", {api_key: "x"}).valid)
     let (code, document) = json(text, &[]);
     assert_eq!(code, 0, "{document}");
     let calls = document["data"]["calls"].as_array().unwrap();
-    assert_eq!(calls.len(), 3, "one and two schema rounds: {document}");
+    assert_eq!(calls.len(), 2, "the default reply fits the schema: {document}");
     assert!(calls.iter().all(|call| call["provider"] == "anthropic" && call["model"] == "claude-sonnet-4-6"));
     assert_eq!(calls[0]["fragments"][0]["id"], "primary");
     let ran = explain(text, &[]);
-    assert_eq!(ran.err, "false\nfalse\n");
+    assert_eq!(ran.err, "true\nfalse\n");
 }
 
 #[test]
@@ -334,7 +335,7 @@ fn the_way_of_the_schema_is_named() {
     let way = |options: &str| {
         let text = format!(
             r#"let t = {{name: "t", description: "T", parameters: {{a: "string"}}, handler: {{ args -> "ok" }}}}
-llm_call("Hi", nil, {{schema: {{type: "dict", properties: {{a: {{type: "int"}}}}, required: ["a"]}}, {options}}})"#
+llm_call("Hi", nil, {{schema: {{type: "dict", additional_properties: false, properties: {{a: {{type: "int"}}}}, required: ["a"]}}, {options}}})"#
         );
         let (code, document) = json(&text, &[]);
         let call = &document["data"]["calls"][0];

@@ -2,28 +2,16 @@
 
 use harn_llm::options::{OutputFormat, Validation};
 use harn_llm::structured::judge::failure_message;
-use harn_llm::structured::{Candidate, Judgement, NUDGE_ASSET};
+use harn_llm::structured::{Candidate, NUDGE_ASSET};
 use harn_llm::{Category, LlmError};
 use harn_prompt::Prose;
 use harn_value::{Data as Json, data::Map};
 
+use super::judged::Judged;
 use super::reply::Reply;
 use super::state::Phase;
 use super::{AgentLoop, LoopError, Status};
 use crate::event::AgentEvent;
-
-/// A final reply that was judged, and by which options.
-pub(super) struct Judged {
-    output: OutputFormat,
-    judgement: Judgement,
-}
-
-impl Judged {
-    /// Returns whether there is a schema, and the answer fits it.
-    pub(super) fn fits_schema(&self) -> bool {
-        self.output.check.is_some() && self.judgement.errors.is_empty()
-    }
-}
 
 impl AgentLoop {
     /// Judges a reply; `None` for one that cannot be the answer, and in loops that ask for none.

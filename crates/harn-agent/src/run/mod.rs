@@ -17,6 +17,7 @@ mod context;
 mod daemon;
 mod dispatch;
 mod input;
+mod judged;
 mod ledger;
 mod outcome;
 mod remind;

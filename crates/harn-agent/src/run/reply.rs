@@ -6,7 +6,7 @@ use harn_prompt::prose::agent_asset;
 use harn_prompt::untrusted::{quote, quote_name};
 use harn_value::{Data as Json, data::Map, json};
 
-use super::answer::Judged;
+use super::judged::Judged;
 use super::state::{Call, Note, Phase, Turn};
 use super::{AgentLoop, Delivery, LoopError, Status};
 use crate::config::{Fallback, Format};
