@@ -149,6 +149,7 @@ static STRUCTURED_RESULT: Record = Record {
         plain("attempts"),
         plain("repaired"),
         plain("extracted_json"),
+        plain("tool_calls"),
         of("usage", &LLM_USAGE),
         plain("model"),
         plain("provider"),
@@ -193,12 +194,12 @@ static AGENT_RESULT: Record = Record {
         plain("error"),
     ],
     foreign: &[
-        ("output", "text"),
-        ("final_output", "text"),
-        ("content", "text"),
-        ("answer", "text"),
-        ("result", "text"),
-        ("message", "text"),
+        ("output", "final_text"),
+        ("final_output", "final_text"),
+        ("content", "final_text"),
+        ("answer", "final_text"),
+        ("result", "final_text"),
+        ("message", "final_text"),
         ("messages", "transcript.messages"),
         ("usage", "llm"),
         ("cost", "`llm_cost()` of the run"),
@@ -292,4 +293,57 @@ pub fn record(builtin: &str) -> Option<&'static Record> {
         "exec" | "exec_at" | "shell" | "shell_at" => &PROCESS_RESULT,
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// The names in the first column of the tables of a section, up to its first subsection.
+    fn documented(page: &str, section: &str) -> BTreeSet<String> {
+        let (_, text) = page.split_once(&format!("\n## {section}\n")).expect("the section");
+        let end = text.find("\n## ").into_iter().chain(text.find("\n### ")).min().unwrap_or(text.len());
+        let cells = text[..end].lines().filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
+        cells
+            .flat_map(|cell| cell.split('`').filter(|name| name.starts_with(|c: char| c.is_alphabetic())))
+            .map(str::to_owned)
+            .collect()
+    }
+
+    #[test]
+    fn the_page_about_results_has_the_same_fields() {
+        let page = include_str!("../../../docs/results.md");
+        for (section, record) in [
+            ("llm_call", &LLM_RESULT),
+            ("llm_call_safe", &LLM_SAFE_RESULT),
+            ("llm_call_structured_safe", &STRUCTURED_SAFE_RESULT),
+            ("llm_call_structured_result", &STRUCTURED_RESULT),
+            ("agent_loop", &AGENT_RESULT),
+        ] {
+            let known: BTreeSet<String> = record.fields.iter().map(|field| field.name.to_owned()).collect();
+            assert_eq!(documented(page, section), known, "{section}");
+        }
+    }
+
+    #[test]
+    fn what_is_meant_is_a_field() {
+        for record in [
+            &LLM_USAGE,
+            &LLM_RESULT,
+            &LLM_ERROR,
+            &AGENT_RESULT,
+            &SUB_AGENT_RESULT,
+            &HTTP_RESPONSE,
+            &PROCESS_RESULT,
+        ] {
+            for (foreign, meant) in record.foreign {
+                let field = meant.split('.').next().unwrap_or(meant);
+                let is_call = meant.starts_with('`') || meant.contains('(');
+                assert!(record.field(foreign).is_none(), "{foreign}");
+                assert!(is_call || record.field(field).is_some(), "{meant}");
+            }
+        }
+    }
 }
