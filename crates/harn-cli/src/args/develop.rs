@@ -200,7 +200,7 @@ pub(crate) struct EvalArgs {
     /// BASELINE is a run record, or a directory whose records have the same names.
     #[arg(long, value_name = "BASELINE", conflicts_with = "structural_experiment")]
     pub(crate) compare: Option<PathBuf>,
-    /// Compare with a run that uses a prompt experiment
+    /// Compare with a run that uses an experiment
     ///
     /// SPEC names the change, such as a different order of the prompt. Runs the program without and with it.
     #[arg(long, value_name = "SPEC")]

@@ -22,8 +22,8 @@ export const PANELS = [
   { id: 'turns', title: 'Model turns', of: (run) => run.transcript_steps, notes: ['transcript_steps', 'turns', 'transcript'],
     none: 'There is no call log next to the run, so its model turns are not known.', render: turnsPanel },
   { id: 'variants', title: 'Variant resolution', of: (run) => run.template_renders, notes: ['variants', 'template_renders'],
-    none: 'No template was rendered inside an LLM frame.', render: variantsPanel },
-  { id: 'story', title: 'Transcript story', of: (run) => run.story, notes: ['story'], none: 'There is no transcript to tell a story from.',
+    none: 'No template was rendered during a model call.', render: variantsPanel },
+  { id: 'story', title: 'Transcript story', of: (run) => run.story, notes: ['story'], none: 'No transcript.',
     render: storyPanel },
   { id: 'skills', title: 'Skill timeline', of: (run) => [...list(run.skill_timeline), ...list(run.skill_match_events)],
     notes: ['skill_timeline', 'skills'], none: 'No skill was matched or activated in this run.', render: skillsPanel },
@@ -89,7 +89,7 @@ function watchRun(ctx, path, summary, head) {
     const row = list(data?.runs).find((item) => item.path === path);
     if (!row || row.updated_at_ms === summary.updated_at_ms) return;
     told = true;
-    head.append(h('div', { class: 'notice', role: 'status' }, 'The run has gone on since this page was loaded. ',
+    head.append(h('div', { class: 'notice', role: 'status' }, 'This run has new data. ',
       button('Show the newer state', renderRoute)));
   });
 }
