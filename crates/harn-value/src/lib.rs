@@ -32,6 +32,7 @@ mod dict;
 mod equal;
 mod foreign;
 pub mod json;
+pub mod json_partial;
 mod list;
 pub mod memory;
 mod object;

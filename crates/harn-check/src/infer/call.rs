@@ -189,6 +189,11 @@ impl<'a> Pass<'a> {
                     return answer(ty);
                 }
             }
+            ("agent_loop", [_, _, Arg { value: options, .. }]) => {
+                if let Some(ty) = self.option_schema(options, &["output_schema", "json_schema", "schema"]) {
+                    return loop_answer(ty);
+                }
+            }
             ("llm_call_structured", [_, schema, ..]) => {
                 return self.schema_type(&schema.value).unwrap_or(Ty::Any);
             }
@@ -270,6 +275,21 @@ fn answer(data: Ty) -> Ty {
         maybe("stop_reason", text()),
         maybe("repaired", Ty::named("bool")),
     ])
+}
+
+/// The result of an agent loop with a schema. Its data is nil only where the status is not `done`, or an option ended the loop.
+fn loop_answer(data: Ty) -> Ty {
+    let text = ["status", "text", "final_text", "visible_text", "daemon_state"].map(|name| (name, "string"));
+    let ints = ["iterations", "duration_ms", "ledger_done_rejections"].map(|name| (name, "int"));
+    let lists = ["tools_used", "rejected_tools", "deferred_user_messages"].map(|name| (name, "list"));
+    let dicts = ["llm", "tools", "trace", "transcript", "task_ledger"].map(|name| (name, "dict"));
+    let of_words = text.into_iter().chain(ints).chain(lists).chain(dicts);
+    let mut fields: Vec<Field> = of_words.map(|(name, word)| field(name, Ty::named(word))).collect();
+    fields.push(field("data", data));
+    fields.push(field("error", or_nil(Ty::named("dict"))));
+    fields.push(field("stop_reason", or_nil(Ty::named("string"))));
+    fields.push(field("daemon_snapshot_path", or_nil(Ty::named("string"))));
+    Ty::Shape(fields)
 }
 
 /// The result of `llm_call_structured_safe`.

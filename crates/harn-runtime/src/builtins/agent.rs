@@ -23,9 +23,9 @@ builtins! {
 
     /// Sends a task to a model, runs the tools that it asks for, and repeats until it is finished.
     ///
-    /// Returns `{status, text, visible_text, iterations, tools, llm, transcript, ...}`. Without
+    /// Returns `{status, data, final_text, visible_text, iterations, tools, llm, transcript, ...}`. Without
     /// `persistent: true` the first reply without tool calls ends the loop; with it the model has to say
-    /// `##DONE##`.
+    /// `##DONE##`. With `schema`, the last reply has to fit, and `data` holds it.
     ///
     /// ```harn
     /// let tools = tool_define(tool_registry(), "add", "Add", {

@@ -153,6 +153,11 @@ pub(crate) async fn run(
         history.summary = transcript["summary"].as_str().map(str::to_owned);
     }
     options.insert("session_id", session_id.as_str());
+    let schema = entry(&entry(node, "output_contract"), "schema");
+    if !schema.is_nil() {
+        options.insert("output_schema", schema);
+        options.insert("output_validation", "error");
+    }
     let tools = entry(node, "tools");
     let has_tools = match tools.as_list() {
         Some(list) => !list.is_empty(),

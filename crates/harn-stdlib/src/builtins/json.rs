@@ -1,6 +1,7 @@
 //! JSON: reading, writing, finding it in text, and pointers into it.
 
 use harn_value::json::{self, BigNumbers};
+use harn_value::json_partial::parse_partial;
 use harn_value::{Dict, Value};
 use harn_vm::builtin::Text;
 use harn_vm::{Error, Result, builtins};
@@ -29,6 +30,21 @@ builtins! {
         // RFC 8259, 8.1: a byte order mark may be passed over.
         let text = s.strip_prefix('\u{feff}').unwrap_or(&s);
         json::parse_with(text, big_numbers).map_err(|error| Error::thrown(format!("JSON parse error: {error}")))?
+    }
+
+    /// Reads the beginning of a JSON text, such as the reply of a model that is still being written.
+    ///
+    /// Open lists, dicts and strings end where the text ends. A key without its value and a cut number or literal are left
+    /// out. Text without any value is nil. Throws if the text is not the beginning of JSON.
+    ///
+    /// ```harn
+    /// println(json_parse_partial("{\"title\": \"Bern\", \"tags\": [\"city\", \"cap")) // -> {tags: [city, cap], title: Bern}
+    /// println(json_parse_partial("{\"people\": 134")) // -> {}
+    /// println(try { json_parse_partial("[1 2") }) // -> Result.Err(JSON parse error: expected `,` or `]` at line 1 column 4)
+    /// ```
+    Pure fn json_parse_partial(cx, s: Text as "string") -> "any" {
+        let text = s.strip_prefix('\u{feff}').unwrap_or(&s);
+        parse_partial(text).map_err(|error| Error::thrown(format!("JSON parse error: {error}")))?
     }
 
     /// Writes a value as compact JSON, dict keys in byte order.
