@@ -108,6 +108,8 @@ codes! {
         "Write `/`, which divides ints without rest; a comment of words is no division.";
     NO_RESULT = "W0117", "A function with a result that is never nil may reach its end without a value: it gives nil then.",
         "End each way with a value, `return` or `throw`, or write `| nil` behind the type.";
+    SECONDS = "W0118", "A limit of a model call is a bare number, which is in seconds, and looks like one of milliseconds.",
+        "Write a duration: `5s`, `500ms` or `30m`.";
     UNRESOLVED_IMPORT = "P0100", "An import names a file, package or `std/` module that does not exist or does not parse.",
         "Write the path from the folder of the file, without or with `.harn`; `std/NAME` for an embedded module.";
     TEMPLATE_PATH = "P0101", "A template path is malformed, or its `@` alias is not defined.",

@@ -221,6 +221,11 @@ pub const EXAMPLES: &[Example] = &[
         "fn size(n: int) -> string {\n  if n > 9 {\n    return \"large\"\n  }\n}\n\nprintln(size(12))\n",
         "fn size(n: int) -> string {\n  if n > 9 {\n    return \"large\"\n  }\n  \"small\"\n}\n\nprintln(size(12))\n",
     ),
+    program(
+        "W0118",
+        "println(llm_call(\"Hi\", nil, {provider: \"mock\", timeout: 5000}).text)\n",
+        "println(llm_call(\"Hi\", nil, {provider: \"mock\", timeout: 5s}).text)\n",
+    ),
     with(
         "P0100",
         "import { twice } from \"numbrs\"\n\nprintln(twice(2))\n",

@@ -13,7 +13,7 @@ use harn_llm::config::Config;
 use harn_llm::options::{call_options, check_overrides, check_values, notices};
 use harn_prompt::reminder::{Origin, Reminder, Source};
 use harn_syntax::signature::{
-    self, GivenOption, LOOP_OPTIONS, Literal, OptionProblem, STAGE_OPTIONS, WORKFLOW_OPTIONS,
+    self, GivenOption, LOOP_OPTIONS, Literal, OptionEffect, OptionProblem, STAGE_OPTIONS, WORKFLOW_OPTIONS,
 };
 use harn_syntax::suggest::{distance, nearest};
 use harn_value::{Data as Json, data::Map};
@@ -207,7 +207,7 @@ fn in_milliseconds(option: &GivenOption) -> Option<OptionProblem> {
     let text =
         || format!("{name}: {number} is in seconds; write `{number}ms` for milliseconds, or `{number}s`");
     let found = number >= 1000 && !is_round;
-    found.then(|| OptionProblem { name: name.to_owned(), text: text(), fails: false })
+    found.then(|| OptionProblem { name: name.to_owned(), text: text(), effect: OptionEffect::Used })
 }
 
 /// The providers that every project has.
@@ -241,7 +241,7 @@ pub fn wrong_options(
     let given = inner.as_deref().unwrap_or(given);
     let unknown = unknown(builtin, given.iter().map(|option| option.name.as_str()), |_| false);
     if let Some((name, text)) = unknown {
-        return vec![OptionProblem { name, text, fails: true }];
+        return vec![OptionProblem { name, text, effect: OptionEffect::Fails }];
     }
     let (owned, given): (Vec<GivenOption>, Vec<GivenOption>) =
         given.iter().cloned().partition(|option| own.contains(&option.name.as_str()));
@@ -250,7 +250,7 @@ pub fn wrong_options(
     let of_both = owned.iter().filter(|_| of_loop).filter_map(|option| {
         let value = json(&option.name, option.value.as_ref()?)?;
         let text = misfit(builtin, &Map::from_iter([(option.name.clone(), value)]))?;
-        Some(OptionProblem { name: option.name.clone(), text, fails: true })
+        Some(OptionProblem { name: option.name.clone(), text, effect: OptionEffect::Fails })
     });
     let complete = complete && own.is_empty() && set != STAGE_OPTIONS;
     let names: Map<String, Json> = given
@@ -270,7 +270,7 @@ pub fn wrong_options(
     let slips = notices(&names, if of_loop { OPTIONS } else { &[] }, strangers, settings_of_provider);
     let mut found: Vec<OptionProblem> = slips
         .into_iter()
-        .map(|slip| OptionProblem { name: slip.option, text: slip.text, fails: false })
+        .map(|slip| OptionProblem { name: slip.option, text: slip.text, effect: OptionEffect::Ignored })
         .chain(of_both)
         .chain(given.iter().filter_map(in_milliseconds))
         .collect();
@@ -287,7 +287,7 @@ pub fn wrong_options(
         } else {
             check(options)
         };
-        Some(OptionProblem { name: name.clone(), text: text?, fails: true })
+        Some(OptionProblem { name: name.clone(), text: text?, effect: OptionEffect::Fails })
     }));
     if complete && found.len() == before && all.len() == given.len() {
         let named = |text: &str| {
@@ -297,7 +297,7 @@ pub fn wrong_options(
         found.extend(check(all).map(|text| OptionProblem {
             name: named(&text).cloned().unwrap_or_default(),
             text,
-            fails: true,
+            effect: OptionEffect::Fails,
         }));
     }
     found
@@ -350,7 +350,7 @@ fn wrong_run(builtin: &str, given: &[GivenOption], complete: bool) -> Vec<Option
             Ok(_) if is_of_stages(&option.name) => refusal(builtin, true, options)?,
             Ok(_) => return None,
         };
-        Some(OptionProblem { name: option.name.clone(), text, fails: true })
+        Some(OptionProblem { name: option.name.clone(), text, effect: OptionEffect::Fails })
     };
     given.iter().filter_map(wrong).collect()
 }
@@ -377,7 +377,7 @@ fn wrong_dict(builtin: &str, parameter: &str, given: &[GivenOption], complete: b
         let text = read(&[&GivenOption { name: option.name.clone(), value: None }])?;
         let says =
             ["unknown ", "has no '"].iter().any(|says| text.contains(says)) && is_about(&text, &option.name);
-        says.then(|| OptionProblem { name: option.name.clone(), text, fails: true })
+        says.then(|| OptionProblem { name: option.name.clone(), text, effect: OptionEffect::Fails })
     };
     let found: Vec<OptionProblem> = given.iter().filter_map(unknown).collect();
     if !found.is_empty()
@@ -392,7 +392,7 @@ fn wrong_dict(builtin: &str, parameter: &str, given: &[GivenOption], complete: b
     vec![OptionProblem {
         name: named.map(|option| option.name.clone()).unwrap_or_default(),
         text,
-        fails: true,
+        effect: OptionEffect::Fails,
     }]
 }
 
@@ -672,8 +672,10 @@ mod tests {
                 let given = [GivenOption { name: name.to_owned(), value: Some(value.clone()) }];
                 wrong_options(of_call.0, "options", of_call.1, &given, true)
             });
-            let told: Vec<String> =
-                told.filter(|problem| problem.fails).map(|problem| problem.text).collect();
+            let told: Vec<String> = told
+                .filter(|problem| problem.effect == OptionEffect::Fails)
+                .map(|problem| problem.text)
+                .collect();
             refused += told.len();
             let displayed = matches!(expected, harn_llm::options::Expected::Displayed);
             assert_eq!(told.is_empty(), displayed, "{name}: {told:#?}");
@@ -690,14 +692,14 @@ mod tests {
         let told = |set: &str, name: &str, value: Literal| {
             let given = [GivenOption { name: name.to_owned(), value: Some(value) }];
             let found = wrong_options("llm_call", "options", set, &given, true);
-            found.into_iter().map(|problem| (problem.text, problem.fails)).collect::<Vec<_>>()
+            found.into_iter().map(|problem| (problem.text, problem.effect)).collect::<Vec<_>>()
         };
         for (name, number) in [("timeout", 5000), ("idle_timeout", 1500), ("timeout", 60_000)] {
             for set in [CALL_OPTIONS, LOOP_OPTIONS] {
                 let text = format!(
                     "{name}: {number} is in seconds; write `{number}ms` for milliseconds, or `{number}s`"
                 );
-                assert_eq!(told(set, name, Literal::Int(number)), [(text, false)]);
+                assert_eq!(told(set, name, Literal::Int(number)), [(text, OptionEffect::Used)]);
             }
         }
         for value in [

@@ -96,8 +96,19 @@ pub struct OptionProblem {
     pub name: String,
     /// What is wrong, as the call says it.
     pub text: String,
-    /// Whether the call fails. Otherwise it warns, and goes on without the option.
-    pub fails: bool,
+    /// What the call does about it.
+    pub effect: OptionEffect,
+}
+
+/// What a call does about a problem with an option.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OptionEffect {
+    /// The call fails.
+    Fails,
+    /// The call warns and ignores the option.
+    Ignored,
+    /// The call uses the option as it is.
+    Used,
 }
 
 /// Kinds of values, as a set of bits.

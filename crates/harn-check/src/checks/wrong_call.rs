@@ -5,11 +5,13 @@ use harn_syntax::ast::{Arg, DictItem, Expr, ExprKind, Ident, UnaryOp};
 use harn_syntax::habits::{failed, method_help};
 use harn_syntax::shapes;
 use harn_syntax::signature::{
-    self, GivenOption, Kinds, Literal, OptionProblem, Parameter, Signature, WrongTime,
+    self, GivenOption, Kinds, Literal, OptionEffect, OptionProblem, Parameter, Signature, WrongTime,
 };
 use harn_syntax::{Diagnostic, Span};
 
-use crate::codes::{BIG_NUMBER, LOGARITHM, OPTION_SLIP, UNKNOWN_METHOD, WRONG_ARGUMENT, WRONG_COUNT};
+use crate::codes::{
+    BIG_NUMBER, LOGARITHM, OPTION_SLIP, SECONDS, UNKNOWN_METHOD, WRONG_ARGUMENT, WRONG_COUNT,
+};
 use crate::imports;
 use crate::pass::Pass;
 use crate::scope::{Kind, Lookup};
@@ -252,11 +254,11 @@ fn option_set(
     let found = pass.world.signatures.wrong_options(name, parameter, set, &given, complete);
     let diagnostic = |problem: OptionProblem| {
         let place = entries.iter().find(|(key, _)| key.name == problem.name);
-        match (problem.fails, place) {
-            (true, place) => wrong(problem.text, place.map_or(dict, |(_, value)| value.span)),
-            (false, place) => Diagnostic::warning(problem.text)
-                .with_code(OPTION_SLIP)
-                .at(place.map_or(dict, |(key, _)| key.span)),
+        let (of_name, of_value) = place.map_or((dict, dict), |(key, value)| (key.span, value.span));
+        match problem.effect {
+            OptionEffect::Fails => wrong(problem.text, of_value),
+            OptionEffect::Ignored => Diagnostic::warning(problem.text).with_code(OPTION_SLIP).at(of_name),
+            OptionEffect::Used => Diagnostic::warning(problem.text).with_code(SECONDS).at(of_value),
         }
     };
     found.into_iter().map(diagnostic).collect()
