@@ -7,6 +7,8 @@ use std::{env, fs, io};
 fn main() -> io::Result<()> {
     let root = Path::new(&env::var("CARGO_MANIFEST_DIR").map_err(io::Error::other)?).join("../../stdlib");
     println!("cargo:rerun-if-changed={}", root.display());
+    // Two clones may share a target directory.
+    println!("cargo:rerun-if-env-changed=CARGO_MANIFEST_DIR");
     let mut files = Vec::new();
     collect(&root, &mut files)?;
     files.sort();

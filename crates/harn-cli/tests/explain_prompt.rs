@@ -164,7 +164,7 @@ fn prompts_are_those_of_the_route() {
     let text = r#"
 let schema = {type: "object", properties: {a: {type: "integer"}}, required: ["a"]}
 llm_mock({text: "{\"a\": 1}"})
-let model = {provider: "bedrock", model: "anthropic.claude-3-5-sonnet-20240620-v1:0"}
+let model = {provider: "groq", model: "llama-3.3-70b-versatile"}
 println(llm_call_structured("Hi", schema, {...model, system: "Base."}).a)
 llm_call([{role: "system", content: "Moved."}, {role: "user", content: "Hi"}], nil, {provider: "anthropic", model: "claude-sonnet-4-6"})
 "#;
@@ -345,7 +345,7 @@ llm_call("Hi", nil, {{schema: {{type: "dict", additional_properties: false, prop
     };
     let cases = [
         (r#"provider: "openai", model: "gpt-4o""#, ["format ", "format t", "prompt "]),
-        (r#"provider: "anthropic", model: "claude-sonnet-4-5""#, ["tool ", "format t", "prompt "]),
+        (r#"provider: "anthropic", model: "claude-sonnet-4-5""#, ["format ", "format t", "prompt "]),
         (r#"provider: "anthropic", model: "claude-3-5-haiku-latest""#, ["tool ", "tool t", "prompt "]),
         (r#"provider: "gemini", model: "gemini-2.5-flash""#, ["format ", "tool t,json_response", "prompt "]),
         (

@@ -49,6 +49,8 @@ const NAMED: &[&str] = &[
     "_meta",
     "_mcp_server",
     "_mcp_tool",
+    // The number of the closure `output_validator`, which plain data cannot hold.
+    "_validator",
 ];
 
 #[test]

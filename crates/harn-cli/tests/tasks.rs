@@ -38,7 +38,6 @@ fn what_is_awaited_cancelled_or_ended_by_a_limit_is_not_told_again() {
         "let h = spawn { throw \"boom\" }\nsleep(5ms)\ncancel(h)\n",
         "let h = spawn { throw \"boom\" }\nsleep(5ms)\nprintln(cancel_graceful(h))\n",
         "let h = spawn { sleep(60s) }\nsleep(5ms)\nprintln(cancel_graceful(h))\n",
-        "let h = spawn { sleep(60s) }\nprintln(\"ends\")\n",
         "try { deadline 5ms { spawn { sleep(60s) }\n sleep(60s) } } catch (e) { println(e) }\n",
         "println(parallel settle [1] { x -> throw \"boom\" })\n",
         "println(parallel_race([1, 2], { x -> if x == 1 { throw \"boom\" } else { x } }))\n",

@@ -229,7 +229,9 @@ pub(crate) fn driven(program: &str, memory: &str, time: Duration) -> Driven {
 impl Batch {
     /// The failures of a program that makes the calls after `prelude`, one per line.
     fn run(&self, prelude: &str, memory: &str, time_per_call: u64) -> Option<String> {
-        let program = format!("{prelude}{}\ncancel(ticker)\neprintln(\"all done\")\n", self.calls);
+        // What the end of the program would cancel is told on standard error.
+        let end = if prelude.contains("let ticker") { "cancel(ticker)\n" } else { "" };
+        let program = format!("{prelude}{}\n{end}eprintln(\"all done\")\n", self.calls);
         // Only a hang takes as long: each call may take its deadline, and leave deep data by a long way.
         let time = 60 + self.calls.matches("drive(").count() as u64 * time_per_call;
         let Driven { folder, said, status } = driven(&program, memory, Duration::from_secs(time));

@@ -754,7 +754,7 @@ async fn answers_come_through_a_tool_beside_other_tools() {
         ])
         .await;
         let options = json!({
-            "stream": false, "model": "llama-3.3-70b-versatile", "tool_format": "native", "api_key": "k",
+            "stream": false, "model": "llama-3.3-70b-versatile", "api_key": "k", "tool_format": "native", "api_key": "k",
             "tools": [{"name": "add", "description": "Add", "parameters": {"answer": "int"}}],
             "schema": {"type": "object", "properties": {"answer": {"type": "integer"}}, "required": ["answer"]},
         });

@@ -186,6 +186,7 @@ pub(crate) fn validation(answer: &Value) -> Result<Option<String>, String> {
         None if answer.is_nil() => Ok(None),
         Some(message) if !message.trim().is_empty() => Ok(Some(message.to_string())),
         _ => Err(format!(
+            // prose-ok: diagnostic
             "Type error: output_validator must return nil or what is wrong as a string, got {}",
             harn_value::short(answer, 60)
         )),

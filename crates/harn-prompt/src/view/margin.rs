@@ -110,7 +110,7 @@ fn prefix_note(assembly: &Assembly, style: Style) -> Vec<String> {
     }
     let report = stability_report(assembly);
     let note = match report.first() {
-        None => "Cacheable prefix: the whole prompt.".to_owned(),
+        None => "Cacheable prefix: the whole prompt.".to_owned(), // prose-ok: for the terminal
         Some(first) => {
             let when = match first.stability {
                 Stability::EachTurn => "in every turn",
