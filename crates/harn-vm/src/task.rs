@@ -581,12 +581,13 @@ impl Task {
 
     /// Returns the places of the `spawn`s whose tasks still run, in the order of the tasks.
     pub(crate) fn running_spawns(&self) -> Vec<(u32, u32)> {
-        let children = self.children.borrow();
-        children
-            .values()
-            .filter(|child| !child.is_finished())
-            .filter_map(|child| child.spawned_at.get())
-            .collect()
+        let now = self.now();
+        // What a limit of the program's own ends at this moment is no surprise.
+        let runs = |child: &&Rc<Task>| {
+            let is_over = child.deadlines.borrow().iter().any(|deadline| deadline.at <= now);
+            !(child.is_finished() || child.cancelled.get() || child.aborted.get() || is_over)
+        };
+        self.children.borrow().values().filter(runs).filter_map(|child| child.spawned_at.get()).collect()
     }
 
     /// Whether the task has ended.

@@ -37,7 +37,7 @@ builtins! {
     /// Says whether a value fits a schema.
     ///
     /// ```harn
-    /// println([schema_is("x", {type: "string"}), schema_is(1, {type: "float"})]) // -> [true, false]
+    /// println([schema_is("x", {type: "string"}), schema_is(1, {type: "string"})]) // -> [true, false]
     /// ```
     Pure fn schema_is(cx, value: Given, schema: Given) -> "bool" {
         let (value, schema) = two("schema_is", value, schema)?;

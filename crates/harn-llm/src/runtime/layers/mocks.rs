@@ -20,6 +20,11 @@ impl<P: Provider> Provider for Mocked<'_, P> {
         if runtime.is_mock(&prepared.request.route.provider) || runtime.mock_is_active() {
             return runtime.mock_answer(prepared, watch);
         }
+        if runtime.mock.borrow().is_exhausted() {
+            let provider = &prepared.request.route.provider;
+            // prose-ok: a warning
+            runtime.warn_once(&format!("no reply of `llm_mock` is left: this call goes to the provider `{provider}`"));
+        }
         self.inner.answer(prepared, watch).await
     }
 }
