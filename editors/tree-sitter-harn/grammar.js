@@ -61,6 +61,9 @@ module.exports = grammar({
     [$._name, $.summarize],
     [$._name, $.struct_literal],
     [$._field_dict, $.struct_literal],
+    [$.element_pattern, $._name],
+    [$.rest_pattern, $._name],
+    [$.field_pattern, $._name],
   ],
 
   rules: {

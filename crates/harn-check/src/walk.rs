@@ -206,6 +206,10 @@ impl<'a> Pass<'a> {
                 }
                 return struct_field::check(self, object, name);
             }
+            ExprKind::Member { object, name, optional: true } => {
+                visit::walk_expr(self, expr);
+                return result_field::check(self, object, &name.name, name.span);
+            }
             ExprKind::Index { object, index, .. } => {
                 visit::walk_expr(self, expr);
                 if let ExprKind::Str(name) = &index.kind {

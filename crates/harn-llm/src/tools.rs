@@ -89,7 +89,7 @@ fn parse_tool(tool: &Value) -> Result<ToolDef, OptionError> {
 }
 
 /// What other libraries call a field of a tool, and its name here.
-const FOREIGN_FIELDS: [(&str, &str); 14] = [
+const FOREIGN_FIELDS: [(&str, &str); 16] = [
     ("args", "parameters"),
     ("args_schema", "parameters"),
     ("arguments", "parameters"),
@@ -102,14 +102,37 @@ const FOREIGN_FIELDS: [(&str, &str); 14] = [
     ("input", "parameters"),
     ("inputs", "parameters"),
     ("params", "parameters"),
+    ("properties", "parameters"),
+    ("required", "parameters"),
     ("run", "handler"),
     ("schema", "parameters"),
+];
+
+/// Fields that ask for an approval in other libraries. Passed over, the tool would run without one.
+const APPROVAL_FIELDS: [&str; 11] = [
+    "approval",
+    "approval_mode",
+    "confirm",
+    "human_input",
+    "interrupt",
+    "needsApproval",
+    "needs_approval",
+    "require_approval",
+    "require_confirmation",
+    "requires_approval",
+    "requires_confirmation",
 ];
 
 /// Refuses a field that was meant to be another one: without it the model is offered a different tool.
 fn check_keys(tool: &str, dict: &Value) -> Result<(), OptionError> {
     let keys = dict.as_object().into_iter().flatten().map(|(key, _)| key.as_str());
     for key in keys {
+        if APPROVAL_FIELDS.contains(&key) {
+            return Err(OptionError::new(format!(
+                "tools: a tool has no field `{key}` (`{tool}`); list the tool in `approval_policy: {{require_approval: [...]}}` \
+                 of the loop" // prose-ok: diagnostic
+            )));
+        }
         let foreign = FOREIGN_FIELDS.iter().find(|(word, _)| *word == key).map(|(_, meant)| *meant);
         let meant = foreign.filter(|meant| present(dict, meant).is_none()).or_else(|| {
             let known = TOOL_FIELDS.contains(&key) || key.starts_with('_');

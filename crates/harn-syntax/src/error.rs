@@ -93,6 +93,10 @@ pub enum Rule {
     LimitArgument,
     /// A limit of another type than that of its field.
     LimitOfOtherType,
+    /// Two limits of the same kind before one field.
+    RepeatedLimit,
+    /// `@pattern` with a text that is no regular expression.
+    LimitPattern,
 }
 
 /// Rules reported as compile errors.
@@ -131,6 +135,10 @@ impl Rule {
             Self::LimitArgument => {
                 "wrong argument of a limit: write the smallest and the largest value as `0..=150`, `1..` or `..=80`, \
                  and a pattern as a string"
+            }
+            Self::RepeatedLimit => "a field has one limit of each kind",
+            Self::LimitPattern => {
+                "invalid regular expression in @pattern; look-around and back-references are not supported"
             }
             Self::LimitOfOtherType => {
                 "this limit does not apply to the type: @range is for int and float, @length and @pattern for string, \

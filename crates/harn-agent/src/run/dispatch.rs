@@ -575,7 +575,13 @@ fn misfits(tool: &LoopTool, arguments: &mut Json) -> Vec<String> {
     let given: Map<String, Json> =
         given.iter().filter(counts).map(|(name, value)| (name.clone(), value.clone())).collect();
     // Missing ones were told already, with those that annotations ask for.
-    let of_given = json!({"type": "object", "properties": schema["properties"]});
+    let mut of_given = json!({"type": "object", "properties": schema["properties"]});
+    // What the properties refer to.
+    for key in ["$defs", "definitions", "components"] {
+        if let Some(referred) = schema.get(key) {
+            of_given[key] = referred.clone();
+        }
+    }
     match harn_schema::compile_error(&of_given) {
         None => {
             let wrong = harn_schema::errors(&of_given, &Json::Object(given));
@@ -584,7 +590,8 @@ fn misfits(tool: &LoopTool, arguments: &mut Json) -> Vec<String> {
             }
             wrong
         }
-        Some(_) => Vec::new(),
+        // Unchecked, the handler would get anything.
+        Some(wrong) => vec![format!("the schema of the tool is invalid: {wrong}")],
     }
 }
 

@@ -60,7 +60,11 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, object: &'a Expr, name: &str, span:
         });
         return pass.report(found);
     }
-    let is_result = matches!(pass.infer(object), Ty::Named(owner, _) if owner == "Result");
+    // What a variable that is assigned holds later, nobody knows here.
+    let is_var = object
+        .as_name()
+        .is_some_and(|name| !matches!(pass.scopes.look_up(name, object.span.start), Lookup::Is(Kind::Let)));
+    let is_result = !is_var && matches!(pass.infer(object), Ty::Named(owner, _) if owner == "Result");
     let declared = matches!(pass.typing.name("Result"), TypeName::Own(_) | TypeName::Imported(_));
     if is_result && !declared && !["variant", "fields"].contains(&name) {
         let text = format!("Result has no field '{name}'; use match, ?, unwrap(r) or unwrap_or(r, default)");

@@ -224,9 +224,8 @@ impl Sink {
 fn finish_text(end: End) -> u8 {
     if let End::Result { value, shown: true, .. } = &end
         && !value.is_nil()
-        && writeln!(std::io::stdout(), "{value}").is_err()
     {
-        return 1;
+        crate::out::write(&format!("{value}\n"));
     }
     let (code, result) = end.settle();
     if let Err(failure) = result {

@@ -159,6 +159,7 @@ fn object_type(schema: &Value) -> String {
             let mark = if required { "" } else { "?" };
             let mut notes = vec![if required { "required" } else { "optional" }.to_string()];
             notes.extend(str_at(field, "description").map(|d| d.replace("*/", "* /").replace('\n', " ")));
+            notes.extend(limits(field));
             let shown = |value: &Value| display(value).replace("*/", "* /").replace('\n', " ");
             notes.extend(field.get("default").map(|d| format!("default {}", shown(d))));
             let example = field.get("example").or_else(|| list_at(field, "examples").first());
@@ -167,6 +168,30 @@ fn object_type(schema: &Value) -> String {
         })
         .collect();
     format!("{{ {} }}", fields.join("; "))
+}
+
+/// The limits of a field, which its type does not show.
+fn limits(field: &Value) -> Vec<String> {
+    let bounds = |least: &str, most: &str, of: &str| {
+        let (least, most) = (field.get(least).map(display), field.get(most).map(display));
+        match (least, most) {
+            (None, None) => None,
+            (Some(least), Some(most)) => Some(format!("{least} to {most}{of}")),
+            (Some(least), None) => Some(format!("at least {least}{of}")),
+            (None, Some(most)) => Some(format!("at most {most}{of}")),
+        }
+    };
+    let pattern =
+        str_at(field, "pattern").map(|p| format!("matches {}", p.replace("*/", "* /").replace('\n', " ")));
+    [
+        bounds("minimum", "maximum", ""),
+        bounds("minLength", "maxLength", " characters"),
+        bounds("minItems", "maxItems", " items"),
+        pattern,
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// Finds every `$ref` below `schema` and what it stands for in `root`.

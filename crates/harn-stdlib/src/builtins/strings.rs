@@ -130,7 +130,7 @@ builtins! {
     ///
     /// What has no argument or no key stays as it is. A format after `:` is written as in Python and Rust:
     /// `[[fill]align][+][0][width][,][.precision][type]`. Without a type, a precision is the number of digits after the
-    /// point of a number or the maximum length of a text. The types are `d`, `f`, `e`, `%`, `x`, `X`, `o`, `b` and `s`.
+    /// point of a number, with halves rounded away from zero, or the maximum length of a text. The types are `d`, `f`, `e`, `%`, `x`, `X`, `o`, `b` and `s`.
     ///
     /// ```harn
     /// println(format("{} + {} = {}", 1, 2, 3)) // -> 1 + 2 = 3

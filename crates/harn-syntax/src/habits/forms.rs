@@ -224,7 +224,7 @@ pub(super) const FORMS: Table = &[
     (
         r"\{\s*\(\s*(\w+(?:\s*,\s*\w+)+)\s*\)\s*->",
         By("{ [$1] ->"),
-        "a closure destructures a pair or list in brackets",
+        "a closure destructures a list in brackets; a pair has `first` and `second`",
     ),
     (
         r"(\.\w+)\s*\{\s*(\w+(?:\s*,\s*\w+)*\s*->[^{}]*)\}",

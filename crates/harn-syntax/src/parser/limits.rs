@@ -11,7 +11,15 @@ pub(super) fn note(inp: &mut Input<'_, '_>) -> Parse<Option<Box<Note>>> {
     let doc = inp.doc_comment();
     let mut limits = Vec::new();
     while inp.look_kind(0) == TokenKind::At {
-        limits.push(limit(inp)?);
+        let start = inp.at();
+        let next = limit(inp)?;
+        let is_repeated = |(word, _): &(&str, AttrValue)| {
+            limits.iter().flat_map(|limit: &Limit| &limit.words).any(|(known, _)| known == word)
+        };
+        if next.words.iter().any(is_repeated) {
+            return inp.fail_at(start, super::Reason::Rule(Rule::RepeatedLimit));
+        }
+        limits.push(next);
         inp.eat(TokenKind::Newline);
     }
     Ok((doc.is_some() || !limits.is_empty()).then(|| Box::new(Note { doc, limits })))
@@ -30,6 +38,9 @@ fn limit(inp: &mut Input<'_, '_>) -> Parse<Limit> {
     let words = match known {
         Some((limit, least, most)) => bounds(inp, limit == "range", least, most)?,
         None if name.name == "pattern" => match attr_value(inp)? {
+            AttrValue::Str(text) if regex::Regex::new(&text).is_err() => {
+                return inp.fail_at(start, super::Reason::Rule(Rule::LimitPattern));
+            }
             text @ AttrValue::Str(_) => vec![("pattern", text)],
             _ => return inp.fail_at(start, super::Reason::Rule(Rule::LimitArgument)),
         },

@@ -59,6 +59,8 @@ impl<'a> Visitor<'a> for Compare<'_> {
 
 fn statement(kind: &StmtKind) -> Option<&'static str> {
     Some(match kind {
+        // It stands for a parameter that is written as a pattern.
+        StmtKind::Let { value, pattern, .. } if value.span == pattern.span => return None,
         StmtKind::Let { .. } => "let",
         StmtKind::Assign { .. } => "assignment",
         StmtKind::For { .. } => "for",

@@ -23,7 +23,9 @@ impl<P: Provider> Provider for Mocked<'_, P> {
         if runtime.mock.borrow().is_exhausted() {
             let provider = &prepared.request.route.provider;
             // prose-ok: a warning
-            runtime.warn_once(&format!("no reply of `llm_mock` is left: this call goes to the provider `{provider}`"));
+            runtime.warn_once(&format!(
+                "no reply of `llm_mock` is left: this call goes to the provider `{provider}`"
+            ));
         }
         self.inner.answer(prepared, watch).await
     }
