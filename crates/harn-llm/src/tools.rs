@@ -109,8 +109,7 @@ const FOREIGN_FIELDS: [(&str, &str); 16] = [
 ];
 
 /// Fields that ask for an approval in other libraries. Passed over, the tool would run without one.
-const APPROVAL_FIELDS: [&str; 11] = [
-    "approval",
+const APPROVAL_FIELDS: [&str; 10] = [
     "approval_mode",
     "confirm",
     "human_input",

@@ -2,7 +2,7 @@
 //! program's variables, and the result that others wait for. Who the running task is (its id, its group, its session) is
 //! what `Cx::task_identity` in `identity.rs` says.
 
-use std::cell::{Cell, RefCell, UnsafeCell};
+use std::cell::{Cell, LazyCell, RefCell, UnsafeCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::{Rc, Weak};
 use std::task::{Poll, Waker};
@@ -581,11 +581,12 @@ impl Task {
 
     /// Returns the places of the `spawn`s whose tasks still run, in the order of the tasks.
     pub(crate) fn running_spawns(&self) -> Vec<(u32, u32)> {
-        let now = self.now();
+        // The clock is an effect: it is read only where a limit may have ended a task.
+        let now = LazyCell::new(|| self.now());
         // What a limit of the program's own ends at this moment is no surprise.
         let runs = |child: &&Rc<Task>| {
-            let is_over = child.deadlines.borrow().iter().any(|deadline| deadline.at <= now);
-            !(child.is_finished() || child.cancelled.get() || child.aborted.get() || is_over)
+            let is_over = || child.deadlines.borrow().iter().any(|deadline| deadline.at <= *now);
+            !(child.is_finished() || child.cancelled.get() || child.aborted.get() || is_over())
         };
         self.children.borrow().values().filter(runs).filter_map(|child| child.spawned_at.get()).collect()
     }

@@ -45,6 +45,12 @@ impl Compare<'_> {
 
 impl<'a> Visitor<'a> for Compare<'_> {
     fn stmt(&mut self, stmt: &'a Stmt) {
+        // It stands for a parameter that is written as a pattern.
+        if let StmtKind::Let { value, pattern, .. } = &stmt.kind
+            && value.span == pattern.span
+        {
+            return self.pattern(pattern);
+        }
         if let Some(kind) = statement(&stmt.kind) {
             self.expect(kind, stmt.span);
         }
@@ -59,8 +65,6 @@ impl<'a> Visitor<'a> for Compare<'_> {
 
 fn statement(kind: &StmtKind) -> Option<&'static str> {
     Some(match kind {
-        // It stands for a parameter that is written as a pattern.
-        StmtKind::Let { value, pattern, .. } if value.span == pattern.span => return None,
         StmtKind::Let { .. } => "let",
         StmtKind::Assign { .. } => "assignment",
         StmtKind::For { .. } => "for",
