@@ -191,7 +191,7 @@ const WORDS: &[(&str, &[&str])] = &[
     ("thinking_block_style", &["none", "thinking_blocks", "reasoning_summary", "inline"]),
 ];
 
-/// Refuses a word that is none of those of its key, a number of tools below 0, and limits that are none.
+/// Rejects unknown words, a negative number of tools and invalid limits of thinking.
 fn check_words(table: &toml::Table) -> Result<(), String> {
     if let Some(most) = table.get("max_tools").and_then(toml::Value::as_integer).filter(|most| *most < 0) {
         return Err(format!("`max_tools` must be at least 0, got `{most}`"));

@@ -112,7 +112,7 @@ fn front<'a>(rest: &mut &'a [u8], count: usize) -> Result<&'a [u8], FrameError> 
     Ok(taken)
 }
 
-/// Reads the headers that a message is told apart by.
+/// Reads the headers that identify the type of a message.
 fn frame<'a>(headers: &'a [u8], payload: &'a [u8]) -> Result<Frame<'a>, FrameError> {
     let mut frame = Frame { payload, ..Frame::default() };
     let mut rest = headers;

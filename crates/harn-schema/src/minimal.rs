@@ -1,4 +1,4 @@
-//! The smallest value of a schema, for replies that nobody scripted.
+//! The smallest value of a schema: the default reply of the mock.
 
 use harn_value::{Data as Value, data::Map, json};
 

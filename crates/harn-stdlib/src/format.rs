@@ -79,7 +79,7 @@ struct Format {
 }
 
 impl Format {
-    /// Returns `None` for text that is no format.
+    /// Returns `None` if the text is not a format.
     fn parse(text: &str) -> Option<Self> {
         let is_align = |c: &char| matches!(c, '<' | '>' | '^');
         let mut format = Self::default();

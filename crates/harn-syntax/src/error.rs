@@ -87,7 +87,7 @@ pub enum Rule {
     IntTooLarge,
     /// `summarize` twice in one `eval_pack`.
     RepeatedSummarize,
-    /// `@name(...)` before a field or parameter that is no limit.
+    /// An unknown attribute before a field or parameter.
     UnknownLimit,
     /// A limit whose argument has another form.
     LimitArgument,
@@ -95,7 +95,7 @@ pub enum Rule {
     LimitOfOtherType,
     /// Two limits of the same kind before one field.
     RepeatedLimit,
-    /// `@pattern` with a text that is no regular expression.
+    /// `@pattern` with an invalid regular expression.
     LimitPattern,
 }
 

@@ -91,7 +91,7 @@ impl AgentLoop {
         self.give_up(&output, vec![wrong], data)
     }
 
-    /// Asks for a corrected answer. The rejected reply is no iteration.
+    /// Asks for a corrected answer. The rejected reply does not count as an iteration.
     fn correct(&mut self, errors: Vec<String>, kind: &str, message: Option<String>) -> Result<(), LoopError> {
         self.state.corrections += 1;
         self.state.iterations -= 1;

@@ -60,7 +60,7 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, object: &'a Expr, name: &str, span:
         });
         return pass.report(found);
     }
-    // What a variable that is assigned holds later, nobody knows here.
+    // The checker does not track the values of variables that are assigned again.
     let is_var = object
         .as_name()
         .is_some_and(|name| !matches!(pass.scopes.look_up(name, object.span.start), Lookup::Is(Kind::Let)));

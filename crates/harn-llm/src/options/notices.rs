@@ -215,7 +215,7 @@ const FOREIGN: [(&str, &str); 32] = [
 
 /// Returns a notice for each option that nothing knows. `more` are options that the caller knows besides those of a model
 /// call; `is_provider` knows the keys that hold settings of one provider. A name that begins with `_` is the program's own.
-/// Without `strangers`, only names that look like a slip of a known one: the others may be meant for somebody else.
+/// Without `strangers`, only names that resemble a known one.
 pub fn notices(
     options: &Object,
     more: &[(&str, Expected)],

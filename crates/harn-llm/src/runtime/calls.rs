@@ -35,7 +35,7 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// Returns why a call that only returns data has none: the model called tools, which nobody runs here.
+    /// Returns why a call that only returns data has none: the model called tools, and this call does not execute tools.
     fn unanswered(&self) -> Option<String> {
         let response = &self.response;
         response.calls_tools().then(|| {

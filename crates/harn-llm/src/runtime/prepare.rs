@@ -502,7 +502,7 @@ impl LlmRuntime {
 /// How tools of a call are called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Calls {
-    /// There are no tools.
+    /// The call has no tools.
     None,
     /// Through the provider's channel.
     Native,

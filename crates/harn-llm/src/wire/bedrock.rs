@@ -122,7 +122,7 @@ fn write_tools(request: &Request, thinks: bool, body: &mut Object) {
         let description = str_at(f, "description").unwrap_or_default();
         Some(tool_spec(&wire_name(str_at(f, "name")?), description, &schema))
     };
-    // There is no way to forbid calls but to leave the tools out.
+    // The API cannot forbid calls, so the tools are left out.
     let is_forbidden = request.tool_choice == Some(ToolChoice::None);
     let mut specs: Vec<Value> = request.tools.iter().filter(|_| !is_forbidden).filter_map(spec).collect();
     let mut choice = match &request.tool_choice {

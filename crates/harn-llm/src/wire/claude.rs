@@ -113,8 +113,8 @@ pub(super) fn sampling(
     [("temperature", temperature.map(|temperature| temperature.min(1.0))), ("top_p", sampling.top_p)]
 }
 
-/// With a thinking budget the API refuses to go on with a tool loop that was not begun with (signed)
-/// thinking, such as one of another provider.
+/// With a thinking budget, the API rejects a tool loop that did not begin with signed thinking, such as one of another
+/// provider.
 fn may_think(request: &Request) -> bool {
     let rules = Rules::of(request, Thoughts::Signed);
     let is_origin = |message: &Message| rules.is_origin(message);
