@@ -2,14 +2,22 @@
 
 use std::io::Write;
 
-use crate::common::{every_case, folder, harn_in, repository};
+use crate::common::{Ran, command, every_case, finish, folder, harn_in, repository};
 
 /// The time limit of a case, in milliseconds: only a case that hangs takes as long, also on a loaded machine.
 const PATIENT: &str = "300000";
 
+/// Runs cases of the suite. What they store is not shared with another run of the suite at the same time.
+fn suite(args: &[&str]) -> Ran {
+    let state = tempfile::tempdir().expect("a scratch folder");
+    let mut command = command(&["test", "conformance", "--timeout", PATIENT]);
+    command.args(args).current_dir(repository()).env("HARN_STATE_DIR", state.path());
+    finish(command, b"")
+}
+
 #[test]
 fn the_suite_passes_in_one_process() {
-    let ran = harn_in(&repository(), &["test", "conformance", "--timeout", PATIENT]);
+    let ran = suite(&[]);
     let failures = ran.out.split_once("Failures:").map_or("", |(_, text)| text);
     assert_eq!(ran.code, 0, "{failures}\n{}", ran.err);
     let summary = ran.out.lines().last().unwrap_or_default();
@@ -54,10 +62,7 @@ const REAL_ONLY: [&str; 27] = [
 #[test]
 fn the_suite_runs_the_same_in_memory() {
     let filter: &[&str] = if every_case() { &[] } else { &["--filter", USE_THE_SYSTEM] };
-    let ran = harn_in(
-        &repository(),
-        &[&["test", "conformance", "--in-memory", "--timeout", PATIENT], filter].concat(),
-    );
+    let ran = suite(&[&["--in-memory"], filter].concat());
     let failed: Vec<&str> = ran.out.lines().filter_map(|line| line.strip_prefix("  FAIL  ")).collect();
     assert_eq!(failed, REAL_ONLY, "{}", ran.out.split_once("Failures:").map_or("", |(_, text)| text));
     let summary = format!(" passed, {} failed, ", REAL_ONLY.len());
@@ -68,9 +73,7 @@ fn the_suite_runs_the_same_in_memory() {
 /// past the test runner.
 fn from_a_journal(filter: &str) {
     let kills = if every_case() { "20" } else { "3" };
-    let args =
-        ["test", "conformance", "--journal", "--kills", kills, "--filter", filter, "--timeout", PATIENT];
-    let ran = harn_in(&repository(), &args);
+    let ran = suite(&["--journal", "--kills", kills, "--filter", filter]);
     if ran.code != 0 {
         let failures = ran.out.split_once("Failures:").map_or("", |(_, text)| text);
         let _ = std::io::stderr()

@@ -1,6 +1,6 @@
 //! Dates. A time is a number of Unix seconds, or a dict that holds one under `timestamp`.
 
-use harn_value::{Dict, Value, View};
+use harn_value::{Dict, Value, View, steps};
 use harn_vm::{Error, Result, builtins};
 use jiff::civil::{Date, DateTime};
 use jiff::fmt::strtime::BrokenDownTime;
@@ -398,6 +398,7 @@ fn name_of(name: &str, format: &str, time: Given, zone: &Value) -> Result<String
 }
 
 fn parse(text: &str) -> std::result::Result<SignedDuration, String> {
+    steps::bytes(text.len());
     let cannot = || match text.char_indices().nth(200) {
         Some((end, _)) => format!("Cannot parse date: {}...", &text[..end]),
         None => format!("Cannot parse date: {text}"),
@@ -457,7 +458,7 @@ fn zone_behind(text: &str) -> Option<(&str, Offset)> {
 /// stands there that would change what they mean: half of the day, a zone, the number of a week.
 fn of_groups(text: &str) -> Option<std::result::Result<DateTime, String>> {
     let is_digit = |c: char| c.is_ascii_digit();
-    let groups: Vec<&str> = text.split(|c| !is_digit(c)).filter(|group| !group.is_empty()).collect();
+    let groups: Vec<&str> = text.split(|c| !is_digit(c)).filter(|group| !group.is_empty()).take(8).collect();
     let fraction = match groups.len() {
         3..=6 => "",
         7 if text.ends_with(&format!("{}.{}", groups[5], groups[6])) => groups[6],
