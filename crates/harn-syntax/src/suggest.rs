@@ -1,24 +1,13 @@
 //! "Did you mean": the nearest of some names.
 
-/// Edit distance (insert, delete, replace).
+/// Edit distance: insertions, deletions, replacements and swaps of two neighbours.
 pub fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &cb) in b.iter().enumerate() {
-            let cost = diagonal + usize::from(ca != cb);
-            diagonal = row[j + 1];
-            row[j + 1] = cost.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
+    strsim::osa_distance(a, b)
 }
 
 /// The nearest of `names` within the distance allowed for a word of this length: 1 for up to two characters, 2 for up
-/// to five, else 3. It has something of the word: another letter alone is another name. Ties go to the nearest length,
-/// then the alphabet.
+/// to five, else 3. Most of a word is left of it: two edits of a short word keep its first letter and half of the longer
+/// word. Ties go to the nearest length, then the alphabet.
 pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     within(3, word, names)
 }
@@ -42,7 +31,12 @@ fn within<'a>(most: usize, word: &str, names: impl IntoIterator<Item = &'a str>)
         .map(|name| (name.chars().count().abs_diff(length), name))
         .filter(|&(longer, _)| longer <= limit)
         .map(|(longer, name)| (distance(word, name), longer, name))
-        .filter(|&(distance, longer, _)| distance <= limit && distance < length + longer)
+        .filter(|&(distance, longer, name)| {
+            let first = || word.chars().next() == name.chars().next();
+            distance <= limit
+                && distance < length + longer
+                && (distance < 2 || length > 4 || first() && distance * 2 <= name.chars().count().max(length))
+        })
         .min()
         .map(|(_, _, name)| name)
 }
@@ -60,6 +54,11 @@ mod tests {
         assert_eq!(nearest("_x", ["__x"]), None);
         assert_eq!(nearest("x", ["y", "名"]), None);
         assert_eq!(nearest("x", ["xs"]), Some("xs"));
+        assert_eq!(nearest("foo", ["cos", "for_each"]), None);
+        assert_eq!(nearest("cfg", ["cos"]), None);
+        assert_eq!(nearest("conn", ["join"]), None);
+        assert_eq!(nearest("val", ["value"]), Some("value"));
+        assert_eq!(nearest("tpye", ["type", "tape"]), Some("type"));
     }
 
     #[test]

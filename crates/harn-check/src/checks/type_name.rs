@@ -49,17 +49,10 @@ fn nearest<'n>(name: &str, names: &[&'n str]) -> Option<&'n str> {
         _ => 2,
     };
     let lower = name.to_lowercase();
-    let letters = |word: &str| {
-        let mut letters: Vec<char> = word.chars().collect();
-        letters.sort_unstable();
-        letters
-    };
     let near = names.iter().filter_map(|known| {
         let other = known.to_lowercase();
         let far = distance(&lower, &other);
-        // Two letters may be swapped.
-        let swapped = far == 2 && limit > 0 && letters(&lower) == letters(&other);
-        (far <= limit || swapped).then_some((far, *known))
+        (far <= limit).then_some((far, *known))
     });
     near.min().map(|(_, known)| known)
 }
