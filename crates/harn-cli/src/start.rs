@@ -108,6 +108,13 @@ fn tip(error: &Error, args: &[OsString]) -> Option<String> {
             let surplus = given(ContextKind::InvalidArg)?;
             let file =
                 args.iter().skip(2).map(|arg| arg.to_string_lossy()).find(|arg| arg.ends_with(".harn"))?;
+            // Its level is optional, so without `=` the next word is the program.
+            let level = args.iter().skip_while(|arg| *arg != "--sandbox").nth(1);
+            if let Some(level) =
+                level.map(|level| level.to_string_lossy()).filter(|level| !level.ends_with(".harn"))
+            {
+                return Some(format!("write the level after `=`: harn run --sandbox={level} {file}"));
+            }
             (!surplus.starts_with('-')).then(|| {
                 let quote = if surplus.contains(' ') { "\"" } else { "" };
                 format!(

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::FILTERS;
 use crate::expr::{Comparison, Expr, FilterProblem, Name, Path, Step};
 use crate::loader::Origin;
 use crate::program::{Op, Section, Site};
@@ -276,7 +277,9 @@ impl Linter<'_> {
                 let Expr::Pipeline(parts) = expr else { return };
                 for call in parts.1.iter().filter(|call| matches!(call.filter, Err(FilterProblem::Unknown))) {
                     let name = self.template.text(call.name.0, call.name.1);
-                    findings.push(self.finding(&FILTER, call.name, format!("unknown filter `{name}`")));
+                    let names: Vec<&str> = FILTERS.iter().map(|filter| filter.name).collect();
+                    let text = format!("unknown filter `{name}`; {}", meant(name, &names));
+                    findings.push(self.finding(&FILTER, call.name, text));
                 }
             });
         });
@@ -354,6 +357,7 @@ fn meant(name: &str, known: &[&str]) -> String {
     let near = known.iter().map(|known| (strsim::damerau_levenshtein(name, known), known)).min();
     match near.filter(|(distance, _)| *distance <= 2) {
         Some((_, near)) => format!("did you mean `{near}`?"),
+        None if known.len() == FILTERS.len() => "the template reference lists all filters".to_owned(),
         None if known.len() > 8 => "its keys are those of `provider_capabilities`".to_owned(),
         None => format!("it has {}", known.join(", ")),
     }

@@ -531,7 +531,11 @@ impl<'a> Loader<'a> {
                 self.order(*target, done, failures, compiled, steps);
             }
             if let Some(text) = failures.get(&(index, number)) {
-                steps.push(Step::Fail { text: text.clone(), module: file.scope.source, span: import.span });
+                steps.push(Step::Fail {
+                    text: text.clone(),
+                    module: file.scope.source,
+                    span: import.path_span,
+                });
                 return;
             }
         }

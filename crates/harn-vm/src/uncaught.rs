@@ -190,6 +190,7 @@ fn missing_value(text: &str, source: &SourceFile, at: Span) -> Option<String> {
                 let more = more.split(['}', ';']).next().unwrap_or(more).trim();
                 format!("a missing entry is nil: `{target} = ({target} ?? 0) + {more}`")
             }
+            None if rest.contains("string") => "replace nil with a default: `value ?? \"\"`".to_owned(),
             None => "replace nil with a default: `value ?? 0`".to_owned(),
         });
     }

@@ -7,8 +7,7 @@ use super::uses::Uses;
 use crate::world::Signatures;
 
 /// Methods of lists and strings that change nothing and return a new value.
-const GIVE_ANEW: [&str; 18] = [
-    "append",
+const GIVE_ANEW: [&str; 17] = [
     "chars",
     "concat",
     "filter",

@@ -266,7 +266,7 @@ pub(crate) fn is_wanted(args: &RunArgs) -> bool {
 /// Begins a run with a journal; gives the exit code.
 pub(crate) fn begin(args: RunArgs) -> u8 {
     let sink = Sink::of(args.json, args.quiet);
-    let text = match text(&args, &sink) {
+    let text = match text("run", &args, &sink) {
         Ok(text) => text,
         Err(code) => return code,
     };

@@ -25,7 +25,7 @@ use crate::style::Colour;
 /// Runs the program; gives the exit code.
 pub(crate) fn run(args: RunArgs) -> u8 {
     let sink = Sink::of(args.json, args.quiet);
-    let text = match text(&args, &sink) {
+    let text = match text("run", &args, &sink) {
         Ok(text) => text,
         Err(code) => return code,
     };
@@ -53,16 +53,23 @@ pub(crate) fn run(args: RunArgs) -> u8 {
 }
 
 /// The text of the program, or the exit code when there is none.
-pub(super) fn text(args: &RunArgs, sink: &Sink) -> Result<String, u8> {
+pub(super) fn text(command: &str, args: &RunArgs, sink: &Sink) -> Result<String, u8> {
     let program = match (&args.eval, &args.file) {
-        (Some(_), Some(_)) => {
-            usage_error("run", "`harn run` accepts either `-e <code>` or `<file.harn>`, not both")
-        }
+        (Some(_), Some(_)) => usage_error(
+            command,
+            &format!("`harn {command}` accepts either `-e <code>` or `<file.harn>`, not both"),
+        ),
         (None, None) => {
             // What a project begins with.
-            let hint =
-                if Real::new().is_file(Path::new("main.harn")) { "; here: harn run main.harn" } else { "" };
-            usage_error("run", &format!("`harn run` requires either `-e <code>` or `<file.harn>`{hint}"))
+            let hint = if Real::new().is_file(Path::new("main.harn")) {
+                format!("; here: harn {command} main.harn")
+            } else {
+                String::new()
+            };
+            usage_error(
+                command,
+                &format!("`harn {command}` requires either `-e <code>` or `<file.harn>`{hint}"),
+            )
         }
         (Some(code), None) => Ok(code.clone()),
         (None, Some(path)) => program::read_text(path),
@@ -70,7 +77,7 @@ pub(super) fn text(args: &RunArgs, sink: &Sink) -> Result<String, u8> {
     for record in [&args.models.llm_mock_record, &args.models.llm_cassette_record].into_iter().flatten() {
         if args.file.as_deref().is_some_and(|file| real::files::same_file(file, record)) {
             usage_error(
-                "run",
+                command,
                 &format!("`{}` is the program: a recording would replace it", record.display()),
             );
         }

@@ -27,7 +27,7 @@ pub(crate) fn submit(args: &SubmitArgs) -> u8 {
         }
     }
     need_folders("submit", "--skill-dir", &args.run.skill_dirs);
-    let text = match text(&args.run, &Sink::of(false, false)) {
+    let text = match text("submit", &args.run, &Sink::of(false, false)) {
         Ok(text) => text,
         Err(code) => return code,
     };

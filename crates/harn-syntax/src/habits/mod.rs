@@ -106,6 +106,9 @@ pub fn failed(text: &str, place: &str) -> Option<String> {
         let most = Some(place).filter(|place| place.len() <= 40 && !place.contains('\n')).unwrap_or("n");
         return Some(format!("iterate over a range: `for i in 1 to {most}`"));
     }
+    if text.starts_with("parallel count must be an int, got list") {
+        return Some("to run the body for each item, write `parallel each`".to_owned());
+    }
     if ["tools must contain only tool ", "tools must be declared as tool "]
         .iter()
         .any(|start| text.starts_with(start))
