@@ -110,8 +110,19 @@ fn input_schema(parameters: Option<&Value>, components: Option<&Value>) -> Value
     let mut properties = Dict::new();
     let mut required: Vec<Value> = Vec::new();
     for (name, declared) in parameters.and_then(|p| p.as_dict()).iter().flat_map(|d| d.iter()) {
-        properties.insert(name.clone(), property(declared, components));
-        required.push(name.into());
+        let mut schema = property(declared, components);
+        let flag = declared.as_dict().and_then(|d| d.get_str("required").and_then(Value::as_bool));
+        let has_default = declared.as_dict().is_some_and(|d| d.get_str("default").is_some());
+        // The flag is about the parameter; in JSON Schema, `required` is a list of an object's keys.
+        if flag.is_some()
+            && let Some(dict) = schema.as_dict_mut()
+        {
+            harn_value::Ref::make_mut(dict).remove("required");
+        }
+        properties.insert(name.clone(), schema);
+        if flag != Some(false) && !has_default {
+            required.push(name.into());
+        }
     }
     out.insert("properties", properties);
     if !required.is_empty() {
