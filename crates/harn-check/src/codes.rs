@@ -50,6 +50,10 @@ codes! {
         "Give it another name, or declare the first one with `var` and assign to it.";
     PAYLOAD = "E0113", "A variant of an enum is made with another number of values than it declares, or with one of another type.",
         "Pass the values that the variant declares, or change its declaration.";
+    MAY_BE_NIL = "E0116", "An operation on a value that may be nil, by its type: the program fails there when it is.",
+        "Test the value before, use `?.`, or give a default with `??`.";
+    LATER_PARAMETER = "E0117", "The default of a parameter uses a parameter that has no value yet.",
+        "Write the other parameter first, or set the value in the body.";
     RETURN_DROPPED = "E0114", "A generator or `gen fn` returns a value, which nobody gets.",
         "Hand the value out with `yield` or `emit`, and write `return` alone.";
     DECLARED_TYPE = "E0200", "A variable is given a value that its annotation does not allow.",
@@ -270,6 +274,9 @@ pub fn is_error(code: &str) -> bool {
             ARGUMENT_COUNT,
             UNKNOWN_FIELD,
             RESULT_FIELD,
+            MAY_BE_NIL,
+            LATER_PARAMETER,
+            NOT_EXHAUSTIVE,
             OPTION_SLIP,
             TYPE_NAME,
             ASSIGN_TO_LET,

@@ -97,6 +97,16 @@ pub const EXAMPLES: &[Example] = &[
         "let r = exec(\"ls\")\nprintln(r.exit_code)\n",
         "let r = exec(\"ls\")\nprintln(r.status)\n",
     ),
+    program(
+        "E0116",
+        "fn shout(s: string | nil) -> string {\n  s.upper()\n}\n\nprintln(shout(\"a\"))\n",
+        "fn shout(s: string | nil) -> string {\n  (s ?? \"\").upper()\n}\n\nprintln(shout(\"a\"))\n",
+    ),
+    program(
+        "E0117",
+        "fn pair_of(a = b, b = 1) {\n  [a, b]\n}\n\nprintln(pair_of(0))\n",
+        "fn pair_of(b = 1, a = b) {\n  [a, b]\n}\n\nprintln(pair_of(0))\n",
+    ),
     program("E0200", "let n: int = \"3\"\nprintln(n)\n", "let n: int = 3\nprintln(n)\n"),
     program(
         "E0201",

@@ -31,6 +31,18 @@ impl<'a> Pass<'a> {
                 place.path.push_str(&name.name);
                 Some(place)
             }
+            ExprKind::Index { object, index, optional: false, .. } => {
+                let mut place = self.place(object)?;
+                match &index.kind {
+                    ExprKind::Str(key) => {
+                        place.path.push('.');
+                        place.path.push_str(key);
+                    }
+                    ExprKind::Int(at) => place.path.push_str(&format!("[{at}]")),
+                    _ => return None,
+                }
+                Some(place)
+            }
             _ => None,
         }
     }
@@ -50,7 +62,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Returns the current type of a place: narrowed, or declared. It is not cached.
-    fn now(&mut self, expr: &'a Expr) -> Ty {
+    pub(crate) fn now(&mut self, expr: &'a Expr) -> Ty {
         let ty = self.infer_anew(expr);
         if let ExprKind::Paren(inner) = &expr.kind { self.now(inner) } else { ty }
     }

@@ -7,8 +7,8 @@ use crate::checks::{
     annotation, argument, assign_to_let, attribute, call_target, coverage, deprecated, enum_variant,
 };
 use crate::checks::{
-    exhaustive, generator_return, generic, hidden_division, not_executed, operator, redeclared, result_field,
-    stream_emit, stream_result, struct_field,
+    exhaustive, generator_return, generic, hidden_division, nilable, not_executed, operator, redeclared,
+    result_field, stream_emit, stream_result, struct_field,
 };
 use crate::checks::{overriding, struct_literal, tool_call, type_name, type_value, unreachable, wrong_call};
 use crate::imports::Imports;
@@ -315,13 +315,20 @@ impl<'a> Visitor<'a> for Pass<'a> {
         }
         tell::statement(self, stmt);
         annotation::statement(self, stmt);
-        if let StmtKind::Require { cond, .. } = &stmt.kind {
-            self.assume(cond, true);
+        match &stmt.kind {
+            StmtKind::Require { cond, .. } => self.assume(cond, true),
+            StmtKind::Expr(Expr { kind: ExprKind::Call { callee, args, .. }, .. })
+                if callee.as_name().is_some_and(|name| name == "assert" && self.is_builtin(name)) =>
+            {
+                args.iter().take(1).for_each(|arg| self.assume(&arg.value, true));
+            }
+            _ => {}
         }
     }
 
     fn expr(&mut self, expr: &'a Expr) {
         self.expression(expr);
+        nilable::check(self, expr);
         // After the parts were walked, so that their types are known.
         tell::expression(self, expr);
     }

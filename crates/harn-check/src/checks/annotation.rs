@@ -1,15 +1,16 @@
 //! Values that do not match the annotation of a variable, a parameter or a result.
 
 use harn_syntax::ast::{
-    BinaryOp, Block, Catch, Expr, ExprKind, Function, Ident, Pattern, PatternKind, Stmt, StmtKind, Target,
-    TypeExpr, TypeKind,
+    BinaryOp, Block, Catch, Expr, ExprKind, Function, Ident, Param, Pattern, PatternKind, Stmt, StmtKind,
+    Target, TypeExpr, TypeKind, TypeParam,
 };
+use harn_syntax::visit::{self, Visitor};
 use harn_syntax::{Diagnostic, Span};
 
 use crate::checks::unreachable::block_exits;
-use crate::checks::{operator, result_field, type_name};
-use crate::codes::{DECLARED_TYPE, NO_RESULT, RESULT_TYPE};
-use crate::infer::binary;
+use crate::checks::{nilable, operator, result_field, type_name};
+use crate::codes::{DECLARED_TYPE, LATER_PARAMETER, NO_RESULT, RESULT_TYPE};
+use crate::infer::{binary, soft};
 use crate::pass::{Known, Pass, Result};
 use crate::scope::{Kind, Lookup};
 use crate::types::{Ty, detail, type_text};
@@ -51,14 +52,16 @@ fn widened(ty: Ty) -> Ty {
         Ty::Int(_) => Ty::named("int"),
         Ty::Fn(..) => Ty::named("closure"),
         Ty::Named(name, _) => Ty::Named(name, Vec::new()),
-        Ty::Union(members) | Ty::OneOf(members) => Ty::OneOf(members.into_iter().map(widened).collect()),
+        Ty::Union(members) => Ty::union(members.into_iter().map(widened)),
+        Ty::OneOf(members) => Ty::OneOf(members.into_iter().map(widened).collect()),
         Ty::Never | Ty::Unknown => Ty::Any,
         other => other,
     }
 }
 
 fn declared<'a>(pass: &mut Pass<'a>, name: &'a Ident, written: &'a TypeExpr, value: &'a Expr) {
-    let (ty, got) = (pass.typing.resolve(written), pass.infer(value));
+    let ty = pass.typing.resolve(written);
+    let got = pass.infer_as(&ty, value);
     let text = type_text(written);
     if !pass.typing.fits(&ty, &got) {
         let detail = match (&ty, &got) {
@@ -81,7 +84,6 @@ fn declared<'a>(pass: &mut Pass<'a>, name: &'a Ident, written: &'a TypeExpr, val
 
 fn assigned<'a>(pass: &mut Pass<'a>, target: &'a Target, op: Option<BinaryOp>, value: &'a Expr) {
     let name = &target.root;
-    let mut got = pass.infer(value);
     let Lookup::Is(kind) = pass.scopes.look_up(&name.name, name.span.start) else {
         return pass.assigned_type(name, None);
     };
@@ -90,7 +92,14 @@ fn assigned<'a>(pass: &mut Pass<'a>, target: &'a Target, op: Option<BinaryOp>, v
         return pass.assigned_type(name, None);
     }
     let Some(def) = pass.scopes.definition(&name.name) else { return };
-    let Some(known) = pass.known.get(&def) else { return pass.assigned_type(name, None) };
+    let Some(declared) = pass.known.get(&def).map(|known| known.ty.clone()) else {
+        return pass.assigned_type(name, None);
+    };
+    let mut got = if op.is_none() { pass.infer_as(&declared, value) } else { pass.infer(value) };
+    if let Some(op) = op {
+        nilable::assigned(pass, op, value);
+    }
+    let Some(known) = pass.known.get(&def) else { return };
     if let Some(op) = op {
         let wrong = operator::unfit(op, &known.ty, &got);
         got = binary(op, &known.ty, &got);
@@ -151,6 +160,8 @@ pub(crate) fn loop_variable<'a>(pass: &mut Pass<'a>, pattern: &'a Pattern, iter:
         },
         _ => return,
     };
+    // A list that is written out is often a table of cases.
+    let item = if matches!(iter.kind, ExprKind::List(_)) { soft(&item) } else { item };
     let mut note = |name: &Ident, ty: Ty| {
         // An assignment in the loop may have another type.
         if !pass.typing.declared.is_assigned(&name.name) {
@@ -172,6 +183,9 @@ pub(crate) fn loop_variable<'a>(pass: &mut Pass<'a>, pattern: &'a Pattern, iter:
 
 /// Records the types of the parameters of a function, and checks their defaults.
 pub(crate) fn parameters<'a>(pass: &mut Pass<'a>, func: &'a Function) {
+    for (at, param) in func.params.iter().enumerate() {
+        param.default.iter().for_each(|default| later_parameter(pass, &func.params[at..], default));
+    }
     for param in func.params.iter().filter(|param| !param.rest) {
         let Some(written) = &param.ty else { continue };
         match &param.default {
@@ -181,6 +195,31 @@ pub(crate) fn parameters<'a>(pass: &mut Pass<'a>, func: &'a Function) {
                 pass.known.insert(param.name.span.start, Known { ty, written, is_open: false });
             }
         }
+    }
+}
+
+/// Reports a default that reads its own parameter or a later one: these have no value yet.
+fn later_parameter<'a>(pass: &mut Pass<'a>, later: &'a [Param], default: &'a Expr) {
+    struct Mentions<'a>(&'a [Param], Vec<(&'a str, Span)>);
+    impl<'a> Visitor<'a> for Mentions<'a> {
+        fn expr(&mut self, expr: &'a Expr) {
+            if let ExprKind::Name(name) = &expr.kind
+                && self.0.iter().any(|param| param.name.name == *name)
+            {
+                self.1.push((name, expr.span));
+            }
+            visit::walk_expr(self, expr);
+        }
+        // It runs later.
+        fn function(&mut self, _: &'a Function, _: &'a [TypeParam]) {}
+    }
+    let mut mentions = Mentions(later, Vec::new());
+    mentions.expr(default);
+    for (name, span) in mentions.1 {
+        let own = later.first().is_some_and(|param| param.name.name == name);
+        let which = if own { "its own parameter" } else { "a later parameter" };
+        let message = format!("a default cannot use {which}: `{name}` has no value yet");
+        pass.report(Diagnostic::warning(message).with_code(LATER_PARAMETER).at(span));
     }
 }
 
@@ -206,7 +245,7 @@ fn returned<'a>(pass: &mut Pass<'a>, value: &'a Expr) {
     if result.emits {
         return;
     }
-    let got = pass.infer(value);
+    let got = pass.infer_as(&result.ty, value);
     if !pass.typing.fits(&result.ty, &got) {
         let message = format!("return type doesn't match: expected {}, got {got}", type_text(result.written));
         pass.report(Diagnostic::error(message).with_code(RESULT_TYPE).at(value.span));
@@ -215,7 +254,7 @@ fn returned<'a>(pass: &mut Pass<'a>, value: &'a Expr) {
 
 fn emitted<'a>(pass: &mut Pass<'a>, value: &'a Expr) {
     let Some(Some(result)) = pass.results.last().cloned() else { return };
-    let got = pass.infer(value);
+    let got = pass.infer_as(&result.ty, value);
     if result.emits && !pass.typing.fits(&result.ty, &got) {
         let message = format!("emit type doesn't match: expected {}, got {got}", type_text(result.written));
         pass.report(Diagnostic::error(message).with_code(RESULT_TYPE).at(value.span));

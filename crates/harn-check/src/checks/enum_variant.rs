@@ -39,7 +39,7 @@ pub(crate) fn payload<'a>(pass: &mut Pass<'a>, object: &Expr, name: &Ident, call
     let env = Typing::env(&decl.type_params, &[]);
     for (field, arg) in variant.fields.iter().zip(args) {
         let Some((wanted, shown)) = field_type(pass, decl, field, &env) else { continue };
-        let got = pass.infer(&arg.value);
+        let got = pass.infer_as(&wanted, &arg.value);
         if !pass.typing.fits(&wanted, &got) {
             let message = format!("{whole} expects {shown}, got {got}");
             let found = Diagnostic::warning(message).with_code(PAYLOAD);

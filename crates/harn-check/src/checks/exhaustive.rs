@@ -21,18 +21,28 @@ struct Covered<'a> {
 pub(crate) fn check<'a>(pass: &mut Pass<'a>, expr: &'a Expr, value: &'a Expr, arms: &'a [MatchArm]) {
     let ty = pass.infer(value);
     mismatches(pass, &ty, arms);
-    let Some(covered) = covered(arms) else { return };
-    let Some(message) = missing(pass, value, &ty, &covered) else { return };
+    // A guard may be false. If the arms cover all cases only with their guards, the program runs until a case is missed.
+    let without_guards = arms.iter().filter(|arm| arm.guard.is_none());
+    let Some(covered_for_sure) = covered(without_guards) else { return };
+    let Some(message) = missing(pass, value, &ty, &covered_for_sure) else { return };
+    let never_covered = covered(arms.iter()).is_some_and(|all| missing(pass, value, &ty, &all).is_some());
     let end = arms.first().map_or(expr.span.end, |arm| arm.span.start);
     let head = harn_syntax::Span::new(expr.span.start, value.span.end.min(end));
-    let diagnostic = Diagnostic::error(message).with_code(NOT_EXHAUSTIVE).at(head);
-    pass.report(diagnostic.with_help("add an arm for each, or `_ -> { ... }` for all others"));
+    let (diagnostic, help) = if never_covered {
+        (Diagnostic::error(message), "add an arm for each, or `_ -> { ... }` for all others")
+    } else {
+        (
+            Diagnostic::warning(message),
+            "the guards may be false: add an arm without a guard for each, or `_ -> { ... }`",
+        )
+    };
+    pass.report(diagnostic.with_code(NOT_EXHAUSTIVE).at(head).with_help(help));
 }
 
 /// Returns the covered cases; `None` if an arm matches everything.
-fn covered<'a>(arms: &'a [MatchArm]) -> Option<Covered<'a>> {
+fn covered<'a>(arms: impl Iterator<Item = &'a MatchArm>) -> Option<Covered<'a>> {
     let mut covered = Covered::default();
-    for pattern in arms.iter().flat_map(|arm| &arm.patterns) {
+    for pattern in arms.flat_map(|arm| &arm.patterns) {
         match &pattern.kind {
             MatchPatternKind::Variant { variant, .. } => covered.variants.push(&variant.name),
             MatchPatternKind::Value(value) => match &value.kind {
@@ -152,7 +162,16 @@ fn mismatches(pass: &mut Pass<'_>, ty: &Ty, arms: &[MatchArm]) {
             ExprKind::Bool(_) => "bool",
             _ => continue,
         };
-        if !takes(word) {
+        let literal = match &value.kind {
+            ExprKind::Str(text) => Some(Ty::Str(text.clone())),
+            ExprKind::Int(number) => Some(Ty::Int(*number)),
+            _ => None,
+        };
+        let is_literal = |ty: &Ty| matches!(ty, Ty::Str(_) | Ty::Int(_) | Ty::Nil);
+        let lacks = literal.is_some_and(|literal| {
+            members(ty).len() > 1 && members(ty).iter().all(is_literal) && !members(ty).contains(&literal)
+        });
+        if !takes(word) || lacks {
             let message = format!("Match pattern type mismatch: matching {ty} against {word} literal");
             found.push(Diagnostic::warning(message).with_code(PATTERN_TYPE).at(pattern.span));
         }
@@ -166,7 +185,7 @@ pub(crate) fn payload<'a>(pass: &mut Pass<'a>, value: &'a Expr, patterns: &'a [M
     let known = |ty| Known { ty, written: None, is_open: false };
     match &pattern.kind {
         MatchPatternKind::Bind(name) if !pass.typing.declared.is_assigned(&name.name) => {
-            let ty = pass.infer(value);
+            let ty = pass.now(value);
             pass.known.insert(name.span.start, known(ty));
         }
         MatchPatternKind::Variant { enum_name, variant, fields: Some(fields) } => {

@@ -12,6 +12,7 @@ pub(crate) mod exhaustive;
 pub(crate) mod generator_return;
 pub(crate) mod generic;
 pub(crate) mod hidden_division;
+pub(crate) mod nilable;
 pub(crate) mod no_result;
 pub(crate) mod not_executed;
 pub(crate) mod operator;

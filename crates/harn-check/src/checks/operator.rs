@@ -5,7 +5,7 @@ use harn_syntax::ast::{BinaryOp, Expr, ExprKind, Parallel};
 
 use crate::codes::{ARGUMENT_TYPE, COMPARED_TYPES, OPERAND_TYPE};
 use crate::pass::Pass;
-use crate::types::Ty;
+use crate::types::{Ty, members};
 
 /// The types of the rules for comparisons. The rules for arithmetic also cover durations.
 const KNOWN: [&str; 7] = ["bool", "dict", "float", "int", "list", "nil", "string"];
@@ -15,6 +15,9 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, expr: &'a Expr) {
     let ExprKind::Binary { op, lhs, rhs, .. } = &expr.kind else { return };
     if is_order(*op) {
         return compared(pass, expr, *op, lhs, rhs);
+    }
+    if matches!(op, BinaryOp::Eq | BinaryOp::Ne) {
+        return never_equal(pass, expr, *op, lhs, rhs);
     }
     if !matches!(
         op,
@@ -89,6 +92,25 @@ fn interpolated(source: &str, lhs: &Expr, rhs: &Expr) -> Option<String> {
         return None;
     }
     Some(if text_first { format!("\"{text}${{{other}}}\"") } else { format!("\"${{{other}}}{text}\"") })
+}
+
+/// Reports a comparison with a literal that a union of literals does not have.
+fn never_equal<'a>(pass: &mut Pass<'a>, expr: &'a Expr, op: BinaryOp, lhs: &'a Expr, rhs: &'a Expr) {
+    for (value, literal) in [(lhs, rhs), (rhs, lhs)] {
+        let word = match &literal.kind {
+            ExprKind::Str(text) => Ty::Str(text.clone()),
+            ExprKind::Int(number) => Ty::Int(*number),
+            _ => continue,
+        };
+        let ty = pass.infer(value);
+        let types = members(&ty);
+        let is_literal = |ty: &Ty| matches!(ty, Ty::Str(_) | Ty::Int(_) | Ty::Nil);
+        if types.len() > 1 && types.iter().all(is_literal) && !types.contains(&word) {
+            let always = if op == BinaryOp::Eq { "false" } else { "true" };
+            let message = format!("this is always {always}: the value is {ty}");
+            return pass.report(Diagnostic::warning(message).with_code(COMPARED_TYPES).at(expr.span));
+        }
+    }
 }
 
 fn is_order(op: BinaryOp) -> bool {

@@ -70,7 +70,8 @@ fn types<'a>(pass: &mut Pass<'a>, decl: &'a StructDecl, home: Option<&'a Rc<Unit
         let field = decl.fields.iter().find(|field| field.name.name == key.name);
         let Some(written) = field.and_then(|field| field.ty.as_ref()) else { continue };
         let pattern = pass.typing.resolve_at(written, &env, home);
-        let (wanted, got) = (substitute(&pattern, &bound), pass.infer(value));
+        let wanted = substitute(&pattern, &bound);
+        let got = pass.infer_as(&wanted, value);
         if !pass.typing.fits(&wanted, &got) && !field.is_some_and(|field| field.optional && got == Ty::Nil) {
             let (field, owner, written) = (&key.name, &decl.name.name, type_text(written));
             let message = format!("Field '{field}' in struct '{owner}' expects {written}, got {got}");

@@ -158,7 +158,7 @@ fn one<'a>(
 ) -> Option<Diagnostic> {
     let written = param.ty.as_ref()?;
     let wanted = wanted(pass, called, param);
-    let got = pass.infer(value);
+    let got = pass.infer_as(&wanted, value);
     if pass.typing.fits(&wanted, &got) || (got == Ty::Nil && param.default.is_some()) {
         return None;
     }

@@ -9,6 +9,7 @@ use harn_syntax::signature::{
 };
 use harn_syntax::{Diagnostic, Span};
 
+use crate::checks::nilable;
 use crate::codes::{
     BIG_NUMBER, LOGARITHM, OPTION_SLIP, SECONDS, UNKNOWN_METHOD, WRONG_ARGUMENT, WRONG_COUNT,
 };
@@ -185,6 +186,12 @@ fn pattern(pass: &Pass<'_>, signature: &Signature, args: &[Arg]) -> Option<Diagn
 
 /// Checks one argument.
 fn argument<'a>(pass: &mut Pass<'a>, name: &str, parameter: &Parameter, value: &'a Expr) -> Vec<Diagnostic> {
+    if !parameter.optional
+        && !Kinds::of(parameter.ty).meets(Kinds::NIL)
+        && let Some(found) = nilable::argument(pass, name, value)
+    {
+        return vec![found];
+    }
     let Some((got, word)) = known_kind(pass, value) else { return Vec::new() };
     let nothing = got == Kinds::NIL && parameter.optional;
     if !nothing && !Kinds::of(parameter.ty).meets(got) {

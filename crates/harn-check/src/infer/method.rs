@@ -2,7 +2,7 @@
 
 use harn_syntax::ast::*;
 
-use super::{present, result};
+use super::{present, result, soft};
 use crate::pass::Pass;
 use crate::types::{Ty, Typing, from_table};
 
@@ -70,8 +70,10 @@ fn of_container(kind: &str, items: &[Ty], name: &str, args: &[Ty]) -> Option<Ty>
     let same = || Some(Ty::Named(Name::new(kind), items.to_vec()));
     match (kind, items) {
         ("list", [item]) => match name {
-            "filter" | "sort" | "sort_by" | "reverse" | "unique" | "take" | "skip" | "drop"
-            | "take_while" | "skip_while" | "slice" | "pop" | "compact" => same(),
+            "compact" => Some(Ty::list_of(present(item))),
+            // The function may test for nil.
+            "filter" | "take_while" | "skip_while" => Some(Ty::list_of(soft(item))),
+            "sort" | "sort_by" | "reverse" | "unique" | "take" | "skip" | "drop" | "slice" | "pop" => same(),
             "first" | "last" if args.is_empty() => Some(maybe(item)),
             "first" | "last" => same(),
             "find" | "min_by" | "max_by" => Some(maybe(item)),
@@ -108,7 +110,8 @@ fn of_container(kind: &str, items: &[Ty], name: &str, args: &[Ty]) -> Option<Ty>
             _ => None,
         },
         ("iter", [item]) => match name {
-            "filter" | "take" | "skip" | "take_while" | "skip_while" | "chain" => same(),
+            "filter" | "take_while" | "skip_while" => Some(iter_of(soft(item))),
+            "take" | "skip" | "chain" => same(),
             "map" | "flat_map" => Some(Ty::named("iter")),
             "zip" => Some(iter_of(pair_of(item.clone(), Ty::Any))),
             "enumerate" => Some(iter_of(pair_of(Ty::named("int"), item.clone()))),

@@ -14,7 +14,7 @@ use harn_syntax::ast::*;
 use crate::checks::unreachable::block_exits;
 use crate::pass::Pass;
 use crate::scope::{Kind, Lookup};
-use crate::types::{Field, Ty, TypeName, Typing, from_table, only, without};
+use crate::types::{Field, Ty, TypeName, Typing, from_table, members, only, without};
 
 /// Maximum number of elements of a literal that determine its element type.
 const MAX_ELEMENTS: usize = 1000;
@@ -95,7 +95,9 @@ impl<'a> Pass<'a> {
             ExprKind::Member { object, name, optional: false } => {
                 self.fact(expr).unwrap_or_else(|| self.member_type(object, &name.name))
             }
-            ExprKind::Index { object, index, optional: false, .. } => self.element_type(object, index),
+            ExprKind::Index { object, index, optional: false, .. } => {
+                self.fact(expr).unwrap_or_else(|| self.element_type(object, index))
+            }
             ExprKind::Slice { object, .. } => match self.infer(object) {
                 ty if matches!(ty.word(), Some("list" | "string")) => ty,
                 _ => Ty::Any,
@@ -222,7 +224,9 @@ impl<'a> Pass<'a> {
     /// The type of a field of a value.
     pub(crate) fn field_of(&self, ty: &Ty, name: &str) -> Ty {
         let of = |fields: &[Field]| match fields.iter().find(|field| field.name == name) {
-            Some(field) if field.optional => Ty::union([Ty::OneOf(vec![Ty::Nil]), field.ty.clone()]),
+            Some(field) if field.optional && !members(&field.ty).contains(&Ty::Nil) => {
+                Ty::union([Ty::Nil, field.ty.clone()])
+            }
             Some(field) => field.ty.clone(),
             None => Ty::Any,
         };
@@ -254,6 +258,8 @@ impl<'a> Pass<'a> {
     fn element_type(&mut self, object: &'a Expr, index: &'a Expr) -> Ty {
         match self.infer(object) {
             Ty::Named(name, args) => match (name.as_str(), args.as_slice()) {
+                // Other elements are not tracked.
+                ("list", [item]) if !matches!(index.kind, ExprKind::Int(_)) => soft(item),
                 ("list", [item]) => item.clone(),
                 ("dict", [_, value]) => Ty::union([Ty::OneOf(vec![Ty::Nil]), value.clone()]),
                 ("string", _) if matches!(index.kind, ExprKind::Int(_)) => Ty::named("string"),
@@ -334,6 +340,14 @@ pub(crate) fn binary(op: BinaryOp, lhs: &Ty, rhs: &Ty) -> Ty {
         (Add | Sub | Mul | Div | Rem | Pow, ..) => Ty::Any,
         (BinaryOp::Lt | BinaryOp::Gt | BinaryOp::Le | BinaryOp::Ge, ..)
         | (BinaryOp::Eq | BinaryOp::Ne | BinaryOp::In | BinaryOp::NotIn, ..) => Ty::named("bool"),
+    }
+}
+
+/// Returns the union of which the program may know more than its members.
+pub(crate) fn soft(ty: &Ty) -> Ty {
+    match ty {
+        Ty::Union(members) => Ty::OneOf(members.clone()),
+        other => other.clone(),
     }
 }
 

@@ -4,7 +4,7 @@ use harn_syntax::ast::*;
 
 use crate::pass::Pass;
 use crate::scope::{Kind, Lookup};
-use crate::types::{Field, Ty, TypeName};
+use crate::types::{Field, Ty, TypeName, members};
 
 /// Maximum depth of a schema literal.
 const MAX_DEPTH: u32 = 16;
@@ -38,7 +38,48 @@ impl<'a> Pass<'a> {
                 Some(ty) => Ty::Named(name.clone(), vec![ty]),
                 None => self.infer(arg),
             },
-            _ => self.infer(arg),
+            _ => self.infer_as(wanted, arg),
+        }
+    }
+
+    /// The type of a value where `wanted` is expected: a literal has its own type where literals are expected.
+    pub(crate) fn infer_as(&mut self, wanted: &Ty, value: &'a Expr) -> Ty {
+        let given = self.infer(value);
+        if !takes_literals(wanted) {
+            return given;
+        }
+        match &value.kind {
+            ExprKind::Paren(inner) => self.infer_as(wanted, inner),
+            ExprKind::Str(text) if has(wanted, |ty| matches!(ty, Ty::Str(_))) => Ty::Str(text.clone()),
+            ExprKind::Int(number) if has(wanted, |ty| matches!(ty, Ty::Int(_))) => Ty::Int(*number),
+            ExprKind::Ternary { then, other, .. } => {
+                let types = [self.infer_as(wanted, then), self.infer_as(wanted, other)];
+                Ty::union(types)
+            }
+            ExprKind::Dict(items) => {
+                let (Ty::Shape(mut fields), Some(expected)) = (given.clone(), shape_of(wanted)) else {
+                    return given;
+                };
+                for item in items {
+                    let DictItem::Entry { key, value } = item else { continue };
+                    let wanted = expected.iter().find(|field| field.name == key.name);
+                    let field = fields.iter_mut().find(|field| field.name == key.name);
+                    if let (Some(wanted), Some(field)) = (wanted, field) {
+                        field.ty = self.infer_as(&wanted.ty, value);
+                    }
+                }
+                Ty::Shape(fields)
+            }
+            ExprKind::List(items) if !items.is_empty() && items.iter().all(|item| !item.spread) => {
+                let item = members(wanted).iter().find_map(|member| match member {
+                    Ty::Named(name, args) if name == "list" => args.first(),
+                    _ => None,
+                });
+                let Some(wanted) = item else { return given };
+                let types: Vec<Ty> = items.iter().map(|item| self.infer_as(wanted, &item.value)).collect();
+                Ty::list_of(Ty::union(types))
+            }
+            _ => given,
         }
     }
 
@@ -157,4 +198,27 @@ fn named(word: &str) -> Ty {
         }
         _ => Ty::Any,
     }
+}
+
+fn has(ty: &Ty, is: impl Fn(&Ty) -> bool) -> bool {
+    members(ty).iter().any(is)
+}
+
+/// Whether a type names literals, itself or in its parts.
+fn takes_literals(ty: &Ty) -> bool {
+    has(ty, |member| match member {
+        Ty::Str(_) | Ty::Int(_) => true,
+        Ty::Shape(fields) => fields.iter().any(|field| takes_literals(&field.ty)),
+        Ty::Named(name, args) if name == "list" => args.iter().any(takes_literals),
+        _ => false,
+    })
+}
+
+/// The fields of the only shape of a type.
+fn shape_of(ty: &Ty) -> Option<&[Field]> {
+    let mut shapes = members(ty).iter().filter_map(|member| match member {
+        Ty::Shape(fields) => Some(fields.as_slice()),
+        _ => None,
+    });
+    shapes.next().filter(|_| shapes.next().is_none())
 }

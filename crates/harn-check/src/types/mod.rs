@@ -176,7 +176,13 @@ impl fmt::Display for Ty {
                 for (at, field) in fields.iter().enumerate() {
                     let (comma, mark) =
                         (if at == 0 { "" } else { ", " }, if field.optional { "?" } else { "" });
-                    write!(f, "{comma}{}{mark}: {}", field.name, field.ty)?;
+                    match &field.ty {
+                        Ty::OneOf(_) if field.optional => {
+                            let given = without(&field.ty, |member| *member == Ty::Nil);
+                            write!(f, "{comma}{}{mark}: {given}", field.name)?;
+                        }
+                        ty => write!(f, "{comma}{}{mark}: {ty}", field.name)?,
+                    }
                 }
                 f.write_str("}")
             }

@@ -31,7 +31,10 @@ fn one(text: &str) -> Ty {
             let (name, ty) = entry.split_once(':')?;
             let name = name.trim();
             let (name, optional) = name.strip_suffix('?').map_or((name, false), |name| (name, true));
-            Some(Field { name: Name::new(name), optional, ty: from_table(ty) })
+            let ty = from_table(ty);
+            // Whether a builtin gives it, the program may know.
+            let ty = if optional && ty != Ty::Any { Ty::union([Ty::OneOf(vec![Ty::Nil]), ty]) } else { ty };
+            Some(Field { name: Name::new(name), optional, ty })
         };
         return Ty::Shape(split(inner, ',').filter_map(field).collect());
     }
