@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 
 use crate::cache::TemplateCache;
 use crate::error::{ErrorKind, Fail, TemplateError};
+use crate::expr::{Expr, FilterCall, Name};
 use crate::frame::{Frame, LoopState, Scope};
 use crate::loader::{AssetLoader, Caller, Loader};
 use crate::program::{Include, Op, Otherwise, Site, Test};
@@ -40,6 +41,19 @@ pub struct RenderContext<'a> {
     /// Writes a schema of the host's language as JSON Schema, for the argument `schema` of sections; without it schemas
     /// are written as they are.
     pub json_schema: Option<&'a dyn Fn(&Value) -> Value>,
+    /// Told of each name that is written and not bound, with the template that writes it.
+    pub unbound: Option<&'a dyn Fn(&Template, &Unbound<'_>)>,
+}
+
+/// A name that a template writes and that is not bound.
+#[derive(Clone, Copy, Debug)]
+pub struct Unbound<'a> {
+    /// The name.
+    pub name: &'a str,
+    /// Where its directive begins in the text of the template.
+    pub offset: usize,
+    /// Whether the directive stays in the output as it is; otherwise nothing is written.
+    pub stays: bool,
 }
 
 impl Default for RenderContext<'_> {
@@ -53,6 +67,7 @@ impl Default for RenderContext<'_> {
             max_output: 256 << 20,
             interrupted: None,
             json_schema: None,
+            unbound: None,
         }
     }
 }
@@ -152,6 +167,27 @@ struct Renderer<'c> {
 }
 
 impl Renderer<'_> {
+    /// Tells of the names that are the reason why an expression wrote nothing.
+    fn wrote_nothing(&self, frame: &Frame<'_>, expr: &Expr, offset: u32) {
+        let Some(unbound) = self.context.unbound else { return };
+        let has_default =
+            |call: &FilterCall| call.filter.as_ref().is_ok_and(|filter| filter.name == "default");
+        if matches!(expr, Expr::Pipeline(parts) if parts.1.iter().any(has_default)) {
+            return;
+        }
+        expr.walk(&mut |expr| {
+            if let Expr::Path(path) = expr
+                && let Name::Free(free) = path.root
+                && frame.free[free as usize].is_none()
+            {
+                let name = &frame.template.program.free[free as usize];
+                if &**name != "llm" {
+                    unbound(frame.template, &Unbound { name, offset: offset as usize, stays: false });
+                }
+            }
+        });
+    }
+
     /// Runs a template. `RECORD` says whether the recorder is fed; the plain version does not pay for it.
     fn template<const RECORD: bool>(&mut self, frame: &mut Frame<'_>) -> Result<(), TemplateError> {
         let template = frame.template;
@@ -174,6 +210,9 @@ impl Renderer<'_> {
                     frame
                         .write(&write.expr, &mut self.out)
                         .map_err(|fail| failed(template, write.site, fail))?;
+                    if self.out.len() == start {
+                        self.wrote_nothing(frame, &write.expr, write.site.start);
+                    }
                     if RECORD {
                         self.wrote(SpanKind::Expr, start, template, write.site.start);
                     }
@@ -192,6 +231,13 @@ impl Renderer<'_> {
                             self.out.push_str("{{");
                             self.out.push_str(template.text(from, end));
                             self.out.push_str("}}");
+                            if let Some(unbound) = self.context.unbound {
+                                let offset = template.source[..from as usize].rfind("{{").unwrap_or_default();
+                                unbound(
+                                    template,
+                                    &Unbound { name: &program.free[free as usize], offset, stays: true },
+                                );
+                            }
                         }
                     }
                     if RECORD && value.is_some() {

@@ -1,9 +1,8 @@
 //! Compares bindings with templates: names that a template uses without a binding, and bindings that no template
 //! uses.
 //!
-//! A missing name is not an error at run time: it is nil, or its directive is printed unchanged. So these findings
-//! are warnings, and a name is not reported if the template handles its absence: its first use is a condition, or has
-//! a `default`.
+//! At run time, a missing name is nil, or its directive is printed unchanged: the prompt is wrong, and nothing fails. A name is
+//! not reported if the template handles its absence: its first use is a condition, or has a `default`.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -27,8 +26,9 @@ struct Entry {
     literal: Span,
     /// The possibly unused names, with their spans.
     keys: Vec<(String, Span)>,
-    /// The templates that receive the bindings.
+    /// The templates that receive the bindings, and how many are given as text.
     paths: Vec<String>,
+    texts: usize,
     used: Vec<String>,
     /// Names that a template lacks.
     missing: Vec<String>,
@@ -57,6 +57,7 @@ impl Ledger {
                 literal: bindings.literal,
                 keys: bindings.keys.iter().map(|key| (key.name.to_string(), key.span)).collect(),
                 paths: Vec::new(),
+                texts: 0,
                 used: Vec::new(),
                 missing: Vec::new(),
                 complete: bindings.only_rendered,
@@ -77,7 +78,9 @@ impl Ledger {
         let Some(bindings) = &call.bindings else { return Vec::new() };
         let Some(entry) = self.entry(file, call) else { return Vec::new() };
         entry.complete &= free.complete;
-        if !entry.paths.iter().any(|path| path == call.path) {
+        if call.is_text {
+            entry.texts += 1;
+        } else if !entry.paths.iter().any(|path| path == call.path) {
             entry.paths.push(call.path.to_string());
         }
         let is_bound = |name: &str| bindings.keys.iter().any(|key| key.name == name);
@@ -93,13 +96,17 @@ impl Ledger {
                 continue;
             }
             reported.push(&name.name);
-            let message =
-                format!("preflight: template '{}' uses `{}`, which the bindings lack", call.path, name.name);
-            let uri = &name.template_uri;
-            let mut diagnostic = Diagnostic::warning(message)
+            let template =
+                if call.is_text { "the template".to_owned() } else { format!("template '{}'", call.path) };
+            let message = format!("preflight: {template} uses `{}`, which the bindings lack", name.name);
+            let place = match &*name.template_uri {
+                "" => format!("line {}, column {} of the template", name.line, name.col),
+                uri => format!("{uri}:{}:{}", name.line, name.col),
+            };
+            let mut diagnostic = Diagnostic::error(message)
                 .with_code(MISSING_BINDING)
                 .with_label(bindings.place, "preflight")
-                .with_note(format!("used at {uri}:{}:{}", name.line, name.col));
+                .with_note(format!("used at {place}"));
             let unused = bindings.keys.iter().map(|key| key.name.as_str());
             let unused = unused.filter(|key| !free.names.iter().any(|name| name.name == *key));
             diagnostic.help = close(&name.name, unused).map(|near| {
@@ -118,13 +125,17 @@ impl Ledger {
         let mut found = Vec::new();
         for entry in self.entries.into_iter().filter(|entry| entry.complete) {
             let paths: Vec<String> = entry.paths.iter().map(|path| format!("'{path}'")).collect();
-            let word = if paths.len() == 1 { "template" } else { "the templates" };
+            let by = match (paths.as_slice(), entry.texts) {
+                ([], 1) => "the template".to_owned(),
+                ([path], 0) => format!("template {path}"),
+                (paths, 0) => format!("the templates {}", paths.join(", ")),
+                _ => "any of the templates".to_owned(),
+            };
             for (key, span) in &entry.keys {
                 if key == "llm" || key.starts_with('_') || entry.used.contains(key) {
                     continue;
                 }
-                let message =
-                    format!("preflight: binding `{key}` is not used by {word} {}", paths.join(", "));
+                let message = format!("preflight: binding `{key}` is not used by {by}");
                 let mut diagnostic =
                     Diagnostic::warning(message).with_code(UNUSED_BINDING).with_label(*span, "preflight");
                 let near = close(key, entry.missing.iter().map(String::as_str));

@@ -11,8 +11,10 @@ use harn_syntax::visit::{self, Visitor};
 pub(crate) struct RenderCall<'a> {
     /// How messages name the target of this kind of call.
     pub(crate) what: &'static str,
-    /// The path as written.
+    /// The path as written; the template itself if it is given as text.
     pub(crate) path: &'a Name,
+    /// Whether the call has the text of the template in place of a path.
+    pub(crate) is_text: bool,
     pub(crate) path_span: Span,
     /// The bindings, when all their names are known.
     pub(crate) bindings: Option<Bindings<'a>>,
@@ -45,7 +47,9 @@ pub(crate) fn collect(tree: &Program) -> Vec<RenderCall<'_>> {
         }
         if let Some(call) = site.target() {
             let bindings = call.bindings.and_then(|value| found.bindings(value));
-            calls.push(RenderCall { what: call.what, path: call.path, path_span: call.path_span, bindings });
+            let is_text = site.function == "render_string";
+            let (what, path, path_span) = (call.what, call.path, call.path_span);
+            calls.push(RenderCall { what, path, is_text, path_span, bindings });
         }
     }
     calls
@@ -74,6 +78,7 @@ impl<'a> Site<'a> {
         let second = self.args.get(1).map(|arg| &arg.value);
         let what = match self.function {
             "render" => "render target",
+            "render_string" => "template",
             "render_prompt" => "render_prompt target",
             "render_with_provenance" => "render_with_provenance target",
             _ => {
@@ -167,7 +172,10 @@ impl<'a> Visitor<'a> for Finder<'a> {
             ExprKind::Name(name) => *self.mentioned.entry(name).or_default() += 1,
             ExprKind::Call { callee, args, .. } => {
                 let function = callee.as_name().map(Name::as_str).unwrap_or_default();
-                if matches!(function, "render" | "render_prompt" | "render_with_provenance" | "host_call") {
+                if matches!(
+                    function,
+                    "render" | "render_prompt" | "render_string" | "render_with_provenance" | "host_call"
+                ) {
                     let site = Site { function, args };
                     let variable = site.target().and_then(|target| target.bindings).and_then(Expr::as_name);
                     variable.into_iter().for_each(|name| *self.rendered.entry(name).or_default() += 1);

@@ -115,6 +115,9 @@ impl<'a> Templates<'a> {
 
     /// Checks the template of a call.
     pub(crate) fn call(&mut self, file: &File<'_>, call: &RenderCall<'_>, tools: Option<&Tools<'_>>) {
+        if call.is_text {
+            return self.text(file, call);
+        }
         let Some((entry, dir)) = self.target(file, call) else {
             return self.ledger.incomplete(file.shown.as_ref(), call);
         };
@@ -143,6 +146,27 @@ impl<'a> Templates<'a> {
             for diagnostic in self.ledger.compare(file.shown.as_ref(), call, &free, &texts) {
                 self.report(file.shown.clone(), diagnostic);
             }
+        }
+    }
+
+    /// Checks the template of a call of `render_string`.
+    fn text(&mut self, file: &File<'_>, call: &RenderCall<'_>) {
+        let template = match Template::inline(call.path) {
+            Ok(template) => template,
+            Err(error) => {
+                let found = Diagnostic::error(format!("preflight: the template has a syntax error: {error}"))
+                    .with_code(TEMPLATE_SYNTAX)
+                    .with_label(call.path_span, "preflight");
+                return self.report(file.shown.clone(), found);
+            }
+        };
+        let assets = Embedded(self.assets.0);
+        let loader = FsLoader::new(self.system, &assets, file.dir);
+        let free = template.free_names(&loader);
+        let shown = Arc::new(SourceFile::new("", call.path.to_string()));
+        let parsed = [Rc::new(Parsed { template, shown })];
+        for diagnostic in self.ledger.compare(file.shown.as_ref(), call, &free, &parsed) {
+            self.report(file.shown.clone(), diagnostic);
         }
     }
 

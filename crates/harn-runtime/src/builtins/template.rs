@@ -3,9 +3,10 @@
 use harn_schema::as_json_schema;
 use harn_system::{System, SystemExt};
 use harn_template::{
-    Caller, ErrorKind, FsLoader, Loader, RenderContext, Rendered, Span, Template, TemplateError,
+    Caller, ErrorKind, FsLoader, Loader, Origin, RenderContext, Rendered, Span, Template, TemplateError,
+    Unbound,
 };
-use harn_value::{Dict, Ref, Value};
+use harn_value::{Dict, Value};
 use harn_vm::{Cx, Error, Result, builtins};
 
 use crate::assets::prompt_asset;
@@ -132,10 +133,10 @@ fn load(cx: &Cx, function: &str, path: &Value, loader: &FsLoader<'_>) -> Result<
     cx.state::<TemplateState>().cache.get_or_parse(loaded.origin, loaded.text).map_err(|e| failed(&e))
 }
 
-/// Bindings are a dict or a struct; nil is the empty dict.
+/// Bindings are a dict or a struct; nil is none.
 fn checked(function: &str, bindings: &Value) -> Result<Value> {
     if bindings.is_nil() {
-        return Ok(Ref::new(Dict::new()).into());
+        return Ok(Value::NIL);
     }
     match bindings.to_dict() {
         Some(dict) => Ok(dict.into()),
@@ -162,7 +163,9 @@ fn rendered(
             "warning: template.llm_scope: a binding named `llm` hides the injected one; rename it (template_uri={uri}, reason=user_binding_shadowed)"
         )));
     }
+    let unbound = |template: &Template, unbound: &Unbound<'_>| warn_unbound(cx, template, unbound, bindings);
     let context = RenderContext {
+        unbound: bindings.as_dict().is_some().then_some(&unbound),
         loader,
         llm: &llm,
         cache: Some(&state.cache),
@@ -184,6 +187,30 @@ fn rendered(
         log_render(&runtime, template, &rendered, &llm);
     }
     Ok(rendered)
+}
+
+/// Warns once of a name that a template of the program writes and that the call does not bind.
+fn warn_unbound(cx: &Cx, template: &Template, unbound: &Unbound<'_>, bindings: &Value) {
+    if matches!(template.origin(), Origin::Asset(_)) {
+        return;
+    }
+    let place = match template.origin() {
+        Origin::Inline => "the template".to_owned(),
+        _ => template.uri().to_owned(),
+    };
+    let (line, column) = template.position(unbound.offset);
+    let name = unbound.name;
+    if !cx.state::<TemplateState>().warns(&format!("{place}:{line}:{column}:{name}")) {
+        return;
+    }
+    let result = if unbound.stays { "it stays as written" } else { "nothing is written for it" };
+    let names: Vec<String> =
+        bindings.as_dict().map_or_else(Vec::new, |dict| dict.keys().map(|key| key.to_string()).collect());
+    let near = harn_syntax::suggest::close(name, names.iter().map(String::as_str));
+    let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+    cx.system().write_err(&harn_syntax::notice(&format!(
+        "warning: template: `{name}` is not bound in {place} at {line}:{column}, so {result}{near}"
+    )));
 }
 
 /// A schema as the request of a call carries it.
