@@ -185,6 +185,11 @@ pipeline main() {
   mcp_prompt({name: "talk", handler: { -> [{role: "user", content: "Hi"}, {role: "assistant", content: "Hello"}] }})
   mcp_prompt({name: "wrong", handler: { -> 7 }})
   mcp_resource({uri: "note://late", name: "late", text: ""})
+  var reads = 0
+  mcp_resource({uri: "note://now", name: "now", mime_type: "text/markdown", handler: { at ->
+    reads += 1
+    if reads > 2 { nil } else { "${at.uri}: read ${reads}" }
+  }})
 }
 "#,
     );
@@ -204,6 +209,10 @@ pipeline main() {
         read("note://a")["result"],
         json!({"contents": [{"uri": "note://a", "text": "Text of a", "mimeType": "text/plain"}]})
     );
+    let now = |text: &str| json!([{"uri": "note://now", "text": text, "mimeType": "text/markdown"}]);
+    assert_eq!(read("note://now")["result"]["contents"], now("note://now: read 1"));
+    assert_eq!(read("note://now")["result"]["contents"], now("note://now: read 2"));
+    assert_eq!(read("note://now")["error"]["code"], -32002);
     assert_eq!(read("note://by/7%20x")["result"]["contents"][0]["text"], "Note 7 x");
     assert_eq!(read("note://by/none")["error"]["code"], -32002);
     assert_eq!(read("note://b")["error"]["message"], "there is no resource note://b");

@@ -33,12 +33,13 @@ builtins! {
         cx.state::<Offers>().add_tools("mcp_serve", &registry.0.unwrap_or_default())?;
     }
 
-    /// Offers a text to the clients of `harn serve mcp`: `{uri, name, text, title?, description?, mime_type?}`.
+    /// Offers a text to the clients of `harn serve mcp`: `{uri, name, text, title?, description?, mime_type?}`. In place of
+    /// `text`, `handler` is a function that returns the text, called with `{uri}` for each read; nil means that there is none.
     ///
     /// ```harn
     /// println(mcp_resource({uri: "note://hello", name: "hello", text: "Hello"})) // -> nil
     /// ```
-    State fn mcp_resource(cx, config: Value as "!{uri?: string, name?: string, text?: string, title?: string, description?: string, mime_type?: string}") -> "nil" {
+    State fn mcp_resource(cx, config: Value as "!{uri?: string, name?: string, text?: string, handler?: function, title?: string, description?: string, mime_type?: string}") -> "nil" {
         cx.state::<Offers>().add_resource(&config)?;
     }
 

@@ -10,6 +10,7 @@ use harn_value::{Data as Json, data::Map, json};
 use harn_value::{Dict, Value};
 use harn_vm::{ErrorKind, ExportedFunction, Instance, Result};
 
+use offer::Content;
 pub(crate) use offer::Offers;
 
 use crate::builtins::result_text;
@@ -239,22 +240,29 @@ impl McpServer {
             json!({"contents": [one]})
         };
         let known = offers.resources.borrow().iter().find(|resource| resource.uri == uri).cloned();
-        if let Some(resource) = known {
-            return Ok(contents(&resource.text, resource.mime_type.as_ref()));
-        }
-        let found = offers
-            .templates
-            .borrow()
-            .iter()
-            .find_map(|template| Some((template.pattern.values(&uri)?, template.clone())));
-        let Some((values, template)) = found else {
-            return Err(McpProblem::new(NO_RESOURCE, format!("there is no resource {uri}")));
+        let (handler, values, mime_type) = if let Some(resource) = known {
+            match resource.content {
+                Content::Text(text) => return Ok(contents(&text, resource.mime_type.as_ref())),
+                Content::Handler(handler) => {
+                    (handler, [("uri", uri.as_str())].into_iter().collect::<Dict>(), resource.mime_type)
+                }
+            }
+        } else {
+            let found = offers
+                .templates
+                .borrow()
+                .iter()
+                .find_map(|template| Some((template.pattern.values(&uri)?, template.clone())));
+            let Some((values, template)) = found else {
+                return Err(McpProblem::new(NO_RESOURCE, format!("there is no resource {uri}")));
+            };
+            (template.handler, values, template.mime_type)
         };
-        match self.run(&template.handler, vec![values.into()]).await {
+        match self.run(&handler, vec![values.into()]).await {
             Ok(value) if value.is_nil() => {
                 Err(McpProblem::new(NO_RESOURCE, format!("there is no resource {uri}")))
             }
-            Ok(value) => Ok(contents(&result_text(&value), template.mime_type.as_ref())),
+            Ok(value) => Ok(contents(&result_text(&value), mime_type.as_ref())),
             Err(ended) => Err(ended.problem()),
         }
     }

@@ -25,9 +25,17 @@ pub(crate) struct Offers {
 #[derive(Clone)]
 pub(super) struct Resource {
     pub(super) uri: String,
-    pub(super) text: String,
+    pub(super) content: Content,
     pub(super) mime_type: Option<String>,
     pub(super) shown: Json,
+}
+
+/// Where the text of a resource comes from.
+#[derive(Clone)]
+pub(super) enum Content {
+    Text(String),
+    /// A function that is called for each read.
+    Handler(Value),
 }
 
 /// Texts with addresses of one form, made when they are read.
@@ -96,15 +104,20 @@ impl Offers {
     pub(crate) fn add_resource(&self, given: &Value) -> Result<()> {
         let config = Config::read(
             "mcp_resource",
-            "{uri, name, text}",
+            "{uri, name, text}", // prose-ok: a type
             given,
-            &["uri", "name", "text", "title", "description", "mime_type"],
+            &["uri", "name", "text", "handler", "title", "description", "mime_type"],
         )?;
         let uri = config.required("uri")?;
         let shown =
             config.shown(&[("uri", uri.clone().into()), ("name", config.required("name")?.into())])?;
         let mime_type = config.optional("mime_type")?;
-        let resource = Resource { uri, text: config.required_text("text")?, mime_type, shown };
+        let content = match (config.has("handler"), config.has("text")) {
+            (true, true) => return Err(thrown("mcp_resource: pass either `text` or `handler`")),
+            (true, false) => Content::Handler(config.handler()?),
+            (false, _) => Content::Text(config.required_text("text")?),
+        };
+        let resource = Resource { uri, content, mime_type, shown };
         put(&self.resources, resource, |a, b| a.uri == b.uri);
         Ok(())
     }
@@ -226,6 +239,10 @@ impl<'a> Config<'a> {
     fn required(&self, key: &str) -> Result<String> {
         let missing = || thrown(format!("{}: '{key}' is required", self.function));
         self.optional(key)?.filter(|text| !text.trim().is_empty()).ok_or_else(missing)
+    }
+
+    fn has(&self, key: &str) -> bool {
+        !entry(self.given, key).is_nil()
     }
 
     fn handler(&self) -> Result<Value> {
