@@ -130,7 +130,7 @@ impl Compaction {
                 None => {
                     return Err(ConfigError(format!(
                         // prose-ok: diagnostic
-                        "agent_loop: unknown compaction strategy '{other}' (expected none, truncate, summarize_middle, summarize_all, hybrid, llm, observation_mask, or custom)"
+                        "agent_loop: unknown compaction strategy '{other}' (expected none, truncate, summarize_middle, summarize_all, or hybrid)"
                     )));
                 }
             },

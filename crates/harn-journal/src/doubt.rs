@@ -29,7 +29,7 @@ pub(crate) enum Decision {
 /// Returns the error of a request in doubt.
 pub(crate) fn uncertain(note: &str) -> HttpError {
     let text = format!(
-        "{note}: the run was interrupted while this request was under way, and nobody knows whether it arrived; to have it sent again, pass idempotent: true or on_uncertain: \"retry\" (\"ask\" has a person decide), or resume with --retry-in-doubt"
+        "{note}: the run was interrupted while this request was under way, and it is unknown whether it arrived; to send it again, pass idempotent: true or on_uncertain: \"retry\" (\"ask\" asks a human), or resume with --retry-in-doubt"
     );
     HttpError::new(HttpErrorKind::InDoubt, text)
 }
@@ -83,7 +83,7 @@ impl Core {
     fn doubt_of(&self, id: &str, name: &str, note: &str) -> Rc<Inquired> {
         let note = self.named(note);
         let prompt = format!(
-            "the run was interrupted during {name} {note}, and nobody knows whether it happened: do it again?"
+            "the run was interrupted during {name} {note}, and it is unknown whether it happened. Repeat it?"
         );
         Inquired::new(id, "in_doubt", &prompt, 0)
     }

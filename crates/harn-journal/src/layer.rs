@@ -27,7 +27,7 @@ fn shown(path: &Path) -> String {
 
 fn in_doubt(what: &str, path: &Path) -> io::Error {
     io::Error::other(InDoubt(format!(
-        "{what} {}: the run was interrupted in the middle of it, and nobody knows whether it happened; look at the file, or resume with --retry-in-doubt, which does it again",
+        "{what} {}: the run was interrupted in the middle of it, and it is unknown whether it happened; look at the file, or resume with --retry-in-doubt to repeat it",
         path.display()
     )))
 }

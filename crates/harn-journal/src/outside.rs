@@ -206,7 +206,7 @@ impl Core {
         let inquired = doubt.clone().filter(|_| asks);
         let (core, op) = (self.own(), self.next_op());
         let text = format!(
-            "`{note}`: the run was interrupted while this program ran, and nobody knows how far it came; to have it run again, pass idempotent: true or on_uncertain: \"retry\" (\"ask\" has a person decide), or resume with --retry-in-doubt"
+            "`{note}`: the run was interrupted while this program ran, and it is unknown how far it came; to run it again, pass idempotent: true or on_uncertain: \"retry\" (\"ask\" asks a human), or resume with --retry-in-doubt"
         );
         let begin = Box::new(move || -> Running {
             Box::pin(async move {
@@ -243,7 +243,7 @@ impl Core {
         let inquired = doubt.clone().filter(|_| asks);
         let (core, op) = (self.own(), self.next_op());
         let text = format!(
-            "{note}: the run was interrupted while this request was under way, and nobody knows whether it was carried out; to have it sent again, resume with --retry-in-doubt" // prose-ok: error text
+            "{note}: the run was interrupted while this request was under way, and it is unknown whether it was carried out; to send it again, resume with --retry-in-doubt" // prose-ok: error text
         );
         let begin = Box::new(move || -> Running {
             Box::pin(async move {

@@ -267,7 +267,7 @@ async fn options_without_an_effect_are_told() {
         };
         for (options, text) in [
             (json!({"provider": "openai", "idle_timeout": 3}), "option `idle_timeout` has no effect here: it is one of llm_stream; use `timeout`"),
-            (json!({"provider": "openai", "retries": 4, "repair": false}), "option `retries` has no effect here: it is one of llm_call_structured and its relatives; `schema_retries` asks again here"),
+            (json!({"provider": "openai", "retries": 4, "repair": false}), "option `retries` has no effect here: it belongs to `llm_call_structured` and its variants; `schema_retries` asks again here"),
             (json!({"provider": "openai", "repair": true}), "option `repair` has no effect here: it is one of llm_call_structured_result"),
             (json!({"provider": "openai", "tool_choice": "required"}), "option `tool_choice` has no effect: the call has no tools"),
             (json!({"provider": "openai", "tool_choice": "auto"}), ""),

@@ -280,7 +280,9 @@ fn environment(given: &Data) -> Result<BTreeMap<String, String>, Failed> {
     for (name, value) in fields.iter() {
         let is_upper = |c: char| c.is_ascii_uppercase() || c == '_' || c.is_ascii_digit();
         if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) || !name.chars().all(is_upper) {
-            return Err(bad(format!("env: '{name}' is no upper-case name such as OPENAI_API_KEY")));
+            return Err(bad(format!(
+                "env: variable names must be upper case, such as OPENAI_API_KEY; got '{name}'"
+            )));
         }
         let Some(value) = value.as_str().filter(|value| !value.contains('\0')) else {
             return Err(bad(format!("env: the value of {name} must be a string")));
@@ -437,7 +439,7 @@ mod tests {
             ),
             (
                 json!({"kind": "task", "task": "x", "env": {"key": "v"}}),
-                "env: 'key' is no upper-case name such as OPENAI_API_KEY",
+                "env: variable names must be upper case, such as OPENAI_API_KEY; got 'key'",
             ),
             (
                 json!({"kind": "task", "task": "x", "env": {"KEY": 1}}),

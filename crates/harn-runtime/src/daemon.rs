@@ -483,7 +483,7 @@ pub(crate) async fn spawn(cx: &Cx, config: &Value) -> Result<Rc<Daemon>> {
     ] {
         if options.contains(key) {
             return Err(thrown(format!(
-                "daemon_spawn: {key} is no option of a daemon with a handle; {instead}" // prose-ok: diagnostic
+                "daemon_spawn: a daemon with a handle does not take the option {key}; {instead}" // prose-ok: diagnostic
             ))); // prose-ok: diagnostic
         }
     }

@@ -66,7 +66,7 @@ impl Rules {
         self.report(
             UNTYPED_ACCESS,
             span,
-            &format!("a part of what `{call}` gives is used, and nothing has looked at the whole"),
+            &format!("a part of what `{call}` gives is used before the whole is validated"),
             "give it a variable with a type, or use `schema_expect`",
         );
     }
@@ -80,7 +80,7 @@ impl Rules {
                 self.report(
                     APPROVAL,
                     *span,
-                    "nobody looks at the answer of `request_approval`",
+                    "the result of `request_approval` is never used",
                     "take the answer, and act on it",
                 );
             }

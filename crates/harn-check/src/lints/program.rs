@@ -381,7 +381,7 @@ impl<'a> Visitor<'a> for Rules<'a> {
             ExprKind::Parallel(parallel) => {
                 self.copies(
                     &parallel.func,
-                    "let the body give the value; `parallel` collects them in a list",
+                    "return the value from the body; `parallel` collects the values in a list",
                 );
             }
             ExprKind::Spawn(func) => self.copies(func, "let the task give the value, which `await` gets"),

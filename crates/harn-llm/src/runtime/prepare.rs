@@ -224,7 +224,7 @@ impl LlmRuntime {
     fn notice_idle_options(&self, options: &CallOptions, route: &Route) {
         let mut idle = Vec::new();
         for (name, whose, way_out) in [
-            ("retries", "llm_call_structured and its relatives", "; `schema_retries` asks again here"),
+            ("retries", "llm_call_structured and its variants", "; here, `schema_retries` asks again"),
             ("repair", "llm_call_structured_result", ""),
         ] {
             if options.raw.get(name).is_some_and(|value| !matches!(value, Value::Null | Value::Bool(false))) {

@@ -28,7 +28,7 @@ builtins! {
         edited(cx, "workflow_graph", &input, |graph, _, _| Ok(graph))?
     }
 
-    /// The same as `workflow_graph`; `workflow.signal(…)` and its relatives are functions of this name.
+    /// The same as `workflow_graph`; `workflow.signal(…)` and similar operations are functions with this name.
     ///
     /// ```harn
     /// println(workflow({act: {mode: "llm"}}).entry) // -> act

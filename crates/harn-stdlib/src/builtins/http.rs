@@ -293,7 +293,7 @@ async fn with_body(
             let given = dict_of(&only);
             if let Some(key) = given.keys().find(|key| !NAMES.contains(&key.as_str())) {
                 let text = format!(
-                    "{name}: `{key}` is no option; a dict as body takes three arguments: {name}(url, {{{key}: ...}}, {{}})"
+                    "{name}: unknown option `{key}`; to send a dict as the body, pass three arguments: {name}(url, {{{key}: ...}}, {{}})"
                 );
                 return Err(Error::thrown(text));
             }
