@@ -405,7 +405,7 @@ fn every_promise_of_the_page_is_held_by_a_test() {
 /// The points of `SECURITY.md`, as they begin, and the rows of the threat model that say them in full.
 const IN_SHORT: &[(&str, &[&str])] = &[
     (
-        "**Nothing that Harn reads can run code",
+        "**Input cannot execute code on its own.**",
         &[
             "Any text is lexed,",
             "Calls inside quoted results,",
@@ -446,7 +446,7 @@ fn threats() -> Vec<(String, String)> {
     let (_, tables) = page.split_once("\n## ").unwrap();
     let rows =
         tables.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | "));
-    let rows = rows.filter(|(promise, _)| *promise != "Promise");
+    let rows = rows.filter(|(promise, _)| *promise != "Guarantee");
     rows.map(|(promise, held)| (promise.to_owned(), held.to_owned())).collect()
 }
 
