@@ -30,7 +30,7 @@ pub(crate) struct PlaygroundArgs {
     pub(crate) script: PathBuf,
     /// Set the task of the entry pipeline
     ///
-    /// The environment variable HARN_TASK has the same value.
+    /// Default: HARN_TASK. Also sets HARN_TASK for both programs.
     #[arg(long, value_name = "TEXT")]
     pub(crate) task: Option<String>,
     /// Set the default model
@@ -202,7 +202,8 @@ pub(crate) struct EvalArgs {
     pub(crate) compare: Option<PathBuf>,
     /// Compare with a run that uses an experiment
     ///
-    /// SPEC names the change, such as a different order of the prompt. Runs the program without and with it.
+    /// Runs the program without and with SPEC, such as `doubled_prompt` or `prompt_order_permutation(seed: 3)`. `harn explain
+    /// std/experiments` lists the experiments.
     #[arg(long, value_name = "SPEC")]
     pub(crate) structural_experiment: Option<String>,
     /// Answer model calls from recorded replies

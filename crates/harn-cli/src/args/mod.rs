@@ -45,14 +45,14 @@ pub(crate) enum Command {
     Answer(AnswerArgs),
     /// Queue a program for a worker.
     Submit(Box<SubmitArgs>),
-    /// Run queued, interrupted and waiting runs.
+    /// Execute queued, interrupted and waiting runs.
     ///
     /// The worker takes runs from the project's store until it is stopped.
     Worker(WorkerArgs),
     /// Replay a run from its journal.
     ///
-    /// A replay has no effects: calls of models, tools, files and the network are answered from the journal. A file with a
-    /// run record, such as run.json, is checked against its fixture.
+    /// The results of model calls, tools, files and network requests come from the journal; no effect happens again. With the
+    /// file of a run record, such as run.json, the command compares the record with its fixture instead.
     Replay(ReplayArgs),
     /// Start a new run from a journal entry.
     ///
@@ -64,9 +64,9 @@ pub(crate) enum Command {
     /// Alias of `harn serve mcp`.
     #[command(hide = true)]
     McpServe(McpArgs),
-    /// Run a program with a host program.
+    /// Run a program against a simulated host.
     ///
-    /// The host program replaces the application that embeds Harn: `host_call("notes.list", {})` calls its exported function
+    /// A second program replaces the application that embeds Harn: `host_call("notes.list", {})` calls its exported function
     /// `notes_list`. Its functions are also offered as tools.
     Playground(PlaygroundArgs),
     /// Run a program again after each change.
@@ -251,7 +251,7 @@ pub(crate) struct RunArgs {
     pub(crate) profile_json: Option<PathBuf>,
     /// Estimate the cost of model calls; run nothing
     ///
-    /// Covers the model calls in the source. `?` marks values that are known only at run time, `>` lower bounds.
+    /// Covers the model calls in the source. `?` marks a value that is known only at run time, and `>` marks a lower bound.
     #[arg(long, conflicts_with_all = ["json", "durable"])]
     pub(crate) explain_cost: bool,
     /// Write output, result and errors as JSON
@@ -270,10 +270,10 @@ pub(crate) struct RunArgs {
     /// Default: a generated ID.
     #[arg(long, value_name = "ID")]
     pub(crate) run_id: Option<String>,
-    /// Suspend a durable run if it waits longer
+    /// Suspend a durable run that waits this long
     ///
-    /// Harn stores the run and ends the process; `harn resume` continues it. TIME is 500ms, 30s, 5m, 2h or never. Default: 0s
-    /// for an answer by a person, 5m for a timer. For durable runs only.
+    /// Harn stores the run and ends the process; `harn resume` continues it. TIME is a duration such as 500ms, 30s, 5m or 2h,
+    /// or `never`. Default: 0s if the run waits for a human, 5m if it waits for a timer. For durable runs only.
     #[arg(long, value_name = "TIME", value_parser = parse_pause)]
     #[serde(with = "pause")]
     pub(crate) suspend_after: Option<std::time::Duration>,
@@ -284,6 +284,7 @@ pub(crate) struct RunArgs {
 
 /// Arguments of `harn resume`.
 #[derive(Debug, Args)]
+#[command(override_usage = "harn resume [OPTIONS] <ID>\n       harn resume [OPTIONS] --all")]
 pub(crate) struct ResumeArgs {
     /// ID of the run
     #[arg(required_unless_present = "all", conflicts_with = "all")]
@@ -293,12 +294,12 @@ pub(crate) struct ResumeArgs {
     /// Resumes interrupted runs and suspended runs whose timer expired or whose answer arrived, one after the other.
     #[arg(long)]
     pub(crate) all: bool,
-    /// Repeat effects with an unknown outcome
+    /// Repeat effects with unknown outcome
     #[arg(long)]
     pub(crate) retry_in_doubt: bool,
-    /// Result of effects with an unknown outcome
+    /// Use this result for effects with unknown outcome
     ///
-    /// JSON, or text.
+    /// JSON; any other value is a string.
     #[arg(long, value_name = "RESULT", conflicts_with_all = ["retry_in_doubt", "all"])]
     pub(crate) skip_in_doubt: Option<String>,
     /// Lease of the worker: epoch and milliseconds
@@ -345,7 +346,7 @@ pub(crate) struct SubmitArgs {
 pub(crate) enum Backoff {
     /// Always the same delay.
     Fixed,
-    /// Add the delay each time.
+    /// Increase by the first delay each time.
     Linear,
     /// Double the delay each time.
     #[default]
@@ -377,10 +378,11 @@ pub(crate) struct WorkerArgs {
     /// If a worker does not renew its lease in this time, another worker takes over the run.
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_lease_time)]
     pub(crate) lease: std::time::Duration,
-    /// Limit the time of running runs after SIGTERM
+    /// Limit how long the worker shuts down
     ///
-    /// After SIGTERM or Ctrl-C the worker takes no more runs. In the first half of TIME its runs continue. In the second half,
-    /// a run is suspended as soon as no request or command is in progress. After TIME, or a second signal, all are interrupted.
+    /// After SIGTERM or Ctrl-C, the worker accepts no new runs. For the first half of TIME, its runs continue. Then each run is
+    /// suspended as soon as it has no request or command in progress. After TIME, or on a second signal, the worker interrupts
+    /// the remaining runs.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_time)]
     pub(crate) drain_timeout: std::time::Duration,
 }
@@ -471,12 +473,12 @@ pub(crate) struct TrafficArgs {
     /// Record model replies for --llm-mock
     #[arg(long, value_name = "FILE")]
     pub(crate) llm_mock_record: Option<PathBuf>,
-    /// Answer provider requests from a cassette
+    /// Answer provider requests from recorded HTTP exchanges
     ///
-    /// No request reaches the network.
+    /// Works below the level of --llm-mock: Harn builds each request and compares it with the recording, but sends nothing.
     #[arg(long, value_name = "FILE", conflicts_with = "llm_cassette_record")]
     pub(crate) llm_cassette: Option<PathBuf>,
-    /// Record provider requests into a cassette
+    /// Record HTTP exchanges with providers for --llm-cassette
     #[arg(long, value_name = "FILE")]
     pub(crate) llm_cassette_record: Option<PathBuf>,
 }
@@ -645,10 +647,12 @@ pub(crate) struct McpLoginArgs {
     /// Sign in on another device
     #[arg(long, conflicts_with = "port")]
     pub(crate) device: bool,
-    /// Client id (default: register a client)
+    /// Set the OAuth client ID (default: register one)
     #[arg(long, value_name = "ID")]
     pub(crate) client_id: Option<String>,
-    /// Requested scope (default: the scope of the server)
+    /// Request this OAuth scope (default: the server's)
+    ///
+    /// Can be repeated.
     #[arg(long)]
     pub(crate) scope: Vec<String>,
     /// Set the redirect port (default: any free)
@@ -707,7 +711,8 @@ pub(crate) struct LockArgs {
 pub(crate) struct AddArgs {
     /// Directory, file or git URL of the package
     ///
-    /// Also `github.com/OWNER/NAME@TAG`. With --git or --path: the import name.
+    /// For example `./lib`, `https://example.com/lib.git` or `github.com/OWNER/NAME@TAG`. With --git or --path, this argument is
+    /// the import name.
     #[arg(required_unless_present_any = ["git", "path", "registry"])]
     pub(crate) source: Option<String>,
     /// Fetch the package from a git repository
@@ -747,7 +752,7 @@ pub(crate) struct RemoveArgs {
 pub(crate) struct UpdateArgs {
     /// Dependency to update (default: all)
     pub(crate) alias: Option<String>,
-    /// Same as without ALIAS
+    /// Update all dependencies (default)
     #[arg(long, conflicts_with = "alias")]
     pub(crate) all: bool,
 }
@@ -781,7 +786,7 @@ pub(crate) struct CheckArgs {
     pub(crate) bundle: bool,
     /// Report unvalidated external values
     ///
-    /// Reports fields that are read from JSON, HTTP, model or host results that were not validated.
+    /// Reports each read of a field of JSON, an HTTP response, a model reply or a host result that was not validated first.
     #[arg(long)]
     pub(crate) strict_types: bool,
     /// Verify `@invariant` attributes on all code paths
@@ -918,7 +923,7 @@ pub(crate) struct ExplainPromptArgs {
 pub(crate) struct DemoArgs {
     /// Name of the example
     ///
-    /// Default: choose from a menu on a terminal, else print the list.
+    /// Default: show a menu in a terminal, otherwise the list.
     pub(crate) scenario: Option<String>,
     /// List the examples
     #[arg(long, conflicts_with = "scenario")]
@@ -929,7 +934,7 @@ pub(crate) struct DemoArgs {
     /// Call real models instead of recorded replies
     #[arg(long, conflicts_with = "list")]
     pub(crate) live: bool,
-    /// Do not write a record to .harn-runs
+    /// Do not write a run record to .harn-runs
     #[arg(long, conflicts_with = "list")]
     pub(crate) no_record: bool,
 }

@@ -40,9 +40,10 @@ pub(crate) enum RunsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Retry failed runs from their failed effect.
+    /// Queue failed runs from their failed effect.
     ///
-    /// Effects that succeeded are not repeated. Also queues suspended runs that wait for nothing else.
+    /// A worker or `harn resume ID` then continues them. Effects that succeeded are not repeated. Also queues cancelled and
+    /// suspended runs.
     Retry(RunsChangeArgs),
     /// Restart ended runs with an empty journal.
     ///
@@ -60,9 +61,9 @@ pub(crate) enum RunsCommand {
     Unpause(RunsChangeArgs),
     /// Delete runs that ended long ago.
     Prune {
-        /// Delete runs that ended before this time
+        /// Delete runs that ended longer ago than this
         ///
-        /// A time before now, for example 90m, 12h or 30d.
+        /// For example 90m, 12h or 30d.
         #[arg(long, value_name = "TIME", value_parser = super::parse_age)]
         older_than: std::time::Duration,
         /// Delete only runs with this status
@@ -111,7 +112,7 @@ pub(crate) enum RunsCommand {
     },
     /// Export a run to a file.
     ///
-    /// The file has the journal, the sources and the answers of the run.
+    /// The file contains the journal, the sources and the answers of the run.
     Export {
         /// ID of the run
         id: String,

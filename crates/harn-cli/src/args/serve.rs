@@ -14,9 +14,9 @@ pub(crate) enum Serve {
     Acp(AcpArgs),
     /// Serve a program as an MCP server.
     ///
-    /// The server speaks the Model Context Protocol on standard input and output or over HTTP. The program runs once, and
-    /// the server offers everything that it registers with `mcp_tools`, `mcp_resource`, `mcp_resource_template` and
-    /// `mcp_prompt`, or else its `pub` functions and tools. Its output goes to standard error.
+    /// The server speaks the Model Context Protocol on standard input and output or over HTTP. The program runs once. The
+    /// server offers what the program registers with `mcp_tools`, `mcp_resource`, `mcp_resource_template` and `mcp_prompt`;
+    /// if it registers nothing, its `pub` functions and tools. The program's output goes to standard error.
     Mcp(McpArgs),
 }
 

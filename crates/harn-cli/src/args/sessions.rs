@@ -30,7 +30,7 @@ pub(crate) enum SessionsCommand {
     },
     /// Export a session as JSON.
     ///
-    /// The document has the messages, the other transcript events, the summary and the related sessions.
+    /// The document contains the messages, the other transcript events, the summary and the related sessions.
     Export {
         /// ID of the session
         id: String,
@@ -62,7 +62,7 @@ pub(crate) enum SessionsCommand {
     },
     /// Delete sessions that have not changed recently.
     Prune {
-        /// Minimum time since the last change
+        /// Delete sessions that changed longer ago than this
         ///
         /// For example 90m, 12h or 30d.
         #[arg(long, value_name = "TIME", value_parser = super::parse_age)]

@@ -67,6 +67,7 @@ pub(crate) enum SkillsCommand {
     /// Writes SKILL.md.sig next to SKILL.md.
     Sign {
         /// Directory of the skill
+        #[arg(value_name = "DIR")]
         folder: PathBuf,
         /// File of the private key
         #[arg(long, value_name = "FILE")]
