@@ -201,7 +201,7 @@ fn a_queue_of_merges() {
     assert_eq!(receipt["receipt_kind"], "merge_captain_receipt");
     let queues = (&receipt["merged"], &receipt["waiting"], &receipt["asked"], &receipt["overruled"]);
     assert_eq!(queues, (&json!([41]), &json!([42]), &json!([43]), &json!([42])));
-    assert_eq!(receipt["decisions"][1]["reason"], "rule: the check test is red");
+    assert_eq!(receipt["decisions"][1]["reason"], "rule: check test failed");
 }
 
 #[test]

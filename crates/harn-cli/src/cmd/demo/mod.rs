@@ -77,7 +77,7 @@ fn list(json: bool) -> u8 {
 }
 
 fn list_text(colour: Colour) -> String {
-    let mut out = "Examples; they need no key and no network:\n".to_owned();
+    let mut out = "Examples (no key or network needed):\n".to_owned();
     for scenario in SCENARIOS {
         out += &format!("\n  {}  {}\n", colour.strong(scenario.id), scenario.title);
         for line in wrapped(scenario.description, WIDTH - 6) {

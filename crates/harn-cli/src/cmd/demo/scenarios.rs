@@ -23,9 +23,10 @@ pub(super) const REPLIES: &str = "replies.jsonl";
 pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         id: "merge-captain",
-        title: "Three pull requests, and a model that may not merge them all",
-        description: "A model decides about each pull request, in a fixed shape. The rules of the project are code: \
-                      where they forbid a merge, it waits, however sure the model is. A receipt says who decided what.",
+        title: "Reviews three pull requests under merge rules",
+        description: "A model reviews three pull requests and returns a structured decision for each. Code enforces the \
+                      merge rules of the project: a pull request that violates them waits, even if the model decides to \
+                      merge it. A receipt records each decision.",
         files: &[
             (PROGRAM, include_str!("../../../demos/merge-captain/main.harn")),
             (REPLIES, include_str!("../../../demos/merge-captain/replies.jsonl")),
@@ -35,10 +36,10 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         id: "review-captain",
-        title: "A review that asks the author one question first",
-        description: "The model asks what matters most, somebody answers, and the verdict with its findings has a \
-                      fixed shape. The prompts are files that share a part. The answer is recorded, like what the \
-                      model says.",
+        title: "Reviews a change after a question to its author",
+        description: "A model asks the author of a change one question, then returns a structured verdict with findings. \
+                      Its prompts are template files with a shared include. The author's answer is recorded, like the \
+                      replies of the model.",
         files: &[
             (PROGRAM, include_str!("../../../demos/review-captain/main.harn")),
             (REPLIES, include_str!("../../../demos/review-captain/replies.jsonl")),
@@ -59,10 +60,10 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         id: "agent-loop",
-        title: "An agent at work: it finds the release that broke a shop",
-        description: "A loop of model calls and tools: it searches a log, lists releases, rolls one back and reports. The \
-                      tools run for real on the files of the demo, within a policy, a token budget and a number of \
-                      turns; what the model says is recorded.",
+        title: "Finds the release that broke a shop, and rolls it back",
+        description: "An agent searches a log, lists releases, rolls one back and reports. Model replies are recorded; the \
+                      tools really run on the files of the demo. A policy, a token budget and a maximum number of turns \
+                      limit the agent.",
         files: &[
             (PROGRAM, include_str!("../../../demos/agent-loop/main.harn")),
             (REPLIES, include_str!("../../../demos/agent-loop/replies.jsonl")),
@@ -72,14 +73,14 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         id: "prompt-guidance",
-        title: "Tool guidance in the system prompt",
+        title: "Adds the guidance of a tool to the system prompt",
         description: "Assembles a system prompt with and without a tool and shows which fragments each contains and why: \
                       the tool's guidance is included only if the tool is offered. Calls no model.",
         files: &[(PROGRAM, include_str!("../../../demos/prompt-guidance/main.harn"))],
     },
     Scenario {
         id: "variant-resolution",
-        title: "One template, rendered for two models",
+        title: "Renders one template for two models",
         description: "Renders a template for two models. Its sections and branches depend on the capabilities of the model. \
                       `harn portal` shows which branches were taken.",
         files: &[
@@ -90,7 +91,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         id: "provider-race",
-        title: "One question to three providers at the same time",
+        title: "Sends one question to three providers at once",
         description: "Calls three providers in parallel and compares their replies and costs. With --live it calls the \
                       providers whose API keys are set.",
         files: &[
@@ -100,7 +101,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         id: "roles",
-        title: "Four agents with roles and an approved plan",
+        title: "Coordinates four agents with roles and an approved plan",
         description: "A coordinator asks a specialist, a planner writes a plan, and an executor carries it out after its \
                       approval. Prints the events of the run as a timeline. Model replies are recorded; tools, plan and \
                       approval are real.",
