@@ -160,7 +160,7 @@ fn after_its_last_try_a_run_stays_failed_until_a_user_retries_it() {
     std::fs::write(path.join("ready"), "").unwrap();
     let retried = harn_in(path, &["runs", "retry", "r"]);
     assert!(
-        retried.code == 0 && retried.out.starts_with("run r is queued; it continues at entry "),
+        retried.code == 0 && retried.out.starts_with("run r queued; it continues at entry "),
         "{}",
         retried.shown()
     );
@@ -172,7 +172,7 @@ fn after_its_last_try_a_run_stays_failed_until_a_user_retries_it() {
     let wrong = harn_in(path, &["runs", "retry", "r"]);
     assert!(wrong.code == 1 && wrong.err.contains("is completed; `harn runs requeue`"), "{}", wrong.shown());
     // From its start all effects happen again.
-    assert_eq!(harn_in(path, &["runs", "requeue", "r"]).out, "run r is queued from its start\n");
+    assert_eq!(harn_in(path, &["runs", "requeue", "r"]).out, "run r queued from its start\n");
     assert_eq!(shown_of(path, "r")["status"], "queued");
     assert_eq!(drain(path).out, "ready\n");
     assert_eq!(text(&path.join("once.txt")), "xx");
@@ -207,7 +207,7 @@ fn a_run_is_paused_and_cancelled_by_the_process_that_has_it() {
     let worker = worker(path);
     until("the run has begun", || !text(&path.join("begun.txt")).is_empty());
     let asked = harn_in(path, &["runs", "pause", "r"]);
-    assert_eq!(asked.out, "run r is being paused by the process that works on it\n", "{}", asked.shown());
+    assert_eq!(asked.out, "run r will be paused by the process that executes it\n", "{}", asked.shown());
     until("it is paused", || shown_of(path, "r")["status"] == "paused");
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(
@@ -216,7 +216,7 @@ fn a_run_is_paused_and_cancelled_by_the_process_that_has_it() {
     );
     let again = harn_in(path, &["runs", "pause", "r"]);
     assert!(again.code == 1 && again.err.contains("is paused"), "{}", again.shown());
-    assert_eq!(harn_in(path, &["runs", "unpause", "r"]).out, "run r is queued\n");
+    assert_eq!(harn_in(path, &["runs", "unpause", "r"]).out, "run r queued\n");
     until("it runs again", || shown_of(path, "r")["status"] == "running");
     until("it is held", || harn_in(path, &["runs", "cancel", "r"]).code == 0);
     until("it is cancelled", || shown_of(path, "r")["status"] == "cancelled");
@@ -238,19 +238,19 @@ fn runs_that_nobody_has_are_changed_at_once_by_name_and_by_filter() {
     submit(path, "c", &["other.harn"]);
     let paused = harn_in(path, &["runs", "pause", "--filter", "id=a", "--json"]);
     let data: Value = serde_json::from_str(&paused.out).unwrap();
-    let expected = json!([{"id": "a1", "result": "is paused"}, {"id": "a2", "result": "is paused"}]);
+    let expected = json!([{"id": "a1", "result": "paused"}, {"id": "a2", "result": "paused"}]);
     assert_eq!(data["data"]["runs"], expected, "{}", paused.shown());
     assert_eq!(
         harn_in(path, &["runs", "cancel", "--filter", "program=other.harn"]).out,
-        "run c is cancelled\n"
+        "run c cancelled\n"
     );
     assert_eq!(drain(path).out, "b\n");
-    assert_eq!(harn_in(path, &["runs", "unpause", "a2"]).out, "run a2 is queued\n");
+    assert_eq!(harn_in(path, &["runs", "unpause", "a2"]).out, "run a2 queued\n");
     assert_eq!(drain(path).out, "a2\n");
     assert_eq!(shown_of(path, "a1")["status"], "paused");
     // What a filter finds in another status is left out.
     assert_eq!(harn_in(path, &["runs", "unpause", "--filter", "status=completed"]).out, "No runs.\n");
-    assert_eq!(harn_in(path, &["runs", "retry", "c"]).out, "run c is queued; it continues at entry 0\n");
+    assert_eq!(harn_in(path, &["runs", "retry", "c"]).out, "run c queued; it continues at entry 0\n");
     assert_eq!(drain(path).out, "0\n");
     for args in [&["runs", "pause"][..], &["runs", "pause", "a1", "--filter", "id=a"]] {
         assert_eq!(harn_in(path, args).code, 2, "{args:?}");

@@ -249,7 +249,7 @@ fn what_two_runs_did_is_compared() {
     assert_eq!(harn_in(dir.path(), &["runs", "rm", "d"]).code, 0);
     ended(&store_c, &fence_c, "c");
     let removed = harn_in(dir.path(), &["runs", "rm", "a", "c"]);
-    assert_eq!(removed.out, "run a is removed\nrun c is removed\n", "{}", removed.err);
+    assert_eq!(removed.out, "run a removed\nrun c removed\n", "{}", removed.err);
     assert_eq!(json(dir.path(), &["runs", "list", "--json"])["data"]["runs"][0]["id"], "b");
     assert_eq!(harn_in(dir.path(), &["runs", "show", "a"]).code, 1);
 }

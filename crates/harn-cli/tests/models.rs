@@ -313,7 +313,7 @@ fn a_provider_is_ready_or_says_why_not() {
         (
             0,
             format!(
-                "provider             local\nready                yes\nmessage              local is reachable\n\
+                "provider             local\nready                yes\nmessage              the local server is reachable\n\
                  address              {address}/v1/models\n\
                  selected             no: calls that name no provider use `anthropic`\n"
             )

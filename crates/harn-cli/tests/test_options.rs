@@ -312,7 +312,7 @@ fn what_is_missing_is_told() {
     assert!(keyed.of("providers").1.contains("openai (OPENAI_API_KEY)"), "{:?}", keyed.ran);
     assert!(!keyed.ran.out.contains("secret"), "{:?}", keyed.ran);
     let wants = Examined::new(&[("harn.toml", "[dependencies]\nother = { path = \"../other\" }\n")], &[]);
-    assert_eq!(wants.of("dependencies"), ("FAIL", "there is no harn.lock: run `harn install`"));
+    assert_eq!(wants.of("dependencies"), ("FAIL", "harn.lock is missing: run `harn install`"));
     assert_eq!(wants.ran.code, 1);
     let broken = Examined::new(&[("harn.toml", "[package\n")], &[]);
     assert_eq!((broken.ran.code, broken.of("manifest").0), (1, "FAIL"), "{:?}", broken.ran);

@@ -60,7 +60,7 @@ fn what_is_submitted_runs_with_its_arguments() {
     ]);
     let path = dir.path();
     let told = submit(path, &["--run-id", "one", "main.harn", "--", "a", "b"]);
-    assert_eq!(told.out, "run one is queued; `harn worker` runs it\n");
+    assert_eq!(told.out, "run one queued; `harn worker` runs it\n");
     submit(path, &["--run-id", "two", "bad.harn"]);
     let later = submit(path, &["--run-id", "later", "--at", "1h", "main.harn", "--json"]);
     let later: Value = serde_json::from_str(&later.out).unwrap();

@@ -95,8 +95,8 @@ pub fn model_facts(runtime: &LlmRuntime, selector: &str) -> Vec<Json> {
         }
     };
     let configured = config.origin().to_owned();
-    add("model", id.as_str().into(), "the name");
-    add("provider", provider.as_str().into(), if alias.is_some() { &configured } else { "the name" });
+    add("model", id.as_str().into(), "the argument");
+    add("provider", provider.as_str().into(), if alias.is_some() { &configured } else { "the argument" });
     let entry = config.catalog().find(&provider, &id);
     let of_row = entry.as_ref().map(|entry| {
         let list = format!("{}, {}", entry.origin, entry.checked);
@@ -140,7 +140,7 @@ pub fn model_facts(runtime: &LlmRuntime, selector: &str) -> Vec<Json> {
         add("retires", entry.retires.clone().map_or(Json::Null, Json::from), row_source);
         add("successor", entry.successor.clone().map_or(Json::Null, Json::from), row_source);
     }
-    let rule = "capability rules of Harn";
+    let rule = "built-in capability rules";
     let caps = runtime.capabilities_json(&provider, &id);
     add("tool format", config.tool_format(selector, &id, &provider, &runtime.capabilities()).into(), rule);
     for (fact, key) in [

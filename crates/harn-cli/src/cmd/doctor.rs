@@ -161,7 +161,7 @@ impl Doctor {
         };
         let way = "run `harn install`";
         let Ok(locked) = self.system.read_text(&lock, MAX_FILE) else {
-            return self.add(Status::Failed, "dependencies", format!("there is no harn.lock: {way}"));
+            return self.add(Status::Failed, "dependencies", format!("harn.lock is missing: {way}"));
         };
         let locked = match Lock::read(&locked, &lock) {
             Ok(locked) => locked,
@@ -204,7 +204,7 @@ impl Doctor {
         let is_here = |row: &Value| text(&row["api"]).is_empty();
         let chosen = self.system.env("HARN_LLM_PROVIDER");
         if let Some(row) = all.iter().find(|row| row["name"].as_str() == chosen.as_deref() && is_here(row)) {
-            self.add(Status::Fine, "providers", format!("default {}; {keys}", text(&row["name"])));
+            self.add(Status::Fine, "providers", format!("default provider: {}; {keys}", text(&row["name"])));
             return None;
         }
         let Some(default) = all.iter().find(|row| row["is_default"] == true) else {
@@ -213,11 +213,11 @@ impl Doctor {
         };
         let name = text(&default["name"]);
         if default["key"] == "not set" {
-            let set = variable(default).map_or_else(String::new, |variable| format!("; set {variable}"));
-            self.add(Status::Doubtful, "providers", format!("default {name} has no key{set}; {keys}"));
+            let set = variable(default).map_or_else(String::new, |variable| format!(": set {variable}"));
+            self.add(Status::Doubtful, "providers", format!("the default provider, {name}, has no key{set}; {keys}"));
             return None;
         }
-        self.add(Status::Fine, "providers", format!("default {name}; {keys}"));
+        self.add(Status::Fine, "providers", format!("default provider: {name}; {keys}"));
         (!is_here(default)).then_some(name)
     }
 
@@ -293,7 +293,7 @@ impl Doctor {
             Ok(facts) if facts.is_file() => {
                 self.add(Status::Failed, "event log", format!("{shown} cannot be written"));
             }
-            Ok(_) => self.add(Status::Failed, "event log", format!("{shown} is no file")),
+            Ok(_) => self.add(Status::Failed, "event log", format!("{shown} is not a file")),
             Err(_) => self.add(Status::Fine, "event log", format!("{shown} is created on first use")),
         }
     }

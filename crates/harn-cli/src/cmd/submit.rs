@@ -41,7 +41,7 @@ pub(crate) fn submit(args: &SubmitArgs) -> u8 {
             print(&if args.run.json {
                 envelope(&data)
             } else {
-                format!("run {id} is queued{when}; `harn worker` runs it\n")
+                format!("run {id} queued{when}; `harn worker` runs it\n")
             });
             0
         }

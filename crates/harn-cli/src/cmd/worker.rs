@@ -215,7 +215,7 @@ async fn probe(worker: Weak<Worker>) {
 async fn one(worker: Rc<Worker>, run: Run, lease: Lease) {
     let id = run.id.clone();
     match queue_next(&*worker.store, &run, &lease.fence()) {
-        Ok(Some(next)) => worker.tell(&format!("run {next} is queued")),
+        Ok(Some(next)) => worker.tell(&format!("run {next} queued")),
         Ok(None) => {}
         Err(error) => {
             worker.tell(&format!("run {id}: the next run of its schedule cannot be queued: {error}"));

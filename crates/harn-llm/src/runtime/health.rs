@@ -97,7 +97,7 @@ impl LlmRuntime {
             Ok(reply) if reply.head.is_success() => verdict(
                 provider,
                 true,
-                format!("{provider} is reachable"),
+                format!("the {provider} server is reachable"),
                 json!({"reason": "ok", "url": redact_url(&url)}),
             ),
             Ok(reply) => {

@@ -149,7 +149,7 @@ fn retry(store: &dyn Store, run: &Run) -> Outcome<String> {
     let at_ms = Real::new().now_ms();
     if run.status == RunStatus::Suspended {
         write(store, &fence, vec![status(&run, NewStatus::Queued { due_ms: at_ms }, "")])?;
-        return Ok("is queued".to_owned());
+        return Ok("queued".to_owned());
     }
     let entries = last_entries(store, &run).map_err(|trouble| Failure::new("store_failed", trouble.text));
     let mut writes = Vec::new();
@@ -160,7 +160,7 @@ fn retry(store: &dyn Store, run: &Run) -> Outcome<String> {
     }
     writes.push(Write::RunReopen { run: run.id.clone(), due_ms: at_ms, at_ms });
     write(store, &fence, writes)?;
-    Ok(format!("is queued; it continues at entry {from}"))
+    Ok(format!("queued; it continues at entry {from}"))
 }
 
 fn requeue(store: &dyn Store, run: &Run) -> Outcome<String> {
@@ -185,7 +185,7 @@ fn requeue(store: &dyn Store, run: &Run) -> Outcome<String> {
             return Err(Failure::new("store_failed", text));
         }
     }
-    Ok("is queued from its start".to_owned())
+    Ok("queued from its start".to_owned())
 }
 
 /// Does something to a run that no process works on, or asks the process that works on it.
@@ -215,7 +215,7 @@ fn now_or_wish(
         }
         // Its process has just given it back.
     }
-    Err(Failure::new("run_is_held", format!("run '{}' changes hands all the time; try again", run.id)))
+    Err(Failure::new("run_is_held", format!("run '{}' keeps changing its owner; try again", run.id)))
 }
 
 fn cancel(store: &dyn Store, run: &Run) -> Outcome<String> {
@@ -228,9 +228,9 @@ fn cancel(store: &dyn Store, run: &Run) -> Outcome<String> {
             return Err(wrong_status(run, "it has ended"));
         }
         write(store, fence, vec![status(run, NewStatus::Cancelled, "")])?;
-        Ok("is cancelled".to_owned())
+        Ok("cancelled".to_owned())
     };
-    now_or_wish(store, run, Some(Wish::Cancel), now, "is being cancelled by the process that works on it")
+    now_or_wish(store, run, Some(Wish::Cancel), now, "will be cancelled by the process that executes it")
 }
 
 fn pause(store: &dyn Store, run: &Run) -> Outcome<String> {
@@ -243,9 +243,9 @@ fn pause(store: &dyn Store, run: &Run) -> Outcome<String> {
             return Err(wrong_status(run, "it has ended"));
         }
         write(store, fence, vec![status(run, NewStatus::Paused { due_ms: run.due_ms }, "")])?;
-        Ok("is paused".to_owned())
+        Ok("paused".to_owned())
     };
-    now_or_wish(store, run, Some(Wish::Pause), now, "is being paused by the process that works on it")
+    now_or_wish(store, run, Some(Wish::Pause), now, "will be paused by the process that executes it")
 }
 
 fn unpause(store: &dyn Store, run: &Run) -> Outcome<String> {
@@ -259,7 +259,7 @@ fn unpause(store: &dyn Store, run: &Run) -> Outcome<String> {
         }
         let due_ms = run.due_ms.unwrap_or_else(|| Real::new().now_ms());
         write(store, fence, vec![status(run, NewStatus::Queued { due_ms }, "")])?;
-        Ok("is queued".to_owned())
+        Ok("queued".to_owned())
     };
     now_or_wish(store, run, None, now, "continues")
 }

@@ -184,7 +184,7 @@ fn remove(ids: &[String]) -> Outcome<Shown> {
         head(&*store, id)?;
         let fence = lease(&*store, id)?;
         wait(store.write(&fence, vec![Write::RunDelete { run: id.clone() }, Write::Release]))?;
-        text.push_str(&format!("run {id} is removed\n"));
+        text.push_str(&format!("run {id} removed\n"));
     }
     if let Some(store) = opened()? {
         wait(store.compact())?;

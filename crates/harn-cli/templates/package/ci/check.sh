@@ -1,5 +1,5 @@
 #!/bin/sh
-# What must hold before a change is taken.
+# Runs all checks. Run it before each commit.
 set -eu
 cd "$(dirname "$0")/.."
 harn check lib tests
