@@ -140,7 +140,7 @@ fn names_that_a_template_asks_for_may_be_absent() {
     assert_eq!(project.messages("render(\"a.prompt\", {ds: []})"), NONE);
     assert_eq!(
         project.messages("render(\"a.prompt\", {_note: 1, llm: 2})"),
-        ["preflight: template 'a.prompt' uses `ds`, which the bindings lack"]
+        ["preflight: template 'a.prompt' uses `ds`, which is not bound"]
     );
     // Without bindings, or with bindings that are not known, there is nothing to compare.
     assert_eq!(project.messages("render(\"a.prompt\")\nlet k = \"x\"\nrender(\"a.prompt\", {[k]: 1})\nrender(\"a.prompt\", {...k})"), NONE);
@@ -166,7 +166,7 @@ fn a_let_bound_to_a_dict_is_followed() {
     );
     assert_eq!(
         project.messages("let vars = {c: 3}\nprintln(vars)\nrender(\"a.prompt\", vars)"),
-        ["preflight: template 'a.prompt' uses `a`, which the bindings lack"]
+        ["preflight: template 'a.prompt' uses `a`, which is not bound"]
     );
 }
 

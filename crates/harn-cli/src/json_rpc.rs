@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use harn_value::{Data as Json, json};
 
-/// The line is no JSON.
+/// The line is not valid JSON.
 pub(crate) const PARSE_ERROR: i64 = -32700;
 /// The message is none that can be answered now.
 pub(crate) const INVALID_REQUEST: i64 = -32600;

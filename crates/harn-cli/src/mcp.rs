@@ -237,7 +237,7 @@ impl Running<'_> {
         let message: Json = match serde_json::from_str(line) {
             Ok(message) => message,
             Err(error) => {
-                let problem = Problem::new(PARSE_ERROR, format!("the line is no JSON: {error}"));
+                let problem = Problem::new(PARSE_ERROR, format!("the line is not valid JSON: {error}"));
                 return self.wire.answer(&Json::Null, Err(problem));
             }
         };

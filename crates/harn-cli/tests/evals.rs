@@ -78,8 +78,8 @@ fn a_folder_of_records_is_evaluated_whole() {
         ("gone", "error: Run path does not exist: gone\n"),
         ("empty", "error: there are no run records in empty\n"),
         ("packed", "error: there are no run records in packed; there is a pack: packed/harn.eval.toml\n"),
-        ("damaged", "error: damaged/a.json is no JSON: "),
-        ("runs/other.json", "error: runs/other.json is JSON without `_type`; what can be evaluated is "),
+        ("damaged", "error: damaged/a.json is not valid JSON: "),
+        ("runs/other.json", "error: cannot evaluate runs/other.json: it is JSON without `_type`; expected "),
     ] {
         let ran = harn_in(dir.path(), &["eval", path]);
         assert!(ran.code == 1 && ran.err.starts_with(text) && ran.out.is_empty(), "{path}: {}", ran.shown());
@@ -383,7 +383,7 @@ fn a_template_is_shown_for_several_models_side_by_side() {
     for (rest, code, text) in [
         (&["no_such_fleet"][..], 1, "unknown model or fleet 'no_such_fleet'"),
         (&["both", "--bindings", "[1]"], 1, "--bindings must be a JSON object, got "),
-        (&["both", "--bindings", "{"], 1, "--bindings is no JSON"),
+        (&["both", "--bindings", "{"], 1, "--bindings is not valid JSON"),
         (
             &["both", "--bindings", "gone.json"],
             1,

@@ -240,10 +240,7 @@ fn runs_that_nobody_has_are_changed_at_once_by_name_and_by_filter() {
     let data: Value = serde_json::from_str(&paused.out).unwrap();
     let expected = json!([{"id": "a1", "result": "paused"}, {"id": "a2", "result": "paused"}]);
     assert_eq!(data["data"]["runs"], expected, "{}", paused.shown());
-    assert_eq!(
-        harn_in(path, &["runs", "cancel", "--filter", "program=other.harn"]).out,
-        "run c cancelled\n"
-    );
+    assert_eq!(harn_in(path, &["runs", "cancel", "--filter", "program=other.harn"]).out, "run c cancelled\n");
     assert_eq!(drain(path).out, "b\n");
     assert_eq!(harn_in(path, &["runs", "unpause", "a2"]).out, "run a2 queued\n");
     assert_eq!(drain(path).out, "a2\n");

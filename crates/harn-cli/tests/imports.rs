@@ -40,11 +40,11 @@ error[P0109]: preflight: 'helpr' is not defined in lib
   --> main.harn:1:10
    |
  1 | import { helpr, other } from \"lib\"
-   |          ^^^^^ this file has no such name
+   |          ^^^^^ not found
   ::: lib.harn:1:4
    |
  1 | fn helper() { 1 }
-   |    ^^^^^^ `helper` is here
+   |    ^^^^^^ `helper` is declared here
    = help: did you mean `helper`?
 ";
     assert!(found.replace("[P0109]", "").contains(&expected.replace("[P0109]", "")), "{found}");

@@ -177,11 +177,7 @@ fn a_run_moves_as_a_file() {
     assert_eq!(original, asked(wait(copy.waitpoints(Some("copy"), false)).unwrap()));
     // A name that no run can have, once more under the same name, and files that are not whole.
     let refused = harn_in(there.path(), &["runs", "import", name, "--run-id", "a b"]);
-    assert!(
-        refused.code == 1 && refused.err.contains("'a b' cannot be the name of a run"),
-        "{}",
-        refused.err
-    );
+    assert!(refused.code == 1 && refused.err.contains("invalid run ID 'a b'"), "{}", refused.err);
     let again = harn_in(there.path(), &["runs", "import", name, "--run-id", "copy"]);
     assert!(again.code == 1 && again.err.contains("--run-id"), "{}", again.err);
     let text = std::fs::read_to_string(&file).unwrap();
@@ -366,10 +362,14 @@ fn records_are_shown_listed_compared_and_replayed() {
 fn what_is_no_record_is_told() {
     let dir = folder(&[("data.json", "{}"), ("broken.json", "{"), ("run.json", RECORD)]);
     for (args, code, text) in [
-        (&["runs", "inspect", "data.json"][..], 1, "error: data.json is no run record"),
-        (&["runs", "view", "broken.json"], 1, "error: broken.json is no JSON"),
+        (&["runs", "inspect", "data.json"][..], 1, "error: data.json is not a run record"),
+        (&["runs", "view", "broken.json"], 1, "error: broken.json is not valid JSON"),
         (&["runs", "inspect", "none.json"], 1, "error: cannot read the run record none.json"),
-        (&["runs", "inspect", "run.json", "--compare", "data.json"], 1, "error: data.json is no run record"),
+        (
+            &["runs", "inspect", "run.json", "--compare", "data.json"],
+            1,
+            "error: data.json is not a run record",
+        ),
         (&["runs", "list", "--dir", "none"], 1, "error: cannot read none"),
         (&["replay", "none/run.json"], 1, "error: cannot read the run record none/run.json"),
         (&["replay", "run.json", "--until", "3"], 2, "error: --until needs a run with a journal"),

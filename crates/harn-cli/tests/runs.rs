@@ -70,7 +70,7 @@ fn a_replay_prints_the_same_and_does_nothing() {
     assert_eq!(ended.code, 1);
     assert!(ended.err.contains("has ended (completed)"), "{}", ended.err);
     let taken = durable_as(path, "one", &["-e", "1"]);
-    assert!(taken.code == 1 && taken.err.contains("run 'one' exists already"), "{}", taken.shown());
+    assert!(taken.code == 1 && taken.err.contains("run 'one' already exists"), "{}", taken.shown());
     let none = harn_in(path, &["resume", "two"]);
     assert!(none.code == 1 && none.err.starts_with("error: unknown run 'two' in "), "{}", none.shown());
     for args in [&["replay", "two"][..], &["fork", "two", "--at", "1"], &["resume", "one"]] {

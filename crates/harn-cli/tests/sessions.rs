@@ -203,7 +203,7 @@ fn sessions_are_listed_shown_and_exported() {
     assert_eq!(document["events"].as_array().unwrap().len(), 2, "one event per turn, each stored once");
     let missing = run(&["show", "nobody"]);
     assert_eq!(missing.code, 1);
-    assert!(missing.err.contains("there is no stored session 'nobody'"), "{}", missing.err);
+    assert!(missing.err.contains("unknown session 'nobody'"), "{}", missing.err);
 }
 
 #[test]

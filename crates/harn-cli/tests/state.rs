@@ -99,7 +99,7 @@ fn a_broken_store_is_told_and_set_aside() {
         let program = format!("println({read})\nprintln({read})\n{write}\n{write}\nprintln({read})");
         let path = format!(".harn/{file}");
         for (content, why) in [
-            (&b"{\"kept\": tru"[..], "is no JSON: "),
+            (&b"{\"kept\": tru"[..], "is not valid JSON: "),
             (b"[1]", "holds JSON that is no object"),
             (b"{\"kept\": \"\xff\"}", "is no text: "),
         ] {

@@ -13,7 +13,7 @@ fn the_failure_of_a_task_that_nothing_awaits_is_told() {
     let (code, out, err) = run("let h = spawn { throw \"boom\" }\nsleep(5ms)\nprintln(\"end\")\n");
     assert_eq!((code, out.as_str()), (0, "end\n"), "{err}");
     assert!(
-        err.starts_with("warning: a task failed, and nothing awaits it: Thrown: boom\n  --> main.harn:1:23"),
+        err.starts_with("warning: an unawaited task failed: Thrown: boom\n  --> main.harn:1:23"),
         "{err}"
     );
     assert!(err.contains("help: `await` its handle"), "{err}");
@@ -74,9 +74,9 @@ fn a_deadlock_says_which_task_failed_before() {
     let program = "let jobs = channel(\"jobs\")\nlet producer = spawn { throw \"no jobs\" }\nfor job in jobs { println(job) }\n";
     let (code, _, err) = run(program);
     assert_eq!(code, 1, "{err}");
-    assert!(err.contains("warning: a task failed, and nothing awaits it: Thrown: no jobs"), "{err}");
+    assert!(err.contains("warning: an unawaited task failed: Thrown: no jobs"), "{err}");
     assert!(
-        err.contains("error: Runtime error: deadlock: nothing is left that could end this wait"),
+        err.contains("error: Runtime error: deadlock: no task is left that could end this wait"),
         "{err}"
     );
 }

@@ -168,7 +168,7 @@ fn what_cannot_be_tested_is_told() {
     assert!(none.err.contains("no path specified and no tests/ directory found"), "{}", none.err);
     assert_eq!(
         run(folder.path(), &["test", "a.harn"]).out,
-        "No test pipelines found: a test is a `pipeline test_NAME()`\n"
+        "No test pipelines found: a test is a pipeline whose name begins with `test_`, such as `pipeline test_sum() { ... }`\n"
     );
     assert_eq!(run(folder.path(), &["test", "a.harn", "--in-memory"]).code, 2);
     let exits = project(&[("a.harn", "pipeline test_exit() { exit(3) }\n")]);

@@ -81,12 +81,12 @@ fn what_is_submitted_runs_with_its_arguments() {
     assert_eq!((ran.code, ran.out.as_str()), (0, "[a, b] me\n"), "{}", ran.shown());
     assert_eq!(shown_of(path, "one")["status"], "completed");
     let taken = harn_in(path, &["submit", "--run-id", "one", "main.harn"]);
-    assert!(taken.code == 1 && taken.err.contains("run 'one' exists already"), "{}", taken.shown());
+    assert!(taken.code == 1 && taken.err.contains("run 'one' already exists"), "{}", taken.shown());
     for (args, why) in [
         (["--at", "soon"], "expected a time such as"),
         (["--every", "* * *"], "expected a cron schedule"),
         (["--every", "0 0 31 2 *"], "never occurs"),
-        (["--run-id", "a b"], "cannot be the name"),
+        (["--run-id", "a b"], "invalid run ID 'a b'"),
     ] {
         let refused = harn_in(path, &["submit", args[0], args[1], "main.harn"]);
         assert!(refused.code == 1 && refused.err.contains(why), "{}", refused.shown());

@@ -247,7 +247,7 @@ pub(crate) fn check_json(bytes: &[u8]) {
         }
         Err(_) => {
             if let Some(found) = found {
-                assert!(!found.whole || found.repaired, "the text is no JSON");
+                assert!(!found.whole || found.repaired, "the text is not valid JSON");
                 let again = from_text(&found.value.to_string()).expect("JSON was written");
                 assert_eq!(again.value, found.value);
             }

@@ -562,7 +562,7 @@ fn called_name(earlier: &[Rc<Message>], id: &str) -> Option<String> {
     earlier.iter().rev().flat_map(|m| m.tool_calls()).find(|c| c.id == id).map(|c| c.name.clone())
 }
 
-/// Parses the JSON text of a call's arguments; text that is no JSON becomes a `__parse_error` object
+/// Parses the JSON text of a call's arguments; text that is not valid JSON becomes a `__parse_error` object
 /// that tool dispatchers turn into an error result.
 pub(crate) fn parse_arguments(text: &str) -> Value {
     if text.trim().is_empty() {

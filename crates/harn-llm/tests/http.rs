@@ -266,9 +266,9 @@ async fn options_without_an_effect_are_told() {
             embedder.warnings.borrow().join("|")
         };
         for (options, text) in [
-            (json!({"provider": "openai", "idle_timeout": 3}), "option `idle_timeout` has no effect here: it is one of llm_stream; use `timeout`"),
-            (json!({"provider": "openai", "retries": 4, "repair": false}), "option `retries` has no effect here: it belongs to `llm_call_structured` and its variants; `schema_retries` asks again here"),
-            (json!({"provider": "openai", "repair": true}), "option `repair` has no effect here: it is one of llm_call_structured_result"),
+            (json!({"provider": "openai", "idle_timeout": 3}), "option `idle_timeout` has no effect here: it belongs to `llm_stream`; use `timeout`"),
+            (json!({"provider": "openai", "retries": 4, "repair": false}), "option `retries` has no effect here: it belongs to `llm_call_structured` and its variants; use `schema_retries`"),
+            (json!({"provider": "openai", "repair": true}), "option `repair` has no effect here: it belongs to `llm_call_structured_result`"),
             (json!({"provider": "openai", "tool_choice": "required"}), "option `tool_choice` has no effect: the call has no tools"),
             (json!({"provider": "openai", "tool_choice": "auto"}), ""),
             (json!({"provider": "anthropic", "api_mode": "responses"}), "\"api_mode\" is not supported by provider \"anthropic\", ignoring"),
@@ -425,7 +425,7 @@ async fn a_broken_event_in_a_stream_is_an_error() {
         let error = ask(&server, "openai", json!({})).await.unwrap_err();
         assert_eq!(error.category(), Category::TransientNetwork);
         assert!(
-            error.message().starts_with("openai stream error (body): an event is no JSON, "),
+            error.message().starts_with("openai stream error (body): an event is not valid JSON, "),
             "{}",
             error.message()
         );

@@ -394,7 +394,7 @@ impl<'a> Project<'a> {
         let place = wanted.base.join(path);
         let shown = if path.is_absolute() { path.to_owned() } else { tidy(&wanted.shown.join(path)) };
         let Ok(real) = self.system.canonical(&place) else {
-            return trouble(format!("dependency {name}: there is nothing at {}", place.display()));
+            return trouble(format!("dependency {name}: no such file or directory: {}", place.display()));
         };
         let facts = self.system.facts(&real).map_err(|e| Trouble(format!("dependency {name}: {e}")))?;
         if !facts.is_dir() && real.extension().is_none_or(|e| e != "harn") {

@@ -312,7 +312,7 @@ fn document(headers: &HeaderMap, body: &[u8]) -> Result<Data, (StatusCode, Strin
         return Err(bad("the body must be application/json".to_owned()));
     }
     let text = std::str::from_utf8(body).map_err(|_| bad("the body is not UTF-8 text".to_owned()))?;
-    let data: Data = text.parse().map_err(|e| bad(format!("the body is no JSON: {e}")))?;
+    let data: Data = text.parse().map_err(|e| bad(format!("the body is not valid JSON: {e}")))?;
     if data.is_object() { Ok(data) } else { Err(bad("the body must be a JSON object".to_owned())) }
 }
 

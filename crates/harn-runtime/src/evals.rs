@@ -71,7 +71,7 @@ impl Reader for Files<'_> {
 fn json_file(system: &dyn System, path: &str) -> Result<Json, String> {
     let file = system.work_dir().join(path);
     let bytes = system.read(&file, MAX_FILE).map_err(|e| format!("cannot read {path}: {e}"))?;
-    serde_json::from_slice(&bytes).map_err(|e| format!("{path} is no JSON: {e}"))
+    serde_json::from_slice(&bytes).map_err(|e| format!("{path} is not valid JSON: {e}"))
 }
 
 /// Reads the manifest of a suite, filling in what is missing.
@@ -183,8 +183,8 @@ pub fn evaluate_path(system: &dyn System, path: &str, baseline: Option<&str>) ->
         }
         kind => {
             let found = kind.map_or_else(|| "without `_type`".to_owned(), |kind| format!("of type {kind}"));
-            let known = "a run record, the manifest of a suite (`_type`: run_record, eval_suite_manifest) or a pack (TOML)";
-            Err(format!("{path} is JSON {found}; what can be evaluated is {known}"))
+            let known = "a run record or a suite manifest (`_type`: run_record, eval_suite_manifest), or an eval pack (TOML)";
+            Err(format!("cannot evaluate {path}: it is JSON {found}; expected {known}"))
         }
     }
 }

@@ -357,7 +357,7 @@ impl ProjectServers {
     /// The card of a server: JSON that says what it is, from an address or a file. Each is read once.
     ///
     /// # Errors
-    /// It cannot be read, or is no JSON.
+    /// It cannot be read, or is not valid JSON.
     pub(crate) async fn card(&self, cx: &Cx, wanted: &str) -> Result<Value> {
         let wrong = |why: String| thrown(format!("mcp_server_card: {why}"));
         let is_place = |text: &str| text.contains(['/', '\\']) || text.ends_with(".json");
@@ -390,7 +390,7 @@ impl ProjectServers {
             })?
         };
         let card: Json =
-            serde_json::from_str(&text).map_err(|why| wrong(format!("{place} is no JSON: {why}")))?;
+            serde_json::from_str(&text).map_err(|why| wrong(format!("{place} is not valid JSON: {why}")))?;
         self.cards.borrow_mut().insert(place, card.clone());
         Ok(from_json(&card))
     }

@@ -520,9 +520,9 @@ pub(crate) fn load(system: &dyn System, path: &str) -> std::result::Result<Json,
     let file = system.work_dir().join(path);
     let bytes =
         system.read(&file, MAX_RECORD).map_err(|e| format!("cannot read the run record {path}: {e}"))?;
-    let mut run = parsed(&bytes).map_err(|e| format!("{path} is no JSON: {e}"))?;
+    let mut run = parsed(&bytes).map_err(|e| format!("{path} is not valid JSON: {e}"))?;
     if run["_type"] != "run_record" {
-        return Err(format!("{path} is no run record"));
+        return Err(format!("{path} is not a run record"));
     }
     if run["status"] == "running" {
         let later = match system.read(&later_than(&file), MAX_RECORD) {

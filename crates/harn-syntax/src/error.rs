@@ -247,7 +247,7 @@ impl SyntaxError {
                 "E0003",
                 "unterminated string".to_owned(),
                 "here",
-                Some("add a closing `\"`, or use `\"\"\"` for several lines"),
+                Some("add the closing `\"`; a string of several lines begins and ends with `\"\"\"`"),
             ),
             SyntaxErrorKind::UnterminatedComment => {
                 ("E0004", "unterminated block comment".to_owned(), "here", Some("add a closing `*/`"))

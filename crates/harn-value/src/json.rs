@@ -14,7 +14,7 @@ use crate::{Data, Dict, Str, Value, View, memory, print_int, steps};
 /// Nesting that [`parse`] accepts; deeper text is refused with an error.
 pub const MAX_DEPTH: usize = 10_000;
 
-/// Why a text is no JSON, and where.
+/// Why a text is not valid JSON, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError {
     /// What is wrong, in the words of `serde_json`.

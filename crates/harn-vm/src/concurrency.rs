@@ -182,7 +182,7 @@ impl Cx {
     #[cold]
     fn tell_failure_of_task(&self, error: &Error) {
         let help = "`await` its handle, or catch the error in the task";
-        self.tell_failure("a task failed, and nothing awaits it", help, error);
+        self.tell_failure("an unawaited task failed", help, error);
     }
 
     /// Tells the person of an error that the program may not ask for: what has failed, the error, and what helps when the error

@@ -366,7 +366,7 @@ impl Fiber {
             return None;
         }
         Some(Error::runtime(match self.cx.vm().live_tasks.get() {
-            0 => "deadlock: nothing is left that could end this wait".to_owned(),
+            0 => "deadlock: no task is left that could end this wait".to_owned(),
             1 => "deadlock: this task and another one wait for each other".to_owned(),
             others => format!("deadlock: this task and {others} others wait for each other"),
         }))

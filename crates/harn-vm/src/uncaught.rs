@@ -46,7 +46,7 @@ fn sentence(error: &Error) -> Option<(String, String)> {
     let others = fields.iter().filter(|(name, _)| name.as_str() != "message");
     let others: Vec<String> =
         others.map(|(name, value)| format!("{name}: {}", harn_value::short(value, NOTE))).collect();
-    Some((message, format!("the error is a dict with {}", others.join(", "))))
+    Some((message, format!("`catch` receives a dict with {}", others.join(", "))))
 }
 
 /// An uncaught error as a diagnostic, with the file it points into.
@@ -131,7 +131,7 @@ fn failed_call(error: &Error) -> Option<&'static str> {
         ),
         "auth" => Some("check the API key: the option `api_key`, or a variable that `harn providers` lists"),
         "not_found" => Some(
-            "check the model and `base_url`; `harn models` lists known models, `harn provider-ready NAME` those of a server",
+            "check the model and `base_url`; `harn provider-ready NAME` lists the models of the server, `harn models` those that Harn knows",
         ),
         "rate_limit" => Some("try again later, or set `llm_retries`"),
         "timeout" => Some("try again later, or raise `timeout`"),

@@ -78,7 +78,7 @@ pub fn runtime_spec_of_record(record: &Value) -> Result<RuntimeSpec, HarnessErro
 /// Reads the wire form back, as a value or as JSON text.
 ///
 /// # Errors
-/// When the text is no JSON, a field is unknown, missing or of a wrong type, or the parts do not fit together.
+/// When the text is not valid JSON, a field is unknown, missing or of a wrong type, or the parts do not fit together.
 pub fn runtime_spec_parse(wire: &Value) -> Result<RuntimeSpec, HarnessError> {
     let parsed;
     let wire = match wire {

@@ -17,7 +17,7 @@ pub fn normalise(input: &Json, now: &str, ids: &dyn Fn() -> String) -> Result<Js
         return Err(format!("run must be a dict, got {}", input.type_name()));
     };
     if given.get("_type").is_some_and(|word| !word.is_null() && word != "run_record") {
-        return Err(format!("that is a {}, no run record", input["_type"].printed()));
+        return Err(format!("expected a run record, got {}", input["_type"].printed()));
     }
     let mut out = json!({"_type": "run_record"});
     for key in LISTS.iter().chain(&["handoffs"]) {

@@ -116,7 +116,7 @@ fn check_record(key: &str, run: &Json) -> Result<(), String> {
         return Ok(());
     }
     if run["_type"] != "run_record" {
-        return Err(format!("option {key} is no run record"));
+        return Err(format!("option {key} is not a run record"));
     }
     let lists = ["stages", "transitions", "checkpoints", "artifacts", "child_runs", "handoffs"];
     let names = ["pending_nodes", "completed_nodes"].map(|name| (name, NAMES));

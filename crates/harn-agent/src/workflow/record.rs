@@ -136,7 +136,7 @@ impl Record {
     /// it was over and there is another task.
     pub(super) fn resume(&mut self, run: &Json, task: &str) -> Result<Option<Vec<String>>, String> {
         if run["_type"] != "run_record" {
-            return Err("resume: that is no run record".to_owned());
+            return Err("resume: not a run record".to_owned());
         }
         if let (Some(own), Some(other)) = (self.head["workflow_id"].as_str(), run["workflow_id"].as_str())
             && own != other

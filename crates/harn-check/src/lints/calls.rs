@@ -81,7 +81,7 @@ impl Rules {
                     APPROVAL,
                     *span,
                     "the result of `request_approval` is never used",
-                    "take the answer, and act on it",
+                    "use the result, for example in a condition",
                 );
             }
         }

@@ -201,7 +201,7 @@ impl<'a> Rules<'a> {
             _ if decl.is_pub && matches!(decl.kind, DeclKind::Fn(_)) => {
                 let message = format!("public function `{}` is missing a `/** */` doc comment", name.name);
                 self.report(NO_DOC, name.span, message).help =
-                    Some("say above it what it does; editors and `harn explain` show it".to_owned());
+                    Some("describe it in a `/** */` comment above; editors show it".to_owned());
             }
             _ => {}
         }

@@ -134,12 +134,12 @@ impl<'a> Visitor<'a> for Rules<'a> {
             StmtKind::Break | StmtKind::Continue if self.loops == 0 => {
                 let message =
                     format!("`{}` used outside of a loop", self.slice(stmt.span).trim_end_matches(';'));
-                let found = Diagnostic::error(message).with_help("a function leaves with `return`");
+                let found = Diagnostic::error(message).with_help("to leave a function, use `return`");
                 self.keep(BREAK_OUTSIDE, stmt.span, found);
             }
             StmtKind::Yield(_) if self.functions == 0 => {
-                let message = "nobody takes what is yielded here".to_owned();
-                let help = "`yield` hands values out of a function that is called as a generator";
+                let message = "this value is yielded outside of a generator".to_owned();
+                let help = "use `yield` only inside a function, which then returns a generator";
                 self.report(UNUSED_RESULT, stmt.span, message, help);
             }
             StmtKind::For { .. } | StmtKind::While { .. } => {

@@ -297,11 +297,12 @@ impl<'a> Rules<'a> {
             return;
         }
         let text = self.slice(value.span);
-        let shown = if text.len() > 40 || text.contains('\n') { "this value" } else { &format!("`{text}`") };
-        let message = format!("{shown} is thrown away");
+        let shown =
+            if text.len() > 40 || text.contains('\n') { "this expression" } else { &format!("`{text}`") };
+        let message = format!("the value of {shown} is never used");
         let target = match &value.kind {
             ExprKind::MethodCall { object, name, .. } => Some(format!(
-                "`{}` gives a new value: write `{} = {text}`",
+                "`{}` returns a new value: write `{} = {text}`",
                 name.name,
                 self.slice(object.span)
             )),

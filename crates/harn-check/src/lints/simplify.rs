@@ -182,7 +182,7 @@ impl Rules<'_> {
             _ => return,
         };
         if is_iterator(value) {
-            let message = format!("an iterator stands where a `{wanted}` is wanted");
+            let message = format!("expected `{wanted}`, got an iterator");
             let end = Span::new(value.span.end, value.span.end);
             let fix = ("collect it", end, format!(".to_{wanted}()"));
             self.report(EAGER, value.span, message, Some(fix));

@@ -98,7 +98,7 @@ impl Ledger {
             reported.push(&name.name);
             let template =
                 if call.is_text { "the template".to_owned() } else { format!("template '{}'", call.path) };
-            let message = format!("preflight: {template} uses `{}`, which the bindings lack", name.name);
+            let message = format!("preflight: {template} uses `{}`, which is not bound", name.name);
             let place = match &*name.template_uri {
                 "" => format!("line {}, column {} of the template", name.line, name.col),
                 uri => format!("{uri}:{}:{}", name.line, name.col),
@@ -110,10 +110,7 @@ impl Ledger {
             let unused = bindings.keys.iter().map(|key| key.name.as_str());
             let unused = unused.filter(|key| !free.names.iter().any(|name| name.name == *key));
             diagnostic.help = close(&name.name, unused).map(|near| {
-                format!(
-                    "the binding `{near}` is not used by the template: is it meant to be `{}`?",
-                    name.name
-                )
+                format!("did you mean `{}` instead of `{near}`, which the template does not use?", name.name)
             });
             diagnostics.push(diagnostic);
         }

@@ -227,28 +227,28 @@ impl File<'_> {
                 format!(
                     "re-export conflict — '{name}' is re-exported (or locally defined) by multiple sources: {first_file}, {second_file}"
                 ),
-                "list the names to pass on: `pub import { ... } from \"...\"`".to_owned(),
+                "export only the names that you need: `pub import { ... } from \"...\"`".to_owned(),
             ),
             Some(_) => (
                 format!("import collision — '{name}' is exported by both '{first_file}' and '{second_file}'"),
-                "list the names that are needed: `import { ... } from \"...\"`".to_owned(),
+                "import only the names that you need: `import { ... } from \"...\"`".to_owned(),
             ),
             None => (
                 format!("import collision — '{name}' is declared here and exported by '{second_file}'"),
                 format!(
-                    "rename it here, or list the names that are needed: `import {{ ... }} from \"{}\"`",
+                    "rename it here, or import only the names that you need: `import {{ ... }} from \"{}\"`",
                     import.path
                 ),
             ),
         };
         let mut diagnostic = Diagnostic::error(format!("preflight: {message}"))
             .with_code(IMPORT_COLLISION)
-            .with_label(listed.map_or(import.path_span, |name| name.span), "the run ends here");
+            .with_label(listed.map_or(import.path_span, |name| name.span), "conflicting import");
         diagnostic.help = Some(help);
         for (unit, item) in first.iter().chain([second]) {
             if let Some(StmtKind::Decl(decl)) = unit.tree.items.get(*item).map(|item| &item.kind) {
                 diagnostic =
-                    diagnostic.with_label_in(unit.file.clone(), decl.kind.name().span, "one is here");
+                    diagnostic.with_label_in(unit.file.clone(), decl.kind.name().span, "declared here");
             }
         }
         templates.report(self.shown.clone(), diagnostic);
@@ -268,25 +268,27 @@ impl File<'_> {
             let hidden = harn_front::is_hidden(&unit.tree, &name.name);
             let what = if hidden { "not public" } else { "not defined" };
             let message = format!("preflight: '{}' is {what} in {}", name.name, import.path);
-            let mut diagnostic = Diagnostic::error(message).with_code(UNKNOWN_IMPORT).with_label(
-                name.span,
-                if hidden { "mark it `pub` there" } else { "this file has no such name" },
-            );
+            let mut diagnostic = Diagnostic::error(message)
+                .with_code(UNKNOWN_IMPORT)
+                .with_label(name.span, if hidden { "mark it `pub` there" } else { "not found" });
             if hidden {
                 let declared = unit.tree.items.iter().find_map(|item| match &item.kind {
                     StmtKind::Decl(decl) if decl.kind.name().name == name.name => Some(decl.kind.name().span),
                     _ => None,
                 });
                 if let Some(span) = declared {
-                    diagnostic = diagnostic.with_label_in(unit.file.clone(), span, "it is here");
+                    diagnostic = diagnostic.with_label_in(unit.file.clone(), span, "declared here");
                 }
             } else if let Some(near) = close(&name.name, known.iter().map(String::as_str)) {
                 diagnostic.help = Some(format!("did you mean `{near}`?"));
                 let here = harn_front::selectable(&unit.tree).find(|decl| decl.kind.name().name == near);
                 if let Some(decl) = here {
                     let span = decl.kind.name().span;
-                    diagnostic =
-                        diagnostic.with_label_in(unit.file.clone(), span, format!("`{near}` is here"));
+                    diagnostic = diagnostic.with_label_in(
+                        unit.file.clone(),
+                        span,
+                        format!("`{near}` is declared here"),
+                    );
                 }
             }
             templates.report(self.shown.clone(), diagnostic);

@@ -156,7 +156,7 @@ impl Server {
         let message: Json = match serde_json::from_str(line) {
             Ok(message) => message,
             Err(error) => {
-                let problem = problem(ErrorCode::ParseError, format!("the line is no JSON: {error}"));
+                let problem = problem(ErrorCode::ParseError, format!("the line is not valid JSON: {error}"));
                 return self.wire.answer(&Json::Null, Err(problem));
             }
         };

@@ -214,7 +214,11 @@ impl Doctor {
         let name = text(&default["name"]);
         if default["key"] == "not set" {
             let set = variable(default).map_or_else(String::new, |variable| format!(": set {variable}"));
-            self.add(Status::Doubtful, "providers", format!("the default provider, {name}, has no key{set}; {keys}"));
+            self.add(
+                Status::Doubtful,
+                "providers",
+                format!("the default provider, {name}, has no key{set}; {keys}"),
+            );
             return None;
         }
         self.add(Status::Fine, "providers", format!("default provider: {name}; {keys}"));

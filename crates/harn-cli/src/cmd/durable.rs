@@ -98,9 +98,7 @@ pub(super) fn drawn() -> String {
 pub(super) fn checked(id: &str) -> Failed<()> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if id.is_empty() || id.len() > 64 || !id.chars().all(fits) {
-        return Err(format!(
-            "'{id}' cannot be the name of a run: expected 1 to 64 letters, digits, `-`, `_` and `.`"
-        ));
+        return Err(format!("invalid run ID '{id}': use 1 to 64 letters, digits, `-`, `_` and `.`"));
     }
     Ok(())
 }
@@ -308,7 +306,7 @@ pub(super) fn explained(id: &str, error: &StoreError) -> String {
     match error {
         StoreError::Exists { .. } => {
             format!(
-                "run '{id}' exists already: `harn runs show {id}` shows its state; choose another name for a new run"
+                "run '{id}' already exists; choose another --run-id, or delete it with `harn runs rm {id}`"
             )
         }
         StoreError::Held { .. } => {
@@ -534,7 +532,7 @@ impl Owned {
             }
             text += &format!("\n    `harn answer {id} {request} {how}`");
         }
-        let then = if pending.is_empty() { "" } else { " then" };
+        let then = if pending.is_empty() { "" } else { " after the answer" };
         let separator = if pending.is_empty() { "; " } else { "\n" };
         eprintln!("{}{separator}`harn resume {id}` continues it{then}", harn_syntax::printable(&text));
         TO_BE_RESUMED

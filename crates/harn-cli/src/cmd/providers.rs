@@ -53,7 +53,8 @@ fn listing(all: &[Value]) -> String {
         (model != served).then(|| format!("  {name}: {model} -> {served}\n"))
     };
     let retired: String = all.iter().filter_map(retired).collect();
-    let title = if retired.is_empty() { "" } else { "Retired default models, and the models that replace them:\n" };
+    let title =
+        if retired.is_empty() { "" } else { "Retired default models, and the models that replace them:\n" };
     format!(
         "{table}\n{title}{retired}*: the default provider, used when a call names neither provider nor model.\n\
          KEY none: the provider needs no key.\n\

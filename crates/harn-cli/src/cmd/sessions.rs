@@ -36,8 +36,7 @@ fn wait<T>(answer: impl Future<Output = io::Result<T>>) -> Outcome<T> {
 }
 
 fn missing(id: &str) -> Failure {
-    let text =
-        format!("there is no stored session '{id}'; `harn sessions list` lists the sessions of the project");
+    let text = format!("unknown session '{id}'; `harn sessions list` lists all sessions");
     Failure::new("session_not_found", text)
 }
 

@@ -50,7 +50,7 @@ pub(super) fn read(input: &mut impl BufRead) -> io::Result<Option<Message>> {
     loop {
         let Some(body) = harn_lsp::read_frame(input)? else { return Ok(None) };
         let message: Json = serde_json::from_slice(&body).map_err(|why| {
-            io::Error::new(io::ErrorKind::InvalidData, format!("a message is no JSON: {why}"))
+            io::Error::new(io::ErrorKind::InvalidData, format!("a message is not valid JSON: {why}"))
         })?;
         if message["type"] == "response" {
             let answer = if message["success"] == true {

@@ -283,7 +283,7 @@ fn read(given: &impl Fn(&str) -> Option<String>, body: &[u8]) -> Result<Json, Bo
         return Err(Box::new(refusal(StatusCode::BAD_REQUEST, &why)));
     }
     serde_json::from_slice(body).map_err(|error| {
-        let problem = Problem::new(PARSE_ERROR, format!("the message is no JSON: {error}"));
+        let problem = Problem::new(PARSE_ERROR, format!("the message is not valid JSON: {error}"));
         Box::new(json_response(StatusCode::BAD_REQUEST, answer_text(&Json::Null, Err(problem))))
     })
 }

@@ -31,7 +31,7 @@ pub(super) fn parse(o: &Value) -> Result<Budget, OptionError> {
     };
     // A limit under a wrong name would be no limit, and nobody would notice before the bill.
     if let Some(key) = dict.and_then(|dict| dict.keys().find(|key| !KEYS.contains(&key.as_str()))) {
-        return Err(OptionError::new(format!("{shape}; got the key `{key}`")));
+        return Err(OptionError::new(format!("{shape}; unknown key `{key}`")));
     }
     // A limit may stand in both places, as a default at the top and one of the call: both hold.
     let given = |key: &str| {

@@ -233,7 +233,7 @@ pub fn notices(
         let text = match foreign.or_else(|| nearest(key, names())) {
             Some(meant) => format!("unknown option `{key}` has no effect (did you mean `{meant}`?)"),
             None if strangers => {
-                format!("unknown option `{key}` has no effect (prefix your own names with `_`)")
+                format!("unknown option `{key}` has no effect (custom options begin with `_`)")
             }
             None => continue,
         };
@@ -276,7 +276,7 @@ mod tests {
             found.into_iter().map(|notice| notice.text).collect::<Vec<_>>(),
             [
                 "unknown option `max_turns` has no effect (did you mean `max_iterations`?)",
-                "unknown option `colour` has no effect (prefix your own names with `_`)",
+                "unknown option `colour` has no effect (custom options begin with `_`)",
                 "unknown option `modle` has no effect (did you mean `model`?)",
             ]
         );

@@ -33,7 +33,7 @@ impl LlmRuntime {
         let auth = match self.health_auth(&table, options) {
             Ok(auth) => auth,
             Err(envs) => {
-                let message = format!("Missing credentials for {provider}: set {}", envs.join(" or "));
+                let message = format!("Missing API key for {provider}: set {}", envs.join(" or "));
                 return verdict(
                     provider,
                     false,
@@ -50,7 +50,7 @@ impl LlmRuntime {
             return verdict(
                 provider,
                 true,
-                format!("{provider} has no health check"),
+                format!("not checked: {provider} has no health check"),
                 json!({"reason": "no_healthcheck"}),
             );
         };

@@ -224,11 +224,11 @@ impl LlmRuntime {
     fn notice_idle_options(&self, options: &CallOptions, route: &Route) {
         let mut idle = Vec::new();
         for (name, whose, way_out) in [
-            ("retries", "llm_call_structured and its variants", "; here, `schema_retries` asks again"),
-            ("repair", "llm_call_structured_result", ""),
+            ("retries", "`llm_call_structured` and its variants", "; use `schema_retries`"),
+            ("repair", "`llm_call_structured_result`", ""),
         ] {
             if options.raw.get(name).is_some_and(|value| !matches!(value, Value::Null | Value::Bool(false))) {
-                idle.push(format!("option `{name}` has no effect here: it is one of {whose}{way_out}"));
+                idle.push(format!("option `{name}` has no effect here: it belongs to {whose}{way_out}"));
             }
         }
         if options.tool_choice == Some(ToolChoice::Required) && options.tools.is_empty() {

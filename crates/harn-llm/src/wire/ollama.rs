@@ -370,7 +370,7 @@ impl Decode for Decoder {
     }
 }
 
-/// Makes the error of a line that is no JSON.
+/// Makes the error of a line that is not valid JSON.
 pub(super) fn line_error(provider: &str, error: &serde_json::Error, line: &str) -> LlmError {
     let head = crate::json::clip(line, 200);
     LlmError::new(Category::ServerError, format!("{provider} stream parse error: {error}: {head}"))

@@ -392,13 +392,14 @@ impl StreamState {
     }
 }
 
-/// The error of a message that is no JSON. It is the connection's: another attempt may bring a whole reply.
+/// The error of a message that is not valid JSON. It is the connection's: another attempt may bring a whole reply.
 fn line_error(provider: &str, framing: Framing, error: &serde_json::Error, text: &str) -> LlmError {
     match framing {
         Framing::Lines => ollama::line_error(provider, error, text),
         Framing::Sse | Framing::EventStream => {
             let head = crate::json::clip(text, 200);
-            let message = format!("{provider} stream error (body): an event is no JSON, {error}: {head}");
+            let message =
+                format!("{provider} stream error (body): an event is not valid JSON, {error}: {head}");
             LlmError::new(Category::TransientNetwork, message)
         }
     }

@@ -358,7 +358,7 @@ fn other_pages_reach_nothing() {
     ] {
         assert_eq!(served.post("/api/launch", &format!("{kind}{origin}"), &body).status, 403, "{origin}");
     }
-    // What a form of another page could send is no JSON.
+    // What a form of another page could send is not valid JSON.
     let form = served.post("/api/launch", "Content-Type: text/plain\r\n", &body);
     assert_eq!(
         (form.status, form.json()["error"].as_str()),

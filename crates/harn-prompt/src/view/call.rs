@@ -85,8 +85,8 @@ System prompt: 2 of 2 fragments, 22 bytes
  tool(s) present: todo        │
  11 bytes                     │
 
-Cacheable prefix: the first 11 of 22 bytes. `tool:todo.guidance` is the first
-fragment that can change, when the active tools or skills do.
+Cacheable prefix: the first 11 of 22 bytes. The next fragment,
+`tool:todo.guidance`, changes with the active tools or skills.
 
 Shared with call 1: 9 of 22 bytes. `tool:todo.guidance` is the first fragment
 that differs.

@@ -114,11 +114,11 @@ fn prefix_note(assembly: &Assembly, style: Style) -> Vec<String> {
         Some(first) => {
             let when = match first.stability {
                 Stability::EachTurn => "in every turn",
-                _ => "when the active tools or skills do",
+                _ => "with the active tools or skills",
             };
             format!(
                 // prose-ok: for the terminal
-                "Cacheable prefix: the first {} of {} bytes. `{}` is the first fragment that can change, {when}.",
+                "Cacheable prefix: the first {} of {} bytes. The next fragment, `{}`, changes {when}.",
                 report.stable_prefix_bytes, report.total_bytes, first.id
             )
         }
@@ -166,8 +166,8 @@ System prompt: 3 of 4 fragments, 113 bytes
 Left out
  tool:deploy.guidance           requires tool `deploy` (not available)
 
-Cacheable prefix: the first 96 of 113 bytes. `tool:todo.guidance` is the first
-fragment that can change, when the active tools or skills do.
+Cacheable prefix: the first 96 of 113 bytes. The next fragment,
+`tool:todo.guidance`, changes with the active tools or skills.
 
 Without todo
   100 bytes (-13), 96 leading bytes shared

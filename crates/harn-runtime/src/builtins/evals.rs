@@ -205,7 +205,7 @@ builtins! {
         let source = text(&source).unwrap_or_default();
         let wrong = said("context_pack_manifest_parse");
         let read: Json = if source.trim_start().starts_with('{') {
-            source.parse().map_err(|error| wrong(format!("that is no JSON: {error}")))?
+            source.parse().map_err(|error| wrong(format!("that is not valid JSON: {error}")))?
         } else {
             crate::evals::toml_data(&source).map_err(&wrong)?
         };

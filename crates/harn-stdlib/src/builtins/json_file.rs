@@ -180,6 +180,6 @@ fn values(text: &[u8]) -> std::result::Result<Dict, String> {
     if text.trim().is_empty() {
         return Ok(Dict::new());
     }
-    let value = json::parse(text).map_err(|error| format!("is no JSON: {error}"))?;
+    let value = json::parse(text).map_err(|error| format!("is not valid JSON: {error}"))?;
     value.as_dict().map(|values| (**values).clone()).ok_or_else(|| "holds JSON that is no object".to_owned())
 }

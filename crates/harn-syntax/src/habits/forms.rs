@@ -438,7 +438,11 @@ pub(super) const FORMS: Table = &[
         By("pub $1"),
         "mark exports with `pub`",
     ),
-    (r"\basync\s+(fn|function|def)\b", By("fn"), "every function can wait; `spawn { ... }` starts a task"),
+    (
+        r"\basync\s+(fn|function|def)\b",
+        By("fn"),
+        "every function can wait, and `spawn { ... }` starts a task; remove `async`",
+    ),
     (r"\basync\s*\{", By("spawn {"), "start a task with `spawn`, get its result with `await(task)`"),
     (r"\bawait\s+(spawn\s*\{[^{}]*\})", By("await($1)"), "`await` is a function"),
     (r"\bawait\s+(\w[\w.]*(?:\([^()]*\))?)", By("await($1)"), "`await` is a function"),

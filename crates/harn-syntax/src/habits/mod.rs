@@ -221,11 +221,8 @@ pub(crate) fn open_interpolation(source: &str, quote: Span) -> Option<String> {
     let rest = &source[at..];
     let line = rest.lines().next()?;
     let open = line.rfind("${")?;
-    (!line[open..].contains('}')).then(|| {
-        "close this `${` with `}` and the string with `\"`; write a literal `$` before anything \
-         but `{`"
-            .to_owned()
-    })
+    (!line[open..].contains('}'))
+        .then(|| "close `${` with `}`, and the string with `\"`; for a literal `${`, write `\\${`".to_owned())
 }
 
 /// Returns advice for the line of `opener`, a bracket that is never closed: what hides its partner there.

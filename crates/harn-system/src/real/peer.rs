@@ -338,7 +338,7 @@ fn refuse(shared: &Shared, message: &[u8], why: &serde_json::Error) {
         None => Vec::new(),
     };
     for tell in waiting {
-        let text = format!("it has sent an answer that is no JSON: {why}");
+        let text = format!("it has sent an answer that is not valid JSON: {why}");
         // As of one that has ended: of this kind are errors of a peer that was started. Who does not wait any more need not hear it.
         let _ = tell.send(Err(io::Error::new(io::ErrorKind::BrokenPipe, text)));
     }
@@ -378,7 +378,7 @@ fn receiver(message: &[u8]) -> Option<Option<u64>> {
     is_object.then_some(id.filter(|_| is_answer))
 }
 
-/// Whether a line that is no JSON was meant as a message; others are what programs print beside them.
+/// Whether a line that is not valid JSON was meant as a message; others are what programs print beside them.
 fn is_meant_as_message(line: &[u8]) -> bool {
     let name = b"\"jsonrpc\"";
     line.trim_ascii_start().starts_with(b"{") && line.windows(name.len()).any(|part| part == name)
@@ -562,7 +562,7 @@ mod tests {
                 ask(&format!("{HELLO} read l; {answer}; read l; sleep 60"), "x").expect_err("no answer");
             let said = error.to_string();
             assert!(
-                said.starts_with("it has sent an answer that is no JSON: ") && said.contains(why),
+                said.starts_with("it has sent an answer that is not valid JSON: ") && said.contains(why),
                 "{said}"
             );
         }

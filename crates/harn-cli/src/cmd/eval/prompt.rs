@@ -82,7 +82,7 @@ fn bindings(given: Option<&str>) -> Result<Value, String> {
         })?;
         (given.to_owned(), String::from_utf8(bytes).map_err(|_| format!("{given} is not UTF-8 text"))?)
     };
-    let found: Value = text.parse().map_err(|error| format!("{name} is no JSON: {error}"))?;
+    let found: Value = text.parse().map_err(|error| format!("{name} is not valid JSON: {error}"))?;
     if found.is_object() {
         Ok(found)
     } else {

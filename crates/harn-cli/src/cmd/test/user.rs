@@ -80,7 +80,9 @@ fn once(args: &TestArgs, filter: &Filter, target: &Path) -> u8 {
         return failed(&format!("--filter {pattern}: no test matches"));
     }
     if tests.is_empty() && !args.json {
-        crate::out::write("No test pipelines found: a test is a `pipeline test_NAME()`\n");
+        crate::out::write(
+            "No test pipelines found: a test is a pipeline whose name begins with `test_`, such as `pipeline test_sum() { ... }`\n",
+        );
     } else if !args.json {
         crate::out::write(&report::head(&tests));
     }

@@ -24,7 +24,7 @@ impl<P: Provider> Provider for Mocked<'_, P> {
             let provider = &prepared.request.route.provider;
             // prose-ok: a warning
             runtime.warn_once(&format!(
-                "no reply of `llm_mock` is left: this call goes to the provider `{provider}`"
+                "all `llm_mock` replies are used: this call goes to the provider `{provider}`"
             ));
         }
         self.inner.answer(prepared, watch).await
@@ -93,7 +93,9 @@ impl LlmRuntime {
             None => {
                 if mock.is_exhausted() && !self.rehearsing.get() {
                     // prose-ok: a warning
-                    self.warn_once("no reply of `llm_mock` is left: the mock answers with its default reply");
+                    self.warn_once(
+                        "all `llm_mock` replies are used: the mock answers with its default reply",
+                    );
                 }
                 mock.default_answer(&ask)
             }

@@ -74,7 +74,7 @@ impl LlmRuntime {
         if prepared.options.idle_timeout.is_some() && prepared.request.idle_timeout.is_none() {
             // prose-ok: diagnostic
             self.warn_once(
-                "option `idle_timeout` has no effect here: it is one of llm_stream; use `timeout`", // prose-ok: diagnostic
+                "option `idle_timeout` has no effect here: it belongs to `llm_stream`; use `timeout`", // prose-ok: diagnostic
             );
         }
         let mut watch = |event: &StreamEvent| {
