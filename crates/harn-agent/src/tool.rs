@@ -404,7 +404,7 @@ fn backend(entry: &Json, name: &str, from_registry: bool) -> Result<Backend, Con
         Some("provider_native") => Ok(Backend::Provider),
         None if from_registry || entry.get("handler").is_some() => Ok(Backend::Host),
         None => Err(ConfigError(format!(
-            "agent_loop: tool '{name}' has no executable backend — add `handler: { args -> ... }`, or declare an `executor`" // prose-ok: error text
+            "agent_loop: tool '{name}' has no executable backend — add `handler: {{ args -> ... }}`, or declare an `executor`" // prose-ok: error text
         ))),
         Some(word) => Err(ConfigError(format!(
             // prose-ok: diagnostic
