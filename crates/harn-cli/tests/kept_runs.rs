@@ -153,7 +153,7 @@ fn a_run_moves_as_a_file() {
     let name = file.to_str().unwrap();
     assert_eq!(harn_in(here.path(), &["runs", "export", "r1", "--output", name]).code, 0);
     let ran = harn_in(there.path(), &["runs", "import", name, "--run-id", "copy"]);
-    assert_eq!(ran.out, "run copy is here, with 2 entries\n", "{}", ran.shown());
+    assert_eq!(ran.out, "run copy imported, with 2 entries\n", "{}", ran.shown());
     let copy = SqliteStore::new(there.path().join(".harn/state.db"));
     let (one, two) = (wait(store.run("r1")).unwrap().unwrap(), wait(copy.run("copy")).unwrap().unwrap());
     let facts = |run: &Run| {
@@ -183,10 +183,10 @@ fn a_run_moves_as_a_file() {
     let text = std::fs::read_to_string(&file).unwrap();
     for (damaged, why) in [
         (text.replace("http_get", "http_put"), "it was changed"),
-        (text.lines().next().unwrap().to_owned(), "its end is missing"),
-        (text[..5].to_owned(), "its end is missing"),
-        (String::new(), "its end is missing"),
-        ("{}".to_owned(), "it is no exported run"),
+        (text.lines().next().unwrap().to_owned(), "the end of the file is missing"),
+        (text[..5].to_owned(), "the end of the file is missing"),
+        (String::new(), "the end of the file is missing"),
+        ("{}".to_owned(), "not an exported run"),
     ] {
         std::fs::write(&file, damaged).unwrap();
         let ran = harn_in(there.path(), &["runs", "import", name]);

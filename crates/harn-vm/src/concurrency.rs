@@ -703,7 +703,7 @@ builtins! {
 
     /// Requests cancellation and waits up to `timeout` (default 5 s) for the task to end.
     ///
-    /// Gives `Result.Ok(value)`, or `Result.Err(text)` when the task threw or had to be aborted.
+    /// Returns `Result.Ok(value)`, or `Result.Err(text)` when the task threw or had to be aborted.
     ///
     /// ```harn
     /// let h = spawn { 7 }
@@ -814,7 +814,7 @@ builtins! {
 
     /// Waits for the first channel of a list that has a value: `{index, value, channel}`.
     ///
-    /// Gives nil on timeout and when all channels are closed and drained.
+    /// Returns nil on timeout and when all channels are closed and drained.
     ///
     /// ```harn
     /// let c = channel("c")
@@ -923,7 +923,7 @@ builtins! {
         crate::sync::enter_block(&cx).await
     }
 
-    /// Gives the lock of `mutex` blocks back.
+    /// Releases the lock of `mutex` blocks.
     State fn mutex_leave = "__mutex_leave"(cx, permit: Value) -> "nil" {
         crate::sync::leave_block(&permit);
     }

@@ -119,7 +119,7 @@ builtins! {
         context(cx)
     }
 
-    /// Gives all values that were set for the running task.
+    /// Returns all context values of the current task.
     ///
     /// A task begins with the values of the one that began it; what either sets later, the other does not see.
     ///
@@ -131,7 +131,7 @@ builtins! {
         values(cx)
     }
 
-    /// Gives a value of the running task; without one `default`, or nil.
+    /// Returns a context value of the current task, or `default`.
     ///
     /// ```harn
     /// println(runtime_context_get("customer", "nobody")) // -> nobody
@@ -141,7 +141,7 @@ builtins! {
         values.as_dict().and_then(|values| values.get(&key).cloned()).unwrap_or(default)
     }
 
-    /// Sets a value for the running task and the tasks that it begins from now on, and gives the one before.
+    /// Sets a context value for the current task and the tasks that it starts afterwards. Returns the previous value.
     ///
     /// ```harn
     /// runtime_context_set("step", 1)

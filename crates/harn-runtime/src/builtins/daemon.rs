@@ -27,8 +27,8 @@ builtins! {
         daemon::spawn(&cx, &config.0.unwrap_or_default()).await?.handle()
     }
 
-    /// Gives a daemon an event: a text as it is, anything else as JSON. Events wait in a queue on disk, and each is told to one
-    /// turn that was completed, whatever happens to the process.
+    /// Sends an event to a daemon: a string unchanged, any other value as JSON. Events wait in a queue on disk. Each is delivered to
+    /// exactly one completed turn, even if the process crashes.
     ///
     /// ```harn
     /// let d = daemon_spawn({task: "Watch.", provider: "mock", persist_path: "${temp_dir()}/watcher"})
@@ -75,7 +75,7 @@ builtins! {
         daemon.handle()
     }
 
-    /// Goes on with the daemon of a folder: its conversation, its queue, its options.
+    /// Resumes the daemon of a directory, with its conversation, queue and options.
     ///
     /// ```harn
     /// let d = daemon_spawn({task: "Watch.", provider: "mock", persist_path: "${temp_dir()}/watcher"})

@@ -172,8 +172,8 @@ builtins! {
         info
     }
 
-    /// Gives the client of a server that the manifest of the project names with `[[mcp]]`, and starts it when it does not run. It
-    /// runs until it was released as often as it was asked for, and as long behind that as its `keep_alive_ms` says.
+    /// Returns the client of a server from `[[mcp]]` in the manifest of the project, and starts the server if it does not run. It
+    /// runs until each request was released, and then for `keep_alive_ms`.
     ///
     /// ```harn
     /// println(try { mcp_ensure_active("tracker") } catch (e) { e }) // -> mcp: no server named 'tracker' is registered (check harn.toml)
@@ -184,7 +184,7 @@ builtins! {
         client.ok_or_else(|| thrown(unknown(&name)))?
     }
 
-    /// Gives back a server of `mcp_ensure_active`; nothing happens when none of that name runs.
+    /// Releases a server of `mcp_ensure_active`. Does nothing if no server of that name runs.
     ///
     /// ```harn
     /// println(mcp_release("tracker")) // -> nil
@@ -194,8 +194,8 @@ builtins! {
         Value::NIL
     }
 
-    /// Lists the servers that the manifest of the project names: `{name, active, references}`. One that runs is active, whether or not
-    /// somebody needs it.
+    /// Lists the servers of the project's manifest: `{name, active, references}`. A server that runs is active, even without
+    /// references.
     ///
     /// ```harn
     /// println(mcp_registry_status()) // -> []
@@ -204,7 +204,7 @@ builtins! {
         ProjectServers::of(cx).status(cx)?
     }
 
-    /// Gives the card of a server, which says what it is: of one that the manifest names with `card`, or from an address or a
+    /// Returns the card that describes a server: of a server with `card` in the manifest, or from an address or a
     /// file. Each is read once.
     ///
     /// ```harn

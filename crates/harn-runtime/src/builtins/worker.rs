@@ -71,7 +71,7 @@ builtins! {
         worker.handle()
     }
 
-    /// Gives a worker that has ended a new task. It goes on with what it had, as its `carry` says.
+    /// Starts a new task in a worker that has ended. The worker keeps its state as its `carry` specifies.
     ///
     /// ```harn
     /// let w = spawn_agent({task: "One", wait: true, node: {mode: "llm", model_policy: {provider: "mock"}}})

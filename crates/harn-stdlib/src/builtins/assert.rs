@@ -80,7 +80,7 @@ builtins! {
         Err::<Value, Error>(Error::structured(known.map_or("generic", |c| c.as_str()), &message))
     }
 
-    /// Gives the category of a caught error.
+    /// Returns the category of a caught error.
     ///
     /// That is the `category` of a dict; a string is classified by what it says.
     ///

@@ -12,7 +12,7 @@ builtins! {
     /// Bytes.
     pub(crate) static BYTES: "bytes";
 
-    /// Gives the UTF-8 bytes of a string.
+    /// Returns the UTF-8 bytes of a string.
     ///
     /// ```harn
     /// println(bytes_from_string("hi")) // -> b"6869"

@@ -29,7 +29,7 @@ builtins! {
         name.0
     }
 
-    /// Gives the state of a breaker: `closed`, `open` or `half_open`.
+    /// Returns the state of a breaker: `closed`, `open` or `half_open`.
     ///
     /// ```harn
     /// println(circuit_check("unknown")) // -> closed

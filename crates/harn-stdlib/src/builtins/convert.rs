@@ -23,7 +23,7 @@ builtins! {
         value.type_name()
     }
 
-    /// Gives the printed form of a value.
+    /// Returns the printed form of a value.
     ///
     /// ```harn
     /// println(to_string(1.0) + "!") // -> 1.0!
@@ -114,7 +114,7 @@ builtins! {
         }
     }
 
-    /// Gives a text that is the same for the same object: `type@something`.
+    /// Returns a string that identifies the object: `type@something`.
     ///
     /// ```harn
     /// let a = [1]

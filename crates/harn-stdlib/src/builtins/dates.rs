@@ -14,7 +14,7 @@ builtins! {
     /// Dates.
     pub(crate) static DATES: "dates";
 
-    /// Gives the current time in UTC.
+    /// Returns the current time in UTC.
     ///
     /// The dict is `{year, month, day, hour, minute, second, weekday, timestamp, iso8601}`; weekday 0 is
     /// Sunday.
@@ -31,7 +31,7 @@ builtins! {
         dict
     }
 
-    /// Gives the current time in UTC as text.
+    /// Returns the current time in UTC as text.
     ///
     /// ```harn
     /// mock_time(0)
@@ -41,7 +41,7 @@ builtins! {
         iso_millis(now_ms(cx))
     }
 
-    /// Gives the current time in UTC as text: another name of `date_now_iso`.
+    /// Returns the current time in UTC as text. An alias of `date_now_iso`.
     ///
     /// ```harn
     /// mock_time(1500)
@@ -83,7 +83,7 @@ builtins! {
         time.format(format).ok_or_else(|| Error::thrown(format!("date_format: invalid format '{format}'")))?
     }
 
-    /// Gives a time in a time zone: the fields of `date_now`, `offset_seconds` and `zone`.
+    /// Returns a time in a time zone: the fields of `date_now`, `offset_seconds` and `zone`.
     ///
     /// ```harn
     /// let d = date_in_zone(1705276800, "Asia/Tokyo")
@@ -158,7 +158,7 @@ builtins! {
         seconds(sum.ok_or_else(|| out_of_range("date_add"))?)
     }
 
-    /// Gives the duration from time `b` to time `a`.
+    /// Returns the duration from time `b` to time `a`.
     ///
     /// ```harn
     /// println([date_diff(90, 30), date_diff(0, 1.5)]) // -> [1m, -1500ms]

@@ -54,7 +54,7 @@ builtins! {
         of("duration_days", n, 86_400_000)?
     }
 
-    /// Gives the whole seconds of a duration, cut toward zero.
+    /// Returns the whole seconds of a duration, cut toward zero.
     ///
     /// ```harn
     /// println([duration_to_seconds(2500ms), duration_to_seconds(1h)]) // -> [2, 3600]

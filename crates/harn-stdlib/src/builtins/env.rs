@@ -14,7 +14,7 @@ builtins! {
     /// Environment.
     pub(crate) static ENVIRONMENT: "environment";
 
-    /// Gives an environment variable, nil when it is not set.
+    /// Returns an environment variable, or nil if it is not set.
     ///
     /// ```harn
     /// println(env("HARN_DOC_NO_SUCH_VARIABLE")) // -> nil
@@ -23,7 +23,7 @@ builtins! {
         cx.system().env(&name)
     }
 
-    /// Gives an environment variable, or `default` when it is not set.
+    /// Returns an environment variable, or `default` when it is not set.
     ///
     /// ```harn
     /// println(env_or("HARN_DOC_NO_SUCH_VARIABLE", 8080)) // -> 8080
@@ -32,7 +32,7 @@ builtins! {
         cx.system().env(&name).map_or(default, Value::from)
     }
 
-    /// Gives the working directory of the run.
+    /// Returns the working directory of the run.
     ///
     /// ```harn
     /// println(path_is_absolute(cwd())) // -> true
@@ -44,7 +44,7 @@ builtins! {
         }
     }
 
-    /// Gives the directory that relative paths are taken from: the working directory.
+    /// Returns the directory that relative paths are taken from: the working directory.
     ///
     /// ```harn
     /// println(execution_root() == cwd()) // -> true
@@ -53,7 +53,7 @@ builtins! {
         show(&cx.system().work_dir())
     }
 
-    /// Gives the directory of the module whose code runs.
+    /// Returns the directory of the module whose code runs.
     ///
     /// ```harn
     /// println(path_is_absolute(source_dir())) // -> true
@@ -62,7 +62,7 @@ builtins! {
         show(&source_directory(cx))
     }
 
-    /// Gives the directory where templates and other assets are looked up: the source directory.
+    /// Returns the directory where templates and other assets are looked up: the source directory.
     ///
     /// ```harn
     /// println(asset_root() == source_dir()) // -> true
@@ -71,7 +71,7 @@ builtins! {
         show(&source_directory(cx))
     }
 
-    /// Gives the directory of the `harn.toml` that counts in the working directory.
+    /// Returns the directory of the `harn.toml` that applies to the working directory.
     ///
     /// It is the nearest one, at most 16 directories upwards and not above a repository (a directory with `.git`).
     ///
@@ -83,7 +83,7 @@ builtins! {
         find_project_root(cx).map(|root| show(&root))
     }
 
-    /// Gives the directories of the runtime: `{execution_root, asset_root, state_root, run_root, worktree_root}`.
+    /// Returns the directories of the runtime: `{execution_root, asset_root, state_root, run_root, worktree_root}`.
     ///
     /// ```harn
     /// println(runtime_paths().execution_root == cwd()) // -> true
@@ -104,7 +104,7 @@ builtins! {
         dict
     }
 
-    /// Gives the user's home directory, `""` when there is none.
+    /// Returns the user's home directory, or `""` if there is none.
     ///
     /// ```harn
     /// println(type_of(home_dir())) // -> string
@@ -114,7 +114,7 @@ builtins! {
         known.or_else(|| user_entry(cx)?.split(':').nth(5).map(str::to_owned)).unwrap_or_default()
     }
 
-    /// Gives the user's name, `""` when there is none.
+    /// Returns the user's name, or `""` if there is none.
     ///
     /// ```harn
     /// println(type_of(username())) // -> string
@@ -125,7 +125,7 @@ builtins! {
         known.or_else(|| user_entry(cx)?.split(':').next().map(str::to_owned)).unwrap_or_default()
     }
 
-    /// Gives the name of the machine, `""` when there is none.
+    /// Returns the name of the machine, or `""` if there is none.
     ///
     /// ```harn
     /// println(type_of(hostname())) // -> string
@@ -155,7 +155,7 @@ builtins! {
         cx.system().platform().1
     }
 
-    /// Gives the number of the process.
+    /// Returns the process ID.
     ///
     /// ```harn
     /// println(pid() > 0) // -> true

@@ -36,7 +36,7 @@ builtins! {
         log.emit(&topic, kind, payload, headers, cx.system().now_ms())?
     }
 
-    /// Returns the id of a topic's newest event, nil when it has none.
+    /// Returns the id of a topic's newest event, or nil if it has none.
     ///
     /// ```harn
     /// println(event_log.latest("nothing")) // -> nil

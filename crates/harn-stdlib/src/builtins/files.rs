@@ -254,7 +254,7 @@ builtins! {
         names.iter().map(|name| show(name).into()).collect::<Vec<Value>>()
     }
 
-    /// Gives facts about a file: `{size, is_file, is_dir, readonly, modified}`.
+    /// Returns facts about a file: `{size, is_file, is_dir, readonly, modified}`.
     ///
     /// `modified` is in seconds since 1970.
     ///
@@ -276,7 +276,7 @@ builtins! {
         dict
     }
 
-    /// Gives the system's directory for temporary files.
+    /// Returns the system's directory for temporary files.
     ///
     /// ```harn
     /// println(file_exists(temp_dir())) // -> true

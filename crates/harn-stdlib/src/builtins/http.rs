@@ -170,7 +170,7 @@ builtins! {
         session::open_stream(&cx, &method, &url, &options).await?
     }
 
-    /// Gives the head of the reply of a stream: `{status, headers, ok}`.
+    /// Returns the head of the reply of a stream: `{status, headers, ok}`.
     ///
     /// ```harn
     /// http_mock("GET", "*", {status: 404})
@@ -180,7 +180,7 @@ builtins! {
         session::stream_info(cx, &stream)?
     }
 
-    /// Gives up to `max_bytes` bytes of the body of a stream, as they come; nil at its end.
+    /// Returns up to `max_bytes` bytes of the body of a stream, as they come; nil at its end.
     ///
     /// ```harn
     /// http_mock("GET", "*", {body: "hi"})

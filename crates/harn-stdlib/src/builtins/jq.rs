@@ -24,7 +24,7 @@ builtins! {
         results(value, expression)?
     }
 
-    /// Gives the first result of a jq expression for a value, nil when there is none.
+    /// Returns the first result of a jq expression for a value, or nil if there is none.
     ///
     /// ```harn
     /// println(jq_first({a: [{b: 7}]}, ".a[0].b")) // -> 7

@@ -98,7 +98,7 @@ builtins! {
         }
     }
 
-    /// Gives the value that a JSON pointer (RFC 6901) leads to, nil when there is none.
+    /// Returns the value at a JSON pointer (RFC 6901), or nil if there is none.
     ///
     /// ```harn
     /// println(json_pointer({a: [10, {"b/c": 20}]}, "/a/1/b~1c")) // -> 20
@@ -111,7 +111,7 @@ builtins! {
         steps.iter().try_fold(value, |value, step| child(&value, step))
     }
 
-    /// Gives a copy with another value where a JSON pointer leads to.
+    /// Returns a copy with another value at a JSON pointer.
     ///
     /// The last step inserts or replaces a dict key, replaces a list item, or appends for `-` or an
     /// index equal to the length. When a parent is missing the value comes back unchanged.
@@ -130,7 +130,7 @@ builtins! {
         }
     }
 
-    /// Gives a copy without what a JSON pointer leads to.
+    /// Returns a copy without the value at a JSON pointer.
     ///
     /// ```harn
     /// println(json_pointer_delete({a: [1, 2], b: 3}, "/a/0")) // -> {a: [2], b: 3}

@@ -70,7 +70,7 @@ builtins! {
         pair(&private, &x25519(private, X25519_BASEPOINT_BYTES))
     }
 
-    /// Gives the secret that two X25519 key pairs share: of the private key of one side and the public key of the other.
+    /// Returns the secret that two X25519 key pairs share: of the private key of one side and the public key of the other.
     ///
     /// It is 32 bytes in hexadecimal digits. Make keys of it with a digest, and do not use it as one. A public key that gives every
     /// private key the same secret is an error.

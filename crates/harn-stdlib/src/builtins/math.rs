@@ -14,7 +14,7 @@ builtins! {
     /// Numbers.
     pub(crate) static MATH: "math";
 
-    /// Gives the magnitude of a number; the smallest int has none that fits, which is an error.
+    /// Returns the absolute value of a number. The smallest int is an error: its absolute value does not fit.
     ///
     /// ```harn
     /// println([abs(-3), abs(2.5)]) // -> [3, 2.5]
@@ -29,7 +29,7 @@ builtins! {
         }
     }
 
-    /// Gives the smallest of some numbers, strings, durations or pairs, or of the items of one list.
+    /// Returns the smallest of some numbers, strings, durations or pairs, or of the items of one list.
     ///
     /// Ints give an int, otherwise numbers give a float. An empty list has none and gives nil.
     ///
@@ -47,7 +47,7 @@ builtins! {
         }
     }
 
-    /// Gives the largest of some numbers, strings, durations or pairs, or of the items of one list.
+    /// Returns the largest of some numbers, strings, durations or pairs, or of the items of one list.
     ///
     /// Ints give an int, otherwise numbers give a float. An empty list has none and gives nil.
     ///
@@ -161,7 +161,7 @@ builtins! {
         }
     }
 
-    /// Gives the square root, NaN for a negative number.
+    /// Returns the square root, NaN for a negative number.
     ///
     /// ```harn
     /// println([sqrt(9), sqrt(-1)]) // -> [3.0, NaN]
@@ -190,7 +190,7 @@ builtins! {
         }
     }
 
-    /// Gives the sign of a number: -1, 0 or 1.
+    /// Returns the sign of a number: -1, 0 or 1.
     ///
     /// ```harn
     /// println([sign(-2.5), sign(0), sign(7)]) // -> [-1, 0, 1]
@@ -204,7 +204,7 @@ builtins! {
         }
     }
 
-    /// Gives the sine of an angle in radians.
+    /// Returns the sine of an angle in radians.
     ///
     /// ```harn
     /// println(sin(0)) // -> 0.0
@@ -213,7 +213,7 @@ builtins! {
         n.as_number().map(f64::sin)
     }
 
-    /// Gives the cosine of an angle in radians.
+    /// Returns the cosine of an angle in radians.
     ///
     /// ```harn
     /// println(cos(0)) // -> 1.0
@@ -222,7 +222,7 @@ builtins! {
         n.as_number().map(f64::cos)
     }
 
-    /// Gives the tangent of an angle in radians.
+    /// Returns the tangent of an angle in radians.
     ///
     /// ```harn
     /// println(tan(0)) // -> 0.0
@@ -231,7 +231,7 @@ builtins! {
         n.as_number().map(f64::tan)
     }
 
-    /// Gives the angle in radians whose sine is `n`, NaN outside of -1 to 1.
+    /// Returns the angle in radians whose sine is `n`, NaN outside of -1 to 1.
     ///
     /// ```harn
     /// println([asin(0), asin(2)]) // -> [0.0, NaN]
@@ -240,7 +240,7 @@ builtins! {
         n.as_number().map(f64::asin)
     }
 
-    /// Gives the angle in radians whose cosine is `n`, NaN outside of -1 to 1.
+    /// Returns the angle in radians whose cosine is `n`, NaN outside of -1 to 1.
     ///
     /// ```harn
     /// println(acos(1)) // -> 0.0
@@ -249,7 +249,7 @@ builtins! {
         n.as_number().map(f64::acos)
     }
 
-    /// Gives the angle in radians whose tangent is `n`.
+    /// Returns the angle in radians whose tangent is `n`.
     ///
     /// ```harn
     /// println(atan(0)) // -> 0.0
@@ -258,7 +258,7 @@ builtins! {
         n.as_number().map(f64::atan)
     }
 
-    /// Gives the natural logarithm.
+    /// Returns the natural logarithm.
     ///
     /// ```harn
     /// println([ln(1), ln(0), ln(-1)]) // -> [0.0, -inf, NaN]
@@ -267,7 +267,7 @@ builtins! {
         n.as_number().map(f64::ln)
     }
 
-    /// Gives the logarithm to base 2.
+    /// Returns the logarithm to base 2.
     ///
     /// ```harn
     /// println(log2(8)) // -> 3.0
@@ -276,7 +276,7 @@ builtins! {
         n.as_number().map(f64::log2)
     }
 
-    /// Gives the logarithm to base 10.
+    /// Returns the logarithm to base 10.
     ///
     /// ```harn
     /// println(log10(1000)) // -> 3.0
@@ -294,7 +294,7 @@ builtins! {
         n.as_number().map(f64::exp)
     }
 
-    /// Gives the angle in radians of the point `(x, y)`.
+    /// Returns the angle in radians of the point `(x, y)`.
     ///
     /// ```harn
     /// println(atan2(0, 1)) // -> 0.0
@@ -443,7 +443,7 @@ builtins! {
     /// Statistics over lists of numbers.
     pub(crate) static STATISTICS: "statistics";
 
-    /// Gives the arithmetic mean.
+    /// Returns the arithmetic mean.
     ///
     /// ```harn
     /// println(mean([1, 2, 6])) // -> 3.0
@@ -452,7 +452,7 @@ builtins! {
         average(&some_numbers("mean", &items)?)
     }
 
-    /// Gives the middle value of a list, or the mean of the two middle ones.
+    /// Returns the median: the middle value of a list, or the mean of the two middle values.
     ///
     /// ```harn
     /// println([median([3, 1, 2]), median([1, 2, 3, 4])]) // -> [2.0, 2.5]
@@ -462,7 +462,7 @@ builtins! {
         (items[(items.len() - 1) / 2] + items[items.len() / 2]) / 2.0
     }
 
-    /// Gives the value below which `p` percent of a list lie, interpolated.
+    /// Returns the value below which `p` percent of a list lie, interpolated.
     ///
     /// ```harn
     /// println(percentile([1, 2, 3, 4, 5], 25)) // -> 2.0
@@ -481,7 +481,7 @@ builtins! {
         low + (high - low) * place.fract()
     }
 
-    /// Gives the variance; with `sample` it is divided by n - 1.
+    /// Returns the variance; with `sample` it is divided by n - 1.
     ///
     /// ```harn
     /// println([variance([1, 3]), variance([1, 3], true)]) // -> [1.0, 2.0]
@@ -490,7 +490,7 @@ builtins! {
         spread("variance", &items, &sample)?
     }
 
-    /// Gives the standard deviation: the square root of the variance.
+    /// Returns the standard deviation: the square root of the variance.
     ///
     /// ```harn
     /// println(stddev([2, 4, 4, 4, 5, 5, 7, 9])) // -> 2.0

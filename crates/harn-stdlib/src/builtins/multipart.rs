@@ -70,7 +70,7 @@ builtins! {
         }
     }
 
-    /// Gives the bytes of a field that `multipart_parse` read.
+    /// Returns the bytes of a field that `multipart_parse` read.
     ///
     /// ```harn
     /// let form = multipart_form_data([{name: "a", content: "hi"}])
@@ -80,7 +80,7 @@ builtins! {
         content(NAME, &field)?
     }
 
-    /// Gives the text of a field that `multipart_parse` read; bytes that are not UTF-8 are an error.
+    /// Returns the text of a field that `multipart_parse` read; bytes that are not UTF-8 are an error.
     ///
     /// ```harn
     /// let form = multipart_form_data([{name: "a", content: "hi"}])

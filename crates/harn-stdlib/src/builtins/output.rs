@@ -58,7 +58,7 @@ builtins! {
 
     /// Asks a question on standard output and reads one line of input.
     ///
-    /// Gives the line without trailing white space, or nil at the end of standard input. What is not UTF-8 is an error.
+    /// Returns the line without trailing white space, or nil at the end of standard input. What is not UTF-8 is an error.
     ///
     /// ```harn
     /// mock_stdin("Ada\n")

@@ -13,7 +13,7 @@ builtins! {
     /// Arguments of the standard library.
     pub(crate) static OWN_ARGS: "errors";
 
-    /// Gives the argument of a function back when it is of the type, and throws as a builtin would otherwise.
+    /// Returns the argument of a function if it has the type; otherwise throws the error of a builtin.
     ///
     /// ```harn
     /// println(__takes("f", "n", "int", 1)) // -> 1
@@ -32,7 +32,7 @@ builtins! {
         Err::<Value, Error>(Error::runtime(text.to_string()))
     }
 
-    /// Gives the number behind a time: a duration in units of `unit` milliseconds, a number as it is.
+    /// Returns a time as a number: a duration in units of `unit` milliseconds, a number unchanged.
     ///
     /// ```harn
     /// println(__time("f", "wait", 1, 2s)) // -> 2000

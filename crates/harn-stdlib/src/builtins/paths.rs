@@ -32,7 +32,7 @@ builtins! {
         out
     }
 
-    /// Gives the directory part.
+    /// Returns the directory part.
     ///
     /// ```harn
     /// println([dirname("/usr/bin/x"), dirname("/a"), dirname("a")]) // -> [/usr/bin, /, ]
@@ -46,7 +46,7 @@ builtins! {
         }
     }
 
-    /// Gives the last component.
+    /// Returns the last component.
     ///
     /// ```harn
     /// println([basename("/a/b.txt"), basename("/a/b/"), basename("/")]) // -> [b.txt, b, ]
@@ -55,7 +55,7 @@ builtins! {
         file_name(&path)
     }
 
-    /// Gives the last extension with its dot.
+    /// Returns the last extension with its dot.
     ///
     /// ```harn
     /// println([extname("a.tar.gz"), extname(".bashrc"), extname("a.")]) // -> [.gz, , .]
@@ -65,7 +65,7 @@ builtins! {
         &name[split_name(name).0.len()..]
     }
 
-    /// Gives the directory part; `\` counts as `/`.
+    /// Returns the directory part; `\` counts as `/`.
     ///
     /// ```harn
     /// println([path_parent("a/b"), path_parent("a"), path_parent("/a")]) // -> [a, , /]
@@ -74,7 +74,7 @@ builtins! {
         parent(&posix(&path))
     }
 
-    /// Gives the last component; `\` counts as `/`.
+    /// Returns the last component; `\` counts as `/`.
     ///
     /// ```harn
     /// println(path_basename("C:\\a\\b.txt")) // -> b.txt
@@ -83,7 +83,7 @@ builtins! {
         file_name(&posix(&path)).to_owned()
     }
 
-    /// Gives the last component without its last extension.
+    /// Returns the last component without its last extension.
     ///
     /// ```harn
     /// println([path_stem("a.tar.gz"), path_stem(".bashrc")]) // -> [a.tar, .bashrc]
@@ -92,7 +92,7 @@ builtins! {
         split_name(file_name(&posix(&path))).0.to_owned()
     }
 
-    /// Gives the last extension with its dot; `\` counts as `/`.
+    /// Returns the last extension with its dot; `\` counts as `/`.
     ///
     /// ```harn
     /// println([path_extension("x/a.gz"), path_extension(".bashrc")]) // -> [.gz, ]
@@ -152,7 +152,7 @@ builtins! {
         normalize(&posix(&path))
     }
 
-    /// Gives the way from `base` to a path, nil when one is absolute and the other not.
+    /// Returns the path relative to `base`, or nil if only one of the two is absolute.
     ///
     /// It is nil as well where `base` leads further out than the path does: the folder that one then has to go into has a name that
     /// the paths do not tell. `path_join(cwd(), path)` makes a path absolute.
@@ -211,7 +211,7 @@ builtins! {
 
     /// Says where a path lies in relation to the workspace.
     ///
-    /// Gives `{input, kind, normalized, workspace_path, host_path, recovered_root_drift, reason}` with the
+    /// Returns `{input, kind, normalized, workspace_path, host_path, recovered_root_drift, reason}` with the
     /// kinds `workspace_relative`, `host_absolute` and `invalid`.
     ///
     /// ```harn
@@ -222,7 +222,7 @@ builtins! {
         workspace_info(cx, &path, root)
     }
 
-    /// Gives a path relative to the workspace, nil when it lies outside.
+    /// Returns a path relative to the workspace, or nil if it lies outside.
     ///
     /// ```harn
     /// println([path_workspace_normalize("a/../b", "/w"), path_workspace_normalize("/etc", "/w")]) // -> [b, nil]

@@ -108,7 +108,7 @@ builtins! {
         }
     }
 
-    /// Gives a float from 0 to before 1, from a generator when it gets one.
+    /// Returns a float from 0 to before 1, from a generator when it gets one.
     ///
     /// ```harn
     /// let r = random()
@@ -121,7 +121,7 @@ builtins! {
         (bits.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Gives an int from `min` to `max`, both included: `random_int(rng?, min, max)`.
+    /// Returns an int from `min` to `max`, both included: `random_int(rng?, min, max)`.
     ///
     /// It is nil when `min` is above `max`.
     ///
@@ -144,7 +144,7 @@ builtins! {
         })
     }
 
-    /// Gives an item of a list, nil when it is empty: `random_choice(rng?, list)`.
+    /// Returns an item of a list, or nil if it is empty: `random_choice(rng?, list)`.
     ///
     /// ```harn
     /// println(random_choice([7])) // -> 7
@@ -156,7 +156,7 @@ builtins! {
         if list.is_empty() { Value::NIL } else { list[bits.below(list.len() as u64) as usize].clone() }
     }
 
-    /// Gives a list in random order: `random_shuffle(rng?, list)`.
+    /// Returns a list in random order: `random_shuffle(rng?, list)`.
     ///
     /// ```harn
     /// println(random_shuffle(rng_seed(1), [1, 2, 3]).sort()) // -> [1, 2, 3]
@@ -202,7 +202,7 @@ builtins! {
     /// UUIDs.
     pub(crate) static UUIDS: "identifiers";
 
-    /// Gives a random UUID (version 4).
+    /// Returns a random UUID (version 4).
     ///
     /// ```harn
     /// println(len(uuid())) // -> 36
@@ -211,7 +211,7 @@ builtins! {
         uuid::Builder::from_random_bytes(random_bytes(cx)).into_uuid().to_string()
     }
 
-    /// Gives a UUID that sorts by the time it was made (version 7).
+    /// Returns a UUID that sorts by the time it was made (version 7).
     ///
     /// ```harn
     /// println(uuid_v7()[14:15]) // -> 7
@@ -224,7 +224,7 @@ builtins! {
         uuid::Builder::from_unix_timestamp_millis(ms, &tail).into_uuid().to_string()
     }
 
-    /// Gives the UUID of zeros.
+    /// Returns the UUID of zeros.
     ///
     /// ```harn
     /// println(uuid_nil()) // -> 00000000-0000-0000-0000-000000000000
@@ -233,7 +233,7 @@ builtins! {
         Uuid::nil().to_string()
     }
 
-    /// Gives the canonical lower-case form of a UUID, nil for anything else.
+    /// Returns the canonical lower-case form of a UUID, nil for anything else.
     ///
     /// ```harn
     /// println(uuid_parse("6BA7B810-9DAD-11D1-80B4-00C04FD430C8")) // -> 6ba7b810-9dad-11d1-80b4-00c04fd430c8
@@ -243,7 +243,7 @@ builtins! {
         Uuid::parse_str(&printed(&s)).ok().map(|uuid| uuid.to_string())
     }
 
-    /// Gives the UUID of a name in a namespace (version 5): always the same for the same name.
+    /// Returns the UUID of a name in a namespace (version 5): always the same for the same name.
     ///
     /// The namespace is `dns`, `url`, `oid`, `x500` or a UUID.
     ///

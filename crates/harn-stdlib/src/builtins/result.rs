@@ -43,7 +43,7 @@ builtins! {
         matches!(as_result(&result), Some(Err(_)))
     }
 
-    /// Gives what an `Ok` holds, and fails for an `Err`.
+    /// Returns the value of an `Ok`, and throws for an `Err`.
     ///
     /// A value that is no `Result` is given back as it is.
     ///
@@ -59,7 +59,7 @@ builtins! {
         }
     }
 
-    /// Gives what an `Ok` holds, or `default` for an `Err`.
+    /// Returns the value of an `Ok`, or `default` for an `Err`.
     ///
     /// ```harn
     /// println([unwrap_or(Ok(1), 0), unwrap_or(Err("bad"), 0), unwrap_or(5, 0)]) // -> [1, 0, 5]
@@ -72,7 +72,7 @@ builtins! {
         }
     }
 
-    /// Gives what an `Err` holds, and fails for anything else.
+    /// Returns the value of an `Err`, and throws for anything else.
     ///
     /// ```harn
     /// println(unwrap_err(Err("bad"))) // -> bad

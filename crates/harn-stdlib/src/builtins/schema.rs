@@ -54,7 +54,7 @@ builtins! {
         malformed(check(&value, &schema, false))?.is_ok()
     }
 
-    /// Gives the checked value, or throws all errors joined with `; `.
+    /// Returns the checked value, or throws all errors joined with `; `.
     ///
     /// ```harn
     /// println(schema_expect({a: 1}, {type: "dict"})) // -> {a: 1}
@@ -65,7 +65,7 @@ builtins! {
         expect(&value, &schema, defaults.truthy())?
     }
 
-    /// Gives true when a value fits a schema, or throws all errors joined with `; `.
+    /// Returns true when a value fits a schema, or throws all errors joined with `; `.
     ///
     /// ```harn
     /// println(try { json_validate({name: "a"}, {type: "dict", required: ["name", "age"]}) }) // -> Result.Err(at root: missing required key 'age')
@@ -76,7 +76,7 @@ builtins! {
         true
     }
 
-    /// Gives the schema of a type alias, or the schema itself.
+    /// Returns the schema of a type alias, or the schema itself.
     ///
     /// ```harn
     /// println(schema_of({type: "int"})) // -> {type: int}
@@ -126,7 +126,7 @@ builtins! {
         malformed(canonical(&one("schema_from_openapi_schema", schema)?))?
     }
 
-    /// Gives the entries of both schemas in canonical form; those of `b` win.
+    /// Returns the entries of both schemas in canonical form; those of `b` win.
     ///
     /// ```harn
     /// println(schema_extend({type: "int", min: 1}, {minimum: 2})) // -> {min: 2, type: int}

@@ -28,7 +28,7 @@ builtins! {
         set
     }
 
-    /// Gives the set with one more element.
+    /// Returns the set with one more element.
     ///
     /// ```harn
     /// println(set_add(set(1), 2)) // -> set(1, 2)
@@ -39,7 +39,7 @@ builtins! {
         Value::from(set)
     }
 
-    /// Gives the set without an element.
+    /// Returns the set without an element.
     ///
     /// ```harn
     /// println(set_remove(set(1, 2), 1)) // -> set(2)
@@ -59,7 +59,7 @@ builtins! {
         set.as_set().is_some_and(|set| set.contains(&item))
     }
 
-    /// Gives the elements of `a`, then those of `b` that `a` lacks.
+    /// Returns the elements of `a`, then those of `b` that `a` lacks.
     ///
     /// ```harn
     /// println(set_union(set(1, 2), set(2, 3))) // -> set(1, 2, 3)
@@ -69,7 +69,7 @@ builtins! {
         union(a, b.iter())
     }
 
-    /// Gives the elements of `a` that are in `b` too.
+    /// Returns the elements of `a` that are in `b` too.
     ///
     /// ```harn
     /// println(set_intersect(set(1, 2), set(2, 3))) // -> set(2)
@@ -79,7 +79,7 @@ builtins! {
         intersection(&a, &b)
     }
 
-    /// Gives the elements of `a` that are not in `b`.
+    /// Returns the elements of `a` that are not in `b`.
     ///
     /// ```harn
     /// println(set_difference(set(1, 2), set(2, 3))) // -> set(1)
@@ -89,7 +89,7 @@ builtins! {
         difference(&a, &b)
     }
 
-    /// Gives the elements that are in exactly one of both sets.
+    /// Returns the elements that are in exactly one of both sets.
     ///
     /// ```harn
     /// println(set_symmetric_difference(set(1, 2), set(2, 3))) // -> set(1, 3)

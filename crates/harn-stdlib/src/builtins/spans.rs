@@ -63,7 +63,7 @@ builtins! {
         super::output::log_line(cx, 1, "span_end", &fields.into())?;
     }
 
-    /// Gives the trace id of the innermost open span, nil when there is none.
+    /// Returns the trace id of the innermost open span, or nil if there is none.
     ///
     /// ```harn
     /// let span = trace_start("a")
@@ -92,7 +92,7 @@ builtins! {
         cx.record_spans(on.unwrap_or(true));
     }
 
-    /// Gives the recorded spans that have finished, in the order in which they began.
+    /// Returns the recorded spans that have finished, in the order in which they began.
     ///
     /// Each is `{span_id, parent_id, kind, name, start_ms, duration_ms, metadata?}`. `kind` is `pipeline`, `fn_call`,
     /// `llm_call`, `tool_call`, `import`, `parallel` or `spawn`, `parent_id` the span around it (nil where there is none;

@@ -13,7 +13,7 @@ builtins! {
     /// Values that survive the program.
     pub(crate) static STORE: "store";
 
-    /// Gives a value from the store, nil when there is none.
+    /// Returns a value from the store, or nil if there is none.
     ///
     /// ```harn
     /// store_set("harn_doc_get", 1)
@@ -97,7 +97,7 @@ builtins! {
         checkpoints(&cx).change(&cx, |dict| drop(dict.insert(key.0, value))).await?;
     }
 
-    /// Gives a checkpoint of this program, nil when there is none.
+    /// Returns a checkpoint of this program, or nil if there is none.
     ///
     /// ```harn
     /// println(checkpoint_get("no such step")) // -> nil

@@ -94,7 +94,7 @@ builtins! {
         CallLoop::fold(source, Vec::new(), step, Value::list)
     }
 
-    /// Gives the first item, nil when there is none.
+    /// Returns the first item, or nil if there is none.
     ///
     /// ```harn
     /// println([stream.first([7, 8]), stream.first([])]) // -> [7, nil]

@@ -43,7 +43,7 @@ builtins! {
 
     /// Splits text at every separator, keeping empty pieces.
     ///
-    /// An empty separator gives the characters, with an empty string at both ends.
+    /// With an empty separator, returns the characters, with an empty string at both ends.
     ///
     /// ```harn
     /// println(split("a,,b", ",")) // -> [a, , b]
@@ -304,7 +304,7 @@ builtins! {
         first_upper(&s)
     }
 
-    /// Gives every word a capital and makes its other letters lower case.
+    /// Capitalizes every word and makes its other letters lower case.
     ///
     /// Only white space separates words, and it is kept.
     ///

@@ -46,7 +46,7 @@ builtins! {
         *cx.state::<State>().captured_errors.borrow_mut() = Some(String::new());
     }
 
-    /// Gives what was captured since `capture_stderr_start`, and ends capturing.
+    /// Returns what was captured since `capture_stderr_start`, and ends capturing.
     ///
     /// ```harn
     /// println(capture_stderr_take() == "") // -> true

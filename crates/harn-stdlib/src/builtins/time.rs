@@ -13,7 +13,7 @@ builtins! {
     /// Clocks.
     pub(crate) static TIME: "time";
 
-    /// Gives the wall clock in seconds since 1970.
+    /// Returns the wall clock in seconds since 1970.
     ///
     /// ```harn
     /// mock_time(1500)
@@ -23,7 +23,7 @@ builtins! {
         now_ms(cx) as f64 / 1000.0
     }
 
-    /// Gives the wall clock in milliseconds since 1970.
+    /// Returns the wall clock in milliseconds since 1970.
     ///
     /// ```harn
     /// mock_time(1500)
@@ -33,7 +33,7 @@ builtins! {
         now_ms(cx)
     }
 
-    /// Gives milliseconds since some moment; never goes back.
+    /// Returns milliseconds since an arbitrary moment; never decreases.
     ///
     /// ```harn
     /// let start = monotonic_ms()
@@ -43,7 +43,7 @@ builtins! {
         monotonic_ms(cx)
     }
 
-    /// Gives milliseconds since some moment: another name of `monotonic_ms`.
+    /// Returns milliseconds since an arbitrary moment. An alias of `monotonic_ms`.
     ///
     /// ```harn
     /// let start = elapsed()

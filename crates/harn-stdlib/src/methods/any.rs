@@ -9,7 +9,7 @@ builtins! {
     /// Every value.
     pub(crate) static ANY: "any";
 
-    /// Gives the printed form.
+    /// Returns the printed form.
     ///
     /// ```harn
     /// println(3.0.to_string() + "!") // -> 3.0!

@@ -75,7 +75,7 @@ builtins! {
         this.get(&key.0).is_some()
     }
 
-    /// Gives the value of a key, or `default` when the key is absent.
+    /// Returns the value of a key, or `default` when the key is absent.
     ///
     /// ```harn
     /// println([{a: nil}.get("a", 1), {}.get("a", 1), {}.get("a")]) // -> [nil, 1, nil]
@@ -84,7 +84,7 @@ builtins! {
         this.get(&key.0).cloned().unwrap_or(default)
     }
 
-    /// Gives the entries of both dicts; those of `other` win.
+    /// Returns the entries of both dicts; those of `other` win.
     ///
     /// ```harn
     /// println({a: 1, b: 1}.merge({b: 2})) // -> {a: 1, b: 2}
@@ -99,7 +99,7 @@ builtins! {
         this
     }
 
-    /// Gives the dict without a key.
+    /// Returns the dict without a key.
     ///
     /// ```harn
     /// let d = {a: 1, b: 2}
@@ -114,7 +114,7 @@ builtins! {
         this
     }
 
-    /// Gives the entries for whose value `f` holds.
+    /// Returns the entries for whose value `f` holds.
     ///
     /// A function with two parameters gets key and value.
     ///
@@ -133,7 +133,7 @@ builtins! {
         out
     }
 
-    /// Gives the dict with `f(value)` in place of each value.
+    /// Returns the dict with `f(value)` in place of each value.
     ///
     /// ```harn
     /// println({a: 1, b: 2}.map_values({ v -> v * 10 })) // -> {a: 10, b: 20}
@@ -147,7 +147,7 @@ builtins! {
         out
     }
 
-    /// Gives the dict with the printed form of `f(key)` in place of each key.
+    /// Returns the dict with the printed form of `f(key)` in place of each key.
     ///
     /// When two keys become equal the later one wins.
     ///
@@ -159,7 +159,7 @@ builtins! {
         rename(&cx, &this, &f).await?
     }
 
-    /// Gives the dict with other keys: another name of `map_keys`.
+    /// Returns the dict with other keys. An alias of `map_keys`.
     ///
     /// ```harn
     /// println({first_name: "Ada"}.rekey(snake_to_camel)) // -> {firstName: Ada}

@@ -134,7 +134,7 @@ builtins! {
         this.0.then(Stage::Windows { size, window: VecDeque::new() }).into_value()
     }
 
-    /// Gives an iterator: itself, if it is one.
+    /// Returns an iterator: itself, if it is one.
     ///
     /// ```harn
     /// println(range(3).iter().to_list()) // -> [0, 1, 2]
@@ -243,7 +243,7 @@ builtins! {
         CallLoop::first(this.0, Value::from)
     }
 
-    /// Gives the last of the remaining items, nil when there is none.
+    /// Returns the last of the remaining items, or nil if there is none.
     ///
     /// ```harn
     /// println(iter([1, 2]).last()) // -> 2
@@ -273,7 +273,7 @@ builtins! {
         CallLoop::fold(this.0, Value::int(0), step, |sum| sum)
     }
 
-    /// Gives the smallest of the remaining items, nil when there is none.
+    /// Returns the smallest of the remaining items, or nil if there is none.
     ///
     /// ```harn
     /// println(iter([2, 1, 3]).min()) // -> 1
@@ -282,7 +282,7 @@ builtins! {
         best(this.0, Ordering::Less)
     }
 
-    /// Gives the largest of the remaining items, nil when there is none.
+    /// Returns the largest of the remaining items, or nil if there is none.
     ///
     /// ```harn
     /// println(iter([2, 1, 3]).max()) // -> 3
@@ -326,7 +326,7 @@ builtins! {
         search(this.0, f, false, |found| found.is_none().into())
     }
 
-    /// Gives the first item for which `f` holds, nil when there is none; the rest stays.
+    /// Returns the first item for which `f` holds, or nil if there is none; the rest stays.
     ///
     /// ```harn
     /// let it = iter([1, 2, 3])

@@ -47,7 +47,7 @@ builtins! {
         this.is_empty()
     }
 
-    /// Gives the first item, nil when there is none; with a number a list of that many.
+    /// Returns the first item, or nil if there is none; with a number a list of that many.
     ///
     /// ```harn
     /// println([[1, 2].first(), [1, 2].first(1), [].first()]) // -> [1, [1], nil]
@@ -59,7 +59,7 @@ builtins! {
         }
     }
 
-    /// Gives the last item, nil when there is none; with a number a list of that many.
+    /// Returns the last item, or nil if there is none; with a number a list of that many.
     ///
     /// ```harn
     /// println([[1, 2].last(), [1, 2, 3].last(2)]) // -> [2, [2, 3]]
@@ -80,7 +80,7 @@ builtins! {
         steps::each(this.iter()).any(|item| equal(item, &value))
     }
 
-    /// Gives the position of the first item equal to `value`, -1 when there is none.
+    /// Returns the position of the first item equal to `value`, or -1 if there is none.
     ///
     /// ```harn
     /// println([["a", "b"].index_of("b"), [].index_of(1)]) // -> [1, -1]
@@ -89,7 +89,7 @@ builtins! {
         position(steps::each(this.iter()).position(|item| equal(item, &value)))
     }
 
-    /// Gives the items in ascending order, or in the order that a function says.
+    /// Returns the items in ascending order, or in the order of a comparator or key function.
     ///
     /// A function of two items says with a number below zero that the first comes first; a function of one
     /// item gives what is ordered by. The sort is stable.
@@ -111,7 +111,7 @@ builtins! {
         }
     }
 
-    /// Gives the smallest item, the first of equals, nil when there is none.
+    /// Returns the smallest item, the first of equals, or nil if there is none.
     ///
     /// ```harn
     /// println([[3, 1].min(), [].min()]) // -> [1, nil]
@@ -120,7 +120,7 @@ builtins! {
         extreme(this.iter(), |v| v, Ordering::Less)?.cloned()
     }
 
-    /// Gives the largest item, the first of equals, nil when there is none.
+    /// Returns the largest item, the first of equals, or nil if there is none.
     ///
     /// ```harn
     /// println(["b", "a"].max()) // -> b
@@ -140,7 +140,7 @@ builtins! {
         total(&this)?
     }
 
-    /// Gives the items in reverse order.
+    /// Returns the items in reverse order.
     ///
     /// ```harn
     /// println([1, 2].reverse()) // -> [2, 1]
@@ -170,7 +170,7 @@ builtins! {
         text::join(this.iter(), &separator)?
     }
 
-    /// Gives the list with `value` at its end.
+    /// Returns the list with `value` at its end.
     ///
     /// The receiver does not change: write `xs = xs.push(v)`.
     ///
@@ -187,7 +187,7 @@ builtins! {
         this
     }
 
-    /// Gives the list without its last item.
+    /// Returns the list without its last item.
     ///
     /// ```harn
     /// println([[1, 2].pop(), [].pop()]) // -> [[1], []]
@@ -200,7 +200,7 @@ builtins! {
         this
     }
 
-    /// Gives the items from `start` to before `end`; negative positions count from the end.
+    /// Returns the items from `start` to before `end`; negative positions count from the end.
     ///
     /// ```harn
     /// println([[1, 2, 3].slice(1), [1, 2, 3].slice(-2, -1), [1].slice(5)]) // -> [[2, 3], [2], []]
@@ -212,7 +212,7 @@ builtins! {
         part(this, start, end)
     }
 
-    /// Gives the first `n` items.
+    /// Returns the first `n` items.
     ///
     /// ```harn
     /// println([[1, 2, 3].take(2), [1].take()]) // -> [[1, 2], []]
@@ -221,7 +221,7 @@ builtins! {
         part(this, 0, size(n.or(0)))
     }
 
-    /// Gives the items after the first `n`.
+    /// Returns the items after the first `n`.
     ///
     /// ```harn
     /// println([[1, 2, 3].skip(2), [1].skip()]) // -> [[3], [1]]
@@ -239,7 +239,7 @@ builtins! {
         sequences::unique(&this)
     }
 
-    /// Gives the items that are not nil.
+    /// Returns the items that are not nil.
     ///
     /// ```harn
     /// println([1, nil, false].compact()) // -> [1, false]
@@ -248,7 +248,7 @@ builtins! {
         this.iter().filter(|item| !item.is_nil()).cloned().collect::<Vec<_>>()
     }
 
-    /// Gives dicts `{index, value}`.
+    /// Returns dicts `{index, value}`.
     ///
     /// The method of iterators gives pairs.
     ///
@@ -264,7 +264,7 @@ builtins! {
         steps::each(this.iter()).enumerate().map(dict).collect::<Vec<_>>()
     }
 
-    /// Gives lists of one item from each of two lists, as many as the shorter has.
+    /// Returns lists of one item from each of two lists, as many as the shorter has.
     ///
     /// ```harn
     /// println([1, 2].zip(["a", "b", "c"])) // -> [[1, a], [2, b]]
@@ -327,7 +327,7 @@ builtins! {
     /// Methods of lists that take a function.
     pub(crate) static CALLBACKS: "list";
 
-    /// Gives what `f` gives for every item.
+    /// Returns the results of `f` for all items.
     ///
     /// ```harn
     /// println([1, 2].map({ x -> x * 10 })) // -> [10, 20]
@@ -342,7 +342,7 @@ builtins! {
         CallLoop::over(f, this, out, step, Value::list)
     }
 
-    /// Gives the items for which `f` holds.
+    /// Returns the items for which `f` holds.
     ///
     /// ```harn
     /// println([1, 2, 3].filter({ x -> x != 2 })) // -> [1, 3]
@@ -382,7 +382,7 @@ builtins! {
         CallLoop::new(f, Reduce { items: this, at: 0, init })
     }
 
-    /// Gives the first item for which `f` holds, nil when there is none.
+    /// Returns the first item for which `f` holds, or nil if there is none.
     ///
     /// ```harn
     /// println([1, 2, 3].find({ x -> x > 1 })) // -> 2
@@ -392,7 +392,7 @@ builtins! {
         search(f, this, true, |found| found.map(|(_, item)| item.clone()).into())
     }
 
-    /// Gives the position of the first item for which `f` holds, -1 when there is none.
+    /// Returns the position of the first item for which `f` holds, or -1 if there is none.
     ///
     /// ```harn
     /// println([1, 2, 3].find_index({ x -> x > 1 })) // -> 1
@@ -447,7 +447,7 @@ builtins! {
         }
     }
 
-    /// Gives the items in ascending order of what `f` gives for them.
+    /// Returns the items in ascending order of the results of `f`.
     ///
     /// The sort is stable and `f` is called once per item.
     ///
@@ -459,7 +459,7 @@ builtins! {
         keyed(f, this, sorted_by_key)
     }
 
-    /// Gives the item for which `f` gives the smallest value, nil when there is none.
+    /// Returns the item with the smallest result of `f`, or nil if there is none.
     ///
     /// ```harn
     /// println(["bb", "a"].min_by({ s -> s.len() })) // -> a
@@ -469,7 +469,7 @@ builtins! {
         keyed(f, this, |keyed| Ok(extreme(&keyed, |(key, _)| key, Ordering::Less)?.map(|(_, item)| item.clone()).into()))
     }
 
-    /// Gives the item for which `f` gives the largest value, nil when there is none.
+    /// Returns the item with the largest result of `f`, or nil if there is none.
     ///
     /// ```harn
     /// println(["bb", "a"].max_by({ s -> s.len() })) // -> bb
@@ -597,7 +597,7 @@ builtins! {
         sequences::chunks(&this, n.positive_or(1))?
     }
 
-    /// Gives the full windows of `n` items, `step` apart.
+    /// Returns the full windows of `n` items, `step` apart.
     ///
     /// ```harn
     /// println([1, 2, 3].window(2)) // -> [[1, 2], [2, 3]]
@@ -606,7 +606,7 @@ builtins! {
         sequences::windows(&this, n.positive_or(2), step.positive_or(1))?
     }
 
-    /// Gives the full windows of `n` items: another name of `window`.
+    /// Returns the full windows of `n` items. An alias of `window`.
     ///
     /// ```harn
     /// println([1, 2, 3].each_cons(3)) // -> [[1, 2, 3]]
@@ -615,7 +615,7 @@ builtins! {
         sequences::windows(&this, n.positive_or(2), step.positive_or(1))?
     }
 
-    /// Gives the full windows of `n` items: another name of `window`.
+    /// Returns the full windows of `n` items. An alias of `window`.
     ///
     /// ```harn
     /// println([1, 2, 3, 4].sliding_window(2, 2)) // -> [[1, 2], [3, 4]]

@@ -46,7 +46,7 @@ builtins! {
         this.0.is_empty()
     }
 
-    /// Gives the first int, nil when there is none.
+    /// Returns the first int, or nil if there is none.
     ///
     /// ```harn
     /// println([(3 to 5).first(), (3 to 2).first()]) // -> [3, nil]
@@ -55,7 +55,7 @@ builtins! {
         (!this.0.is_empty()).then_some(this.0.start)
     }
 
-    /// Gives the last int, nil when there is none.
+    /// Returns the last int, or nil if there is none.
     ///
     /// ```harn
     /// println([(3 to 5).last(), range(5).last()]) // -> [5, 4]

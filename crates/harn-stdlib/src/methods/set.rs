@@ -55,7 +55,7 @@ builtins! {
         this.contains(&value)
     }
 
-    /// Gives the set with one more element.
+    /// Returns the set with one more element.
     ///
     /// ```harn
     /// println(set(1).add(2)) // -> set(1, 2)
@@ -66,7 +66,7 @@ builtins! {
         Value::from(this)
     }
 
-    /// Gives the set without an element.
+    /// Returns the set without an element.
     ///
     /// ```harn
     /// println(set(1, 2).remove(1)) // -> set(2)
@@ -75,7 +75,7 @@ builtins! {
         without(this, &value)
     }
 
-    /// Gives the set without an element: another name of `remove`.
+    /// Returns the set without an element. An alias of `remove`.
     ///
     /// ```harn
     /// println(set(1, 2).delete(2)) // -> set(1)
@@ -84,7 +84,7 @@ builtins! {
         without(this, &value)
     }
 
-    /// Gives the elements of both; the argument may be a list.
+    /// Returns the elements of both; the argument may be a list.
     ///
     /// ```harn
     /// println(set(1, 2).union([2, 3])) // -> set(1, 2, 3)
@@ -94,7 +94,7 @@ builtins! {
         union(this, other.iter())
     }
 
-    /// Gives the elements that are in both.
+    /// Returns the elements that are in both.
     ///
     /// ```harn
     /// println(set(1, 2).intersect(set(2, 3))) // -> set(2)
@@ -103,7 +103,7 @@ builtins! {
         intersection(&this, &*operand("intersect", &other)?)
     }
 
-    /// Gives the elements that are in both: another name of `intersect`.
+    /// Returns the elements that are in both. An alias of `intersect`.
     ///
     /// ```harn
     /// println(set(1, 2).intersection([1])) // -> set(1)
@@ -112,7 +112,7 @@ builtins! {
         intersection(&this, &*operand("intersection", &other)?)
     }
 
-    /// Gives the elements that are not in the other.
+    /// Returns the elements that are not in the other.
     ///
     /// ```harn
     /// println(set(1, 2).difference(set(2))) // -> set(1)
@@ -121,7 +121,7 @@ builtins! {
         difference(&this, &*operand("difference", &other)?)
     }
 
-    /// Gives the elements that are in exactly one of both.
+    /// Returns the elements that are in exactly one of both.
     ///
     /// ```harn
     /// println(set(1, 2).symmetric_difference(set(2, 3))) // -> set(1, 3)
@@ -157,7 +157,7 @@ builtins! {
         is_disjoint(&this, &*operand("is_disjoint", &other)?)
     }
 
-    /// Gives the set of what `f` gives for the elements.
+    /// Returns the set of the results of `f` for the elements.
     ///
     /// ```harn
     /// println(set(1, 2, 3).map({ x -> x % 2 })) // -> set(1, 0)
@@ -171,7 +171,7 @@ builtins! {
         out
     }
 
-    /// Gives the set of the elements for which `f` holds.
+    /// Returns the set of the elements for which `f` holds.
     ///
     /// ```harn
     /// println(set(1, 2, 3).filter({ x -> x > 1 })) // -> set(2, 3)

@@ -56,7 +56,7 @@ builtins! {
         this.ends_with(&*suffix)
     }
 
-    /// Gives the first position of a part, -1 when it is absent.
+    /// Returns the first position of a part, or -1 if it is absent.
     ///
     /// ```harn
     /// println(["häns häns".index_of("ns"), "abc".index_of("x")]) // -> [2, -1]
@@ -65,7 +65,7 @@ builtins! {
         this.find(&*part).map_or(-1, |at| text::char_position(&this, at))
     }
 
-    /// Gives the last position of a part, -1 when it is absent.
+    /// Returns the last position of a part, or -1 if it is absent.
     ///
     /// ```harn
     /// println("a/b/c".last_index_of("/")) // -> 3
@@ -90,7 +90,7 @@ builtins! {
 
     /// Splits at every separator, keeping empty pieces.
     ///
-    /// An empty separator gives the characters, with an empty string at both ends.
+    /// With an empty separator, returns the characters, with an empty string at both ends.
     ///
     /// ```harn
     /// println("a b".split()) // -> [a, b]
@@ -120,7 +120,7 @@ builtins! {
         this.as_str().chars().map(|c| Value::str(c.encode_utf8(&mut buffer))).collect::<Vec<_>>()
     }
 
-    /// Gives the character at a position, nil outside.
+    /// Returns the character at a position, nil outside.
     ///
     /// ```harn
     /// println(["abc".char_at(1), "abc".char_at(9), "abc".char_at(-1)]) // -> [b, nil, nil]
@@ -187,7 +187,7 @@ builtins! {
         this.to_uppercase()
     }
 
-    /// Gives `count` copies, `""` for a count below 1.
+    /// Returns `count` copies, `""` for a count below 1.
     ///
     /// ```harn
     /// println("ab".repeat(3)) // -> ababab
@@ -196,7 +196,7 @@ builtins! {
         text::repeat(&this, count.or(1))?
     }
 
-    /// Gives the characters in reverse order.
+    /// Returns the characters in reverse order.
     ///
     /// ```harn
     /// println("héy".reverse()) // -> yéh

@@ -275,7 +275,7 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    /// Gives the lock back; false if it was given back before.
+    /// Releases the lock. Returns false if it was already released.
     pub(super) fn release(&self) -> bool {
         if self.released.replace(true) {
             return false;

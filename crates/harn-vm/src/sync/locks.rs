@@ -58,7 +58,7 @@ pub(crate) async fn enter_block(cx: &Cx) -> Result<Value> {
     Ok(lock.acquire(cx, 1, None).await?.map_or(Value::NIL, Value::foreign))
 }
 
-/// Gives the lock of a `mutex` block back.
+/// Releases the lock of a `mutex` block.
 pub(crate) fn leave_block(permit: &Value) {
     if let Some(permit) = permit.downcast::<Permit>() {
         permit.release();
@@ -69,11 +69,11 @@ builtins! {
     /// Locks with names.
     pub(crate) static LOCKS: "locks";
 
-    /// Takes the mutex with this key: one task at a time has it.
+    /// Acquires the mutex with this key. One task at a time holds it.
     ///
-    /// Gives a permit, or nil when `timeout` (0 tries once) was over first. The lock is free again after `sync_release`, and
-    /// when nobody refers to the permit any more. Who waits gets it in the order of asking. `mutex { }` takes the one that is
-    /// called `__default__`.
+    /// Returns a permit, or nil if `timeout` expires first (0 tries once). The lock is released by `sync_release`, or when
+    /// no variable holds the permit any more. Waiting tasks acquire it in the order of their requests. `mutex { }` uses the mutex
+    /// `__default__`.
     ///
     /// ```harn
     /// let permit = sync_mutex_acquire("db")
@@ -86,9 +86,9 @@ builtins! {
         acquire(&cx, (Kind::Mutex, &key), 1, 1, &timeout).await
     }
 
-    /// Takes the lock with this key for reading, or for writing.
+    /// Acquires the lock with this key for reading or for writing.
     ///
-    /// Up to 1024 may read at once, and who writes excludes all others. Gives a permit, or nil when `timeout` was over first.
+    /// Up to 1024 tasks can read at once; a writer excludes all others. Returns a permit, or nil if `timeout` expires first.
     /// A writer who waits is not passed by later readers.
     ///
     /// ```harn
@@ -105,9 +105,9 @@ builtins! {
         acquire(&cx, (Kind::RwLock, &key), READERS, permits, &timeout).await
     }
 
-    /// Takes `permits` of the `capacity` of the semaphore with this key.
+    /// Acquires `permits` of the `capacity` of the semaphore with this key.
     ///
-    /// The first call says how large it is. Gives a permit, or nil when `timeout` was over first.
+    /// The first call sets the capacity. Returns a permit, or nil if `timeout` expires first.
     ///
     /// ```harn
     /// let most = sync_semaphore_acquire("slots", 3, 2)
@@ -119,9 +119,9 @@ builtins! {
         acquire(&cx, (Kind::Semaphore, &key), capacity, permits, &timeout).await
     }
 
-    /// Takes one of the `limit` places behind the gate with this key.
+    /// Acquires one of the `limit` slots of the gate with this key.
     ///
-    /// The first call says how many there are. Gives a permit, or nil when `timeout` was over first.
+    /// The first call sets the limit. Returns a permit, or nil if `timeout` expires first.
     ///
     /// ```harn
     /// let inside = sync_gate_acquire("api", 1)
@@ -132,7 +132,7 @@ builtins! {
         acquire(&cx, (Kind::Gate, &key), limit, 1, &timeout).await
     }
 
-    /// Gives back what a permit has taken; false if that was done before.
+    /// Releases a permit. Returns false if it was already released.
     ///
     /// ```harn
     /// let permit = sync_mutex_acquire("db")
@@ -147,7 +147,7 @@ builtins! {
 
     /// Tells how a lock, or all of a kind, or all locks were used.
     ///
-    /// Gives a dict for a kind (`mutex`, `rwlock`, `semaphore`, `gate`) and a key, nil if that lock was never used; a list
+    /// Returns a dict for a kind (`mutex`, `rwlock`, `semaphore`, `gate`) and a key, nil if that lock was never used; a list
     /// otherwise. `current_held` counts permits: a writer holds all 1024 of an rwlock. Times are in milliseconds.
     ///
     /// ```harn

@@ -110,7 +110,7 @@ builtins! {
         name.handle(Kind::Mailbox)
     }
 
-    /// Gives the handle of a mailbox, or nil if it was not opened.
+    /// Returns the handle of a mailbox, or nil if it was not opened.
     ///
     /// ```harn
     /// println(mailbox_lookup("inbox")) // -> nil
@@ -190,7 +190,7 @@ builtins! {
 
     /// Counts what went through a mailbox.
     ///
-    /// Gives `{capacity, closed, depth, failed_send_count, received_count, sent_count}`.
+    /// Returns `{capacity, closed, depth, failed_send_count, received_count, sent_count}`.
     ///
     /// ```harn
     /// mailbox_open("inbox", 8)

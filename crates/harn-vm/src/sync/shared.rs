@@ -249,7 +249,7 @@ builtins! {
         open(cx, Kind::Cell, &key, initial)
     }
 
-    /// Gives the value of a cell, nil if it was never opened.
+    /// Returns the value of a cell, nil if it was never opened.
     ///
     /// ```harn
     /// println(shared_get(shared_cell("mode", "fast"))) // -> fast
@@ -259,7 +259,7 @@ builtins! {
         cx.state::<Shared>().read(Kind::Cell, &name, |entry| entry.value.clone())
     }
 
-    /// Gives `{_type, value, version}` of a cell, for `shared_cas`.
+    /// Returns `{_type, value, version}` of a cell, for `shared_cas`.
     ///
     /// ```harn
     /// println(shared_snapshot(shared_cell("n", 1))) // -> {_type: shared_snapshot, value: 1, version: 0}
@@ -312,7 +312,7 @@ builtins! {
         open(cx, Kind::Map, &key, initial)
     }
 
-    /// Gives the value of a key of a map, or `default`.
+    /// Returns the value of a key of a map, or `default`.
     ///
     /// ```harn
     /// println(shared_map_get(shared_map("m"), "x", 7)) // -> 7
@@ -347,7 +347,7 @@ builtins! {
         shared.maps.borrow_mut().get_mut(&name).map(|entry| entry.put(&key, None))
     }
 
-    /// Gives the entries of a map as a dict.
+    /// Returns the entries of a map as a dict.
     ///
     /// ```harn
     /// println(shared_map_entries(shared_map("m", {x: 1}))) // -> {x: 1}
@@ -357,7 +357,7 @@ builtins! {
         cx.state::<Shared>().read(Kind::Map, &name, |entry| entry.value.clone())
     }
 
-    /// Gives `{_type, value, version}` of a key of a map, for `shared_map_cas`.
+    /// Returns `{_type, value, version}` of a key of a map, for `shared_map_cas`.
     ///
     /// The version is that of the whole map.
     ///

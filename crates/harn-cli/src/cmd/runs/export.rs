@@ -44,7 +44,7 @@ pub(super) fn export(id: &str, output: Option<&Path>) -> Outcome<Shown> {
     let digest = Digest::of(out.as_bytes()).to_string();
     out.push_str(&format!("{}\n", json!({"end": true, "entries": run.length, "sha256": digest})));
     let Some(path) = output else { return Ok(Shown::new(out, Value::Null)) };
-    let text = format!("run {id} is in {}\n", path.display());
+    let text = format!("run {id} exported to {}\n", path.display());
     Real::new()
         .replace(path, out.as_bytes())
         .map_err(|error| Failure::new("write_failed", format!("cannot write {}: {error}", path.display())))?;

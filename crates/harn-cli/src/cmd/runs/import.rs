@@ -16,10 +16,10 @@ use super::{Failure, Outcome, Shown, lease, place, wait};
 const LARGEST: u64 = 4 << 30;
 
 pub(super) fn import(file: &Path, name: Option<String>) -> Outcome<Shown> {
-    let wrong = |why: String| Failure::new("bad_export", format!("{}: {why}", file.display()));
+    let wrong = |why: String| Failure::new("bad_export", format!("cannot import {}: {why}", file.display()));
     let real = Real::new();
     let bytes = real.read(file, LARGEST).map_err(|error| wrong(error.to_string()))?;
-    let text = String::from_utf8(bytes).map_err(|_| wrong("it is no text".to_owned()))?;
+    let text = String::from_utf8(bytes).map_err(|_| wrong("not UTF-8 text".to_owned()))?;
     // Nothing is written before all of it was understood; then all of it is, or nothing.
     let lines = lines(&text).map_err(wrong)?;
     let own = lines[0]["id"].as_str().unwrap_or_default();
@@ -30,7 +30,7 @@ pub(super) fn import(file: &Path, name: Option<String>) -> Outcome<Shown> {
     if let Place::File(path) = &place
         && let Some(folder) = path.parent()
     {
-        let failed = |error| Failure::new("write_failed", format!("{}: {error}", folder.display()));
+        let failed = |error| Failure::new("write_failed", format!("cannot create {}: {error}", folder.display()));
         real.make_dirs(folder).map_err(failed)?;
     }
     let store = super::answered(place.open())?;
@@ -42,7 +42,7 @@ pub(super) fn import(file: &Path, name: Option<String>) -> Outcome<Shown> {
     let fence = lease(&*store, &id)?;
     wait(store.write(&fence, writes))?;
     let length = wait(store.run(&id))?.map_or(0, |run| run.length);
-    let text = format!("run {id} is here, with {length} entries\n");
+    let text = format!("run {id} imported, with {length} entries\n");
     Ok(Shown::new(text, json!({"id": id, "entries": length})))
 }
 
@@ -54,15 +54,15 @@ fn lines(text: &str) -> Result<Vec<Value>, String> {
     let mark = "{\"harn_run\"";
     // A file that was cut within the mark may have been one.
     if !text.starts_with(mark) && !mark.starts_with(text) {
-        return Err("it is no exported run: `harn runs export ID` writes one".to_owned());
+        return Err("not an exported run; `harn runs export ID` writes one".to_owned());
     }
-    let short = "its end is missing: copy or export it again";
+    let short = "the end of the file is missing; copy or export it again";
     let last: Value = serde_json::from_str(last).map_err(|_| short.to_owned())?;
     if last["end"] != true {
         return Err(short.to_owned());
     }
     if last["sha256"] != Digest::of(body.as_bytes()).to_string() {
-        return Err("it was changed: its digest is another one".to_owned());
+        return Err("the digest does not match: the file was changed".to_owned());
     }
     let lines = body
         .lines()
@@ -72,9 +72,9 @@ fn lines(text: &str) -> Result<Vec<Value>, String> {
     match lines.first().and_then(|head| head["harn_run"].as_u64()) {
         Some(super::export::VERSION) => Ok(lines),
         Some(version) => {
-            Err(format!("it has version {version} of the format, which this Harn does not know"))
+            Err(format!("unknown format version {version}; use a newer version of Harn"))
         }
-        None => Err("it is no exported run".to_owned()),
+        None => Err("not an exported run".to_owned()),
     }
 }
 
@@ -106,7 +106,7 @@ fn writes(lines: &[Value], id: &str) -> Result<Vec<Write>, String> {
         } else if line.0["waitpoint"].is_string() {
             line.waitpoint(&run, &mut writes, &mut answers)?;
         } else {
-            return Err(line.wrong("it is none of source, entry and waitpoint"));
+            return Err(line.wrong("expected source, entry or waitpoint"));
         }
     }
     let at_ms = head.number("updated_ms")?;
@@ -119,7 +119,7 @@ fn writes(lines: &[Value], id: &str) -> Result<Vec<Write>, String> {
         Some(RunStatus::Completed) => (NewStatus::Completed { exit_code }, note),
         Some(RunStatus::Failed) => (NewStatus::Failed { exit_code }, note),
         Some(_) => waits,
-        None => return Err(head.wrong("its status is not known")),
+        None => return Err(head.wrong("unknown status")),
     };
     let at_ms = head.0["ended_ms"].as_i64().unwrap_or(at_ms);
     writes.push(Write::RunStatus { run: id.to_owned(), status, note, at_ms });

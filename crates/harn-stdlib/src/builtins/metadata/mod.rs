@@ -43,7 +43,7 @@ builtins! {
         }
     }
 
-    /// Gives the facts of a directory with those that it inherits, nil when there are none.
+    /// Returns the facts of a directory with those that it inherits, or nil if there are none.
     ///
     /// For a key that several directories have, the deepest one counts. Without a namespace the facts of all are mixed, where names
     /// that come later in the alphabet win.
@@ -62,7 +62,7 @@ builtins! {
         }
     }
 
-    /// Gives the facts of a directory as `metadata_get` does, but without a namespace as `{namespace: facts}`.
+    /// Returns the facts of a directory as `metadata_get` does, but without a namespace as `{namespace: facts}`.
     ///
     /// ```harn
     /// metadata_set(".", "team", {owner: "ada"})
@@ -169,7 +169,7 @@ builtins! {
         drop(dir);
     }
 
-    /// Gives a digest of what lies in a directory, not deeper: names, sizes, and times of change.
+    /// Returns a digest of the entries of a directory (not of its subdirectories): names, sizes and modification times.
     ///
     /// It is the `contentHash` of the directory. State and run records of the runtime are left out.
     ///
