@@ -28,7 +28,11 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "deadline 5s { }",
         "Throws `Deadline exceeded` if the block takes longer. Returns the value of the block.",
     ),
-    keyword("defer", "defer { }", "Runs the block when the surrounding block ends, whether it returns or throws."),
+    keyword(
+        "defer",
+        "defer { }",
+        "Runs the block when the surrounding block ends, whether it returns or throws.",
+    ),
     keyword("else", "if c { } else { }", "Begins the second branch of `if`, or the block of `guard`."),
     keyword("emit", "emit value", "Emits a value to the consumer of a `gen fn`."),
     keyword(
@@ -40,7 +44,11 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
     keyword("exclusive", "a to b exclusive", "Excludes the end of a range."),
     keyword("extends", "pipeline child() extends base { }", "Runs the body of another pipeline first."),
     keyword("false", "false", "The bool that is not true."),
-    keyword("finally", "try { } finally { }", "Runs the block after `try` and `catch`, whether they return or throw."),
+    keyword(
+        "finally",
+        "try { } finally { }",
+        "Runs the block after `try` and `catch`, whether they return or throw.",
+    ),
     keyword("fn", "fn name(a, b = 1, ...rest) { }", "Declares a function, or creates one without a name."),
     keyword(
         "for",
@@ -53,7 +61,11 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "guard c else { return }",
         "Runs the block if the condition is false; the block usually returns or throws.",
     ),
-    keyword("if", "if c { } else { }", "Runs one of two blocks, depending on a condition. Returns the value of that block."),
+    keyword(
+        "if",
+        "if c { } else { }",
+        "Runs one of two blocks, depending on a condition. Returns the value of that block.",
+    ),
     keyword("impl", "impl Point { fn area(self) { } }", "Adds methods to a struct."),
     keyword("import", "import \"path\"", "Imports the exported names of another file."),
     keyword(
@@ -71,7 +83,11 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "let name = value",
         "Declares a variable that cannot be assigned again; destructures lists and dicts.",
     ),
-    keyword("match", "match v { pattern -> { } }", "Returns the value of the first arm whose pattern matches."),
+    keyword(
+        "match",
+        "match v { pattern -> { } }",
+        "Returns the value of the first arm whose pattern matches.",
+    ),
     keyword("mutex", "mutex { }", "Runs the block in one task at a time."),
     keyword("nil", "nil", "The absence of a value."),
     keyword("override", "override name() { }", "Replaces a function of the extended pipeline."),
@@ -91,7 +107,11 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Waits for the first channel with a message.",
     ),
     keyword("skill", "skill name { key value }", "Declares a skill that an agent can activate."),
-    keyword("spawn", "spawn { }", "Starts a task and returns its handle; `await(handle)` returns its result."),
+    keyword(
+        "spawn",
+        "spawn { }",
+        "Starts a task and returns its handle; `await(handle)` returns its result.",
+    ),
     keyword("struct", "struct Point { x: int, y?: int }", "Declares a type with fields."),
     keyword("throw", "throw value", "Throws any value as an error."),
     keyword("to", "1 to 10", "Creates a range that includes both ends."),

@@ -30,7 +30,8 @@ pub(super) fn import(file: &Path, name: Option<String>) -> Outcome<Shown> {
     if let Place::File(path) = &place
         && let Some(folder) = path.parent()
     {
-        let failed = |error| Failure::new("write_failed", format!("cannot create {}: {error}", folder.display()));
+        let failed =
+            |error| Failure::new("write_failed", format!("cannot create {}: {error}", folder.display()));
         real.make_dirs(folder).map_err(failed)?;
     }
     let store = super::answered(place.open())?;
@@ -71,9 +72,7 @@ fn lines(text: &str) -> Result<Vec<Value>, String> {
     let lines: Vec<Value> = lines.collect::<Result<_, _>>()?;
     match lines.first().and_then(|head| head["harn_run"].as_u64()) {
         Some(super::export::VERSION) => Ok(lines),
-        Some(version) => {
-            Err(format!("unknown format version {version}; use a newer version of Harn"))
-        }
+        Some(version) => Err(format!("unknown format version {version}; use a newer version of Harn")),
         None => Err("not an exported run".to_owned()),
     }
 }
