@@ -13,7 +13,7 @@ pub(super) const FORMS: Table = &[
     (
         r"\b(llm_call|llm_stream|agent_loop)\(\s*([^,()=]+),\s*(\w+)\s*=\s*([^,()]+)\)",
         By("$1($2, nil, {$3: $4})"),
-        "options are a dict, the third argument",
+        "the second argument is the system prompt, the third a dict of options",
     ),
     (
         r"^(\s*(?:pub\s+)?(?:pipeline|tool)\s+\w+)\s*\{",
