@@ -85,7 +85,7 @@ pub async fn bind(settings: Settings, host: &str, port: u16) -> Result<Portal, S
     let failed = |error: std::io::Error| {
         let shown = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
         let hint = match error.kind() {
-            std::io::ErrorKind::AddrInUse => "; choose another port with --port, 0 for any free one",
+            std::io::ErrorKind::AddrInUse => "; choose another port with --port (0: any free port)",
             _ => "",
         };
         format!("failed to bind portal listener on {shown}:{port}: {error}{hint}")
