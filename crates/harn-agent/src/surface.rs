@@ -222,7 +222,7 @@ pub const NAMES: [&str; 3] = ["stop_after_successful_tools", "require_successful
 /// Looks for names in the approval lists that are those of no tool.
 fn check_approval(tools: &[Tool<'_>], approval: &Json, found: &mut Vec<Finding>) {
     for key in ["auto_approve", "auto_deny", "require_approval"] {
-        for pattern in texts(&approval[key]).iter().filter(|pattern| !pattern.contains('*')) {
+        for pattern in names_in(&approval[key]).iter().filter(|pattern| !pattern.contains('*')) {
             if !tools.iter().any(|tool| tool.active && tool.name == *pattern) {
                 let message = miss(key, pattern, near(pattern, names(tools)));
                 let finding = finding("APPROVAL_PATTERN_NO_MATCH", Severity::Warning, message, Some(pattern));
@@ -276,7 +276,9 @@ pub fn slips(surface: &Map<String, Json>) -> Vec<Finding> {
             }
         }
     }
-    let approved = list("approval_policy", "auto_approve");
+    // A condition may leave a call to the list behind it.
+    let approved =
+        surface.get("approval_policy").map(|lists| texts(&lists["auto_approve"])).unwrap_or_default();
     for pattern in list("approval_policy", "require_approval") {
         let Some(first) = approved.iter().find(|approved| glob(approved, &pattern)) else { continue };
         let message = format!(

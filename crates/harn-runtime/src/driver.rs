@@ -6,10 +6,13 @@ mod tools;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Duration;
 
-use harn_agent::policy::{Escalated, Question, Reply, RuleList};
+use harn_agent::policy::{Escalated, Question, Reply};
 use harn_agent::{
     AgentEvent, AgentLoop, Answer, Archive, Binding, Look, LoopError, ModelCall, Moment, PermissionQuestion,
     SkillHook, Step, ToolReply, ToolRun, ToolStatus,
@@ -415,7 +418,7 @@ impl Driver {
                 Step::BeforeTool(intent) => Answer::BeforeTool(
                     Box::pin(self.hooks.before_tool(&self.cx, &self.session.id, &intent)).await?,
                 ),
-                Step::Permit(asked) => Answer::Permit(Box::pin(self.permit(&asked)).await?),
+                Step::Permit(asked) => Answer::Permit(Box::pin(self.permit_all(&asked)).await?),
                 Step::RunTools(runs) => {
                     let replies = Box::pin(self.tools(agent, &runs)).await?;
                     Box::pin(self.follow_servers(agent)).await?;
@@ -659,25 +662,48 @@ impl Driver {
         }
     }
 
+    /// Answers questions of a policy: conditions one after the other, requests to humans at the same time.
+    async fn permit_all(&self, asked: &[PermissionQuestion]) -> Result<Vec<Reply>> {
+        let mut replies: Vec<Option<Result<Reply>>> = asked.iter().map(|_| None).collect();
+        if asked.iter().all(|asked| matches!(asked.question, Question::Approve { .. })) {
+            let mut waits: Vec<Pin<Box<_>>> =
+                asked.iter().map(|asked| Box::pin(self.permit(asked))).collect();
+            // Polled in a fixed order: a journal is followed turn by turn.
+            poll_fn(|context| {
+                for (wait, reply) in waits.iter_mut().zip(&mut replies).filter(|(_, reply)| reply.is_none()) {
+                    if let Poll::Ready(answered) = wait.as_mut().poll(context) {
+                        *reply = Some(answered);
+                    }
+                }
+                if replies.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
+            })
+            .await;
+        } else {
+            for (asked, reply) in asked.iter().zip(&mut replies) {
+                *reply = Some(self.permit(asked).await);
+            }
+        }
+        replies.into_iter().flatten().collect()
+    }
+
     /// Answers a question of a policy.
     async fn permit(&self, asked: &PermissionQuestion) -> Result<Reply> {
-        let PermissionQuestion { intent, question } = asked;
+        let PermissionQuestion { intent, question, .. } = asked;
         let layer = |number: usize| {
             // The policies of a loop and their layers are made together.
             self.layer.at(number).ok_or_else(|| thrown("agent_loop: a policy without its program"))
         };
         match question {
             Question::Matches { layer: number, list, rule, arguments } => {
-                let closure = entry(&entry(&layer(*number)?.permissions, list.as_str()), rule);
+                let (option, key) = list.place();
+                let closure = entry(&entry(&entry(&layer(*number)?.options, option), key), rule);
                 let answer = self.cx.call(&closure, [from_json(arguments)]).await?;
-                // Anything but a bool decides against the call: a rule that allows does not match, one that denies does.
+                // Anything but a bool decides against the call: a rule that permits does not match, one that restricts does.
                 let matches = answer.as_bool().unwrap_or_else(|| {
-                    let (name, got) = (list.as_str(), answer.type_name());
-                    let text = format!(
-                        "permissions.{name} of '{rule}': expected bool, got {got}; the call is not allowed"
-                    );
+                    let (got, effect) = (answer.type_name(), list.undecided());
+                    let text = format!("{option}.{key} of '{rule}': expected bool, got {got}; {effect}");
                     self.cx.system().write_err(&format!("[harn] warning: {text}\n"));
-                    *list == RuleList::Deny
+                    !list.permits()
                 });
                 Ok(Reply::Matches(matches))
             }
@@ -688,7 +714,7 @@ impl Driver {
                 }
                 let mut request = request.clone();
                 request["session_id"] = self.session.id.as_str().into();
-                let closure = entry(&layer.permissions, "on_escalation");
+                let closure = entry(&entry(&layer.options, "permissions"), "on_escalation");
                 let said = to_json(&self.cx.call(&closure, [from_json(&request)]).await?);
                 let verdict = Escalated::read(&said).or_throw()?;
                 if verdict.for_session {

@@ -77,6 +77,10 @@ pub(crate) struct Request {
     pub(crate) details: Json,
 }
 
+/// The terminal shows one question at a time.
+#[derive(Default)]
+struct Terminal(tokio::sync::Mutex<()>);
+
 /// A request that waits for its answer.
 #[derive(Clone)]
 struct Open {
@@ -250,7 +254,11 @@ impl Asked {
 
     /// Asks the person at the terminal, as long as there is time; nothing when there is none.
     async fn ask_terminal(&self, question: &str) -> Result<Option<String>> {
-        let asked = harn_stdlib::ask_terminal(&self.cx, question);
+        let asked = async {
+            let terminal = self.cx.state::<Terminal>();
+            let _turn = terminal.0.lock().await;
+            harn_stdlib::ask_terminal(&self.cx, question).await
+        };
         let Some(line) = self.cx.system().within(self.time_left(), asked).await.transpose()?.flatten() else {
             return Ok(None);
         };

@@ -24,8 +24,8 @@ struct Nesting(TaskScope<(u64, u64), true>);
 /// What a policy needs of the program: its closures, and the session that remembers grants.
 pub(crate) struct Layer {
     policy: Policy,
-    /// The option `permissions` as the script gave it.
-    pub(crate) permissions: Value,
+    /// The options that the policy was read from: its closures are in them.
+    pub(crate) options: Value,
     pub(crate) session: Rc<Session>,
     outer: Option<Rc<Layer>>,
 }
@@ -79,7 +79,7 @@ pub(crate) fn limit(
     }
     let layer = Rc::new(Layer {
         policy: config.policy.clone(),
-        permissions: entry(options, "permissions"),
+        options: options.clone(),
         session: session.clone(),
         outer,
     });
@@ -89,16 +89,16 @@ pub(crate) fn limit(
     Ok(InForce { layer, _limit: limit, nesting, token })
 }
 
-/// Puts one more policy over the running task, below those that are over it, until the limit is dropped. `permissions` is
-/// the option that it was read from: its closures are asked.
-pub(crate) fn narrow(cx: &Cx, mut policy: Policy, permissions: Value) -> Limit {
+/// Puts one more policy over the running task, below those that are over it, until the limit is dropped. `options` are those
+/// that it was read from: their closures are asked.
+pub(crate) fn narrow(cx: &Cx, mut policy: Policy, options: Value) -> Limit {
     let outer = cx.limit_data::<Layer>();
     if let Some(outer) = &outer {
         policy.put_under(outer.policy.clone());
     }
     let ceiling = ceiling(&policy);
     let session = Sessions::unnamed(String::new());
-    Limit::to(cx, ceiling, Some(Rc::new(Layer { policy, permissions, session, outer })))
+    Limit::to(cx, ceiling, Some(Rc::new(Layer { policy, options, session, outer })))
 }
 
 /// The policy over the running task, with those around it.
@@ -106,12 +106,12 @@ pub(crate) fn over(cx: &Cx) -> Option<Policy> {
     cx.limit_data::<Layer>().map(|layer| layer.policy.clone())
 }
 
-/// The policies over the running task, each by itself with its option `permissions`, the outermost first.
+/// The policies over the running task, each by itself with its options, the outermost first.
 pub(crate) fn layers(cx: &Cx) -> Vec<(Policy, Value)> {
     let mut out = Vec::new();
     let mut layer = cx.limit_data::<Layer>();
     while let Some(current) = layer {
-        out.extend(current.policy.layers().pop().map(|own| (own, current.permissions.clone())));
+        out.extend(current.policy.layers().pop().map(|own| (own, current.options.clone())));
         layer = current.outer.clone();
     }
     out.reverse();

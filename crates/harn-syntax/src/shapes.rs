@@ -52,7 +52,7 @@ pub const SHAPES: &[(&str, &str)] = &[
     ),
     (
         "approval_policy",
-        "{auto_approve?: list, auto_deny?: list, require_approval?: list, write_path_allowlist?: list}",
+        "{auto_approve?: list | dict, auto_deny?: list | dict, require_approval?: list | dict, write_path_allowlist?: list}",
     ),
     (
         "command_policy",

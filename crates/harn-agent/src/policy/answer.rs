@@ -3,22 +3,45 @@
 use harn_value::Data as Json;
 use serde::{Deserialize, Serialize};
 
-/// The two lists of rules.
+/// A list of rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleList {
     /// What is granted.
     Allow,
-    /// What is refused, whatever is granted.
+    /// What is denied, whatever is granted.
     Deny,
+    /// What runs without a question.
+    AutoApprove,
+    /// What is denied without a question.
+    AutoDeny,
+    /// What runs if a human approves.
+    RequireApproval,
 }
 
 impl RuleList {
-    /// Returns the key of the option.
-    pub fn as_str(self) -> &'static str {
+    /// Returns the option and the key of the list in it.
+    pub fn place(self) -> (&'static str, &'static str) {
         match self {
-            RuleList::Allow => "allow",
-            RuleList::Deny => "deny",
+            RuleList::Allow => ("permissions", "allow"),
+            RuleList::Deny => ("permissions", "deny"),
+            RuleList::AutoApprove => ("approval_policy", "auto_approve"),
+            RuleList::AutoDeny => ("approval_policy", "auto_deny"),
+            RuleList::RequireApproval => ("approval_policy", "require_approval"),
+        }
+    }
+
+    /// Whether a rule of the list lets a call pass: then a condition that cannot be decided does not match, else it does.
+    pub fn permits(self) -> bool {
+        matches!(self, RuleList::Allow | RuleList::AutoApprove)
+    }
+
+    /// Describes the effect of a condition that cannot be decided.
+    pub fn undecided(self) -> &'static str {
+        match self {
+            RuleList::Allow | RuleList::Deny | RuleList::AutoDeny => "the call is not allowed",
+            RuleList::AutoApprove => "the call is not approved by this rule",
+            RuleList::RequireApproval => "the call needs approval",
         }
     }
 }

@@ -1,11 +1,14 @@
-//! `approval_policy`: lists of tools that run without asking, never, or after a person of the host has said yes.
+//! `approval_policy`: which calls run without a question, never, or if a human approves. Rules name tools, with or without a
+//! condition on the arguments.
 
 use harn_value::{Data as Json, data::Map, json};
 use serde::{Deserialize, Serialize};
 
+use super::answer::RuleList;
 use super::judge::{Judge, Question, Reply, Stop};
+use super::path;
 use super::read::{list, part, permitted};
-use super::{glob, path};
+use super::rules::{Rule, first};
 use crate::tool::LoopTool;
 
 /// What the option may hold.
@@ -14,9 +17,9 @@ const KEYS: [&str; 4] = ["auto_approve", "auto_deny", "require_approval", "write
 /// The option.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Approval {
-    auto_approve: Vec<String>,
-    auto_deny: Vec<String>,
-    require: Vec<String>,
+    auto_approve: Vec<Rule>,
+    auto_deny: Vec<Rule>,
+    require: Vec<Rule>,
     /// `None` without a limit.
     write_paths: Option<Vec<String>>,
 }
@@ -25,19 +28,46 @@ impl Approval {
     /// Reads the option.
     pub(super) fn read(options: &Map<String, Json>) -> Result<Approval, String> {
         let Some(approval) = part(options, "approval_policy", &KEYS)? else { return Ok(Approval::default()) };
-        let list = |key| list(approval, "approval_policy", key);
+        let rules = |of: RuleList| {
+            let (option, key) = of.place();
+            match approval.get(key) {
+                Some(Json::Object(rules)) => {
+                    rules.iter().map(|(tool, condition)| Rule::read(tool, condition)).collect()
+                }
+                _ => Ok::<Vec<Rule>, String>(
+                    list(approval, option, key)?.into_iter().map(Rule::always).collect(),
+                ),
+            }
+        };
         Ok(Approval {
-            auto_approve: list("auto_approve")?,
-            auto_deny: list("auto_deny")?,
-            require: list("require_approval")?,
+            auto_approve: rules(RuleList::AutoApprove)?,
+            auto_deny: rules(RuleList::AutoDeny)?,
+            require: rules(RuleList::RequireApproval)?,
             write_paths: permitted(approval, "approval_policy", "write_path_allowlist")?,
         })
     }
 
+    /// The rules with their lists.
+    pub(super) fn lists(&self) -> impl Iterator<Item = (RuleList, &Rule)> {
+        let lists = [
+            (RuleList::AutoDeny, &self.auto_deny),
+            (RuleList::AutoApprove, &self.auto_approve),
+            (RuleList::RequireApproval, &self.require),
+        ];
+        lists.into_iter().flat_map(|(list, rules)| rules.iter().map(move |rule| (list, rule)))
+    }
+
     /// Decides about a call; the host is asked where the lists say so.
-    pub(super) fn judge(&self, judge: &mut Judge<'_>, tool: &LoopTool, arguments: &Json) -> Result<(), Stop> {
+    pub(super) fn judge(
+        &self,
+        judge: &mut Judge<'_>,
+        layer: usize,
+        tool: &LoopTool,
+        arguments: &Json,
+    ) -> Result<(), Stop> {
         let name = &tool.name;
-        if let Some(pattern) = self.auto_deny.iter().find(|p| glob(p, name)) {
+        let matching = |rules, list, judge: &mut Judge<'_>| first(rules, list, judge, layer, tool, arguments);
+        if let Some(Rule { tool: pattern, .. }) = matching(&self.auto_deny, RuleList::AutoDeny, judge)? {
             let reason = format!("tool '{name}' matches deny pattern '{pattern}'");
             return Err(judge.denied(reason, Some("auto_denied")));
         }
@@ -60,7 +90,9 @@ impl Approval {
             let reason = format!("tool '{name}' targets '{path}' which is not in the write-path allowlist");
             return Err(judge.denied(reason, Some("auto_denied")));
         }
-        if self.auto_approve.iter().any(|p| glob(p, name)) || !self.require.iter().any(|p| glob(p, name)) {
+        if matching(&self.auto_approve, RuleList::AutoApprove, judge)?.is_some()
+            || matching(&self.require, RuleList::RequireApproval, judge)?.is_none()
+        {
             return Ok(());
         }
         let entries: Vec<Json> =

@@ -120,7 +120,7 @@ impl Policy {
     /// # Errors
     /// A text that names the rule and the argument.
     pub(crate) fn check_arguments(&self, tools: &[LoopTool]) -> Result<(), String> {
-        self.rules.check_arguments(tools)
+        rules::check_arguments(self.rules.lists().chain(self.approval.lists()), tools)
     }
 
     /// Puts the policy below that of the loop around: a call must be allowed by both.
@@ -214,7 +214,7 @@ impl Policy {
         }
         self.own_ceiling(judge, tool, arguments)?;
         self.rules.judge(judge, layer, tool, arguments)?;
-        self.approval.judge(judge, tool, arguments)
+        self.approval.judge(judge, layer, tool, arguments)
     }
 
     fn ceilings(&self, judge: &mut Judge<'_>, tool: &LoopTool, arguments: &Json) -> Result<(), Stop> {

@@ -22,11 +22,41 @@ pub(super) struct Rules {
     escalates: bool,
 }
 
-/// A tool glob and what its arguments must hold.
+/// A tool glob and a condition on the arguments.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Rule {
-    tool: String,
+#[serde(from = "SavedRule")]
+pub(super) struct Rule {
+    pub(super) tool: String,
     matcher: Matcher,
+}
+
+/// A rule in a snapshot: older ones hold only the names of `approval_policy`.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum SavedRule {
+    Tool(String),
+    Rule { tool: String, matcher: Matcher },
+}
+
+impl From<SavedRule> for Rule {
+    fn from(saved: SavedRule) -> Rule {
+        match saved {
+            SavedRule::Tool(tool) => Rule::always(tool),
+            SavedRule::Rule { tool, matcher } => Rule { tool, matcher },
+        }
+    }
+}
+
+impl Rule {
+    /// A rule without a condition.
+    pub(super) fn always(tool: String) -> Rule {
+        Rule { tool, matcher: Matcher::Always }
+    }
+
+    /// Reads an entry of a dict of rules.
+    pub(super) fn read(tool: &str, condition: &Json) -> Result<Rule, String> {
+        Ok(Rule { tool: tool.to_owned(), matcher: Matcher::from_json(condition)? })
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -60,27 +90,10 @@ impl Rules {
         Ok(Rules { given: true, allow, deny, escalates })
     }
 
-    /// Refuses a rule about an argument that none of its tools has: it would never fit, and a refusal would be none.
-    pub(super) fn check_arguments(&self, tools: &[LoopTool]) -> Result<(), String> {
+    /// The rules with their lists.
+    pub(super) fn lists(&self) -> impl Iterator<Item = (RuleList, &Rule)> {
         let allow = self.allow.iter().flatten().map(|rule| (RuleList::Allow, rule));
-        for (list, rule) in allow.chain(self.deny.iter().map(|rule| (RuleList::Deny, rule))) {
-            let Matcher::Key(key, _) = &rule.matcher else { continue };
-            let bound: Vec<&LoopTool> = tools.iter().filter(|tool| glob(&rule.tool, &tool.name)).collect();
-            if bound.is_empty() || bound.iter().any(|tool| tool.may_have(key)) {
-                continue;
-            }
-            let alias =
-                bound.iter().flat_map(|tool| &tool.annotations.aliases).find(|(alias, _)| alias == key);
-            let names = || bound.iter().flat_map(|tool| tool.declared()).map(|(name, _)| name.as_str());
-            let near = alias.map(|(_, name)| name.as_str()).or_else(|| nearest(key, names()));
-            let hint = near.map(|near| format!(", did you mean '{near}'?")).unwrap_or_default();
-            return Err(format!(
-                "agent_loop: permissions.{}: '{}' has no argument '{key}'{hint}",
-                list.as_str(),
-                rule.tool
-            ));
-        }
-        Ok(())
+        allow.chain(self.deny.iter().map(|rule| (RuleList::Deny, rule)))
     }
 
     /// Decides about a call. The program is asked where only it knows.
@@ -134,8 +147,29 @@ impl Rules {
     }
 }
 
-/// The first rule that fits.
-fn first<'a>(
+/// Rejects a rule about an argument that none of its tools has: it would never match.
+pub(super) fn check_arguments<'a>(
+    rules: impl Iterator<Item = (RuleList, &'a Rule)>,
+    tools: &[LoopTool],
+) -> Result<(), String> {
+    for (list, rule) in rules {
+        let Matcher::Key(key, _) = &rule.matcher else { continue };
+        let bound: Vec<&LoopTool> = tools.iter().filter(|tool| glob(&rule.tool, &tool.name)).collect();
+        if bound.is_empty() || bound.iter().any(|tool| tool.may_have(key)) {
+            continue;
+        }
+        let alias = bound.iter().flat_map(|tool| &tool.annotations.aliases).find(|(alias, _)| alias == key);
+        let names = || bound.iter().flat_map(|tool| tool.declared()).map(|(name, _)| name.as_str());
+        let near = alias.map(|(_, name)| name.as_str()).or_else(|| nearest(key, names()));
+        let hint = near.map(|near| format!(", did you mean '{near}'?")).unwrap_or_default();
+        let (option, list) = list.place();
+        return Err(format!("agent_loop: {option}.{list}: '{}' has no argument '{key}'{hint}", rule.tool));
+    }
+    Ok(())
+}
+
+/// The first rule that matches.
+pub(super) fn first<'a>(
     rules: &'a [Rule],
     list: RuleList,
     judge: &mut Judge<'_>,
@@ -163,7 +197,7 @@ fn first<'a>(
 
 /// The rules of a list; `None` when it is missing.
 fn rules(value: Option<&Json>) -> Result<Option<Vec<Rule>>, String> {
-    let always = |tool: &str| Rule { tool: tool.to_owned(), matcher: Matcher::Always };
+    let always = |tool: &str| Rule::always(tool.to_owned());
     let rules: Result<Vec<Rule>, String> = match value {
         None | Some(Json::Null) => return Ok(None),
         Some(Json::String(tool)) => Ok(vec![always(tool)]),
@@ -173,10 +207,7 @@ fn rules(value: Option<&Json>) -> Result<Option<Vec<Rule>>, String> {
                 item.as_str().map(always).ok_or("agent_loop: list entries must be strings".to_owned())
             })
             .collect(),
-        Some(Json::Object(map)) => map
-            .iter()
-            .map(|(tool, matcher)| Ok(Rule { tool: tool.clone(), matcher: Matcher::from_json(matcher)? }))
-            .collect(),
+        Some(Json::Object(map)) => map.iter().map(|(tool, condition)| Rule::read(tool, condition)).collect(),
         Some(_) => Err("agent_loop: permissions must be lists or dicts of tool names".to_owned()),
     };
     rules.map(Some)
@@ -201,7 +232,7 @@ impl Matcher {
                 let patterns = map.get("patterns").ok_or_else(incomplete)?;
                 if let Some(key) = map.keys().find(|key| !["arg_key", "patterns"].contains(&key.as_str())) {
                     return Err(format!(
-                        "agent_loop: permissions: a matcher has no key '{key}'; there are arg_key, patterns"
+                        "agent_loop: a condition has no key '{key}'; there are arg_key, patterns"
                     ));
                 }
                 Matcher::Key(key.to_owned(), globs(patterns)?)
@@ -223,20 +254,20 @@ impl Matcher {
             Matcher::Never | Matcher::Asked => false,
             Matcher::Key(key, patterns) => {
                 let Some(given) = arguments.get(key).or_else(|| tool.default_of(key)) else { return false };
-                match list {
-                    RuleList::Allow => value::is_allowed(Some(given), patterns, is_path(key)),
-                    RuleList::Deny => value::is_forbidden(given, patterns, is_path(key)),
+                match list.permits() {
+                    true => value::is_allowed(Some(given), patterns, is_path(key)),
+                    false => value::is_forbidden(given, patterns, is_path(key)),
                 }
             }
             Matcher::Any(patterns) => {
                 let given = || arguments.as_object().into_iter().flatten();
                 let mut paths = given().filter(|(key, _)| is_path(key)).map(|(_, value)| value).peekable();
-                match list {
-                    // A text beside it must not speak for a path.
-                    RuleList::Allow if paths.peek().is_some() => {
+                match list.permits() {
+                    // Another string must not stand for a path.
+                    true if paths.peek().is_some() => {
                         paths.all(|path| value::is_allowed(Some(path), patterns, true))
                     }
-                    RuleList::Deny if paths.any(|path| value::is_forbidden(path, patterns, true)) => true,
+                    false if paths.any(|path| value::is_forbidden(path, patterns, true)) => true,
                     _ => any_text(arguments, patterns),
                 }
             }

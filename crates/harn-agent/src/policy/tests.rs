@@ -203,7 +203,7 @@ fn a_rule_about_an_argument_that_is_not_there_is_an_error() {
     assert_eq!(
         check(json!({"deny": {"write": {"arg_key": "path", "patterns": ["*"], "pattern": "x"}}}))
             .unwrap_err(),
-        "agent_loop: permissions: a matcher has no key 'pattern'; there are arg_key, patterns"
+        "agent_loop: a condition has no key 'pattern'; there are arg_key, patterns"
     );
 }
 
@@ -281,4 +281,20 @@ fn verdicts_of_the_program() {
     ] {
         assert_eq!(read(value).unwrap_err(), text);
     }
+}
+
+#[test]
+fn a_snapshot_holds_the_rules_of_an_approval_policy() {
+    let closure = Json::opaque("closure", "fn");
+    let options = json!({"approval_policy": {
+        "auto_approve": ["r*"], "require_approval": {"w": closure, "x": {"arg_key": "p", "patterns": ["a*"]}},
+    }});
+    let approval = Approval::read(options.as_object().unwrap()).unwrap();
+    let saved = serde_json::to_string(&approval).unwrap();
+    assert_eq!(serde_json::from_str::<Approval>(&saved).unwrap(), approval);
+    // Older snapshots have names only.
+    let older = r#"{"auto_approve": ["r*"], "auto_deny": [], "require": ["w"], "write_paths": null}"#;
+    let names = json!({"approval_policy": {"auto_approve": ["r*"], "require_approval": ["w"]}});
+    let expected = Approval::read(names.as_object().unwrap()).unwrap();
+    assert_eq!(serde_json::from_str::<Approval>(older).unwrap(), expected);
 }

@@ -16,7 +16,7 @@ use crate::ledger::LEDGER;
 use crate::loop_skill::LOAD_SKILL;
 use crate::microcompact::microcompact;
 use crate::plan_artifact;
-use crate::policy::{self, Decision, PermissionEvent, Reply};
+use crate::policy::{self, Decision, PermissionEvent, Question, Reply};
 use crate::tool::{Backend, LoopTool, declared_arguments};
 
 /// Arguments that models like to write as text although they are numbers.
@@ -106,12 +106,69 @@ impl AgentLoop {
         self.state.turn.hold = !self.state.turn.ready.is_empty();
     }
 
-    /// Takes the answer to a question of the policy.
-    pub(super) fn permitted(&mut self, reply: Reply) {
+    /// Takes the answers to questions of the policy.
+    pub(super) fn permitted(&mut self, asked: Vec<PermissionQuestion>, replies: Vec<Reply>) {
         self.state.phase = Phase::Dispatch;
-        if let Some(admitting) = &mut self.state.turn.admitting {
-            admitting.answers.push(reply);
+        for (PermissionQuestion { question, ahead, .. }, reply) in asked.into_iter().zip(replies) {
+            match ahead.checked_sub(1) {
+                None => {
+                    if let Some(admitting) = &mut self.state.turn.admitting {
+                        admitting.answers.push(reply);
+                    }
+                }
+                Some(place) => {
+                    if let Some(call) = self.state.turn.calls.get_mut(place) {
+                        call.asked.push((question, reply));
+                    }
+                }
+            }
         }
+    }
+
+    /// The questions to ask together with that of a call: a human sees all approvals of a turn at once. Conditions that
+    /// decide whether a later call needs approval are asked first.
+    ///
+    /// A later call is decided again when its turn comes. Only the reply to the same request is used then, so a
+    /// condition that changes its mind, or a hook that changes the arguments, causes a new question.
+    fn questions(&self, call: &Call, question: Question) -> Vec<PermissionQuestion> {
+        let own = |question| PermissionQuestion { intent: ToolIntent::of(call), question, ahead: 0 };
+        // A hook may deny or change a later call before anything is asked about it.
+        if self.state.hooked || !matches!(question, Question::Approve { .. }) {
+            return vec![own(question)];
+        }
+        let later = self.state.turn.calls.iter().enumerate();
+        let later = later.filter_map(|(place, call)| self.question_ahead(call, place + 1));
+        let (approvals, conditions): (Vec<_>, Vec<_>) =
+            later.partition(|asked| matches!(asked.question, Question::Approve { .. }));
+        if !conditions.is_empty() {
+            return conditions;
+        }
+        let mut questions = vec![own(question)];
+        questions.extend(approvals);
+        questions
+    }
+
+    /// The next question about a call that is still in the queue, unless only its turn can decide whether it is asked.
+    fn question_ahead(&self, call: &Call, ahead: usize) -> Option<PermissionQuestion> {
+        let tool = self.config.tool(&call.name).filter(|tool| self.in_scope(tool))?;
+        let mut arguments = call.arguments.clone();
+        normalise(tool, &mut arguments);
+        if arguments.get("__parse_error").is_some() {
+            return None;
+        }
+        let replies: Vec<Reply> = call.asked.iter().map(|(_, reply)| reply.clone()).collect();
+        let policy::Verdict::Ask(question) = self.config.policy.decide(tool, &arguments, &replies).verdict
+        else {
+            return None;
+        };
+        // `permissions` may depend on what the earlier calls do.
+        let waits = match &question {
+            Question::Approve { .. } => false,
+            Question::Matches { list, .. } => list.place().0 != "approval_policy",
+            Question::Escalate { .. } => true,
+        };
+        let intent = ToolIntent { id: call.id.clone(), name: call.name.clone(), arguments };
+        (!waits).then_some(PermissionQuestion { intent, question, ahead })
     }
 
     fn admit(&mut self, mut admitting: Admitting, prose: &dyn Prose) -> Result<Admission, LoopError> {
@@ -148,12 +205,17 @@ impl AgentLoop {
         }
         let mut approval = None;
         if let Some(tool) = &tool {
-            let Decision { verdict, mut events } =
-                self.config.policy.decide(tool, &admitting.call.arguments, &admitting.answers);
+            let mut decide = || loop {
+                let decision = self.config.policy.decide(tool, &admitting.call.arguments, &admitting.answers);
+                let policy::Verdict::Ask(question) = &decision.verdict else { return decision };
+                let Some(reply) = admitting.call.take_reply(question) else { return decision };
+                admitting.answers.push(reply);
+            };
+            let Decision { verdict, mut events } = decide();
             match verdict {
                 policy::Verdict::Ask(question) => {
-                    let ask = PermissionQuestion { intent: ToolIntent::of(&admitting.call), question };
-                    return Ok(Admission::Ask(Box::new((Step::Permit(ask), admitting))));
+                    let questions = self.questions(&admitting.call, question);
+                    return Ok(Admission::Ask(Box::new((Step::Permit(questions), admitting))));
                 }
                 policy::Verdict::Granted { arguments, approval: by } => {
                     approval = by;
@@ -329,7 +391,7 @@ impl AgentLoop {
     ) -> Result<(), LoopError> {
         let run_approval = run.approval;
         let backend = run.backend;
-        let call = Call { id: run.id, name: run.name, arguments: run.arguments };
+        let call = Call::new(run.id, run.name, run.arguments);
         let counts = &mut self.state.counts;
         counts.executions += 1;
         counts.tool_ms += reply.duration_ms;

@@ -82,8 +82,8 @@ pub enum Step {
     CallModel(ModelCall),
     /// Let the hooks look at this call before it is checked.
     BeforeTool(ToolIntent),
-    /// Ask this before a call is decided.
-    Permit(PermissionQuestion),
+    /// Ask these before a call is decided: about the call, and about later ones of the turn. They may be asked at the same time.
+    Permit(#[serde(deserialize_with = "one_or_many")] Vec<PermissionQuestion>),
     /// Run these calls; when there are several they may run at the same time.
     RunTools(Vec<ToolRun>),
     /// Ask `post_turn_callback` with this dict.
@@ -157,6 +157,23 @@ pub struct PermissionQuestion {
     pub intent: ToolIntent,
     /// What to ask.
     pub question: Question,
+    /// How many calls of the turn come before it, counted from the one that is being decided.
+    #[serde(default)]
+    pub ahead: usize,
+}
+
+/// Reads a list, or the one item of a snapshot from before there was a list.
+fn one_or_many<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<PermissionQuestion>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Saved {
+        Many(Vec<PermissionQuestion>),
+        One(Box<PermissionQuestion>),
+    }
+    Ok(match Saved::deserialize(from)? {
+        Saved::Many(questions) => questions,
+        Saved::One(question) => vec![*question],
+    })
 }
 
 /// A tool call that passed all checks.
@@ -265,8 +282,8 @@ pub enum Answer {
     OverBudget(String),
     /// To [`Step::BeforeTool`].
     BeforeTool(HookVerdict),
-    /// To [`Step::Permit`].
-    Permit(Reply),
+    /// To [`Step::Permit`], in the same order.
+    Permit(Vec<Reply>),
     /// To [`Step::RunTools`], in the same order.
     Tools(Vec<ToolReply>),
     /// To [`Step::ReviewTurn`]: what the callback returned.
@@ -518,7 +535,9 @@ impl AgentLoop {
                 self.state.phase = Phase::Dispatch;
             }
             (Step::BeforeTool(_), Answer::BeforeTool(verdict)) => self.hooked(verdict),
-            (Step::Permit(_), Answer::Permit(reply)) => self.permitted(reply),
+            (Step::Permit(asked), Answer::Permit(replies)) if asked.len() == replies.len() => {
+                self.permitted(asked, replies);
+            }
             (Step::Remind(_), Answer::Reminded) => {}
             (Step::Rest(_), Answer::Rested(look)) => self.rested(look, prose)?,
             (Step::ValidateOutput(_), Answer::Validated(wrong)) => self.output_validated(wrong)?,

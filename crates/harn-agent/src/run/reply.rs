@@ -543,11 +543,8 @@ fn read_call(call: &Json) -> Call {
         Json::Null => json!({}),
         other => other.clone(),
     };
-    Call {
-        id: call["id"].as_str().unwrap_or_default().to_owned(),
-        name: call["name"].as_str().unwrap_or_default().to_owned(),
-        arguments,
-    }
+    let text = |key: &str| call[key].as_str().unwrap_or_default().to_owned();
+    Call::new(text("id"), text("name"), arguments)
 }
 
 /// Prose and calls in the tags of the text protocol.

@@ -12,7 +12,7 @@ use crate::compaction::Engine;
 use crate::detect::Detector;
 use crate::ledger::Ledger;
 use crate::loop_skill::Candidate;
-use crate::policy::Reply;
+use crate::policy::{Question, Reply};
 
 /// How a loop ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,6 +119,23 @@ pub(super) struct Call {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) arguments: Json,
+    /// Questions of `approval_policy` that were asked together with those of an earlier call of the turn, with the replies.
+    #[serde(default)]
+    pub(super) asked: Vec<(Question, Reply)>,
+}
+
+impl Call {
+    pub(super) fn new(id: String, name: String, arguments: Json) -> Call {
+        Call { id, name, arguments, asked: Vec::new() }
+    }
+
+    /// The reply of a human to this request, if it was asked in advance. A reply is used once.
+    pub(super) fn take_reply(&mut self, question: &Question) -> Option<Reply> {
+        let is_same = |(asked, _): &(Question, Reply)| asked == question;
+        let at =
+            self.asked.iter().position(is_same).filter(|_| matches!(question, Question::Approve { .. }))?;
+        Some(self.asked.remove(at).1)
+    }
 }
 
 /// A call that is being checked.

@@ -16,7 +16,7 @@ use crate::worker::place;
 /// The limits of a piece of work, as long as its process lives.
 #[derive(Default)]
 pub(crate) struct Limits {
-    /// The policies that were over whoever started it, each with its option `permissions`, outermost first.
+    /// The policies that were over whoever started it, each with its options, outermost first.
     pub(crate) inherited: Vec<(Policy, Value)>,
     /// Those that it was started with.
     pub(crate) own: Vec<(Policy, Value)>,
@@ -56,14 +56,14 @@ impl Limits {
             asked.push((policy_of(function, &options)?, Value::NIL));
         }
         let ceiling = over(cx);
-        for (policy, permissions) in asked {
+        for (policy, options) in asked {
             if policy == Policy::default() {
                 continue;
             }
             if let Some(ceiling) = &ceiling {
                 policy.fits_under(ceiling).map_err(|text| thrown(format!("{function}: {text}")))?;
             }
-            limits.own.push((policy, permissions));
+            limits.own.push((policy, options));
         }
         limits.commands.extend(own.commands);
         let within = entry(&entry(&carry, "policy"), "command_policy");
@@ -84,7 +84,7 @@ impl Limits {
         let policy = policy_of(function, &to_json(&given.collect::<Dict>().into()))?;
         let mut limits = Limits::default();
         if policy != Policy::default() {
-            limits.own.push((policy, entry(config, "permissions")));
+            limits.own.push((policy, config.clone()));
         }
         for policy in [entry(&entry(config, "policy"), "command_policy"), entry(config, "command_policy")] {
             if !policy.is_nil() {
@@ -101,7 +101,7 @@ impl Limits {
         self
     }
 
-    /// The limits of a snapshot. Closures of permissions are not in it: what only they could grant is an error.
+    /// The limits of a snapshot. Closures are not in it: a call that only a closure can decide is an error.
     pub(crate) fn saved(cx: &Cx, inherited: &[Policy], own: &[Policy]) -> Limits {
         let bare = |policies: &[Policy]| policies.iter().map(|policy| (policy.clone(), Value::NIL)).collect();
         let mut limits = Limits { inherited: bare(inherited), own: bare(own), commands: Vec::new() };
@@ -144,7 +144,7 @@ impl Terms {
         let there = layers(cx);
         let missing =
             limits.inherited.iter().filter(|(policy, _)| !there.iter().any(|(known, _)| known == policy));
-        let over = |(policy, permissions): &(Policy, Value)| narrow(cx, policy.clone(), permissions.clone());
+        let over = |(policy, options): &(Policy, Value)| narrow(cx, policy.clone(), options.clone());
         let mut put: Vec<Limit> = missing.map(over).collect();
         if !execution.is_default() {
             put.push(Limit::layer(cx, |system| place::layer(system, execution)));
