@@ -1,14 +1,14 @@
 //! Attempts to get out of a policy, in each of its forms: the same attempts everywhere, and the answer to each in
 //! `escapes/expected.txt`, those that are allowed too. Besides the answers, nothing of the outside is read, changed, run or asked.
 //!
-//! `HARN_UPDATE_SNAPSHOTS=1` writes the file anew: read what changes.
+//! `HARN_UPDATE_SNAPSHOTS=1` writes the file again: read the differences.
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use harn_system::{Ceiling, Finished, Level, Memory, System};
+use harn_system::{Ceiling, Finished, HttpError, HttpRequest, Layer, Level, Memory, Socket, System, Waiting};
 use harn_value::Value;
 use harn_vm::{Effect, Names, Source, VmBuilder, block_on, load};
 
@@ -101,6 +101,23 @@ struct Asked {
     servers: RefCell<Vec<String>>,
 }
 
+/// A machine that notes which WebSockets are opened.
+struct Machine {
+    memory: Rc<Memory>,
+    asked: Rc<Asked>,
+}
+
+impl Layer for Machine {
+    fn inner(&self) -> &dyn System {
+        &*self.memory
+    }
+
+    fn websocket(&self, request: HttpRequest) -> Waiting<'_, Result<Rc<dyn Socket>, HttpError>> {
+        self.asked.servers.borrow_mut().push(request.url.clone());
+        self.memory.websocket(request)
+    }
+}
+
 fn world(asked: &Rc<Asked>) -> Memory {
     let (programs, servers) = (asked.clone(), asked.clone());
     Memory::new()
@@ -126,6 +143,9 @@ fn world(asked: &Rc<Asked>) -> Memory {
         })
         .with_servers(move |request| {
             servers.servers.borrow_mut().push(request.url.clone());
+            if request.url.starts_with("http://r.test/") {
+                return Ok((302, vec![("location".into(), "http://0:8080/".into())], Vec::new()));
+            }
             Ok((200, Vec::new(), SECRET.into()))
         })
 }
@@ -166,7 +186,8 @@ fn answer(form: &Form, attempt: &str) -> String {
             return \"${{seen}}\"\n"
         ),
     };
-    let builder = harn_runtime::vm_builder(memory.clone()).global("argv", Value::list(Vec::new()));
+    let machine = Rc::new(Machine { memory: memory.clone(), asked: asked.clone() });
+    let builder = harn_runtime::vm_builder(machine).global("argv", Value::list(Vec::new()));
     let vm = (form.limit)(builder).build();
     let source = Source { name: "main.harn".into(), text: code.clone(), dir: "/project".into() };
     let got = match load(&vm, &source) {
@@ -215,6 +236,10 @@ fn every_attempt_has_its_expected_answer_in_every_form() {
     let attempts: Vec<&str> =
         ATTEMPTS.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
     assert!(attempts.len() >= 60, "{} attempts", attempts.len());
+    let network = attempts.iter().filter(|attempt| {
+        ["://", "//a.test"].iter().any(|address| attempt.contains(address)) && !attempt.contains("file:")
+    });
+    assert!(network.count() >= 60, "attempts to reach the network");
     let mut found = String::new();
     for attempt in attempts {
         let _ = writeln!(found, "{attempt}");
