@@ -1,6 +1,6 @@
 //! A bit of the store of a killed run is changed: the resumed run is correct or ends with an error, and no effect happens twice.
 //!
-//! `HARN_FLIPS` is the number of trials; `make flips` does 10,000.
+//! `HARN_FLIPS` is the number of trials; `make flips` does 10,000. `HARN_FLIP_SEED` is the first seed.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -37,8 +37,16 @@ fn files(store: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     files
 }
 
-#[test]
-fn a_flipped_bit_is_an_error_or_a_correct_run_and_repeats_nothing() {
+/// The store of a killed run in a directory of its own.
+struct Killed {
+    dir: tempfile::TempDir,
+    /// The files of the store as the kill left them, and after the log was copied into the database.
+    stores: [Vec<(PathBuf, Vec<u8>)>; 2],
+    /// The effects before the kill.
+    log: String,
+}
+
+fn killed_run() -> Killed {
     let dir = folder(&[("main.harn", PROGRAM)]);
     let path = dir.path();
     let mut child = command(&["run", "--durable", "--run-id", "r", "main.harn"])
@@ -59,23 +67,26 @@ fn a_flipped_bit_is_an_error_or_a_correct_run_and_repeats_nothing() {
     std::fs::write(path.join("go"), "x").unwrap();
     let store = path.join(".harn");
     let kept = files(&store);
-    // The same store after its log was copied into the database.
     assert_eq!(harn_in(path, &["runs", "show", "r"]).code, 0);
     let copied = files(&store);
     assert!(!copied.iter().any(|(file, _)| file.ends_with("state.db-wal")), "the log is still there");
     assert!(kept.iter().any(|(file, bytes)| file.ends_with("state.db-wal") && !bytes.is_empty()), "no log");
     let log = text(&path.join("log.txt"));
-    let seed = 0x51ED_u64;
-    println!("seed {seed:#x}");
+    Killed { dir, stores: [kept, copied], log }
+}
+
+/// Flips one bit per trial and resumes the run; returns how many ended with an error and how many correctly.
+fn flip(killed: &Killed, seed: u64, trials: u64) -> (u32, u32) {
+    let path = killed.dir.path();
     let (mut chance, mut errors, mut runs) = (Chance(seed), 0, 0);
-    for trial in 0..flips() {
-        for (file, _) in files(&store) {
+    for trial in 0..trials {
+        for (file, _) in files(&path.join(".harn")) {
             std::fs::remove_file(file).unwrap();
         }
-        let kept = if trial % 2 == 0 { &kept } else { &copied };
-        let all: u64 = kept.iter().map(|(_, bytes)| bytes.len() as u64).sum();
+        let store = &killed.stores[usize::from(trial % 2 == 1)];
+        let all: u64 = store.iter().map(|(_, bytes)| bytes.len() as u64).sum();
         let (mut at, bit) = (chance.below(all), chance.below(8));
-        for (file, bytes) in kept {
+        for (file, bytes) in store {
             let mut bytes = bytes.clone();
             if let Some(byte) = usize::try_from(at).ok().and_then(|at| bytes.get_mut(at)) {
                 *byte ^= 1 << bit;
@@ -83,7 +94,7 @@ fn a_flipped_bit_is_an_error_or_a_correct_run_and_repeats_nothing() {
             at = at.wrapping_sub(bytes.len() as u64);
             std::fs::write(file, bytes).unwrap();
         }
-        std::fs::write(path.join("log.txt"), &log).unwrap();
+        std::fs::write(path.join("log.txt"), &killed.log).unwrap();
         let ran = harn_in(path, &["resume", "r"]);
         let case = format!("trial {trial} of seed {seed:#x}: {}", ran.shown());
         let now = text(&path.join("log.txt"));
@@ -94,9 +105,27 @@ fn a_flipped_bit_is_an_error_or_a_correct_run_and_repeats_nothing() {
         } else {
             errors += 1;
             assert!(!ran.err.is_empty(), "{case}");
-            assert!("1\n2\n3\n4\n5\n6\n7\n8\n".starts_with(&*now) && now.starts_with(&*log), "{case}\n{now}");
+            let is_prefix = "1\n2\n3\n4\n5\n6\n7\n8\n".starts_with(&*now) && now.starts_with(&*killed.log);
+            assert!(is_prefix, "{case}\n{now}");
         }
     }
+    (errors, runs)
+}
+
+/// A trial mostly waits for the threads of its process, so several run at the same time.
+const PARALLEL: u64 = 6;
+
+#[test]
+fn a_flipped_bit_is_an_error_or_a_correct_run_and_repeats_nothing() {
+    let first = std::env::var("HARN_FLIP_SEED").ok().and_then(|n| n.parse().ok()).unwrap_or(0x51ED_u64);
+    println!("seeds {first:#x} to {:#x}", first + PARALLEL - 1);
+    let trials = flips().div_ceil(PARALLEL);
+    let (errors, runs) = std::thread::scope(|scope| {
+        let start = |seed| scope.spawn(move || flip(&killed_run(), seed, trials));
+        let threads: Vec<_> = (first..first + PARALLEL).map(start).collect();
+        let ended = threads.into_iter().map(|thread| thread.join().expect("every trial passes"));
+        ended.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
+    });
     println!("{errors} errors, {runs} correct runs");
     assert!(errors > 0 && runs > 0, "{errors} errors, {runs} correct runs");
 }
