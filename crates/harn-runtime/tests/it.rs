@@ -8,6 +8,7 @@ mod bulk_work;
 mod ceilings;
 mod daemon_growth;
 mod effects;
+mod embedding;
 mod escapes;
 mod examples;
 mod examples_of_builtins;
