@@ -346,6 +346,17 @@ fn every_builtin_with_an_effect_asks_for_permission() {
     assert!(permitted > 60, "with permission only {permitted} examples ask for anything");
 }
 
+/// Builtins that ask a human or the host. Their labels name only what they need of the machine.
+const ASKS: [&str; 7] = [
+    "ask_user",
+    "dual_control",
+    "escalate_to",
+    "host_call",
+    "host_tool_call",
+    "host_tool_list",
+    "request_approval",
+];
+
 /// The section of the threat model about builtins lists each one that reaches outside, in the row of its effect.
 #[test]
 fn every_builtin_with_an_effect_is_in_the_threat_model() {
@@ -360,8 +371,10 @@ fn every_builtin_with_an_effect_is_in_the_threat_model() {
         listed.extend(promise.split('`').skip(1).step_by(2).map(|name| (effect, name)));
     }
     let builtins = harn_runtime::tables().into_iter().flatten();
-    let known: BTreeSet<(&str, &str)> =
-        builtins.filter(|b| reaches_outside(b.effect)).map(|b| (b.effect.word(), b.name())).collect();
+    let known: BTreeSet<(&str, &str)> = builtins
+        .filter(|b| reaches_outside(b.effect) || ASKS.contains(&b.name()))
+        .map(|b| (b.effect.word(), b.name()))
+        .collect();
     let missing: Vec<_> = known.difference(&listed).collect();
     let gone: Vec<_> = listed.difference(&known).collect();
     assert!(missing.is_empty() && gone.is_empty(), "missing: {missing:?}, no such builtin: {gone:?}");
