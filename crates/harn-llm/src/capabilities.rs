@@ -36,7 +36,7 @@ pub struct Capabilities {
     pub audio: bool,
     /// Documents allowed.
     pub pdf: bool,
-    /// How structured output is asked for: `native`, `tool_use`, `format_kw`.
+    /// How structured output is asked for: `native`, `json_object` (JSON, and the shape in the prompt), `tool_use`, `format_kw`.
     pub structured_output: Option<String>,
     /// Reasoning stays in the history.
     pub preserve_thinking: bool,
@@ -52,6 +52,8 @@ pub struct Capabilities {
     pub recommended_endpoint: Option<String>,
     /// Replies to requests with tools are streamed.
     pub streams_tools: bool,
+    /// Replies to requests with a schema are streamed.
+    pub streams_schema: bool,
     /// Tagged text tool calls survive the route.
     pub text_tool_wire_format_supported: bool,
     /// `native` or `text`.
@@ -96,6 +98,7 @@ impl Default for Capabilities {
             reasoning_effort_supported: false,
             recommended_endpoint: None,
             streams_tools: true,
+            streams_schema: true,
             text_tool_wire_format_supported: true,
             preferred_tool_format: None,
             prefers_xml_scaffolding: false,
@@ -126,7 +129,7 @@ impl Capabilities {
             "requires_completion_tokens": self.requires_completion_tokens,
             "reasoning_effort_supported": self.reasoning_effort_supported,
             "recommended_endpoint": self.recommended_endpoint,
-            "streams_tools": self.streams_tools,
+            "streams_tools": self.streams_tools, "streams_schema": self.streams_schema,
             "text_tool_wire_format_supported": self.text_tool_wire_format_supported,
             "preferred_tool_format": self.preferred_tool_format,
             "prefers_xml_scaffolding": self.prefers_xml_scaffolding,
@@ -169,6 +172,7 @@ const KEYS: &[&str] = &[
     "reasoning_effort_supported",
     "recommended_endpoint",
     "streams_tools",
+    "streams_schema",
     "text_tool_wire_format_supported",
     "preferred_tool_format",
     "prefers_xml_scaffolding",
@@ -185,7 +189,7 @@ const WORDS: &[(&str, &[&str])] = &[
     ("tool_search", &["bm25", "regex", "hosted", "client"]),
     ("thinking_modes", &["enabled", "adaptive", "effort"]),
     ("reasoning_efforts", &["none", "minimal", "low", "medium", "high", "xhigh", "max"]),
-    ("structured_output", &["native", "tool_use", "format_kw", "none", "json_schema"]),
+    ("structured_output", &["native", "json_object", "tool_use", "format_kw", "none", "json_schema"]),
     ("preferred_tool_format", &["native", "text"]),
     ("structured_output_mode", &["native_json", "delimited", "xml_tagged", "none"]),
     ("thinking_block_style", &["none", "thinking_blocks", "reasoning_summary", "inline"]),
@@ -683,7 +687,7 @@ mod tests {
             ),
             (
                 "structured_output = \"zz\"",
-                "`structured_output` must be one of native, tool_use, format_kw, ",
+                "`structured_output` must be one of native, json_object, tool_use, format_kw, ",
             ),
             ("preferred_tool_format = \"txt\"", "(did you mean `text`?)"),
             (

@@ -40,6 +40,7 @@ fn hosts() -> Vec<Host> {
         host("openrouter", chat("openrouter", "google/gemini-2.5-pro")),
         host("deepseek", chat("deepseek", "deepseek-chat")),
         host("groq", chat("groq", "llama-3.3-70b-versatile")),
+        host("groq (schema)", chat("groq", "openai/gpt-oss-120b")),
         host("together", chat("together", "meta-llama/Llama-3.3-70B-Instruct-Turbo")),
         host("fireworks", chat("fireworks", "accounts/fireworks/models/qwen3-8b")),
         host("huggingface", chat("huggingface", "Qwen/Qwen3.5-9B")),
@@ -65,7 +66,7 @@ struct Feature {
 }
 
 fn said(text: &'static str) -> Reply {
-    Reply { thinking: "", text, calls: Vec::new(), usage: [900, 20, 300, 0], stop: Stop::End }
+    Reply { thinking: "", text, calls: Vec::new(), usage: [900, 20, 300, 0], reasoning: 0, stop: Stop::End }
 }
 
 fn calling(calls: &[(&'static str, Json)]) -> Reply {
@@ -172,6 +173,7 @@ if llm_call("How many?", nil, {...OPTIONS, schema: schema}).data.answer == 42 { 
 "#,
             vec![said("{\"answer\":42}")],
             |requests, _| match sent(requests, 0) {
+                body if body.contains("\"json_object\"") => "by JSON mode",
                 body if has_any(
                     &body,
                     &[

@@ -99,6 +99,7 @@ pub const CAPABILITIES: &[&str] = &[
     "reasoning_effort_supported",
     "recommended_endpoint",
     "streams_tools",
+    "streams_schema",
     "text_tool_wire_format_supported",
     "preferred_tool_format",
     "prefers_xml_scaffolding",

@@ -20,6 +20,8 @@ pub struct Reply {
     pub calls: Vec<(&'static str, &'static str, Value)>,
     /// Input, output, read from the cache, written to it.
     pub usage: [i64; 4],
+    /// The part of the output that is reasoning, where the format says so.
+    pub reasoning: i64,
     pub stop: Stop,
 }
 
@@ -38,6 +40,7 @@ impl Case {
             text: "Grüße, 世界 😀 \"quoted\" \\ done.",
             calls: Vec::new(),
             usage: [900, 20, 0, 0],
+            reasoning: 0,
             stop: Stop::End,
         };
         Case { name, options, thinks: false, reply }

@@ -16,8 +16,9 @@ const SIGNATURE: &str = "c2lnbmVk";
 impl Gemini {
     fn usage(case: &Case) -> Value {
         let [input, output, read, _] = case.reply.usage;
-        json!({"promptTokenCount": input, "candidatesTokenCount": output, "totalTokenCount": input + output,
-               "cachedContentTokenCount": read})
+        let said = output - case.reply.reasoning;
+        json!({"promptTokenCount": input, "candidatesTokenCount": said, "totalTokenCount": input + output,
+               "thoughtsTokenCount": case.reply.reasoning, "cachedContentTokenCount": read})
     }
 
     fn parts(case: &Case) -> Vec<Value> {

@@ -144,6 +144,8 @@ fn anthropic(body: &Value, limits: &Limits) -> Broken {
 fn chat(body: &Value, limits: &Limits) -> Broken {
     let messages = list_at(body, "messages");
     ensure(!messages.is_empty(), "no_messages", body)?;
+    let names_json = || body["messages"].to_string().to_lowercase().contains("json");
+    ensure(body["response_format"]["type"] != "json_object" || names_json(), "json_unnamed", body)?;
     let (mut pairs, mut before) = (Pairs::default(), "");
     for message in messages {
         let role = str_at(message, "role").unwrap_or_default();

@@ -17,7 +17,7 @@ impl OpenAi {
         let [input, output, read, write] = case.reply.usage;
         json!({"prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output,
                "prompt_tokens_details": {"cached_tokens": read, "cache_write_tokens": write, "audio_tokens": 0},
-               "completion_tokens_details": {"reasoning_tokens": 0}})
+               "completion_tokens_details": {"reasoning_tokens": case.reply.reasoning}})
     }
 
     fn stop(case: &Case) -> &'static str {
@@ -25,6 +25,29 @@ impl OpenAi {
             Stop::End | Stop::Refusal => "stop",
             Stop::Length => "length",
             Stop::Tools => "tool_calls",
+        }
+    }
+
+    /// The formats of a reply that this host takes, for which models, and with what.
+    fn formats(&self, broken: &mut Vec<String>, body: &Value) {
+        let kind = body["response_format"]["type"].as_str().unwrap_or("text");
+        let (streams, has_tools) = (body["stream"] == json!(true), body.get("tools").is_some());
+        match self.provider {
+            "groq" => {
+                let by_schema = ["openai/gpt-oss-20b", "openai/gpt-oss-120b", "qwen/qwen3.8-27b"];
+                let served = kind != "json_schema" || by_schema.contains(&self.model);
+                require(broken, served, "this model does not support response format `json_schema`");
+                require(broken, kind == "text" || !has_tools, "a format cannot be combined with tools");
+                require(
+                    broken,
+                    kind != "json_schema" || !streams,
+                    "`json_schema` does not support streaming",
+                );
+            }
+            "deepseek" => {
+                require(broken, kind != "json_schema", "this response_format type is unavailable now");
+            }
+            _ => {}
         }
     }
 
@@ -77,8 +100,10 @@ impl Format for OpenAi {
             require(b, seen.header("authorization") == Some(&bearer), "the key is a bearer");
         }
         require(b, body.get("model").is_some() != azure, "the model is named once");
-        require(b, (body["stream"] == json!(true)) == streamed, "stream says what is wanted");
-        require(b, body.get("stream_options").is_some() == streamed, "stream_options are for streams only");
+        let streams = body["stream"] == json!(true);
+        let held_back = self.provider == "groq" && body["response_format"]["type"] == "json_schema";
+        require(b, streams == (streamed && !held_back), "stream says what is wanted");
+        require(b, body.get("stream_options").is_some() == streams, "stream_options are for streams only");
         if self.model.starts_with('o') {
             require(b, body.get("max_tokens").is_none(), "this model takes max_completion_tokens");
         }
@@ -110,6 +135,7 @@ impl Format for OpenAi {
                     .collect();
             }
         }
+        self.formats(b, body);
         let format = &body["response_format"]["json_schema"];
         if format["strict"] == json!(true) {
             require(b, format["schema"]["additionalProperties"] == json!(false), "strict schemas are closed");

@@ -38,7 +38,7 @@ impl Responses {
             response["status"] = if cut { "incomplete" } else { "completed" }.into();
             response["usage"] = json!({"input_tokens": input, "output_tokens": out, "total_tokens": input + out,
                 "input_tokens_details": {"cached_tokens": read, "cache_write_tokens": write},
-                "output_tokens_details": {"reasoning_tokens": 0}});
+                "output_tokens_details": {"reasoning_tokens": case.reply.reasoning}});
             if cut {
                 response["incomplete_details"] = json!({"reason": "max_output_tokens"});
             }

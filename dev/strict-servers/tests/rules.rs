@@ -162,6 +162,25 @@ fn broken() -> Vec<(&'static str, &'static str, Value)> {
             "/api/generate",
             json!({"model": "m", "raw": true, "prompt": "<|im_start|>user\nx<|im_end|>"}),
         ),
+        ("json_unnamed", CHAT, gpt("gpt-4o", hi(), json!({"response_format": {"type": "json_object"}}))),
+        (
+            "/response_format/type",
+            CHAT,
+            gpt(
+                "deepseek-chat",
+                hi(),
+                json!({"response_format": {"type": "json_schema", "json_schema": {"name": "r", "schema": {"type": "object"}}}}),
+            ),
+        ),
+        (
+            "/tools",
+            CHAT,
+            gpt(
+                "llama-3.3-70b-versatile",
+                json!([user("As JSON.".into())]),
+                json!({"response_format": {"type": "json_object"}, "tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]}),
+            ),
+        ),
         ("/max_tokens", CHAT, gpt("o4-mini", hi(), json!({"max_tokens": 9}))),
         ("/temperature", CHAT, gpt("gpt-5", hi(), json!({"temperature": 0.5}))),
         ("/reasoning_effort", CHAT, gpt("gpt-4o", hi(), json!({"reasoning_effort": "low"}))),

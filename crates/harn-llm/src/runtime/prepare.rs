@@ -401,8 +401,7 @@ impl LlmRuntime {
             _ if calls == Calls::Text && !mocked => OutputChannel::None,
             (WireStyle::OllamaChat, _) => OutputChannel::Format,
             (style, Some(_)) if style.has_reply_tool() => OutputChannel::Tool,
-            (_, Some("native")) => OutputChannel::Native,
-            (_, Some("tool_use")) => OutputChannel::Native,
+            (_, Some("native" | "tool_use" | "json_object")) => OutputChannel::Native,
             (_, Some("format_kw")) => OutputChannel::Format,
             _ => OutputChannel::None,
         };
@@ -418,15 +417,20 @@ impl LlmRuntime {
         {
             schema = schema.as_ref().map(with_object_root);
         }
-        let form = schema.as_ref().filter(|_| format.strict).and_then(strict_form);
-        let strict = format.caller_strict || form.is_some();
+        // The API takes no schema, or there is none: the reply is JSON, and the prompt says of which shape. Servers reject a
+        // request for JSON whose messages do not name it.
+        let by_schema = route.caps.structured_output.as_deref() != Some("json_object") && schema.is_some();
+        let json_mode =
+            channel == OutputChannel::Native && route.style == WireStyle::OpenAiChat && !by_schema;
+        let form = schema.as_ref().filter(|_| format.strict && !json_mode).and_then(strict_form);
+        let strict = !json_mode && (format.caller_strict || form.is_some());
         if channel == OutputChannel::Native && route.style != WireStyle::Gemini {
             schema = form.or(schema);
         }
         // As text, its keys stay in the order that the program wrote.
         let schema_text = schema.as_ref().and_then(|schema| serde_json::to_string_pretty(schema).ok());
         let bindings = json!({"schema": schema, "schema_text": schema_text});
-        let instruction = (channel == OutputChannel::None && !mocked)
+        let instruction = ((channel == OutputChannel::None || json_mode) && !mocked)
             .then(|| self.embedder.prose("agent/prompts/output_instruction", &bindings));
         let tool_description = if channel == OutputChannel::Tool {
             self.embedder.prose("llm/json_response_tool", &bindings)
@@ -441,6 +445,9 @@ impl LlmRuntime {
                 json!([{"name": JSON_TOOL, "description": tool_description, "parameters": parameters}]);
             let tool = parse_tools(&tool).map(|own| ToolSet::new(own).native(route.style.tool_shape())).ok();
             return Answer { output: OutputPlan::none(), instruction, tool };
+        }
+        if json_mode && !mocked {
+            schema = None;
         }
         let forces_tool = self.entry_of(route).and_then(|entry| entry.can("forced_tools")) != Some(false);
         let output = OutputPlan { channel, schema, strict, tool_description, forces_tool };

@@ -57,7 +57,8 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
         body.insert("keep_alive".into(), request.ollama.keep_alive.clone());
         body.insert("options".into(), super::ollama::options(request));
     }
-    if request.stream {
+    let stream = request.stream && (caps.streams_schema || request.output.schema.is_none());
+    if stream {
         body.insert("stream".into(), true.into());
         body.insert("stream_options".into(), json!({"include_usage": true}));
     }
@@ -70,7 +71,7 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
     Ok(WireRequest {
         url: route.url(&route.endpoint),
         headers: Vec::new(),
-        stream: request.stream,
+        stream,
         body: Body::new(body).with_list("messages", write_messages(request)?).with_list("tools", tools),
         warnings,
     })

@@ -51,12 +51,13 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
         body.insert("reasoning".into(), json!({"effort": level.as_str(), "summary": "auto"}));
     }
     if request.output.channel != OutputChannel::None {
-        let format = match &request.output.schema {
-            None => json!({"type": "json_object"}),
-            Some(schema) => {
-                json!({"type": "json_schema", "name": "response", "schema": schema, "strict": request.output.strict})
-            }
+        // `json_object` is rejected unless a message, other than the instructions, names JSON.
+        let object = || json!({"type": "object", "additionalProperties": true});
+        let (schema, strict) = match &request.output.schema {
+            None => (object(), false),
+            Some(schema) => (schema.clone(), request.output.strict),
         };
+        let format = json!({"type": "json_schema", "name": "response", "schema": schema, "strict": strict});
         body.insert("text".into(), json!({"format": format}));
     }
     if request.thinking.is_on() || route.caps.reasoning_effort_supported {
