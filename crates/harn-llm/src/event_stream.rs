@@ -68,11 +68,65 @@ impl Frames {
     }
 }
 
+/// Returns a stream with the payloads that `change` makes of those of its messages, or `None` when it leaves them as they are. Of a
+/// message that was cut only the prelude stays.
+///
+/// # Errors
+/// The bytes are not an event stream.
+pub(crate) fn with_payloads(
+    bytes: &[u8],
+    change: impl FnOnce(&mut [Value]),
+) -> Result<Option<Vec<u8>>, FrameError> {
+    let (mut headers, mut payloads) = (Vec::new(), Vec::new());
+    let rest = split_all(bytes, usize::MAX, &mut |block, payload| {
+        let text = || Value::from(String::from_utf8_lossy(payload));
+        headers.push(block);
+        payloads.push(serde_json::from_slice(payload).unwrap_or_else(|_| text()));
+        Ok(())
+    })?;
+    let before = payloads.clone();
+    change(&mut payloads);
+    if payloads == before && rest.is_empty() {
+        return Ok(None);
+    }
+    let mut out = Vec::with_capacity(bytes.len());
+    for (block, payload) in headers.into_iter().zip(&payloads) {
+        let text = payload.as_str().map_or_else(|| payload.to_string(), str::to_owned);
+        write(block, text.as_bytes(), &mut out);
+    }
+    out.extend_from_slice(&rest[..rest.len().min(PRELUDE)]);
+    Ok(Some(out))
+}
+
+/// Appends a message with a block of headers as it was read.
+fn write(headers: &[u8], payload: &[u8], out: &mut Vec<u8>) {
+    let length = |n: usize| u32::try_from(n).unwrap_or(u32::MAX).to_be_bytes();
+    let from = out.len();
+    out.extend_from_slice(&length(PRELUDE + headers.len() + payload.len() + CHECKSUM));
+    out.extend_from_slice(&length(headers.len()));
+    out.extend_from_slice(&hash(&out[from..]).to_be_bytes());
+    out.extend_from_slice(headers);
+    out.extend_from_slice(payload);
+    out.extend_from_slice(&hash(&out[from..]).to_be_bytes());
+}
+
 /// Reads all messages that are complete; returns the rest.
 fn read_all<'b>(
     bytes: &'b [u8],
     limit: usize,
     take: &mut dyn FnMut(&Frame<'_>),
+) -> Result<&'b [u8], FrameError> {
+    split_all(bytes, limit, &mut |headers, payload| {
+        take(&frame(headers, payload)?);
+        Ok(())
+    })
+}
+
+/// Splits all messages that are complete into headers and payload; returns the rest.
+fn split_all<'b>(
+    bytes: &'b [u8],
+    limit: usize,
+    take: &mut dyn FnMut(&'b [u8], &'b [u8]) -> Result<(), FrameError>,
 ) -> Result<&'b [u8], FrameError> {
     let mut rest = bytes;
     while let Some((prelude, _)) = rest.split_first_chunk::<PRELUDE>() {
@@ -93,7 +147,7 @@ fn read_all<'b>(
             return Err(FrameError::Corrupt("the checksum of a message is wrong"));
         }
         let (headers, payload) = body[PRELUDE..].split_at(headers);
-        take(&frame(headers, payload)?);
+        take(headers, payload)?;
         rest = next;
     }
     Ok(rest)
@@ -180,13 +234,8 @@ mod tests {
             block.extend_from_slice(&u16::try_from(value.len()).unwrap().to_be_bytes());
             block.extend_from_slice(value.as_bytes());
         }
-        let total = u32::try_from(PRELUDE + block.len() + payload.len() + CHECKSUM).unwrap();
-        let mut out = total.to_be_bytes().to_vec();
-        out.extend_from_slice(&u32::try_from(block.len()).unwrap().to_be_bytes());
-        out.extend_from_slice(&hash(&out).to_be_bytes());
-        out.extend_from_slice(&block);
-        out.extend_from_slice(payload);
-        out.extend_from_slice(&hash(&out).to_be_bytes());
+        let mut out = Vec::new();
+        write(&block, payload, &mut out);
         out
     }
 

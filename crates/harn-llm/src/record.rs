@@ -12,11 +12,12 @@ use harn_system::Payload;
 use harn_value::{Data as Value, json};
 
 use crate::error::{Category, Kind, LlmError};
+use crate::event_stream::with_payloads;
 use crate::json::{Object, canonical, present, str_at};
 use crate::options::shape::shown;
 use crate::options::{Expected, Shape, check_values};
 use crate::secret::{Secret, redact_url};
-use crate::spread::without_spread;
+use crate::spread::{hide_spread, without_spread};
 use crate::transport::{HttpRequest, ReplyHead};
 
 /// What the fields of a reply must be whose wrong value would make another reply of it.
@@ -28,6 +29,9 @@ const RESPONSE: &[(&str, Expected)] = &[
     ("phrase", Expected::Only(Shape::Str)),
     ("retry_after", Expected::Only(Shape::Str)),
 ];
+
+/// The content type of Bedrock's streams.
+const EVENT_STREAM: &str = "vnd.amazon.eventstream";
 
 /// Lines of a difference that an error shows.
 const MAX_DIFF: usize = 12;
@@ -93,6 +97,16 @@ fn hide(secrets: &[&Secret], value: &mut Value) {
 
 /// The body of a reply without secrets: its text, or the bytes of one that is no text.
 fn hidden_body(secrets: &[&Secret], reply: &Recorded) -> Result<String, Vec<u8>> {
+    // Messages of an event stream have lengths and checksums.
+    if reply.head.as_ref().is_some_and(|head| head.content_type.contains(EVENT_STREAM)) {
+        let hidden = with_payloads(&reply.body, |payloads| {
+            hide_spread(secrets, &mut payloads.iter_mut().collect::<Vec<_>>(), reply.is_cut);
+            payloads.iter_mut().for_each(|payload| hide(secrets, payload));
+        });
+        if let Ok(hidden) = hidden {
+            return Err(hidden.unwrap_or_else(|| reply.body.clone()));
+        }
+    }
     let of_text = |text: &str| {
         // The end of what was not read to its end may be half a secret.
         let of_end = |text: String, secret: &&Secret| {

@@ -12,22 +12,26 @@ use crate::sse::{Framer, Framing};
 /// tells that the body was not read to its end: then half a secret may stand there.
 pub(crate) fn without_spread(secrets: &[&Secret], body: &str, is_cut: bool) -> Option<String> {
     let mut reply = Reply::read(body);
+    let mut values: Vec<&mut Value> = reply.messages.iter_mut().filter_map(Message::value).collect();
+    hide_spread(secrets, &mut values, is_cut).then(|| reply.written())
+}
+
+/// Hides the secrets that messages hold together; returns whether they held any.
+pub(crate) fn hide_spread(secrets: &[&Secret], messages: &mut [&mut Value], is_cut: bool) -> bool {
     let mut found = false;
     for secret in secrets {
         // What is joined of a format depends on it: texts of one name, or those of one name and one index.
         for by_index in [false, true] {
             let mut texts = BTreeMap::new();
-            for message in &mut reply.messages {
-                if let Message::Json(value) = message {
-                    gather(value, String::new(), by_index, &mut texts);
-                }
+            for value in messages.iter_mut() {
+                gather(value, String::new(), by_index, &mut texts);
             }
             for mut pieces in texts.into_values() {
                 found |= secret.redact_pieces(&mut pieces, is_cut);
             }
         }
     }
-    found.then(|| reply.written())
+    found
 }
 
 struct Reply {
@@ -45,6 +49,13 @@ enum Message {
 impl Message {
     fn read(text: &str) -> Message {
         serde_json::from_str(text).map_or_else(|_| Message::Other(text.to_owned()), Message::Json)
+    }
+
+    fn value(&mut self) -> Option<&mut Value> {
+        match self {
+            Message::Json(value) => Some(value),
+            Message::Other(_) => None,
+        }
     }
 
     fn written(&self) -> String {

@@ -1,5 +1,7 @@
 //! Binary streams of Bedrock that end in another way than a reply.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use harn_llm::CallError;
 use harn_llm::error::LlmError;
 use harn_strict_servers::{ENV, event, exception};
@@ -76,6 +78,68 @@ async fn a_stream_that_breaks_off_or_is_corrupt_is_no_reply() {
             call(reply("200 OK", "content-type: text/html\r\n", "<p>Hello"), json!({"model": CLAUDE})).await;
         let error = result.unwrap_err();
         assert!(error.message().contains("text/html): <p>Hello"), "{error}");
+    })
+    .await;
+}
+
+/// A cassette has the bytes of a stream, also of one that breaks off, without the secrets that the server repeats.
+#[tokio::test]
+async fn recorded_streams_replay_as_they_were() {
+    local(async {
+        let token = "session-token-1234567890";
+        let delta = |text: &str| event("contentBlockDelta", &json!({"contentBlockIndex": 0, "delta": {"text": text}}));
+        let start = json!({"contentBlockIndex": 1, "start": {"toolUse": {"toolUseId": "t1", "name": "look"}}});
+        let arguments = |text: &str| {
+            event("contentBlockDelta", &json!({"contentBlockIndex": 1, "delta": {"toolUse": {"input": text}}}))
+        };
+        let usage = json!({"usage": {"inputTokens": 5, "outputTokens": 7, "totalTokens": 12, "cacheReadInputTokens": 2}});
+        let whole = [
+            begun(),
+            delta(" reply with session-tok"),
+            delta("en-1234567890 and grüezi."),
+            event("contentBlockStart", &start),
+            arguments("{\"q\":"),
+            arguments("\"x\"}"),
+            event("messageStop", &json!({"stopReason": "tool_use"})),
+            event("metadata", &usage),
+        ]
+        .concat();
+        let failed = [begun(), exception("throttlingException", &json!({"message": "Too many tokens."}))].concat();
+        let cut = [begun(), whole[..90].to_vec()].concat();
+        let scripts: Vec<Vec<Step>> = [&whole, &failed, &cut].iter().map(|body| streamed(KIND, body, true)).collect();
+        let server = Server::start(scripts).await;
+        let env = [ENV, &[("AWS_SESSION_TOKEN", token)]].concat();
+        let options = |seed: i64| json!({"model": CLAUDE, "tools": [{"name": "look"}], "llm_retries": 0, "temperature": seed});
+        let (recording, _) = runtime(&env);
+        let tape = std::rc::Rc::new(std::cell::RefCell::new(String::new()));
+        let sink = tape.clone();
+        recording.record_exchanges(move |line| sink.borrow_mut().push_str(&format!("{line}\n")));
+        let first = ask_with(&recording, &server, "bedrock", options(0)).await.unwrap();
+        assert_eq!(first["tool_calls"][0]["arguments"], json!({"q": "x"}));
+        let throttled = llm_error(ask_with(&recording, &server, "bedrock", options(1)).await);
+        let broken = llm_error(ask_with(&recording, &server, "bedrock", options(1)).await);
+        assert_eq!((throttled.category.as_str(), broken.category.as_str()), ("rate_limit", "transient_network"));
+
+        let tape = tape.borrow();
+        for line in tape.lines() {
+            let line: Value = serde_json::from_str(line).unwrap();
+            let bytes = BASE64.decode(line["response"]["body_base64"].as_str().expect("the bytes of a stream")).unwrap();
+            let text = String::from_utf8_lossy(&bytes);
+            assert!(!text.contains("session-tok") && !text.contains("1234567890"), "{text}");
+        }
+        let (replaying, _) = runtime(&[]);
+        replaying.replay_exchanges(&tape).unwrap();
+        let again = ask_with(&replaying, &server, "bedrock", options(0)).await.unwrap();
+        let hidden = first["text"].as_str().unwrap();
+        assert!(!hidden.contains(token) && hidden.ends_with(" and grüezi."), "{hidden}");
+        for key in ["text", "tool_calls", "usage", "stop_reason"] {
+            assert_eq!(again[key], first[key], "{key}");
+        }
+        let error = llm_error(ask_with(&replaying, &server, "bedrock", options(1)).await);
+        assert_eq!(error, throttled);
+        let error = llm_error(ask_with(&replaying, &server, "bedrock", options(1)).await);
+        assert_eq!(error, broken);
+        assert_eq!((replaying.unused_exchanges(), server.count()), (0, 3));
     })
     .await;
 }
