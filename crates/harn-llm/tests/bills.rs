@@ -1,6 +1,8 @@
 //! What the ledger says against what the server reported, over random sequences of calls.
 use crate::support::*;
 use harn_llm::{Call, StreamEvent};
+use harn_strict_servers::cases::cases;
+use harn_strict_servers::{ENV, Format, formats};
 use harn_value::{Data as Value, json};
 use proptest::prelude::*;
 
@@ -191,6 +193,106 @@ proptest! {
             assert!(totals.cost <= limit, "{totals:?}");
             // Whichever call was refused would not have fitted.
             assert!(totals.calls as usize == outputs.len() || totals.cost + 0.0151 > limit, "{totals:?}");
+        });
+    }
+}
+
+/// The formats, with the prices of their models: USD per million tokens of input, of input that is read from the cache and
+/// written to it, and of output.
+fn priced() -> Vec<(Box<dyn Format>, [f64; 4])> {
+    let prices = |options: &Value| match (options["provider"].as_str()?, options["model"].as_str()?) {
+        ("anthropic", MODEL) => Some([3.0, 0.3, 3.75, 15.0]),
+        ("bedrock", "anthropic.claude-sonnet-4-20250514-v1:0") => Some([3.0, 0.3, 3.75, 15.0]),
+        ("openai", "gpt-4o") => Some([2.5, 1.25, 2.5, 10.0]),
+        ("openai", "o4-mini") => Some([1.1, 0.275, 1.1, 4.4]),
+        ("openai", "gpt-5.4") => Some([2.5, 0.25, 2.5, 15.0]),
+        ("gemini", "gemini-2.5-pro") => Some([1.25, 0.125, 1.25, 10.0]),
+        ("ollama", _) => Some([0.0; 4]),
+        _ => None,
+    };
+    let priced: Vec<_> =
+        formats().into_iter().filter_map(|f| prices(&f.options()).map(|prices| (f, prices))).collect();
+    assert_eq!(priced.len(), 8, "one for each wire format");
+    priced
+}
+
+/// A call in one of the formats: which one, what it reports, whether it is streamed, and whether the server is overloaded first.
+type Reported = (usize, [i64; 4], i64, bool, bool);
+
+fn reported_strategy() -> impl Strategy<Value = Reported> {
+    let usage = (1..4000i64, 0..60_000i64, 0..60_000i64, 1..900i64, 0..900i64);
+    (0..8usize, usage, any::<bool>(), any::<bool>()).prop_map(
+        |(format, (new, read, write, said, reasoning), streams, refused)| {
+            (format, [new + read + write, said + reasoning, read, write], reasoning, streams, refused)
+        },
+    )
+}
+
+fn answer_of(format: &dyn Format, usage: [i64; 4], reasoning: i64, streams: bool) -> Vec<Step> {
+    let mut case = cases().into_iter().find(|case| case.name == "plain").unwrap();
+    (case.reply.usage, case.reply.reasoning) = (usage, reasoning);
+    match format.whole(&case).filter(|_| !streams) {
+        Some(body) => ok_json(&body),
+        // Some formats answer in a stream only.
+        None => {
+            let (kind, body) = format.stream(&case).expect("a stream");
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\nconnection: close\r\n\r\n");
+            vec![Step::Send(head.into_bytes()), Step::Send(body)]
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_format_is_billed_as_its_server_reported(calls in prop::collection::vec(reported_strategy(), 1..9), limit in 0.05..2.0f64) {
+        on_one_thread(async {
+            let priced = priced();
+            let (runtime, _) = runtime(ENV);
+            runtime.ledger().set_budget(limit);
+            let mut bill = (0.0, 0, 0);
+            for (at, usage, reasoning, streams, refused) in calls {
+                let (format, prices) = &priced[at];
+                // Some formats have no field for what is written to the cache, one has none for what is read from it.
+                let lacks = |provider: &str| format.options()["provider"] == provider;
+                let [input, output, read, write] = match usage {
+                    [input, output, read, write] if lacks("gemini") => [input - write, output, read, 0],
+                    [input, output, read, write] if lacks("ollama") => [input - write - read, output, 0, 0],
+                    usage => usage,
+                };
+                let mut scripts = vec![answer_of(&**format, [input, output, read, write], reasoning, streams)];
+                if refused {
+                    scripts.insert(0, reply("503 Service Unavailable", "", "{}"));
+                }
+                let server = Server::start(scripts).await;
+                let mut options = format.options();
+                options["base_url"] = server.url.as_str().into();
+                (options["stream"], options["llm_retries"], options["max_tokens"]) = (streams.into(), 2.into(), 1000.into());
+                options["llm_backoff_ms"] = 1.into();
+                let before = runtime.ledger().totals().cost;
+                let result = runtime.llm_call(&Call::new("hi", None, options)).await;
+                let totals = runtime.ledger().totals();
+                if let Err(error) = &result {
+                    assert_eq!(error.category().as_str(), "budget_exceeded", "{error:?}");
+                    assert!(server.count() > 0 || before + 0.02 > limit, "{before} {limit}");
+                }
+                if server.count() == 0 {
+                    continue;
+                }
+                assert!(before <= limit, "a limit is passed by one call at most");
+                let parts = [input - read - write, read, write, output];
+                bill.0 += parts.iter().zip(prices).map(|(tokens, usd)| *tokens as f64 * usd).sum::<f64>() / 1e6;
+                (bill.1, bill.2) = (bill.1 + input, bill.2 + output);
+                if result.is_ok() {
+                    assert!((totals.cost - bill.0).abs() < 1e-9, "{}: {totals:?} {bill:?}", format.name());
+                    assert_eq!((totals.input_tokens, totals.output_tokens), (bill.1, bill.2), "{}", format.name());
+                } else {
+                    // A stream that is stopped is billed as far as it came.
+                    assert!(totals.cost <= bill.0 + 1e-9, "{totals:?} {bill:?}");
+                    break;
+                }
+            }
         });
     }
 }
