@@ -86,11 +86,19 @@ struct Way {
     env: Vec<(String, String)>,
     options: Value,
     reasons: bool,
+    /// The tokens that the server reports: input, output, and those of the input that it read from its cache. Without
+    /// them they are estimated.
+    usage: Option<[i64; 3]>,
 }
 
 impl Way {
     fn new(name: &'static str, options: Value) -> Way {
-        Way { name, env: Vec::new(), options, reasons: false }
+        Way { name, env: Vec::new(), options, reasons: false, usage: Some([120, 9, 0]) }
+    }
+
+    fn reporting(mut self, usage: Option<[i64; 3]>) -> Way {
+        self.usage = usage;
+        self
     }
 
     fn with(mut self, name: &str, value: impl Into<String>) -> Way {
@@ -155,6 +163,18 @@ impl Way {
             let more = json!({"prompt": "", "stream": stream, "tools": tools, "messages": messages});
             assert_eq!(self.ask(more).await["text"], "Rain in Bern, sun in Rome.", "{how}");
 
+            let schema = json!({"type": "object", "required": ["capital", "cantons"],
+                                "properties": {"capital": {"type": "string"}, "cantons": {"type": "integer"}}});
+            let r = self.ask(json!({"prompt": "capital", "stream": stream, "schema": schema})).await;
+            assert_eq!(r["data"], json!({"capital": "Bern", "cantons": 26}), "{how}: {r}");
+
+            let r = self.ask(json!({"prompt": "bill me", "stream": stream})).await;
+            let usage = &r["usage"];
+            let counts = ["input_tokens", "output_tokens", "cache_read_tokens"]
+                .map(|key| usage[key].as_i64().unwrap());
+            let reported = (usage["estimated"] == false).then_some(counts);
+            assert_eq!(reported, self.usage, "{how}: {r}");
+
             let error = self.fault(json!({"prompt": "slow down", "stream": stream})).await;
             assert_eq!(
                 (error.category.as_str(), error.kind.as_str()),
@@ -206,8 +226,9 @@ async fn a_server_of_others_answers_in_every_format() {
             options: also(at("openai", "gpt-5.4", &v1), json!({"api_mode": "responses"})),
             ..openai("openai responses").reasoning()
         },
-        Way::new("openrouter", at("openrouter", "qwen/qwen3-8b", &v1))
+        Way::new("openrouter", at("openrouter", "qwen/qwen3-8b", &format!("{base}/api/v1")))
             .with("OPENROUTER_API_KEY", "k-1234")
+            .reporting(Some([120, 9, 100]))
             .reasoning(),
         Way::new("groq", at("groq", "llama-3.3-70b", &v1)).with("GROQ_API_KEY", "k-1234"),
         Way::new("local", json!({"provider": "local", "model": "m", "tool_format": "auto"}))
@@ -215,7 +236,8 @@ async fn a_server_of_others_answers_in_every_format() {
         Way::new(
             "ollama",
             also(at("ollama", "qwen3:8b", &base), json!({"ollama": {"num_ctx": 4096}, "thinking": true})),
-        ),
+        )
+        .reporting(None),
         Way::new("gemini", at("gemini", "gemini-2.5-pro", &base))
             .with("GEMINI_API_KEY", "k-1234")
             .reasoning(),
