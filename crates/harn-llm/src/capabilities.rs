@@ -362,6 +362,8 @@ struct Rules {
     by_provider: BTreeMap<String, Vec<Rule>>,
     /// The families of a provider, first choice first.
     families: BTreeMap<String, Vec<String>>,
+    /// Providers that enforce a schema where no rule says how they take one.
+    enforces_schema: Vec<String>,
 }
 
 /// Reads the families of one provider: a name or a list of names.
@@ -401,6 +403,9 @@ impl Rules {
 
     fn from_table(table: &toml::Table) -> Result<Rules, String> {
         let mut rules = Rules::default();
+        if let Some(names) = table.get("enforces_schema") {
+            rules.enforces_schema = families(names)?;
+        }
         for (name, list) in inner_table(table, "provider")?.into_iter().flatten() {
             let list = list.as_array().ok_or_else(|| format!("provider.{name}: expected a list of rules"))?;
             let parsed = list.iter().map(|rule| match rule.as_table() {
@@ -522,22 +527,30 @@ impl CapabilityMatrix {
     pub fn lookup(&self, provider: &str, model: &str) -> Capabilities {
         let id = model.to_lowercase();
         let layers = [&self.installed, &self.manifest, &*self.shipped];
-        let find = |name: &str| layers.iter().find_map(|rules| rules.find(name, &id));
+        let find =
+            |name: &str| layers.iter().find_map(|rules| rules.find(name, &id).map(|caps| (*rules, caps)));
+        let enforces = self.shipped.enforces_schema.iter().any(|name| name == provider);
+        let native = || enforces.then(|| "native".to_owned());
         let mut waiting = vec![provider];
         let mut seen = Vec::new();
         while let Some(name) = waiting.pop() {
             if seen.contains(&name) {
                 continue;
             }
-            if let Some(caps) = find(name) {
-                return caps.clone();
+            if let Some((rules, caps)) = find(name) {
+                let mut caps = caps.clone();
+                if std::ptr::eq(rules, &*self.shipped) {
+                    caps.structured_output = caps.structured_output.or_else(native);
+                }
+                return caps;
             }
             seen.push(name);
             let families = layers.iter().find_map(|rules| rules.families.get(name));
             waiting.extend(families.into_iter().flatten().rev().map(String::as_str));
         }
         // The mock imitates models by name only.
-        Capabilities { native_tools: provider != crate::mock::PROVIDER, ..Capabilities::default() }
+        let native_tools = provider != crate::mock::PROVIDER;
+        Capabilities { native_tools, structured_output: native(), ..Capabilities::default() }
     }
 }
 
@@ -597,6 +610,22 @@ mod tests {
         let qwen = lookup("ollama", "qwen3.5:9b");
         assert!(qwen.native_tools && !qwen.vision_supported);
         assert_eq!(lookup("nobody", "x"), Capabilities::default());
+        for (provider, model, how) in [
+            ("vllm", "my-own-model", Some("native")),
+            ("vllm", "Qwen/Qwen2.5-VL-7B-Instruct", Some("native")),
+            ("local", "my-own-model", None),
+            ("groq", "llama-3.3-70b-versatile", Some("json_object")),
+            ("groq", "openai/gpt-oss-safeguard-20b", Some("json_object")),
+            ("groq", "openai/gpt-oss-120b", Some("native")),
+            ("deepseek", "deepseek-v4-pro", Some("json_object")),
+            ("fireworks", "accounts/fireworks/models/kimi-k2", Some("native")),
+        ] {
+            assert_eq!(lookup(provider, model).structured_output.as_deref(), how, "{provider}:{model}");
+        }
+        assert!(!lookup("groq", "openai/gpt-oss-120b").streams_schema);
+        let mut own = CapabilityMatrix::shipped();
+        own.install("[[provider.vllm]]\nmodel_match = \"old*\"\nstructured_output = \"none\"").unwrap();
+        assert_eq!(own.lookup("vllm", "old-server").structured_output, None);
         assert!(lookup("mock", "claude-opus-4-7").prefers_xml_tools);
         assert_eq!(lookup("mock", "gpt-5.4").tool_search, ["hosted", "client"]);
     }
