@@ -229,7 +229,7 @@ if r.input_tokens == 900 && r.output_tokens == 20 { println(if r.cache_read_toke
 }
 
 /// The reply of a provider to a request: a stream where one is asked for.
-fn reply(format: &dyn Format, request: &Request, reply: &Reply, thinks: bool) -> Vec<u8> {
+pub(crate) fn reply(format: &dyn Format, request: &Request, reply: &Reply, thinks: bool) -> Vec<u8> {
     let name = if request.body.to_string().contains("json_response") { "json" } else { "feature" };
     let case = Case { name, options: json!({}), thinks, reply: reply.clone() };
     let streams = is_streamed(request);
@@ -279,7 +279,7 @@ fn cell(host: &Host, feature: &Feature, wrong: &mut Vec<String>) -> String {
     format!("{}{more}", (feature.cell)(&requests, &*host.format))
 }
 
-fn keys() -> Vec<(&'static str, &'static str)> {
+pub(crate) fn keys() -> Vec<(&'static str, &'static str)> {
     let more = ["DEEPSEEK", "GROQ", "TOGETHER_AI", "FIREWORKS", "HUGGINGFACE"];
     let more = more.map(|name| (Box::leak(format!("{name}_API_KEY").into_boxed_str()) as &str, "k-more"));
     ENV.iter().copied().chain(more).collect()

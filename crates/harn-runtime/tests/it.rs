@@ -15,6 +15,7 @@ mod examples_of_builtins;
 mod features;
 mod guide;
 mod host;
+mod loop_bills;
 mod options;
 mod private_loops;
 mod prompts;
