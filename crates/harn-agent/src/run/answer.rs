@@ -143,7 +143,8 @@ impl AgentLoop {
             return Ok(());
         }
         self.warn_of_rest();
-        self.end(if finished || self.is_answered() { Status::Done } else { Status::Failed });
+        let done = finished || self.is_answered() || self.is_silent_end();
+        self.end(if done { Status::Done } else { Status::Failed });
         Ok(())
     }
 

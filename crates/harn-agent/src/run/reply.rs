@@ -413,6 +413,13 @@ impl AgentLoop {
         !self.state.stop_reason.as_deref().is_some_and(|reason| none.contains(&reason))
     }
 
+    /// Whether the last reply is empty because the model has nothing to add to the results of its tools. Anthropic
+    /// documents such replies. A loop that asks for an answer of a shape has none then.
+    pub(super) fn is_silent_end(&self) -> bool {
+        let asks = self.config.structured || self.config.validates;
+        self.state.stop_reason.as_deref() == Some("empty") && !self.state.successful.is_empty() && !asks
+    }
+
     /// Tells whoever runs the program that the last reply, with which the loop ends, is not all that the model had to say.
     pub(super) fn warn_of_rest(&mut self) {
         let what = match self.state.stop_reason.as_deref() {
