@@ -185,6 +185,22 @@ async fn idle_stream() {
 }
 
 #[tokio::test]
+async fn a_named_idle_timeout_limits_the_first_byte_of_a_stream() {
+    local(async {
+        let server = Server::start(vec![vec![Step::Hang]]).await;
+        let options =
+            json!({"provider": "openai", "base_url": server.url, "idle_timeout": 1, "llm_retries": 0});
+        let mut items = Vec::new();
+        let (runtime, _) = runtime(KEYS);
+        runtime.llm_stream(&Call::new("hi", None, options), &mut |item| items.push(item)).await.unwrap();
+        let [StreamItem::Failed(CallError::Llm(error))] = items.as_slice() else { panic!("{items:?}") };
+        assert_fault(error, TIMEOUT, &["1s"]);
+        server.hung_up(1).await;
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn stream_cut_off_cleanly() {
     local(async {
         assert_fault(&fault("openai", half_a_stream(), json!({})).await, NETWORK, &["unexpected EOF"]);

@@ -57,6 +57,10 @@ impl LlmRuntime {
         if prepared.options.timeout.is_none() {
             prepared.request.timeout = Duration::from_secs(DEFAULT_TIMEOUT);
         }
+        // A limit that the caller names also applies before the first piece. The default does not: models think for longer.
+        if let Some(idle) = prepared.options.idle_timeout {
+            prepared.request.timeout = prepared.request.timeout.min(idle);
+        }
         prepared.request.idle_timeout = Some(prepared.idle_timeout);
         let shown = Rc::new(Cell::new(false));
         prepared.shown = Some(shown.clone());
