@@ -79,9 +79,21 @@ impl Vault {
                 "tool_use_id": call_id, "tool_references": references, "promoted": promoted, "strategy": strategy,
                 "mode": mode,
             }),
-            result_text: hits.to_text(),
+            result_text: self.offered(hits).to_text(),
             promoted,
         }
+    }
+
+    /// Returns the hits that the next request offers, and names those that the budget leaves out.
+    fn offered(&self, hits: &Hits) -> Hits {
+        let (tool_names, left_out): (Vec<String>, Vec<String>) =
+            hits.tool_names.iter().cloned().partition(|name| self.promoted.contains(name));
+        let left_out: Vec<String> = left_out.into_iter().filter(|name| self.tool(name).is_some()).collect();
+        let over = self.search.budget_tokens.filter(|_| !left_out.is_empty()).map(|budget| {
+            format!("not callable, their schemas exceed budget_tokens ({budget}): {}", left_out.join(", ")) // prose-ok: diagnostic
+        });
+        let diagnostics: Vec<String> = hits.diagnostic.iter().cloned().chain(over).collect();
+        Hits { tool_names, diagnostic: (!diagnostics.is_empty()).then(|| diagnostics.join("; ")) }
     }
 
     /// Promotes names in order; with a budget the oldest promotions make room. Returns what is new.
@@ -146,6 +158,20 @@ mod tests {
         assert_eq!(v.promoted().map(|t| t.name.as_str()).collect::<Vec<_>>(), ["alpha_c"]);
         let mut tiny = vault(json!({"budget_tokens": 1}));
         assert!(ask(&mut tiny, "a").is_empty());
+    }
+
+    #[test]
+    fn the_model_is_offered_what_fits_and_told_what_does_not() {
+        let text = |option: Value| {
+            let mut vault = vault(json!({"budget_tokens": option}));
+            let hits = vault.index().search(SearchStrategy::Bm25, "first");
+            vault.answer("c1", &json!({"query": "first"}), &hits).result_text
+        };
+        let none = "{\"diagnostic\":\"not callable, their schemas exceed budget_tokens (1): alpha_a, alpha_b, alpha_c\",\"tool_names\":[]}";
+        assert_eq!(text(json!(1)), none);
+        let one = "{\"diagnostic\":\"not callable, their schemas exceed budget_tokens (45): alpha_a, alpha_b\",\"tool_names\":[\"alpha_c\"]}";
+        assert_eq!(text(json!(45)), one);
+        assert_eq!(text(Value::Null), "{\"tool_names\":[\"alpha_a\",\"alpha_b\",\"alpha_c\"]}");
     }
 
     #[test]
