@@ -198,7 +198,7 @@ impl Daemon {
         let queue = &meta.queue;
         let pending: Vec<_> = queue.pending().map(Json::lossy).collect();
         let more = json!({
-            "pending_events": pending, "pending_event_count": pending.len(), "inflight_event": Json::lossy(&queue.inflight()),
+            "status": self.word(), "error": *self.error.borrow(), "pending_events": pending, "pending_event_count": pending.len(), "inflight_event": Json::lossy(&queue.inflight()),
             "queued_event_count": queue.len(), "event_queue_capacity": queue.capacity(),
         });
         for (key, value) in more.as_object().into_iter().flatten() {
