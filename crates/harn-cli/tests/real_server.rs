@@ -1,7 +1,9 @@
-//! Servers and clients of the official SDKs of the Model Context Protocol, over both transports.
+//! Servers and clients of the official SDKs of the Model Context Protocol, over both transports; and loops over model servers
+//! of others that fail many of their requests.
 //!
-//! `make test-real-server` installs the SDK and runs these tests; without it they say so and pass.
+//! `make test-real-server` installs them and runs these tests; without them they say so and pass.
 
+use std::io::{BufRead as _, BufReader};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -44,14 +46,22 @@ fn data(name: &str) -> PathBuf {
 
 /// Starts a server and waits until it listens on the port that it is given.
 fn start(command: impl FnOnce(u16) -> Command) -> (Running, u16) {
+    start_to(command, Stdio::null())
+}
+
+fn start_with_log(command: impl FnOnce(u16) -> Command, log: &Path) -> (Running, u16) {
+    start_to(command, std::fs::File::create(log).unwrap().into())
+}
+
+fn start_to(command: impl FnOnce(u16) -> Command, out: Stdio) -> (Running, u16) {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let mut server = command(port);
-    server.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    server.stdin(Stdio::null()).stdout(out).stderr(Stdio::null());
     let mut running = Running(server.spawn().unwrap());
     let started = Instant::now();
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
         assert!(running.0.try_wait().unwrap().is_none(), "the server ended");
-        assert!(started.elapsed() < Duration::from_secs(60), "the server does not listen");
+        assert!(started.elapsed() < Duration::from_secs(300), "the server does not listen");
         std::thread::sleep(Duration::from_millis(100));
     }
     (running, port)
@@ -202,10 +212,148 @@ fn a_client_of_the_typescript_sdk_over_both_transports() {
         assert_eq!((ran.code, ran.out.as_str()), (0, "add\n3\ntrue\nnote 7\nHello Ada\n"), "{}", ran.shown());
     };
     client(&[env!("CARGO_BIN_EXE_harn"), "server.harn"]);
-    let (_running, port) = start(|port| {
+    let (_running, port) = serve(&place);
+    client(&[&format!("http://127.0.0.1:{port}/mcp")]);
+}
+
+fn serve(place: &tempfile::TempDir) -> (Running, u16) {
+    start(|port| {
         let mut harn = command(&["serve", "mcp", "server.harn", "--transport", "http", "--bind"]);
         harn.arg(format!("127.0.0.1:{port}")).current_dir(place.path());
         harn
-    });
+    })
+}
+
+#[test]
+fn a_client_of_the_python_sdk_over_both_transports() {
+    let Some(interpreter) = python() else { return };
+    let place = folder(&[("server.harn", SERVED)]);
+    let client = |arguments: &[&str]| {
+        let mut python = Command::new(&interpreter);
+        python.arg(data("client.py")).args(arguments).current_dir(place.path());
+        let ran = finish(python, b"");
+        assert_eq!((ran.code, ran.out.as_str()), (0, "add\n3\ntrue\nnote 7\nHello Ada\n"), "{}", ran.shown());
+    };
+    client(&[env!("CARGO_BIN_EXE_harn"), "server.harn"]);
+    let (_running, port) = serve(&place);
     client(&[&format!("http://127.0.0.1:{port}/mcp")]);
+}
+
+const SIGNED_IN: &str = r#"
+let c = mcp_connect("URL", nil, {timeout: 20s})
+println(mcp_call(c, "greet", {name: "Ada"}))
+mcp_disconnect(c)
+"#;
+
+/// The TypeScript SDK's example server with its authorization server: discovery, registration, PKCE, a token for this server only,
+/// the stream of the server's messages and the end of the session.
+#[test]
+fn a_server_of_the_typescript_sdk_asks_for_a_sign_in() {
+    let name = "npm/node_modules/@modelcontextprotocol/sdk/dist/esm/examples/server/simpleStreamableHttp.js";
+    let Some(program) = installed(name) else { return };
+    let authority = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let place = folder(&[]);
+    let log = place.path().join("server.log");
+    let mut node = Command::new("node");
+    node.arg(program).args(["--oauth", "--oauth-strict"]).env("MCP_AUTH_PORT", authority.to_string());
+    let (_running, port) = start_with_log(
+        |port| {
+            node.env("MCP_PORT", port.to_string());
+            node
+        },
+        &log,
+    );
+    let url = format!("http://localhost:{port}/mcp");
+    std::fs::write(place.path().join("main.harn"), SIGNED_IN.replace("URL", &url)).unwrap();
+    let harn = |arguments: &[&str]| {
+        let mut harn = command(arguments);
+        harn.current_dir(place.path()).env("HOME", place.path()).env_remove("XDG_STATE_HOME");
+        harn
+    };
+    let refused = finish(harn(&["run", "main.harn"]), b"");
+    assert!(refused.code == 1 && refused.err.contains("harn mcp login"), "{}", refused.shown());
+
+    let mut login = harn(&["mcp", "login", &url]);
+    let mut login = login.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(login.stderr.take().unwrap()).lines();
+    let address =
+        lines.map(Result::unwrap).find(|line| line.starts_with("http")).expect("an address to open");
+    // The authorization server agrees at once and sends the browser back.
+    let visit = finish(harn(&["run", "-e", &format!("println(http_get({address:?}).status)")]), b"");
+    assert_eq!((visit.code, visit.out.as_str()), (0, "200\n"), "{}", visit.shown());
+    assert!(login.wait().unwrap().success());
+
+    let ran = finish(harn(&["run", "main.harn"]), b"");
+    assert_eq!((ran.code, ran.out.as_str()), (0, "Hello, Ada!\n"), "{}", ran.shown());
+    let said = std::fs::read_to_string(log).unwrap();
+    for line in ["Establishing new SSE stream", "session termination request"] {
+        assert!(said.contains(line), "{said}");
+    }
+}
+
+/// Starts a model server that answers from a file, and then fails 30 of 100 requests: with a status 500 or 429, with a body that
+/// is not JSON, or by closing the connection.
+fn failing_server() -> Option<(Running, u16)> {
+    let program = installed("npm/node_modules/.bin/llmock")?;
+    let started = start(|port| {
+        let mut server = Command::new(program);
+        server.args(["--strict", "--chunk-size", "5", "--log-level", "silent", "--port", &port.to_string()]);
+        server.args(["--chaos-drop", "0.1", "--chaos-malformed", "0.1", "--chaos-disconnect", "0.07"]);
+        server.args(["--chaos-ratelimit", "0.03", "--fixtures"]).arg(data("chaos.json"));
+        server
+    });
+    Some(started)
+}
+
+/// Runs the conversations. No call is lost or made twice, and the bill is what the server says that it sent. Returns the failures
+/// that the server counts and those that were reported.
+fn converse(port: u16, rounds: &str, gateway: Option<u16>) -> (usize, usize) {
+    let base = format!("http://127.0.0.1:{port}");
+    let mut harn = command(&["run"]);
+    harn.arg(data("chaos.harn")).args(["--", &base, rounds]);
+    if let Some(port) = gateway {
+        harn.arg(format!("http://127.0.0.1:{port}"));
+    }
+    let place = folder(&[]);
+    harn.current_dir(place.path()).env("HOME", place.path());
+    for name in ["ANTHROPIC", "OPENAI", "OPENROUTER", "GROQ", "GEMINI", "AZURE_OPENAI"] {
+        harn.env(format!("{name}_API_KEY"), "sk-gateway-1234");
+    }
+    for name in ["AZURE_OPENAI_ENDPOINT", "BEDROCK_BASE_URL", "LOCAL_LLM_BASE_URL"] {
+        harn.env(name, &base);
+    }
+    harn.env("AWS_ACCESS_KEY_ID", "AKID").env("AWS_SECRET_ACCESS_KEY", "secret");
+    let ran = finish(harn, b"");
+    let failures = ran.out.strip_prefix("input true output true\nfailures ").filter(|_| ran.code == 0);
+    let failures = failures.unwrap_or_else(|| panic!("{}", ran.shown()));
+    let counted = failures.split(' ').next().unwrap().parse().unwrap();
+    let categories = ["(server_error)", "(rate_limit)", "(network_error)"];
+    let told =
+        ran.err.lines().filter(|line| categories.iter().any(|category| line.contains(category))).count();
+    eprintln!("{} failures {failures}", gateway.map_or("direct:", |_| "gateway:"));
+    (counted, told)
+}
+
+#[test]
+fn loops_over_a_server_that_fails_a_third_of_its_requests() {
+    let Some((_server, port)) = failing_server() else { return };
+    let (failures, told) = converse(port, "8", None);
+    assert!(failures > 20, "{failures}");
+    assert_eq!(told, failures, "each failure is reported with its category");
+}
+
+#[test]
+fn loops_over_a_gateway_whose_server_fails_a_third_of_its_requests() {
+    let Some(program) = installed("venv/bin/litellm") else { return };
+    let Some((_server, port)) = failing_server() else { return };
+    let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../harn-llm/tests/real_server/gateway.yaml");
+    let (_gateway, gateway) = start(|own| {
+        let mut gateway = Command::new(program);
+        gateway.args(["--host", "127.0.0.1", "--port", &own.to_string(), "--config"]).arg(config);
+        gateway.env("UPSTREAM", format!("http://127.0.0.1:{port}/v1"));
+        gateway.env("LITELLM_LOCAL_MODEL_COST_MAP", "True").env("LITELLM_TELEMETRY", "False");
+        gateway
+    });
+    let (failures, told) = converse(port, "8", Some(gateway));
+    assert!(failures > 5 && told > 0, "{failures} {told}");
 }
