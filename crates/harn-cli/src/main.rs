@@ -21,9 +21,11 @@ mod editor_host;
 mod editor_tests;
 mod events;
 mod findings;
+mod health;
 mod json_rpc;
 mod keywords;
 mod limits;
+mod logs;
 mod mcp;
 mod out;
 mod profile;
@@ -82,7 +84,7 @@ fn harn() {
         Command::Run(args) if cmd::durable::is_wanted(&args) => cmd::durable::begin(args),
         Command::Run(args) => cmd::run::run(args),
         Command::Submit(args) => cmd::submit::submit(&args),
-        Command::Worker(args) => cmd::worker::worker(&args),
+        Command::Worker(args) => cmd::worker::worker(args),
         Command::Resume(args) => cmd::durable::resume(&args),
         Command::Answer(args) => cmd::runs::answer(&args),
         Command::Replay(args) if cmd::runs::is_record(&args.id) => cmd::runs::replay(&args),

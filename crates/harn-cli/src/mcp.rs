@@ -5,11 +5,13 @@
 mod guard;
 mod http;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -22,7 +24,9 @@ use harn_vm::{Instance, Interrupt, block_on};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::args::{McpArgs, Transport, usage_error};
+use crate::health::{Health, Usage};
 use crate::json_rpc::{self, INVALID_REQUEST, PARSE_ERROR, Problem, Wire};
+use crate::logs::Log;
 use crate::program::{self, Prepared, Program, RunOptions};
 
 /// Requests that are answered at the same time. More of them wait.
@@ -31,21 +35,89 @@ const AT_ONCE: usize = 256;
 /// How long requests may take to end when the client has gone.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// The methods that metrics tell apart; other names are for the client to choose.
+const METHODS: [&str; 12] = [
+    "initialize",
+    "ping",
+    "completion/complete",
+    "logging/setLevel",
+    "prompts/get",
+    "prompts/list",
+    "resources/list",
+    "resources/read",
+    "resources/subscribe",
+    "resources/templates/list",
+    "tools/call",
+    "tools/list",
+];
+
 /// The world of the program: standard input and output belong to the protocol.
-struct ServerSystem(Real);
+struct ServerSystem {
+    real: Real,
+    log: Arc<Log>,
+}
 
 impl Layer for ServerSystem {
     fn inner(&self) -> &dyn System {
-        &self.0
+        &self.real
     }
 
     fn write_out(&self, text: &str) -> io::Result<()> {
-        self.0.write_err(text);
+        self.log.write(text);
         Ok(())
+    }
+
+    fn write_err(&self, text: &str) {
+        self.log.write(text);
     }
 
     fn read_line(&self) -> Waiting<'static, io::Result<Option<String>>> {
         Box::pin(std::future::ready(Ok(None)))
+    }
+}
+
+/// A server whose requests are counted.
+struct Counted {
+    server: McpServer,
+    health: Arc<Health>,
+    log: Arc<Log>,
+    /// What its program has used so far.
+    used: Cell<Usage>,
+}
+
+impl Counted {
+    async fn answer(&self, method: &str, params: &Json) -> Result<Json, harn_runtime::McpProblem> {
+        let mut request = CountedRequest {
+            counted: self,
+            method: METHODS.into_iter().find(|known| *known == method).unwrap_or("other"),
+            outcome: "cancelled",
+            begun: Real::new().monotonic(),
+        };
+        self.health.request_begins();
+        let answer = self.server.answer(method, params).await;
+        // A tool that fails answers with a result that says so.
+        let fails = answer.as_ref().map_or(true, |answer| answer["isError"] == true);
+        request.outcome = if fails { "error" } else { "ok" };
+        answer
+    }
+}
+
+/// A request that is being answered; it is counted when it is dropped, also when the client cancels it.
+struct CountedRequest<'a> {
+    counted: &'a Counted,
+    method: &'static str,
+    outcome: &'static str,
+    begun: Duration,
+}
+
+impl Drop for CountedRequest<'_> {
+    fn drop(&mut self) {
+        let Counted { server, health, log, used } = self.counted;
+        let time = Real::new().monotonic().saturating_sub(self.begun);
+        health.request_ends(self.method, self.outcome, time);
+        log.request(self.method, self.outcome, time);
+        let now = Usage::of(server.instance().vm());
+        health.used(now.minus(used.replace(now)));
     }
 }
 
@@ -65,41 +137,42 @@ pub(crate) fn serve(args: &McpArgs) -> u8 {
     if let Some((name, _)) = of_http.iter().find(|(_, given)| *given && settings.is_none()) {
         usage_error("serve", &format!("{name} needs --transport http"));
     }
+    let log = Arc::new(Log::new(args.operation.log_format));
+    let fail = |why: &str| {
+        log.write(&format!("{}\n", harn_syntax::printable(why)));
+        1
+    };
+    let health = match args.operation.serve() {
+        Ok(health) => health,
+        Err(why) => return fail(&format!("error: {why}")),
+    };
     let packages = crate::cmd::packages::ready(args.file.parent().into_iter());
     let program = match packages.and_then(|()| Program::read(&args.file)) {
         Ok(program) => program,
-        Err(why) => {
-            eprintln!("{}", harn_syntax::printable(&why));
-            return 1;
-        }
+        Err(why) => return fail(&why),
     };
     let traffic = ModelTraffic { replies: args.llm_mock.clone(), ..ModelTraffic::default() };
     let mut options = RunOptions { traffic, ..RunOptions::default() };
     let mut interrupt = None;
-    let system = Rc::new(ServerSystem(Real::new()));
+    let system = Rc::new(ServerSystem { real: Real::new(), log: log.clone() });
     let prepared = program::prepare(&program, &mut options, system, |means| {
         interrupt = Some(means.clone());
         crate::signal::stop_on_signal(means);
     });
     let prepared = match prepared {
         Ok(prepared) => prepared,
-        Err(end) => return told(end),
+        Err(end) => return told(end, &log),
     };
-    prepared.warnings.iter().for_each(|problem| eprint!("{}", problem.draw(false)));
+    prepared.warnings.iter().for_each(|problem| log.write(&problem.draw(false)));
     let listener = match settings.map(http::Settings::listen).transpose() {
         Ok(listener) => listener,
-        Err(why) => {
-            eprintln!("error: {}", harn_syntax::printable(&why));
-            return 1;
-        }
+        Err(why) => return fail(&format!("error: {why}")),
     };
     let name = name(&args.file, &program);
-    match block_on(run(&program, prepared, &name, &interrupt.unwrap_or_default(), listener)) {
+    let world = (&health, &log);
+    match block_on(run(&program, prepared, &name, &interrupt.unwrap_or_default(), listener, world)) {
         Ok(code) => code,
-        Err(error) => {
-            eprintln!("[harn] error: cannot start the event loop: {error}");
-            1
-        }
+        Err(error) => fail(&format!("[harn] error: cannot start the event loop: {error}")),
     }
 }
 
@@ -113,10 +186,10 @@ fn name(file: &Path, program: &Program) -> String {
 }
 
 /// Tells of a program that does not run; gives the exit code.
-fn told(end: program::End) -> u8 {
+fn told(end: program::End, log: &Log) -> u8 {
     match end.settle() {
         (code, Err(failure)) => {
-            eprint!("{}", failure.draw(false));
+            log.write(&failure.draw(false));
             code
         }
         (code, Ok(_)) => code,
@@ -129,30 +202,37 @@ async fn run(
     name: &str,
     interrupt: &Interrupt,
     listener: Option<http::Listener>,
+    (health, log): (&Arc<Health>, &Arc<Log>),
 ) -> u8 {
+    health.watch_event_loop();
+    let fail = |why: &str| {
+        log.write(&format!("error: {}\n", harn_syntax::printable(why)));
+        1
+    };
     if let Err(why) = harn_runtime::install_manifest_hooks(&prepared.vm, program.dir()).await {
-        eprintln!("error: {}", harn_syntax::printable(&why));
-        return 1;
+        return fail(&why);
     }
     harn_runtime::start_servers(&prepared.vm).await;
     let (instance, functions) = prepared.instance(program.text());
     let vm = instance.vm().clone();
-    let ended = |error| told(program.end(&vm, &harn_vm::Outcome { result: Err(error) }));
+    let ended = |error| told(program.end(&vm, &harn_vm::Outcome { result: Err(error) }), log);
     if let Err(error) = begin(&instance).await {
         let code = ended(error);
         let _ = instance.end().await;
         return code;
     }
     let mut server = McpServer::new(instance, name);
-    let code = match (server.offer(&functions), listener) {
+    let offered = server.offer(&functions);
+    let (health, used) = (health.clone(), Cell::default());
+    let server = Counted { server, health, log: log.clone(), used };
+    server.health.ready();
+    let code = match (offered, listener) {
         (Ok(()), None) => converse(&server, interrupt).await,
         (Ok(()), Some(listener)) => http::converse(&server, listener, interrupt).await,
-        (Err(error), _) => {
-            eprintln!("error: {}", harn_syntax::printable(&error.uncaught_text()));
-            1
-        }
+        (Err(error), _) => fail(&error.uncaught_text()),
     };
-    match server.instance().end().await {
+    server.health.not_ready("stopping");
+    match server.server.instance().end().await {
         Ok(()) => code,
         Err(error) => code.max(ended(error)),
     }
@@ -181,7 +261,7 @@ type Request<'a> = Pin<Box<dyn Future<Output = Event> + 'a>>;
 
 /// Requests that are being answered, and how to end each.
 struct Running<'a> {
-    server: &'a McpServer,
+    server: &'a Counted,
     wire: &'a Wire,
     requests: FuturesUnordered<Request<'a>>,
     cancels: BTreeMap<String, oneshot::Sender<()>>,
@@ -189,7 +269,7 @@ struct Running<'a> {
 }
 
 /// Answers requests until the client goes; gives the exit code.
-async fn converse(server: &McpServer, interrupt: &Interrupt) -> u8 {
+async fn converse(server: &Counted, interrupt: &Interrupt) -> u8 {
     let (send, mut lines) = mpsc::channel(AT_ONCE);
     std::thread::spawn(move || json_rpc::lines().all(|line| send.blocking_send(line).is_ok()));
     let wire = Wire::default();

@@ -72,6 +72,8 @@ pub(crate) struct RunOptions {
     pub(crate) generation: Option<Generation>,
     /// Makes the run a rehearsal without models: this sees every call.
     pub(crate) watch: Option<Box<dyn FnMut(harn_runtime::SentCall)>>,
+    /// Gets what the run has used when it has ended.
+    pub(crate) usage: Rc<std::cell::Cell<crate::health::Usage>>,
 }
 
 /// Looks for a `return` of the program itself, whose value is an exit code.
@@ -846,6 +848,7 @@ pub(crate) fn run(
             return End::Refused(vec![Problem::general(format!("cannot start the event loop: {error}"))]);
         }
     };
+    options.usage.set(crate::health::Usage::of(&vm));
     for text in harn_runtime::unheard_failures(&vm) {
         vm.system().write_err(&harn_syntax::notice(&format!("warning: {text}")));
     }

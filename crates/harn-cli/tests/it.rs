@@ -30,6 +30,7 @@ mod fmt;
 mod growth;
 mod guide;
 mod hardened;
+mod health;
 mod hostile_servers;
 mod hostile_trees;
 mod imports;

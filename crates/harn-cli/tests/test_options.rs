@@ -295,7 +295,7 @@ fn what_is_missing_is_told() {
     let plain = Examined::new(&[("a.harn", "")], &[("HARN_LLM_PROVIDER", "mock")]);
     assert_eq!(plain.ran.code, 0, "{:?}", plain.ran);
     assert_eq!(plain.of("manifest").0, "SKIP");
-    assert_eq!([plain.of("providers").0, plain.of("permissions").0, plain.of("event log").0], ["OK"; 3]);
+    assert_eq!([plain.of("providers").0, plain.of("permissions").0, plain.of("store").0], ["OK"; 3]);
     let misspelt = Examined::new(&[], &[("HARN_LLM_PROVDER", "mock")]);
     let (status, detail) = misspelt.of("variables");
     assert_eq!(status, "WARN");

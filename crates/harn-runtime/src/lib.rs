@@ -202,6 +202,11 @@ pub fn attempts_total(vm: &Rc<harn_vm::Vm>) -> harn_llm::runtime::AttemptsTotal 
     llm_runtime(vm).attempts_total()
 }
 
+/// Returns what the model calls of a program add up to. Nothing is read or made for it.
+pub fn model_totals(vm: &Rc<harn_vm::Vm>) -> harn_llm::cost::Totals {
+    vm.extension::<llm_embedder::LlmState>().totals()
+}
+
 /// Returns how many calls of tools the loops of a program have executed, and how many milliseconds these took.
 pub fn tools_total(vm: &Rc<harn_vm::Vm>) -> (i64, i64) {
     let summary = vm.extension::<llm_embedder::LlmState>().trace.borrow().summary();

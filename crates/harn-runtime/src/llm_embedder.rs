@@ -194,6 +194,11 @@ pub(crate) fn validation(answer: &Value) -> Result<Option<String>, String> {
 }
 
 impl LlmState {
+    /// What the model calls add up to so far.
+    pub(crate) fn totals(&self) -> harn_llm::cost::Totals {
+        self.runtime.get().map(|runtime| runtime.ledger().totals()).unwrap_or_default()
+    }
+
     /// What templates are told of a route. Loops with the same one share it.
     pub(crate) fn route_value(&self, route: Json) -> Value {
         if let Some((_, value)) = self.route.borrow().as_ref().filter(|(known, _)| *known == route) {

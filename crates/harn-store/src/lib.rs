@@ -48,7 +48,7 @@ pub use place::Place;
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use run::{
     Answer, EntryKind, JournalEntry, NewRun, NewStatus, NewWaitpoint, Parent, Prune, Run, RunFilter,
-    RunStatus, Source, Waitpoint, Wish,
+    RunStatus, Source, StoreStats, Waitpoint, Wish,
 };
 pub use sqlite::{Durability, SqliteOptions, SqliteStore};
 pub use store::{Reply, Store, StoreExt, wait};

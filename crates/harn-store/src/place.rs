@@ -35,6 +35,14 @@ impl Place {
         self.open_with(SqliteOptions { repairs: true, ..SqliteOptions::default() })
     }
 
+    /// Opens an existing store for reading. A file is not changed, not even to upgrade its schema.
+    ///
+    /// # Errors
+    /// Those of [`Place::open`].
+    pub fn open_to_read(&self) -> Result<Arc<dyn Store>> {
+        self.open_with(SqliteOptions { reads: true, ..SqliteOptions::default() })
+    }
+
     fn open_with(&self, options: SqliteOptions) -> Result<Arc<dyn Store>> {
         let url = match self {
             Place::File(path) => return Ok(Arc::new(SqliteStore::with(path, options))),

@@ -199,6 +199,64 @@ pub struct Prune {
     pub limit: usize,
 }
 
+/// Figures about a store ([`crate::Store::stats`]).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoreStats {
+    /// The version of its schema; 0 for a store in memory.
+    pub schema: u32,
+    /// The bytes that it takes on disk.
+    pub bytes: u64,
+    /// The numbers of runs with each status that occurs, in the order of [`RunStatus::ALL`].
+    pub runs: Vec<(RunStatus, u64)>,
+    /// How many runs a worker could take: queued or suspended and due, or abandoned.
+    pub ready: u64,
+    /// Since when the queued run that has waited longest has been due.
+    pub oldest_due_ms: Option<i64>,
+}
+
+impl StoreStats {
+    /// The number of runs with a status.
+    #[must_use]
+    pub fn count(&self, status: RunStatus) -> u64 {
+        self.runs.iter().find(|(known, _)| *known == status).map_or(0, |(_, count)| *count)
+    }
+
+    /// Splits the runs that are stored as running by whether a process has their lease.
+    pub(crate) fn of_rows(schema: u32, bytes: u64, rows: Vec<StatusRow>, held: u64) -> StoreStats {
+        let mut stats = StoreStats { schema, bytes, ..StoreStats::default() };
+        for status in RunStatus::ALL {
+            let stored = if status == RunStatus::Abandoned { RunStatus::Running } else { status };
+            let Some(row) = rows.iter().find(|row| row.status == stored) else { continue };
+            let count = match status {
+                RunStatus::Running => held,
+                RunStatus::Abandoned => row.count.saturating_sub(held),
+                _ => row.count,
+            };
+            if count > 0 {
+                stats.runs.push((status, count));
+            }
+            match status {
+                RunStatus::Queued | RunStatus::Suspended => stats.ready += row.due,
+                RunStatus::Abandoned => stats.ready += count,
+                _ => {}
+            }
+            if status == RunStatus::Queued {
+                stats.oldest_due_ms = row.oldest_due_ms;
+            }
+        }
+        stats
+    }
+}
+
+/// The runs with a stored status.
+pub(crate) struct StatusRow {
+    pub(crate) status: RunStatus,
+    pub(crate) count: u64,
+    /// How many of them are due, and the earliest of these times.
+    pub(crate) due: u64,
+    pub(crate) oldest_due_ms: Option<i64>,
+}
+
 /// A run to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewRun {

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::model::{
     Claimed, Dead, Digest, Entry, Event, Expect, Fence, Lease, NewEvent, QueueStats, Session, Topic,
 };
-use crate::run::{Answer, JournalEntry, Prune, Run, RunFilter, Source, Waitpoint, Wish};
+use crate::run::{Answer, JournalEntry, Prune, Run, RunFilter, Source, StoreStats, Waitpoint, Wish};
 use crate::write::{Write, Written};
 
 /// A pending answer. Dropping it does not undo a write that was started.
@@ -158,6 +158,9 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// [`Error::Missing`] without such a run.
     fn run_bytes<'a>(&'a self, run: &'a str) -> Reply<'a, u64>;
+
+    /// Returns figures about the store.
+    fn stats(&self, now_ms: i64) -> Reply<'_, StoreStats>;
 
     /// Returns the space of removed data to the file system.
     fn compact(&self) -> Reply<'_, ()>;

@@ -359,6 +359,10 @@ macro_rules! store_on_a_thread {
                 self.read(move |db| runs::bytes(db, &run))
             }
 
+            fn stats(&self, now_ms: i64) -> Reply<'_, StoreStats> {
+                self.read(move |db| runs::stats(db, now_ms))
+            }
+
             fn compact(&self) -> Reply<'_, ()> {
                 self.ask(Job::Alone, compact)
             }

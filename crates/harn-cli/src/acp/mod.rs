@@ -57,13 +57,19 @@ const NOTIFICATIONS: [&str; 6] = [
 
 /// Serves a program; gives the exit code.
 pub(crate) fn serve(args: AcpArgs) -> u8 {
+    let log = Arc::new(crate::logs::Log::new(args.operation.log_format));
+    let fail = |why: &str| {
+        log.write(&format!("{}\n", harn_syntax::printable(why)));
+        1
+    };
+    let health = match args.operation.serve() {
+        Ok(health) => health,
+        Err(why) => return fail(&format!("error: {why}")),
+    };
     let packages = crate::cmd::packages::ready(args.file.parent().into_iter());
     let text = match packages.and_then(|()| program::read_text(&args.file)) {
         Ok(text) => text,
-        Err(why) => {
-            eprintln!("{}", harn_syntax::printable(&why));
-            return 1;
-        }
+        Err(why) => return fail(&why),
     };
     let traffic = ModelTraffic { replies: args.llm_mock, ..ModelTraffic::default() };
     let mut options = program::RunOptions { traffic: traffic.clone(), ..Default::default() };
@@ -71,17 +77,18 @@ pub(crate) fn serve(args: AcpArgs) -> u8 {
     let system = std::rc::Rc::new(Real::new());
     if let Err(end) = program::prepare(&Program::of(&args.file, text.clone()), &mut options, system, |_| ()) {
         if let (_, Err(failure)) = end.settle() {
-            eprint!("{}", failure.draw(false));
+            log.write(&failure.draw(false));
         }
         return 1;
     }
     let file = Real::new().work_dir().join(&args.file);
     let mut server = Server {
         wire: Arc::default(),
-        start: Start { file, text, traffic, extended: false, servers: String::new() },
+        start: Start { file, text, traffic, extended: false, servers: String::new(), health, log },
         initialized: false,
         sessions: BTreeMap::new(),
     };
+    server.start.health.ready();
     for line in json_rpc::lines() {
         match line {
             Ok(line) => server.take(&line),
@@ -187,7 +194,8 @@ impl Server {
             // Nobody waits for an answer: what is wrong is told to whoever runs the server.
             None => {
                 if let Err(problem) = self.notification(method, params) {
-                    eprint!("{}", harn_syntax::notice(&format!("warning: {method}: {}", problem.message)));
+                    let text = format!("warning: {method}: {}", problem.message);
+                    self.start.log.write(&harn_syntax::notice(&text));
                 }
             }
         }

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use agent_client_protocol_schema::v1::{ErrorCode, PromptResponse, StopReason};
 use harn_runtime::{ModelTraffic, attach_host, host_inbox, keep_sessions_of};
@@ -19,7 +20,9 @@ use super::client::Client;
 use super::log::Log;
 use super::protocol::problem;
 use super::updates;
+use crate::health::{Health, Usage};
 use crate::json_rpc::{Problem, Wire};
+use crate::logs;
 use crate::program::{self, Prepared, Program, RunOptions};
 
 /// What every session is started with.
@@ -32,6 +35,8 @@ pub(super) struct Start {
     pub(super) extended: bool,
     /// The MCP servers that the client names, as JSON.
     pub(super) servers: String,
+    pub(super) health: Arc<Health>,
+    pub(super) log: Arc<logs::Log>,
 }
 
 /// What a session is told.
@@ -135,6 +140,7 @@ impl Handle {
 struct SessionSystem {
     real: Real,
     client: Rc<Client>,
+    log: Arc<logs::Log>,
 }
 
 impl Layer for SessionSystem {
@@ -151,6 +157,10 @@ impl Layer for SessionSystem {
         Ok(())
     }
 
+    fn write_err(&self, text: &str) {
+        self.log.write(text);
+    }
+
     fn flush(&self) -> io::Result<()> {
         self.client.flush();
         Ok(())
@@ -165,6 +175,7 @@ impl Layer for SessionSystem {
 async fn serve(start: &Start, client: &Rc<Client>, state: &Shared, mut commands: UnboundedReceiver<Command>) {
     let mut prepared: Option<Prepared> = None;
     let mut early: Vec<(String, Json)> = Vec::new();
+    let mut used = Usage::default();
     while let Some(command) = commands.recv().await {
         match command {
             Command::Close => return,
@@ -174,6 +185,8 @@ async fn serve(start: &Start, client: &Rc<Client>, state: &Shared, mut commands:
                 None => early.push((method, params)),
             },
             Command::Prompt { id, task } => {
+                let begun = Real::new().monotonic();
+                start.health.request_begins();
                 let answer = match ready(start, client, state, &mut prepared, &mut early) {
                     Err(text) => Err(problem(ErrorCode::InternalError, text)),
                     Ok(prepared) => {
@@ -199,11 +212,16 @@ async fn serve(start: &Start, client: &Rc<Client>, state: &Shared, mut commands:
                         };
                         let result = settle(prepared, state, &ended);
                         if closed {
+                            count(start, begun, &result, &mut used, &prepared.vm);
                             return client.wire.answer(&id, result);
                         }
                         result
                     }
                 };
+                match &prepared {
+                    Some(prepared) => count(start, begun, &answer, &mut used, &prepared.vm),
+                    None => start.health.request_ends(PROMPT, "error", Duration::ZERO),
+                }
                 {
                     let mut state = lock(state);
                     (state.busy, state.cancelled) = (false, false);
@@ -217,6 +235,29 @@ async fn serve(start: &Start, client: &Rc<Client>, state: &Shared, mut commands:
     }
 }
 
+/// The method in metrics.
+const PROMPT: &str = "session/prompt";
+
+/// Counts a prompt that was answered.
+fn count(
+    start: &Start,
+    begun: Duration,
+    answer: &Result<Json, Problem>,
+    used: &mut Usage,
+    vm: &Rc<harn_vm::Vm>,
+) {
+    let outcome = match answer {
+        Err(_) => "error",
+        Ok(answer) if answer["stopReason"] == "cancelled" => "cancelled",
+        Ok(_) => "ok",
+    };
+    let time = Real::new().monotonic().saturating_sub(begun);
+    start.health.request_ends(PROMPT, outcome, time);
+    start.log.request(PROMPT, outcome, time);
+    let now = Usage::of(vm);
+    start.health.used(now.minus(std::mem::replace(used, now)));
+}
+
 /// The machine of the session with the program in it; it is made at the first prompt.
 fn ready<'a>(
     start: &Start,
@@ -226,7 +267,8 @@ fn ready<'a>(
     early: &mut Vec<(String, Json)>,
 ) -> Result<&'a Prepared, String> {
     if prepared.is_none() {
-        let system = Rc::new(SessionSystem { real: Real::new(), client: client.clone() });
+        let system =
+            Rc::new(SessionSystem { real: Real::new(), client: client.clone(), log: start.log.clone() });
         let mut options = RunOptions { traffic: start.traffic.clone(), ..RunOptions::default() };
         let program = Program::of(&start.file, start.text.clone());
         let made = program::prepare(&program, &mut options, system, |interrupt| {

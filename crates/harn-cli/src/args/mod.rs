@@ -366,7 +366,10 @@ impl Backoff {
 
 /// Arguments of `harn worker`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct WorkerArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<WorkerCommand>,
     /// Set how many runs execute at once
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = parse_count)]
     pub(crate) concurrency: usize,
@@ -385,6 +388,60 @@ pub(crate) struct WorkerArgs {
     /// the remaining runs.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_time)]
     pub(crate) drain_timeout: std::time::Duration,
+    #[command(flatten)]
+    pub(crate) operation: OperationArgs,
+}
+
+/// Subcommands of `harn worker`.
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum WorkerCommand {
+    /// List workers and their runs.
+    ///
+    /// Shows the workers of the store on all machines. A worker that ended or died is listed for a day, or until another worker
+    /// of its machine takes its number.
+    List {
+        /// Write JSON to standard output
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Options of commands that run for a long time.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct OperationArgs {
+    /// Serve probes and metrics on IP:PORT
+    ///
+    /// Answers /healthz, /readyz and /metrics (Prometheus). Port 0 chooses a free port.
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
+    pub(crate) health: Option<std::net::SocketAddr>,
+    /// Set the format of log messages
+    ///
+    /// With `json`, each line of standard error is an object with time, level and message. A worker adds the ID of the run, and
+    /// writes the output of its runs in this form, too.
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    pub(crate) log_format: crate::logs::LogFormat,
+}
+
+impl OperationArgs {
+    /// The health of a server without a store; it listens if the options say so.
+    pub(crate) fn serve(&self) -> Result<std::sync::Arc<crate::health::Health>, String> {
+        let health = crate::health::Health::new(None);
+        if let Some(address) = self.health {
+            self.announce(health.listen(address)?);
+        }
+        Ok(health)
+    }
+
+    /// Prints where probes are answered.
+    pub(crate) fn announce(&self, address: std::net::SocketAddr) {
+        let text = format!("health: http://{address}/healthz");
+        self.log_format.tell(crate::logs::Level::Info, None, &text);
+    }
+}
+
+/// Parses an address to listen on.
+fn parse_address(text: &str) -> Result<std::net::SocketAddr, String> {
+    text.parse().map_err(|_| format!("expected IP:PORT such as 127.0.0.1:9464, got '{text}'"))
 }
 
 /// Arguments of `harn answer`.

@@ -58,6 +58,8 @@ pub(crate) struct McpArgs {
     /// The file is written by `harn run --llm-mock-record` (JSON Lines).
     #[arg(long, value_name = "FILE")]
     pub(crate) llm_mock: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) operation: super::OperationArgs,
 }
 
 /// The transports of an MCP server.
@@ -80,4 +82,6 @@ pub(crate) struct AcpArgs {
     /// Every session starts at the beginning of the file (JSON Lines).
     #[arg(long, value_name = "FILE")]
     pub(crate) llm_mock: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) operation: super::OperationArgs,
 }

@@ -9,19 +9,27 @@ use harn_check::Settings;
 use harn_front::Through;
 use harn_packages::Lock;
 use harn_runtime::{check_provider, list_providers, llm_config_problems, llm_runtime_at, stale_models};
-use harn_store::Place;
+use harn_store::{Place, Run, RunFilter, RunStatus, StoreStats};
 use harn_syntax::printable;
 use harn_system::{Layer, Real, Stream, System, SystemExt};
 use harn_value::View;
 use harn_value::{Data as Value, json};
 
 use super::providers::{envelope, text, texts};
+use super::worker::{WorkerInfo, age, workers};
 use crate::args::DoctorArgs;
 use crate::program;
 use crate::style::Colour;
 
 /// The largest manifest and lock file that is read.
 const MAX_FILE: u64 = 16 << 20;
+
+/// Runs of each status that are examined.
+const MAX_RUNS: usize = 1_000;
+
+/// After this time in the queue a run is stuck, and after this time without an entry in its journal.
+const STUCK_MS: i64 = 600_000;
+const SILENT_MS: i64 = 3_600_000;
 
 /// What came of a check.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -107,7 +115,7 @@ impl Doctor {
         self.models();
         self.network(args, asked);
         self.mcp();
-        self.state(args);
+        self.store(args);
         self.skills();
         self.permissions();
         self.findings
@@ -138,13 +146,11 @@ impl Doctor {
         let mut told: Vec<String> = problems.into_iter().map(|located| located.diagnostic.message).collect();
         let models = llm_config_problems(self.text().unwrap_or_default());
         told.extend(models.into_iter().map(|problem| problem.message));
-        match told.first() {
-            None => self.add(Status::Fine, "manifest", path),
-            Some(first) => {
-                let more =
-                    if told.len() > 1 { format!(" (and {} more)", told.len() - 1) } else { String::new() };
-                self.add(Status::Doubtful, "manifest", format!("{path}: {first}{more}"));
-            }
+        if told.is_empty() {
+            return self.add(Status::Fine, "manifest", path);
+        }
+        for text in told {
+            self.add(Status::Doubtful, "manifest", format!("{path}: {text}"));
         }
     }
 
@@ -272,47 +278,108 @@ impl Doctor {
         }
     }
 
-    /// Where events, runs and stores are kept.
-    fn state(&mut self, args: &DoctorArgs) {
+    /// The store of runs and sessions, the runs in it, and its workers.
+    fn store(&mut self, args: &DoctorArgs) {
         let place = match program::store_place(&*self.system) {
             Ok(place) => place,
-            Err(problem) => return self.add(Status::Failed, "event log", problem),
+            Err(problem) => return self.add(Status::Failed, "store", problem),
         };
-        let Place::File(file) = &place else {
-            if args.no_network {
-                let text = format!("{place}: skipped (--no-network)");
-                return self.add(Status::Skipped, "event log", text);
+        match &place {
+            Place::Url(_) if args.no_network => {
+                return self.add(Status::Skipped, "store", format!("{place}: skipped (--no-network)"));
             }
-            let asked = place.open().and_then(|store| harn_journal::wait(store.lease("doctor")));
-            return match asked {
-                Ok(_) => self.add(Status::Fine, "event log", place.to_string()),
-                Err(error) => self.add(Status::Failed, "event log", error.to_string()),
+            Place::Url(_) => {}
+            Place::File(file) => match self.system.facts(file) {
+                Err(_) => return self.add(Status::Fine, "store", format!("{place} is created on first use")),
+                Ok(facts) if !facts.is_file() => {
+                    return self.add(Status::Failed, "store", format!("{place} is not a file"));
+                }
+                Ok(facts) if facts.readonly => {
+                    self.add(Status::Failed, "store", format!("{place} cannot be written"));
+                }
+                Ok(_) => {}
+            },
+        }
+        let now_ms = self.system.now_ms();
+        let examined = place.open_to_read().and_then(|store| {
+            let stats = harn_journal::wait(store.stats(now_ms))?;
+            let workers = harn_journal::wait(workers(&*store, now_ms))?;
+            let mut open = Vec::new();
+            for status in [RunStatus::Queued, RunStatus::Running, RunStatus::Abandoned, RunStatus::Suspended]
+            {
+                let filter = RunFilter { status: Some(status), now_ms, before: None };
+                open.extend(harn_journal::wait(store.runs(filter, MAX_RUNS))?);
+            }
+            let asked = harn_journal::wait(store.waitpoints(None, true))?;
+            Ok((stats, workers, open, asked))
+        });
+        let (stats, workers, open, asked) = match examined {
+            Ok(examined) => examined,
+            Err(error) => return self.add(Status::Failed, "store", error.to_string()),
+        };
+        let detail = format!("{place}: schema version {}, {} bytes", stats.schema, stats.bytes);
+        self.add(Status::Fine, "store", detail);
+        self.runs(&stats, &workers, now_ms);
+        let is_asked = |run: &Run| asked.iter().any(|waitpoint| waitpoint.run == run.id);
+        for run in &open {
+            if let Some(why) = stuck(run, is_asked(run), now_ms) {
+                self.add(Status::Doubtful, "runs", format!("run {} {why}", run.id));
+            }
+        }
+        self.workers(&workers);
+    }
+
+    /// The numbers of runs, and whether the queue moves.
+    fn runs(&mut self, stats: &StoreStats, workers: &[WorkerInfo], now_ms: i64) {
+        if stats.runs.is_empty() {
+            return self.add(Status::Skipped, "runs", "no runs");
+        }
+        let counts: Vec<String> =
+            stats.runs.iter().map(|(status, count)| format!("{count} {}", status.word())).collect();
+        self.add(Status::Fine, "runs", counts.join(", "));
+        let wait_ms = stats.oldest_due_ms.map_or(0, |due_ms| now_ms - due_ms);
+        if wait_ms > STUCK_MS {
+            let why = if workers.iter().any(WorkerInfo::is_alive) {
+                "all workers are busy: start another one, or increase `--concurrency`"
+            } else {
+                "no worker is running: start `harn worker`"
             };
-        };
-        let shown = file.display().to_string();
-        match self.system.facts(file) {
-            Ok(facts) if facts.is_file() && !facts.readonly => {
-                self.add(Status::Fine, "event log", format!("{shown} ({} bytes)", facts.size));
+            let detail = format!("the queue has waited for {}; {why}", age(wait_ms));
+            self.add(Status::Doubtful, "runs", detail);
+        }
+    }
+
+    fn workers(&mut self, workers: &[WorkerInfo]) {
+        let alive: Vec<&str> =
+            workers.iter().filter(|worker| worker.is_alive()).map(|worker| worker.name.as_str()).collect();
+        match alive.is_empty() {
+            true => self.add(Status::Skipped, "workers", "no worker is running"),
+            false => {
+                self.add(Status::Fine, "workers", format!("{} running: {}", alive.len(), alive.join(", ")));
             }
-            Ok(facts) if facts.is_file() => {
-                self.add(Status::Failed, "event log", format!("{shown} cannot be written"));
+        }
+        for worker in workers.iter().filter(|worker| worker.status == "dead") {
+            let detail = format!("{} ended without a word {} ago", worker.name, age(worker.age_ms));
+            self.add(Status::Doubtful, "workers", detail);
+        }
+        let own = env!("CARGO_PKG_VERSION");
+        for worker in workers.iter().filter(|worker| worker.is_alive()) {
+            if let Some(version) = worker.record["version"].as_str().filter(|version| *version != own) {
+                let detail = format!("{} has version {version}, this is {own}", worker.name);
+                self.add(Status::Doubtful, "workers", detail);
             }
-            Ok(_) => self.add(Status::Failed, "event log", format!("{shown} is not a file")),
-            Err(_) => self.add(Status::Fine, "event log", format!("{shown} is created on first use")),
         }
     }
 
     fn variables(&mut self) {
         let unknown = crate::variables::unknown(harn_system::Real::variable_names());
-        let shown = |unknown: &crate::variables::Unknown| match unknown.near {
-            Some(near) => format!("{} (did you mean {near}?)", unknown.name),
-            None => unknown.name.clone(),
-        };
         if unknown.is_empty() {
             return self.add(Status::Fine, "variables", "no unknown HARN_ variables");
         }
-        let names = unknown.iter().map(shown).collect::<Vec<_>>().join(", ");
-        self.add(Status::Doubtful, "variables", format!("without effect: {names}"));
+        for crate::variables::Unknown { name, near } in unknown {
+            let near = near.map_or_else(String::new, |near| format!(" (did you mean {near}?)"));
+            self.add(Status::Doubtful, "variables", format!("without effect: {name}{near}"));
+        }
     }
 
     fn skills(&mut self) {
@@ -322,10 +389,11 @@ impl Doctor {
             return self.add(Status::Failed, "skills", problem);
         }
         let said = self.said.take();
-        let told: Vec<&str> = said.lines().map(|line| line.trim_start_matches("[harn] warning: ")).collect();
-        if let Some(first) = told.first() {
-            let more = if told.len() > 1 { format!(" (and {} more)", told.len() - 1) } else { String::new() };
-            return self.add(Status::Doubtful, "skills", format!("{first}{more}"));
+        if !said.is_empty() {
+            for line in said.lines() {
+                self.add(Status::Doubtful, "skills", line.trim_start_matches("[harn] warning: "));
+            }
+            return;
         }
         let registry = vm.global("skills").unwrap_or_default();
         let list = registry.as_dict().and_then(|dict| dict.get_str("skills").cloned());
@@ -356,6 +424,24 @@ impl Doctor {
                 self.add(Status::Failed, "permissions", detail);
             }
         }
+    }
+}
+
+/// Why a run will not continue by itself, as far as its head says.
+fn stuck(run: &Run, is_asked: bool, now_ms: i64) -> Option<String> {
+    let silent_ms = now_ms - run.updated_ms;
+    match run.status_at(now_ms) {
+        RunStatus::Abandoned => {
+            Some("was interrupted; a worker or `harn resume --all` continues it".to_owned())
+        }
+        RunStatus::Running if silent_ms > SILENT_MS => {
+            Some(format!("has not written to its journal for {}", age(silent_ms)))
+        }
+        RunStatus::Suspended if run.due_ms.is_none() && !is_asked => {
+            let note = if run.note.is_empty() { String::new() } else { format!(": {}", run.note) };
+            Some(format!("waits for `harn resume {}`{note}", run.id))
+        }
+        _ => None,
     }
 }
 

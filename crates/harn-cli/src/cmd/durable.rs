@@ -21,6 +21,7 @@ use harn_value::{Data as Value, json};
 
 use crate::args::{Cli, Command, ForkArgs, ReplayArgs, ResumeArgs, RunArgs, given_command, usage_error};
 use crate::cmd::run::{Sink, options, program_of, text};
+use crate::health::Usage;
 use crate::program::{self, End};
 use crate::signal;
 use crate::surroundings::with_task;
@@ -364,7 +365,9 @@ impl Owned {
             }
             let system: Rc<dyn System> = Rc::new(journal.clone());
             let live = journal.clone();
+            let usage = Rc::default();
             let options = program::RunOptions {
+                usage: Rc::clone(&usage),
                 journal: Some(journal.clone()),
                 generation: Some(generation.clone()),
                 witness: sink.witness(move || live.is_live()),
@@ -390,13 +393,15 @@ impl Owned {
             let End::Anew(state) = end else {
                 let failure = super::failure::Failure::of(&end, |text| journal.hide(text));
                 let code = sink.finish(end);
+                let used = Usage::from_data(&info["used_before"]).plus(usage.get());
                 return match failure {
-                    None => self.ended(code),
-                    Some(failure) => self.failed(failure, code),
+                    None => self.ended(code, used),
+                    Some(failure) => self.failed(failure, code, used),
                 };
             };
+            let used = Usage::from_data(&info["used_before"]).plus(usage.get());
             let next = generation.next(each_text(state, &|text| journal.hide(text)));
-            let begun = match self.begin_anew(next) {
+            let begun = match self.begin_anew(next, used) {
                 Ok(begun) => begun,
                 Err(text) => {
                     drop(self.leave(None, ""));
@@ -415,18 +420,42 @@ impl Owned {
     }
 
     /// Says that the run has ended well, and gives the exit code.
-    fn ended(&self, code: u8) -> u8 {
-        match self.leave(Some(NewStatus::Completed { exit_code: i32::from(code) }), "") {
-            Ok(()) => code,
+    fn ended(&self, code: u8, used: Usage) -> u8 {
+        let written = self.usage(used).map_err(|trouble| trouble.text).and_then(|usage| {
+            let (run, note, at_ms) = (self.id.clone(), String::new(), Real::new().now_ms());
+            let status = NewStatus::Completed { exit_code: i32::from(code) };
+            let writes =
+                usage.into_iter().chain([Write::RunStatus { run, status, note, at_ms }, Write::Release]);
+            wait(self.store.write(&self.fence, writes.collect())).map_err(|error| explained(&self.id, &error))
+        });
+        match written {
+            Ok(_) => code,
             Err(text) => failed(&text),
         }
     }
 
+    /// The write that stores what the run has used, if it has called models.
+    fn usage(&self, used: Usage) -> Result<Option<Write>, Trouble> {
+        if used.calls == 0 {
+            return Ok(None);
+        }
+        let id = &self.id;
+        let run =
+            wait(self.store.run(id)).map_err(|error| trouble(id, &error))?.ok_or_else(|| missing(id))?;
+        let mut info: Value = serde_json::from_slice(&run.info).unwrap_or_default();
+        info["usage"] = used.data();
+        Ok(Some(Write::RunInfo { run: id.clone(), info: sealed(info), at_ms: Real::new().now_ms() }))
+    }
+
     /// Stores what the run has failed with. It is queued again if its policy says so; gives the exit code.
-    fn failed(&self, failure: super::failure::Failure, code: u8) -> u8 {
+    fn failed(&self, failure: super::failure::Failure, code: u8, used: Usage) -> u8 {
         let id = &self.id;
         let stored = head_and_end(&*self.store, id).and_then(|(head, entries)| {
-            let (writes, retry) = failure.writes(&head, &entries, code);
+            let (mut writes, retry) = failure.writes(&head, &entries, code);
+            if retry.is_none() {
+                // A retry reuses the calls of this try, and counts them again.
+                writes.splice(0..0, self.usage(used)?);
+            }
             wait(self.store.write(&self.fence, writes)).map_err(|error| trouble(id, &error))?;
             Ok(retry)
         });
@@ -445,13 +474,16 @@ impl Owned {
     /// Puts a new journal in the place of the one whose program has handed its state over, all at once. It begins with what was
     /// asked before the program was loaded: the program stays the one that the run was started with. Gives the facts about the
     /// run and that beginning.
-    fn begin_anew(&self, generation: Generation) -> Failed<(Value, Vec<Entry>)> {
+    fn begin_anew(&self, generation: Generation, used: Usage) -> Failed<(Value, Vec<Entry>)> {
         let id = &self.id;
         let wrong = |error: StoreError| explained(id, &error);
         let run = wait(self.store.run(id)).map_err(wrong)?.ok_or_else(|| missing(id))?;
         let (_, mut info) = given(&run)?;
         info["generation"] = generation.number.into();
         info["state"] = generation.state;
+        if used.calls > 0 {
+            info["used_before"] = used.data();
+        }
         let at_ms = Real::new().now_ms();
         let (mut writes, entries) = replaced(&*self.store, run, &info, NewStatus::Running, at_ms)?;
         writes.push(Write::Renew { until_ms: at_ms + self.lease_ms });

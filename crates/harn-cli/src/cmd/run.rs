@@ -134,6 +134,7 @@ pub(super) fn options(args: RunArgs) -> RunOptions {
         observer: None,
         witness: None,
         journal: None,
+        usage: Default::default(),
     }
 }
 

@@ -1,5 +1,8 @@
 //! `harn worker`: takes runs from the store that are queued, due or abandoned, each in a process of its own.
 
+mod list;
+mod registry;
+
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,14 +15,20 @@ use harn_journal::owner;
 use harn_store::{Error as StoreError, Lease, NewStatus, Place, Run, RunStatus, Store, Write};
 use harn_system::real::process::{self, Source};
 use harn_system::{Command, Real, System, SystemExt};
-use harn_value::Data as Value;
+use harn_value::{Data as Value, json};
 use harn_vm::Interrupt;
 use tokio::sync::Notify;
 
+use self::registry::{BEAT_MS, Registration};
 use super::durable::{can_follow, failed, store};
 use super::submit::queue_next;
-use crate::args::WorkerArgs;
+use crate::args::{WorkerArgs, WorkerCommand};
+use crate::health::{Health, Metric, Usage};
+use crate::logs::{Level, Lines, LogFormat, Stream};
 use crate::{program, signal};
+
+pub(super) use self::list::age;
+pub(super) use self::registry::{WorkerInfo, workers};
 
 /// How often the store is asked for work.
 const LOOK: Duration = Duration::from_millis(100);
@@ -43,12 +52,31 @@ const START: Duration = Duration::from_secs(60);
 /// A run whose process ends so often without a word is left to people.
 const ATTEMPTS: u32 = 3;
 
+/// How often the worker checks whether its record in the store is out of date.
+const CHANGES: Duration = Duration::from_secs(1);
+
+const BUSY: Metric = Metric::gauge("harn_worker_runs_in_progress", "Runs that the worker executes.");
+const SLOTS: Metric = Metric::gauge("harn_worker_concurrency", "Runs that the worker may execute at once.");
+const LEFT: Metric =
+    Metric::counter("harn_worker_runs_total", "Runs whose process has ended, by their status afterwards.");
+const FAILURES: Metric =
+    Metric::counter("harn_run_failures_total", "Failed tries of runs by error category.");
+const TIME: Metric =
+    Metric::histogram("harn_run_duration_seconds", "Time from the first start to the end of a run.");
+
 /// Works until it is told to stop; gives the exit code.
+pub(crate) fn worker(args: WorkerArgs) -> u8 {
+    match args.command {
+        Some(WorkerCommand::List { json }) => list::list(json),
+        None => work_on_runs(&args),
+    }
+}
+
 #[expect(
     clippy::disallowed_methods,
-    reason = "the path of the program itself, to start it anew for each run"
+    reason = "the path of the program itself, to start it again for each run"
 )]
-pub(crate) fn worker(args: &WorkerArgs) -> u8 {
+fn work_on_runs(args: &WorkerArgs) -> u8 {
     let found = program::store_place(&Real::new()).and_then(|place| Ok((place, store()?)));
     let (place, store) = match found {
         Ok(found) => found,
@@ -60,19 +88,36 @@ pub(crate) fn worker(args: &WorkerArgs) -> u8 {
     let (first, second) = (Interrupt::default(), Interrupt::default());
     signal::stop_in_two_steps(first.clone(), second.clone());
     let lease_ms = i64::try_from(args.lease.as_millis()).unwrap_or(i64::MAX / 4).min(i64::MAX / 4);
+    let health = Health::new(Some(store.clone()));
+    health.metrics(|metrics| metrics.set(SLOTS, &[], args.concurrency as f64));
+    if let Some(address) = args.operation.health {
+        match health.listen(address) {
+            Ok(address) => args.operation.announce(address),
+            Err(text) => return failed(&format!("harn worker: {text}")),
+        }
+    }
+    let (owner, host) = owner(&Real::new());
     let worker = Rc::new(Worker {
+        registration: tokio::sync::Mutex::new(Registration::new(store.clone(), owner.clone(), host)),
+        health,
+        log: args.operation.log_format,
+        concurrency: args.concurrency,
+        started_ms: Real::new().now_ms(),
+        left: Cell::default(),
         store,
         binary,
         place,
         lease_ms,
         system: Real::new(),
-        owner: owner(&Real::new()).0,
+        owner,
         busy: Cell::new(0),
         deaths: RefCell::default(),
         held: RefCell::default(),
+        shown: RefCell::default(),
         ended: Notify::new(),
         asked: Cell::default(),
         claims_from: Cell::default(),
+        drains: Cell::default(),
         ask: Flag::default(),
         stop: Flag::default(),
     });
@@ -101,12 +146,23 @@ struct Worker {
     deaths: RefCell<BTreeMap<String, u32>>,
     /// The leases of the runs that are being worked on.
     held: RefCell<BTreeMap<String, Lease>>,
+    /// The runs that are being worked on, as `harn worker list` shows them.
+    shown: RefCell<BTreeMap<String, Value>>,
+    registration: tokio::sync::Mutex<Registration>,
+    health: Arc<Health>,
+    log: LogFormat,
+    concurrency: usize,
+    started_ms: i64,
+    /// Number of processes of runs that have ended.
+    left: Cell<u64>,
     /// Rings when there is room for another run.
     ended: Notify,
     /// Since when the store has not answered.
     asked: Cell<Option<Duration>>,
     /// No run is claimed before: after an outage, processes that still work on their runs renew their leases first.
     claims_from: Cell<Duration>,
+    /// Set when it takes no more runs.
+    drains: Cell<bool>,
     /// Set when its runs are to make room.
     ask: Flag,
     /// Set when the processes of its runs are to end.
@@ -141,13 +197,17 @@ async fn work(
     second: Interrupt,
 ) -> Result<u8, String> {
     harn_vm::spawn(probe(Rc::downgrade(&worker)));
+    harn_vm::spawn(heartbeat(Rc::downgrade(&worker)));
+    worker.health.watch_event_loop();
     // How long an outage of the store is waited out until the next try.
     let mut pause = Duration::ZERO;
     // A store that never answered has a wrong address rather than an outage.
     let mut is_known = false;
     loop {
         if first.is_set() {
+            worker.health.not_ready("draining");
             worker.drain(args.drain_timeout, &second).await;
+            worker.leave().await;
             return Ok(signal::exit_code());
         }
         if worker.busy.get() < args.concurrency && worker.may_claim() {
@@ -167,7 +227,8 @@ async fn work(
             let claimed = match claimed {
                 Err(error) if error.is_outage() && is_known => {
                     if pause.is_zero() {
-                        worker.tell(&format!("the store is not available: {error}; the worker waits"));
+                        let text = format!("the store is not available: {error}; the worker waits");
+                        worker.tell(Level::Warn, None, &text);
                     }
                     pause = (pause * 2).clamp(LOOK, PAUSE);
                     worker.wait(pause, &first).await;
@@ -175,19 +236,24 @@ async fn work(
                 }
                 claimed => claimed.map_err(|error| error.to_string())?,
             };
-            is_known = true;
+            if !is_known {
+                is_known = true;
+                worker.health.ready();
+            }
             if !pause.is_zero() {
-                worker.tell("the store is available again");
+                worker.tell(Level::Info, None, "the store is available again");
                 pause = Duration::ZERO;
             }
             match claimed {
                 Some((run, lease)) => {
-                    worker.busy.set(worker.busy.get() + 1);
-                    worker.held.borrow_mut().insert(run.id.clone(), lease.clone());
+                    worker.take(&run, &lease);
                     harn_vm::spawn(one(worker.clone(), run, lease));
                     continue;
                 }
-                None if args.drain && worker.busy.get() == 0 => return Ok(0),
+                None if args.drain && worker.busy.get() == 0 => {
+                    worker.leave().await;
+                    return Ok(0);
+                }
                 None => {}
             }
         }
@@ -211,20 +277,37 @@ async fn probe(worker: Weak<Worker>) {
     }
 }
 
+/// Records in the store that the worker lives, and what it works on.
+async fn heartbeat(worker: Weak<Worker>) {
+    let (mut last, mut seen_ms) = (Value::Null, i64::MIN);
+    while let Some(own) = worker.upgrade() {
+        let (record, now_ms) = (own.record(), own.system.now_ms());
+        if record != last || now_ms.saturating_sub(seen_ms) >= BEAT_MS {
+            // While the store is away, the next one tries again.
+            if own.registration.lock().await.beat(record.clone(), now_ms).await.is_ok() {
+                (last, seen_ms) = (record, now_ms);
+            }
+        }
+        let pause = own.system.sleep(CHANGES);
+        drop(own);
+        pause.await;
+    }
+}
+
 /// Has one run worked on.
 async fn one(worker: Rc<Worker>, run: Run, lease: Lease) {
     let id = run.id.clone();
     match queue_next(&*worker.store, &run, &lease.fence()) {
-        Ok(Some(next)) => worker.tell(&format!("run {next} queued")),
+        Ok(Some(next)) => worker.tell(Level::Info, Some(&next), &format!("run {next} queued")),
         Ok(None) => {}
         Err(error) => {
-            worker.tell(&format!("run {id}: the next run of its schedule cannot be queued: {error}"));
+            let text = format!("run {id}: the next run of its schedule cannot be queued: {error}");
+            worker.tell(Level::Error, Some(&id), &text);
             if error.is_outage() {
                 // Whoever takes the run next queues it.
                 let _ = worker.store.write(&lease.fence(), vec![Write::Release]).await;
                 worker.held.borrow_mut().remove(&id);
-                worker.busy.set(worker.busy.get() - 1);
-                return worker.ended.notify_one();
+                return worker.done(&id);
             }
         }
     }
@@ -243,8 +326,8 @@ async fn one(worker: Rc<Worker>, run: Run, lease: Lease) {
     let (mut out, mut err) = (Lines::default(), Lines::default());
     let ran = {
         let told = |source, piece: &[u8]| match source {
-            Source::Out => worker.show_out(&out.add(piece)),
-            Source::Err => worker.system.write_err(&err.add(piece)),
+            Source::Out => worker.show(&id, Stream::Out, out.add(piece)),
+            Source::Err => worker.show(&id, Stream::Err, err.add(piece)),
         };
         let running = Box::pin(process::run_told(command, worker.ask.wait(), worker.stop.wait(), told));
         match select(running, Box::pin(worker.hold(&lease))).await {
@@ -252,8 +335,8 @@ async fn one(worker: Rc<Worker>, run: Run, lease: Lease) {
             Either::Right(((), running)) => running.await,
         }
     };
-    worker.show_out(&out.rest());
-    worker.system.write_err(&err.rest());
+    worker.show(&id, Stream::Out, out.rest());
+    worker.show(&id, Stream::Err, err.rest());
     let later = matches!(&ran, Ok(ran) if ran.code == Some(LATER));
     let how = match ran {
         Ok(ran) => match (ran.code, ran.signal) {
@@ -264,68 +347,96 @@ async fn one(worker: Rc<Worker>, run: Run, lease: Lease) {
     };
     if worker.stop.is_set.get() {
         // It is given back with the others, once all have ended.
-        worker.busy.set(worker.busy.get() - 1);
-        worker.ended.notify_one();
-        return;
+        return worker.done(&id);
     }
     worker.held.borrow_mut().remove(&id);
     for tries in 1.. {
-        match worker.look_after(&id, &lease, &how, later).await {
+        match worker.look_after(&run, &lease, &how, later).await {
             Err(error) if error.is_outage() && tries < TRIES && !worker.stop.is_set.get() => {
                 worker.system.sleep(LOOK * tries).await;
             }
             Err(error) => {
-                worker.tell(&format!("run {id}: {error}"));
+                worker.tell(Level::Error, Some(&id), &format!("run {id}: {error}"));
                 break;
             }
             Ok(()) => break,
         }
     }
-    worker.busy.set(worker.busy.get() - 1);
-    worker.ended.notify_one();
-}
-
-/// What a process writes, in whole lines: several processes write at the same time.
-#[derive(Default)]
-struct Lines(Vec<u8>);
-
-/// A line that is longer is shown in parts.
-const LONGEST_LINE: usize = 64 << 10;
-
-impl Lines {
-    /// Takes what has come, and gives what is to be shown now.
-    fn add(&mut self, piece: &[u8]) -> String {
-        self.0.extend_from_slice(piece);
-        let whole = match self.0.iter().rposition(|byte| *byte == b'\n') {
-            Some(at) => at + 1,
-            // Up to where the last letter begins: it may not have come whole.
-            None if self.0.len() > LONGEST_LINE => {
-                let last = self.0.len() - 4;
-                self.0[last..].iter().rposition(|byte| byte & 0xc0 != 0x80).map_or(last, |at| last + at)
-            }
-            None => 0,
-        };
-        let rest = self.0.split_off(whole);
-        String::from_utf8_lossy(&std::mem::replace(&mut self.0, rest)).into_owned()
-    }
-
-    /// What is left at the end.
-    fn rest(&mut self) -> String {
-        String::from_utf8_lossy(&std::mem::take(&mut self.0)).into_owned()
-    }
+    worker.done(&id);
 }
 
 impl Worker {
+    /// Counts a run that the worker has claimed.
+    fn take(&self, run: &Run, lease: &Lease) {
+        self.busy.set(self.busy.get() + 1);
+        self.held.borrow_mut().insert(run.id.clone(), lease.clone());
+        let shown =
+            json!({"id": run.id.as_str(), "program": run.program.as_str(), "since_ms": self.system.now_ms()});
+        self.shown.borrow_mut().insert(run.id.clone(), shown);
+        self.health.metrics(|metrics| metrics.set(BUSY, &[], self.busy.get() as f64));
+    }
+
+    /// Makes room for another run.
+    fn done(&self, id: &str) {
+        self.busy.set(self.busy.get() - 1);
+        self.left.set(self.left.get() + 1);
+        self.shown.borrow_mut().remove(id);
+        self.health.metrics(|metrics| metrics.set(BUSY, &[], self.busy.get() as f64));
+        self.ended.notify_one();
+    }
+
+    /// The worker for other processes.
+    fn record(&self) -> Value {
+        let runs: Vec<Value> = self.shown.borrow().values().cloned().collect();
+        let status = if self.drains.get() { "draining" } else { "working" };
+        json!({
+            "pid": self.system.pid(), "version": env!("CARGO_PKG_VERSION"), "started_ms": self.started_ms,
+            "concurrency": self.concurrency, "status": status, "runs": runs, "ended": self.left.get(),
+        })
+    }
+
+    /// Records that the worker has stopped. An outage of the store does not hold it up.
+    async fn leave(&self) {
+        let mut record = self.record();
+        record["status"] = "stopped".into();
+        record["runs"] = Value::Array(Vec::new());
+        let end = async { self.registration.lock().await.end(record, self.system.now_ms()).await };
+        let _ = self.system.within(SLOW, Box::pin(end)).await;
+    }
+
+    /// Counts the end of a process; `before` is the run as it was claimed.
+    fn count(&self, before: &Run, now: &Run) {
+        let status = now.status_at(self.system.now_ms()).word();
+        self.health.metrics(|metrics| {
+            metrics.add(LEFT, &[("status", status)], 1.0);
+            if now.tries > before.tries {
+                let failure =
+                    now.failure.as_deref().and_then(|bytes| serde_json::from_slice::<Value>(bytes).ok());
+                let category = failure.as_ref().and_then(|failure| failure["category"].as_str());
+                metrics.add(FAILURES, &[("category", category.unwrap_or("generic"))], 1.0);
+            }
+            if let (Some(started_ms), Some(ended_ms)) = (now.started_ms, now.ended_ms) {
+                metrics.observe(TIME, &[("status", status)], (ended_ms - started_ms).max(0) as f64 / 1000.0);
+            }
+        });
+        if now.status.is_end() {
+            let info: Value = serde_json::from_slice(&now.info).unwrap_or_default();
+            self.health.used(Usage::from_data(&info["usage"]));
+        }
+    }
+
     /// Lets the runs in progress end: for half of the time as they are, then at the first moment at which nothing is under way
     /// outside. What is left at the end, or when a second signal comes, is interrupted.
     async fn drain(&self, limit: Duration, second: &Interrupt) {
+        self.drains.set(true);
         if self.busy.get() > 0 {
             let count = self.busy.get();
             let runs = if count == 1 { "1 run".to_owned() } else { format!("{count} runs") };
             let limit = limit.as_secs_f64();
-            self.tell(&format!(
+            let text = format!(
                 "the worker stops: {runs} in progress may take {limit} s; a second signal interrupts them"
-            ));
+            );
+            self.tell(Level::Info, None, &text);
         }
         let begin = self.system.monotonic();
         for (part, flag) in [(limit / 2, &self.ask), (limit, &self.stop)] {
@@ -341,10 +452,17 @@ impl Worker {
         }
     }
 
-    /// Writes to standard output, where somebody may be waiting for it.
-    fn show_out(&self, text: &str) {
-        let _ = self.system.write_out(text);
-        let _ = self.system.flush();
+    /// Writes output of a run.
+    fn show(&self, run: &str, stream: Stream, text: String) {
+        let text = self.log.output(Some(run), stream, text);
+        match stream {
+            Stream::Err => self.system.write_err(&text),
+            // The reader may be waiting for it.
+            Stream::Out => {
+                let _ = self.system.write_out(&text);
+                let _ = self.system.flush();
+            }
+        }
     }
 
     /// What makes a process use the store of the worker, whatever project it works in.
@@ -374,19 +492,29 @@ impl Worker {
         }
     }
 
-    fn tell(&self, text: &str) {
-        self.system.write_err(&harn_syntax::notice(text));
+    fn tell(&self, level: Level, run: Option<&str>, text: &str) {
+        self.log.tell(level, run, text);
     }
 
     /// Says how a run stands whose process has ended. One that ended without a word is worked on again, but not for ever.
     /// `later`: it said that it continues later.
-    async fn look_after(&self, id: &str, lease: &Lease, how: &str, later: bool) -> Result<(), StoreError> {
+    async fn look_after(
+        &self,
+        before: &Run,
+        lease: &Lease,
+        how: &str,
+        later: bool,
+    ) -> Result<(), StoreError> {
+        let id = &*before.id;
         let run = self.store.run(id).await?;
         let Some(run) = run else { return Ok(()) };
         let is_own = run.lease.as_ref().is_some_and(|held| held.epoch == lease.epoch);
         if run.status != RunStatus::Running || !is_own {
             self.deaths.borrow_mut().remove(id);
-            self.tell(&format!("run {id}: {}", run.status_at(self.system.now_ms()).word()));
+            self.count(before, &run);
+            let level = if run.status == RunStatus::Failed { Level::Error } else { Level::Info };
+            let text = format!("run {id}: {}", run.status_at(self.system.now_ms()).word());
+            self.tell(level, Some(id), &text);
             return Ok(());
         }
         if later || self.ask.is_set.get() {
@@ -402,14 +530,13 @@ impl Worker {
         let mut writes = vec![Write::Release];
         if deaths >= ATTEMPTS {
             let note = format!("its process has ended {deaths} times before the run did: {how}");
-            self.tell(&format!("run {id}: {note}; `harn resume {id}` tries again"));
+            self.tell(Level::Error, Some(id), &format!("run {id}: {note}; `harn resume {id}` tries again"));
             let status = NewStatus::Suspended { due_ms: None, answers: run.answers };
             let at_ms = self.system.now_ms();
             writes.insert(0, Write::RunStatus { run: id.to_owned(), status, note, at_ms });
         } else {
-            self.tell(&format!(
-                "run {id}: its process ended before the run ({how}); the run will be resumed"
-            ));
+            let text = format!("run {id}: its process ended before the run ({how}); the run will be resumed");
+            self.tell(Level::Warn, Some(id), &text);
         }
         self.store.write(&lease.fence(), writes).await.map(drop)
     }
@@ -426,24 +553,5 @@ impl Worker {
         while self.system.monotonic() < until && !first.is_set() {
             self.system.sleep(LOOK).await;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_are_shown_whole() {
-        let mut lines = Lines::default();
-        assert_eq!(lines.add(b"a\nb"), "a\n");
-        assert_eq!(lines.add(b"c"), "");
-        assert_eq!(lines.add("\nd\nä".as_bytes()), "bc\nd\n");
-        assert_eq!(lines.rest(), "ä");
-        let long = "ä".repeat(LONGEST_LINE);
-        let (first, last) = long.as_bytes().split_at(LONGEST_LINE + 1);
-        let shown = lines.add(first);
-        assert!(!shown.contains('\u{fffd}') && shown.len() >= LONGEST_LINE);
-        assert_eq!(shown + &lines.add(last) + &lines.rest(), long);
     }
 }

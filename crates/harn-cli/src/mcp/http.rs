@@ -13,14 +13,14 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use harn_runtime::{MCP_REVISIONS, McpServer};
+use harn_runtime::MCP_REVISIONS;
 use harn_system::{Real, System, SystemExt};
 use harn_value::Data as Json;
 use harn_vm::Interrupt;
 use tokio::sync::{mpsc, oneshot};
 
 use super::guard::{self, Admitted, Guard};
-use super::{AT_ONCE, GRACE};
+use super::{AT_ONCE, Counted, GRACE};
 use crate::args::McpArgs;
 use crate::json_rpc::{INVALID_REQUEST, PARSE_ERROR, Problem, answer_text};
 
@@ -143,7 +143,7 @@ enum Reply {
 type Shared = State<Arc<(App, mpsc::Sender<Incoming>)>>;
 
 /// Answers requests until a signal comes or the program ends; gives the exit code.
-pub(super) async fn converse(server: &McpServer, listener: Listener, interrupt: &Interrupt) -> u8 {
+pub(super) async fn converse(server: &Counted, listener: Listener, interrupt: &Interrupt) -> u8 {
     let Listener { socket, app } = listener;
     let (address, path) = (app.address, app.path.clone());
     let (send, mut incoming) = mpsc::channel(AT_ONCE);
@@ -171,7 +171,7 @@ pub(super) async fn converse(server: &McpServer, listener: Listener, interrupt: 
     drop((stop, room, incoming));
     match Real::new().within(GRACE, ended).await {
         Some(Ok(Err(why))) => {
-            eprintln!("[harn] error: {}", harn_syntax::printable(&why));
+            server.log.write(&harn_syntax::notice(&format!("error: {why}")));
             code.max(1)
         }
         _ => code,
@@ -299,7 +299,7 @@ struct Ended {
 
 /// The conversations, and the requests that are being answered with how to end each.
 struct Room<'a> {
-    server: &'a McpServer,
+    server: &'a Counted,
     requests: FuturesUnordered<std::pin::Pin<Box<dyn Future<Output = Ended> + 'a>>>,
     cancels: BTreeMap<(String, String), oneshot::Sender<()>>,
     /// The oldest first.
@@ -307,7 +307,7 @@ struct Room<'a> {
 }
 
 impl<'a> Room<'a> {
-    fn new(server: &'a McpServer) -> Room<'a> {
+    fn new(server: &'a Counted) -> Room<'a> {
         let (requests, cancels) = (FuturesUnordered::new(), BTreeMap::new());
         Room { server, requests, cancels, sessions: VecDeque::new() }
     }

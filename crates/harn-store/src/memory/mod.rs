@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use self::state::{Message, State};
 use crate::error::{Error, Result};
 use crate::model::{Dead, Digest, Entry, Event, Fence, Lease, QueueStats, Session, Topic};
-use crate::run::{Answer, JournalEntry, Prune, Run, RunFilter, Source, Waitpoint, Wish};
+use crate::run::{Answer, JournalEntry, Prune, Run, RunFilter, Source, StoreStats, Waitpoint, Wish};
 use crate::store::{Reply, Store};
 use crate::write::{self, Write, Written, label};
 
@@ -238,6 +238,10 @@ impl Store for MemoryStore {
 
     fn run_bytes<'a>(&'a self, run: &'a str) -> Reply<'a, u64> {
         self.read(|state| runs::bytes(state, run))
+    }
+
+    fn stats(&self, now_ms: i64) -> Reply<'_, StoreStats> {
+        self.read(move |state| Ok(runs::stats(state, now_ms)))
     }
 
     fn compact(&self) -> Reply<'_, ()> {

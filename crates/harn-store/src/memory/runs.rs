@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::model::{Digest, Fence, Lease};
 use crate::run::{
     Answer, EntryKind, JournalEntry, NewRun, NewStatus, Parent, Prune, Run, RunFilter, RunStatus, Source,
-    Waitpoint, Wish,
+    StatusRow, StoreStats, Waitpoint, Wish,
 };
 use crate::write::{self, Write, Written};
 
@@ -199,6 +199,18 @@ pub(super) fn bytes(state: &State, id: &str) -> Result<u64> {
     let journal: usize = kept.journal.iter().map(|entry| entry.payload.len()).sum();
     let sources: usize = kept.sources.values().map(|(_, bytes)| bytes.len()).sum();
     Ok((journal + sources + kept.head.info.len()) as u64)
+}
+
+pub(super) fn stats(state: &State, now_ms: i64) -> StoreStats {
+    let heads: Vec<Run> = state.runs.values().map(|kept| kept.seen(state)).collect();
+    let rows = RunStatus::ALL.into_iter().filter_map(|status| {
+        let own: Vec<&Run> = heads.iter().filter(|run| run.status == status).collect();
+        let due = || own.iter().filter_map(|run| run.due_ms).filter(|due_ms| *due_ms <= now_ms);
+        let (count, oldest_due_ms) = (own.len() as u64, due().min());
+        (count > 0).then(|| StatusRow { status, count, due: due().count() as u64, oldest_due_ms })
+    });
+    let held = heads.iter().filter(|run| run.status_at(now_ms) == RunStatus::Running).count() as u64;
+    StoreStats::of_rows(0, 0, rows.collect(), held)
 }
 
 fn waitpoint<'a>(kept: &'a mut KeptRun, request_id: &str) -> Result<&'a mut Waitpoint> {

@@ -28,7 +28,7 @@ pub use self::options::PostgresOptions;
 use self::worker::Worker;
 use crate::error::{Error, Result};
 use crate::model::{Dead, Digest, Entry, Event, Fence, Lease, QueueStats, Session, Topic};
-use crate::run::{Answer, JournalEntry, Prune, Run, RunFilter, Source, Waitpoint, Wish};
+use crate::run::{Answer, JournalEntry, Prune, Run, RunFilter, Source, StoreStats, Waitpoint, Wish};
 use crate::store::{Reply, Store};
 use crate::thread::{self, Job, Thread, Work};
 use crate::write::{self, Write, Written};

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::model::{Fence, Lease};
 use crate::run::{
     Answer, JournalEntry, NewRun, NewStatus, NewWaitpoint, Parent, Prune, Run, RunFilter, RunStatus, Source,
-    Waitpoint, Wish,
+    StatusRow, StoreStats, Waitpoint, Wish,
 };
 use crate::write::{self, Write, Written};
 
@@ -240,6 +240,27 @@ pub(super) fn bytes(db: &Db, id: &str) -> Outcome<u64> {
                    FROM source JOIN shared ON shared.digest = source.digest WHERE run = $1)
                + (SELECT length(info) + length(coalesce(failure, '')) FROM run WHERE number = $1))::bigint";
     db.one(sql, &[&number], |row| count(row, 0))
+}
+
+pub(super) fn stats(db: &Db, now_ms: i64) -> Outcome<StoreStats> {
+    let sql = "SELECT status, count(*), count(*) FILTER (WHERE due_ms <= $1), min(due_ms) FILTER (WHERE due_ms <= $1)
+               FROM run GROUP BY status";
+    let rows = db.rows(sql, &[&now_ms], |row| {
+        Ok(StatusRow {
+            status: status(row, 0)?,
+            count: count(row, 1)?,
+            due: count(row, 2)?,
+            oldest_due_ms: get(row, 3)?,
+        })
+    })?;
+    let sql =
+        format!("SELECT count(*) FROM run JOIN lease ON scope = 'run/' || id WHERE status = $2 AND {HELD}");
+    let held = db.one(&sql, &[&now_ms, &(RunStatus::Running as i64)], |row| count(row, 0))?;
+    let sql = "SELECT version, (SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint
+                   FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = relnamespace
+                   WHERE nspname = 'harn' AND relkind = 'r') FROM schema_version";
+    let (schema, bytes) = db.one(sql, &[], |row| Ok((get::<i32>(row, 0)?, count(row, 1)?)))?;
+    Ok(StoreStats::of_rows(u32::try_from(schema).unwrap_or_default(), bytes, rows, held))
 }
 
 fn delete(db: &Db, fence: &Fence, id: &str) -> Outcome<Written> {

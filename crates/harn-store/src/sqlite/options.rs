@@ -24,6 +24,8 @@ pub struct SqliteOptions {
     /// Opens a file whose log has lost acknowledged writes, with the remaining data. Otherwise it is
     /// [`crate::Error::Corrupt`].
     pub repairs: bool,
+    /// Opens an existing file for reading, and changes nothing.
+    pub reads: bool,
 }
 
 impl Default for SqliteOptions {
@@ -33,6 +35,7 @@ impl Default for SqliteOptions {
             busy_timeout: Duration::from_secs(10),
             max_bytes: None,
             repairs: false,
+            reads: false,
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::model::{Digest, Fence, Lease};
 use crate::run::{
     Answer, JournalEntry, NewRun, NewStatus, NewWaitpoint, Parent, Prune, Run, RunFilter, RunStatus, Source,
-    Waitpoint, Wish,
+    StatusRow, StoreStats, Waitpoint, Wish,
 };
 use crate::write::{self, Write, Written};
 
@@ -216,6 +216,26 @@ pub(super) fn bytes(db: &Connection, id: &str) -> Outcome<u64> {
                    FROM source JOIN shared ON shared.digest = source.digest WHERE run = ?1)
                + (SELECT length(info) + length(coalesce(failure, x'')) FROM run WHERE number = ?1)";
     Ok(row(db, sql, [number], |row| row.get(0))?.unwrap_or(0))
+}
+
+pub(super) fn stats(db: &Connection, now_ms: i64) -> Outcome<StoreStats> {
+    let sql = "SELECT status, count(*), count(CASE WHEN due_ms <= ?1 THEN 1 END),
+               min(CASE WHEN due_ms <= ?1 THEN due_ms END) FROM run GROUP BY status";
+    let found = rows(db, sql, [now_ms], |row| {
+        Ok(StatusRow {
+            status: status(row, 0)?,
+            count: row.get(1)?,
+            due: row.get(2)?,
+            oldest_due_ms: row.get(3)?,
+        })
+    })?;
+    let sql =
+        format!("SELECT count(*) FROM run JOIN lease ON scope = 'run/' || id WHERE status = ?2 AND {HELD}");
+    let held = row(db, &sql, params![now_ms, RunStatus::Running as i64], |row| row.get(0))?.unwrap_or(0);
+    let sql = "SELECT user_version, page_count * page_size
+               FROM pragma_user_version, pragma_page_count, pragma_page_size";
+    let (schema, bytes) = row(db, sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?.unwrap_or_default();
+    Ok(StoreStats::of_rows(schema, bytes, found, held))
 }
 
 fn delete(db: &Connection, fence: &Fence, id: &str) -> Outcome<Written> {

@@ -28,7 +28,7 @@ const PAUSE: Duration = Duration::from_millis(25);
 
 /// Opens or creates the file.
 pub(super) fn open(path: &Path, options: &SqliteOptions) -> Outcome<Connection> {
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+    if let Some(folder) = path.parent().filter(|folder| !options.reads && !folder.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder).map_err(|error| {
             Fault::Other(Error::Open { path: path.to_owned(), why: format!("{}: {error}", folder.display()) })
         })?;
@@ -47,18 +47,15 @@ pub(super) fn open(path: &Path, options: &SqliteOptions) -> Outcome<Connection> 
         Err(_) if options.repairs => wal::forget(path).map_err(|error| damaged(error.to_string()))?,
         found => found.map_err(damaged)?,
     }
-    let flags =
-        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut db = Connection::open_with_flags(path, flags)?;
+    let way = match options.reads {
+        true => OpenFlags::SQLITE_OPEN_READ_ONLY,
+        false => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
+    };
+    let mut db = Connection::open_with_flags(path, way | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     db.busy_timeout(options.busy_timeout)?;
     db.set_prepared_statement_cache_capacity(64);
     if db.is_readonly("main")? {
-        // A read-only file can be read; each write reports the reason why it fails.
-        return match version(&db)? {
-            (APPLICATION, found) if found as usize == MIGRATIONS.len() => Ok(db),
-            (APPLICATION, found) if found as usize > MIGRATIONS.len() => Err(newer(path, found)),
-            _ => Err(Fault::Other(Error::ReadOnly { path: path.to_owned() })),
-        };
+        return readable(db, path);
     }
     ours(&db, path)?;
     persistently(|| prepare(&db))?;
@@ -93,6 +90,39 @@ pub(super) fn open(path: &Path, options: &SqliteOptions) -> Outcome<Connection> 
         db.query_row(&format!("PRAGMA max_page_count = {}", (max / page).max(1)), [], |_| Ok(()))?;
     }
     Ok(db)
+}
+
+/// A file that is only read: each write reports the reason why it fails.
+fn readable(mut db: Connection, path: &Path) -> Outcome<Connection> {
+    let mut found = version(&db);
+    let has_log = std::fs::metadata(wal::log_of(path)).is_ok_and(|log| log.len() > 0);
+    if found.is_err() && !has_log {
+        // In a read-only directory SQLite cannot make the index of the log. Without a log, no process writes the file.
+        let mut uri = "file:".to_owned();
+        for byte in path.as_os_str().as_encoded_bytes() {
+            match byte {
+                b'/' | b'.' | b'-' | b'_' => uri.push(char::from(*byte)),
+                byte if byte.is_ascii_alphanumeric() => uri.push(char::from(*byte)),
+                byte => uri += &format!("%{byte:02X}"),
+            }
+        }
+        let flags =
+            OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        db = Connection::open_with_flags(uri + "?immutable=1", flags)?;
+        found = version(&db);
+    }
+    match found? {
+        (APPLICATION, found) if found as usize == MIGRATIONS.len() => Ok(db),
+        (APPLICATION, found) if found as usize > MIGRATIONS.len() => Err(newer(path, found)),
+        (APPLICATION, found) => {
+            let known = MIGRATIONS.len();
+            let why = format!(
+                "it has schema version {found}, and it is only read: a command that can write it, such as `harn worker --drain`, upgrades it to version {known}"
+            );
+            Err(Fault::Other(Error::Open { path: path.to_owned(), why }))
+        }
+        _ => Err(Fault::Other(Error::Foreign { path: path.to_owned() })),
+    }
 }
 
 /// The application and the schema version that the file names.

@@ -124,6 +124,11 @@ impl Marker {
     }
 }
 
+/// The log of a database.
+pub(super) fn log_of(path: &Path) -> PathBuf {
+    beside(path, "-wal")
+}
+
 /// Removes the mark.
 pub(super) fn forget(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(beside(path, "-mark")) {

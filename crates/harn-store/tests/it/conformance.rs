@@ -501,6 +501,7 @@ macro_rules! suites {
             a_failed_try_is_kept_and_a_run_is_reopened
             a_wish_is_granted_when_the_owner_stops
             old_runs_are_removed_together
+            runs_are_counted_by_status
         })*
     };
 }

@@ -571,3 +571,24 @@ fn a_signature_is_of_one_answer_to_one_request() {
     ];
     assert!(others.iter().all(|other| *other != signature), "{others:?}");
 }
+
+pub(crate) async fn runs_are_counted_by_status(store: Shared) {
+    assert_eq!(store.stats(0).await.unwrap().runs, vec![]);
+    queued(&*store, "early", 20).await;
+    queued(&*store, "earlier", 10).await;
+    queued(&*store, "later", 900).await;
+    // Held until 1000 and until 1500.
+    running(&*store, "r").await;
+    let fence = lease(&*store, "s", "b", 500).await;
+    let create = Write::RunCreate { run: new_run("s", NewStatus::Running), at_ms: 1 };
+    one(&*store, &fence, create).await.unwrap();
+    let done = running(&*store, "done").await;
+    let ended = status("done", NewStatus::Completed { exit_code: 0 }, 5);
+    store.write(&done, vec![ended, Write::Release]).await.unwrap();
+    let stats = store.stats(100).await.unwrap();
+    let by_status = [(RunStatus::Queued, 3), (RunStatus::Running, 2), (RunStatus::Completed, 1)];
+    assert_eq!((stats.runs, stats.ready, stats.oldest_due_ms), (by_status.to_vec(), 2, Some(10)));
+    let stats = store.stats(1200).await.unwrap();
+    assert_eq!((stats.count(RunStatus::Running), stats.count(RunStatus::Abandoned)), (1, 1));
+    assert_eq!((stats.ready, stats.count(RunStatus::Failed)), (4, 0));
+}

@@ -11,6 +11,7 @@ use super::change::{failure, matching};
 use super::{Outcome, Shown, each_entry, head, opened, store, time, wait};
 use crate::args::{Filter, RunsEventsArgs, RunsListArgs};
 use crate::cmd::durable::{OUTAGE, can_follow, format_of};
+use crate::health::Usage;
 use crate::table;
 
 pub(super) fn list(args: &RunsListArgs) -> Outcome<Shown> {
@@ -208,6 +209,7 @@ pub(super) fn described(run: &Run, pending: &[&Waitpoint], now_ms: i64) -> Value
         "note": run.note,
         "tries": run.tries,
         "failure": failure(run),
+        "usage": info["usage"].clone(),
         "waits_for": Some(waits_for(run, asks, now_ms)).filter(|waits_for| waits_for != "-"),
         "journal_format": journal_format(run),
         "can_resume": can_follow(run) && !run.status.is_end(),
@@ -274,6 +276,12 @@ fn page(run: &Run, waitpoints: &[Waitpoint], now_ms: i64, bytes: u64) -> String 
         line("continues", &short(due));
     }
     line("journal", &format!("{} effects in {} entries, {bytes} bytes", run.effects, run.length));
+    let info = serde_json::from_slice::<Value>(&run.info).unwrap_or_default();
+    if info["usage"].is_object() {
+        let Usage { calls, input_tokens, output_tokens, cost_usd } = Usage::from_data(&info["usage"]);
+        let tokens = format!("{input_tokens} tokens in, {output_tokens} out");
+        line("models", &format!("{calls} calls, {tokens}, {cost_usd} USD"));
+    }
     let failure = failure(run);
     if !failure.is_null() {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

@@ -122,7 +122,7 @@ fn missing(id: &str) -> Failure {
 }
 
 /// Waits for an answer of the store.
-fn wait<T>(answer: impl Future<Output = Result<T, StoreError>>) -> Outcome<T> {
+pub(super) fn wait<T>(answer: impl Future<Output = Result<T, StoreError>>) -> Outcome<T> {
     answered(harn_journal::wait(answer))
 }
 
