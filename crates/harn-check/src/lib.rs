@@ -48,7 +48,9 @@ pub use examples::{EXAMPLES, Example, example};
 pub use invariants::{INVARIANTS, Step, Violation, check_invariants, has_handler, is_act, written_paths};
 pub use lints::{LAYOUT_RULES, MaxTools, lint_program, lint_template_file};
 pub use preflight::{Bundle, BundledAsset, Located, Quiet, bundle_of, check_templates};
-pub use settings::{PreflightSeverity, RuleFilter, Settings, manifest_file, read_operations};
+pub use settings::{
+    PreflightSeverity, RuleFilter, Settings, flat_values, manifest_file, read_operations, unknown_tables,
+};
 pub use strict::strict_types;
 pub use tell::types_of;
 pub use told::{Told, ToldMember, ToldType};

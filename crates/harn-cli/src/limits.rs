@@ -15,6 +15,19 @@ pub(crate) fn raise_open_files() {
     }
 }
 
+/// Lets a write beyond the limit of a file's size (`ulimit -f`) fail with an error. Its signal would end the process; programs that
+/// this process starts have the signal as it was.
+#[cfg(unix)]
+pub(crate) fn report_file_size_limit() {
+    let seen = std::sync::Arc::default();
+    // Without the handler, the process ends at such a write as before.
+    let _ = signal_hook::flag::register(libc::SIGXFSZ, seen);
+}
+
+/// Only Unix has such a limit.
+#[cfg(not(unix))]
+pub(crate) fn report_file_size_limit() {}
+
 /// Notes whether standard output is closed, before Rust's start-up puts the null device in its place.
 #[cfg(target_os = "linux")]
 pub(crate) fn look_at_output() {

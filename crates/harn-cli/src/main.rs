@@ -61,6 +61,7 @@ fn main() {
 fn harn() {
     harn_vm::quiet_panics();
     limits::raise_open_files();
+    limits::report_file_size_limit();
     if let Some(bytes) = limits::default_memory() {
         harn_value::memory::set_limit(bytes);
     }
@@ -99,6 +100,8 @@ fn harn() {
         Command::Bench(args) => cmd::bench::bench(&args),
         Command::Doctor(args) => cmd::doctor::doctor(&args),
         Command::Runs(command) => cmd::runs::runs(command),
+        Command::Config(command) => cmd::config::config(&command),
+        Command::Store(command) => cmd::store::store(&command),
         Command::Sessions(command) => cmd::sessions::sessions(command),
         Command::Skills(command) => cmd::skills::skills(command),
         Command::Repl => cmd::repl::repl(),

@@ -74,6 +74,16 @@ pub(crate) fn unknown(names: impl Iterator<Item = String>) -> Vec<Unknown> {
     strange
 }
 
+/// Returns the variables in `names` that Harn reads, sorted.
+pub(crate) fn known(names: impl Iterator<Item = String>) -> Vec<String> {
+    let is_known = |name: &String| {
+        KNOWN.contains(&name.as_str()) || FAMILIES.iter().any(|family| name.starts_with(family))
+    };
+    let mut found: Vec<String> = names.filter(is_known).collect();
+    found.sort_unstable();
+    found
+}
+
 /// Warns about variables that are probably misspelt. A program may have variables of its own that begin with `HARN_`, so a name that
 /// resembles no known one is reported by `harn doctor` only.
 pub(crate) fn warn() {
@@ -160,5 +170,42 @@ mod tests {
         assert!(missing.is_empty(), "docs/cli.md: {missing:?}");
         let strange: Vec<&&str> = described.iter().filter(|name| !KNOWN.contains(name)).collect();
         assert!(strange.is_empty(), "docs/cli.md: {strange:?}");
+    }
+
+    fn pages(folder: &std::path::Path, found: &mut Vec<(String, String)>) {
+        for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                pages(&path, found);
+            } else if path.extension().is_some_and(|kind| kind == "md") {
+                found.push((path.display().to_string(), std::fs::read_to_string(path).unwrap()));
+            }
+        }
+    }
+
+    /// Names in the pages that are not environment variables of users: variables of tests and of skills, and beginnings of names.
+    const IN_PAGES: [&str; 0] = [];
+
+    #[test]
+    fn the_pages_name_no_other_variables() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut found =
+            vec![("README.md".to_owned(), std::fs::read_to_string(root.join("README.md")).unwrap())];
+        pages(&root.join("docs"), &mut found);
+        assert!(found.len() > 50, "{}", found.len());
+        let mut strange = Vec::new();
+        for (page, text) in &found {
+            let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            for name in text.split(|c: char| !is_part(c)).filter(|name| name.starts_with("HARN_")) {
+                let is_family = FAMILIES.iter().any(|family| name.starts_with(family.trim_end_matches('_')));
+                if !KNOWN.contains(&name)
+                    && !is_family
+                    && !OTHERS.contains(&name)
+                    && !IN_PAGES.contains(&name)
+                {
+                    strange.push(format!("{page}: {name}"));
+                }
+            }
+        }
+        assert!(strange.is_empty(), "{strange:#?}");
     }
 }

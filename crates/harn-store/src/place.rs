@@ -43,6 +43,23 @@ impl Place {
         self.open_with(SqliteOptions { reads: true, ..SqliteOptions::default() })
     }
 
+    /// Copies a store in a file to another file while processes use it. The copy is as the store was at one moment.
+    ///
+    /// # Errors
+    /// The store is a database, or it cannot be read, or the copy cannot be written.
+    pub fn backup(&self, to: &std::path::Path) -> Result<()> {
+        match self {
+            Place::File(path) => SqliteStore::backup(path, to),
+            Place::Url(url) => {
+                let why = format!(
+                    "it is the database {}: use `pg_dump --schema=harn`, which copies it while it is used",
+                    shown(url)
+                );
+                Err(Error::invalid("the store to back up", why))
+            }
+        }
+    }
+
     fn open_with(&self, options: SqliteOptions) -> Result<Arc<dyn Store>> {
         let url = match self {
             Place::File(path) => return Ok(Arc::new(SqliteStore::with(path, options))),

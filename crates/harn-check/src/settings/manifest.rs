@@ -5,6 +5,7 @@
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use harn_syntax::{Diagnostic, SourceFile, Span};
 use harn_system::{System, SystemExt};
@@ -27,6 +28,7 @@ const TABLES: &[&str] = &[
     "lint",
     "fmt",
     "run",
+    "runs",
     "store",
     "sessions",
     "llm",
@@ -99,6 +101,20 @@ const FMT: &[Key] = &[
 const RUN: &[Key] =
     &[Key { name: "durable", set: |m, value| boolean(value).map(|durable| m.settings.durable = durable) }];
 
+const RUNS: &[Key] = &[
+    Key { name: "keep", set: |m, value| time(value).map(|keep| m.settings.runs.keep = Some(keep)) },
+    Key { name: "retries", set: |m, value| retries(value).map(|most| m.settings.runs.retries = Some(most)) },
+    Key { name: "backoff", set: |m, value| backoff(value).map(|kind| m.settings.runs.backoff = Some(kind)) },
+    Key {
+        name: "retry_delay",
+        set: |m, value| time(value).map(|delay| m.settings.runs.retry_delay = Some(delay)),
+    },
+    Key {
+        name: "max_retry_delay",
+        set: |m, value| time(value).map(|delay| m.settings.runs.max_retry_delay = Some(delay)),
+    },
+];
+
 const WORKSPACE: &[Key] = &[Key { name: "pipelines", set: |m, value| m.pipelines(value) }];
 
 const EVAL: &[Key] = &[Key { name: "fleets", set: |m, value| m.fleets(value) }];
@@ -139,7 +155,7 @@ const HOOK: &[Key] = &[
 
 /// The tables in which programs reject an unknown key: with another store, other skills or other hooks than intended
 /// they do not start.
-const REFUSED: [&str; 4] = ["hooks", "sessions", "skills", "store"];
+const REFUSED: [&str; 5] = ["hooks", "runs", "sessions", "skills", "store"];
 
 /// Why a value is rejected.
 struct Wrong {
@@ -160,6 +176,44 @@ struct Manifest<'a> {
     problems: Vec<Located>,
 }
 
+/// A length of time, such as `30d`.
+fn time(value: &Spanned<DeValue<'_>>) -> Result<Duration, Wrong> {
+    let must = || wrong("a time such as \"30s\", \"12h\" or \"30d\"", value);
+    let text = value.get_ref().as_str().ok_or_else(must)?;
+    duration(text).ok_or_else(|| Wrong { got: format!("\"{text}\""), ..must() })
+}
+
+/// Parses a number with its unit: `ms`, `s`, `m`, `h` or `d`.
+fn duration(text: &str) -> Option<Duration> {
+    let at = text.find(|c: char| !c.is_ascii_digit())?;
+    let unit = match &text[at..] {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    text[..at].parse::<u64>().ok()?.checked_mul(unit).map(Duration::from_millis)
+}
+
+fn retries(value: &Spanned<DeValue<'_>>) -> Result<u64, Wrong> {
+    let must = "a number from 0 to 1000";
+    match whole(value, must)? {
+        count @ ..=1_000 => Ok(count as u64),
+        other => Err(Wrong { got: other.to_string(), ..wrong(must, value) }),
+    }
+}
+
+fn backoff(value: &Spanned<DeValue<'_>>) -> Result<String, Wrong> {
+    let must = || wrong("\"exponential\", \"linear\" or \"fixed\"", value);
+    let text = value.get_ref().as_str().ok_or_else(must)?;
+    match text {
+        "exponential" | "linear" | "fixed" => Ok(text.to_owned()),
+        other => Err(Wrong { got: format!("\"{other}\""), ..must() }),
+    }
+}
+
 /// Returns a manifest for diagnostics, with its path relative to the current directory if it is below.
 pub fn manifest_file(system: &dyn System, path: &Path, text: impl Into<String>) -> Arc<SourceFile> {
     let here = system.cwd().ok();
@@ -173,6 +227,33 @@ pub fn manifest_file(system: &dyn System, path: &Path, text: impl Into<String>) 
 /// The error of the system, or why the file is invalid.
 pub(crate) fn text(system: &dyn System, path: &Path) -> std::io::Result<String> {
     system.read_text(path, 16 << 20)
+}
+
+/// Returns the tables of a manifest that Harn does not know. Other tools may use them.
+pub fn unknown_tables(text: &str) -> Vec<String> {
+    let Ok(document) = DeTable::parse(text) else { return Vec::new() };
+    let names = document.get_ref().keys().map(|name| name.get_ref().to_string());
+    names.filter(|name| !TABLES.contains(&name.as_str())).collect()
+}
+
+/// Returns the values of a TOML file with the paths of their keys, such as `run.durable` and `true`. Empty for a file that cannot be
+/// parsed.
+pub fn flat_values(text: &str) -> Vec<(String, String)> {
+    fn add(path: &str, value: &toml::Value, found: &mut Vec<(String, String)>) {
+        match value {
+            toml::Value::Table(table) => {
+                for (key, value) in table {
+                    let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                    add(&path, value, found);
+                }
+            }
+            toml::Value::String(text) => found.push((path.to_owned(), text.clone())),
+            other => found.push((path.to_owned(), other.to_string())),
+        }
+    }
+    let mut found = Vec::new();
+    add("", &toml::Value::Table(text.parse().unwrap_or_default()), &mut found);
+    found
 }
 
 /// Reads a manifest. Invalid values are treated as absent.
@@ -239,6 +320,7 @@ impl<'a> Manifest<'a> {
                 ("lint", DeValue::Table(table)) => self.table("lint", LINT, table),
                 ("fmt", DeValue::Table(table)) => self.table("fmt", FMT, table),
                 ("run", DeValue::Table(table)) => self.table("run", RUN, table),
+                ("runs", DeValue::Table(table)) => self.table("runs", RUNS, table),
                 ("workspace", DeValue::Table(table)) => self.table("workspace", WORKSPACE, table),
                 ("store", DeValue::Table(table)) => self.table("store", STORE, table),
                 ("eval", DeValue::Table(table)) => self.table("eval", EVAL, table),
@@ -250,7 +332,7 @@ impl<'a> Manifest<'a> {
                 ("exports", DeValue::Table(table)) => self.exports(table),
                 ("llm", DeValue::Table(_)) => {}
                 (
-                    known @ ("check" | "lint" | "fmt" | "run" | "workspace" | "store" | "sessions"
+                    known @ ("check" | "lint" | "fmt" | "run" | "runs" | "workspace" | "store" | "sessions"
                     | "asset_roots" | "llm" | "eval" | "package" | "skills" | "exports"),
                     _,
                 ) => {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use globset::{Glob, GlobMatcher};
 use harn_front::Through;
@@ -14,7 +15,7 @@ mod capabilities;
 mod manifest;
 
 pub use capabilities::read_operations;
-pub use manifest::manifest_file;
+pub use manifest::{flat_values, manifest_file, unknown_tables};
 
 /// Settings of `[check]`, `[lint]`, `[fmt]` and `[run]`.
 #[derive(Clone, Debug, Default)]
@@ -56,6 +57,23 @@ pub struct Settings {
     pub package: Option<String>,
     /// `[run] durable`: `harn run` records a journal.
     pub durable: bool,
+    /// `[runs]`.
+    pub runs: Runs,
+}
+
+/// Settings of stored runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Runs {
+    /// `keep`: how long runs are stored after their end; `None` for ever.
+    pub keep: Option<Duration>,
+    /// `retries`: how often a failed run is tried again.
+    pub retries: Option<u64>,
+    /// `backoff`: `exponential`, `linear` or `fixed`.
+    pub backoff: Option<String>,
+    /// `retry_delay`: the delay before the first retry.
+    pub retry_delay: Option<Duration>,
+    /// `max_retry_delay`: the longest delay.
+    pub max_retry_delay: Option<Duration>,
 }
 
 /// Severity of the findings of the preflight.
@@ -133,6 +151,24 @@ impl Settings {
         problems.into_iter().find(|located| located.diagnostic.code == MANIFEST_SYNTAX)
     }
 
+    /// Reads `[runs]` of the manifest for the files of `dir`.
+    ///
+    /// # Errors
+    /// The first error in this table: runs must not be removed or retried in another way than intended.
+    pub fn of_runs(system: &dyn System, dir: &Path) -> Result<Runs, String> {
+        let (settings, problems) = Self::find(system, dir);
+        let wrong = problems.iter().map(|located| &located.diagnostic).find(|found| {
+            found.severity == harn_syntax::Severity::Error
+                && (found.code == MANIFEST_SYNTAX
+                    || found.message.contains("[runs]")
+                    || found.message.contains("`runs`"))
+        });
+        match wrong {
+            Some(found) => Err(format!("harn.toml: {}", found.message)),
+            None => Ok(settings.runs),
+        }
+    }
+
     /// Returns whether a rule is disabled for a file.
     pub fn is_disabled(&self, rule: &str, file: &Path) -> bool {
         let mut relative = None;
@@ -193,6 +229,20 @@ mod tests {
     }
 
     #[test]
+    fn settings_of_runs_are_read() {
+        let text = "[runs]\nkeep = \"30d\"\nretries = 5\nbackoff = \"fixed\"\nretry-delay = \"10s\"\nmax_retry_delay = \"1h\"\n";
+        let seconds = |n| Some(Duration::from_secs(n));
+        let expected = Runs {
+            keep: seconds(30 * 86_400),
+            retries: Some(5),
+            backoff: Some("fixed".to_owned()),
+            retry_delay: seconds(10),
+            max_retry_delay: seconds(3_600),
+        };
+        assert_eq!(settings(text).runs, expected);
+    }
+
+    #[test]
     fn packs_and_fleets_are_looked_at() {
         let told = |text: &str| {
             let system = harn_system::Memory::new().with_file("/project/a.eval.toml", "");
@@ -215,6 +265,16 @@ mod tests {
             ("[package]\nnam = \"x\"\n", "unknown key `nam` in [package]: it has no effect"),
             ("[package]\nversion = 1\n", "[package] version must be a string, got an integer"),
             ("[sessions]\npersit = true\n", "unknown key `persit` in [sessions]: programs refuse it"),
+            ("[runs]\nkep = \"30d\"\n", "unknown key `kep` in [runs]: programs refuse it"),
+            (
+                "[runs]\nkeep = \"30\"\n",
+                "[runs] keep must be a time such as \"30s\", \"12h\" or \"30d\", got \"30\"",
+            ),
+            ("[runs]\nretries = -1\n", "[runs] retries must be a number from 0 to 1000, got -1"),
+            (
+                "[runs]\nbackoff = \"slow\"\n",
+                "[runs] backoff must be \"exponential\", \"linear\" or \"fixed\", got \"slow\"",
+            ),
             ("[sesions]\npersist = true\n", "unknown table `[sesions]`: it has no effect"),
             ("[skills]\npaths = \"x\"\n", "[skills] paths must be a list of strings, got a string"),
             ("[exports]\na = \"no.harn\"\n", "[exports] a: file not found: no.harn"),

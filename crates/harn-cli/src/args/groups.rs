@@ -12,10 +12,16 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Develop", &["check", "lint", "fmt", "test", "eval", "bench", "viz"]),
     (
         "Projects",
-        &["new", "init", "add", "remove", "install", "update", "lock", "trust", "mcp", "skills", "doctor"],
+        &[
+            "new", "init", "add", "remove", "install", "update", "lock", "trust", "mcp", "skills", "doctor",
+            "config",
+        ],
     ),
     ("Models", &["providers", "models", "model-info", "provider-catalog", "provider-ready"]),
-    ("Runs and workers", &["resume", "answer", "replay", "fork", "runs", "sessions", "submit", "worker"]),
+    (
+        "Runs and workers",
+        &["resume", "answer", "replay", "fork", "runs", "sessions", "store", "submit", "worker"],
+    ),
     ("Servers", &["serve", "portal", "lsp", "dap"]),
     ("Help", &["explain", "completions", "version", HELP]),
 ];

@@ -81,6 +81,12 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// Check the installation and the project.
     Doctor(DoctorArgs),
+    /// Show the configuration and its sources.
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Back up the store of runs and sessions.
+    #[command(subcommand)]
+    Store(StoreCommand),
     /// List and manage stored agent conversations.
     #[command(subcommand)]
     Sessions(SessionsCommand),
@@ -327,29 +333,35 @@ pub(crate) struct SubmitArgs {
     pub(crate) every: Option<String>,
     /// Set the number of retries
     ///
-    /// A retry continues at the effect that failed. Effects that succeeded are not repeated.
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1000))]
-    pub(crate) retries: u32,
+    /// A retry continues at the effect that failed. Effects that succeeded are not repeated. Default: `retries` in the section
+    /// `[runs]` of harn.toml, or 0.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1000))]
+    pub(crate) retries: Option<u32>,
     /// Choose how the delay grows
-    #[arg(long, value_name = "KIND", value_enum, default_value_t, requires = "retries")]
-    pub(crate) backoff: Backoff,
+    ///
+    /// Default: `backoff` in the section `[runs]` of harn.toml, or exponential.
+    #[arg(long, value_name = "KIND", value_enum, requires = "retries")]
+    pub(crate) backoff: Option<Backoff>,
     /// Set the delay before the first retry
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_time, requires = "retries")]
-    pub(crate) retry_delay: std::time::Duration,
+    ///
+    /// Default: `retry_delay` in the section `[runs]` of harn.toml, or 1s.
+    #[arg(long, value_name = "TIME", value_parser = parse_time, requires = "retries")]
+    pub(crate) retry_delay: Option<std::time::Duration>,
     /// Limit the delay before a retry
-    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_time, requires = "retries")]
-    pub(crate) max_retry_delay: std::time::Duration,
+    ///
+    /// Default: `max_retry_delay` in the section `[runs]` of harn.toml, or 1h.
+    #[arg(long, value_name = "TIME", value_parser = parse_time, requires = "retries")]
+    pub(crate) max_retry_delay: Option<std::time::Duration>,
 }
 
 /// How the delay between retries grows.
-#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(crate) enum Backoff {
     /// Always the same delay.
     Fixed,
     /// Increase by the first delay each time.
     Linear,
     /// Double the delay each time.
-    #[default]
     Exponential,
 }
 
@@ -390,6 +402,35 @@ pub(crate) struct WorkerArgs {
     pub(crate) drain_timeout: std::time::Duration,
     #[command(flatten)]
     pub(crate) operation: OperationArgs,
+}
+
+/// Subcommands of `harn config`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Print each effective value with its source.
+    ///
+    /// The source is `default`, the manifest, the user's configuration file, or a variable of the environment. Secrets are
+    /// not printed.
+    Show {
+        /// Write JSON to standard output
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Subcommands of `harn store`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum StoreCommand {
+    /// Copy the store to a file while in use.
+    ///
+    /// The copy is as the store was at one moment. It is one file without a log, which can be used as HARN_STATE_FILE.
+    Backup {
+        /// File to write; must not exist
+        file: PathBuf,
+        /// Write JSON to standard output
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 /// Subcommands of `harn worker`.

@@ -63,9 +63,9 @@ pub(crate) enum RunsCommand {
     Prune {
         /// Delete runs that ended longer ago than this
         ///
-        /// For example 90m, 12h or 30d.
+        /// For example 90m, 12h or 30d. Default: `keep` in the section `[runs]` of harn.toml.
         #[arg(long, value_name = "TIME", value_parser = super::parse_age)]
-        older_than: std::time::Duration,
+        older_than: Option<std::time::Duration>,
         /// Delete only runs with this status
         ///
         /// One of completed, failed or cancelled; may be repeated. Default: all three.
@@ -159,6 +159,10 @@ pub(crate) struct Filter {
     pub(crate) program: Option<String>,
     pub(crate) id: Option<String>,
     pub(crate) category: Option<String>,
+    /// A part of the name of the process that works on it.
+    pub(crate) owner: Option<String>,
+    /// A part of the note.
+    pub(crate) note: Option<String>,
     pub(crate) older_than: Option<std::time::Duration>,
     pub(crate) newer_than: Option<std::time::Duration>,
 }
@@ -177,10 +181,12 @@ fn parse_filter(text: &str) -> Result<Filter, String> {
             "program" => filter.program = given(),
             "id" => filter.id = given(),
             "category" => filter.category = given(),
+            "owner" => filter.owner = given(),
+            "note" => filter.note = given(),
             "older-than" => filter.older_than = Some(super::parse_age(value)?),
             "newer-than" => filter.newer_than = Some(super::parse_age(value)?),
             _ => {
-                let keys = "status, program, id, category, older-than or newer-than";
+                let keys = "status, program, id, category, owner, note, older-than or newer-than";
                 return Err(format!("unknown key '{key}': expected {keys}"));
             }
         }
@@ -205,10 +211,15 @@ pub(crate) struct RunsListArgs {
     /// Show failed runs with their errors
     #[arg(long, conflicts_with_all = ["status", "dir"])]
     pub(crate) failed: bool,
+    /// Show failed runs without retries left
+    ///
+    /// These runs were submitted with retries, and their last try has failed.
+    #[arg(long, conflicts_with_all = ["status", "failed", "dir"])]
+    pub(crate) dead: bool,
     /// Show only runs that match
     ///
     /// A comma-separated list such as `status=failed,program=report.harn,category=timeout,older-than=1d`. The keys are status,
-    /// program, id (a prefix), category, older-than and newer-than.
+    /// program, id (a prefix), category, owner and note (a part), older-than and newer-than.
     #[arg(long, value_name = "FILTER", value_parser = parse_filter, conflicts_with = "dir")]
     pub(crate) filter: Option<Filter>,
     /// Show the stored bytes of each run

@@ -146,6 +146,12 @@ impl Doctor {
         let mut told: Vec<String> = problems.into_iter().map(|located| located.diagnostic.message).collect();
         let models = llm_config_problems(self.text().unwrap_or_default());
         told.extend(models.into_iter().map(|problem| problem.message));
+        for table in harn_check::unknown_tables(self.text().unwrap_or_default()) {
+            let text = format!("unknown table `[{table}]`: it has no effect");
+            if !told.contains(&text) {
+                told.push(text);
+            }
+        }
         if told.is_empty() {
             return self.add(Status::Fine, "manifest", path);
         }

@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod config;
 pub(crate) mod cron;
 pub(crate) mod demo;
 pub(crate) mod doctor;
@@ -29,6 +30,7 @@ pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod sessions;
 pub(crate) mod skills;
+pub(crate) mod store;
 pub(crate) mod submit;
 pub(crate) mod test;
 pub(crate) mod trust;

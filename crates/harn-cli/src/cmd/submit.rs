@@ -1,5 +1,9 @@
 //! `harn submit`: puts a program into the store, for a worker to run.
 
+use std::path::Path;
+use std::time::Duration;
+
+use harn_check::Settings;
 use harn_journal::{take_lease, wait};
 use harn_store::{Error as StoreError, NewRun, NewStatus, Store, Write};
 use harn_system::{Real, System, SystemExt};
@@ -63,12 +67,8 @@ fn submitted(args: &SubmitArgs, text: String) -> Failed<(String, i64)> {
     // What is written as JSON there is the answer of the command, not the output of the run.
     let run = RunArgs { json: false, quiet: false, ..args.run.clone() };
     let mut info = facts(&run, &given_command())?;
-    if args.retries > 0 {
-        let ms = |time: std::time::Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
-        info["retry"] = json!({
-            "retries": args.retries, "backoff": args.backoff.word(), "delay_ms": ms(args.retry_delay),
-            "max_delay_ms": ms(args.max_retry_delay),
-        });
+    if let Some(policy) = retry_policy(args)? {
+        info["retry"] = policy;
     }
     let id = match &args.every {
         Some(every) => {
@@ -90,6 +90,26 @@ fn submitted(args: &SubmitArgs, text: String) -> Failed<(String, i64)> {
     let store = store()?;
     create(&*store, run, vec![source]).map_err(|error| explained(&id, &error))?;
     Ok((id, due_ms))
+}
+
+/// How a run is tried again: as the options say, and otherwise the manifest; nothing without retries.
+fn retry_policy(args: &SubmitArgs) -> Failed<Option<Value>> {
+    let dir = args.run.file.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+    let of_project = Settings::of_runs(&Real::new(), dir)?;
+    let retries = args.retries.map(u64::from).or(of_project.retries).unwrap_or(0);
+    if retries == 0 {
+        return Ok(None);
+    }
+    let ms = |time: Option<Duration>, default: Duration| {
+        i64::try_from(time.unwrap_or(default).as_millis()).unwrap_or(i64::MAX)
+    };
+    let backoff = args.backoff.map(|kind| kind.word().to_owned()).or(of_project.backoff);
+    Ok(Some(json!({
+        "retries": retries,
+        "backoff": backoff.unwrap_or_else(|| "exponential".to_owned()),
+        "delay_ms": ms(args.retry_delay.or(of_project.retry_delay), Duration::from_secs(1)),
+        "max_delay_ms": ms(args.max_retry_delay.or(of_project.max_retry_delay), Duration::from_secs(3_600)),
+    })))
 }
 
 /// The name of a run of a schedule.

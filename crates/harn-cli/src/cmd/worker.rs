@@ -5,12 +5,13 @@ mod registry;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
+use harn_check::Settings;
 use harn_journal::owner;
 use harn_store::{Error as StoreError, Lease, NewStatus, Place, Run, RunStatus, Store, Write};
 use harn_system::real::process::{self, Source};
@@ -21,6 +22,7 @@ use tokio::sync::Notify;
 
 use self::registry::{BEAT_MS, Registration};
 use super::durable::{can_follow, failed, store};
+use super::runs::{ENDS, remove_old};
 use super::submit::queue_next;
 use crate::args::{WorkerArgs, WorkerCommand};
 use crate::health::{Health, Metric, Usage};
@@ -51,6 +53,9 @@ const START: Duration = Duration::from_secs(60);
 
 /// A run whose process ends so often without a word is left to people.
 const ATTEMPTS: u32 = 3;
+
+/// The longest time between two removals of old runs.
+const PRUNE: Duration = Duration::from_secs(3_600);
 
 /// How often the worker checks whether its record in the store is out of date.
 const CHANGES: Duration = Duration::from_secs(1);
@@ -96,6 +101,10 @@ fn work_on_runs(args: &WorkerArgs) -> u8 {
             Err(text) => return failed(&format!("harn worker: {text}")),
         }
     }
+    let keep = match Settings::of_runs(&Real::new(), Path::new("")) {
+        Ok(runs) => runs.keep,
+        Err(why) => return failed(&format!("harn worker: {why}")),
+    };
     let (owner, host) = owner(&Real::new());
     let worker = Rc::new(Worker {
         registration: tokio::sync::Mutex::new(Registration::new(store.clone(), owner.clone(), host)),
@@ -104,6 +113,7 @@ fn work_on_runs(args: &WorkerArgs) -> u8 {
         concurrency: args.concurrency,
         started_ms: Real::new().now_ms(),
         left: Cell::default(),
+        keep,
         store,
         binary,
         place,
@@ -153,6 +163,8 @@ struct Worker {
     log: LogFormat,
     concurrency: usize,
     started_ms: i64,
+    /// How long runs are stored after their end.
+    keep: Option<Duration>,
     /// Number of processes of runs that have ended.
     left: Cell<u64>,
     /// Rings when there is room for another run.
@@ -198,7 +210,14 @@ async fn work(
 ) -> Result<u8, String> {
     harn_vm::spawn(probe(Rc::downgrade(&worker)));
     harn_vm::spawn(heartbeat(Rc::downgrade(&worker)));
+    harn_vm::spawn(retention(Rc::downgrade(&worker)));
     worker.health.watch_event_loop();
+    // A store that is read-only or has a wrong address is an error, also when no run is due.
+    let (record, now_ms) = (worker.record(), worker.system.now_ms());
+    let begin = async { worker.registration.lock().await.beat(record, now_ms).await };
+    if let Either::Left((Err(error), _)) = select(Box::pin(begin), Box::pin(first.asked())).await {
+        return Err(error.to_string());
+    }
     // How long an outage of the store is waited out until the next try.
     let mut pause = Duration::ZERO;
     // A store that never answered has a wrong address rather than an outage.
@@ -289,6 +308,31 @@ async fn heartbeat(worker: Weak<Worker>) {
             }
         }
         let pause = own.system.sleep(CHANGES);
+        drop(own);
+        pause.await;
+    }
+}
+
+/// Removes runs that have ended for longer than they are to be stored.
+async fn retention(worker: Weak<Worker>) {
+    while let Some(own) = worker.upgrade() {
+        let Some(keep) = own.keep else { return };
+        let keep_ms = i64::try_from(keep.as_millis()).unwrap_or(i64::MAX);
+        let before_ms = own.system.now_ms().saturating_sub(keep_ms);
+        let removed = match remove_old(&*own.store, &ENDS, before_ms).await {
+            Ok(0) => Ok(0),
+            Ok(count) => own.store.compact().await.map(|()| count),
+            Err(error) => Err(error),
+        };
+        match removed {
+            Ok(0) => {}
+            Ok(count) => own.tell(Level::Info, None, &format!("{count} runs removed after their time")),
+            // Outages are reported elsewhere; the next time removes more.
+            Err(error) if error.is_outage() => {}
+            Err(error) => own.tell(Level::Warn, None, &format!("old runs cannot be removed: {error}")),
+        }
+        // A tenth of the time at most, so that little is stored for too long.
+        let pause = own.system.sleep((keep / 10).clamp(CHANGES, PRUNE));
         drop(own);
         pause.await;
     }

@@ -47,6 +47,12 @@ impl Fault {
         matches!(self, Fault::Busy)
     }
 
+    /// Returns whether this user may not write the file or its directory.
+    pub(super) fn is_read_only(&self) -> bool {
+        use ErrorCode::{CannotOpen, PermissionDenied, ReadOnly};
+        matches!(self, Fault::Sqlite(Some(CannotOpen | PermissionDenied | ReadOnly), _))
+    }
+
     /// Returns whether the file caused the error, and not the request.
     pub(super) fn is_storage(&self) -> bool {
         match self {

@@ -55,6 +55,14 @@ impl SqliteStore {
         &self.path
     }
 
+    /// Copies a store to another file while processes use it. The copy is as the store was at one moment; it has no log.
+    ///
+    /// # Errors
+    /// The store cannot be read, or the copy cannot be written.
+    pub(crate) fn backup(path: &Path, to: &Path) -> crate::error::Result<()> {
+        schema::backup(path, to).map_err(|fault| fault.named(to, SqliteOptions::default().busy_timeout))
+    }
+
     fn ask<T, W>(
         &self,
         job: impl FnOnce(Box<dyn Work<Connection, Fault>>) -> Job<Connection, Fault>,

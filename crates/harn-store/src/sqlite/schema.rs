@@ -47,11 +47,28 @@ pub(super) fn open(path: &Path, options: &SqliteOptions) -> Outcome<Connection> 
         Err(_) if options.repairs => wal::forget(path).map_err(|error| damaged(error.to_string()))?,
         found => found.map_err(damaged)?,
     }
-    let way = match options.reads {
-        true => OpenFlags::SQLITE_OPEN_READ_ONLY,
-        false => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
-    };
-    let mut db = Connection::open_with_flags(path, way | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    if options.durability == Durability::PowerCut && !options.repairs && wal::has_lost_log(path) {
+        let shown = path.display();
+        return Err(damaged(format!(
+            "it was copied without its log {shown}-wal, which may hold the newest data: copy all files that begin with {shown}, or use `harn store backup`"
+        )));
+    }
+    if options.reads {
+        return open_to_read(path, options);
+    }
+    match open_to_write(path, options) {
+        // A file or a directory that this user cannot write can be read; each write reports the reason why it fails.
+        Err(fault) if fault.is_read_only() && path.is_file() => {
+            open_to_read(path, options).map_err(|_| fault)
+        }
+        opened => opened,
+    }
+}
+
+fn open_to_write(path: &Path, options: &SqliteOptions) -> Outcome<Connection> {
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut db = Connection::open_with_flags(path, flags)?;
     db.busy_timeout(options.busy_timeout)?;
     db.set_prepared_statement_cache_capacity(64);
     if db.is_readonly("main")? {
@@ -92,7 +109,16 @@ pub(super) fn open(path: &Path, options: &SqliteOptions) -> Outcome<Connection> 
     Ok(db)
 }
 
-/// A file that is only read: each write reports the reason why it fails.
+/// Opens a file without changing it.
+fn open_to_read(path: &Path, options: &SqliteOptions) -> Outcome<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let db = Connection::open_with_flags(path, flags)?;
+    db.busy_timeout(options.busy_timeout)?;
+    db.set_prepared_statement_cache_capacity(64);
+    readable(db, path)
+}
+
+/// Checks a file that is only read.
 fn readable(mut db: Connection, path: &Path) -> Outcome<Connection> {
     let mut found = version(&db);
     let has_log = std::fs::metadata(wal::log_of(path)).is_ok_and(|log| log.len() > 0);
@@ -191,4 +217,18 @@ fn migrate(db: &mut Connection, path: &Path) -> Outcome<()> {
         MIGRATIONS.len()
     ))?;
     Ok(transaction.commit()?)
+}
+
+/// Copies the file to `to`, as it is at one moment, while other processes use it. The copy is one file without a log.
+pub(super) fn backup(path: &Path, to: &Path) -> Outcome<()> {
+    let options = SqliteOptions { reads: true, ..SqliteOptions::default() };
+    let db = open(path, &options)?;
+    db.execute("VACUUM INTO ?", [to.as_os_str().to_string_lossy()]).map(drop)?;
+    let copy =
+        Connection::open_with_flags(to, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    let found: String = copy.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+    match found.as_str() {
+        "ok" => Ok(()),
+        _ => Err(Fault::Other(Error::Corrupt { path: to.to_owned(), detail: found })),
+    }
 }

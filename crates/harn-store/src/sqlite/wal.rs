@@ -129,6 +129,25 @@ pub(super) fn log_of(path: &Path) -> PathBuf {
     beside(path, "-wal")
 }
 
+/// Returns whether a database has neither its log nor its mark, although it was used with them: it was copied without them.
+pub(super) fn has_lost_log(path: &Path) -> bool {
+    let is_lost = || {
+        let mut head = [0; HEADER];
+        let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
+        // Byte 18 is 2 in a file with a log.
+        let has_log = read.is_ok() && head.starts_with(b"SQLite format 3\0") && head[18] == 2;
+        has_log && !log_of(path).exists() && !beside(path, "-mark").exists()
+    };
+    for _ in 1..TRIES {
+        if !is_lost() {
+            return false;
+        }
+        // Another process may be making the file.
+        std::thread::sleep(PAUSE);
+    }
+    is_lost()
+}
+
 /// Removes the mark.
 pub(super) fn forget(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(beside(path, "-mark")) {

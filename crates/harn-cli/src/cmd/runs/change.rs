@@ -1,7 +1,9 @@
 //! Changing how runs stand: retry, requeue, cancel, pause, unpause, prune.
 
+use std::path::Path;
 use std::time::Duration;
 
+use harn_check::Settings;
 use harn_journal::retry_from;
 use harn_store::{
     Error as StoreError, Fence, NewStatus, Prune, Run, RunFilter, RunStatus, Store, Wish, Write,
@@ -86,6 +88,10 @@ pub(super) fn fits(run: &Run, filter: &Filter, now_ms: i64) -> bool {
         && filter.program.as_ref().is_none_or(|program| run.program == *program)
         && filter.id.as_ref().is_none_or(|id| run.id.starts_with(&**id))
         && filter.category.as_ref().is_none_or(|wanted| category().as_ref() == Some(wanted))
+        && filter.owner.as_ref().is_none_or(|owner| {
+            run.lease.as_ref().is_some_and(|lease| lease.until_ms > now_ms && lease.owner.contains(&**owner))
+        })
+        && filter.note.as_ref().is_none_or(|note| run.note.contains(&**note))
         && filter.older_than.is_none_or(|time| age > ms(time))
         && filter.newer_than.is_none_or(|time| age < ms(time))
 }
@@ -268,34 +274,58 @@ fn unpause(store: &dyn Store, run: &Run) -> Outcome<String> {
 const BATCH: usize = 1_000;
 
 /// Removes runs that ended long ago.
-pub(super) fn prune(older_than: Duration, statuses: &[RunStatus], dry_run: bool) -> Outcome<Shown> {
-    let all = [RunStatus::Completed, RunStatus::Failed, RunStatus::Cancelled];
-    let statuses = if statuses.is_empty() { &all } else { statuses };
+pub(super) fn prune(older_than: Option<Duration>, statuses: &[RunStatus], dry_run: bool) -> Outcome<Shown> {
+    let keep = match older_than {
+        Some(time) => Some(time),
+        None => {
+            let runs = Settings::of_runs(&Real::new(), Path::new(""));
+            runs.map_err(|why| Failure::new("wrong_manifest", why))?.keep
+        }
+    };
+    let older_than = keep.ok_or_else(|| {
+        let text =
+            "name the age of the runs with --older-than, such as 30d, or set `keep` in `[runs]` of harn.toml";
+        Failure::new("age_missing", text)
+    })?;
+    let statuses = if statuses.is_empty() { &ENDS } else { statuses };
     let age = i64::try_from(older_than.as_millis()).unwrap_or(i64::MAX);
-    let now_ms = Real::new().now_ms();
-    let before_ms = now_ms.saturating_sub(age);
+    let before_ms = Real::new().now_ms().saturating_sub(age);
     let Some(store) = opened()? else {
         return Ok(Shown::new("0 runs removed\n".to_owned(), json!({"removed": 0})));
     };
-    let mut count = 0_u64;
-    for status in statuses {
-        if dry_run {
+    if dry_run {
+        let is_old = |run: &&Run| run.ended_ms.is_some_and(|ended_ms| ended_ms < before_ms);
+        let mut count = 0;
+        for status in statuses {
             let filter = Filter { status: Some(*status), ..Filter::default() };
-            let is_old = |run: &&Run| run.ended_ms.is_some_and(|ended_ms| ended_ms < before_ms);
-            count += matching(&*store, &filter)?.iter().filter(is_old).count() as u64;
-            continue;
+            count += matching(&*store, &filter)?.iter().filter(is_old).count();
         }
+        return Ok(Shown::new(format!("{count} runs would be removed\n"), json!({"would_remove": count})));
+    }
+    let count = wait(remove_old(&*store, statuses, before_ms))?;
+    wait(store.compact())?;
+    Ok(Shown::new(format!("{count} runs removed\n"), json!({"removed": count})))
+}
+
+/// The statuses of runs that have ended.
+pub(in crate::cmd) const ENDS: [RunStatus; 3] =
+    [RunStatus::Completed, RunStatus::Failed, RunStatus::Cancelled];
+
+/// Removes runs with these statuses that ended before a time; returns their number.
+pub(in crate::cmd) async fn remove_old(
+    store: &dyn Store,
+    statuses: &[RunStatus],
+    before_ms: i64,
+) -> Result<u64, StoreError> {
+    let mut count = 0;
+    for status in statuses {
         loop {
-            let removed = wait(store.prune(Prune { status: *status, before_ms, limit: BATCH }))?;
+            let removed = store.prune(Prune { status: *status, before_ms, limit: BATCH }).await?;
             count += removed;
             if removed < BATCH as u64 {
                 break;
             }
         }
     }
-    if dry_run {
-        return Ok(Shown::new(format!("{count} runs would be removed\n"), json!({"would_remove": count})));
-    }
-    wait(store.compact())?;
-    Ok(Shown::new(format!("{count} runs removed\n"), json!({"removed": count})))
+    Ok(count)
 }

@@ -16,7 +16,8 @@ use crate::table;
 
 pub(super) fn list(args: &RunsListArgs) -> Outcome<Shown> {
     let now_ms = Real::new().now_ms();
-    let status = if args.failed { Some(RunStatus::Failed) } else { args.status };
+    let shows_failures = args.failed || args.dead;
+    let status = if shows_failures { Some(RunStatus::Failed) } else { args.status };
     let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
     let store = opened()?;
     let (runs, open) = match &store {
@@ -43,7 +44,7 @@ pub(super) fn list(args: &RunsListArgs) -> Outcome<Shown> {
     };
     let data: Vec<Value> = runs.iter().map(described).collect();
     let row = |run: &Run| {
-        let mut row = if args.failed {
+        let mut row = if shows_failures {
             failed_row(run)
         } else {
             vec![
@@ -59,14 +60,14 @@ pub(super) fn list(args: &RunsListArgs) -> Outcome<Shown> {
         row
     };
     let rows: Vec<Vec<String>> = runs.iter().map(row).collect();
-    let mut columns = match args.failed {
+    let mut columns = match shows_failures {
         true => vec!["RUN", "ENDED", "TRIES", "CATEGORY", "LAST EFFECT", "ERROR"],
         false => vec!["RUN", "STATUS", "STARTED", "EFFECTS", "WAITS FOR", "PROGRAM"],
     };
     columns.extend(args.size.then_some("BYTES"));
     let text = if rows.is_empty() {
         let records = super::records(&Real::new());
-        let is_plain = args.status.is_none() && !args.failed && args.filter.is_none();
+        let is_plain = args.status.is_none() && !shows_failures && args.filter.is_none();
         let hint = match is_plain && Real::new().is_dir(&records) {
             true => format!("Records of workflows are in {}: `harn runs list --dir`\n", records.display()),
             false => String::new(),
@@ -86,14 +87,21 @@ fn chosen(
     limit: usize,
     now_ms: i64,
 ) -> Outcome<Vec<Run>> {
-    let Some(filter) = &args.filter else {
+    if args.filter.is_none() && !args.dead {
         return wait(store.runs(RunFilter { status, now_ms, before: None }, limit));
-    };
-    let filter = Filter { status: status.or(filter.status), ..filter.clone() };
-    let mut found = matching(store, &filter)?;
+    }
+    let filter = args.filter.clone().unwrap_or_default();
+    let mut found = matching(store, &Filter { status: status.or(filter.status), ..filter })?;
+    found.retain(|run| !args.dead || is_dead(run));
     found.reverse();
     found.truncate(limit);
     Ok(found)
+}
+
+/// Whether a failed run has used retries, and has none left.
+fn is_dead(run: &Run) -> bool {
+    let info = serde_json::from_slice::<Value>(&run.info).unwrap_or_default();
+    info["retry"]["retries"].as_u64().is_some_and(|retries| run.tries > retries)
 }
 
 /// A failed run in the list of failed runs.

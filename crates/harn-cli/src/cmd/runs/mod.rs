@@ -18,6 +18,7 @@ use harn_value::{Data as Value, json};
 use super::providers::{envelope, fail, print};
 use crate::args::{AnswerArgs, RunsCommand};
 use crate::program;
+pub(super) use change::{ENDS, remove_old};
 pub(crate) use record::{differences, is_record, line, records, replay};
 
 /// Entries that are read at once.
