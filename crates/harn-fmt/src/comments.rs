@@ -44,6 +44,19 @@ impl<'s> Comments<'s> {
         words
     }
 
+    /// Returns the source before an offset, without whitespace and comments at its end.
+    pub(crate) fn code_before(&self, end: u32) -> &'s str {
+        let mut head = self.source[..end as usize].trim_end();
+        let count = self.all.partition_point(|comment| comment.span.start < end);
+        for comment in self.all[..count].iter().rev() {
+            if comment.span.slice(self.source).trim_end().len() + comment.span.start as usize != head.len() {
+                break;
+            }
+            head = self.source[..comment.span.start as usize].trim_end();
+        }
+        head
+    }
+
     /// Finds a sign after an offset, outside of comments.
     pub(crate) fn find(&self, from: u32, sign: &str) -> Option<u32> {
         let first = self.all.partition_point(|comment| comment.span.start < from);

@@ -213,14 +213,18 @@ impl<'s> Fmt<'s> {
                 .filter(|open| self.comments.find(from, "{").is_none_or(|brace| *open < brace))
                 .and_then(|open| self.comments.find(open, ")")),
         };
+        // A doc comment before the parentheses does not describe the first parameter.
+        let open = close.and_then(|_| self.comments.find(from, "("));
+        let head = self.comments.inline_behind(open.unwrap_or(0));
         let each = |fmt: &mut Self, param: &Param| (param.span.end, fmt.param(param));
         let end = close.map_or(0, |close| close + 1);
-        self.items(("(", ")"), params, end, false, each, |param| param.span.start)
+        let items = self.items(("(", ")"), params, end, false, each, |param| param.span.start);
+        Doc::concat(vec![head, items])
     }
 
     pub(crate) fn param(&mut self, param: &Param) -> Doc<'s> {
         let mut parts = vec![self.comments.inline(param.span.start)];
-        parts.push(self.limits(param.note.as_deref()));
+        parts.push(self.limits(param.note.as_deref(), param.name.span.start));
         if param.rest {
             parts.push(Doc::text("..."));
         }
@@ -236,10 +240,21 @@ impl<'s> Fmt<'s> {
         Doc::concat(parts)
     }
 
-    /// The limits before a field or parameter.
-    pub(crate) fn limits(&mut self, note: Option<&Note>) -> Doc<'s> {
-        let limits = note.into_iter().flat_map(|note| &note.limits);
-        Doc::concat(limits.flat_map(|limit| [Doc::text(self.slice(limit.span)), Doc::text(" ")]).collect())
+    /// The limits before a field or parameter, whose name begins at `name`. Comments after a limit stay there.
+    pub(crate) fn limits(&mut self, note: Option<&Note>, name: u32) -> Doc<'s> {
+        let mut parts = Vec::new();
+        for limit in note.into_iter().flat_map(|note| &note.limits) {
+            parts.push(self.above(limit.span.start).0);
+            parts.push(Doc::text(self.slice(limit.span)));
+            self.comments.skip_to(limit.span.end);
+            parts.push(self.comments.behind(limit.span.end));
+            let trailing = self.comments.trailing(limit.span.end);
+            parts.extend(if trailing.is_nil() { [Doc::text(" "), Doc::nil()] } else { [trailing, Doc::hard()] });
+        }
+        if !parts.is_empty() {
+            parts.push(self.above(name).0);
+        }
+        Doc::concat(parts)
     }
 
     fn result(&mut self, ret: Option<&TypeExpr>) -> Doc<'s> {
@@ -328,7 +343,7 @@ impl<'s> Fmt<'s> {
             }
             TypeKind::Shape(fields) => {
                 let each = |fmt: &mut Self, field: &ShapeField| {
-                    let limits = fmt.limits(field.note.as_deref());
+                    let limits = fmt.limits(field.note.as_deref(), field.name.span.start);
                     let name = fmt.word(field.name.span);
                     let sign = Doc::text(if field.optional { "?: " } else { ": " });
                     (field.ty.span.end, Doc::concat(vec![limits, name, sign, fmt.ty(&field.ty)]))

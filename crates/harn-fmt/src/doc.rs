@@ -236,17 +236,21 @@ impl Printer {
         self.line_end(indent, indent);
     }
 
-    /// Ends a line. If several comments waited, all but the first get their own lines.
+    /// Ends a line. If several comments waited, those that can stand together come first; the others get their own lines.
     fn line_end(&mut self, indent: usize, of_comments: usize) {
         // After a backslash a comment is not allowed.
         if !self.comments.is_empty() && !self.out.ends_with('\\') {
-            for (at, comment) in std::mem::take(&mut self.comments).into_iter().enumerate() {
-                if at > 0 {
+            let mut comments = std::mem::take(&mut self.comments);
+            let is_short = |comment: &String| comment.starts_with("/*") && !comment.contains('\n');
+            comments.sort_by_key(|comment| !is_short(comment));
+            let short = comments.iter().filter(|comment| is_short(comment)).count();
+            for (at, comment) in comments.into_iter().enumerate() {
+                if at > short {
                     // A second pass may treat it as a comment of the following code.
                     self.settled = false;
                     self.out.push('\n');
                     self.waiting = Some(of_comments);
-                } else if self.waiting.is_none() {
+                } else if at > 0 || self.waiting.is_none() {
                     self.out.push(' ');
                 }
                 self.text(&comment);

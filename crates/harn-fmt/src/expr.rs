@@ -200,7 +200,7 @@ impl<'s> Fmt<'s> {
                 (item_end(item), Doc::concat(vec![text, Doc::text(": "), value]))
             }
             DictItem::Computed { key, value } => {
-                let bracketed = fmt.source[..key.span.start as usize].trim_end().ends_with('[')
+                let bracketed = fmt.comments.code_before(key.span.start).ends_with('[')
                     || !matches!(key.kind, ExprKind::Interp(_));
                 let (name, value) = (fmt.expr(key), fmt.expr(value));
                 let (open, close) = if bracketed { ("[", "]: ") } else { ("", ": ") };

@@ -83,11 +83,21 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// Formats a program.
+/// Formats a program. All line ends of the result are of the kind of the first one; strings have `\n` in their values in
+/// both cases.
 ///
 /// # Errors
 /// See [`Refusal`].
 pub fn format(source: &str, options: &Options) -> Result<String, Refusal> {
+    if !source.contains("\r\n") {
+        return format_lines(source, options);
+    }
+    let text = format_lines(&source.replace("\r\n", "\n"), options)?;
+    let is_crlf = source.find('\n').is_some_and(|at| source[..at].ends_with('\r'));
+    Ok(if is_crlf { text.replace('\n', "\r\n") } else { text })
+}
+
+fn format_lines(source: &str, options: &Options) -> Result<String, Refusal> {
     let parsed = harn_syntax::parse_for_tools(source);
     if !parsed.errors.is_empty() {
         return Err(Refusal::Syntax(parsed.errors.iter().map(|error| error.canonical(source)).collect()));

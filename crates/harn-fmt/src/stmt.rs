@@ -176,9 +176,15 @@ impl<'s> Fmt<'s> {
             });
             first = false;
             give(self.item(item));
-            give(self.comments.behind(span.end));
-            give(self.comments.trailing(span.end));
-            before = span.end.max(self.comments.last_end());
+            let end = match item {
+                Item::Field(field) if field.optional && field.ty.is_none() => {
+                    self.comments.find(span.end, "?").map_or(span.end, |at| at + 1)
+                }
+                _ => span.end,
+            };
+            give(self.comments.behind(end));
+            give(self.comments.trailing(end));
+            before = end.max(self.comments.last_end());
         }
         while let Some(comment) = self.comments.take_before(end) {
             let comment = self.comments.run(comment);
@@ -218,7 +224,8 @@ impl<'s> Fmt<'s> {
             }
             Item::Variant(variant) => self.variant(variant),
             Item::Field(field) => {
-                let mut parts = vec![self.limits(field.note.as_deref()), self.word(field.name.span)];
+                let limits = self.limits(field.note.as_deref(), field.name.span.start);
+                let mut parts = vec![limits, self.word(field.name.span)];
                 if field.optional {
                     parts.push(Doc::text("?"));
                 }
@@ -375,10 +382,10 @@ impl<'s> Fmt<'s> {
                 let mut parts = Vec::new();
                 // `Ok(x)` stands for `Result.Ok(x)`.
                 if enum_name.span != variant.span {
-                    parts.push(Doc::text(self.slice(enum_name.span)));
+                    parts.push(self.word(enum_name.span));
                     parts.push(Doc::text("."));
                 }
-                parts.push(Doc::text(self.slice(variant.span)));
+                parts.push(self.word(variant.span));
                 if let Some(fields) = fields {
                     let fields = fields.iter().map(Part::Inner).collect();
                     parts.push(self.parts(("(", ")"), fields, None, pattern.span.end));

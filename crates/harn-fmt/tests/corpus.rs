@@ -233,3 +233,71 @@ fn comments_may_stand_anywhere() {
         unsettled.join("\n\n")
     );
 }
+
+/// Puts one comment between two tokens.
+fn with_one_comment(text: &str, random: &mut impl FnMut(usize) -> usize) -> String {
+    let lexed = harn_syntax::lexer::lex(text);
+    let token = &lexed.tokens[random(lexed.tokens.len())];
+    let at = token.span.start as usize;
+    let comment = ["/* c */", " /* c */ ", " // c\n", "\n// c\n", "/* c\n   d */ ", "/** c */ "][random(6)];
+    format!("{}{comment}{}", &text[..at], &text[at..])
+}
+
+#[test]
+fn a_comment_stays_at_any_place() {
+    let options = Options::default();
+    let rounds = if std::env::var_os("HARN_EVERY_CASE").is_some() { 20 } else { 1 };
+    let (mut formatted, mut wrong) = (0, Vec::new());
+    for (name, text) in all() {
+        let file = name.rsplit("/conformance/").next().unwrap_or(&name);
+        let seed = file.bytes().fold(7, |seed: u64, byte| seed.wrapping_mul(31).wrapping_add(byte.into()));
+        let mut random = numbers(seed);
+        for _ in 0..rounds {
+            let text = with_one_comment(&text, &mut random);
+            let first = match format(&text, &options) {
+                Ok(first) => first,
+                // A line feed may end a statement too early.
+                Err(Refusal::Syntax(_)) => continue,
+                Err(other) => {
+                    wrong.push(format!("{name}: {other}\n{text}"));
+                    continue;
+                }
+            };
+            formatted += 1;
+            let (old, new) = (harn_syntax::parse(&text), harn_syntax::parse(&first));
+            let is_comment = |line: &&str| line.contains("/* c") || line.contains("// c") || line.contains("/** c");
+            let around = |text: &str| {
+                let lines: Vec<&str> = text.lines().collect();
+                let at = lines.iter().position(is_comment).unwrap_or(0);
+                lines[at.saturating_sub(2)..(at + 3).min(lines.len())].join("\n")
+            };
+            // Several lines of `///` become one comment.
+            let words = |program: &Program, text: &str| {
+                let each = program.comments.iter().flat_map(|comment| {
+                    let body = comment.span.slice(text).split(|c: char| !c.is_alphanumeric());
+                    body.filter(|word| !word.is_empty()).map(str::to_owned).collect::<Vec<_>>()
+                });
+                let mut all: Vec<String> = each.collect();
+                all.sort();
+                all
+            };
+            if words(&old.program, &text) != words(&new.program, &first) {
+                wrong.push(format!("{name}: a comment is lost\n{}\n----\n{}", around(&text), around(&first)));
+            }
+            if old.program.imports().count() == 0 && outline(&old.program) != outline(&new.program) {
+                wrong.push(format!("{name}: another tree\n{}\n----\n{}", around(&text), around(&first)));
+            }
+            let second = format(&first, &options).unwrap_or_else(|other| other.to_string());
+            if second != first {
+                let at = first.lines().zip(second.lines()).take_while(|(a, b)| a == b).count();
+                let part =
+                    |text: &str| text.lines().skip(at.saturating_sub(1)).take(4).collect::<Vec<_>>().join("\n");
+                let passes = format!("{}\n----\n{}", part(&first), part(&second));
+                wrong.push(format!("{name}: a second pass:\n{}\n----\n{passes}", around(&text)));
+            }
+        }
+    }
+    println!("{formatted} programs with a comment");
+    assert!(formatted > 2500, "only {formatted} programs were formatted");
+    assert!(wrong.is_empty(), "{} of {formatted}:\n{}", wrong.len(), wrong.join("\n\n"));
+}

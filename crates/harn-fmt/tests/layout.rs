@@ -21,7 +21,55 @@ fn statements_stand_alone() {
     check("", "");
     check("// only\n\n\n", "// only\n");
     check("#!/usr/bin/env harn\nprintln( 1 )", "#!/usr/bin/env harn\nprintln(1)\n");
-    check("let a = 1\r\nlet b = 2\r\n", "let a = 1\nlet b = 2\n");
+}
+
+#[test]
+fn a_file_has_line_ends_of_one_kind() {
+    check("let a=1\r\nlet b = 2\r\n", "let a = 1\r\nlet b = 2\r\n");
+    check("let a = 1\r\nlet b = 2\n", "let a = 1\r\nlet b = 2\r\n");
+    check("let a = 1\nlet b = 2\r\n", "let a = 1\nlet b = 2\n");
+    let text = "fn a() {\n  1\n}\n\n/* one\n   two */\n// three\nlet s = \"\"\"\n  x\n    y\n\"\"\"\nprintln(a(), s)\n";
+    check(text, text);
+    let crlf = text.replace('\n', "\r\n");
+    check(&crlf, &crlf);
+    // The values of strings do not depend on it.
+    let value = |text: &str| format!("{:?}", harn_syntax::parse(text).program.items[1].kind).contains(r"x\n  y");
+    assert!(value(text) && value(&crlf));
+}
+
+#[test]
+fn comments_stay_in_patterns() {
+    let arm = |pattern: &str| format!("match s {{\n  {pattern} -> {{ 0 }}\n  _ -> {{ 1 }}\n}}\n");
+    for pattern in [
+        "Shape /* c */.Dot",
+        "Shape. /* c */ Dot",
+        "Shape./* c */ Dot",
+        "Shape /* a */./* b */ Dot /* d */",
+        "/* c */ Shape.Dot",
+        "Shape.Dot /* c */",
+        "Shape.Ring(/* a */ x /* b */, y)",
+        "Shape.Ring /* a */(x)",
+        "{kind: /* a */ \"x\" /* b */}",
+        "{/* a */ kind /* b */: k}",
+        "[/* a */ 1, ... /* b */ rest /* c */]",
+        "/* a */ 1 /* b */ | /* c */ 2 /* d */",
+        "n /* a */ if /* b */ n > 1 /* c */",
+        "- /* a */ 1",
+    ] {
+        let text = arm(pattern);
+        let first = harn_fmt::format(&text, &Options::default()).unwrap();
+        let before = first.split_once("->").unwrap().0;
+        assert_eq!(text.matches("/*").count(), before.matches("/*").count(), "{text}\n{first}");
+        assert_eq!(harn_fmt::format(&first, &Options::default()).unwrap(), first);
+    }
+}
+
+#[test]
+fn a_comment_after_limits_stays_there() {
+    check(
+        "struct P {\n  @range(0..=9) // small\n  x: int\n  @range(1..=2) /* c */ z: int\n  @range(0..=9) y: int // end\n}",
+        "struct P {\n  @range(0..=9) // small\n  x: int\n  @range(1..=2) /* c */ z: int\n  @range(0..=9) y: int // end\n}\n",
+    );
 }
 
 #[test]
