@@ -13,10 +13,12 @@
 //! | `sources` | the files that were read, each once, with text and tree |
 //! | `error` | imports that lead nowhere |
 //! | `names` | what the names of a file stand for |
+//! | `edits` | edits of a text |
 //! | `exports` | the declarations that a file gives to others |
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
+mod edits;
 mod error;
 mod exports;
 mod files;
@@ -27,10 +29,11 @@ mod roots;
 mod sources;
 pub mod trust;
 
+pub use edits::{apply_edits, edited_spans};
 pub use error::ImportError;
 pub use exports::{exports, is_hidden, selectable};
 pub use files::{Files, Kind, MAX_BYTES, Through};
 pub use imports::{StdModules, Target, resolve};
-pub use names::{MemberUse, Names, Qualified, Symbol, SymbolId, SymbolKind, Use};
+pub use names::{MemberUse, NameChanges, Names, Qualified, Symbol, SymbolId, SymbolKind, Use};
 pub use roots::{manifest_near, project_root};
 pub use sources::{Sources, Unit};

@@ -1,11 +1,14 @@
 //! What the names of a file stand for: every place that introduces one, and for every place that mentions one where it was
 //! introduced. Works on trees with errors, too.
 //!
-//! The rules are those of a run: what a block declares holds in all of it, a variable that is declared twice is the
-//! later one from its statement on, and what no scope knows is imported or built in.
+//! The rules are those of a run: a declaration holds in all of its block, a variable from its statement on and in the
+//! functions before it; a variable that is declared twice is the later one from its statement on, and what no scope knows
+//! is imported or built in.
 
+mod compare;
 mod walk;
 
+pub use compare::NameChanges;
 use harn_syntax::Span;
 use harn_syntax::ast::{Name, Program};
 use rustc_hash::FxHashMap;
@@ -135,6 +138,8 @@ pub struct Qualified {
 struct Scope {
     span: Span,
     parent: Option<usize>,
+    /// It is that of a function, whose body may run when later variables around it are set.
+    function: bool,
 }
 
 /// The names of one file.
@@ -235,17 +240,34 @@ impl Names {
     /// What a name means in a scope, at a place.
     fn resolve(&self, name: &str, mut scope: usize, offset: u32) -> Option<SymbolId> {
         let candidates = self.by_name.get(name)?;
+        let (mut later, mut in_function) = (None, false);
         loop {
             // A file may use a name in each of its functions.
             let start = candidates.partition_point(|&id| self.symbols[id].scope < scope);
             let here =
                 || candidates[start..].iter().copied().take_while(|&id| self.symbols[id].scope == scope);
-            let set = here().filter(|&id| self.symbols[id].from <= offset).last();
-            if let Some(found) = set.or_else(|| here().next()) {
-                return Some(found);
+            if let Some(set) = here().filter(|&id| self.symbols[id].from <= offset).last() {
+                return Some(set);
             }
-            scope = self.scopes[scope].parent?;
+            // A variable that is declared later hides an outer one only in functions before it.
+            let first = here().next();
+            if in_function && first.is_some() {
+                return first;
+            }
+            later = later.or(first);
+            in_function |= self.scopes[scope].function;
+            let Some(parent) = self.scopes[scope].parent else { return later };
+            scope = parent;
         }
+    }
+
+    /// The variables that one scope declares with the name of a symbol, which may share a value.
+    #[must_use]
+    pub fn redeclared(&self, id: SymbolId) -> Vec<SymbolId> {
+        let symbol = &self.symbols[id];
+        let all = self.by_name.get(&symbol.name).map_or(&[][..], Vec::as_slice);
+        let same = |other: &SymbolId| self.symbols[*other].scope == symbol.scope;
+        if symbol.kind.is_member() { vec![id] } else { all.iter().copied().filter(same).collect() }
     }
 }
 

@@ -27,12 +27,14 @@ struct Walk {
     scope: usize,
     pending: Vec<Pending>,
     members: Vec<PendingMember>,
+    /// The `where` clause of the function that comes next.
+    bounds: Vec<WhereBound>,
 }
 
 pub(super) fn walk(tree: &Program, text_len: u32) -> Names {
     let mut names = Names::default();
-    names.scopes.push(Scope { span: Span::new(0, text_len), parent: None });
-    let mut walk = Walk { names, scope: 0, pending: Vec::new(), members: Vec::new() };
+    names.scopes.push(Scope { span: Span::new(0, text_len), parent: None, function: false });
+    let mut walk = Walk { names, scope: 0, pending: Vec::new(), members: Vec::new(), bounds: Vec::new() };
     for import in tree.imports() {
         for name in import.names.iter().flatten() {
             walk.bind(name, import.span, SymbolKind::Import, 0);
@@ -123,7 +125,7 @@ impl Walk {
     fn scoped(&mut self, span: Span, body: impl FnOnce(&mut Self)) {
         let outer = self.scope;
         self.scope = self.names.scopes.len();
-        self.names.scopes.push(Scope { span, parent: Some(outer) });
+        self.names.scopes.push(Scope { span, parent: Some(outer), function: false });
         body(self);
         self.scope = outer;
     }
@@ -396,8 +398,13 @@ impl<'a> Visitor<'a> for Walk {
                     let whole = method.decl.name.span.to(method.decl.func.span);
                     self.bind_member(owner, &method.decl.name, whole, SymbolKind::Method);
                 }
+                for Method { decl, .. } in &d.methods {
+                    self.bounds.clone_from(&decl.bounds);
+                    self.function(&decl.func, &decl.type_params);
+                }
+                return;
             }
-            DeclKind::Fn(d) => d.bounds.iter().for_each(|bound| self.mention(&bound.bound)),
+            DeclKind::Fn(d) => self.bounds.clone_from(&d.bounds),
             DeclKind::Pipeline(d) => d.extends.iter().for_each(|name| self.mention(name)),
             DeclKind::Tool(_) | DeclKind::Skill(_) | DeclKind::EvalPack(_) => {}
         }
@@ -405,8 +412,14 @@ impl<'a> Visitor<'a> for Walk {
     }
 
     fn function(&mut self, func: &'a Function, type_params: &'a [TypeParam]) {
+        let bounds = std::mem::take(&mut self.bounds);
         self.scoped(func.span, |walk| {
+            walk.names.scopes[walk.scope].function = true;
             walk.type_params(type_params);
+            for bound in &bounds {
+                walk.mention(&bound.param);
+                walk.mention(&bound.bound);
+            }
             walk.params(&func.params);
             func.ret.iter().for_each(|ty| walk.ty(ty));
             visit::walk_function(walk, func);
@@ -505,6 +518,21 @@ mod tests {
         assert_eq!(meant(text, "P, b", 0), Some(7));
         assert_eq!(meant(text, "T) ->", 0), text.find("T>"));
         assert_eq!(meant(text, "P> {", 0), Some(7));
+    }
+
+    #[test]
+    fn a_later_variable_hides_an_outer_one_only_in_functions() {
+        let text =
+            "fn q() {\n  use(x)\n  let x = 5\n}\nfn w() {\n  let g = { -> x + 1 }\n  let x = 6\n}\nlet x = 1";
+        assert_eq!(meant(text, "x)", 0), text.find("x = 1"));
+        assert_eq!(meant(text, "x + 1", 0), text.find("x = 6"));
+    }
+
+    #[test]
+    fn where_clauses_mention_type_parameters() {
+        let text = "interface I { fn m(self) }\nfn f<T>(a: T) where T: I { a.m() }";
+        assert_eq!(meant(text, "T: I", 0), text.find("T>"));
+        assert_eq!(meant(text, "I { a", 0), text.find("I { fn"));
     }
 
     #[test]
