@@ -249,7 +249,11 @@ impl<'s> Fmt<'s> {
             self.comments.skip_to(limit.span.end);
             parts.push(self.comments.behind(limit.span.end));
             let trailing = self.comments.trailing(limit.span.end);
-            parts.extend(if trailing.is_nil() { [Doc::text(" "), Doc::nil()] } else { [trailing, Doc::hard()] });
+            parts.extend(if trailing.is_nil() {
+                [Doc::text(" "), Doc::nil()]
+            } else {
+                [trailing, Doc::hard()]
+            });
         }
         if !parts.is_empty() {
             parts.push(self.above(name).0);

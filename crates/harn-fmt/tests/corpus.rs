@@ -265,7 +265,8 @@ fn a_comment_stays_at_any_place() {
             };
             formatted += 1;
             let (old, new) = (harn_syntax::parse(&text), harn_syntax::parse(&first));
-            let is_comment = |line: &&str| line.contains("/* c") || line.contains("// c") || line.contains("/** c");
+            let is_comment =
+                |line: &&str| line.contains("/* c") || line.contains("// c") || line.contains("/** c");
             let around = |text: &str| {
                 let lines: Vec<&str> = text.lines().collect();
                 let at = lines.iter().position(is_comment).unwrap_or(0);
@@ -290,8 +291,9 @@ fn a_comment_stays_at_any_place() {
             let second = format(&first, &options).unwrap_or_else(|other| other.to_string());
             if second != first {
                 let at = first.lines().zip(second.lines()).take_while(|(a, b)| a == b).count();
-                let part =
-                    |text: &str| text.lines().skip(at.saturating_sub(1)).take(4).collect::<Vec<_>>().join("\n");
+                let part = |text: &str| {
+                    text.lines().skip(at.saturating_sub(1)).take(4).collect::<Vec<_>>().join("\n")
+                };
                 let passes = format!("{}\n----\n{}", part(&first), part(&second));
                 wrong.push(format!("{name}: a second pass:\n{}\n----\n{passes}", around(&text)));
             }

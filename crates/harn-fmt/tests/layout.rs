@@ -33,7 +33,8 @@ fn a_file_has_line_ends_of_one_kind() {
     let crlf = text.replace('\n', "\r\n");
     check(&crlf, &crlf);
     // The values of strings do not depend on it.
-    let value = |text: &str| format!("{:?}", harn_syntax::parse(text).program.items[1].kind).contains(r"x\n  y");
+    let value =
+        |text: &str| format!("{:?}", harn_syntax::parse(text).program.items[1].kind).contains(r"x\n  y");
     assert!(value(text) && value(&crlf));
 }
 
