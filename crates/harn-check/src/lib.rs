@@ -8,6 +8,7 @@
 //!   follows includes, and compares the bindings with the names that the templates use.
 //! - [`check_invariants`] verifies that `@invariant("NAME")` holds on all paths out of a function.
 //! - [`lint_program`] runs the rules of `harn lint` for programs.
+//! - [`withdraw_unproven`] removes the fixes that may change the meaning of the program.
 //! - [`lint_template_file`] runs the template rules of `harn lint` with the [`Settings`] of the manifest.
 //!
 //! The crate does not know values and the virtual machine: [`Signatures`] provide the names of builtins, functions of
@@ -25,6 +26,7 @@ mod checks;
 mod codes;
 mod examples;
 mod facts;
+mod fixes;
 mod flow;
 mod imports;
 mod infer;
@@ -45,6 +47,7 @@ pub use call_sites::{CallSite, SiteArgument, call_sites};
 pub use checks::hidden_division::hidden_divisions;
 pub use codes::{CODES, CodeDoc, is_certain, is_error, is_slip};
 pub use examples::{EXAMPLES, Example, example};
+pub use fixes::{compatible_fixes, withdraw_unproven};
 pub use invariants::{INVARIANTS, Step, Violation, check_invariants, has_handler, is_act, written_paths};
 pub use lints::{LAYOUT_RULES, MaxTools, lint_program, lint_template_file};
 pub use preflight::{Bundle, BundledAsset, Located, Quiet, bundle_of, check_templates};
@@ -54,5 +57,6 @@ pub use settings::{
 pub use strict::strict_types;
 pub use tell::types_of;
 pub use told::{Told, ToldMember, ToldType};
+pub use types::is_builtin_type;
 pub use walk::check_program;
 pub use world::{Signatures, Source, World};

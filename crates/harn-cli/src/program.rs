@@ -373,7 +373,35 @@ impl Program {
         let located =
             harn_check::check_templates(&self.checked(&tree), &world(&Names(vm), system), settings, quiet);
         problems.extend(located.into_iter().map(|located| self.of_located(located)));
+        self.withdraw_unproven(&tree, &world(&Names(vm), system), &mut problems);
         problems
+    }
+
+    /// Removes the fixes that may change the meaning of this file.
+    fn withdraw_unproven(
+        &self,
+        tree: &harn_syntax::ast::Program,
+        world: &harn_check::World<'_>,
+        problems: &mut [Problem],
+    ) {
+        let own = problems.iter_mut().filter(|problem| self.is_own(problem));
+        let own = own.map(|problem| &mut problem.diagnostic);
+        harn_check::withdraw_unproven(&self.checked(tree), world, own);
+    }
+
+    fn is_own(&self, problem: &Problem) -> bool {
+        problem.file.as_ref().is_none_or(|file| file.name() == self.source.name)
+    }
+
+    /// Returns the text with all fixes of `found` that keep the meaning together, and how many they are.
+    pub(crate) fn fixed(&self, found: &[Problem]) -> Option<(String, usize)> {
+        let tree = self.parse().ok()?;
+        let vm = bare_vm();
+        let (names, system) = (Names(&vm), Real::new());
+        let own = found.iter().filter(|problem| self.is_own(problem)).map(|problem| &problem.diagnostic);
+        let fixes = harn_check::compatible_fixes(&self.checked(&tree), &world(&names, &system), own);
+        let edits: Vec<_> = fixes.iter().flat_map(|fix| fix.edits.clone()).collect();
+        (!fixes.is_empty()).then(|| (harn_front::apply_edits(&self.source.text, &edits), fixes.len()))
     }
 
     /// What it is made of besides its own file.
@@ -418,7 +446,9 @@ impl Program {
                 let vm = bare_vm();
                 let mut found = self.findings(&vm, &tree);
                 found.retain(is_on);
-                self.add_rules(&tree, &world(&Names(&vm), &Real::new()), settings, &mut found);
+                let (names, system) = (Names(&vm), Real::new());
+                self.add_rules(&tree, &world(&names, &system), settings, &mut found);
+                self.withdraw_unproven(&tree, &world(&names, &system), &mut found);
                 found.sort_by_key(Problem::start);
                 found
             }

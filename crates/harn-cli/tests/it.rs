@@ -28,6 +28,7 @@ mod explain_prompt;
 mod extremes;
 mod failures;
 mod faults;
+mod fixers;
 mod fmt;
 mod growth;
 mod guide;

@@ -85,6 +85,11 @@ impl<'a> Visitor<'a> for Search<'a> {
         self.scope(&block.stmts, params);
     }
 
+    /// The received value is in the scope of the body.
+    fn select_case(&mut self, case: &'a SelectCase) {
+        self.scope(&case.body.stmts, FxHashMap::from_iter([(case.name.name.as_str(), true)]));
+    }
+
     fn function(&mut self, func: &'a Function, _: &'a [TypeParam]) {
         func.params.iter().filter_map(|param| param.default.as_ref()).for_each(|default| self.expr(default));
         self.params = Some((&raw const func.body, &func.params));

@@ -166,7 +166,7 @@ impl<'a> Rules<'a> {
         let span = Span::new(item.span.start, item.span.start + line.len() as u32);
         let found = self.report(BLANK_LINE, span, "top-level items should be separated by a blank line");
         if let Some(feed) = gap.find('\n') {
-            let at = before.span.end + feed as u32;
+            let at = before.span.end + feed as u32 + 1;
             Self::mend(found, "insert one", Span::new(at, at), "\n".to_owned());
         }
     }

@@ -18,6 +18,7 @@ use crate::codes::*;
 use crate::scope::{names_of, names_of_match};
 use crate::settings::Settings;
 use crate::tell::types_of;
+use crate::told::Told;
 use crate::world::{Source, World};
 
 /// Runs the rules that `settings` enable on a program without syntax errors. Findings are in source order.
@@ -30,12 +31,12 @@ pub fn lint_program(
     let Source { name, text, tree, .. } = *source;
     let mut uses = Uses::default();
     uses.stmts(&tree.items);
+    let types = Types { source, world, told: OnceCell::new() };
     let mut rules = Rules {
         text,
         uses,
-        source,
+        types: &types,
         world,
-        bools: OnceCell::new(),
         in_pipeline: false,
         tries: 0,
         removable: None,
@@ -44,7 +45,7 @@ pub fn lint_program(
     rules.imports(tree);
     rules.stmts(&tree.items);
     let mut out = rules.out;
-    out.extend(super::simplify::run(text, tree));
+    out.extend(super::simplify::run(text, tree, &rules.uses, &types));
     out.extend(super::declared::run(text, tree, settings.complexity_threshold));
     out.extend(super::calls::run(tree));
     out.extend(super::mistakes::run(text, tree));
@@ -61,13 +62,36 @@ pub fn lint_program(
     out
 }
 
+/// The types that the checker infers, on demand.
+pub(super) struct Types<'a> {
+    source: &'a Source<'a>,
+    world: &'a World<'a>,
+    told: OnceCell<Told>,
+}
+
+impl Types<'_> {
+    fn told(&self) -> &Told {
+        self.told.get_or_init(|| types_of(self.source, self.world))
+    }
+
+    /// Returns whether an expression that is compared with a bool certainly is one.
+    fn is_bool(&self, span: Span) -> bool {
+        self.told().bools.contains(&span)
+    }
+
+    /// Returns whether an object before a dot is of a builtin type or struct without functions of its own. A dict may
+    /// have one under each key.
+    pub(super) fn has_only_methods(&self, object: Span) -> bool {
+        let known = self.told().objects.iter().find(|(span, _)| *span == object);
+        known.is_some_and(|(_, ty)| ty.word.is_some_and(|word| word != "dict"))
+    }
+}
+
 struct Rules<'a> {
     text: &'a str,
     uses: Uses<'a>,
-    source: &'a Source<'a>,
+    types: &'a Types<'a>,
     world: &'a World<'a>,
-    /// The spans where the checker found a comparison of two bools, on demand.
-    bools: OnceCell<Vec<Span>>,
     /// The number of enclosing `try` blocks: their content may be intended to fail.
     tries: u32,
     /// The runtime passes the parameters of pipelines.
@@ -119,8 +143,9 @@ impl<'a> Rules<'a> {
                 }
                 let edit = if all {
                     let end = import.span.end as usize;
-                    let line = self.text[end..].starts_with('\n');
-                    Span::new(import.span.start, (end + usize::from(line)) as u32)
+                    let rest = &self.text[end..];
+                    let line_end = ["\r\n", "\n"].into_iter().find(|line_end| rest.starts_with(line_end));
+                    Span::new(import.span.start, (end + line_end.map_or(0, str::len)) as u32)
                 } else {
                     match (names.get(at + 1), at.checked_sub(1).map(|before| names[before])) {
                         (Some(next), _) => Span::new(name.span.start, next.span.start),
@@ -189,16 +214,11 @@ impl<'a> Rules<'a> {
             _ => false,
         };
         let (before, behind) = (&self.text[..stmt.span.start as usize], &self.text[stmt.span.end as usize..]);
-        let blank = |text: &str| text.chars().all(|c| c == ' ' || c == '\t');
+        let blank = |text: &str| text.chars().all(|c| matches!(c, ' ' | '\t' | '\r'));
         let line = before.rfind('\n').map_or(0, |at| at + 1);
         let rest = behind.find('\n')?;
         let alone = blank(&before[line..]) && blank(&behind[..rest]);
         (pure && alone).then(|| Span::new(line as u32, stmt.span.end + rest as u32 + 1))
-    }
-
-    /// Returns whether the checker inferred that a compared expression is a bool.
-    fn is_known_bool(&self, expr: &Expr) -> bool {
-        self.bools.get_or_init(|| types_of(self.source, self.world).bools).contains(&expr.span)
     }
 
     fn comparison(&mut self, expr: &Expr, op: BinaryOp, lhs: &Expr, rhs: &Expr) {
@@ -210,7 +230,7 @@ impl<'a> Rules<'a> {
                 let message = format!("comparison to `{value}` is redundant");
                 let other = if std::ptr::eq(side, lhs) { rhs } else { lhs };
                 let kept = self.slice(other.span);
-                let certain = is_bool(other) || self.is_known_bool(other);
+                let certain = is_bool(other) || self.types.is_bool(other.span);
                 let found = self.report(COMPARISON_TO_BOOL, expr.span, message);
                 found.help = Some("bools are conditions themselves; `!` negates".to_owned());
                 // The fix is safe only for a certain bool: for other values `x` differs from `x == true`.

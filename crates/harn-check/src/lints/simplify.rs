@@ -4,12 +4,14 @@ use harn_syntax::ast::*;
 use harn_syntax::visit::{self, Visitor};
 use harn_syntax::{Diagnostic, Span};
 
+use super::program::Types;
+use super::uses::Uses;
 use crate::codes::{EAGER, ELSE_RETURN, LET_RETURN, NIL_TERNARY, NO_CAST, NO_CLONE};
 use crate::scope::names_of;
 
 /// Runs the rules of this file.
-pub(super) fn run(text: &str, tree: &Program) -> Vec<Diagnostic> {
-    let mut rules = Rules { text, has_clone: false, out: Vec::new() };
+pub(super) fn run(text: &str, tree: &Program, uses: &Uses<'_>, types: &Types<'_>) -> Vec<Diagnostic> {
+    let mut rules = Rules { text, uses, types, has_clone: false, out: Vec::new() };
     let clones = |decl: &Decl| match &decl.kind {
         DeclKind::Impl(own) => own.methods.iter().any(|method| method.decl.name.name == "clone"),
         _ => false,
@@ -25,6 +27,8 @@ pub(super) fn run(text: &str, tree: &Program) -> Vec<Diagnostic> {
 
 struct Rules<'a> {
     text: &'a str,
+    uses: &'a Uses<'a>,
+    types: &'a Types<'a>,
     /// The file may define a method `clone`.
     has_clone: bool,
     out: Vec<Diagnostic>,
@@ -138,11 +142,13 @@ impl Rules<'_> {
         }
         let head = &self.text[..stmt.span.start as usize];
         let indent = head.rsplit('\n').next().filter(|head| head.trim().is_empty())?;
-        let lines = body.trim_matches('\n').trim_end().lines();
+        let lines = body.trim_matches(['\r', '\n']).trim_end().lines();
         // A multi-line string preserves its whitespace.
         let kept = body.contains("\"\"\"");
         let lines = lines.map(|line| match line.strip_prefix("  ") {
-            Some(less) if !kept && body.trim_start_matches([' ', '\t']).starts_with('\n') => less.to_owned(),
+            Some(less) if !kept && body.trim_start_matches([' ', '\t', '\r']).starts_with('\n') => {
+                less.to_owned()
+            }
             _ if body.contains('\n') => line.to_owned(),
             _ => format!("{indent}{}", line.trim()),
         });
@@ -161,7 +167,8 @@ impl Rules<'_> {
                 let message =
                     "an argument needs no `clone()`: a function does not change the values of its caller";
                 let fix = ("pass the value itself", arg.value.span, new);
-                self.out.push(warning(NO_CLONE, arg.value.span, message.to_owned(), Some(fix)));
+                let fix = Some(fix).filter(|_| self.types.has_only_methods(object.span));
+                self.out.push(warning(NO_CLONE, arg.value.span, message.to_owned(), fix));
             }
         }
     }
@@ -181,11 +188,27 @@ impl Rules<'_> {
             wanted @ ("list" | "set" | "dict") => wanted,
             _ => return,
         };
-        if is_iterator(value) {
+        if self.is_iterator(value) {
             let message = format!("expected `{wanted}`, got an iterator");
             let end = Span::new(value.span.end, value.span.end);
             let fix = ("collect it", end, format!(".to_{wanted}()"));
             self.report(EAGER, value.span, message, Some(fix));
+        }
+    }
+
+    /// Returns whether an expression certainly is an iterator.
+    fn is_iterator(&self, expr: &Expr) -> bool {
+        match &expr.kind {
+            ExprKind::Paren(inner) => self.is_iterator(inner),
+            ExprKind::Call { callee, args, .. } => {
+                args.len() == 1
+                    && callee.as_name().is_some_and(|name| name == "iter" && !self.uses.is_declared(name))
+            }
+            ExprKind::MethodCall { object, name, args, .. } => {
+                (name.name == "iter" && args.is_empty())
+                    || (LAZY.contains(&name.name.as_str()) && self.is_iterator(object))
+            }
+            _ => false,
         }
     }
 
@@ -195,14 +218,13 @@ impl Rules<'_> {
             ("to_string", ExprKind::Str(_) | ExprKind::Interp(_))
             | ("to_int", ExprKind::Int(_))
             | ("to_float", ExprKind::Float(_))
-            | ("to_list", ExprKind::List(_))
-            | ("to_dict", ExprKind::Dict(_)) => true,
+            | ("to_list", ExprKind::List(_)) => true,
             (_, ExprKind::Call { callee, .. }) => {
                 name.starts_with("to_") && callee.as_name().is_some_and(|inner| inner == name)
             }
             _ => false,
         };
-        if same {
+        if same && !self.uses.is_declared(name) {
             let message = format!("`{name}` has nothing to convert here");
             let new = arg.span.slice(self.text).to_owned();
             self.report(NO_CAST, expr.span, message, Some(("take the value itself", expr.span, new)));
@@ -221,21 +243,6 @@ fn warning(rule: &'static str, span: Span, message: String, fix: Option<(&str, S
 /// Methods of iterators that return an iterator.
 const LAZY: [&str; 9] =
     ["chain", "enumerate", "filter", "flat_map", "map", "skip", "take", "take_while", "zip"];
-
-/// Returns whether an expression certainly is an iterator.
-fn is_iterator(expr: &Expr) -> bool {
-    match &expr.kind {
-        ExprKind::Paren(inner) => is_iterator(inner),
-        ExprKind::Call { callee, args, .. } => {
-            args.len() == 1 && callee.as_name().is_some_and(|name| name == "iter")
-        }
-        ExprKind::MethodCall { object, name, args, .. } => {
-            (name.name == "iter" && args.is_empty())
-                || (LAZY.contains(&name.name.as_str()) && is_iterator(object))
-        }
-        _ => false,
-    }
-}
 
 impl<'a> Visitor<'a> for Rules<'a> {
     fn stmts(&mut self, stmts: &'a [Stmt]) {

@@ -28,6 +28,7 @@ use harn_syntax::ast::{Name, ShapeField, TypeExpr, TypeKind};
 pub(crate) use fits::detail;
 pub(crate) use generics::{Bindings, bind, substitute};
 pub(crate) use narrow::{members, only, union_tag, without};
+pub use resolve::is_builtin_type;
 pub(crate) use resolve::{BUILTIN, Declared, TypeName, Typing};
 pub(crate) use table::from_table;
 pub(crate) use variance::misplaced;

@@ -54,6 +54,12 @@ pub(crate) const BUILTIN: [&str; 21] = [
     "string",
 ];
 
+/// Returns whether a name means a type of the language.
+#[must_use]
+pub fn is_builtin_type(name: &str) -> bool {
+    BUILTIN.contains(&name) || ["any", "unknown", "never"].contains(&name)
+}
+
 /// The type names that one file declares.
 #[derive(Default)]
 pub(crate) struct Declared<'a> {

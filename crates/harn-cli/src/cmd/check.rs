@@ -122,11 +122,6 @@ fn targets(args: &CheckArgs) -> Result<Vec<PathBuf>, &'static str> {
     Ok(targets)
 }
 
-/// Whether the mend of a finding is the only one that can be meant.
-fn is_safe(code: &str) -> bool {
-    code == "E0203"
-}
-
 fn check_file(
     path: PathBuf,
     args: &CheckArgs,
@@ -153,7 +148,13 @@ fn check_file(
             let mut problems = check(&program);
             let mut fixed = 0;
             if args.fix && path.as_os_str() != "-" {
-                match super::lint::mend_file(&path, &text, check, is_safe, args.json) {
+                // The fixes of rules are for `harn lint`.
+                let operators = |program: &Program| {
+                    let mut found = check(program);
+                    found.retain(|problem| problem.diagnostic.code == "E0203");
+                    found
+                };
+                match super::lint::mend_file(&path, &text, operators, args.json) {
                     Ok(None) => {}
                     Ok(Some((mended, count))) => {
                         problems = check(&Program::of(&path, mended));

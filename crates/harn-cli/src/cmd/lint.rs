@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use harn_check::Located;
-use harn_syntax::{Severity, SourceFile, Span};
+use harn_syntax::{Severity, SourceFile};
 use harn_system::{Real, System};
 
 use crate::args::LintArgs;
@@ -47,7 +47,7 @@ fn lint_file(path: PathBuf, args: &LintArgs, manifests: &mut Manifests) -> Findi
             let mut fixed = 0;
             if args.fix && path.as_os_str() != "-" {
                 let lint = |program: &Program| program.lint(&settings);
-                match mend_file(&path, &text, lint, is_rule, args.json) {
+                match mend_file(&path, &text, lint, args.json) {
                     Ok(None) => {}
                     Ok(Some((mended, count))) => {
                         problems = Program::of(&path, mended).lint(&settings);
@@ -65,11 +65,6 @@ fn lint_file(path: PathBuf, args: &LintArgs, manifests: &mut Manifests) -> Findi
 /// Passes over a file at most: one mend may make room for another.
 const MAX_PASSES: usize = 10;
 
-/// Only the rules, and operators on text, have mends that keep the meaning; a name that is meant is for the author to say.
-fn is_rule(code: &str) -> bool {
-    code.starts_with(|c: char| c.is_ascii_lowercase()) || code == "E0203"
-}
-
 /// Applies the safe mends of a file and writes it; the new text and how many there were, if there were any.
 ///
 /// # Errors
@@ -78,10 +73,9 @@ pub(super) fn mend_file(
     path: &Path,
     text: &str,
     find: impl Fn(&Program) -> Vec<Problem>,
-    is_safe: fn(&str) -> bool,
     quiet: bool,
 ) -> Result<Option<(String, usize)>, Box<Findings>> {
-    let (mended, count) = mend(path, text.to_owned(), find, is_safe);
+    let (mended, count) = mend(path, text.to_owned(), find);
     if count == 0 {
         return Ok(None);
     }
@@ -97,40 +91,11 @@ pub(super) fn mend_file(
 }
 
 /// Applies the safe mends until none is left; the text, and how many there were.
-fn mend(
-    path: &Path,
-    mut text: String,
-    find: impl Fn(&Program) -> Vec<Problem>,
-    is_safe: fn(&str) -> bool,
-) -> (String, usize) {
+fn mend(path: &Path, mut text: String, find: impl Fn(&Program) -> Vec<Problem>) -> (String, usize) {
     let mut count = 0;
     for _ in 0..MAX_PASSES {
-        let found = find(&Program::of(path, text.clone()));
-        let mut fixes: Vec<_> = found
-            .iter()
-            .filter(|problem| {
-                is_safe(problem.diagnostic.code)
-                    && problem.file.as_ref().is_none_or(|file| Path::new(file.name()) == path)
-            })
-            .filter_map(|problem| problem.diagnostic.fix.as_ref())
-            .collect();
-        fixes.sort_by_key(|fix| fix.edits.iter().map(|(span, _)| span.start).min());
-        let mut edits: Vec<&(Span, String)> = Vec::new();
-        let (mut end, mut applied) = (0, 0);
-        for fix in fixes {
-            if fix.edits.iter().all(|(span, _)| span.start >= end) {
-                end = fix.edits.iter().map(|(span, _)| span.end).max().unwrap_or(end);
-                edits.extend(&fix.edits);
-                applied += 1;
-            }
-        }
-        let mut mended = text.clone();
-        // Of two at one place the one that only puts text in comes last.
-        edits.sort_by_key(|(span, _)| std::cmp::Reverse((span.start, span.end)));
-        edits.into_iter().for_each(|(span, new)| mended.replace_range(span.range(), new));
-        if applied == 0 || !harn_syntax::parse(&mended).errors.is_empty() {
-            break;
-        }
+        let program = Program::of(path, text.clone());
+        let Some((mended, applied)) = program.fixed(&find(&program)) else { break };
         text = mended;
         count += applied;
     }
