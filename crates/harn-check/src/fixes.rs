@@ -15,7 +15,7 @@ use harn_syntax::visit::{self, Visitor};
 use harn_syntax::{Diagnostic, Span};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::codes::{EAGER, OPERAND_TYPE};
+use crate::codes::{BOOL_OPERAND, EAGER, OPERAND_TYPE};
 use crate::imports::{Imports, sources};
 use crate::walk::check_program;
 use crate::world::{Source, World};
@@ -42,7 +42,14 @@ pub fn withdraw_unproven<'d>(
             continue;
         }
         let proof = proof.get_or_insert_with(|| Proof::of(source, world));
-        if let Err(reason) = proof.check(&fix.edits) {
+        let fails = [BOOL_OPERAND, OPERAND_TYPE].contains(&found.code);
+        let caught = |edit: &(Span, String)| proof.shape.tries.iter().any(|span| overlap(*span, edit.0));
+        let result = if fails && fix.edits.iter().any(caught) {
+            Err("the error is caught, and may be expected".to_owned())
+        } else {
+            proof.check(&fix.edits)
+        };
+        if let Err(reason) = result {
             found.fix = None;
             let text = format!("no automatic fix: {reason}");
             match &found.help {
@@ -290,6 +297,8 @@ struct Shape {
     called: FxHashSet<Span>,
     /// The builtins that the program replaces.
     overridden: FxHashSet<Name>,
+    /// What catches the errors of its content.
+    tries: Vec<Span>,
     /// The comments that are values: descriptions of types and tools.
     docs: Vec<Option<Name>>,
 }
@@ -374,6 +383,10 @@ impl<'a> Visitor<'a> for Shape {
         match &expr.kind {
             ExprKind::Call { callee, .. } => self.callee(callee),
             ExprKind::Pipe { func, .. } => self.callee(func),
+            ExprKind::Try { .. } | ExprKind::TryStar(_) | ExprKind::Retry { .. } => {
+                self.tries.push(expr.span)
+            }
+            ExprKind::Parallel(_) | ExprKind::Spawn(_) => self.tries.push(expr.span),
             _ => {}
         }
         visit::walk_expr(self, expr);

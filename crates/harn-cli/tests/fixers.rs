@@ -136,6 +136,16 @@ fn remarks_do_not_become_descriptions() {
 }
 
 #[test]
+fn an_error_that_is_caught_stays() {
+    let caught = "no automatic fix: the error is caught";
+    kept(&[("a.harn", "try {\n  println(\"a\" + nil)\n} catch (e) {\n  println(\"caught\")\n}\n")], caught);
+    kept(
+        &[("a.harn", "let n = 3\n\ntry {\n  println(\"a\" + n)\n} catch (e) {\n  println(\"caught\")\n}\n")],
+        caught,
+    );
+}
+
+#[test]
 fn received_values_are_in_the_scope_of_their_case() {
     kept(
         &[(
