@@ -128,9 +128,8 @@ fn encode(document: &Document, pieces: &[(Span, &'static str, u32)]) -> Vec<Sema
         let mut start = span.start.max(end);
         while start < span.end {
             let text = document.slice(Span::new(start, span.end));
-            let length = text.find('\n').unwrap_or(text.len());
-            let piece = text[..length].trim_end_matches('\r');
-            let units: usize = piece.chars().map(char::len_utf16).sum();
+            let length = text.find(['\n', '\r']).unwrap_or(text.len());
+            let units: usize = text[..length].chars().map(char::len_utf16).sum();
             if units > 0 {
                 let place = document.lines.position(&document.text, start);
                 let delta_line = place.line - line;

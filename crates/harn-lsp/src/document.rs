@@ -51,15 +51,13 @@ impl Document {
 
     /// Returns the known types; computed once per document.
     pub(crate) fn told(&self, world: &World<'_>) -> &Told {
-        self.told.get_or_init(|| {
-            let source = Source {
-                name: &self.path.display().to_string(),
-                dir: self.dir(),
-                text: &self.text,
-                tree: &self.parsed().program,
-            };
-            harn_check::types_of(&source, world)
-        })
+        let name = self.path.display().to_string();
+        self.told.get_or_init(|| harn_check::types_of(&self.source(&name), world))
+    }
+
+    /// The program for the checker.
+    pub(crate) fn source<'a>(&'a self, name: &'a str) -> Source<'a> {
+        Source { name, dir: self.dir(), text: &self.text, tree: &self.parsed().program }
     }
 
     pub(crate) fn dir(&self) -> &Path {

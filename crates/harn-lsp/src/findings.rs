@@ -70,7 +70,7 @@ pub(crate) fn shown(document: &Document, found: &Diagnostic) -> lsp_types::Diagn
 
 /// Returns the span of a finding; the first line if it has none.
 fn place(document: &Document, found: &Diagnostic) -> Span {
-    let span = found.span.unwrap_or(Span::new(0, document.text.find('\n').unwrap_or(0) as u32));
+    let span = found.span.unwrap_or(Span::new(0, document.text.find(['\n', '\r']).unwrap_or(0) as u32));
     let end = document.text.len() as u32;
     Span::new(span.start.min(end), span.end.clamp(span.start.min(end), end))
 }
@@ -91,6 +91,7 @@ pub(crate) fn fix_all() -> CodeActionKind {
 
 /// Returns the fixes of the diagnostics in a range, and one action for all fixes that preserve the meaning.
 pub(crate) fn actions(
+    workspace: &Workspace<'_>,
     document: &Document,
     found: &[Diagnostic],
     range: Range,
@@ -123,7 +124,7 @@ pub(crate) fn actions(
         }
     }
     if wanted(&fix_all()) {
-        let all = all_edits(document, found);
+        let all = all_edits(workspace, document, found);
         if !all.is_empty() {
             out.push(CodeAction {
                 title: "Apply all fixes that keep the meaning".to_owned(),
@@ -136,19 +137,13 @@ pub(crate) fn actions(
     out
 }
 
-/// Returns the fixes of the lint rules; of overlapping fixes, the first.
-fn all_edits(document: &Document, found: &[Diagnostic]) -> Vec<TextEdit> {
-    // Rules have names in lower case; the author must choose the fixes of other diagnostics.
-    let is_rule = |found: &&Diagnostic| found.code.starts_with(|c: char| c.is_ascii_lowercase());
-    let mut fixes: Vec<&Fix> = found.iter().filter(is_rule).filter_map(|found| found.fix.as_ref()).collect();
-    fixes.sort_by_key(|fix| fix.edits.iter().map(|(span, _)| span.start).min());
-    let mut end = 0;
-    let mut out = Vec::new();
-    for fix in fixes {
-        if fix.edits.iter().all(|(span, _)| span.start >= end) {
-            end = fix.edits.iter().map(|(span, _)| span.end).max().unwrap_or(end);
-            out.extend(edits(document, fix));
-        }
+/// Returns the edits of the fixes that keep the meaning together.
+fn all_edits(workspace: &Workspace<'_>, document: &Document, found: &[Diagnostic]) -> Vec<TextEdit> {
+    if !document.parsed().errors.is_empty() {
+        return Vec::new();
     }
-    out
+    let name = document.path.display().to_string();
+    let source = document.source(&name);
+    let fixes = harn_check::compatible_fixes(&source, &workspace.world(), found.iter());
+    fixes.into_iter().flat_map(|fix| edits(document, fix)).collect()
 }

@@ -17,7 +17,8 @@
 //! | `complete` | completion of names, members, options and imports |
 //! | `call` | the call around a place; signature help |
 //! | `hover` | hover information about a name |
-//! | `navigate` | definition, references, rename |
+//! | `navigate` | definition, references |
+//! | `rename` | rename |
 //! | `outline` | symbols, folding, selection, links |
 //! | `colours` | semantic tokens |
 //! | `findings` | diagnostics, code actions |
@@ -39,6 +40,7 @@ mod hover;
 mod meaning;
 mod navigate;
 mod outline;
+mod rename;
 mod server;
 mod templates;
 mod text;

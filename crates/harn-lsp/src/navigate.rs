@@ -1,12 +1,10 @@
-//! Definition, references and rename, across the files of the workspace.
+//! Definition and references, across the files of the workspace.
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use harn_front::{SymbolId, SymbolKind, Target};
 use harn_syntax::Span;
-use harn_syntax::token::TokenKind;
-use lsp_types::{DocumentHighlight, DocumentHighlightKind, Location, TextEdit, Uri, WorkspaceEdit};
+use lsp_types::{DocumentHighlight, DocumentHighlightKind, Location};
 
 use crate::document::Document;
 use crate::meaning::{self, Meaning};
@@ -29,19 +27,24 @@ pub(crate) fn definition(
 }
 
 /// Returns whether an editor can open a document.
-fn is_place(document: &Document) -> bool {
+pub(crate) fn is_place(document: &Document) -> bool {
     document.uri.as_str().starts_with("file:")
 }
 
 /// A place that mentions a symbol.
-struct Mention {
-    document: Rc<Document>,
-    span: Span,
+pub(crate) struct Mention {
+    pub(crate) document: Rc<Document>,
+    pub(crate) span: Span,
     write: bool,
 }
 
 /// Returns all mentions of a symbol, its declaration first.
-fn mentions(workspace: &Workspace<'_>, file: &Rc<Document>, id: SymbolId, everywhere: bool) -> Vec<Mention> {
+pub(crate) fn mentions(
+    workspace: &Workspace<'_>,
+    file: &Rc<Document>,
+    id: SymbolId,
+    everywhere: bool,
+) -> Vec<Mention> {
     let symbol = &file.names().symbols[id];
     let mut found = vec![Mention { document: file.clone(), span: symbol.span, write: true }];
     own_mentions(file, id, &mut found);
@@ -197,89 +200,4 @@ pub(crate) fn highlights(
         kind: Some(if mention.write { DocumentHighlightKind::WRITE } else { DocumentHighlightKind::READ }),
     })
     .collect()
-}
-
-/// Returns the span that can be renamed at a position.
-///
-/// # Errors
-/// The reason why it cannot be renamed, as a sentence.
-pub(crate) fn renamable(
-    workspace: &Workspace<'_>,
-    document: &Rc<Document>,
-    offset: u32,
-) -> Result<(Rc<Document>, SymbolId, Span), String> {
-    let nothing = || "there is no name here".to_owned();
-    let (meaning, span) = meaning::at(workspace, document, offset).ok_or_else(nothing)?;
-    match meaning {
-        Meaning::Symbol(file, _) if !is_place(&file) => {
-            Err("it is declared in an embedded module".to_owned())
-        }
-        Meaning::Symbol(file, id) => match file.names().symbols[id].kind {
-            SymbolKind::Field | SymbolKind::Method => Err(
-                "fields and methods are not renamed: nobody can tell all values that have one of this name"
-                    .to_owned(),
-            ),
-            SymbolKind::Import => Err("the import leads to no declaration".to_owned()),
-            _ => Ok((file, id, span)),
-        },
-        Meaning::Word(word) => Err(format!("`{}` belongs to the language", word.name)),
-        Meaning::Field(_) => Err("keys of dicts are not renamed".to_owned()),
-        Meaning::Module(_) => Err("files are not renamed from here".to_owned()),
-    }
-}
-
-/// Returns the edits that rename the symbol at a position.
-///
-/// # Errors
-/// The reason why it cannot be renamed, as a sentence.
-#[allow(clippy::mutable_key_type, reason = "the protocol's own type of changes")]
-pub(crate) fn rename(
-    workspace: &Workspace<'_>,
-    document: &Rc<Document>,
-    offset: u32,
-    new: &str,
-) -> Result<WorkspaceEdit, String> {
-    let tokens = harn_syntax::lexer::lex(new).tokens;
-    let is_name = !tokens.is_empty()
-        && tokens[0].kind == TokenKind::Ident
-        && tokens[0].span == Span::new(0, new.len() as u32);
-    if !is_name || new == "_" {
-        return Err(format!("`{new}` is not a name"));
-    }
-    let (file, id, _) = renamable(workspace, document, offset)?;
-    let old = file.names().symbols[id].name.clone();
-    let mut changes: BTreeMap<String, (Uri, Vec<TextEdit>)> = BTreeMap::new();
-    if old == new {
-        return Ok(WorkspaceEdit::default());
-    }
-    let is_member = file.names().symbols[id].kind.is_member();
-    if let Some(owner) = file.names().symbols[id].owner
-        && meaning::member(&file, owner, new).is_some()
-    {
-        return Err(format!("`{new}` is declared there already"));
-    }
-    let mut seen: Vec<(String, Span)> = Vec::new();
-    for mention in mentions(workspace, &file, id, true) {
-        let at = &mention.document;
-        let key = (at.uri.as_str().to_owned(), mention.span);
-        if seen.contains(&key) {
-            continue;
-        }
-        seen.push(key);
-        let taken = || {
-            let visible = at.names().visible(mention.span.start);
-            visible.into_iter().any(|id| at.names().symbols[id].name == new)
-        };
-        if !is_member && taken() {
-            let line = at.lines.line(mention.span.start) + 1;
-            return Err(format!("`{new}` already means something at {}:{line}", at.path.display()));
-        }
-        // A key of a pattern is not renamed.
-        let shorthand = at.names().symbols.iter().any(|s| s.span == mention.span && s.shorthand);
-        let text = if shorthand { format!("{old}: {new}") } else { new.to_owned() };
-        let edits =
-            &mut changes.entry(at.uri.as_str().to_owned()).or_insert_with(|| (at.uri.clone(), Vec::new())).1;
-        edits.push(TextEdit::new(at.range(mention.span), text));
-    }
-    Ok(WorkspaceEdit { changes: Some(changes.into_values().collect()), ..WorkspaceEdit::default() })
 }

@@ -21,7 +21,7 @@ use serde_json::Value;
 use crate::document::{Document, path_of};
 use crate::host::Host;
 use crate::workspace::Workspace;
-use crate::{call, colours, complete, edits, findings, hover, navigate, outline, templates};
+use crate::{call, colours, complete, edits, findings, hover, navigate, outline, rename, templates};
 
 /// How long the editor must be silent before diagnostics are published. Shorter than the time between two keys: only
 /// messages that arrive together are handled together.
@@ -309,13 +309,13 @@ impl Server<'_> {
                 let params: TextDocumentPositionParams = read(params)?;
                 let (document, offset) = self.position(&params)?;
                 let (_, _, span) =
-                    navigate::renamable(&self.workspace, &document, offset).map_err(Refused::because)?;
+                    rename::renamable(&self.workspace, &document, offset).map_err(Refused::because)?;
                 value(PrepareRenameResponse::Range(document.range(span)))
             }
             Rename::METHOD => {
                 let params: RenameParams = read(params)?;
                 let (document, offset) = self.position(&params.text_document_position)?;
-                let edit = navigate::rename(&self.workspace, &document, offset, &params.new_name);
+                let edit = rename::rename(&self.workspace, &document, offset, &params.new_name);
                 value(edit.map_err(Refused::because)?)
             }
             DocumentSymbolRequest::METHOD => {
@@ -382,7 +382,7 @@ impl Server<'_> {
                 }
                 let found = self.found.get(&document.path).map_or(&[][..], Vec::as_slice);
                 let only = params.context.only.as_deref();
-                value(findings::actions(&document, found, params.range, only))
+                value(findings::actions(&self.workspace, &document, found, params.range, only))
             }
             Formatting::METHOD => {
                 let params: DocumentFormattingParams = read(params)?;

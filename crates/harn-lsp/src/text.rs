@@ -11,7 +11,11 @@ pub(crate) struct Lines {
 
 impl Lines {
     pub(crate) fn of(text: &str) -> Lines {
-        let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at as u32 + 1);
+        let bytes = text.as_bytes();
+        // A line ends with `\n`, `\r\n` or `\r`.
+        let is_end =
+            |at: &usize| bytes[*at] == b'\n' || bytes[*at] == b'\r' && bytes.get(at + 1) != Some(&b'\n');
+        let ends = (0..bytes.len()).filter(is_end).map(|at| at as u32 + 1);
         Lines { starts: std::iter::once(0).chain(ends).collect() }
     }
 
@@ -40,8 +44,7 @@ impl Lines {
         let mut units = 0;
         for (at, c) in text[start..].char_indices() {
             // The end of a line is before its line terminator.
-            let rest = &text[start + at..];
-            if units >= position.character || c == '\n' || rest.starts_with("\r\n") {
+            if units >= position.character || matches!(c, '\n' | '\r') {
                 return (start + at) as u32;
             }
             units += c.len_utf16() as u32;
@@ -97,8 +100,20 @@ mod tests {
     }
 
     #[test]
+    fn lines_end_with_each_line_terminator_of_the_protocol() {
+        let text = "// a\rb\r\r\nlet x = 1\n\r";
+        let lines = Lines::of(text);
+        assert_eq!(lines.position(text, 5), Position::new(1, 0));
+        assert_eq!(lines.position(text, 9), Position::new(3, 0));
+        assert_eq!(lines.offset(text, Position::new(3, 9)), 18);
+        assert_eq!(lines.offset(text, Position::new(0, 9)), 4);
+        assert_eq!(lines.offset(text, Position::new(1, 1)), 6);
+        assert_eq!(lines.offset(text, Position::new(5, 0)), text.len() as u32);
+    }
+
+    #[test]
     fn every_offset_has_its_place() {
-        let text = "let s = \"😀é\"\n\nx\r\ny";
+        let text = "let s = \"😀é\"\n\nx\r\ny\rz\r\r\n";
         let lines = Lines::of(text);
         for (at, c) in text.char_indices() {
             if c != '\n' || !text[..at].ends_with('\r') {

@@ -29,6 +29,19 @@ pub(crate) struct Overlay<'h> {
     texts: RefCell<FxHashMap<PathBuf, Rc<Document>>>,
 }
 
+impl<'h> Overlay<'h> {
+    /// The same files, with other texts for some of them.
+    pub(crate) fn with(&self, changed: &BTreeMap<PathBuf, String>) -> Overlay<'h> {
+        let mut texts = self.texts.borrow().clone();
+        for (path, text) in changed {
+            if let Some(uri) = uri_of(path) {
+                texts.insert(path.clone(), Rc::new(Document::new(path.clone(), uri, text.clone())));
+            }
+        }
+        Overlay { inner: self.inner, texts: RefCell::new(texts) }
+    }
+}
+
 impl Layer for Overlay<'_> {
     fn inner(&self) -> &dyn System {
         self.inner
