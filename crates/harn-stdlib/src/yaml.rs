@@ -5,23 +5,30 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::str::Chars;
 
-use harn_value::{Dict, Str, Value, View, json, steps};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use harn_value::{Dict, Ref, Str, Value, View, json, steps};
 use rustc_hash::FxHashMap;
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 
 use crate::args::{printed, with_stack};
 
-/// Reads one document.
+/// Reads one document. Keys are strings: a scalar key keeps its spelling. The merge key `<<` adds the entries of its map
+/// or maps that the map itself does not have, those of the first map first.
 ///
 /// # Errors
-/// What is wrong and where.
+/// The reason and the place: broken text, a repeated key, a map or list as key, `<<` without maps, a tag outside of the
+/// core schema.
 pub fn parse(text: &str) -> Result<Value, String> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut builder = Builder::default();
     let ahead = Cell::new(0);
     for event in Parser::new_from_iter(Read { chars: text.chars(), ahead: &ahead, paid: 0 }) {
-        let (event, _) = event.map_err(|error| error.to_string())?;
+        let (event, span) = event.map_err(|error| error.to_string())?;
         ahead.set(0);
-        builder.add(event)?;
+        let place =
+            |reason| format!("{reason} at line {} column {}", span.start.line(), span.start.col() + 1);
+        builder.add(event).map_err(place)?;
     }
     Ok(builder.root.unwrap_or_default())
 }
@@ -63,8 +70,66 @@ impl Iterator for Read<'_> {
 /// A collection that is still open.
 enum Open {
     List(Vec<Value>),
-    /// Entries, and the key that waits for its value.
-    Dict(Dict, Option<Str>),
+    Dict(OpenDict),
+}
+
+#[derive(Default)]
+struct OpenDict {
+    dict: Dict,
+    /// The key that waits for its value.
+    key: Option<Key>,
+    /// The maps behind a merge key.
+    merged: Option<Vec<Ref<Dict>>>,
+}
+
+enum Key {
+    Name(Str),
+    Merge,
+}
+
+impl OpenDict {
+    /// # Errors
+    /// The key is there already, or `<<` has a value that is neither a map nor a list of maps.
+    fn insert(&mut self, key: Key, value: Value) -> Result<(), String> {
+        let repeated = match key {
+            Key::Name(name) => self.dict.insert(name.clone(), value).is_some().then_some(name),
+            Key::Merge => self.merged.replace(merge_sources(&value)?).is_some().then(|| MERGE.into()),
+        };
+        repeated.map_or(Ok(()), |name| Err(format!("duplicate key '{name}'")))
+    }
+
+    fn close(mut self) -> Value {
+        for source in self.merged.unwrap_or_default() {
+            for (key, value) in steps::each(source.iter()) {
+                if !self.dict.contains(key) {
+                    self.dict.insert(key.clone(), value.clone());
+                }
+            }
+        }
+        Value::dict(self.dict)
+    }
+}
+
+/// The key whose maps are merged into its map, written without quotes.
+const MERGE: &str = "<<";
+
+/// The maps of a merge key, the one with precedence first.
+fn merge_sources(value: &Value) -> Result<Vec<Ref<Dict>>, String> {
+    let map = |value: &Value| {
+        let wrong = || format!("'<<' merges a map or a list of maps, got {}", value.type_name());
+        value.to_dict().ok_or_else(wrong)
+    };
+    match value.as_list() {
+        Some(list) => steps::each(list.iter()).map(map).collect(),
+        None => map(value).map(|only| vec![only]),
+    }
+}
+
+/// A finished node.
+struct Node {
+    value: Value,
+    /// The spelling of a scalar without quotes or tag.
+    plain: Option<Str>,
 }
 
 #[derive(Default)]
@@ -87,61 +152,127 @@ impl Builder {
                 Ok(())
             }
             Event::Scalar(text, style, anchor, tag) => {
-                let value = scalar(&text, style, tag.as_deref());
-                self.finish(value, anchor)
+                let plain = (matches!(style, ScalarStyle::Plain) && tag.is_none()).then(|| Str::from(&*text));
+                self.finish(Node { value: scalar(&text, style, tag.as_deref())?, plain }, anchor)
             }
             Event::Alias(anchor) => match self.anchors.get(&anchor).cloned() {
-                Some(value) => self.place(value),
-                None => Err("an alias refers to something that is still open".to_owned()),
+                Some(value) => self.place(value.into()),
+                None => Err("an alias refers to a node that is still open".to_owned()),
             },
-            Event::SequenceStart(anchor, _) => {
+            Event::SequenceStart(anchor, tag) => {
+                collection_tag(tag.as_deref(), &["seq", "omap", "pairs"])?;
                 self.open.push((Open::List(Vec::new()), anchor));
                 Ok(())
             }
-            Event::MappingStart(anchor, _) => {
-                self.open.push((Open::Dict(Dict::new(), None), anchor));
+            Event::MappingStart(anchor, tag) => {
+                collection_tag(tag.as_deref(), &["map", "set"])?;
+                self.open.push((Open::Dict(OpenDict::default()), anchor));
                 Ok(())
             }
             Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
-                Some((Open::List(items), anchor)) => self.finish(Value::list(items), anchor),
-                Some((Open::Dict(dict, _), anchor)) => self.finish(Value::dict(dict), anchor),
+                Some((Open::List(items), anchor)) => self.finish(Value::list(items).into(), anchor),
+                Some((Open::Dict(dict), anchor)) => self.finish(dict.close().into(), anchor),
                 None => Ok(()),
             },
             _ => Ok(()),
         }
     }
 
-    fn finish(&mut self, value: Value, anchor: usize) -> Result<(), String> {
+    fn finish(&mut self, node: Node, anchor: usize) -> Result<(), String> {
         if anchor > 0 {
-            self.anchors.insert(anchor, value.clone());
+            self.anchors.insert(anchor, node.value.clone());
         }
-        self.place(value)
+        self.place(node)
     }
 
-    /// Puts a finished value where it belongs.
-    fn place(&mut self, value: Value) -> Result<(), String> {
+    /// Puts a finished node into its parent.
+    fn place(&mut self, node: Node) -> Result<(), String> {
         match self.open.last_mut() {
-            None => self.root = Some(value),
-            Some((Open::List(items), _)) => items.push(value),
-            Some((Open::Dict(dict, key), _)) => match key.take() {
-                Some(name) => {
-                    if dict.insert(name.clone(), value).is_some() {
-                        return Err(format!("duplicate key '{name}'"));
-                    }
-                }
-                None => *key = Some(printed(&value)),
+            None => self.root = Some(node.value),
+            Some((Open::List(items), _)) => items.push(node.value),
+            Some((Open::Dict(open), _)) => match open.key.take() {
+                Some(key) => open.insert(key, node.value)?,
+                None => open.key = Some(node.into_key()?),
             },
         }
         Ok(())
     }
 }
 
-fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Value {
-    let is_text = tag.is_some_and(|tag| tag.is_yaml_core_schema() && tag.suffix == "str");
-    if is_text || !matches!(style, ScalarStyle::Plain) { Value::str(text) } else { plain(text) }
+impl From<Value> for Node {
+    fn from(value: Value) -> Node {
+        Node { value, plain: None }
+    }
 }
 
-/// A scalar without quotes.
+impl Node {
+    /// # Errors
+    /// A list or map cannot be the key of a dict.
+    fn into_key(self) -> Result<Key, String> {
+        match (self.plain, self.value.view()) {
+            (Some(plain), _) if plain == MERGE => Ok(Key::Merge),
+            (Some(plain), _) => Ok(Key::Name(plain)),
+            (None, View::List(_) | View::Dict(_)) => {
+                Err(format!("a key must be a scalar, got {}", self.value.type_name()))
+            }
+            (None, View::Nil) => Ok(Key::Name("null".into())),
+            (None, _) => Ok(Key::Name(printed(&self.value))),
+        }
+    }
+}
+
+fn unknown_tag(tag: &Tag) -> String {
+    let core = tag.is_yaml_core_schema();
+    let handle = if core { "!!" } else { tag.handle.as_str() };
+    format!("unsupported tag '{handle}{}'", tag.suffix)
+}
+
+/// Accepts the tags of a collection that say what it is anyway.
+fn collection_tag(tag: Option<&Tag>, known: &[&str]) -> Result<(), String> {
+    match tag {
+        Some(tag)
+            if !(tag.is_yaml_core_schema() && known.contains(&tag.suffix.as_str())) && !unspecific(tag) =>
+        {
+            Err(unknown_tag(tag))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `!` alone: no resolution by content.
+fn unspecific(tag: &Tag) -> bool {
+    tag.handle.is_empty() && tag.suffix == "!" || tag.handle == "!" && tag.suffix.is_empty()
+}
+
+fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, String> {
+    let Some(tag) = tag else {
+        return Ok(if matches!(style, ScalarStyle::Plain) { plain(text) } else { Value::str(text) });
+    };
+    if unspecific(tag) {
+        return Ok(Value::str(text));
+    }
+    if !tag.is_yaml_core_schema() {
+        return Err(unknown_tag(tag));
+    }
+    let value = plain(text);
+    let fitting = match tag.suffix.as_str() {
+        "str" | "timestamp" => Some(Value::str(text)),
+        "null" => Some(value).filter(Value::is_nil),
+        "bool" => Some(value).filter(|value| value.as_bool().is_some()),
+        "int" => Some(value).filter(|value| value.as_int().is_some()),
+        "float" => value.as_number().map(Value::float),
+        "binary" => {
+            let packed: String = text.split_ascii_whitespace().collect();
+            BASE64.decode(packed).ok().map(Value::bytes)
+        }
+        _ => return Err(unknown_tag(tag)),
+    };
+    fitting.ok_or_else(|| {
+        format!("'{}' is not a value of the tag '!!{}'", harn_value::short(&Value::str(text), 60), tag.suffix)
+    })
+}
+
+/// A scalar without quotes, by the core schema of YAML 1.2.
 fn plain(text: &str) -> Value {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Value::NIL,
@@ -152,11 +283,18 @@ fn plain(text: &str) -> Value {
         "-.inf" | "-.Inf" | "-.INF" => return Value::float(f64::NEG_INFINITY),
         _ => {}
     }
-    let based = |prefix: &str, base| {
-        text.strip_prefix(prefix).and_then(|digits| i64::from_str_radix(digits, base).ok())
+    // A number beyond 64 bits becomes a float, as a decimal one does.
+    let based = |prefix: &str, base: u32| {
+        let digits = text.strip_prefix(prefix).filter(|digits| !digits.is_empty())?;
+        let digits: Vec<u32> = digits.chars().map(|c| c.to_digit(base)).collect::<Option<_>>()?;
+        let int = digits
+            .iter()
+            .try_fold(0i64, |n, digit| n.checked_mul(i64::from(base))?.checked_add(i64::from(*digit)));
+        let float = || digits.iter().fold(0.0, |n, digit| n * f64::from(base) + f64::from(*digit));
+        Some(int.map_or_else(|| Value::float(float()), Value::int))
     };
-    if let Some(int) = based("0x", 16).or_else(|| based("0o", 8)) {
-        return Value::int(int);
+    if let Some(number) = based("0x", 16).or_else(|| based("0o", 8)) {
+        return number;
     }
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
     let numeric = digits.starts_with(|c: char| c.is_ascii_digit() || c == '.')
@@ -254,8 +392,19 @@ fn inline(value: &Value) -> Cow<'_, str> {
         View::List(_) | View::Set(_) => "[]".into(),
         View::Dict(_) | View::Struct(_) => "{}".into(),
         View::Str(text) => quoted(text),
+        View::Bytes(bytes) => format!("!!binary \"{}\"", BASE64.encode(&bytes[..])).into(),
         _ => printed(value).to_string().into(),
     }
+}
+
+/// Whether a reader of YAML 1.1 takes a plain scalar for something else than text: `no`, `1:30`, `1_000`, `2024-01-15`.
+fn older_scalar(text: &str) -> bool {
+    const WORDS: [&str; 8] = ["y", "n", "yes", "no", "on", "off", "<<", "="];
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    WORDS.iter().any(|word| text.eq_ignore_ascii_case(word))
+        || digits.starts_with(|c: char| c.is_ascii_digit() || c == '.')
+            && digits.bytes().any(|b| b.is_ascii_digit())
+            && digits.bytes().all(|b| b.is_ascii_hexdigit() || b"_:.-+xoTtZz ".contains(&b))
 }
 
 /// Text as it is where it reads back as the same text, else as a JSON string.
@@ -269,6 +418,7 @@ fn quoted(text: &str) -> Cow<'_, str> {
         || text.contains(|c: char| {
             c.is_control() || matches!(c, '\u{85}' | '\u{2028}' | '\u{2029}' | '\u{feff}')
         })
+        || older_scalar(text)
         || plain(text).as_str().is_none();
     if !special {
         return text.into();
@@ -295,10 +445,108 @@ mod tests {
     }
 
     #[test]
+    fn merge_keys_add_what_is_missing() {
+        for (text, expected) in [
+            ("a: &a {x: 1, y: 2}\nb: {<<: *a, y: 3}", r#"{"a":{"x":1,"y":2},"b":{"x":1,"y":3}}"#),
+            // Before or after the map's own entries.
+            ("b: {y: 3, <<: {x: 1, y: 2}}", r#"{"b":{"x":1,"y":3}}"#),
+            // The first map of a list wins.
+            ("<<: [{x: 1, y: 1}, {x: 2, z: 2}]\nz: 3", r#"{"x":1,"y":1,"z":3}"#),
+            // Merged maps pass on what they have merged.
+            (
+                "a: &a {x: 1}\nb: &b {<<: *a, y: 2}\nc: {<<: *b, z: 3}",
+                r#"{"a":{"x":1},"b":{"x":1,"y":2},"c":{"x":1,"y":2,"z":3}}"#,
+            ),
+            // Not deep.
+            ("<<: {m: {x: 1}}\nm: {y: 2}", r#"{"m":{"y":2}}"#),
+            ("<<: []", "{}"),
+            // A key in quotes and a value are text.
+            ("'<<': {x: 1}\nv: <<", r#"{"<<":{"x":1},"v":"<<"}"#),
+            ("<<: 1", "error: '<<' merges a map or a list of maps, got int at line 1 column 5"),
+            ("<<: [{}, [1]]", "error: '<<' merges a map or a list of maps, got list at line 1 column 13"),
+            ("<<: {a: 1}\n<<: {b: 1}", "error: duplicate key '<<' at line 2 column 10"),
+            ("<<: {a: *b}", "error: "),
+        ] {
+            let got = read(text);
+            assert!(got == expected || expected == "error: " && got.starts_with(expected), "{text}: {got}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_lost_in_silence() {
+        for (text, expected) in [
+            ("a: !Ref x", "error: unsupported tag '!Ref' at line 1 column 4"),
+            ("a: !vault |\n  12\n", "error: unsupported tag '!vault' at line 1 column 4"),
+            ("a: !<tag:x,1:y> x", "error: unsupported tag"),
+            ("a: !!python/tuple [1]", "error: unsupported tag '!!python/tuple' at line 1 column 4"),
+            (
+                "[!!str 1, !!int '2', !!float 3, !!null '', ! 4, !!bool 'true']",
+                r#"["1",2,3.0,null,"4",true]"#,
+            ),
+            ("!!int x", "error: 'x' is not a value of the tag '!!int' at line 1 column 1"),
+            ("!!binary aGk=", r#"{"$bytes_b64":"aGk="}"#),
+            ("!!set {a, b}", r#"{"a":null,"b":null}"#),
+            ("? [1, 2]\n: x", "error: a key must be a scalar, got list"),
+            ("? {a: 1}\n: x", "error: a key must be a scalar, got dict"),
+            // A key is text and keeps its spelling.
+            (
+                "{3.10: a, 0x1F: b, 010: c, True: d, ~: e, null: f}",
+                r#"{"010":"c","0x1F":"b","3.10":"a","True":"d","null":"f","~":"e"}"#,
+            ),
+            ("a: 1\n'a': 2", "error: duplicate key 'a' at line 2 column 6"),
+            ("--- 1\n--- 2", "error: more than one document at line 2 column 1"),
+            (
+                "[0x-5, 0xFFFFFFFFFFFFFFFF, -0x1F, 0o17, 0o8, 1_000, 1:30, 0x]",
+                r#"["0x-5",18446744073709552000.0,"-0x1F",15,"0o8","1_000","1:30","0x"]"#,
+            ),
+            (
+                "[.5, 5., +1, -.5e3, 1e3, 1e, ., 1.5.2, NaN]",
+                r#"[0.5,5.0,1,-500.0,1000.0,"1e",".","1.5.2","NaN"]"#,
+            ),
+        ] {
+            let got = read(text);
+            assert!(
+                got == expected || got.starts_with(expected) && !expected.ends_with('}'),
+                "{text}: {got}"
+            );
+        }
+    }
+
+    #[test]
     fn what_is_written_reads_back() {
         for text in [
-            "a", "", " a", "a: b", "- x", "null", "1", "1.0", "#", "a #b", "é\n", "true", "{", "a:", "'",
-            "\t", "0x1F", "~", "...", "... x", "...x", "....", "---", "--- x",
+            "a",
+            "",
+            " a",
+            "a: b",
+            "- x",
+            "null",
+            "1",
+            "1.0",
+            "#",
+            "a #b",
+            "é\n",
+            "true",
+            "{",
+            "a:",
+            "'",
+            "\t",
+            "0x1F",
+            "~",
+            "...",
+            "... x",
+            "...x",
+            "....",
+            "---",
+            "--- x",
+            "<<",
+            "no",
+            "Yes",
+            "1:30",
+            "1_000",
+            "2024-01-15",
+            "1.2.3",
+            "=",
         ] {
             let value: Dict = [(text, Value::list(vec![Value::str(text), Value::float(1e20), Value::NIL]))]
                 .into_iter()
