@@ -20,6 +20,7 @@ mod file_lock;
 mod format;
 mod http;
 mod jq;
+mod json_search;
 mod methods;
 mod modules;
 mod pieces;

@@ -7,6 +7,7 @@ use harn_vm::builtin::Text;
 use harn_vm::{Error, Result, builtins};
 
 use crate::args::{Given, MaybeText, printed};
+use crate::json_search;
 
 builtins! {
     /// JSON.
@@ -49,7 +50,7 @@ builtins! {
 
     /// Writes a value as compact JSON, dict keys in byte order.
     ///
-    /// Whole floats lose their point; NaN and infinities, functions, enum values, durations, pairs and
+    /// A float reads back as that float, whole ones with their point. NaN and infinities, functions, enum values, durations, pairs and
     /// handles become `null`; sets are arrays and structs objects.
     ///
     /// ```harn
@@ -70,18 +71,19 @@ builtins! {
 
     /// Finds JSON in text and reads it, for instance in a model's answer.
     ///
-    /// It takes the first fenced block, else the first balanced object, else the first balanced array,
-    /// else the whole text. With a key it gives that entry of the dict found.
+    /// Takes the whole text if it is an object or a list, else the first fenced block that holds JSON, else the first object,
+    /// else the first list, else the whole text. Braces and brackets that hold no JSON are passed over. Values inside of
+    /// broken or cut off JSON are not taken. With a key the entry of the dict is returned.
     ///
     /// ```harn
     /// println(json_extract("Sure! {\"answer\": 42} Bye.")) // -> {answer: 42}
-    /// println(json_extract("Sure! {\"answer\": 42} Bye.", "answer")) // -> 42
+    /// println(json_extract("Fill {name} in: {\"answer\": 42}", "answer")) // -> 42
     /// ```
     Pure fn json_extract(cx, s: MaybeText as "string", key: Given as "string?") -> "any" {
         let Some(s) = s.0 else {
             return Err(Error::thrown("json_extract requires at least 1 argument: text"));
         };
-        let value = json::parse(find_json(s.trim()))
+        let value = json_search::first_json(&s)
             .map_err(|error| Error::thrown(format!("json_extract: failed to parse JSON: {error}")))?;
         match key.0.filter(|key| !key.is_nil()) {
             None => value,
@@ -145,42 +147,6 @@ builtins! {
             Some((last, parents)) => changed(value, parents, |parent| delete_child(parent, last)),
         }
     }
-}
-
-/// The part of a text that should be JSON.
-fn find_json(text: &str) -> &str {
-    if let Some((_, after)) = text.split_once("```") {
-        let content = after.split_once('\n').map_or("", |(_, content)| content);
-        return content.split("```").next().unwrap_or(content).trim();
-    }
-    balanced(text, '{', '}').or_else(|| balanced(text, '[', ']')).unwrap_or(text)
-}
-
-/// The first balanced piece between `open` and `close`; brackets in JSON strings do not count.
-fn balanced(text: &str, open: char, close: char) -> Option<&str> {
-    // A quote in the prose may swallow the closing bracket: then the next opening one is tried. A text
-    // with this many unclosed brackets holds no JSON, and trying them all would take quadratic time.
-    const ATTEMPTS: usize = 64;
-    for (start, _) in text.match_indices(open).take(ATTEMPTS) {
-        let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
-        for (at, c) in text[start..].char_indices() {
-            match c {
-                _ if escaped => escaped = false,
-                '\\' if in_string => escaped = true,
-                '"' => in_string = !in_string,
-                _ if in_string => {}
-                _ if c == open => depth += 1,
-                _ if c == close => {
-                    depth -= 1;
-                    if depth == 0 {
-                        return Some(&text[start..start + at + c.len_utf8()]);
-                    }
-                }
-                _ => {}
-            }
-        }
-    }
-    None
 }
 
 fn steps(name: &str, pointer: &Value) -> Result<Vec<String>> {
