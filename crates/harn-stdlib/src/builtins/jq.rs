@@ -10,34 +10,37 @@ builtins! {
     /// jq queries.
     pub(crate) static JQ: "jq";
 
-    /// Lists all results of a jq expression for a value.
+    /// Lists all results of a jq expression for a value, as jq 1.7 has them.
     ///
-    /// It knows paths, slices, `.[]`, `..`, pipes, commas, comparisons, `and or not`, `length keys values
-    /// type`, `map`, `select`, objects and literals.
+    /// The subset: paths, slices, `..`, `?`, pipes, commas, arrays, objects, strings with `\(..)` and `@format`, operators,
+    /// `//`, `if`, `try`, `reduce`, `foreach`, `as $x`, and the functions without paths, dates or input and output; of the
+    /// regular expressions `test`. Assignments, `def`, `del`, `path` and destructuring are errors that name the form.
     ///
     /// ```harn
     /// let users = [{name: "Ada", age: 36}, {name: "Bob", age: 17}]
     /// println(jq(users, ".[] | select(.age > 18) | .name")) // -> [Ada]
+    /// println(jq(users, "map(.age) | add, (map(.age > 18) | all | not)")) // -> [53, true]
     /// println(try { jq(1, "foo") }) // -> Result.Err(jq: unknown identifier 'foo')
+    /// println(try { jq(1, ".[]") }) // -> Result.Err(jq: cannot iterate over number (1))
     /// ```
     Pure fn jq_ = "jq"(cx, value: Given, expression: Given) -> "list" {
-        results(value, expression)?
+        results(value, expression, usize::MAX)?
     }
 
-    /// Returns the first result of a jq expression for a value, or nil if there is none.
+    /// Returns the first result of a jq expression for a value, nil when there is none. Later results are not computed.
     ///
     /// ```harn
     /// println(jq_first({a: [{b: 7}]}, ".a[0].b")) // -> 7
     /// ```
     Pure fn jq_first(cx, value: Given, expression: Given) -> "any" {
-        results(value, expression)?.into_iter().next()
+        results(value, expression, 1)?.into_iter().next()
     }
 }
 
-fn results(value: Given, expression: Given) -> Result<Vec<Value>> {
+fn results(value: Given, expression: Given, limit: usize) -> Result<Vec<Value>> {
     let (Some(value), Some(expression)) = (value.0, expression.0) else {
         return Err(Error::thrown("jq requires 2 arguments"));
     };
-    let expr = jq::parse(&printed(&expression)).map_err(|error| Error::thrown(format!("jq: {error}")))?;
-    Ok(expr.results(&value))
+    let failed = |error: String| Error::thrown(format!("jq: {error}"));
+    jq::parse(&printed(&expression)).and_then(|query| query.results(&value, limit)).map_err(failed)
 }
