@@ -369,7 +369,7 @@ const EOF_OBJECT: &str = "EOF while parsing an object";
 const EOF_STRING: &str = "EOF while parsing a string";
 
 /// Compact JSON: no blanks, dict keys in byte order. Non-finite floats, functions, enum values,
-/// durations, pairs, iterators and handles become `null`; a whole float loses its point; sets are
+/// durations, pairs, iterators and handles become `null`; a whole float keeps its point, so that it reads back as a float; sets are
 /// arrays, structs objects, ranges their printed form, bytes `{"$bytes_b64": ".."}`.
 pub fn stringify(value: &Value) -> String {
     let mut out = String::new();
@@ -389,8 +389,7 @@ pub fn write(value: &Value, out: &mut String) {
     write_layout(value, None, out);
 }
 
-/// Compact JSON of data: no blanks, keys in byte order. What was read stays exact: a whole float keeps its point. What is
-/// opaque becomes `null`.
+/// Compact JSON of data: no blanks, keys in byte order. What is opaque becomes `null`.
 pub fn stringify_data(data: &Data) -> String {
     let mut out = String::new();
     write_data(data, None, &mut out);
@@ -409,13 +408,10 @@ fn write_data(data: &Data, indent: Option<usize>, out: &mut String) {
     match data {
         Data::Null | Data::Opaque(_) => out.push_str("null"),
         Data::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
-        Data::Number(number) => {
-            let start = out.len();
-            print_number(number, out);
-            if number.is_f64() && !out[start..].contains('.') {
-                out.push_str(".0");
-            }
-        }
+        Data::Number(number) => match number.as_f64().filter(|_| number.is_f64()) {
+            Some(float) => write_float(float, out),
+            None => print_number(number, out),
+        },
         Data::String(text) => write_string(text, out),
         Data::Array(items) => with_stack(|| write_items(items.iter(), indent, out, write_data)),
         Data::Object(map) => with_stack(|| {
@@ -507,9 +503,10 @@ fn write_float(f: f64, out: &mut String) {
     if !f.is_finite() {
         return out.push_str("null");
     }
+    let start = out.len();
     print_float(f, out);
-    if out.ends_with(".0") {
-        out.truncate(out.len() - 2);
+    if !out[start..].contains('.') {
+        out.push_str(".0");
     }
 }
 
