@@ -1,10 +1,10 @@
 //! `llm_call` and `agent_loop` of a script, against loopback servers that speak the real wire formats.
 use std::io::{BufReader, Read, Write};
 use std::net::TcpListener;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{channel, Receiver};
 
-use harn_strict_servers::{Request, answer};
-use harn_value::{Data as Json, json};
+use harn_strict_servers::{answer, Request};
+use harn_value::{json, Data as Json};
 
 /// A request as it arrived: path, headers in lower case, body.
 pub(crate) struct Seen {
@@ -39,8 +39,11 @@ pub(crate) fn serve_with<Kept: From<Request> + Send + 'static>(
         for _ in 0..count {
             let Ok((mut stream, _)) = listener.accept() else { return };
             let request = Request::read(BufReader::new(&stream)).unwrap();
-            stream.write_all(&reply(&request)).unwrap();
-            if give.send(request.into()).is_err() {
+            let bytes = reply(&request);
+            // Before the reply: the program may end as soon as it has it.
+            let is_heard = give.send(request.into()).is_ok();
+            stream.write_all(&bytes).unwrap();
+            if !is_heard {
                 return;
             }
         }
