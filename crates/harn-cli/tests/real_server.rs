@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{command, finish, folder};
+use crate::common::{command, finish, folder, Ran};
 
 /// A server that ends with its test.
 struct Running(Child);
@@ -305,12 +305,11 @@ fn failing_server() -> Option<(Running, u16)> {
     Some(started)
 }
 
-/// Runs the conversations. No call is lost or made twice, and the bill is what the server says that it sent. Returns the failures
-/// that the server counts and those that were reported.
-fn converse(port: u16, rounds: &str, gateway: Option<u16>) -> (usize, usize) {
+/// The conversations of `chaos.harn`, on a server and perhaps a gateway in front of it.
+fn converse(port: u16, gateway: Option<u16>) -> Ran {
     let base = format!("http://127.0.0.1:{port}");
     let mut harn = command(&["run"]);
-    harn.arg(data("chaos.harn")).args(["--", &base, rounds]);
+    harn.arg(data("chaos.harn")).args(["--", &base, "8"]);
     if let Some(port) = gateway {
         harn.arg(format!("http://127.0.0.1:{port}"));
     }
@@ -324,24 +323,35 @@ fn converse(port: u16, rounds: &str, gateway: Option<u16>) -> (usize, usize) {
     }
     harn.env("AWS_ACCESS_KEY_ID", "AKID").env("AWS_SECRET_ACCESS_KEY", "secret");
     let ran = finish(harn, b"");
-    let failures = ran.out.strip_prefix("input true output true\nfailures ").filter(|_| ran.code == 0);
-    let failures = failures.unwrap_or_else(|| panic!("{}", ran.shown()));
-    let counted = failures.split(' ').next().unwrap().parse().unwrap();
-    let categories = ["(server_error)", "(rate_limit)", "(network_error)"];
-    let told =
-        ran.err.lines().filter(|line| categories.iter().any(|category| line.contains(category))).count();
-    eprintln!("{} failures {failures}", gateway.map_or("direct:", |_| "gateway:"));
-    (counted, told)
+    assert_eq!(ran.code, 0, "{}", ran.shown());
+    eprintln!("{}", ran.out.trim());
+    ran
 }
 
+/// The failures that the server counts.
+fn failures(ran: &Ran) -> usize {
+    let counted = ran.out.lines().last().and_then(|line| line.strip_prefix("failures ")?.split(' ').next());
+    counted.unwrap_or_else(|| panic!("{}", ran.shown())).parse().unwrap()
+}
+
+/// The failures that were reported with their categories.
+fn reported(ran: &Ran) -> usize {
+    let categories = ["(server_error)", "(rate_limit)", "(network_error)"];
+    ran.err.lines().filter(|line| categories.iter().any(|category| line.contains(category))).count()
+}
+
+/// No call is lost or made twice, each failure is reported, and the bill is what the server says that it sent.
 #[test]
 fn loops_over_a_server_that_fails_a_third_of_its_requests() {
     let Some((_server, port)) = failing_server() else { return };
-    let (failures, told) = converse(port, "8", None);
-    assert!(failures > 20, "{failures}");
-    assert_eq!(told, failures, "each failure is reported with its category");
+    let ran = converse(port, None);
+    assert!(ran.out.starts_with("input true output true\nfailures "), "{}", ran.shown());
+    assert!(failures(&ran) > 20, "{}", ran.shown());
+    assert_eq!(reported(&ran), failures(&ran), "{}", ran.shown());
 }
 
+/// The gateway answers some failures of its server with an empty reply and no usage. No call is lost or made twice, and a loop that
+/// such a reply ends says so.
 #[test]
 fn loops_over_a_gateway_whose_server_fails_a_third_of_its_requests() {
     let Some(program) = installed("venv/bin/litellm") else { return };
@@ -354,6 +364,14 @@ fn loops_over_a_gateway_whose_server_fails_a_third_of_its_requests() {
         gateway.env("LITELLM_LOCAL_MODEL_COST_MAP", "True").env("LITELLM_TELEMETRY", "False");
         gateway
     });
-    let (failures, told) = converse(port, "8", Some(gateway));
-    assert!(failures > 5 && told > 0, "{failures} {told}");
+    let ran = converse(port, Some(gateway));
+    assert!(failures(&ran) > 5 && reported(&ran) > 0 && !ran.out.contains(": called"), "{}", ran.shown());
+    let empty = ran.err.lines().filter(|line| line.contains("the last reply was empty")).count();
+    assert_eq!(
+        ran.out.lines().filter(|line| line.contains(": ended done: ")).count(),
+        empty,
+        "{}",
+        ran.shown()
+    );
+    assert_eq!(ran.out.matches(": ended ").count(), empty, "{}", ran.shown());
 }
