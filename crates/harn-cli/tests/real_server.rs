@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{command, finish, folder, Ran};
+use crate::common::{Ran, command, finish, folder};
 
 /// A server that ends with its test.
 struct Running(Child);

@@ -120,7 +120,7 @@ async fn recorded_streams_replay_as_they_were() {
         let broken = llm_error(ask_with(&recording, &server, "bedrock", options(1)).await);
         assert_eq!((throttled.category.as_str(), broken.category.as_str()), ("rate_limit", "transient_network"));
 
-        let tape = tape.borrow();
+        let tape = tape.borrow().clone();
         for line in tape.lines() {
             let line: Value = serde_json::from_str(line).unwrap();
             let bytes = BASE64.decode(line["response"]["body_base64"].as_str().expect("the bytes of a stream")).unwrap();
