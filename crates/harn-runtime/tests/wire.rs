@@ -1,10 +1,10 @@
 //! `llm_call` and `agent_loop` of a script, against loopback servers that speak the real wire formats.
 use std::io::{BufReader, Read, Write};
 use std::net::TcpListener;
-use std::sync::mpsc::{channel, Receiver};
+use std::sync::mpsc::{Receiver, channel};
 
-use harn_strict_servers::{answer, Request};
-use harn_value::{json, Data as Json};
+use harn_strict_servers::{Request, answer};
+use harn_value::{Data as Json, json};
 
 /// A request as it arrived: path, headers in lower case, body.
 pub(crate) struct Seen {

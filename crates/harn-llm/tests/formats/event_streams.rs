@@ -92,7 +92,8 @@ async fn recorded_streams_replay_as_they_were() {
         let arguments = |text: &str| {
             event("contentBlockDelta", &json!({"contentBlockIndex": 1, "delta": {"toolUse": {"input": text}}}))
         };
-        let usage = json!({"usage": {"inputTokens": 5, "outputTokens": 7, "totalTokens": 12, "cacheReadInputTokens": 2}});
+        let usage = json!({"usage": {"inputTokens": 5, "outputTokens": 7, "totalTokens": 12, "cacheReadInputTokens": 2},
+                           "metrics": {"latencyMs": 1}});
         let whole = [
             begun(),
             delta(" reply with session-tok"),
