@@ -4,6 +4,7 @@ mod calls;
 mod declared;
 mod effects;
 mod idle;
+mod inferred;
 mod layout;
 mod mistakes;
 mod program;

@@ -3,7 +3,6 @@
 //! Names are compared as strings: a name that is read anywhere is treated as used in all its bindings. So a rule may
 //! miss a mistake, but reports no false ones.
 
-use std::cell::OnceCell;
 use std::path::Path;
 
 use harn_syntax::ast::*;
@@ -12,13 +11,12 @@ use harn_syntax::{Diagnostic, Severity, Span};
 use rustc_hash::FxHashSet;
 
 use super::idle::{is_idle, may_fail};
+use super::inferred::Types;
 use super::registry::MaxTools;
 use super::uses::Uses;
 use crate::codes::*;
 use crate::scope::{names_of, names_of_match};
 use crate::settings::Settings;
-use crate::tell::types_of;
-use crate::told::Told;
 use crate::world::{Source, World};
 
 /// Runs the rules that `settings` enable on a program without syntax errors. Findings are in source order.
@@ -31,7 +29,7 @@ pub fn lint_program(
     let Source { name, text, tree, .. } = *source;
     let mut uses = Uses::default();
     uses.stmts(&tree.items);
-    let types = Types { source, world, told: OnceCell::new() };
+    let types = Types::new(source, world);
     let mut rules = Rules {
         text,
         uses,
@@ -60,31 +58,6 @@ pub fn lint_program(
     });
     out.sort_by_key(|found| found.span.map_or(0, |span| span.start));
     out
-}
-
-/// The types that the checker infers, on demand.
-pub(super) struct Types<'a> {
-    source: &'a Source<'a>,
-    world: &'a World<'a>,
-    told: OnceCell<Told>,
-}
-
-impl Types<'_> {
-    fn told(&self) -> &Told {
-        self.told.get_or_init(|| types_of(self.source, self.world))
-    }
-
-    /// Returns whether an expression that is compared with a bool certainly is one.
-    fn is_bool(&self, span: Span) -> bool {
-        self.told().bools.contains(&span)
-    }
-
-    /// Returns whether an object before a dot is of a builtin type or struct without functions of its own. A dict may
-    /// have one under each key.
-    pub(super) fn has_only_methods(&self, object: Span) -> bool {
-        let known = self.told().objects.iter().find(|(span, _)| *span == object);
-        known.is_some_and(|(_, ty)| ty.word.is_some_and(|word| word != "dict"))
-    }
 }
 
 struct Rules<'a> {

@@ -4,7 +4,7 @@ use harn_syntax::ast::*;
 use harn_syntax::visit::{self, Visitor};
 use harn_syntax::{Diagnostic, Span};
 
-use super::program::Types;
+use super::inferred::Types;
 use super::uses::Uses;
 use crate::codes::{EAGER, ELSE_RETURN, LET_RETURN, NIL_TERNARY, NO_CAST, NO_CLONE};
 use crate::scope::names_of;
