@@ -4,6 +4,7 @@
 
 mod client;
 mod files;
+mod renames;
 mod templates;
 mod typing;
 mod words;

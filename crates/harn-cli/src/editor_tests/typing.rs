@@ -106,6 +106,26 @@ fn a_program_typed_character_by_character() {
 }
 
 #[test]
+fn a_carriage_return_ends_a_line() {
+    let text = "// a\rb\nlet x = 1\nprintln(x, \"\u{1F600}\", y)\n";
+    let mut client = Client::new(&[]);
+    client.open("main.harn", text);
+    let found = client.findings("main.harn");
+    assert_eq!(found[0]["range"]["start"], json!({"line": 3, "character": 17}), "{found:?}");
+    let uri = client.uri("main.harn");
+    let at = json!({"line": 2, "character": 4});
+    let end = json!({"line": 2, "character": 5});
+    let edit = json!({"range": {"start": at, "end": end}, "text": "y"});
+    client.tell(
+        "textDocument/didChange",
+        json!({"textDocument": {"uri": uri, "version": 2}, "contentChanges": [edit]}),
+    );
+    let found = client.findings("main.harn");
+    assert!(found[0]["message"].as_str().unwrap().contains(": x"), "{found:?}");
+    assert_eq!(found[0]["range"]["start"], json!({"line": 3, "character": 8}), "{found:?}");
+}
+
+#[test]
 fn a_program_torn_apart_by_edits() {
     const PIECES: &[&str] = &[
         "{",
