@@ -377,6 +377,7 @@ fn an_exchange_is_repeated_at_whatever_byte_a_kill_cut_it() {
             }
             args = vec!["resume", "r"];
             let status: Value = serde_json::from_str(&known.out).unwrap();
+            assert!(status["data"]["status"] != "failed", "run {runs}: {}", known.out);
             if status["data"]["status"] == "completed" {
                 break;
             }
