@@ -131,3 +131,48 @@ fn a_file_that_may_not_grow_is_an_error() {
     assert_eq!(resumed.code, 0, "{}", resumed.shown());
     assert_eq!(shown_of(path, "much")["status"], "completed");
 }
+
+/// Runs a script in a mount namespace of its own. `None` where that is not allowed.
+#[cfg(target_os = "linux")]
+fn isolated(folder: &Path, script: &str) -> Option<crate::common::Ran> {
+    let unshare = |script: &str| {
+        let mut command = std::process::Command::new("unshare");
+        command.args(["-m", "sh", "-c", script]).arg(command_path()).current_dir(folder).env("NO_COLOR", "1");
+        command.stdin(std::process::Stdio::null());
+        command
+    };
+    let is_allowed = unshare("umount -l /proc").output().is_ok_and(|ran| ran.status.success());
+    is_allowed.then(|| finish(unshare(script), b""))
+}
+
+#[cfg(target_os = "linux")]
+fn command_path() -> std::ffi::OsString {
+    command(&[]).get_program().to_owned()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_worker_needs_no_proc() {
+    let dir = folder(&[("main.harn", "println(exec(\"sh\", \"-c\", \"echo hi\").stdout.trim())\n")]);
+    let script = "umount -l /proc && \"$0\" submit --run-id r main.harn && \"$0\" worker --drain && \"$0\" doctor --no-network";
+    let Some(ran) = isolated(dir.path(), script) else { return };
+    assert!(ran.code == 0 && ran.out.contains("\nhi\n"), "{}", ran.shown());
+    assert_eq!(shown_of(dir.path(), "r")["status"], "completed");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_an_error_and_loses_nothing() {
+    let dir = folder(&[("main.harn", "println(1)\n"), ("disk/keep", "")]);
+    let script = "mount -t tmpfs -o size=2M t disk && cp main.harn disk && cd disk &&
+        \"$0\" run --durable --run-id r main.harn && { head -c 4000000 /dev/zero > fill; true; } &&
+        ! \"$0\" submit --run-id s main.harn && ! \"$0\" store backup b.db && ! ls b.db* &&
+        rm fill && \"$0\" runs list && \"$0\" submit --run-id s main.harn && \"$0\" worker --drain";
+    let Some(ran) = isolated(dir.path(), script) else { return };
+    assert_eq!(ran.code, 0, "{}", ran.shown());
+    assert!(
+        ran.out.contains("r    completed") && ran.err.contains("no room for the store"),
+        "{}",
+        ran.shown()
+    );
+}

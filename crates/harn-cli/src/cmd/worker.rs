@@ -77,17 +77,27 @@ pub(crate) fn worker(args: WorkerArgs) -> u8 {
     }
 }
 
+/// The path of this program. Where the system does not know it (without `/proc`), it is as the process was started.
 #[expect(
     clippy::disallowed_methods,
     reason = "the path of the program itself, to start it again for each run"
 )]
+fn own_program() -> std::io::Result<PathBuf> {
+    std::env::current_exe().or_else(|error| {
+        let given = std::env::args_os().next().map(PathBuf::from).ok_or(error)?;
+        // A name alone is searched for where the shell has found it.
+        let has_folder = given.components().count() > 1;
+        Ok(if has_folder { Real::new().work_dir().join(given) } else { given })
+    })
+}
+
 fn work_on_runs(args: &WorkerArgs) -> u8 {
     let found = program::store_place(&Real::new()).and_then(|place| Ok((place, store()?)));
     let (place, store) = match found {
         Ok(found) => found,
         Err(text) => return failed(&format!("harn worker: {text}")),
     };
-    let Ok(binary) = std::env::current_exe() else {
+    let Ok(binary) = own_program() else {
         return failed("harn worker: the program itself cannot be found");
     };
     let (first, second) = (Interrupt::default(), Interrupt::default());

@@ -31,7 +31,13 @@ impl From<rusqlite::Error> for Fault {
             None if !matches!(error, rusqlite::Error::SqliteFailure(..)) => {
                 Fault::Sqlite(Some(ErrorCode::DatabaseCorrupt), error.to_string())
             }
-            code => Fault::Sqlite(code, error.to_string()),
+            code => {
+                // The index of the log cannot be made on a full disk.
+                let is_full = error
+                    .sqlite_error()
+                    .is_some_and(|found| found.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE);
+                Fault::Sqlite(if is_full { Some(ErrorCode::DiskFull) } else { code }, error.to_string())
+            }
         }
     }
 }
@@ -47,10 +53,10 @@ impl Fault {
         matches!(self, Fault::Busy)
     }
 
-    /// Returns whether this user may not write the file or its directory.
-    pub(super) fn is_read_only(&self) -> bool {
-        use ErrorCode::{CannotOpen, PermissionDenied, ReadOnly};
-        matches!(self, Fault::Sqlite(Some(CannotOpen | PermissionDenied | ReadOnly), _))
+    /// Returns whether the file may be readable although it cannot be written.
+    pub(super) fn is_of_writing(&self) -> bool {
+        use ErrorCode::{CannotOpen, DiskFull, PermissionDenied, ReadOnly};
+        matches!(self, Fault::Sqlite(Some(CannotOpen | DiskFull | PermissionDenied | ReadOnly), _))
     }
 
     /// Returns whether the file caused the error, and not the request.

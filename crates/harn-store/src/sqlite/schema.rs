@@ -58,7 +58,7 @@ pub(super) fn open(path: &Path, options: &SqliteOptions) -> Outcome<Connection> 
     }
     match open_to_write(path, options) {
         // A file or a directory that this user cannot write can be read; each write reports the reason why it fails.
-        Err(fault) if fault.is_read_only() && path.is_file() => {
+        Err(fault) if fault.is_of_writing() && path.is_file() => {
             open_to_read(path, options).map_err(|_| fault)
         }
         opened => opened,
