@@ -421,7 +421,7 @@ pub(crate) enum ConfigCommand {
 /// Subcommands of `harn store`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum StoreCommand {
-    /// Copy the store to a file while in use.
+    /// Copy the store while it is in use.
     ///
     /// The copy is as the store was at one moment. It is one file without a log, which can be used as HARN_STATE_FILE.
     Backup {
