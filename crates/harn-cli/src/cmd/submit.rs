@@ -67,6 +67,7 @@ fn submitted(args: &SubmitArgs, text: String) -> Failed<(String, i64)> {
     // What is written as JSON there is the answer of the command, not the output of the run.
     let run = RunArgs { json: false, quiet: false, ..args.run.clone() };
     let mut info = facts(&run, &given_command())?;
+    let store = store()?;
     if let Some(policy) = retry_policy(args)? {
         info["retry"] = policy;
     }
@@ -87,7 +88,6 @@ fn submitted(args: &SubmitArgs, text: String) -> Failed<(String, i64)> {
         info: sealed(info.clone()),
     };
     let source = (source_name(&args.run), text.into_bytes());
-    let store = store()?;
     create(&*store, run, vec![source]).map_err(|error| explained(&id, &error))?;
     Ok((id, due_ms))
 }

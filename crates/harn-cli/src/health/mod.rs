@@ -221,6 +221,7 @@ impl Health {
     }
 
     /// The figures of the store; `None` if it does not answer.
+    #[expect(clippy::disallowed_methods, reason = "the listener has an event loop of its own")]
     async fn stats(&self) -> Option<StoreStats> {
         let asked = self.store.as_ref()?.stats(Real::new().now_ms());
         tokio::time::timeout(SLOW, asked).await.ok()?.ok()
