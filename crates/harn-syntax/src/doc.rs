@@ -75,7 +75,12 @@ pub fn split_params(doc: &str) -> (String, Vec<(&str, &str)>) {
 
 /// The lines of `//!` at the head of a file, which say what the file is for.
 pub fn head_comment(text: &str) -> String {
-    let lines = text.lines().map(str::trim_start).skip_while(|line| line.starts_with("#!"));
+    let lines = text
+        .strip_prefix('\u{FEFF}')
+        .unwrap_or(text)
+        .lines()
+        .map(str::trim_start)
+        .skip_while(|line| line.starts_with("#!"));
     let lines = lines.map_while(|line| line.strip_prefix("//!"));
     lines.map(str::trim).collect::<Vec<_>>().join("\n")
 }

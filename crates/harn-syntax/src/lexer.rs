@@ -39,9 +39,10 @@ pub fn lex(source: &str) -> Lexed {
     }
     // A byte order mark some editors write is no part of the text.
     let mut start = if source.starts_with('\u{FEFF}') { '\u{FEFF}'.len_utf8() } else { 0 };
-    if source.starts_with("#!") {
+    if source[start..].starts_with("#!") {
+        let begin = start;
         start = source.find('\n').unwrap_or(source.len());
-        lexer.out.shebang = Some(Span::new(0, start as u32));
+        lexer.out.shebang = Some(Span::new(begin as u32, start as u32));
     }
     lexer.run(start);
     lexer.out

@@ -297,7 +297,12 @@ impl Files<'_> {
 
 impl FolderReader for Files<'_> {
     fn read(&self, file: &Path) -> Option<String> {
-        String::from_utf8(self.seen(self.cx.system().read(file, MAX_FILE))?).ok()
+        let mut text = String::from_utf8(self.seen(self.cx.system().read(file, MAX_FILE))?).ok()?;
+        // A byte order mark is not part of a prompt.
+        if text.starts_with('\u{feff}') {
+            text.drain(..'\u{feff}'.len_utf8());
+        }
+        Some(text)
     }
 
     fn list(&self, folder: &Path) -> Vec<Entry> {

@@ -22,9 +22,10 @@ builtins! {
             let text = format!("toml_parse: a text of {} bytes, at most {MAX_TEXT} are read", s.len());
             return Err(Error::thrown(text));
         }
+        let s = s.strip_prefix('\u{feff}').unwrap_or(&s);
         // What the reader takes for a short entry; it cannot be stopped.
         room_for_bytes(s.len().saturating_mul(32))?;
-        from_table(&s.parse::<toml::Table>().map_err(|reason| unparsable(&s, &reason))?)
+        from_table(&s.parse::<toml::Table>().map_err(|reason| unparsable(s, &reason))?)
     }
 
     /// Writes a dict as TOML.
