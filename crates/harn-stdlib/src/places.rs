@@ -1,5 +1,6 @@
 //! Places in the file system as builtins name them: resolved, and spared where the program stands on them.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -10,14 +11,16 @@ use crate::failures;
 
 /// A path as the operating system gets it: absolute, with `.` and `..` resolved as text.
 pub(crate) fn resolve(cx: &Cx, path: &str) -> PathBuf {
-    let path = Path::new(path);
-    let path = if path.is_absolute() { path.to_owned() } else { cx.system().work_dir().join(path) };
-    let text = show(&path);
+    let text = if Path::new(path).is_absolute() {
+        path.to_owned()
+    } else {
+        format!("{}/{path}", show(&cx.system().work_dir()))
+    };
     // `//server/share` of Windows begins with what would be one slash too many.
     if cfg!(windows) && text.starts_with("//") {
         return PathBuf::from(format!("/{}", normalize(&text)));
     }
-    PathBuf::from(normalize(&text))
+    from_text(&normalize(&text))
 }
 
 /// The path that something is about to be written to.
@@ -65,9 +68,70 @@ pub(crate) fn spared(cx: &Cx, builtin: &str, path: PathBuf) -> Result<PathBuf> {
     }
 }
 
+/// The first of the 128 characters of the private use area that stand for bytes from 0x80 in names that are not UTF-8.
+#[cfg(unix)]
+const BYTE_CHARACTERS: u32 = 0xf780;
+
+/// A name as text. A byte that is not part of UTF-8 becomes a character of the private use area, from which [`from_text`]
+/// makes that byte again. Such a character in a name is treated as three such bytes, so no two names have the same text.
+#[cfg(unix)]
+fn to_text(path: &Path) -> Cow<'_, str> {
+    use std::os::unix::ffi::OsStrExt;
+
+    let stands_for_byte = |c: char| (BYTE_CHARACTERS..BYTE_CHARACTERS + 128).contains(&u32::from(c));
+    if let Some(text) = path.to_str().filter(|text| !text.contains(stands_for_byte)) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::new();
+    let escape = |byte: u8, out: &mut String| {
+        out.extend(char::from_u32(BYTE_CHARACTERS + u32::from(byte) - 0x80));
+    };
+    for chunk in path.as_os_str().as_bytes().utf8_chunks() {
+        for c in chunk.valid().chars() {
+            if stands_for_byte(c) {
+                c.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| escape(byte, &mut out));
+            } else {
+                out.push(c);
+            }
+        }
+        chunk.invalid().iter().for_each(|byte| escape(*byte, &mut out));
+    }
+    Cow::Owned(out)
+}
+
+#[cfg(not(unix))]
+fn to_text(path: &Path) -> Cow<'_, str> {
+    path.to_string_lossy()
+}
+
+/// The path of a text that [`show`] may have made.
+#[cfg(unix)]
+fn from_text(text: &str) -> PathBuf {
+    use std::os::unix::ffi::OsStringExt;
+
+    let byte =
+        |c: char| u32::from(c).checked_sub(BYTE_CHARACTERS).filter(|n| *n < 128).map(|n| 0x80 + n as u8);
+    if !text.contains(|c| byte(c).is_some()) {
+        return PathBuf::from(text);
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    for c in text.chars() {
+        match byte(c) {
+            Some(byte) => bytes.push(byte),
+            None => bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
+    }
+    PathBuf::from(std::ffi::OsString::from_vec(bytes))
+}
+
+#[cfg(not(unix))]
+fn from_text(text: &str) -> PathBuf {
+    PathBuf::from(text)
+}
+
 /// A path as text, with `/`.
 pub(crate) fn show(path: &Path) -> String {
-    let text = path.to_string_lossy();
+    let text = to_text(path);
     // A path in the form `\\?\` knows no `/`.
     if cfg!(windows) && !text.starts_with(r"\\?\") {
         return text.replace('\\', "/");

@@ -355,14 +355,14 @@ builtins! {
         };
         // An absolute pattern says itself where to look: below its folders that are no patterns.
         let (base, pattern) = match absolute(&pattern) {
-            Some((folder, rest)) => (PathBuf::from(folder), rest),
+            Some((folder, rest)) => (resolve(cx, folder), rest),
             None => below(glob_base(cx, &base)?, &pattern),
         };
         let matcher = glob_matcher(&straight(pattern)?)?;
         let found = walk(cx, &base, usize::MAX, false)?;
         let mut paths: Vec<String> = found
             .into_iter()
-            .filter(|entry| entry.path.strip_prefix(&base).is_ok_and(|p| p != Path::new("") && matcher.is_match(p)))
+            .filter(|entry| entry.path.strip_prefix(&base).is_ok_and(|p| p != Path::new("") && matcher.is_match(show(p))))
             .map(|entry| show(&entry.path))
             .collect();
         paths.sort();
@@ -536,7 +536,7 @@ impl Walk<'_> {
             return Ok(());
         }
         for name in self.system.names(path).unwrap_or_default() {
-            self.visit(cx, &path.join(show(&name)), depth + 1)?;
+            self.visit(cx, &path.join(&name), depth + 1)?;
         }
         Ok(())
     }
