@@ -73,6 +73,55 @@ pub(crate) fn without_waiting(options: &mut OpenOptions) -> &mut OpenOptions {
     options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32)
 }
 
+/// Whether a path is `/dev/null` itself.
+pub(crate) fn is_null_device(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+
+    let null = rustix::fs::makedev(1, 3);
+    let is_null = |facts: Metadata| {
+        facts.file_type().is_char_device() && (facts.rdev() == null || !cfg!(target_os = "linux"))
+    };
+    path == Path::new("/dev/null") && path.metadata().is_ok_and(is_null)
+}
+
+/// How long a pipe may be silent.
+const SILENCE: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// The bytes of a pipe that this process has inherited, up to one more than `limit`; `None` for every other path. Pipes
+/// with a name of their own are not read: without a writer they would be waited for.
+///
+/// # Errors
+/// The system's error; `TimedOut` when nothing arrives for a minute, `Interrupted` after a signal.
+pub(crate) fn read_inherited(path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
+    use std::os::unix::fs::FileTypeExt;
+
+    if is_null_device(path) {
+        return Ok(Some(Vec::new()));
+    }
+    let number = ["/dev/fd", "/proc/self/fd"].iter().find_map(|folder| path.strip_prefix(folder).ok());
+    let is_number = number.and_then(Path::to_str).is_some_and(|text| text.parse::<u32>().is_ok());
+    if !is_number && path != Path::new("/dev/stdin") || !path.metadata()?.file_type().is_fifo() {
+        return Ok(None);
+    }
+    let mut file = without_waiting(OpenOptions::new().read(true)).open(path)?;
+    let mut bytes = Vec::new();
+    let mut piece = vec![0; 64 << 10];
+    while bytes.len() as u64 <= limit {
+        let mut ready = [rustix::event::PollFd::new(&file, rustix::event::PollFlags::IN)];
+        let silence = rustix::event::Timespec { tv_sec: SILENCE.as_secs() as i64, tv_nsec: 0 };
+        if rustix::event::poll(&mut ready, Some(&silence))? == 0 {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "nothing arrived for a minute"));
+        }
+        match io::Read::read(&mut file, &mut piece) {
+            Ok(0) => break,
+            Ok(count) => bytes.extend_from_slice(&piece[..count]),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Some(bytes))
+}
+
 /// Whether what was opened lies on a disk. Here its facts say that, too.
 pub(crate) fn is_on_disk(_file: &File) -> bool {
     true

@@ -71,13 +71,17 @@ pub fn open(path: &Path) -> io::Result<File> {
     open_regular(OpenOptions::new().read(true), path)
 }
 
-/// The bytes of a regular file of at most `limit` bytes.
+/// The bytes of a regular file of at most `limit` bytes, or those of a pipe that this process has inherited
+/// (`/dev/stdin`, `/dev/fd/N`).
 ///
 /// # Errors
 /// As [`open`]; `larger than N bytes`.
 pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    let file = open(path)?;
     let too_large = || io::Error::new(io::ErrorKind::FileTooLarge, format!("larger than {limit} bytes"));
+    if let Some(bytes) = os::read_inherited(path, limit)? {
+        return if bytes.len() as u64 > limit { Err(too_large()) } else { Ok(bytes) };
+    }
+    let file = open(path)?;
     let size = file.metadata()?.len();
     if size > limit {
         return Err(too_large());
@@ -93,6 +97,9 @@ pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 /// # Errors
 /// As [`Replacement::new`], and those of writing; the old content is as it was.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if os::is_null_device(path) {
+        return Ok(());
+    }
     let mut new = Replacement::new(path)?;
     new.write_all(bytes)?;
     new.commit()
@@ -103,6 +110,9 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// # Errors
 /// The system's error; what was written of them is taken away again, and a file that was made for them.
 pub fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if os::is_null_device(path) {
+        return Ok(());
+    }
     let is_new = matches!(path.metadata(), Err(error) if error.kind() == io::ErrorKind::NotFound);
     let mut file = open_to_append(path)?;
     append_to(&mut file, bytes).inspect_err(|_| {

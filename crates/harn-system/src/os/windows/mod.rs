@@ -61,6 +61,16 @@ pub(crate) fn is_on_disk(found: &File) -> bool {
     file::typ(HandleRef::from_file(found)).is_ok_and(|kind| kind.is_disk())
 }
 
+/// Whether a path is the null device, which has no place in the file system here.
+pub(crate) fn is_null_device(_path: &Path) -> bool {
+    false
+}
+
+/// The bytes of an inherited pipe: none of them has a path here.
+pub(crate) fn read_inherited(_path: &Path, _limit: u64) -> io::Result<Option<Vec<u8>>> {
+    Ok(None)
+}
+
 /// Who may read a new file is said by its folder.
 pub(crate) fn for_owner_only(options: &mut OpenOptions, _private: bool) -> &mut OpenOptions {
     options
