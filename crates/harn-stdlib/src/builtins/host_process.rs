@@ -130,7 +130,7 @@ async fn run(cx: &Cx, command: Command) -> Result<Dict> {
     dict.insert("exit_code", code);
     dict.insert("exit_status", code);
     dict.insert("legacy_status", code);
-    dict.insert("signal", Value::NIL);
+    dict.insert("signal", ran.signal.map(i64::from));
     dict.insert("timed_out", timed_out);
     dict.insert("combined", format!("{stdout}{stderr}"));
     dict.insert("stdout", stdout);

@@ -21,7 +21,7 @@ builtins! {
 
     /// Runs a program with arguments: `{stdout, stderr, status, success}`.
     ///
-    /// A non-zero exit is no error. Standard input is empty; output is decoded as UTF-8. A dict as last argument
+    /// A non-zero exit is not an error. A program that a signal ended has the number of the signal in `signal`, and `status` is -1. Standard input is empty; output is decoded as UTF-8. A dict as last argument
     /// holds options: `timeout` (a duration or milliseconds; the program and what it has started are ended then, and
     /// the result has `timed_out: true`) and `max_output_bytes` (64 MiB; more is an error). In a durable run that was
     /// interrupted while the program ran, `idempotent: true` or `on_uncertain: "retry"` has it run again, `"ask"` asks a person; else that is an error of
@@ -290,6 +290,9 @@ fn outcome(ran: Finished) -> Dict {
     dict.insert("stdout", text(ran.stdout));
     dict.insert("stderr", text(ran.stderr));
     dict.insert("status", i64::from(ran.code.unwrap_or(-1)));
+    if let Some(signal) = ran.signal {
+        dict.insert("signal", i64::from(signal));
+    }
     dict.insert("success", ran.code == Some(0));
     dict
 }
