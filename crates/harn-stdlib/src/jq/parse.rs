@@ -327,11 +327,18 @@ impl<'a> Parser<'a> {
     fn postfix(&mut self) -> Parsed {
         let mut expr = self.primary()?;
         loop {
+            let before = self.rest.len();
             self.blanks();
+            // A dot after white space that accesses nothing is another input.
+            let accesses = before == self.rest.len()
+                || self
+                    .rest
+                    .get(1..)
+                    .is_some_and(|rest| rest.starts_with(|c: char| c.is_alphabetic() || "_[\"".contains(c)));
             if self.rest.starts_with('[') {
                 self.part()?;
                 expr = self.bracket(expr)?;
-            } else if self.rest.starts_with('.') && !self.rest.starts_with("..") {
+            } else if accesses && self.rest.starts_with('.') && !self.rest.starts_with("..") {
                 self.part()?;
                 self.rest = &self.rest[1..];
                 expr = self.access(expr)?;
