@@ -74,6 +74,8 @@ pub(crate) struct RunOptions {
     pub(crate) watch: Option<Box<dyn FnMut(harn_runtime::SentCall)>>,
     /// Gets what the run has used when it has ended.
     pub(crate) usage: Rc<std::cell::Cell<crate::health::Usage>>,
+    /// A task that failed and was not awaited, or that still runs at the end, fails the program.
+    pub(crate) tasks_must_end: bool,
 }
 
 /// Looks for a `return` of the program itself, whose value is an exit code.
@@ -889,6 +891,12 @@ pub(crate) fn run(
         vm.system().write_err(&summary);
     }
     let mut end = unless_unwritten(&vm, program.end(&vm, &outcome));
+    if options.tasks_must_end
+        && let End::Result { .. } = end
+        && let Some(fault) = vm.extension::<harn_vm::TaskFaults>().take()
+    {
+        end = End::Failed(Box::new(Problem::of_error(&vm, &fault)));
+    }
     if let Some(profile) = &options.profile {
         profile.add(Stage::Run, clock.monotonic().saturating_sub(begun));
         if let Err(text) = profile.tell(program.name(), &vm)

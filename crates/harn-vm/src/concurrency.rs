@@ -152,7 +152,7 @@ impl Cx {
             running.note_failure(&result, limits);
             running.finish(result);
             if let Some(error) = running.unheard_failure(false) {
-                cx.tell_failure_of_task(&error);
+                cx.tell_failure_of_task(error);
             }
         });
         task
@@ -165,7 +165,7 @@ impl Cx {
             if child.is_finished() {
                 let _ = self.print(&child.take_output());
                 if let Some(error) = child.unheard_failure(true) {
-                    self.tell_failure_of_task(&error);
+                    self.tell_failure_of_task(error);
                 }
             } else {
                 child.abort();
@@ -180,9 +180,10 @@ impl Cx {
 
     /// Tells the person of the failure of a task that the program does not ask for.
     #[cold]
-    fn tell_failure_of_task(&self, error: &Error) {
+    fn tell_failure_of_task(&self, error: Error) {
         let help = "`await` its handle, or catch the error in the task";
-        self.tell_failure("an unawaited task failed", help, error);
+        self.tell_failure("an unawaited task failed", help, &error);
+        self.vm().state::<crate::program::TaskFaults>().note(|| error);
     }
 
     /// Tells the person of an error that the program may not ask for: what has failed, the error, and what helps when the error

@@ -84,7 +84,7 @@ pub use modules::{ExportedFunction, LoadError, Program, Source, load, load_tree}
 pub use native::{Calm, MAX_NESTING, Place, check_nesting, quiet_panics, running_place, stop};
 pub use native_function::NativeFunction;
 pub use observe::{Level, Observer, Scene};
-pub use program::{EvalError, MAX_SOURCE, Outcome, Session, read_source};
+pub use program::{EvalError, MAX_SOURCE, Outcome, Session, TaskFaults, read_source};
 pub use scheduler::{among_tasks, block_on, block_on_with, spawn};
 pub use spans::{FinishedSpan, OpenSpan, SpanKind};
 pub use uncaught::{drawn, uncaught};

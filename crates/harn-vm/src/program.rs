@@ -1,5 +1,6 @@
 //! Running programs: from a loaded program to its outcome, and REPL sessions.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use harn_syntax::Span;
@@ -22,6 +23,21 @@ use crate::vm::Vm;
 pub struct Outcome {
     /// The value of the entry pipeline, or of a script's top-level `return`; or the error.
     pub result: Result<Value>,
+}
+
+/// What became of spawned tasks that nothing awaited.
+#[derive(Default)]
+pub struct TaskFaults(RefCell<Option<Error>>);
+
+impl TaskFaults {
+    /// Takes the first failure of such a task, or an error about the first task that still ran at the end of the program.
+    pub fn take(&self) -> Option<Error> {
+        self.0.take()
+    }
+
+    pub(crate) fn note(&self, fault: impl FnOnce() -> Error) {
+        self.0.borrow_mut().get_or_insert_with(fault);
+    }
 }
 
 impl Outcome {
@@ -77,6 +93,12 @@ fn tell_unfinished(vm: &Vm, task: &Task) {
         let Some((file, line)) = vm.line_of(module, offset) else { continue };
         let tasks = if count == 1 { "task".to_owned() } else { format!("{count} tasks") };
         let was = if count == 1 { "was" } else { "were" };
+        vm.state::<TaskFaults>().note(|| {
+            let text = format!(
+                "{tasks} spawned at {file}:{line} still ran at the end; await it or use a supervisor"
+            );
+            fail(vm, &text, module, Span::at(offset))
+        });
         vm.system.write_err(&harn_syntax::notice(&format!(
             "warning: {tasks} spawned at {file}:{line} {was} cancelled because the program ended; await it or use a supervisor"
         )));

@@ -135,6 +135,7 @@ pub(super) fn options(args: RunArgs) -> RunOptions {
         witness: None,
         journal: None,
         usage: Default::default(),
+        tasks_must_end: false,
     }
 }
 

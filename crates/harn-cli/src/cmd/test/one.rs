@@ -106,8 +106,14 @@ pub(super) fn run(test: &Test, settings: &Settings, ready: &dyn Fn(&Interrupt)) 
     let counter: Rc<Counter> = Rc::default();
     let observer = settings.coverage.then(|| counter.clone() as Rc<dyn harn_vm::Observer>);
     let skills = settings.skills.iter().map(|folder| real.work_dir().join(folder)).collect();
-    let options =
-        RunOptions { entry: Some(test.name.clone()), traffic, skills, observer, ..RunOptions::default() };
+    let options = RunOptions {
+        entry: Some(test.name.clone()),
+        traffic,
+        skills,
+        observer,
+        tasks_must_end: true,
+        ..RunOptions::default()
+    };
     let system = TestSystem {
         inner: real,
         cwd,
