@@ -13,6 +13,7 @@ mod book;
 mod check;
 mod config;
 mod conformance;
+mod data;
 mod debugger;
 mod demo;
 mod drain;
