@@ -189,5 +189,7 @@ fn read(system: &dyn System, path: &Path) -> io::Result<String> {
         let problem = ErrorKind::TooLarge { bytes: size.to_string(), limit: limit.to_string() };
         return Err(io::Error::new(io::ErrorKind::InvalidInput, problem.to_string()));
     }
-    system.read_text(path, limit)
+    // A byte order mark is not part of a prompt.
+    let text = system.read_text(path, limit)?;
+    Ok(text.strip_prefix('\u{feff}').map_or_else(|| text.clone(), str::to_owned))
 }
