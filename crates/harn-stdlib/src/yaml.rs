@@ -229,14 +229,9 @@ fn unknown_tag(tag: &Tag) -> String {
 
 /// Accepts the tags of a collection that say what it is anyway.
 fn collection_tag(tag: Option<&Tag>, known: &[&str]) -> Result<(), String> {
-    match tag {
-        Some(tag)
-            if !(tag.is_yaml_core_schema() && known.contains(&tag.suffix.as_str())) && !unspecific(tag) =>
-        {
-            Err(unknown_tag(tag))
-        }
-        _ => Ok(()),
-    }
+    let fits =
+        |tag: &Tag| unspecific(tag) || tag.is_yaml_core_schema() && known.contains(&tag.suffix.as_str());
+    tag.filter(|tag| !fits(tag)).map_or(Ok(()), |tag| Err(unknown_tag(tag)))
 }
 
 /// `!` alone: no resolution by content.
