@@ -275,6 +275,8 @@ pub fn is_error(code: &str) -> bool {
             UNKNOWN_FIELD,
             RESULT_FIELD,
             MAY_BE_NIL,
+            DECLARED_TYPE,
+            RESULT_TYPE,
             LATER_PARAMETER,
             NOT_EXHAUSTIVE,
             OPTION_SLIP,

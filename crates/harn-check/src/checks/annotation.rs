@@ -71,7 +71,7 @@ fn declared<'a>(pass: &mut Pass<'a>, name: &'a Ident, written: &'a TypeExpr, val
             _ => String::new(),
         };
         let message = format!("'{}' declared as {text}, but assigned {got}{detail}", name.name);
-        let mut found = Diagnostic::error(message).with_code(DECLARED_TYPE).at(value.span);
+        let mut found = misfit(pass, &ty, value, message).with_code(DECLARED_TYPE).at(value.span);
         // Reports only the unknown name of the type.
         for (at, told) in type_name::misnamed(&pass.typing, written) {
             pass.misnamed.insert(at);
@@ -131,7 +131,11 @@ fn assigned<'a>(pass: &mut Pass<'a>, target: &'a Target, op: Option<BinaryOp>, v
     if !grows && !pass.typing.fits(&ty, &got) {
         let declared = written.clone().unwrap_or_else(|| ty.to_string());
         let message = format!("can't assign {got} to '{}' (declared as {declared})", name.name);
-        pass.report(Diagnostic::error(message).with_code(DECLARED_TYPE).at(value.span));
+        let found = match op {
+            None => misfit(pass, &ty, value, message),
+            Some(_) => Diagnostic::error(message),
+        };
+        pass.report(found.with_code(DECLARED_TYPE).at(value.span));
     }
     let tells = matches!(ty, Ty::Union(_) | Ty::OneOf(_));
     let now = if written.is_none() { widened(got) } else { got };
@@ -198,6 +202,13 @@ pub(crate) fn parameters<'a>(pass: &mut Pass<'a>, func: &'a Function) {
     }
 }
 
+/// A finding about a value that does not fit. A literal that is none of the expected ones does not prevent the run: such a
+/// text may be any text until the run checks it.
+pub(crate) fn misfit<'a>(pass: &mut Pass<'a>, wanted: &Ty, value: &'a Expr, message: String) -> Diagnostic {
+    let plain = pass.infer(value);
+    if pass.typing.fits(wanted, &plain) { Diagnostic::warning(message) } else { Diagnostic::error(message) }
+}
+
 /// Reports a default that reads its own parameter or a later one: these have no value yet.
 fn later_parameter<'a>(pass: &mut Pass<'a>, later: &'a [Param], default: &'a Expr) {
     struct Mentions<'a>(&'a [Param], Vec<(&'a str, Span)>);
@@ -248,7 +259,8 @@ fn returned<'a>(pass: &mut Pass<'a>, value: &'a Expr) {
     let got = pass.infer_as(&result.ty, value);
     if !pass.typing.fits(&result.ty, &got) {
         let message = format!("return type doesn't match: expected {}, got {got}", type_text(result.written));
-        pass.report(Diagnostic::error(message).with_code(RESULT_TYPE).at(value.span));
+        let found = misfit(pass, &result.ty, value, message);
+        pass.report(found.with_code(RESULT_TYPE).at(value.span));
     }
 }
 
@@ -257,7 +269,8 @@ fn emitted<'a>(pass: &mut Pass<'a>, value: &'a Expr) {
     let got = pass.infer_as(&result.ty, value);
     if result.emits && !pass.typing.fits(&result.ty, &got) {
         let message = format!("emit type doesn't match: expected {}, got {got}", type_text(result.written));
-        pass.report(Diagnostic::error(message).with_code(RESULT_TYPE).at(value.span));
+        let found = misfit(pass, &result.ty, value, message);
+        pass.report(found.with_code(RESULT_TYPE).at(value.span));
     }
 }
 

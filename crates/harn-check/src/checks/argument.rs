@@ -137,7 +137,11 @@ fn types<'a>(
             wanted.to_string()
         };
         let message = format!("Argument {} ('{}'): expected {shown}, got {got}", at + 1, param.name.name);
-        let wrong = severity(message).with_code(ARGUMENT_TYPE);
+        let plain = pass.infer(&arg.value);
+        // A literal that is none of the expected ones fails when the call is reached.
+        let wrong =
+            if pass.typing.fits(&wanted, &plain) { Diagnostic::warning(message) } else { severity(message) };
+        let wrong = wrong.with_code(ARGUMENT_TYPE);
         let wrong = wrong.with_label(arg.value.span, THE_ARGUMENT);
         found.push(match called.unit {
             None => wrong.with_label(param.span, THE_PARAMETER),

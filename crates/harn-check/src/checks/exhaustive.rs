@@ -162,16 +162,7 @@ fn mismatches(pass: &mut Pass<'_>, ty: &Ty, arms: &[MatchArm]) {
             ExprKind::Bool(_) => "bool",
             _ => continue,
         };
-        let literal = match &value.kind {
-            ExprKind::Str(text) => Some(Ty::Str(text.clone())),
-            ExprKind::Int(number) => Some(Ty::Int(*number)),
-            _ => None,
-        };
-        let is_literal = |ty: &Ty| matches!(ty, Ty::Str(_) | Ty::Int(_) | Ty::Nil);
-        let lacks = literal.is_some_and(|literal| {
-            members(ty).len() > 1 && members(ty).iter().all(is_literal) && !members(ty).contains(&literal)
-        });
-        if !takes(word) || lacks {
+        if !takes(word) {
             let message = format!("Match pattern type mismatch: matching {ty} against {word} literal");
             found.push(Diagnostic::warning(message).with_code(PATTERN_TYPE).at(pattern.span));
         }

@@ -75,7 +75,8 @@ fn types<'a>(pass: &mut Pass<'a>, decl: &'a StructDecl, home: Option<&'a Rc<Unit
         if !pass.typing.fits(&wanted, &got) && !field.is_some_and(|field| field.optional && got == Ty::Nil) {
             let (field, owner, written) = (&key.name, &decl.name.name, type_text(written));
             let message = format!("Field '{field}' in struct '{owner}' expects {written}, got {got}");
-            pass.report(Diagnostic::error(message).with_code(DECLARED_TYPE).at(value.span));
+            let found = super::annotation::misfit(pass, &wanted, value, message);
+            pass.report(found.with_code(DECLARED_TYPE).at(value.span));
         }
     }
 }

@@ -163,7 +163,9 @@ fn one<'a>(
         return None;
     }
     let message = format!("{place}: expected {}, got {got}", type_text(written));
-    let wrong = if called.is_own { Diagnostic::error(message) } else { Diagnostic::warning(message) };
+    let plain = pass.infer(value);
+    let is_certain = called.is_own && !pass.typing.fits(&wanted, &plain);
+    let wrong = if is_certain { Diagnostic::error(message) } else { Diagnostic::warning(message) };
     let wrong = wrong.with_code(ARGUMENT_TYPE).with_label(value.span, THE_ARGUMENT);
     Some(match called.unit {
         None => wrong.with_label(param.span, THE_PARAMETER),
