@@ -470,7 +470,7 @@ fn an_effect_in_doubt_that_nothing_handles_suspends_the_run() {
         for _ in 0..2 {
             let resumed = run(path, &server, &["resume", "r"]);
             assert_eq!(resumed.code, 75, "{}", resumed.shown());
-            assert!(resumed.err.contains("nobody knows whether it happened"), "{}", resumed.shown());
+            assert!(resumed.err.contains("it is unknown whether it happened"), "{}", resumed.shown());
             assert_eq!(status(path), "suspended");
             assert_eq!(text(&path.join("cleanup.txt")), "", "no cleanup runs");
         }

@@ -350,7 +350,7 @@ llm_call("Hi", nil, {{schema: {{type: "dict", additional_properties: false, prop
         (r#"provider: "gemini", model: "gemini-2.5-flash""#, ["format ", "tool t,json_response", "prompt "]),
         (
             r#"provider: "groq", model: "llama-3.3-70b-versatile""#,
-            ["prompt ", "tool t,json_response", "prompt "],
+            ["format ", "tool t,json_response", "prompt "],
         ),
         (r#"provider: "ollama", model: "qwen3:8b""#, ["format ", "tool t,json_response", "prompt "]),
     ];

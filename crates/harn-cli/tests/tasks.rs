@@ -66,7 +66,7 @@ fn a_task_that_the_end_of_the_program_cancels_is_told() {
 fn a_task_of_a_task_is_told_by_its_owner() {
     let (code, _, err) = run("await(spawn { let h = spawn { throw \"inner\" }\n sleep(5ms)\n nil })\n");
     assert_eq!(code, 0, "{err}");
-    assert!(err.contains("nothing awaits it: Thrown: inner"), "{err}");
+    assert!(err.contains("an unawaited task failed: Thrown: inner"), "{err}");
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn a_deadlock_is_replayed() {
         "let c = channel(\"c\")\nprintln(try { receive(c) } catch (e) { e })\nwrite_file(\"x\", \"1\")\n";
     let scratch = folder(&[("main.harn", program)]);
     let ran = durable(scratch.path(), &["main.harn"]);
-    assert!(ran.out.contains("deadlock: nothing is left"), "{}", ran.shown());
+    assert!(ran.out.contains("deadlock: no task is left"), "{}", ran.shown());
     let again = harn_in(scratch.path(), &["replay", "r", "--check"]);
     assert_eq!(again.code, 0, "{}", again.shown());
 }

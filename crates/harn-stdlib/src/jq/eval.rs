@@ -2,22 +2,13 @@
 
 use harn_value::{Dict, Value, steps};
 
+use super::expr::{Expr, Fold, Operator, Piece, Scope, Variable};
 use super::order::{less, same};
-use super::parse::{Expr, Fold, Operator, Piece};
 use super::values::{
     add, children, divide, holds, index, multiply, negated, remainder, shown, slice, subtract,
 };
 use super::{Flow, Out, Stop, fail};
 use crate::args::with_stack;
-
-/// The variables in scope.
-pub(super) struct Variable<'a> {
-    name: &'a str,
-    value: Value,
-    outer: Scope<'a>,
-}
-
-pub(super) type Scope<'a> = Option<&'a Variable<'a>>;
 
 impl Expr {
     pub(super) fn eval(&self, input: &Value, scope: Scope<'_>, out: Out<'_>) -> Flow {

@@ -5,31 +5,15 @@ use std::cmp::Ordering;
 use harn_schema::search;
 use harn_value::{Dict, Value, View, json, steps};
 
-use super::eval::{Scope, each, limit};
+use super::eval::{each, limit};
+use super::expr::{Expr, Function, Run, Scope};
 use super::order::{order, same};
-use super::parse::Expr;
 use super::values::{
-    add, array, children, dict, entries, from_number, holds, index, items, json_text, number, object, shown,
-    split, text, type_name,
+    add, array, children, dict, from_number, holds, index, json_text, object, shown, split, text, type_name,
 };
+use super::view::{entries, items, number};
 use super::{Flow, Out, Stop, fail};
 use crate::args::with_stack;
-
-/// A function and the number of its arguments.
-pub(super) struct Function {
-    name: &'static str,
-    arity: usize,
-    run: Run,
-}
-
-enum Run {
-    /// One result of the input.
-    Plain(fn(&Value) -> Flow<Value>),
-    /// One result of the input and each combination of argument values, those of the last argument in the outer loop.
-    With(fn(&Value, &[Value]) -> Flow<Value>),
-    /// A form with its own evaluation of arguments.
-    Form(fn(&[Expr], &Value, Scope<'_>, Out<'_>) -> Flow),
-}
 
 /// The function of a name.
 ///
@@ -770,33 +754,6 @@ fn contains(a: &Value, b: &Value) -> Flow<bool> {
         (one, other) if one == other && (one != "boolean" || same(a, b)) => Ok(same(a, b)),
         _ => fail(format!("{} and {} cannot have their containment checked", shown(a), shown(b))),
     })
-}
-
-/// The places of a part: of a substring, a sublist or an item.
-///
-/// # Errors
-/// The value has no such parts.
-pub(super) fn indices(value: &Value, part: &Value) -> Flow<Value> {
-    if value.is_nil() {
-        return Ok(Value::NIL);
-    }
-    if let (Some(text), Some(part)) = (value.as_str(), part.as_str()) {
-        let starts = |(_, (at, _)): &(usize, (usize, char))| text[*at..].starts_with(part.as_str());
-        let found = steps::each(text.char_indices().enumerate()).filter(starts);
-        let places = if part.is_empty() { Vec::new() } else { found.map(|(n, _)| Value::from(n)).collect() };
-        return Ok(Value::list(places));
-    }
-    if type_name(value) != "array" {
-        return fail(format!("cannot search {} for {}", shown(value), shown(part)));
-    }
-    let (own, part) =
-        (items(value), if type_name(part) == "array" { items(part) } else { vec![part.clone()] });
-    if part.is_empty() {
-        return Ok(Value::list(Vec::new()));
-    }
-    let at = |start: &usize| own[*start..].iter().zip(&part).all(|(a, b)| same(a, b));
-    let starts = 0..(own.len() + 1).saturating_sub(part.len());
-    Ok(Value::list(steps::each(starts).filter(at).map(Value::from).collect()))
 }
 
 fn combinations(rows: &[Value], chosen: &mut Vec<Value>, out: Out<'_>) -> Flow {

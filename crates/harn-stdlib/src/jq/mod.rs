@@ -4,16 +4,18 @@
 //! here is an error that says so.
 
 mod eval;
+mod expr;
 mod format;
 mod functions;
 mod order;
 mod parse;
 mod values;
+mod view;
 
 use harn_value::{Value, steps};
 
 /// A parsed expression.
-pub(crate) struct Query(parse::Expr);
+pub(crate) struct Query(expr::Expr);
 
 /// Parses an expression.
 ///

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use harn_value::{Value, View, steps};
 
-use super::values::{entries, items, number};
+use super::view::{entries, items, number};
 use crate::args::with_stack;
 
 fn rank(value: &Value) -> u8 {

@@ -2,74 +2,10 @@
 
 use harn_value::{Value, json};
 
+use super::expr::{Expr, Fold, Operator, Piece};
 use super::format::Format;
-use super::functions::{Function, UNSUPPORTED, find};
+use super::functions::{UNSUPPORTED, find};
 use crate::args::with_stack;
-
-/// A parsed expression.
-pub(super) enum Expr {
-    Input,
-    Literal(Value),
-    /// `$name`
-    Variable(String),
-    /// `"a\(b)"`, with the format of the inserted values
-    Text(Format, Vec<Piece>),
-    /// `@format`
-    Format(Format),
-    /// `..`
-    Descend,
-    /// `term[key]`; the key sees the input of the whole
-    Index(Box<Expr>, Box<Expr>),
-    Slice(Box<Expr>, Option<Box<Expr>>, Option<Box<Expr>>),
-    Each(Box<Expr>),
-    Pipe(Box<Expr>, Box<Expr>),
-    Comma(Box<Expr>, Box<Expr>),
-    Operator(Operator, Box<Expr>, Box<Expr>),
-    And(Box<Expr>, Box<Expr>),
-    Or(Box<Expr>, Box<Expr>),
-    /// `a // b`
-    Alternative(Box<Expr>, Box<Expr>),
-    Negate(Box<Expr>),
-    /// `try body catch handler`, `body?`
-    Try(Box<Expr>, Option<Box<Expr>>),
-    Array(Option<Box<Expr>>),
-    Object(Vec<(Expr, Expr)>),
-    If(Box<Expr>, Box<Expr>, Box<Expr>),
-    /// `source as $name | body`
-    Bind(Box<Expr>, String, Box<Expr>),
-    Reduce(Box<Fold>),
-    Foreach(Box<Fold>, Option<Box<Expr>>),
-    Call(&'static Function, Vec<Expr>),
-}
-
-/// `source as $name (start; update)`
-pub(super) struct Fold {
-    pub(super) source: Expr,
-    pub(super) name: String,
-    pub(super) start: Expr,
-    pub(super) update: Expr,
-}
-
-/// A part of a string with inserted values.
-pub(super) enum Piece {
-    Text(String),
-    Value(Expr),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Operator {
-    Add,
-    Subtract,
-    Multiply,
-    Divide,
-    Remainder,
-    Equal,
-    Unequal,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-}
 
 /// Parses an expression.
 ///

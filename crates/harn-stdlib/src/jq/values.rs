@@ -2,6 +2,8 @@
 
 use harn_value::{Dict, Ref, Str, Value, View, json, steps};
 
+use super::order::same;
+use super::view::{entries, items, number};
 use super::{Flow, fail};
 use crate::args::with_stack;
 
@@ -43,25 +45,10 @@ pub(super) fn holds(value: &Value) -> bool {
     !value.is_nil() && value.as_bool() != Some(false)
 }
 
-pub(super) fn number(value: &Value) -> Option<f64> {
-    value.as_number()
-}
-
 /// A float, or the int that it is.
 pub(super) fn from_number(float: f64) -> Value {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if float.fract() == 0.0 && float.abs() <= EXACT { Value::int(float as i64) } else { Value::float(float) }
-}
-
-/// The items of an array; empty for other values.
-pub(super) fn items(value: &Value) -> Vec<Value> {
-    let items = match value.view() {
-        View::List(items) => items.to_vec(),
-        View::Set(items) => items.iter().cloned().collect(),
-        _ => Vec::new(),
-    };
-    steps::steps(items.len());
-    items
 }
 
 /// The items of an array.
@@ -74,13 +61,6 @@ pub(super) fn array(value: &Value, name: &str) -> Flow<Vec<Value>> {
     } else {
         fail(format!("{} cannot be {name}", shown(value)))
     }
-}
-
-/// The entries of an object in the order of their keys; empty for other values.
-pub(super) fn entries(value: &Value) -> Vec<(Str, Value)> {
-    let Some(dict) = value.to_dict() else { return Vec::new() };
-    steps::steps(dict.len());
-    dict.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
 /// The values of an array or object.
@@ -122,7 +102,7 @@ pub(super) fn index(value: &Value, key: &Value) -> Flow<Value> {
                 }
             })
         }
-        ("array", "array") => super::functions::indices(value, key),
+        ("array", "array") => indices(value, key),
         ("array" | "boolean" | "number" | "string", "string") => {
             fail(format!("cannot index {} with {}", type_name(value), json_text(key)))
         }
@@ -231,7 +211,7 @@ pub(super) fn subtract(a: &Value, b: &Value) -> Flow<Value> {
     }
     let gone = items(b);
     let mut left = items(a);
-    left.retain(|item| !gone.iter().any(|gone| super::order::same(item, gone)));
+    left.retain(|item| !gone.iter().any(|gone| same(item, gone)));
     Ok(Value::list(left))
 }
 
@@ -328,4 +308,31 @@ pub(super) fn object(entries: impl IntoIterator<Item = (&'static str, Value)>) -
 /// The dict of an object.
 pub(super) fn dict(value: &Value) -> Option<Ref<Dict>> {
     value.to_dict()
+}
+
+/// The places of a part: of a substring, a sublist or an item.
+///
+/// # Errors
+/// The value has no such parts.
+pub(super) fn indices(value: &Value, part: &Value) -> Flow<Value> {
+    if value.is_nil() {
+        return Ok(Value::NIL);
+    }
+    if let (Some(text), Some(part)) = (value.as_str(), part.as_str()) {
+        let starts = |(_, (at, _)): &(usize, (usize, char))| text[*at..].starts_with(part.as_str());
+        let found = steps::each(text.char_indices().enumerate()).filter(starts);
+        let places = if part.is_empty() { Vec::new() } else { found.map(|(n, _)| Value::from(n)).collect() };
+        return Ok(Value::list(places));
+    }
+    if type_name(value) != "array" {
+        return fail(format!("cannot search {} for {}", shown(value), shown(part)));
+    }
+    let (own, part) =
+        (items(value), if type_name(part) == "array" { items(part) } else { vec![part.clone()] });
+    if part.is_empty() {
+        return Ok(Value::list(Vec::new()));
+    }
+    let at = |start: &usize| own[*start..].iter().zip(&part).all(|(a, b)| same(a, b));
+    let starts = 0..(own.len() + 1).saturating_sub(part.len());
+    Ok(Value::list(steps::each(starts).filter(at).map(Value::from).collect()))
 }

@@ -75,6 +75,14 @@ fn open_to_write(path: &Path, options: &SqliteOptions) -> Outcome<Connection> {
         return readable(db, path);
     }
     ours(&db, path)?;
+    if options.durability == Durability::PowerCut {
+        wal::begin(path).map_err(|error| {
+            Fault::Other(Error::Open {
+                path: path.to_owned(),
+                why: format!("its mark cannot be made: {error}"),
+            })
+        })?;
+    }
     persistently(|| prepare(&db))?;
     let synchronous = match options.durability {
         Durability::PowerCut => "FULL",

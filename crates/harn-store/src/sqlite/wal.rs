@@ -148,6 +148,12 @@ pub(super) fn has_lost_log(path: &Path) -> bool {
     is_lost()
 }
 
+/// Makes an empty mark if there is none. It is there before the file has a log for the first time, so a file without both was
+/// copied without them, and is not one whose making was interrupted.
+pub(super) fn begin(path: &Path) -> io::Result<()> {
+    OpenOptions::new().write(true).create(true).truncate(false).open(beside(path, "-mark")).map(drop)
+}
+
 /// Removes the mark.
 pub(super) fn forget(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(beside(path, "-mark")) {
