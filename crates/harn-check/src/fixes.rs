@@ -5,6 +5,7 @@
 //! is one of a builtin, the syntax tree around the edits, the comments and the descriptions in schemas are the same, the imports run the same code, and
 //! the checker reports nothing new.
 
+use std::cell::Cell;
 use std::mem::{Discriminant, discriminant};
 
 use harn_front::{Names, Target, apply_edits, edited_spans};
@@ -19,6 +20,9 @@ use crate::codes::{BOOL_OPERAND, EAGER, OPERAND_TYPE};
 use crate::imports::{Imports, sources};
 use crate::walk::check_program;
 use crate::world::{Source, World};
+
+/// How many bytes of fixed programs are checked: a proof takes time in proportion to the text, and each fix needs one.
+const MAX_CHECKED: usize = 2 << 20;
 
 /// Returns whether the fixes of a code preserve the behavior of the program, so that `--fix` applies them: those of rules,
 /// and of an operator that fails on its operands. The author must choose a fix that replaces an unknown name, or an
@@ -46,8 +50,10 @@ pub fn withdraw_unproven<'d>(
         let caught = |edit: &(Span, String)| proof.shape.tries.iter().any(|span| overlap(*span, edit.0));
         let result = if fails && fix.edits.iter().any(caught) {
             Err("the error is caught, and may be expected".to_owned())
-        } else {
+        } else if proof.has_time() {
             proof.check(&fix.edits)
+        } else {
+            Err("the file has more fixes than are checked at once; apply some, and run it again".to_owned())
         };
         if let Err(reason) = result {
             found.fix = None;
@@ -87,6 +93,9 @@ pub fn compatible_fixes<'d>(
     }
     let mut chosen = Vec::new();
     for fix in fixes {
+        if !proof.has_time() {
+            break;
+        }
         chosen.push(fix);
         if proof.check(&all(&chosen)).is_err() {
             chosen.pop();
@@ -110,6 +119,8 @@ struct Proof<'a> {
     names: Names,
     shape: Shape,
     findings: FxHashMap<(&'static str, String), usize>,
+    /// The bytes that were checked.
+    checked: Cell<usize>,
 }
 
 impl<'a> Proof<'a> {
@@ -122,7 +133,13 @@ impl<'a> Proof<'a> {
             names: Names::of(source.tree, source.text.len() as u32),
             shape,
             findings: findings(source, world),
+            checked: Cell::new(0),
         }
+    }
+
+    /// Returns whether another proof is allowed.
+    fn has_time(&self) -> bool {
+        self.checked.get() < MAX_CHECKED
     }
 
     /// Checks that the edits keep the meaning.
@@ -131,6 +148,7 @@ impl<'a> Proof<'a> {
     /// The reason why they may not.
     fn check(&self, edits: &[(Span, String)]) -> Result<(), String> {
         let Source { name, dir, text, tree } = *self.source;
+        self.checked.set(self.checked.get() + text.len());
         let after = apply_edits(text, edits);
         let parsed = harn_syntax::parse(&after);
         if !parsed.errors.is_empty() {
