@@ -9,7 +9,7 @@ use harn_value::json;
 /// The form of log messages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum LogFormat {
-    /// Lines as they are
+    /// Plain text lines
     #[default]
     Text,
     /// One JSON object per line

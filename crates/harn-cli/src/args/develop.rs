@@ -66,8 +66,8 @@ pub(crate) struct VizArgs {
 pub(crate) struct TestArgs {
     /// Tests to run (default: ./tests)
     ///
-    /// A file or directory with tests; `conformance` for the suite in ./conformance; or `package` for the eval packs of the
-    /// package.
+    /// A file or directory with tests; `conformance` for the suite in ./conformance; or `package` with --evals for the eval
+    /// packs of the package.
     #[arg(value_name = "TARGET")]
     pub(crate) target: Option<String>,
     /// File or directory; requires `conformance`
@@ -93,13 +93,15 @@ pub(crate) struct TestArgs {
     /// Set the time limit per test, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 30_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) timeout: u64,
-    /// Show times and the output of passing tests
+    /// Show the output of passing tests
+    ///
+    /// Also shows the time of failed tests.
     #[arg(long, short)]
     pub(crate) verbose: bool,
-    /// Show times and a summary
+    /// Show percentiles and the slowest tests
     #[arg(long)]
     pub(crate) timing: bool,
-    /// Run without real files, network or processes
+    /// Use no real files; requires `conformance`
     ///
     /// Tests see only their own files. There is no network, and no process is started.
     #[arg(long)]

@@ -51,8 +51,8 @@ pub(crate) enum Command {
     Worker(WorkerArgs),
     /// Replay a run from its journal.
     ///
-    /// The results of model calls, tools, files and network requests come from the journal; no effect happens again. With the
-    /// file of a run record, such as run.json, the command compares the record with its fixture instead.
+    /// The results of model calls, tools, files and network requests come from the journal; no effect happens again. For a
+    /// run record, such as run.json, the command instead prints its stages and checks them against the replay fixture.
     Replay(ReplayArgs),
     /// Start a new run from a journal entry.
     ///
@@ -228,8 +228,8 @@ pub(crate) struct RunArgs {
     pub(crate) deny: Option<Vec<String>>,
     /// Restrict what the program can access
     ///
-    /// At every level except `none`, the program can use files in the working directory and the project only. A LEVEL permits
-    /// what the levels above it permit, and:
+    /// At every level except `none`, the program can use files in the working directory and the project only. The levels,
+    /// from strict to permissive; each also permits what the previous ones permit:
     ///   none             no files, processes or network
     ///   read_only        read files
     ///   workspace_write  write files (when LEVEL is omitted)
@@ -276,10 +276,11 @@ pub(crate) struct RunArgs {
     /// Default: a generated ID.
     #[arg(long, value_name = "ID")]
     pub(crate) run_id: Option<String>,
-    /// Suspend a durable run that waits this long
+    /// Suspend a durable run without nearer timer
     ///
-    /// Harn stores the run and ends the process; `harn resume` continues it. TIME is a duration such as 500ms, 30s, 5m or 2h,
-    /// or `never`. Default: 0s if the run waits for a human, 5m if it waits for a timer. For durable runs only.
+    /// If the run waits and no timer is due within TIME, Harn stores it and ends the process at once; `harn resume` continues
+    /// it. TIME is a duration such as 500ms, 30s, 5m or 2h, or `never`. Default: 10s if the run waits for an answer, 5m if it
+    /// waits only for timers; 20s under a worker. For durable runs only.
     #[arg(long, value_name = "TIME", value_parser = parse_pause)]
     #[serde(with = "pause")]
     pub(crate) suspend_after: Option<std::time::Duration>,
@@ -439,7 +440,7 @@ pub(crate) enum WorkerCommand {
     /// List workers and their runs.
     ///
     /// Shows the workers of the store on all machines. A worker that ended or died is listed for a day, or until another worker
-    /// of its machine takes its number.
+    /// on the same machine takes its name, such as `host/0`.
     List {
         /// Write JSON to standard output
         #[arg(long)]
@@ -611,7 +612,7 @@ pub(crate) enum ModelsCommand {
     Show(ShowModelArgs),
     /// Install a newer table of models.
     ///
-    /// The source is a table of Harn, or the model list of LiteLLM (model_prices_and_context_window.json).
+    /// The source is a model table in the format of Harn, or the model list of LiteLLM (model_prices_and_context_window.json).
     Update(UpdateModelsArgs),
 }
 
@@ -635,7 +636,7 @@ pub(crate) struct UpdateModelsArgs {
     /// Write to this file (default: state directory)
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Source that `harn models show` names
+    /// Set the source shown by `harn models show`
     #[arg(long, value_name = "TEXT")]
     pub(crate) origin: Option<String>,
 }

@@ -40,14 +40,14 @@ pub(crate) enum RunsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Queue failed runs from their failed effect.
+    /// Retry failed runs from the failed effect.
     ///
-    /// A worker or `harn resume ID` then continues them. Effects that succeeded are not repeated. Also queues cancelled and
+    /// Queues the runs; a worker or `harn resume ID` continues them. Effects that succeeded are not repeated. Also queues cancelled and
     /// suspended runs.
     Retry(RunsChangeArgs),
-    /// Restart ended runs with an empty journal.
+    /// Queue ended runs with an empty journal.
     ///
-    /// All effects happen again.
+    /// A worker or `harn resume ID` then runs them from their start. All effects happen again.
     Requeue(RunsChangeArgs),
     /// Cancel runs.
     ///
@@ -219,7 +219,7 @@ pub(crate) struct RunsListArgs {
     /// Show only runs that match
     ///
     /// A comma-separated list such as `status=failed,program=report.harn,category=timeout,older-than=1d`. The keys are status,
-    /// program, id (a prefix), category, owner and note (a part), older-than and newer-than.
+    /// program, category, id (matches a prefix), owner and note (match a part), older-than and newer-than.
     #[arg(long, value_name = "FILTER", value_parser = parse_filter, conflicts_with = "dir")]
     pub(crate) filter: Option<Filter>,
     /// Show the stored bytes of each run

@@ -33,7 +33,7 @@ pub(crate) struct McpArgs {
     /// Port 0 chooses a free port. Default: 127.0.0.1:8765.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) bind: Option<String>,
-    /// Set the path; requires `--transport http`
+    /// Set the URL path; requires `--transport http`
     ///
     /// Default: /mcp.
     #[arg(long, value_name = "PATH")]

@@ -26,7 +26,7 @@ const CALLS: [&str; 8] = [
 pub(crate) fn explain_cost(program: &Program) -> Result<u8, End> {
     let sites = program.calls(|name| CALLS.contains(&name)).map_err(End::Refused)?;
     if sites.is_empty() {
-        crate::out::write("No model calls stand in the program.\n");
+        crate::out::write("The program contains no model calls.\n");
         return Ok(0);
     }
     let vm = program::session_vm(std::rc::Rc::new(harn_system::Real::new()));

@@ -93,7 +93,10 @@ fn value(args: &AnswerArgs, found: &Waitpoint, by: &str) -> Outcome<Value> {
     let reviewers: Vec<&str> =
         details["reviewers"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     if !reviewers.is_empty() && !reviewers.contains(&by) {
-        let text = format!("{by} may not answer this {kind}; say with --by who of {}", reviewers.join(", "));
+        let text = format!(
+            "`{by}` is not a reviewer of this {kind}; pass --by with one of: {}",
+            reviewers.join(", ")
+        );
         return Err(Failure::new("not_a_reviewer", text));
     }
     let decided = if args.approve || args.reject { Some(args.approve) } else { None };

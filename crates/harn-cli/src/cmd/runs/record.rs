@@ -161,14 +161,19 @@ pub(super) fn view(path: &Path) -> Outcome<Shown> {
 
 /// The files of a folder and of the folders in it.
 fn files(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
+    /// The portal stores records two levels down; a link may lead back.
+    const MAX_LEVELS: usize = 8;
     let system = Real::new();
     let mut found = Vec::new();
-    for path in system.names(dir)?.into_iter().map(|name| dir.join(name)) {
-        if system.is_dir(&path) {
-            // One that cannot be read holds nothing for whoever looks.
-            found.extend(system.names(&path).unwrap_or_default().into_iter().map(|name| path.join(name)));
-        } else {
+    let mut open: Vec<(PathBuf, usize)> =
+        system.names(dir)?.into_iter().map(|name| (dir.join(name), 1)).collect();
+    while let Some((path, level)) = open.pop() {
+        if !system.is_dir(&path) {
             found.push(path);
+        } else if level < MAX_LEVELS {
+            // A directory that cannot be read has no records for this user.
+            let names = system.names(&path).unwrap_or_default();
+            open.extend(names.into_iter().map(|name| (path.join(name), level + 1)));
         }
     }
     found.retain(|path| path.extension().is_some_and(|word| word == "json") && system.is_file(path));
