@@ -9,7 +9,8 @@ use super::eval::{each, limit};
 use super::expr::{Expr, Function, Run, Scope};
 use super::order::{order, same};
 use super::values::{
-    add, array, children, dict, from_number, holds, index, json_text, object, shown, split, text, type_name,
+    add, array, children, dict, from_number, holds, index, indices, json_text, object, shown, split, text,
+    type_name,
 };
 use super::view::{entries, items, number};
 use super::{Flow, Out, Stop, fail};
