@@ -205,8 +205,11 @@ pub(crate) fn parameters<'a>(pass: &mut Pass<'a>, func: &'a Function) {
 /// A finding about a value that does not fit. A literal that is none of the expected ones does not prevent the run: such a
 /// text may be any text until the run checks it.
 pub(crate) fn misfit<'a>(pass: &mut Pass<'a>, wanted: &Ty, value: &'a Expr, message: String) -> Diagnostic {
-    let plain = pass.infer(value);
-    if pass.typing.fits(wanted, &plain) { Diagnostic::warning(message) } else { Diagnostic::error(message) }
+    if pass.differs_by_literal(wanted, value) {
+        Diagnostic::warning(message)
+    } else {
+        Diagnostic::error(message)
+    }
 }
 
 /// Reports a default that reads its own parameter or a later one: these have no value yet.

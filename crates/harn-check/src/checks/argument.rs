@@ -137,10 +137,9 @@ fn types<'a>(
             wanted.to_string()
         };
         let message = format!("Argument {} ('{}'): expected {shown}, got {got}", at + 1, param.name.name);
-        let plain = pass.infer(&arg.value);
         // A literal that is none of the expected ones fails when the call is reached.
-        let wrong =
-            if pass.typing.fits(&wanted, &plain) { Diagnostic::warning(message) } else { severity(message) };
+        let by_literal = pass.differs_by_literal(&wanted, &arg.value);
+        let wrong = if by_literal { Diagnostic::warning(message) } else { severity(message) };
         let wrong = wrong.with_code(ARGUMENT_TYPE);
         let wrong = wrong.with_label(arg.value.span, THE_ARGUMENT);
         found.push(match called.unit {

@@ -163,8 +163,7 @@ fn one<'a>(
         return None;
     }
     let message = format!("{place}: expected {}, got {got}", type_text(written));
-    let plain = pass.infer(value);
-    let is_certain = called.is_own && !pass.typing.fits(&wanted, &plain);
+    let is_certain = called.is_own && !pass.differs_by_literal(&wanted, value);
     let wrong = if is_certain { Diagnostic::error(message) } else { Diagnostic::warning(message) };
     let wrong = wrong.with_code(ARGUMENT_TYPE).with_label(value.span, THE_ARGUMENT);
     Some(match called.unit {

@@ -200,6 +200,14 @@ fn named(word: &str) -> Ty {
     }
 }
 
+impl<'a> Pass<'a> {
+    /// Returns whether a value that does not fit would fit if its literals were any texts or ints.
+    pub(crate) fn differs_by_literal(&mut self, wanted: &Ty, value: &'a Expr) -> bool {
+        let plain = self.infer(value);
+        takes_literals(wanted) && self.typing.fits(wanted, &plain)
+    }
+}
+
 fn has(ty: &Ty, is: impl Fn(&Ty) -> bool) -> bool {
     members(ty).iter().any(is)
 }
