@@ -129,9 +129,10 @@ mod tests {
     }
 
     /// Names in the sources that are not environment variables of users: variables of skills and of tests, beginnings of names.
-    const OTHERS: [&str; 7] = [
+    const OTHERS: [&str; 8] = [
         "HARN_DOC_NO_SUCH_VARIABLE",
         "HARN_EVENT_LOG_",
+        "HARN_EVERY_CASE",
         "HARN_LLM_",
         "HARN_SESSION_ID",
         "HARN_SKILL_DIR",

@@ -182,7 +182,7 @@ fn a_run_moves_as_a_file() {
     assert!(again.code == 1 && again.err.contains("--run-id"), "{}", again.err);
     let text = std::fs::read_to_string(&file).unwrap();
     for (damaged, why) in [
-        (text.replace("http_get", "http_put"), "it was changed"),
+        (text.replace("http_get", "http_put"), "the file was changed"),
         (text.lines().next().unwrap().to_owned(), "the end of the file is missing"),
         (text[..5].to_owned(), "the end of the file is missing"),
         (String::new(), "the end of the file is missing"),

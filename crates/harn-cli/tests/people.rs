@@ -89,7 +89,7 @@ fn approvals_are_for_those_who_are_named() {
     let request = asked(path);
     assert!(first.err.contains(&format!("harn answer r {request} --reject")), "{}", first.err);
     let other = answer(path, &request, &["--approve", "--by", "eve"]);
-    assert!(other.code == 1 && other.err.contains("say with --by who of ada, bob"), "{}", other.err);
+    assert!(other.code == 1 && other.err.contains("pass --by with one of: ada, bob"), "{}", other.err);
     let text = answer(path, &request, &["yes", "--by", "ada"]);
     assert!(text.code == 1 && text.err.contains("pass --approve, --reject"), "{}", text.err);
     let one = answer(path, &request, &["--approve", "--by", "ada"]);
@@ -319,7 +319,7 @@ fn the_expense_report_is_filed_once() {
             assert_eq!(resumed.code, 75, "killed after {life} ms: {}", resumed.shown());
         }
         let other = answer(path, &asked(path), &["--approve", "--by", "ada"]);
-        assert!(other.err.contains("say with --by who of finance"), "{}", other.err);
+        assert!(other.err.contains("pass --by with one of: finance"), "{}", other.err);
         assert_eq!(answer(path, &asked(path), &["--approve", "--by", "finance"]).code, 0);
         let end = harn_in(path, &["resume", "r"]);
         assert_eq!(end.code, 0, "{}", end.shown());

@@ -18,7 +18,7 @@ fn a_store_that_cannot_be_used_is_never_replaced_by_another_one() {
         ("[store]\nurl = \"\"\n", "[store] url must be an address"),
         ("[store]\nurll = \"postgres://ann:secret@db/x\"\n", "[store] has no key 'urll'"),
         ("store = \"postgres://ann:secret@db/x\"\n", "[store] must be a table"),
-        ("[store\nurl = 1", "unclosed table"),
+        ("[store\nurl = 1", "harn.toml"),
         (
             "[store]\nurl = \"mysql://ann:secret@db/x\"\n",
             "expected postgres://USER@HOST/DATABASE, got mysql://ann@db/x",

@@ -159,6 +159,15 @@ pub struct Names {
 }
 
 impl Names {
+    /// Returns whether the scope of a symbol declares another symbol with this name.
+    #[must_use]
+    pub fn declares_beside(&self, id: SymbolId, name: &str) -> bool {
+        let scope = self.symbols[id].scope;
+        self.symbols.iter().enumerate().any(|(other, symbol)| {
+            other != id && symbol.scope == scope && symbol.owner.is_none() && symbol.name == name
+        })
+    }
+
     /// The names of a file.
     #[must_use]
     pub fn of(tree: &Program, text_len: u32) -> Names {

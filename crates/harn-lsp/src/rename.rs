@@ -119,7 +119,15 @@ impl<'a> Visitor<'a> for Interface<'a> {
             DeclKind::Fn(func) if decl.attrs.iter().any(|attr| attr.name.name == "acp_tool") => {
                 self.params(&func.func.params, TOOL);
             }
-            DeclKind::Fn(func) => self.functions.push(func),
+            DeclKind::Fn(func) => {
+                if func.name.name == "main" {
+                    self.reasons.insert(
+                        func.name.span,
+                        "`harn check` and `harn run` look for a function of this name",
+                    );
+                }
+                self.functions.push(func);
+            }
             DeclKind::Pipeline(pipeline) if is_entry(&pipeline.name.name) => {
                 self.reasons.insert(
                     pipeline.name.span,
@@ -228,6 +236,10 @@ pub(crate) fn rename(
         && meaning::member(&file, owner, new).is_some()
     {
         return Err(format!("`{new}` is declared there already"));
+    }
+    // A closure may run before or after the second declaration.
+    if !symbol.kind.is_member() && file.names().declares_beside(id, new) {
+        return Err(format!("`{new}` already means something: the same scope declares it"));
     }
     let changes = changes(workspace, &file, id, new)?;
     prove(workspace, &file, id, new, &changes)?;

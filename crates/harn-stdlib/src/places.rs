@@ -11,11 +11,9 @@ use crate::failures;
 
 /// A path as the operating system gets it: absolute, with `.` and `..` resolved as text.
 pub(crate) fn resolve(cx: &Cx, path: &str) -> PathBuf {
-    let text = if Path::new(path).is_absolute() {
-        path.to_owned()
-    } else {
-        format!("{}/{path}", show(&cx.system().work_dir()))
-    };
+    let dir = if Path::new(path).is_absolute() { String::new() } else { show(&cx.system().work_dir()) };
+    // Without a working directory, a path stays relative, and reaches nothing.
+    let text = if dir.is_empty() { path.to_owned() } else { format!("{dir}/{path}") };
     // `//server/share` of Windows begins with what would be one slash too many.
     if cfg!(windows) && text.starts_with("//") {
         return PathBuf::from(format!("/{}", normalize(&text)));

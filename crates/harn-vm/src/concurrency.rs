@@ -183,7 +183,7 @@ impl Cx {
     fn tell_failure_of_task(&self, error: Error) {
         let help = "`await` its handle, or catch the error in the task";
         self.tell_failure("an unawaited task failed", help, &error);
-        self.vm().state::<crate::program::TaskFaults>().note(|| error);
+        self.vm().state::<crate::failures::TaskFaults>().note(|| error);
     }
 
     /// Tells the person of an error that the program may not ask for: what has failed, the error, and what helps when the error

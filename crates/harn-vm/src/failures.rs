@@ -13,6 +13,21 @@ use crate::error::Error;
 /// Failures whose facts are kept; older ones are forgotten first.
 const KEPT: usize = 256;
 
+/// What became of spawned tasks that nothing awaited.
+#[derive(Default)]
+pub struct TaskFaults(RefCell<Option<Error>>);
+
+impl TaskFaults {
+    /// Takes the first failure of such a task, or an error about the first task that still ran at the end of the program.
+    pub fn take(&self) -> Option<Error> {
+        self.0.take()
+    }
+
+    pub(crate) fn note(&self, fault: impl FnOnce() -> Error) {
+        self.0.borrow_mut().get_or_insert_with(fault);
+    }
+}
+
 /// The facts of the latest failures of a program.
 #[derive(Default)]
 pub struct Failures(RefCell<VecDeque<(Value, Dict)>>);

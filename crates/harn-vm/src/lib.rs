@@ -76,6 +76,7 @@ pub use call_loop::CallLoop;
 pub use compile::CompileError;
 pub use cx::Cx;
 pub use error::{Error, ErrorKind, Result};
+pub use failures::TaskFaults;
 pub use harn_syntax::{notice, shapes, signature};
 pub use harn_value::{NativeHeader, Value};
 pub use identity::{Supervised, TaskFacts};
@@ -84,7 +85,7 @@ pub use modules::{ExportedFunction, LoadError, Program, Source, load, load_tree}
 pub use native::{Calm, MAX_NESTING, Place, check_nesting, quiet_panics, running_place, stop};
 pub use native_function::NativeFunction;
 pub use observe::{Level, Observer, Scene};
-pub use program::{EvalError, MAX_SOURCE, Outcome, Session, TaskFaults, read_source};
+pub use program::{EvalError, MAX_SOURCE, Outcome, Session, read_source};
 pub use scheduler::{among_tasks, block_on, block_on_with, spawn};
 pub use spans::{FinishedSpan, OpenSpan, SpanKind};
 pub use uncaught::{drawn, uncaught};

@@ -1,6 +1,5 @@
 //! Running programs: from a loaded program to its outcome, and REPL sessions.
 
-use std::cell::RefCell;
 use std::rc::Rc;
 
 use harn_syntax::Span;
@@ -13,6 +12,7 @@ use crate::closure::Closure;
 use crate::compile::{self, Mode, ModuleScope};
 use crate::cx::Cx;
 use crate::error::{Error, ErrorKind, Result, TraceEntry};
+use crate::failures::TaskFaults;
 use crate::fiber::Fiber;
 use crate::modules::{LoadError, Program, Source, Step};
 use crate::spans::{OpenSpan, SpanKind};
@@ -23,21 +23,6 @@ use crate::vm::Vm;
 pub struct Outcome {
     /// The value of the entry pipeline, or of a script's top-level `return`; or the error.
     pub result: Result<Value>,
-}
-
-/// What became of spawned tasks that nothing awaited.
-#[derive(Default)]
-pub struct TaskFaults(RefCell<Option<Error>>);
-
-impl TaskFaults {
-    /// Takes the first failure of such a task, or an error about the first task that still ran at the end of the program.
-    pub fn take(&self) -> Option<Error> {
-        self.0.take()
-    }
-
-    pub(crate) fn note(&self, fault: impl FnOnce() -> Error) {
-        self.0.borrow_mut().get_or_insert_with(fault);
-    }
 }
 
 impl Outcome {

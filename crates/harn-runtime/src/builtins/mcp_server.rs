@@ -39,7 +39,7 @@ builtins! {
     /// ```harn
     /// println(mcp_resource({uri: "note://hello", name: "hello", text: "Hello"})) // -> nil
     /// ```
-    State fn mcp_resource(cx, config: Value as "!{uri?: string, name?: string, text?: string, handler?: function, title?: string, description?: string, mime_type?: string}") -> "nil" {
+    State fn mcp_resource(cx, config: Value as "!{uri?: string, name?: string, text?: string, handler?: function, title?: string, description?: string, mime_type?: string}") -> "nil" { // prose-ok: a type
         cx.state::<Offers>().add_resource(&config)?;
     }
 

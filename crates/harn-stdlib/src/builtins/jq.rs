@@ -19,7 +19,7 @@ builtins! {
     /// ```harn
     /// let users = [{name: "Ada", age: 36}, {name: "Bob", age: 17}]
     /// println(jq(users, ".[] | select(.age > 18) | .name")) // -> [Ada]
-    /// println(jq(users, "map(.age) | add, (map(.age > 18) | all | not)")) // -> [53, true]
+    /// println(jq(users, "(map(.age) | add), (map(.age > 18) | all | not)")) // -> [53, true]
     /// println(try { jq(1, "foo") }) // -> Result.Err(jq: unknown identifier 'foo')
     /// println(try { jq(1, ".[]") }) // -> Result.Err(jq: cannot iterate over number (1))
     /// ```

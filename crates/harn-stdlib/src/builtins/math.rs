@@ -14,7 +14,7 @@ builtins! {
     /// Numbers.
     pub(crate) static MATH: "math";
 
-    /// Returns the absolute value of a number. The smallest int is an error: its absolute value does not fit.
+    /// Returns the absolute value of a number, or throws for the smallest int, whose absolute value does not fit.
     ///
     /// ```harn
     /// println([abs(-3), abs(2.5)]) // -> [3, 2.5]
