@@ -202,6 +202,11 @@ pub fn attempts_total(vm: &Rc<harn_vm::Vm>) -> harn_llm::runtime::AttemptsTotal 
     llm_runtime(vm).attempts_total()
 }
 
+/// The provider of calls that name none, where nothing is configured.
+pub fn builtin_provider() -> &'static str {
+    harn_llm::config::Config::builtin_provider()
+}
+
 /// Returns what the model calls of a program add up to. Nothing is read or made for it.
 pub fn model_totals(vm: &Rc<harn_vm::Vm>) -> harn_llm::cost::Totals {
     vm.extension::<llm_embedder::LlmState>().totals()

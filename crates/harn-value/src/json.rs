@@ -647,7 +647,10 @@ mod tests {
         assert_eq!(show("1e3"), "float(1000.0)");
         assert_eq!(show("0.1"), "float(0.1)");
         assert_eq!(show("2.2250738585072014e-308").len(), show("2.2250738585072014e-308").len());
-        assert_eq!(stringify(&parse("[1.0, 1e21, -0.0, 1.5]").unwrap()), "[1.0,1000000000000000000000.0,-0.0,1.5]");
+        assert_eq!(
+            stringify(&parse("[1.0, 1e21, -0.0, 1.5]").unwrap()),
+            "[1.0,1000000000000000000000.0,-0.0,1.5]"
+        );
     }
 
     #[test]

@@ -157,7 +157,7 @@ impl Sources {
             (Some(found), _, _) => found,
             (None, Some(value), _) => (value, self.manifest_path.clone()),
             (None, None, Some(value)) => (value, self.user_path.clone()),
-            (None, None, None) => ("anthropic".to_owned(), "default".to_owned()),
+            (None, None, None) => (harn_runtime::builtin_provider().to_owned(), "default".to_owned()),
         };
         self.add("llm.provider", provider, source);
         match set("HARN_LLM_MODEL") {

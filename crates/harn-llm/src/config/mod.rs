@@ -380,6 +380,11 @@ pub fn slips(text: &str) -> Vec<String> {
 }
 
 impl Config {
+    /// Returns the default provider of the built-in configuration.
+    pub fn builtin_provider() -> &'static str {
+        BUILTIN.default_provider.as_deref().unwrap_or_default()
+    }
+
     /// Returns the configuration without any layer above the built-in one.
     pub fn builtin() -> Config {
         let file =
