@@ -54,7 +54,7 @@ pub use paths::{absolute_folder, is_project_path, project_root};
 pub use program::MAX_TEMPLATE_BYTES;
 pub use record::{Branch, Rendered, Span, SpanKind};
 pub use reference::reference;
-pub use render::{MAX_INCLUDES, RenderContext, Unbound};
+pub use render::{MAX_INCLUDES, OnUnbound, RenderContext, Unbound};
 pub use sections::{EnvelopeDoc, SECTIONS, SectionSpec};
 pub use template::Template;
 

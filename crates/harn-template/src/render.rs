@@ -42,8 +42,11 @@ pub struct RenderContext<'a> {
     /// are written as they are.
     pub json_schema: Option<&'a dyn Fn(&Value) -> Value>,
     /// Told of each name that is written and not bound, with the template that writes it.
-    pub unbound: Option<&'a dyn Fn(&Template, &Unbound<'_>)>,
+    pub unbound: Option<&'a OnUnbound<'a>>,
 }
+
+/// Is told of a name that a template writes and that is not bound.
+pub type OnUnbound<'a> = dyn Fn(&Template, &Unbound<'_>) + 'a;
 
 /// A name that a template writes and that is not bound.
 #[derive(Clone, Copy, Debug)]

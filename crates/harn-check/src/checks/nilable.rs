@@ -11,7 +11,9 @@ use crate::types::{Ty, members};
 pub(crate) fn check<'a>(pass: &mut Pass<'a>, expr: &'a Expr) {
     match &expr.kind {
         ExprKind::MethodCall { object, name, optional: false, .. } => {
-            if !report(pass, object, object.span, &format!("nil has no method `{}`", name.name), Some("?.")) {
+            let fails = format!("nil has no method `{}`", name.name);
+            let is_reported = report(pass, object, object.span, &fails, Some("?."));
+            if !is_reported {
                 of_union(pass, object, name);
             }
         }
