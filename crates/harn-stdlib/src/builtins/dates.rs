@@ -41,7 +41,7 @@ builtins! {
         iso_millis(now_ms(cx))
     }
 
-    /// Returns the current time in UTC as text. An alias of `date_now_iso`.
+    /// Returns the current time in UTC as text; an alias of `date_now_iso`.
     ///
     /// ```harn
     /// mock_time(1500)

@@ -27,7 +27,9 @@ builtins! {
         results(value, expression, usize::MAX)?
     }
 
-    /// Returns the first result of a jq expression for a value, nil when there is none. Later results are not computed.
+    /// Returns the first result of a jq expression for a value, or nil if there is none.
+    ///
+    /// Later results are not computed.
     ///
     /// ```harn
     /// println(jq_first({a: [{b: 7}]}, ".a[0].b")) // -> 7

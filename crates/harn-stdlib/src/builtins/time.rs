@@ -43,7 +43,7 @@ builtins! {
         monotonic_ms(cx)
     }
 
-    /// Returns milliseconds since an arbitrary moment. An alias of `monotonic_ms`.
+    /// Returns milliseconds since an arbitrary moment; an alias of `monotonic_ms`.
     ///
     /// ```harn
     /// let start = elapsed()

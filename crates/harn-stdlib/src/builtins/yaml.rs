@@ -25,8 +25,9 @@ builtins! {
         yaml::parse(&s).map_err(|reason| Error::thrown(format!("YAML parse error: {reason}")))?
     }
 
-    /// Writes a value as YAML in block style, keys in byte order. Bytes become `!!binary`. Strings are quoted where a reader
-    /// of YAML 1.1 or 1.2 could take them for something else.
+    /// Writes a value as YAML in block style, keys in byte order.
+    ///
+    /// Bytes become `!!binary`. Strings are quoted if a reader of YAML 1.1 or 1.2 could read them as another value.
     ///
     /// ```harn
     /// println(yaml_stringify({b: [1, "x"], a: nil}).lines()) // -> [a: null, b:,   - 1,   - x]

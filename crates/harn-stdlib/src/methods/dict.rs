@@ -159,7 +159,7 @@ builtins! {
         rename(&cx, &this, &f).await?
     }
 
-    /// Returns the dict with other keys. An alias of `map_keys`.
+    /// Returns the dict with other keys; an alias of `map_keys`.
     ///
     /// ```harn
     /// println({first_name: "Ada"}.rekey(snake_to_camel)) // -> {firstName: Ada}

@@ -606,7 +606,7 @@ builtins! {
         sequences::windows(&this, n.positive_or(2), step.positive_or(1))?
     }
 
-    /// Returns the full windows of `n` items. An alias of `window`.
+    /// Returns the full windows of `n` items; an alias of `window`.
     ///
     /// ```harn
     /// println([1, 2, 3].each_cons(3)) // -> [[1, 2, 3]]
@@ -615,7 +615,7 @@ builtins! {
         sequences::windows(&this, n.positive_or(2), step.positive_or(1))?
     }
 
-    /// Returns the full windows of `n` items. An alias of `window`.
+    /// Returns the full windows of `n` items; an alias of `window`.
     ///
     /// ```harn
     /// println([1, 2, 3, 4].sliding_window(2, 2)) // -> [[1, 2], [3, 4]]

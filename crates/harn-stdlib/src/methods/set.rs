@@ -75,7 +75,7 @@ builtins! {
         without(this, &value)
     }
 
-    /// Returns the set without an element. An alias of `remove`.
+    /// Returns the set without an element; an alias of `remove`.
     ///
     /// ```harn
     /// println(set(1, 2).delete(2)) // -> set(1)
@@ -103,7 +103,7 @@ builtins! {
         intersection(&this, &*operand("intersect", &other)?)
     }
 
-    /// Returns the elements that are in both. An alias of `intersect`.
+    /// Returns the elements that are in both; an alias of `intersect`.
     ///
     /// ```harn
     /// println(set(1, 2).intersection([1])) // -> set(1)
