@@ -105,7 +105,7 @@ fn reply(request: &Request, world: &World) -> Option<String> {
     let task = messages.iter().find(|message| message["role"] == "user")?["content"].as_str()?.to_owned();
     let results: Vec<&Value> = messages.iter().filter(|message| message["role"] == "tool").collect();
     for result in &results {
-        let doubts = ["nobody knows how far", "nobody knows whether it arrived"];
+        let doubts = ["it is unknown how far", "it is unknown whether it arrived"];
         if result["content"].as_str().is_some_and(|text| doubts.iter().any(|doubt| text.contains(doubt))) {
             seen.doubted.insert(result["tool_call_id"].as_str()?.to_owned());
         }
