@@ -24,7 +24,6 @@ use crate::tool::{Annotations, Backend, LoopTool, LoopTools};
 pub const OPTIONS: &[(&str, Expected)] = &[
     ("approval_policy", Any),
     ("auto_compact", Only(Shape::Bool)),
-    ("begin_anew_after", Only(Shape::Int(1))),
     ("break_unless_phase", Only(Shape::Str)),
     ("command_policy", Any),
     ("compact_callback", Only(Shape::Closure)),
@@ -37,6 +36,7 @@ pub const OPTIONS: &[(&str, Expected)] = &[
     ("consolidate_on_idle", Only(Shape::Bool)),
     ("context_callback", Any),
     ("context_filter", Any),
+    ("continue_as_new_after", Only(Shape::Int(1))),
     ("daemon", Only(Shape::Bool)),
     ("deliverables", Any),
     ("done_sentinel", Only(Shape::Text)),
@@ -304,7 +304,7 @@ impl LoopConfig {
         let of_calls = call_options().filter(|(name, _)| ["session_id", "tool_format"].contains(name));
         check_values(OPTIONS.iter().copied().chain(of_calls), &options)
             .map_err(|e| ConfigError(format!("agent_loop: {e}")))?;
-        crate::neighbours::refuse(&options)?;
+        crate::neighbours::reject_misplaced(&options)?;
         Shape::Text
             .check("session_id", options.get("session_id").unwrap_or(&Json::Null))
             .map_err(|e| ConfigError(format!("agent_loop: {e}")))?;

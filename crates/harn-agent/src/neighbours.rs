@@ -1,10 +1,10 @@
-//! Options under names that other systems have for them, or that stand a level deeper here.
+//! Options under the names of other libraries, or one level too high.
 
 use harn_value::{Data as Json, data::Map};
 
 use crate::error::ConfigError;
 
-/// Words of permission, and where they belong. Passed over, they would limit nothing.
+/// Names of permission options and the option of Harn that each one means. If they were ignored, they would limit nothing.
 const PERMISSION: [(&str, &str); 24] = [
     ("allow", "permissions.allow"),
     ("allowed_paths", "approval_policy.write_path_allowlist"),
@@ -32,11 +32,11 @@ const PERMISSION: [(&str, &str); 24] = [
     ("write_path_allowlist", "approval_policy.write_path_allowlist"),
 ];
 
-/// Refuses options that were meant to limit a loop, and would not.
+/// Rejects options that are meant to limit a loop and would not.
 ///
 /// # Errors
-/// The first of them, with the option that was meant.
-pub(crate) fn refuse(options: &Map<String, Json>) -> Result<(), ConfigError> {
+/// Names the first such option and the option that limits the loop.
+pub fn reject_misplaced(options: &Map<String, Json>) -> Result<(), ConfigError> {
     let found = options.keys().find_map(|key| PERMISSION.iter().find(|(word, _)| word == key));
     match found {
         None => Ok(()),

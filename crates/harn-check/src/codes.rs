@@ -8,14 +8,14 @@ pub struct CodeDoc {
     /// Describes the mistake.
     pub doc: &'static str,
     /// The advice.
-    pub mend: &'static str,
+    pub fix: &'static str,
 }
 
 macro_rules! codes {
-    ($($name:ident = $code:literal, $doc:literal, $mend:literal;)*) => {
+    ($($name:ident = $code:literal, $doc:literal, $fix:literal;)*) => {
         $(pub(crate) const $name: &str = $code;)*
         /// All codes of this crate, in order.
-        pub const CODES: &[CodeDoc] = &[$(CodeDoc { code: $code, doc: $doc, mend: $mend }),*];
+        pub const CODES: &[CodeDoc] = &[$(CodeDoc { code: $code, doc: $doc, fix: $fix }),*];
     };
 }
 
@@ -295,7 +295,7 @@ mod tests {
     fn codes_are_unique_and_documented() {
         for (at, entry) in CODES.iter().enumerate() {
             assert!(CODES[..at].iter().all(|other| other.code != entry.code), "{}", entry.code);
-            assert!(entry.doc.ends_with('.') && entry.mend.ends_with(['.', '`']), "{}", entry.code);
+            assert!(entry.doc.ends_with('.') && entry.fix.ends_with(['.', '`']), "{}", entry.code);
         }
     }
 }

@@ -70,7 +70,7 @@ fn every_code_is_found_in_its_example_and_nothing_in_the_mended_one() {
         }
         let after = codes(&project, example, example.right, &world);
         if !after.is_empty() {
-            wrong.push(format!("{}: {after:?} in the mended program", entry.code));
+            wrong.push(format!("{}: {after:?} in the fixed program", entry.code));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -1,4 +1,4 @@
-//! Programs by people who come from other languages, one mistake a line: the answer names the mend. A line is read, checked
+//! Programs by people who come from other languages, one mistake a line: the answer names the fix. A line is read, checked
 //! and, when nothing was found, run; what counts is the first that is told.
 
 use std::path::Path;
@@ -98,11 +98,11 @@ fn nine_of_ten_answers_name_the_mend() {
     for (language, program) in programs {
         let lines: Vec<(&str, &str)> = program.lines().filter_map(|line| line.rsplit_once(" ### ")).collect();
         let mut missed = Vec::new();
-        for (line, mend) in &lines {
+        for (line, fix) in &lines {
             // Each line on a machine of its own: none sees what another left.
             let said = told(&machine(), line).unwrap_or_default();
-            if !said.contains(mend) {
-                missed.push(format!("{line}\n    wants {mend}\n    {said}"));
+            if !said.contains(fix) {
+                missed.push(format!("{line}\n    wants {fix}\n    {said}"));
             }
         }
         let share = 100 * (lines.len() - missed.len()) / lines.len();

@@ -39,7 +39,7 @@ pub(crate) struct Findings {
     pub(crate) strict: bool,
     /// How many findings were left out because they are those of another file of the report.
     pub(crate) repeated: usize,
-    /// How many findings were mended.
+    /// How many findings were fixed.
     pub(crate) fixed: usize,
 }
 

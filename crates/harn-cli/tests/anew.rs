@@ -63,13 +63,13 @@ fn without_a_journal_it_begins_anew_as_well() {
     )]);
     let ran = harn_in(nil.path(), &["run", "main.harn"]);
     assert_eq!(ran.out, "1\n2\n3\n", "nil is handed over, too: {}", ran.err);
-    let daemon = r#"agent_loop("x", nil, {provider: "mock", daemon: true, persist_path: "d.json", begin_anew_after: 1})"#;
+    let daemon = r#"agent_loop("x", nil, {provider: "mock", daemon: true, persist_path: "d.json", continue_as_new_after: 1})"#;
     for call in ["continue_as_new(\"x\", {state: 1})", daemon] {
         let test = format!("@test\npipeline test_anew(task) {{ {call} }}\n");
         let elsewhere = folder(&[("a.harn", &test)]);
         let refused = harn_in(elsewhere.path(), &["test", "a.harn"]);
         assert!(
-            refused.code == 1 && refused.shown().contains("a program begins anew only"),
+            refused.code == 1 && refused.shown().contains("a program can restart only"),
             "{}",
             refused.shown()
         );
@@ -169,7 +169,7 @@ ask_user("Go on?")
 const LOOP: &str = r#"
 append_file("begun.txt", "${continued_state()?.daemon} ")
 agent_loop("Watch.", nil, {
-  provider: "mock", daemon: true, persist_path: "state/d.json", wake_interval_ms: 1, begin_anew_after: 10, max_iterations: 1000000,
+  provider: "mock", daemon: true, persist_path: "state/d.json", wake_interval_ms: 1, continue_as_new_after: 10, max_iterations: 1000000,
 })
 "#;
 

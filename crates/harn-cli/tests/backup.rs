@@ -54,7 +54,7 @@ fn a_store_in_use_is_backed_up() {
     assert_eq!(parts.count(), 0);
     let empty = folder(&[]);
     let none = harn_in(empty.path(), &["store", "backup", "x.db"]);
-    assert!(none.code == 1 && none.err.contains("there is no store at"), "{}", none.shown());
+    assert!(none.code == 1 && none.err.contains("no store found at"), "{}", none.shown());
 }
 
 #[test]

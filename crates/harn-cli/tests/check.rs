@@ -221,8 +221,8 @@ fn check_mends_what_has_one_mend() {
     assert!(before.err.contains("can't add string and int"), "{}", before.err);
     let ran = crate::common::harn_in(folder.path(), &["check", "--fix", "a.harn"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "a.harn: applied 1 fix(es)\na.harn: ok\n"), "{}", ran.err);
-    let mended = std::fs::read_to_string(folder.path().join("a.harn")).unwrap();
-    assert_eq!(mended, "let n = 3\nprintln(\"n = ${n}\")\n");
+    let fixed = std::fs::read_to_string(folder.path().join("a.harn")).unwrap();
+    assert_eq!(fixed, "let n = 3\nprintln(\"n = ${n}\")\n");
 }
 
 #[test]

@@ -54,11 +54,11 @@ fn tools_get_the_parts_of_what_is_told() {
     };
     let (code, told) = data(&["e0201", "--json"]);
     assert_eq!((code, told["ok"].as_bool(), told["data"]["code"].as_str()), (0, Some(true), Some("E0201")));
-    for part in ["cause", "mend", "text"] {
+    for part in ["cause", "fix", "text"] {
         assert!(!told["data"][part].as_str().unwrap().is_empty(), "{part}");
     }
     assert_eq!(told["data"]["example"]["file"], "main.harn");
-    assert_ne!(told["data"]["example"]["found_in"], told["data"]["example"]["mended"]);
+    assert_ne!(told["data"]["example"]["found_in"], told["data"]["example"]["fixed"]);
     let (code, told) = data(&["split", "--json"]);
     assert!(code == 0 && told["data"]["text"].as_str().unwrap().contains("split("), "{told}");
     let (code, told) = data(&["jsn_parse", "--json"]);

@@ -156,7 +156,7 @@ fn mends_keep_the_meaning() {
 
 /// What `harn lint --fix` makes of a text, when it is run until nothing changes.
 #[track_caller]
-fn mended(text: &str, expected: &str) {
+fn fixed(text: &str, expected: &str) {
     let folder = folder(&[("harn.toml", LAYOUT), ("a.harn", text)]);
     let ran = harn_in(folder.path(), &["lint", "--fix", "a.harn"]);
     assert_eq!(std::fs::read_to_string(folder.path().join("a.harn")).unwrap(), expected, "{}", ran.err);
@@ -164,15 +164,15 @@ fn mended(text: &str, expected: &str) {
 
 #[test]
 fn mends_of_branches_and_blocks() {
-    mended(
+    fixed(
         "fn f(n) {\n  if n > 1 {\n    return 1\n  } else {\n    let m = n + 1\n    return m * m\n  }\n}\nprintln(f(1))\n",
         "fn f(n) {\n  if n > 1 {\n    return 1\n  }\n  let m = n + 1\n  return m * m\n}\nprintln(f(1))\n",
     );
-    mended(
+    fixed(
         "fn f(n) {\n  if n { return 1 } else { return 2 }\n}\nprintln(f(1))\n",
         "fn f(n) {\n  if n { return 1 }\n  return 2\n}\nprintln(f(1))\n",
     );
-    mended(
+    fixed(
         "fn f(n) {\n  if n == 1 {\n  }\n  for _i in 1 to 3 { }\n  println(n)\n}\nf(1)\n",
         "fn f(n) {\n  println(n)\n}\nf(1)\n",
     );
@@ -185,7 +185,7 @@ fn mends_of_branches_and_blocks() {
         "fn f(n) {\n  if n.next() {\n  }\n  for _i in n {\n  }\n  println(n)\n}\nf(1)\n",
         "fn f(n) {\n  println(n)\n  if n == 1 {\n  }\n}\nf(1)\n",
     ] {
-        mended(kept, kept);
+        fixed(kept, kept);
     }
 }
 
@@ -198,36 +198,36 @@ fn mends_of_conditions_and_texts() {
         "let x = 1\nfn f(x) {\n  return x == x\n}\nprintln(f(x))\n",
         "for x in [0.0 / 0.0] { println(x == x) }\n",
     ] {
-        mended(kept, kept);
+        fixed(kept, kept);
     }
-    mended("let x = 1\nprintln((x > 1) == true)\n", "let x = 1\nprintln((x > 1))\n");
-    mended("let x = 1\nprintln(!x != true)\n", "let x = 1\nprintln(!(!x))\n");
-    mended(
+    fixed("let x = 1\nprintln((x > 1) == true)\n", "let x = 1\nprintln((x > 1))\n");
+    fixed("let x = 1\nprintln(!x != true)\n", "let x = 1\nprintln(!(!x))\n");
+    fixed(
         "let n = 2\nlet b = n > 1\nprintln(b == true, b != true)\n",
         "let n = 2\nlet b = n > 1\nprintln(b, !b)\n",
     );
-    mended(
+    fixed(
         "fn f(x: bool) {\n  if x == false { println(x) }\n}\nf(true)\n",
         "fn f(x: bool) {\n  if !x { println(x) }\n}\nf(true)\n",
     );
     // `x` may be 1, which is not equal to true.
-    mended("let x = 1\nprintln(x == true)\n", "let x = 1\nprintln(x == true)\n");
-    mended("let x = 1\nprintln(x == x, x != x, x)\n", "let x = 1\nprintln(true, false, x)\n");
-    mended("let d = {a: 1}\nprintln(d.a == d.a)\n", "let d = {a: 1}\nprintln(d.a == d.a)\n");
-    mended("println(\"a \" + nil, true + \" b\")\n", "println(\"a ${nil}\", \"${true} b\")\n");
+    fixed("let x = 1\nprintln(x == true)\n", "let x = 1\nprintln(x == true)\n");
+    fixed("let x = 1\nprintln(x == x, x != x, x)\n", "let x = 1\nprintln(true, false, x)\n");
+    fixed("let d = {a: 1}\nprintln(d.a == d.a)\n", "let d = {a: 1}\nprintln(d.a == d.a)\n");
+    fixed("println(\"a \" + nil, true + \" b\")\n", "println(\"a ${nil}\", \"${true} b\")\n");
 }
 
 #[test]
 fn an_argument_is_not_copied_first() {
     fires("redundant-clone", "fn f(xs) {\n  println(xs.clone())\n}\nf([1])\n", 2);
     silent("fn f(xs) {\n  let ys = xs.clone()\n  println(ys)\n}\nf([1])\n");
-    mended(
+    fixed(
         "fn f(xs: list) {\n  println(xs.clone())\n}\nf([1])\n",
         "fn f(xs: list) {\n  println(xs)\n}\nf([1])\n",
     );
     // A dict may have a function under this key.
     let unknown = "fn f(xs) {\n  println(xs.clone())\n}\nf([1])\n";
-    mended(unknown, unknown);
+    fixed(unknown, unknown);
 }
 
 #[test]
@@ -240,8 +240,8 @@ fn a_header_is_wanted_on_demand() {
     assert!(ran.err.contains("lint[require-file-header]"), "{}", ran.err);
     assert_eq!(ran.err.matches("warning: ").count(), 1, "{}", ran.err);
     lint(&["--require-file-header", "--fix", "read_all.harn"]);
-    let mended = std::fs::read_to_string(folder.path().join("read_all.harn")).unwrap();
-    assert_eq!(mended, "/** Read all. */\n\nprintln(1)\n");
+    let fixed = std::fs::read_to_string(folder.path().join("read_all.harn")).unwrap();
+    assert_eq!(fixed, "/** Read all. */\n\nprintln(1)\n");
 }
 
 #[test]
@@ -321,8 +321,8 @@ fn the_new_mends_keep_the_meaning() {
     )]);
     let ran = harn_in(folder.path(), &["lint", "--fix", "a.harn"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    let mended = std::fs::read_to_string(folder.path().join("a.harn")).unwrap();
-    assert_eq!(mended, "fn f(n) {\n  return n ?? 1\n}\n\nprintln(f(nil), 2)\n");
+    let fixed = std::fs::read_to_string(folder.path().join("a.harn")).unwrap();
+    assert_eq!(fixed, "fn f(n) {\n  return n ?? 1\n}\n\nprintln(f(nil), 2)\n");
     assert_eq!(harn_in(folder.path(), &["a.harn"]).out, "1 2\n");
 }
 
@@ -500,7 +500,7 @@ fn the_layout_of_a_file() {
         "import { shout, parse_int_or } from \"std/text\"\n\nprintln(shout(\"a\"), parse_int_or(\"1\", 2))\n",
         1,
     );
-    mended(
+    fixed(
         "import { shout, parse_int_or } from \"std/text\"\nprintln(shout(\"a\"), parse_int_or(\"1\", 2))\n",
         "import { parse_int_or, shout } from \"std/text\"\nprintln(shout(\"a\"), parse_int_or(\"1\", 2))\n",
     );
@@ -535,9 +535,9 @@ fn the_mends_of_the_layout_are_those_of_the_formatter() {
     ]);
     let ran = harn_in(folder.path(), &["lint", "--fix", "a_file.harn"]);
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
-    let mended = std::fs::read_to_string(folder.path().join("a_file.harn")).unwrap();
-    assert!(mended.starts_with("#!/usr/bin/env harn\n/** A file. */\n\nimport { ext }"), "{mended}");
-    assert!(mended.contains("\n/**\n * Says more.\n * And more.\n */\npub fn f"), "{mended}");
-    assert_eq!(harn_in(folder.path(), &["fmt", "--check", "a_file.harn"]).code, 0, "{mended}");
+    let fixed = std::fs::read_to_string(folder.path().join("a_file.harn")).unwrap();
+    assert!(fixed.starts_with("#!/usr/bin/env harn\n/** A file. */\n\nimport { ext }"), "{fixed}");
+    assert!(fixed.contains("\n/**\n * Says more.\n * And more.\n */\npub fn f"), "{fixed}");
+    assert_eq!(harn_in(folder.path(), &["fmt", "--check", "a_file.harn"]).code, 0, "{fixed}");
     assert_eq!(harn_in(folder.path(), &["a_file.harn"]).out, "[b, d]\n");
 }

@@ -333,10 +333,14 @@ fn a_provider_is_ready_or_says_why_not() {
     assert_eq!((ran.code, ran.err.as_str()), (1, "error: local does not serve tiny-1\n"), "{}", ran.shown());
     assert!(
         ran.out.contains("ready                no\n")
-            && ran.out.contains("models               large-1, small-1\n"),
+            && ran.out.contains("models               large-1, small-1\n")
+            && !ran.out.contains("message"),
         "{}",
         ran.out
     );
+    let ran = ready(&["mock"], &[]);
+    assert_eq!(ran.code, 0, "{}", ran.shown());
+    assert!(ran.out.contains("ready                not checked\n"), "{}", ran.out);
     // A check at an address of its own would say nothing of this server.
     let ran = ready(&["huggingface", "--base-url", &address], &[("HF_TOKEN", "k")]);
     assert_eq!(ran.code, 0, "{}", ran.shown());

@@ -323,7 +323,7 @@ const HELD: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
-        "A loop with `daemon: true` and `begin_anew_after: N`",
+        "A loop with `daemon: true` and `continue_as_new_after: N`",
         &[
             (ANEW, "a_daemon_that_lives_on_has_a_journal_that_stays_small"),
             ("conformance/agents/daemons", "anew_by_itself"),

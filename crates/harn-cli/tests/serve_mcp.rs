@@ -215,7 +215,7 @@ pipeline main() {
     assert_eq!(read("note://now")["error"]["code"], -32002);
     assert_eq!(read("note://by/7%20x")["result"]["contents"][0]["text"], "Note 7 x");
     assert_eq!(read("note://by/none")["error"]["code"], -32002);
-    assert_eq!(read("note://b")["error"]["message"], "there is no resource note://b");
+    assert_eq!(read("note://b")["error"]["message"], "resource not found: note://b");
     assert_eq!(read("note://by/bad")["error"]["message"], "no luck");
     let mut prompt = |name: &str, arguments: Json| {
         client.request("prompts/get", json!({"name": name, "arguments": arguments}))

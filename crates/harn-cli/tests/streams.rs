@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
-use crate::common::{command, finish, folder, harn_with};
+use crate::common::{command, finish, folder, harn_in, harn_with};
 
 /// Runs a command whose output goes to a full disk.
 fn into_full(args: &[&str]) -> (i32, String) {
@@ -52,6 +52,19 @@ fn a_reader_that_went_away_is_no_error() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
+
+#[test]
+fn a_replay_whose_reader_went_away_is_no_difference() {
+    let scratch = folder(&[("main.harn", "for i in 1 to 5000 { println(i) }\nlet id = uuid()\n")]);
+    let ran = harn_in(scratch.path(), &["run", "--durable", "--run-id", "r", "main.harn"]);
+    assert_eq!(ran.code, 0, "{}", ran.shown());
+    let mut harn = command(&["replay", "r"]);
+    harn.current_dir(scratch.path()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = harn.spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), &*String::from_utf8_lossy(&output.stderr)), (Some(0), ""));
 }
 
 #[test]

@@ -148,11 +148,18 @@ fn slips_are_told_when_a_program_is_submitted() {
         (&["--skill-dir", "no"], "--skill-dir: directory not found: no"),
         (&["--explain-cost"], "--explain-cost runs nothing"),
         (&["--durable"], "--durable is not needed"),
+        (&["--json", "--quiet"], "--quiet does not apply"),
     ] {
         let ran = harn_in(folder.path(), &[&["submit"], option, &["a.harn"]].concat());
         assert_eq!(ran.code, 2, "{}", ran.shown());
         assert!(ran.err.contains(told), "{}", ran.shown());
         assert!(!folder.path().join(".harn").exists(), "{option:?}");
+    }
+    // The help does not offer what is rejected.
+    let help = harn_in(folder.path(), &["submit", "--help"]).out;
+    assert!(help.contains("--run-id"), "{help}");
+    for option in ["--explain-cost", "--durable", "--quiet"] {
+        assert!(!help.contains(option), "{option}: {help}");
     }
 }
 

@@ -29,15 +29,15 @@ pub(crate) fn renamable(
     document: &Rc<Document>,
     offset: u32,
 ) -> Result<(Rc<Document>, SymbolId, Span), String> {
-    let nothing = || "there is no name here".to_owned();
+    let nothing = || "no name at this position".to_owned();
     let (meaning, span) = meaning::at(workspace, document, offset).ok_or_else(nothing)?;
     match meaning {
         Meaning::Symbol(file, _) if !is_place(&file) => {
-            Err("it is declared in an embedded module".to_owned())
+            Err("names of embedded modules cannot be renamed".to_owned())
         }
         Meaning::Symbol(file, id) => match file.names().symbols[id].kind {
             SymbolKind::Field | SymbolKind::Method => Err(
-                "fields and methods are not renamed: nobody can tell all values that have one of this name"
+                "fields and methods cannot be renamed: the values that have one of this name are known only at run time"
                     .to_owned(),
             ),
             SymbolKind::Import => Err("the import leads to no declaration".to_owned()),
@@ -305,7 +305,7 @@ fn prove(
         let text = harn_front::apply_edits(&document.text, edits);
         let parsed = harn_syntax::parse_for_tools(&text);
         if parsed.errors.len() > document.parsed().errors.len() {
-            return Err(format!("`{new}` cannot stand in {}", document.path.display()));
+            return Err(format!("`{new}` is not a valid name in {}", document.path.display()));
         }
         let after = harn_front::Names::of(&parsed.program, text.len() as u32);
         let NameChanges { rebound, removed } = document.names().changes(&after, edits);

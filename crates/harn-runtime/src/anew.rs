@@ -64,7 +64,7 @@ pub(crate) fn allowed(cx: &Cx, what: &str) -> Result<()> {
         return Ok(());
     }
     Err(thrown(format!(
-        "{what}: a program begins anew only where `harn run`, `harn resume` or a worker runs it" // prose-ok: diagnostic
+        "{what}: a program can restart only under `harn run`, `harn resume` or a worker" // prose-ok: diagnostic
     )))
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn with_daemon(cx: &Cx, file: &str) -> Result<Data> {
         Data::Object(map) => Data::Object(map),
         other => {
             return Err(thrown(format!(
-                "agent_loop: begin_anew_after: what was handed over before must be a dict, got {}", // prose-ok: diagnostic
+                "agent_loop: continue_as_new_after: the state that continue_as_new passed must be a dict, got {}", // prose-ok: diagnostic
                 other.type_name()
             )));
         }

@@ -63,7 +63,7 @@ struct Meta {
     options: Json,
     /// Where functions were in the options.
     closures: Vec<String>,
-    /// The policies that were over whoever started it.
+    /// The policies in effect where it was started.
     inherited: Vec<Policy>,
     #[serde(flatten)]
     queue: Queue,
@@ -479,7 +479,7 @@ pub(crate) async fn spawn(cx: &Cx, config: &Value) -> Result<Rc<Daemon>> {
     for (key, instead) in [
         ("resume_path", "its folder is `persist_path` of the config"),
         ("persist_path", "its folder is `persist_path` of the config"),
-        ("begin_anew_after", "the program that has the handle says when it begins anew (continue_as_new)"), // prose-ok: diagnostic
+        ("continue_as_new_after", "the program that has the handle calls continue_as_new instead"), // prose-ok: diagnostic
     ] {
         if options.contains(key) {
             return Err(thrown(format!(
@@ -629,7 +629,7 @@ pub(crate) async fn resume(cx: &Cx, named: &str) -> Result<Rc<Daemon>> {
             let missing = lost(&meta.closures, &options);
             if !missing.is_empty() {
                 return Err(told(format!(
-                    "daemon {} was started with functions that a file cannot hold ({}); register its tools with tool_bind, or start it anew", // prose-ok: diagnostic
+                    "daemon {} was started with functions that a file cannot hold ({}); register its tools with tool_bind, or restart it", // prose-ok: diagnostic
                     meta.id,
                     missing.join(", ")
                 )));

@@ -179,6 +179,10 @@ async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Pl
     let Place { keeper, joins } = place;
     let llm = runtime(cx);
     let mut call_options = CallOptions::new(cx, given);
+    if let Json::Object(options) = &call_options.json {
+        // Before the warning that such an option has no effect.
+        harn_agent::neighbours::reject_misplaced(options).map_err(|error| thrown(error.0))?;
+    }
     llm.notice_slips(&call_options.json, harn_agent::config::OPTIONS, joins);
     // What its calls would refuse is refused before anything has begun; what is wrong with the loop itself comes first.
     let wrong_call = crate::option_check::wrong_call(&call_options.json);
@@ -471,8 +475,15 @@ impl Driver {
         if matches!(status, "stuck" | "watchdog" | "budget_exhausted" | "failed") {
             let turns = result["iterations"].as_i64().unwrap_or(0);
             let s = if turns == 1 { "" } else { "s" };
+            let unmet = agent.unmet_requirement().filter(|_| result["trace"]["status"] == "done");
+            let cause = unmet.map_or_else(
+                || "without a finished answer".to_owned(),
+                |names| {
+                    format!("because no tool in `require_successful_tools` succeeded: {}", names.join(", "))
+                },
+            );
             crate::llm_runtime(self.cx.vm()).embedder().warn(&format!(
-                "agent loop ended with status \"{status}\" after {turns} iteration{s}, without a finished answer"
+                "agent loop ended with status \"{status}\" after {turns} iteration{s}, {cause}"
             ));
         }
         let last_visible = agent.last_visible().to_owned();

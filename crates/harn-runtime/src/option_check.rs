@@ -158,10 +158,10 @@ pub(crate) fn refuse_unknown(cx: &Cx, builtin: &str, options: &Value) -> Result<
 /// Options whose meaning depends on others: they are looked at only where all are known.
 const DEPENDENT: &[&str] = &[
     "audio",
-    "begin_anew_after",
     "compact_callback",
     "compact_strategy",
     "compaction",
+    "continue_as_new_after",
     "daemon",
     "deliverables",
     "hard_limit_strategy",
@@ -300,6 +300,13 @@ pub fn wrong_options(
             effect: OptionEffect::Fails,
         }));
     }
+    // An option that fails is not also reported as one without effect.
+    let failing: Vec<String> = found
+        .iter()
+        .filter(|problem| problem.effect == OptionEffect::Fails)
+        .map(|p| p.name.clone())
+        .collect();
+    found.retain(|problem| problem.effect == OptionEffect::Fails || !failing.contains(&problem.name));
     found
 }
 

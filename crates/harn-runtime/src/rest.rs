@@ -238,10 +238,10 @@ impl FileKeeper {
         let file = daemon.snapshot_path().map(|path| system.work_dir().join(path));
         let turns = match (daemon.anew_after, &daemon.persist_path) {
             (Some(after), Some(named)) => {
-                anew::allowed(cx, "agent_loop: begin_anew_after")?;
+                anew::allowed(cx, "agent_loop: continue_as_new_after")?;
                 if cx.task().parent().is_some() {
                     return Err(thrown(
-                        "agent_loop: begin_anew_after: only a loop in the program's own task ends it; a task that runs beside it cannot", // prose-ok: diagnostic
+                        "agent_loop: continue_as_new_after: only a loop in the main task can restart the program; this loop runs in a spawned task", // prose-ok: diagnostic
                     ));
                 }
                 anew::with_daemon(cx, named)?;

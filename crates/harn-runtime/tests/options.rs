@@ -92,8 +92,10 @@ fn the_sweeps_know_every_option() {
         names.iter().filter(known).map(|name| (*name).to_owned()).collect()
     };
     // It ends the program, which a case cannot: `killed_at_any_moment_each_part_happens_once` shows what it does.
-    let of_loops =
-        harn_agent::config::OPTIONS.iter().map(|(name, _)| *name).filter(|name| *name != "begin_anew_after");
+    let of_loops = harn_agent::config::OPTIONS
+        .iter()
+        .map(|(name, _)| *name)
+        .filter(|name| *name != "continue_as_new_after");
     assert_eq!(missing(of_loops.collect(), &swept("loop")), [] as [&str; 0]);
     assert_eq!(missing(harn_agent::workflow::RunOptions::names().collect(), &swept("run")), [] as [&str; 0]);
     let children = swept("child");

@@ -25,7 +25,7 @@ pub trait HostBridge {
         Vec::new()
     }
 
-    /// Calls one of the host's tools; `None` when there is none of that name.
+    /// Calls one of the host's tools; `None` if no tool has that name.
     fn call_tool<'a>(&'a self, name: &'a str, arguments: Value) -> Answer<'a>;
 }
 

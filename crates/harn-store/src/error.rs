@@ -98,7 +98,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// The file is damaged.
-    #[error("the store {} is damaged ({detail}): {}", path.display(), mended(path))]
+    #[error("the store {} is damaged ({detail}): {}", path.display(), remedy(path))]
     Corrupt {
         /// The file.
         path: PathBuf,
@@ -166,7 +166,7 @@ fn writable(path: &Path) -> &'static str {
     }
 }
 
-fn mended(path: &Path) -> &'static str {
+fn remedy(path: &Path) -> &'static str {
     if is_database(path) {
         "restore a copy of the database"
     } else {

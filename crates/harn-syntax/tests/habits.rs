@@ -112,7 +112,7 @@ fn told(line: &str) -> (String, Option<String>) {
     ("(it parses)".to_owned(), advice.map(str::to_owned))
 }
 
-/// Five programs of people who come from elsewhere, with one mistake a line: at least nine of ten answers name the mend.
+/// Five programs of people who come from elsewhere, with one mistake a line: at least nine of ten answers name the fix.
 #[test]
 fn programs_of_strangers_are_answered() {
     let programs = [

@@ -85,7 +85,7 @@ impl Instance {
     /// when the program has no pipeline and none is named.
     ///
     /// # Errors
-    /// There is none of that name, or it has no parameter of a given name; another VM loaded the program.
+    /// No pipeline has that name, or it has no parameter of a given name; another VM loaded the program.
     pub fn pipeline(&self, entry: Option<&str>, args: &[(String, Value)]) -> Result<Option<Call>> {
         self.program.check_vm(&self.vm)?;
         let Some((name, proto)) = self.program.pipeline(entry)? else { return Ok(None) };

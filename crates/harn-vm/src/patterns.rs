@@ -19,7 +19,7 @@ builtins! {
                 return Err(Error::type_error(format!("range pattern: bounds must be numbers, got {}", bound.type_name())));
             }
         }
-        // What is no number lies in no range.
+        // NaN lies in no range.
         let lies = |a: &Value, b: &Value, equal: bool| match order(a, b) {
             Ok(Some(Ordering::Less)) => true,
             Ok(Some(Ordering::Equal)) => equal,

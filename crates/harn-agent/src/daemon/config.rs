@@ -10,7 +10,7 @@ pub(crate) const IDLE_WAITS_MS: [u64; 4] = [100, 500, 1000, 2000];
 
 /// The options that only a daemon has.
 const OPTIONS: [&str; 7] = [
-    "begin_anew_after",
+    "continue_as_new_after",
     "persist_path",
     "resume_path",
     "wake_interval_ms",
@@ -64,8 +64,8 @@ impl DaemonConfig {
             Some(Json::Array(many)) => many.iter().filter_map(Json::as_str).map(str::to_owned).collect(),
             _ => Vec::new(),
         };
-        if given("begin_anew_after").is_some() && text("persist_path").is_none() {
-            return Err(ConfigError("agent_loop: begin_anew_after needs persist_path".to_owned()));
+        if given("continue_as_new_after").is_some() && text("persist_path").is_none() {
+            return Err(ConfigError("agent_loop: continue_as_new_after needs persist_path".to_owned()));
         }
         Ok(Some(DaemonConfig {
             persist_path: text("persist_path"),
@@ -74,7 +74,7 @@ impl DaemonConfig {
             watch_paths,
             consolidate: given("consolidate_on_idle") == Some(&Json::Bool(true)),
             watchdog: number("idle_watchdog_attempts"),
-            anew_after: number("begin_anew_after"),
+            anew_after: number("continue_as_new_after"),
         }))
     }
 
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(read(json!({})), Ok(None));
         assert_eq!(read(json!({"daemon": false, "watch_paths": [], "consolidate_on_idle": false})), Ok(None));
         for (key, value) in [
-            ("begin_anew_after", json!(5)),
+            ("continue_as_new_after", json!(5)),
             ("persist_path", json!("d.json")),
             ("resume_path", json!("d.json")),
             ("wake_interval_ms", json!(5)),
@@ -117,9 +117,9 @@ mod tests {
 
     #[test]
     fn a_program_begins_anew_from_a_snapshot_only() {
-        let alone = read(json!({"daemon": true, "begin_anew_after": 5}));
-        assert_eq!(alone, Err("agent_loop: begin_anew_after needs persist_path".to_owned()));
-        let config = read(json!({"daemon": true, "begin_anew_after": 5, "persist_path": "d.json"}));
+        let alone = read(json!({"daemon": true, "continue_as_new_after": 5}));
+        assert_eq!(alone, Err("agent_loop: continue_as_new_after needs persist_path".to_owned()));
+        let config = read(json!({"daemon": true, "continue_as_new_after": 5, "persist_path": "d.json"}));
         assert_eq!(config.unwrap().unwrap().anew_after, Some(5));
     }
 

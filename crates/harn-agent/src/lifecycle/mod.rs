@@ -228,7 +228,7 @@ pub struct Record {
     pub config: Json,
     /// Where closures were in `config`: a process that reads the snapshot does not have them.
     pub closures: Vec<String>,
-    /// The policies that were over whoever started it, outermost first.
+    /// The policies in effect where it was started, outermost first.
     pub inherited: Vec<Policy>,
     /// Those that it was started with.
     pub own: Vec<Policy>,

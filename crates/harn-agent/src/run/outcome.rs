@@ -11,12 +11,17 @@ impl AgentLoop {
     /// Returns how the loop ended; `None` while it runs.
     pub fn status(&self) -> Option<Status> {
         let status = self.state.status?;
-        let required = &self.config.require;
-        // A daemon that ends normally rests.
+        // A daemon that ends normally is idle.
         let status =
             if self.config.daemon.is_some() && status == Status::Done { Status::Idle } else { status };
+        Some(if self.unmet_requirement().is_none() { status } else { Status::Failed })
+    }
+
+    /// Returns the tools of `require_successful_tools` if none of them has succeeded.
+    pub fn unmet_requirement(&self) -> Option<&[String]> {
+        let required = &self.config.require;
         let met = required.is_empty() || required.iter().any(|name| self.state.successful.contains(name));
-        Some(if met { status } else { Status::Failed })
+        (!met).then_some(required)
     }
 
     /// Returns what people should see of the last turn.

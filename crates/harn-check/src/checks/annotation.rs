@@ -202,8 +202,8 @@ pub(crate) fn parameters<'a>(pass: &mut Pass<'a>, func: &'a Function) {
     }
 }
 
-/// A finding about a value that does not fit. A literal that is none of the expected ones does not prevent the run: such a
-/// text may be any text until the run checks it.
+/// A finding about a value that does not fit. A literal outside of the expected literals is only a
+/// warning: the run checks the value itself.
 pub(crate) fn misfit<'a>(pass: &mut Pass<'a>, wanted: &Ty, value: &'a Expr, message: String) -> Diagnostic {
     if pass.differs_by_literal(wanted, value) {
         Diagnostic::warning(message)

@@ -137,7 +137,7 @@ fn types<'a>(
             wanted.to_string()
         };
         let message = format!("Argument {} ('{}'): expected {shown}, got {got}", at + 1, param.name.name);
-        // A literal that is none of the expected ones fails when the call is reached.
+        // A literal outside of the expected literals fails only when the call is reached.
         let by_literal = pass.differs_by_literal(&wanted, &arg.value);
         let wrong = if by_literal { Diagnostic::warning(message) } else { severity(message) };
         let wrong = wrong.with_code(ARGUMENT_TYPE);

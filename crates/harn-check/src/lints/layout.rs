@@ -41,7 +41,7 @@ impl<'a> Rules<'a> {
         &mut self.out[last]
     }
 
-    fn mend(found: &mut Diagnostic, title: &str, at: Span, new: String) {
+    fn fix(found: &mut Diagnostic, title: &str, at: Span, new: String) {
         *found = found.clone().with_fix(title, vec![(at, new)]);
     }
 
@@ -96,7 +96,7 @@ impl<'a> Rules<'a> {
         let at = Span::new(line_start, line_start);
         let found = self.report(FILE_HEADER, at, "file is missing a `/** */` header doc block");
         found.help = Some("say in its first lines what the file is for".to_owned());
-        Self::mend(found, "write one", at, format!("/** {words}. */\n\n"));
+        Self::fix(found, "write one", at, format!("/** {words}. */\n\n"));
     }
 
     /// Reports imports, and names in one, that are not in the order of the formatter. With comments between them,
@@ -126,14 +126,14 @@ impl<'a> Rules<'a> {
         let found = self.report(IMPORT_ORDER, place, "imports are not in their usual order");
         found.help =
             Some("modules of `std/` come first, then paths, each in the order of the alphabet".to_owned());
-        Self::mend(found, "sort them", block, lines.join("\n"));
+        Self::fix(found, "sort them", block, lines.join("\n"));
     }
 
     fn name_order(&mut self, import: &Import) {
         let Some(text) = self.with_sorted_names(import) else { return };
         let found = self.report(IMPORT_ORDER, import.span, "imported names are not in their usual order");
         found.help = Some("they stand in the order of the alphabet".to_owned());
-        Self::mend(found, "sort them", import.span, text);
+        Self::fix(found, "sort them", import.span, text);
     }
 
     /// Returns an import with sorted names, if they are not sorted.
@@ -167,7 +167,7 @@ impl<'a> Rules<'a> {
         let found = self.report(BLANK_LINE, span, "top-level items should be separated by a blank line");
         if let Some(feed) = gap.find('\n') {
             let at = before.span.end + feed as u32 + 1;
-            Self::mend(found, "insert one", Span::new(at, at), "\n".to_owned());
+            Self::fix(found, "insert one", Span::new(at, at), "\n".to_owned());
         }
     }
 
@@ -232,7 +232,7 @@ impl<'a> Rules<'a> {
         let span = Span::new(first.span.start, last.span.end);
         let found = self.report(LEGACY_DOC, first.span, "a doc comment is written `/** */`");
         found.help = Some("where it is a remark, leave an empty line below it".to_owned());
-        Self::mend(found, "write it so", span, new);
+        Self::fix(found, "write it so", span, new);
         true
     }
 
@@ -249,7 +249,7 @@ impl<'a> Rules<'a> {
         }
         let at = Span::new(last, last);
         let found = self.report(TRAILING_COMMA, Span::new(last - 1, last), "the last item has no comma");
-        Self::mend(found, "write one", at, ",".to_owned());
+        Self::fix(found, "write one", at, ",".to_owned());
     }
 }
 

@@ -60,7 +60,7 @@ impl Log {
     /// The updates, up to the first that was not written to its end; that and what stands behind it is cut off.
     ///
     /// # Errors
-    /// The file cannot be read, or not be mended.
+    /// The file cannot be read or truncated.
     pub(super) fn updates(&self) -> std::io::Result<Vec<Json>> {
         let bytes = Real::new().read(&self.path, MAX_BYTES)?;
         let (mut updates, mut good) = (Vec::new(), 0);

@@ -317,7 +317,10 @@ pub(crate) struct ResumeArgs {
 /// Arguments of `harn submit`.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "harn submit [OPTIONS] <FILE.harn | -> [-- ARGS...]\n       harn submit [OPTIONS] -e <CODE> [-- ARGS...]"
+    override_usage = "harn submit [OPTIONS] <FILE.harn | -> [-- ARGS...]\n       harn submit [OPTIONS] -e <CODE> [-- ARGS...]",
+    mut_arg("durable", |arg| arg.hide(true)),
+    mut_arg("explain_cost", |arg| arg.hide(true)),
+    mut_arg("quiet", |arg| arg.hide(true))
 )]
 pub(crate) struct SubmitArgs {
     #[command(flatten)]

@@ -154,10 +154,10 @@ fn check_file(
                     found.retain(|problem| problem.diagnostic.code == "E0203");
                     found
                 };
-                match super::lint::mend_file(&path, &text, operators, args.json) {
+                match super::lint::fix_file(&path, &text, operators, args.json) {
                     Ok(None) => {}
-                    Ok(Some((mended, count))) => {
-                        problems = check(&Program::of(&path, mended));
+                    Ok(Some((new, count))) => {
+                        problems = check(&Program::of(&path, new));
                         fixed = count;
                     }
                     Err(finding) => return *finding,

@@ -887,7 +887,7 @@ impl Owned {
         let sink = Sink::of(known.args.json, known.args.quiet);
         let system = with_task(sink.system(), known.args.task.as_deref());
         let system: Rc<dyn System> = match worker {
-            Some(_) => Rc::new(Unheard(system)),
+            Some(_) => Rc::new(IgnoreClosedPipe(system)),
             None => system,
         };
         let setup = Setup {
@@ -901,23 +901,25 @@ impl Owned {
     }
 }
 
-/// A system whose output need not be read by anybody: the worker that reads it may be gone, and `harn replay` shows it again.
-struct Unheard(Rc<dyn System>);
+/// A system whose standard output may be a pipe that its reader has closed: the program continues, and its output is lost.
+struct IgnoreClosedPipe(Rc<dyn System>);
 
-impl Layer for Unheard {
+impl Layer for IgnoreClosedPipe {
     fn inner(&self) -> &dyn System {
         &*self.0
     }
 
     fn write_out(&self, text: &str) -> std::io::Result<()> {
-        let _ = self.0.write_out(text);
-        Ok(())
+        ignore_closed_pipe(self.0.write_out(text))
     }
 
     fn flush(&self) -> std::io::Result<()> {
-        let _ = self.0.flush();
-        Ok(())
+        ignore_closed_pipe(self.0.flush())
     }
+}
+
+fn ignore_closed_pipe(written: std::io::Result<()>) -> std::io::Result<()> {
+    written.or_else(|error| if error.kind() == std::io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })
 }
 
 /// Shows a run again; gives the exit code.
@@ -936,7 +938,8 @@ pub(crate) fn replay(args: &ReplayArgs) -> u8 {
         replay: true,
         until: args.until,
         secrets: secrets(&known.info),
-        ..Setup::new(sink.system(), Box::new(Nowhere))
+        // With `harn replay ID | head`, the closed pipe is not a difference to the journal.
+        ..Setup::new(Rc::new(IgnoreClosedPipe(sink.system())), Box::new(Nowhere))
     };
     let program = program_of(&known.args, known.text);
     let journal = Journal::new(setup);

@@ -47,10 +47,10 @@ fn lint_file(path: PathBuf, args: &LintArgs, manifests: &mut Manifests) -> Findi
             let mut fixed = 0;
             if args.fix && path.as_os_str() != "-" {
                 let lint = |program: &Program| program.lint(&settings);
-                match mend_file(&path, &text, lint, args.json) {
+                match fix_file(&path, &text, lint, args.json) {
                     Ok(None) => {}
-                    Ok(Some((mended, count))) => {
-                        problems = Program::of(&path, mended).lint(&settings);
+                    Ok(Some((new, count))) => {
+                        problems = Program::of(&path, new).lint(&settings);
                         fixed = count;
                     }
                     Err(finding) => return *finding,
@@ -62,24 +62,24 @@ fn lint_file(path: PathBuf, args: &LintArgs, manifests: &mut Manifests) -> Findi
     }
 }
 
-/// Passes over a file at most: one mend may make room for another.
+/// Limits the passes over a file: a fix can make another one possible.
 const MAX_PASSES: usize = 10;
 
-/// Applies the safe mends of a file and writes it; the new text and how many there were, if there were any.
+/// Applies the safe fixes to a file and writes it. Returns the new text and the number of fixes; `None` if there are none.
 ///
 /// # Errors
 /// The finding that the file cannot be written.
-pub(super) fn mend_file(
+pub(super) fn fix_file(
     path: &Path,
     text: &str,
     find: impl Fn(&Program) -> Vec<Problem>,
     quiet: bool,
 ) -> Result<Option<(String, usize)>, Box<Findings>> {
-    let (mended, count) = mend(path, text.to_owned(), find);
+    let (fixed, count) = fix(path, text.to_owned(), find);
     if count == 0 {
         return Ok(None);
     }
-    if let Err(error) = Real::new().replace(path, mended.as_bytes()) {
+    if let Err(error) = Real::new().replace(path, fixed.as_bytes()) {
         let text = format!("cannot write the fixed file: {error}");
         return Err(Box::new(Findings::unreadable(path.to_owned(), text)));
     }
@@ -87,16 +87,16 @@ pub(super) fn mend_file(
         let name = path.display().to_string();
         crate::out::write(&format!("{}: applied {count} fix(es)\n", harn_syntax::printable(&name)));
     }
-    Ok(Some((mended, count)))
+    Ok(Some((fixed, count)))
 }
 
-/// Applies the safe mends until none is left; the text, and how many there were.
-fn mend(path: &Path, mut text: String, find: impl Fn(&Program) -> Vec<Problem>) -> (String, usize) {
+/// Applies the safe fixes until none is left. Returns the text and the number of fixes.
+fn fix(path: &Path, mut text: String, find: impl Fn(&Program) -> Vec<Problem>) -> (String, usize) {
     let mut count = 0;
     for _ in 0..MAX_PASSES {
         let program = Program::of(path, text.clone());
-        let Some((mended, applied)) = program.fixed(&find(&program)) else { break };
-        text = mended;
+        let Some((fixed, applied)) = program.fixed(&find(&program)) else { break };
+        text = fixed;
         count += applied;
     }
     (text, count)

@@ -32,9 +32,13 @@ pub(crate) fn provider_ready(args: ReadyArgs) -> u8 {
             all.iter().find(|other| other["is_default"] == true).filter(|_| row["is_default"] != true);
         let hint =
             other.map(|other| format!("no: calls that name no provider use `{}`", text(&other["name"])));
-        return print(&if args.json { envelope(&report) } else { details(&report, "yes", hint) });
+        let is_checked = report["metadata"]["reason"] != "no_healthcheck";
+        let ready = if is_checked { "yes" } else { "not checked" };
+        return print(&if args.json { envelope(&report) } else { details(&report, ready, hint) });
     }
     if !args.json {
+        // The message is the error below.
+        report["message"] = Value::Null;
         print(&details(&report, "no", None));
     }
     let reasons = [&report["metadata"]["category"], &report["metadata"]["reason"], &report["status"]];

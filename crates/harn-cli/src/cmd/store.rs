@@ -24,7 +24,7 @@ fn backup(file: &Path) -> Outcome<Shown> {
     let to = real.work_dir().join(file);
     if let Place::File(path) = &place {
         if !real.is_file(path) {
-            return Err(failed(format!("there is no store at {place}")));
+            return Err(failed(format!("no store found at {place}")));
         }
         if real.exists(&to) {
             return Err(failed(format!("{} exists; name a new file", file.display())));

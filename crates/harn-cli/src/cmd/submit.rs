@@ -17,13 +17,16 @@ use crate::args::{RunArgs, SubmitArgs, given_command, need_folders, usage_error}
 
 /// Submits a program; gives the exit code.
 pub(crate) fn submit(args: &SubmitArgs) -> u8 {
-    if args.run.durable {
-        usage_error("submit", "--durable is not needed: a run that is submitted always keeps a journal");
+    // These options of `harn run` are hidden in the help of `harn submit`.
+    let rejected = [
+        (args.run.durable, "--durable is not needed: a submitted run always records a journal"),
+        (args.run.explain_cost, "--explain-cost runs nothing: use it with `harn run`"),
+        (args.run.quiet, "--quiet does not apply: a submitted run prints nothing here"),
+    ];
+    if let Some((_, text)) = rejected.iter().find(|(given, _)| *given) {
+        usage_error("submit", text);
     }
-    if args.run.explain_cost {
-        usage_error("submit", "--explain-cost runs nothing: it belongs to `harn run`");
-    }
-    // A slip is told to who makes it, not to the worker that runs the program some night.
+    // A missing file is reported to the caller, not later to the worker.
     let models = &args.run.models;
     for (option, file) in [("--llm-mock", &models.llm_mock), ("--llm-cassette", &models.llm_cassette)] {
         if let Some(file) = file.as_deref().filter(|file| !Real::new().is_file(file)) {

@@ -91,7 +91,7 @@ impl Breakpoints {
                 None => Ok(None),
                 Some((_, Some(hits))) => Ok(Some(hits)),
                 Some((given, None)) => {
-                    Err(format!("`{given}` is no number of hits: write 5, >= 5, > 5 or % 5"))
+                    Err(format!("`{given}` is not a hit count: write 5, >= 5, > 5 or % 5"))
                 }
             };
             let refused = match (&line, &hits) {

@@ -52,8 +52,8 @@ pub(super) fn read(arguments: &Json) -> Result<Launch, String> {
         if !known {
             let close = suggest::nearest(key, KEYS);
             let all = || format!("there are {}", KEYS.map(|known| format!("`{known}`")).join(", "));
-            let mend = close.map_or_else(all, |close| format!("did you mean `{close}`?"));
-            return Err(format!("`{key}` is not known: {mend}"));
+            let fix = close.map_or_else(all, |close| format!("did you mean `{close}`?"));
+            return Err(format!("`{key}` is not known: {fix}"));
         }
     }
     let wrong = |key: &str, what: &str, found: &Json| format!("`{key}` must be {what}, not {found}");

@@ -23,7 +23,7 @@ pub(crate) fn describe(vm: &Vm, name: &str) -> Result<String, String> {
     }
     let mut found = Vec::new();
     if let Some(code) = harn_check::CODES.iter().find(|entry| entry.code.eq_ignore_ascii_case(name)) {
-        let mut text = format!("{}    finding\n\n{}\n\n{}\n", code.code, code.doc, code.mend);
+        let mut text = format!("{}    finding\n\n{}\n\n{}\n", code.code, code.doc, code.fix);
         if let Some(example) = harn_check::example(code.code) {
             let _ = write!(text, "\nFound in {}:\n\n{}", example.file, indented(example.wrong));
             let _ = write!(text, "\nMended:\n\n{}", indented(example.right));

@@ -208,11 +208,11 @@ fn findings_have_mends() {
         json!({"textDocument": {"uri": uri}, "range": everything, "context": {"diagnostics": []}}),
     );
     let actions = actions.as_array().unwrap();
-    assert!(!actions.is_empty(), "there is something to mend");
+    assert!(!actions.is_empty(), "there is something to fix");
     for action in actions {
-        let mended = applied(text, &action["edit"]["changes"][&uri]);
-        assert_ne!(mended, text, "{action}");
-        assert!(harn_syntax::parse(&mended).errors.is_empty(), "{mended}");
+        let fixed = applied(text, &action["edit"]["changes"][&uri]);
+        assert_ne!(fixed, text, "{action}");
+        assert!(harn_syntax::parse(&fixed).errors.is_empty(), "{fixed}");
     }
     let only = client.ask(
         "textDocument/codeAction",

@@ -350,7 +350,7 @@ pub fn slips(text: &str) -> Vec<String> {
     let Ok(table) = toml::from_str::<toml::Table>(text) else { return Vec::new() };
     let is_table = |key: &str| table.get(key).is_some_and(toml::Value::is_table);
     let told = |place: &str, key: &str, known: &[&str]| {
-        let mend = match (place, key) {
+        let fix = match (place, key) {
             _ if place.starts_with("model_defaults.") && ModelDefaults::OF_THE_CALL.contains(&key) => {
                 "it is an option of the call alone".to_owned()
             }
@@ -362,7 +362,7 @@ pub fn slips(text: &str) -> Vec<String> {
                 None => format!("there are {}", known.join(", ")),
             },
         };
-        format!("`{place}{key}` has no effect: {mend}")
+        format!("`{place}{key}` has no effect: {fix}")
     };
     let top = table.keys().filter(|key| !KEYS.contains(&key.as_str())).map(|key| told("", key, &KEYS));
     let parts: [(&str, &[&str]); 2] =

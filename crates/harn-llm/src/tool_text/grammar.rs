@@ -258,7 +258,7 @@ impl<'a> Parser<'a> {
         if self.eat('{') {
             let end = self.rest().find('}').ok_or_else(|| "a `\\u{` escape is not closed".to_string())?;
             let code = u32::from_str_radix(&self.rest()[..end], 16)
-                .map_err(|_| "a `\\u{}` escape is no number".to_string())?;
+                .map_err(|_| "a `\\u{}` escape is not a hexadecimal number".to_string())?;
             self.at += end + 1;
             return Ok(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
         }

@@ -210,12 +210,12 @@ fn everything_about_a_run() {
     let served = serve();
     let stage = json!({"id": "s", "node_id": "plan", "kind": "stage", "status": "completed", "outcome": "success",
         "started_at": "2026-01-02T03:04:05.000Z", "finished_at": "2026-01-02T03:04:06.000Z"});
-    served.record("a/run.json", json!({"stages": [stage], "task": "mend it"}));
+    served.record("a/run.json", json!({"stages": [stage], "task": "fix it"}));
     served.write("runs/a/run-llm/llm_transcript.jsonl", &call_log());
     let run = served.json("/api/run?path=a/run.json");
     assert_eq!(
         (&run["task"], &run["summary"]["call_count"], &run["summary"]["cost_usd"]),
-        (&"mend it".into(), &1.into(), &0.25.into())
+        (&"fix it".into(), &1.into(), &0.25.into())
     );
     assert_eq!(run["stages"][0]["duration_ms"], 1000);
     let kinds: Vec<_> =

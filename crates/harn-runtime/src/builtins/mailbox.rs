@@ -17,10 +17,10 @@ builtins! {
     /// Messages to workflows.
     pub(crate) static MAILBOX: "workflows";
 
-    /// Begins the next generation of a workflow: what waits in its mailbox stays, answers are forgotten.
+    /// Starts the next generation of a workflow: its mailbox stays, its answers are dropped.
     ///
-    /// With the option `state` (data as JSON has it) the program ends here, as by `exit`, and begins again from its first line:
-    /// `continued_state` gives it what was handed over. The journal of a durable run begins again with it.
+    /// With the option `state`, JSON data, the program exits here and restarts from its first line; there, `continued_state`
+    /// returns the state. A durable run starts a new journal.
     ///
     /// ```harn
     /// println(continue_as_new("demo-next").generation) // -> 2
@@ -29,7 +29,7 @@ builtins! {
         next_generation(&cx, "continue_as_new", &target, &options).await?
     }
 
-    /// Returns what the program handed over with `continue_as_new(target, {state: ...})` when it began anew; nil the first time.
+    /// Returns the state that the program passed to `continue_as_new(target, {state: ...})` before it restarted; nil the first time.
     ///
     /// ```harn
     /// let n = continued_state()?.n ?? 1

@@ -10,10 +10,10 @@ builtins! {
     /// Mock answers of models.
     pub(crate) static MOCK: "mock";
 
-    /// Queues an answer; while the queue is not empty no call reaches the network.
+    /// Queues a reply of the mock model; while replies are queued, no call reaches the network.
     ///
-    /// Without `match` answers are used in order, with it (a glob over the messages) as often as they
-    /// fit, or once with `consume_match`.
+    /// Replies without `match` are used in order. A reply with `match`, a glob over the messages, is used for each call that
+    /// matches, or once with `consume_match`.
     ///
     /// ```harn
     /// llm_mock({text: "I do not know.", match: "*unknown*"})

@@ -60,8 +60,8 @@ builtins! {
         known(cx, "agent_session_length", &id)?.history.borrow().messages.len()
     }
 
-    /// Returns a session as a transcript with `parent_id`, `child_ids` and `branched_at_event_index`; nil when there is
-    /// none of that name.
+    /// Returns a session as a transcript with `parent_id`, `child_ids` and `branched_at_event_index`; nil when no
+    /// session has that name.
     ///
     /// ```harn
     /// let s = agent_session_open("s")
@@ -74,7 +74,7 @@ builtins! {
         session.map(|session| from_json(&session.snapshot(&|| new_id(cx.vm()))))
     }
 
-    /// Returns `{parent_id, child_ids, root_id}` of a session; nil when there is none of that name.
+    /// Returns `{parent_id, child_ids, root_id}` of a session; nil when no session has that name.
     ///
     /// ```harn
     /// let s = agent_session_open("root")

@@ -57,7 +57,7 @@ builtins! {
         skills::entries("skill_count", &skills).or_throw()?.len()
     }
 
-    /// Returns a skill, or nil if there is none of that name.
+    /// Returns a skill, or nil if no skill has that name.
     ///
     /// ```harn
     /// let skills = skill_define(skill_registry(), "ship", {prompt: "Follow the runbook."})

@@ -356,7 +356,7 @@ builtins! {
         registry::entries("tool_list", &tools).or_throw()?.iter().map(registry::public_entry).collect::<Vec<Value>>()
     }
 
-    /// Returns an entry with its handler, or nil if there is none of that name.
+    /// Returns an entry with its handler, or nil if no tool has that name.
     ///
     /// ```harn
     /// let tools = tool_define(tool_registry(), "t", "d", {handler: { args -> args.n + 1 }})

@@ -196,7 +196,7 @@ impl McpServer {
             given @ Json::Object(_) => given.clone(),
             _ => return Err(McpProblem::new(INVALID_PARAMS, "tools/call: `arguments` must be an object")),
         };
-        // A model can mend its arguments: it is told as it is told of what fails inside.
+        // A model can correct its arguments, so it receives the error as a result of the tool.
         let wrong = harn_schema::errors(&tool.shown["inputSchema"], &arguments);
         if !wrong.is_empty() {
             return failed(format!("wrong arguments for {name}: {}", wrong.join("; ")));
@@ -254,13 +254,13 @@ impl McpServer {
                 .iter()
                 .find_map(|template| Some((template.pattern.values(&uri)?, template.clone())));
             let Some((values, template)) = found else {
-                return Err(McpProblem::new(NO_RESOURCE, format!("there is no resource {uri}")));
+                return Err(McpProblem::new(NO_RESOURCE, format!("resource not found: {uri}")));
             };
             (template.handler, values, template.mime_type)
         };
         match self.run(&handler, vec![values.into()]).await {
             Ok(value) if value.is_nil() => {
-                Err(McpProblem::new(NO_RESOURCE, format!("there is no resource {uri}")))
+                Err(McpProblem::new(NO_RESOURCE, format!("resource not found: {uri}")))
             }
             Ok(value) => Ok(contents(&result_text(&value), mime_type.as_ref())),
             Err(ended) => Err(ended.problem()),

@@ -38,7 +38,7 @@ impl At {
     /// A hidden builtin with its first arguments, as a function.
     ///
     /// # Errors
-    /// There is none of that name.
+    /// No builtin has that name.
     pub(crate) fn partial(&self, name: &str, args: Vec<Value>) -> Result<Value> {
         partial(&self.cx, name, args)
     }
@@ -47,7 +47,7 @@ impl At {
 /// As [`At::partial`].
 ///
 /// # Errors
-/// There is none of that name.
+/// No builtin has that name.
 pub(crate) fn partial(cx: &Cx, name: &str, args: Vec<Value>) -> Result<Value> {
     let builtin = cx.vm().builtin(name).ok_or_else(|| Error::runtime(format!("no builtin {name}")))?;
     Ok(Partial::value(builtin, args))

@@ -350,11 +350,11 @@ fn table_keys(provider: &str, settings: &Map<String, Json>) -> Result<Map<String
     for (key, value) in settings.iter().filter(|(_, value)| !value.is_null()) {
         if key != KEY_ENV && !PROVIDER_KEYS.contains(&key.as_str()) {
             let known = || [KEY_ENV].into_iter().chain(PROVIDER_KEYS);
-            let mend = match nearest(key, known()) {
+            let fix = match nearest(key, known()) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("there are {}", known().collect::<Vec<_>>().join(", ")),
             };
-            return Err(thrown(format!("create_runtime: providers.{provider}: unknown key '{key}'; {mend}")));
+            return Err(thrown(format!("create_runtime: providers.{provider}: unknown key '{key}'; {fix}")));
         }
         let name = if key == KEY_ENV { "auth_env" } else { key };
         if out.insert(name.to_owned(), value.clone()).is_some() {

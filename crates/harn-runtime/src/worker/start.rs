@@ -265,7 +265,7 @@ pub(crate) fn load(cx: &Cx, reference: &str) -> Result<Rc<Worker>> {
     let lost = lost(&record.closures, &config);
     if !lost.is_empty() {
         return Err(thrown(format!(
-            "{function}: worker {} was started with functions that a snapshot cannot hold ({}); register its tools with tool_bind, or start it anew", // prose-ok: diagnostic
+            "{function}: worker {} was started with functions that a snapshot cannot hold ({}); register its tools with tool_bind, or restart it", // prose-ok: diagnostic
             record.id,
             lost.join(", ")
         )));

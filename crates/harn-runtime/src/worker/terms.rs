@@ -16,7 +16,7 @@ use crate::worker::place;
 /// The limits of a piece of work, as long as its process lives.
 #[derive(Default)]
 pub(crate) struct Limits {
-    /// The policies that were over whoever started it, each with its options, outermost first.
+    /// The policies in effect where it was started, each with its options, outermost first.
     pub(crate) inherited: Vec<(Policy, Value)>,
     /// Those that it was started with.
     pub(crate) own: Vec<(Policy, Value)>,

@@ -483,7 +483,7 @@ fn of_groups(text: &str) -> Option<std::result::Result<DateTime, String>> {
     let parts = [part(0)?, part(1)?, part(2)?, part(3)?, part(4)?, part(5)?];
     let nanos = format!("{fraction:0<9.9}").parse().unwrap_or(0);
     let time = civil(parts).map(|time| time.with().subsec_nanosecond(nanos).build().unwrap_or(time));
-    // The day or the month comes first: which of them nobody can tell.
+    // Ambiguous: the day or the month comes first.
     if time.is_err() && groups[0].len() < 3 { None } else { Some(time) }
 }
 

@@ -53,9 +53,9 @@ builtins! {
         monotonic_ms(cx)
     }
 
-    /// Waits at least that long: a duration, or a number of milliseconds.
+    /// Waits for a duration or a number of milliseconds.
     ///
-    /// Zero, or no time at all, returns at once. Other tasks run meanwhile.
+    /// Zero or no argument returns at once. Other tasks run in the meantime.
     ///
     /// ```harn
     /// println(sleep(1ms)) // -> nil

@@ -33,7 +33,7 @@ const MAX_DEPTH: usize = 1000;
 /// Operators and accesses of an expression.
 const MAX_PARTS: usize = 2000;
 
-/// Words that begin or continue a form and are no functions.
+/// Keywords; they cannot name functions.
 const KEYWORDS: [&str; 12] =
     ["and", "or", "as", "then", "elif", "else", "end", "catch", "if", "try", "reduce", "foreach"];
 

@@ -113,7 +113,7 @@ pub(super) fn index(value: &Value, key: &Value) -> Flow<Value> {
 /// `value[start:end]`
 ///
 /// # Errors
-/// The value has no slices, or a bound is no number.
+/// The value has no slices, or a bound is not a number.
 pub(super) fn slice(value: &Value, start: &Value, end: &Value) -> Flow<Value> {
     let kind = type_name(value);
     if kind == "null" {

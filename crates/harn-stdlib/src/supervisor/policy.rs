@@ -101,7 +101,7 @@ impl Policy {
     /// `min(round(backoff * factor^restarts), max(max_backoff, backoff))`, and a jitter that is the same in every run.
     pub(super) fn delay(&self, index: usize, restarts: u64) -> u64 {
         let grown = (self.backoff as f64 * self.factor.powf(restarts as f64)).round();
-        // Nothing times an endless factor is no number.
+        // 0 times an infinite factor is NaN.
         let grown = if self.backoff == 0 { 0 } else { grown as u64 };
         let wait = grown.min(self.max_backoff.max(self.backoff));
         let spread = (index as u128 + 1) * 1103 + u128::from(restarts) * 9176;

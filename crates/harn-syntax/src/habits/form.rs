@@ -3,7 +3,7 @@
 use regex::Captures;
 
 /// How the part that a pattern found is written in Harn.
-pub(super) enum Mend {
+pub(super) enum Fix {
     /// By a text with `$1` or `${name}` for the groups of the pattern.
     By(&'static str),
     /// By a function, where a template does not do.
@@ -13,4 +13,4 @@ pub(super) enum Mend {
 }
 
 /// Rows of pattern, replacement, and the difference in a few words.
-pub(super) type Table = &'static [(&'static str, Mend, &'static str)];
+pub(super) type Table = &'static [(&'static str, Fix, &'static str)];

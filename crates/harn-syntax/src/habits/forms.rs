@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::{Captures, Regex};
 
 use super::form::{
-    Mend::{self, By, With},
+    Fix::{self, By, With},
     Table,
 };
 
@@ -55,7 +55,7 @@ pub(super) const FORMS: Table = &[
         "two loop variables need parentheses: key and value of a dict; index and value with `.iter().enumerate()`",
     ),
     (r"\bfor\s*\{(.*)$", By("while true {$1"), "write an endless loop as `while true { ... }`"),
-    (r"\bspawn\s*\(\s*\{", Mend::None, "a block follows `spawn`: `spawn { ... }`"),
+    (r"\bspawn\s*\(\s*\{", Fix::None, "a block follows `spawn`: `spawn { ... }`"),
     (r"\bloop\s*\{", By("while true {"), "write an endless loop as `while true { ... }`"),
     (
         r"\bfor\s+(\w+)\s+in\s+range\(([^,()]+)\)\s*:\s*(.+)$",
@@ -167,14 +167,14 @@ pub(super) const FORMS: Table = &[
         "there is no `do`",
     ),
     (r"\bswitch\s*\(?(.+?)\)?\s*\{", By("match $1 {"), "write `match value { pattern -> { ... } }`"),
-    (r"\bselect\s*\{.*", Mend::None, "write a case of `select` as `value from channel { ... }`"),
-    (r"\bdeadline\s*\{.*", Mend::None, "the limit comes before the block: `deadline 2s { ... }`"),
+    (r"\bselect\s*\{.*", Fix::None, "write a case of `select` as `value from channel { ... }`"),
+    (r"\bdeadline\s*\{.*", Fix::None, "the limit comes before the block: `deadline 2s { ... }`"),
     (
         r"\b(deadline|retry)\s+([^({][^{]*?[-+*/%][^{]*?)\s*\{",
         By("$1 ($2) {"),
         "an expression here needs parentheses",
     ),
-    (r"\bretry\s*\{.*", Mend::None, "the number of attempts comes before the block: `retry 3 { ... }`"),
+    (r"\bretry\s*\{.*", Fix::None, "the number of attempts comes before the block: `retry 3 { ... }`"),
     (
         r"\btry\s+([^{\s*][^{]*?)\s+(?:catch|else)\s+([^{]+)$",
         By("unwrap_or(try { $1 }, $2)"),
@@ -191,7 +191,7 @@ pub(super) const FORMS: Table = &[
         By("$1"),
         "`break` and `continue` apply to the innermost loop and take no value",
     ),
-    (r"\bgoto\s+\w+", Mend::None, "there is no `goto`: use loops, functions and `return`"),
+    (r"\bgoto\s+\w+", Fix::None, "there is no `goto`: use loops, functions and `return`"),
     // Arms of match.
     (r"\b(?:case\s+)?([^\s{]+)\s*=>\s*\{", By("$1 -> {"), "write an arm as `pattern -> { ... }`"),
     (
@@ -217,7 +217,7 @@ pub(super) const FORMS: Table = &[
     // Schemas.
     (
         r"(\bschema_of\(|\b(?:output_)?schema:)\s*(\w+<.+>)",
-        Mend::None,
+        Fix::None,
         "a schema is made of a type with a name: `type Items = list<Item>`, then `schema_of(Items)`",
     ),
     // Closures.
@@ -251,7 +251,7 @@ pub(super) const FORMS: Table = &[
         By("{ $1 -> $2 }"),
         "write closures in braces",
     ),
-    (r"\blambda\b", Mend::None, "write a closure as `{ x -> x + 1 }`"),
+    (r"\blambda\b", Fix::None, "write a closure as `{ x -> x + 1 }`"),
     // Comprehensions.
     (
         r"\[\s*(.+?)\s+for\s+(\w+)\s+in\s+(.+?)\s+if\s+(.+)\]",
@@ -294,7 +294,7 @@ pub(super) const FORMS: Table = &[
     (r"\btypeof\s+(\w+)", By("type_of($1)"), "`type_of` names the type of a value"),
     (r"(\w)<>(\s*(?:[({=,)]|$))", By("$1$2"), "this type takes no type parameters"),
     (r"<>", By("!="), "compare values with `!=`"),
-    (r"(\S+)\s*<=>\s*(\S+)", Mend::None, "there is no `<=>`: sort with a key, `xs.sort_by({ x -> x.key })`"),
+    (r"(\S+)\s*<=>\s*(\S+)", Fix::None, "there is no `<=>`: sort with a key, `xs.sort_by({ x -> x.key })`"),
     (r"\bnot\s+(\w+|\([^()]*\))\s+in\b", By("$1 not in"), "write `x not in xs`"),
     (r"(\S+)\s+!in\b", By("$1 not in"), "write `x not in xs`"),
     (r"\bnot\s+", By("!"), "write `!` for not"),
@@ -313,7 +313,7 @@ pub(super) const FORMS: Table = &[
     (r"\?\?\(|(\w)!\.", By("$1?."), "access a value that may be nil with `?.`"),
     (r"(\S+)\s*\^\s*(\S+)", By("$1 ** $2"), "write powers with `**`"),
     (r"(\S+)\s+&\s+(\S+)", By("$1 && $2"), "write `&&` for and; there are no bitwise operators"),
-    (r"(\S+)\s+(<<|>>)\s+(\S+)", Mend::None, "there are no bitwise operators: shift left with `x * 2 ** n`"),
+    (r"(\S+)\s+(<<|>>)\s+(\S+)", Fix::None, "there are no bitwise operators: shift left with `x * 2 ** n`"),
     (
         r"=\s*([^=;]+?)\s+if\s+(.+?)\s+else\s+(.+)$",
         By("= $2 ? $1 : $3"),
@@ -387,7 +387,7 @@ pub(super) const FORMS: Table = &[
     (r"^(\s*)var\s+(\w+)\s+map\[.*$", By("${1}var $2 = {}"), "create a dict with its entries"),
     (
         r"^\s*(?:global|nonlocal)\s+\w+",
-        Mend::None,
+        Fix::None,
         "a function can assign outer variables: declare them with `var`",
     ),
     (
@@ -495,8 +495,8 @@ pub(super) const FORMS: Table = &[
         With(import),
         "the path of an import is a string, as `import \"std/json\"`",
     ),
-    (r"^\s*#\s*include\b.*", Mend::None, "import other files with `import \"path\"`"),
-    (r"^\s*package\s+\w+", Mend::None, "a file is a module and needs no declaration"),
+    (r"^\s*#\s*include\b.*", Fix::None, "import other files with `import \"path\"`"),
+    (r"^\s*package\s+\w+", Fix::None, "a file is a module and needs no declaration"),
     (
         r"\byield\s+from\s+(.+)$",
         By("for item in $1 { yield item }"),
@@ -511,7 +511,7 @@ pub(super) const FORMS: Table = &[
     (r"\bmap\[\w+\]\w+\s*\{", By("{"), "write a dict with braces only"),
     (r"\[\]\w+\s*\{([^}]*)\}", By("[$1]"), "write a list with brackets"),
     (r"\binterface\s*\{\}", By("any"), "leave out the type, or write `any`"),
-    (r"\bunsafe\s*\{", Mend::None, "there is no `unsafe`: remove it and its braces"),
+    (r"\bunsafe\s*\{", Fix::None, "there is no `unsafe`: remove it and its braces"),
     (r"(\w+)::<[^>]*>\(", By("$1("), "type arguments are inferred, or written `f<int>(x)`"),
     (r"\b(?:String|str)::from\((.*?)\)", By("$1"), "a quoted string needs no conversion"),
     (
@@ -532,7 +532,7 @@ pub(super) const FORMS: Table = &[
     (r##"\br#+"(.*?)"#+"##, By("r\"$1\""), "a raw string is written `r\"...\"`"),
     (
         r"^\s*#\s*!?\[.*",
-        Mend::None,
+        Fix::None,
         "write attributes as `@name`; nothing needs deriving: all values can be printed and compared",
     ),
     // Calls.
@@ -543,7 +543,7 @@ pub(super) const FORMS: Table = &[
     ),
     (
         r"^(\s*)(?:del|delete|unset)\s+.+",
-        Mend::None,
+        Fix::None,
         "a variable ends with its block; remove a dict entry with `d = d.remove(key)`",
     ),
     (r"^(\s*)(assert|require|log)\s+(.+?)\s*$", By("$1$2($3)"), "a call needs parentheses"),
@@ -575,7 +575,7 @@ pub(super) const FORMS: Table = &[
     ),
     (
         r"\}\s*while\b.*",
-        Mend::None,
+        Fix::None,
         "there is no `do`: write `while true { ... }` with `if !condition { break }` at the end",
     ),
     (

@@ -473,7 +473,7 @@ pub(super) fn in_our_words(line: &str) -> String {
         .ok()
     });
     let Some(pieces) = &*PIECES else { return line.to_owned() };
-    let mend = |found: &regex::Captures<'_>| {
+    let fix = |found: &regex::Captures<'_>| {
         let whole = &found[0];
         match (1..=3).find(|group| found.get(*group).is_some()) {
             Some(group) => ["nil", "true", "false"][group - 1].to_owned(),
@@ -484,8 +484,8 @@ pub(super) fn in_our_words(line: &str) -> String {
         }
     };
     // `&Vec<i32>` is two words.
-    let once = pieces.replace_all(line, mend).into_owned();
-    pieces.replace_all(&once, mend).into_owned()
+    let once = pieces.replace_all(line, fix).into_owned();
+    pieces.replace_all(&once, fix).into_owned()
 }
 
 #[cfg(test)]

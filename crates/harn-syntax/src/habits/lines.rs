@@ -10,7 +10,7 @@ use regex::Regex;
 
 use crate::token::TokenKind;
 
-use super::form::{Mend, Table};
+use super::form::{Fix, Table};
 use super::{forms, libraries, shell, special, statements};
 
 /// The tables, in the order in which they are asked.
@@ -19,14 +19,14 @@ const TABLES: [Table; 4] = [statements::FORMS, special::FORMS, shell::FORMS, for
 /// One form of another language.
 struct Form {
     pattern: Regex,
-    mend: &'static Mend,
+    fix: &'static Fix,
     why: &'static str,
 }
 
 /// The forms, compiled when the first error asks.
 static COMPILED: LazyLock<Vec<Form>> = LazyLock::new(|| {
     let rows = TABLES.into_iter().flatten();
-    rows.filter_map(|(pattern, mend, why)| Some(Form { pattern: Regex::new(pattern).ok()?, mend, why }))
+    rows.filter_map(|(pattern, fix, why)| Some(Form { pattern: Regex::new(pattern).ok()?, fix, why }))
         .collect()
 });
 
@@ -35,8 +35,8 @@ const ROUNDS: usize = 8;
 
 /// Returns the advice for `line`, where the parser failed at byte `at`.
 pub(super) fn advice(line: &str, at: usize) -> Option<String> {
-    let (why, mended) = mend(line, at, |_| true)?;
-    let Some(mut text) = mended else { return Some(with_library(why.to_owned(), line)) };
+    let (why, fixed) = fix(line, at, |_| true)?;
+    let Some(mut text) = fixed else { return Some(with_library(why.to_owned(), line)) };
     let mut whys = vec![why];
     let mut readable = false;
     for _ in 0..ROUNDS {
@@ -45,12 +45,12 @@ pub(super) fn advice(line: &str, at: usize) -> Option<String> {
             break;
         };
         // What is left of a line in another language is no shell command.
-        let Some((why, mended)) = mend(&text, at, |form| !matches!(form.mend, Mend::None)) else { break };
+        let Some((why, fixed)) = fix(&text, at, |form| !matches!(form.fix, Fix::None)) else { break };
         if !whys.contains(&why) {
             whys.push(why);
         }
-        match mended {
-            Some(mended) if mended != text => text = mended,
+        match fixed {
+            Some(fixed) if fixed != text => text = fixed,
             _ => break,
         }
     }
@@ -71,22 +71,22 @@ fn with_library(mut said: String, line: &str) -> String {
     said
 }
 
-/// The first of the `wanted` forms that fits at `at`: why, and the line with it replaced, if that is how it is mended.
-fn mend(line: &str, at: usize, wanted: fn(&Form) -> bool) -> Option<(&'static str, Option<String>)> {
+/// The first of the `wanted` forms that fits at `at`: why, and the line with it replaced, if that is how it is fixed.
+fn fix(line: &str, at: usize, wanted: fn(&Form) -> bool) -> Option<(&'static str, Option<String>)> {
     let texts = texts(line);
     let bare = Bare::of(line, &texts, at);
     COMPILED.iter().filter(|form| wanted(form)).find_map(|form| {
-        form.mend(line, at, &texts).or_else(|| {
+        form.fix(line, at, &texts).or_else(|| {
             let bare = bare.as_ref()?;
-            let (why, mended) = form.mend(&bare.line, bare.at, &[])?;
-            Some((why, mended.map(|mended| bare.filled(&mended))))
+            let (why, fixed) = form.fix(&bare.line, bare.at, &[])?;
+            Some((why, fixed.map(|fixed| bare.filled(&fixed))))
         })
     })
 }
 
 impl Form {
     /// Why, and the line with what fits at `at` replaced. What begins or ends inside of one of the `texts` is no code.
-    fn mend(&self, line: &str, at: usize, texts: &[Range<usize>]) -> Option<(&'static str, Option<String>)> {
+    fn fix(&self, line: &str, at: usize, texts: &[Range<usize>]) -> Option<(&'static str, Option<String>)> {
         let found = self.pattern.captures_iter(line).find(|found| {
             found.get(0).is_some_and(|all| {
                 let cut = |text: &Range<usize>| {
@@ -95,17 +95,17 @@ impl Form {
                 all.start() <= at && at <= all.end() && !texts.iter().any(cut)
             })
         })?;
-        let mended = match self.mend {
-            Mend::By(template) => {
+        let fixed = match self.fix {
+            Fix::By(template) => {
                 let mut text = String::new();
                 found.expand(template, &mut text);
                 text.replace("{  ->", "{ ->")
             }
-            Mend::With(function) => function(&found),
-            Mend::None => return Some((self.why, None)),
+            Fix::With(function) => function(&found),
+            Fix::None => return Some((self.why, None)),
         };
         let all = found.get(0)?;
-        Some((self.why, Some(format!("{}{mended}{}", &line[..all.start()], &line[all.end()..]))))
+        Some((self.why, Some(format!("{}{fixed}{}", &line[..all.start()], &line[all.end()..]))))
     }
 }
 
@@ -203,10 +203,10 @@ pub(super) fn hidden_closer(line: &str) -> Option<String> {
     let found = (*DIVISION).as_ref()?.captures(line)?;
     let all = found.get(0)?;
     let (left, right) = (found.get(1)?.as_str(), found.get(2)?.as_str());
-    let mended = format!("{}{left} / {right}{}", &line[..all.start()], &line[all.end()..]);
+    let fixed = format!("{}{left} / {right}{}", &line[..all.start()], &line[all.end()..]);
     Some(format!(
         "`//` starts a comment that hides the rest of the line; integer division is `/`: `{}`",
-        mended.trim()
+        fixed.trim()
     ))
 }
 

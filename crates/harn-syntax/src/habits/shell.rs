@@ -3,14 +3,14 @@
 use regex::Captures;
 
 use super::form::{
-    Mend::{self, By, With},
+    Fix::{self, By, With},
     Table,
 };
 
 /// The table: pattern, replacement, and what to say.
 pub(super) const FORMS: Table = &[
-    (r"^\s*set\s+[-+]\w+.*", Mend::None, "no setting is needed: an uncaught error ends the program"),
-    (r"^\s*:\s*$", Mend::None, "an empty block is `{ }`"),
+    (r"^\s*set\s+[-+]\w+.*", Fix::None, "no setting is needed: an uncaught error ends the program"),
+    (r"^\s*:\s*$", Fix::None, "an empty block is `{ }`"),
     (r"\$\(\(\s*(.+?)\s*\)\)", By("$1"), "arithmetic needs no special syntax"),
     (r"^(\s*)\(\(\s*(.+?)\s*\)\)\s*$", By("$1$2"), "arithmetic needs no special syntax"),
     // Conditions and loops.
@@ -95,11 +95,11 @@ pub(super) const FORMS: Table = &[
     (r"\$([1-9])", With(argument), "the program's arguments are `argv`"),
     (
         r"\$\?",
-        Mend::None,
+        Fix::None,
         "the result has the exit status: `let r = exec(\"make\")`, then `r.status` and `r.success`",
     ),
     // Commands whose work is done by functions.
-    (r"^\s*cat\s*<<-?\s*\S+", Mend::None, "use `\"\"\"` for strings of several lines"),
+    (r"^\s*cat\s*<<-?\s*\S+", Fix::None, "use `\"\"\"` for strings of several lines"),
     (
         r"^(\s*)((?:cat|ls|grep|find|echo|ps|sort|head|tail|awk|sed|cut|tr|uniq|wc|curl|du|df|git)\b[^|]*\|[^|].*)$",
         With(line_of_a_shell),
@@ -116,12 +116,12 @@ pub(super) const FORMS: Table = &[
     (r"^(\s*)echo\s+\$\{?(\w+)\}?\s*$", By("${1}println($2)"), "a call needs parentheses"),
     (
         r"^(\s*)printf\s+.*",
-        Mend::None,
+        Fix::None,
         "interpolate values: `print(\"... ${value}\")`; `println` adds a newline",
     ),
     (
         r"^\s*[a-z][\w./-]*(?:\s+[^&|\s]+)*\s*(?:&&|\|\|)\s*(?:echo|exit|return|cd|[a-z]+\s+[-\w./]+).*$",
-        Mend::None,
+        Fix::None,
         "check the result: `if exec(\"make\").success { ... } else { exit(1) }`",
     ),
     (
@@ -141,7 +141,7 @@ pub(super) const FORMS: Table = &[
     ),
     (
         r"^\s*date\b.*",
-        Mend::None,
+        Fix::None,
         "get the time with `timestamp()` in seconds, `date_now_iso()` as text, `date_now()` as a dict",
     ),
     (r"^(\s*)sleep\s+(\d+)(s|m|h)?\s*$", With(pause), "a call needs parentheses"),
@@ -167,7 +167,7 @@ pub(super) const FORMS: Table = &[
     ),
     (
         r"^(\s*)cd\s+(\S+)\s*$",
-        Mend::None,
+        Fix::None,
         "run a program in another directory with `exec_at(dir, program)`; name files by path",
     ),
     (

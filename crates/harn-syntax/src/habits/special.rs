@@ -3,7 +3,7 @@
 use regex::Captures;
 
 use super::form::{
-    Mend::{self, By, With},
+    Fix::{self, By, With},
     Table,
 };
 
@@ -25,28 +25,28 @@ pub(super) const FORMS: Table = &[
         By("$1($2)"),
         "the parameters of a pipeline have no types",
     ),
-    (r"^\s*@tool\b.*", Mend::None, "declare a tool with `tool NAME(...) -> TYPE { ... }`"),
+    (r"^\s*@tool\b.*", Fix::None, "declare a tool with `tool NAME(...) -> TYPE { ... }`"),
     // JavaScript.
     (
         r#"\brequire\(\s*["'](?:node:)?(?:fs|path|os|http|https|child_process|crypto|util|process|timers)(?:/promises)?["']\s*\)"#,
-        Mend::None,
+        Fix::None,
         "no import is needed: `read_file`, `exec`, `http_get`, `env` and all others in `harn explain` are built in",
     ),
     // Python.
     (
         r"^\s*(?:import|from)\s+(?:json|os|sys|re|time|math|random|requests|datetime|subprocess|asyncio|logging|collections|typing|pathlib|itertools|functools|csv)\b.*",
-        Mend::None,
+        Fix::None,
         "no import is needed: `json_parse`, `read_file`, `env`, `regex_match`, `http_get`, `sqrt`, `sleep` and \
          all others in `harn explain` are built in",
     ),
     (
         r"^\s*if\s+__name__\s*==.*",
-        Mend::None,
+        Fix::None,
         "a script runs from its first line; put code that must not run on import in `pipeline default(task) { ... }`",
     ),
     (
         r#"[(,]\s*(?:sep|end)\s*=\s*"[^"]*""#,
-        Mend::None,
+        Fix::None,
         "`println(a, b)` separates its arguments with a space; another separator: `println([a, b].join(\", \"))`; no newline: `print(a)`",
     ),
     (
@@ -81,7 +81,7 @@ pub(super) const FORMS: Table = &[
     ),
     (
         r#"("[^"]*%[sdrf.0-9][^"]*")\s*%\s*.+$"#,
-        Mend::None,
+        Fix::None,
         "interpolate values: `\"... ${value}\"`; format decimals with `fixed(n, 2)`",
     ),
     (
@@ -106,7 +106,7 @@ pub(super) const FORMS: Table = &[
     ),
     (
         r"^\s*parameters\s*\{.*",
-        Mend::None,
+        Fix::None,
         "tool parameters follow its name: `tool read_note(path: string) { ... }`",
     ),
     (
@@ -162,7 +162,7 @@ pub(super) const FORMS: Table = &[
     (r"\bnew\s+Array\(\s*\)", By("[]"), "write a list with brackets"),
     (
         r"\bnew\s+Promise\b.*",
-        Mend::None,
+        Fix::None,
         "calls wait for their result; start a task with `spawn { ... }`, get its result with `await(task)`",
     ),
     (r"\bvoid\s+0\b", By("nil"), "the empty value is `nil`"),
@@ -190,7 +190,7 @@ pub(super) const FORMS: Table = &[
     (r"^(\s*)var\s+(\w+)\s+(\w+)\s*$", With(zero), "a variable needs an initial value"),
     (
         r"\bvar\s+\w+\s+sync\.\w+",
-        Mend::None,
+        Fix::None,
         "`parallel` waits for all its tasks, which share nothing; use `mutex { ... }` for a critical section",
     ),
     (

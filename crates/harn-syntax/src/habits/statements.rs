@@ -3,7 +3,7 @@
 use regex::Captures;
 
 use super::form::{
-    Mend::{self, By, With},
+    Fix::{self, By, With},
     Table,
 };
 
@@ -109,24 +109,24 @@ pub(super) const FORMS: Table = &[
     (r"\bfor\s+await\s*\(", By("for ("), "every function can wait"),
     (
         r"^\s*(?:abstract|sealed|data)\s+class\b.*",
-        Mend::None,
+        Fix::None,
         "declare records with `struct Name { ... }`, shared methods with `interface Name { ... }`",
     ),
     (
         r"^\s*(?:namespace|module)\s+\w+.*",
-        Mend::None,
+        Fix::None,
         "a file is a module and needs no declaration, and `pub` marks its exports",
     ),
     (
         r"^\s*@(?:staticmethod|classmethod|property|dataclass|abstractmethod|override|Override|lru_cache|cache|contextmanager)\b.*",
-        Mend::None,
+        Fix::None,
         "there are no decorators: declare methods in `impl Name { ... }`, records with `struct Name { ... }`",
     ),
     // Python.
     (r"^(\s*)'''(.*?)'''\s*$", By("${1}// $2"), "write descriptions as comments above"),
     (
         r"^\s*'''.*",
-        Mend::None,
+        Fix::None,
         "write descriptions as comments, `// ...` or `/* ... */`; use `\"\"\"` for strings of several lines",
     ),
     (
@@ -161,7 +161,7 @@ pub(super) const FORMS: Table = &[
     ),
     (
         r"^\s*import\s+\w+(?:\.\w+)*\s+as\s+\w+\s*$",
-        Mend::None,
+        Fix::None,
         "Python modules are not available: run a Python program with `exec(\"python3\", \"file.py\")`; import Harn files \
          with `import \"path\"`",
     ),
@@ -179,12 +179,12 @@ pub(super) const FORMS: Table = &[
     (r"\bin\s+\(([^()]+,[^()]*)\)", By("in [$1]"), "there are no tuples: use a list"),
     (
         r"^\s*async\s+(?:with|for)\b.*",
-        Mend::None,
+        Fix::None,
         "every function can wait: use a plain loop; clean up in `defer { ... }`",
     ),
     (
         r"^(\s*)def\s+__init__\s*\(\s*self\s*,?\s*([^)]*)\).*$",
-        Mend::None,
+        Fix::None,
         "create a struct with its fields, `Name {field: value}`, or in a function: \
          `fn new_name(x) { return Name {field: x} }`",
     ),
@@ -296,7 +296,7 @@ pub(super) const FORMS: Table = &[
     ),
     (
         r"^\s*(?:(?:const|var|import)\s*\(.*|type\s*\(\s*)$",
-        Mend::None,
+        Fix::None,
         "write each declaration on its own line: `let a = 1`, `import \"std/json\"`",
     ),
     // Rust.
@@ -350,7 +350,7 @@ pub(super) const FORMS: Table = &[
     ),
     (
         r"^\s*extern\s+crate\b.*",
-        Mend::None,
+        Fix::None,
         "add packages with `harn add` and import them with `import \"path\"`",
     ),
     // C and its relatives.
@@ -391,7 +391,7 @@ pub(super) const FORMS: Table = &[
     // Bits.
     (
         r"(\w+)\s*(?:<<|>>>?|\^|&|\|)=\s*\S.*",
-        Mend::None,
+        Fix::None,
         "there are no bitwise operators: shift left with `x = x * 2 ** n`, right with `x = x / 2 ** n`",
     ),
     (
@@ -424,7 +424,7 @@ pub(super) const FORMS: Table = &[
     (r"\bwhile\s+(true|:)\s*;\s*do\b.*$", By("while true {"), "a block needs braces"),
     (
         r"^(\s*)([\w./*-]+)\)\s+(.+?)\s*;;\s*$",
-        Mend::None,
+        Fix::None,
         "write an arm of `match` as `\"a\" -> { ... }`, the last one `_ -> { ... }`",
     ),
     (r"^(\s*)(\w+)=\$\(\(\s*(.+?)\s*\)\)\s*$", By("${1}let $2 = $3"), "arithmetic needs no special syntax"),
@@ -466,10 +466,10 @@ pub(super) const FORMS: Table = &[
     (r#"^(\s*)(exec|shell)\s+(["'][^"']*["'])\s*$"#, By("$1$2($3)"), "a call needs parentheses"),
     (
         r"^\s*eval\s+.*",
-        Mend::None,
+        Fix::None,
         "code in strings cannot be run; run a command with `shell`, or call a closure",
     ),
-    (r"^(\s*)set\s+--.*", Mend::None, "the program's arguments are `argv`"),
+    (r"^(\s*)set\s+--.*", Fix::None, "the program's arguments are `argv`"),
     (
         r"^(\s*)echo\s+([A-Za-z][\w ,.!?:-]*?)\s*$",
         By("${1}println(\"$2\")"),

@@ -75,7 +75,7 @@ fn bounds(
             match (attr_value(inp)?, inclusive) {
                 (value, true) => words.push((most, value)),
                 (AttrValue::Int(end), false) => words.push((most, AttrValue::Int(end.saturating_sub(1)))),
-                // The number below a float is no number that anybody writes.
+                // There is no useful predecessor of a float.
                 (_, false) => return wrong(inp),
             }
         }

@@ -64,10 +64,10 @@ fn in_parts(name: &str, text: &str) -> Value {
     if let Some(entry) = harn_check::CODES.iter().find(|entry| entry.code.eq_ignore_ascii_case(name)) {
         data["code"] = entry.code.into();
         data["cause"] = entry.doc.into();
-        data["mend"] = entry.mend.into();
+        data["fix"] = entry.fix.into();
         if let Some(example) = harn_check::example(entry.code) {
             data["example"] =
-                json!({"file": example.file, "found_in": example.wrong, "mended": example.right});
+                json!({"file": example.file, "found_in": example.wrong, "fixed": example.right});
         }
     }
     data
