@@ -6,8 +6,9 @@
 
 use std::fmt::Write as _;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use cpu_time::ThreadTime;
 use harn_system::Memory;
 use harn_value::{Value, steps};
 use harn_vm::{Source, block_on, load};
@@ -88,11 +89,11 @@ fn calls() -> Vec<String> {
     calls
 }
 
-/// The time and the steps of one call of a closure, the least of `times`.
+/// The processor time and the steps of one call of a closure, the least of `times`.
 async fn measure(instance: &harn_vm::Instance, call: &Value, times: u32) -> (Duration, u64) {
     let mut least = (Duration::MAX, 0);
     for _ in 0..times {
-        let (begun, before) = (Instant::now(), steps::counted());
+        let (begun, before) = (ThreadTime::now(), steps::counted());
         let result = instance.call(call, Vec::new()).result().await;
         drop(result);
         let (took, counted) = (begun.elapsed(), steps::counted() - before);
@@ -127,7 +128,8 @@ fn every_call_counts_its_work() {
         let (of_large, of_small) = (large.begin().await.unwrap(), small.begin().await.unwrap());
         let pairs = of_large.as_list().unwrap().iter().zip(of_small.as_list().unwrap().iter());
         for (call, (at_large, at_small)) in calls.iter().zip(pairs) {
-            // Most calls throw at once. The others are measured again before they are judged: the machine may be busy.
+            // Most calls throw at once. The others are measured again before they are judged: other processes may have
+            // evicted this one from the caches.
             let mut times = 1;
             loop {
                 let (took, counted) = measure(&large, at_large, times).await;
