@@ -477,7 +477,7 @@ impl Program {
     }
 
     /// Parses the program; all its syntax errors if there are any.
-    fn parse(&self) -> Result<Rc<harn_syntax::ast::Program>, Vec<Problem>> {
+    pub(crate) fn parse(&self) -> Result<Rc<harn_syntax::ast::Program>, Vec<Problem>> {
         let parsed = harn_syntax::parse(&self.source.text);
         if parsed.errors.is_empty() {
             Ok(Rc::new(parsed.program))

@@ -253,6 +253,13 @@ impl VersionMin {
 
 impl Rule {
     fn from_table(mut table: toml::Table) -> Result<Rule, String> {
+        let known = || KEYS.iter().copied();
+        for key in table.keys().filter(|key| known().all(|known| known != key.as_str())) {
+            // Other keys may belong to a later version.
+            if let Some(name) = crate::options::nearest(key, known()) {
+                return Err(format!("unknown key `{key}` (did you mean `{name}`?)"));
+            }
+        }
         let model_match = match table.get("model_match").and_then(|v| v.as_str()) {
             Some(text) => text.to_lowercase(),
             None => return Err("rule without `model_match`".to_string()),
@@ -276,13 +283,6 @@ impl Rule {
             Some("none") => drop(table.remove("structured_output")),
             Some("json_schema") => drop(table.insert("structured_output".into(), "native".into())),
             _ => {}
-        }
-        let known = || KEYS.iter().copied();
-        for key in table.keys().filter(|key| known().all(|known| known != key.as_str())) {
-            // Other keys may belong to a later version.
-            if let Some(name) = crate::options::nearest(key, known()) {
-                return Err(format!("unknown key `{key}` (did you mean `{name}`?)"));
-            }
         }
         let caps = Capabilities::deserialize(table).map_err(|e| e.to_string())?;
         Ok(Rule { model_match, version, caps })

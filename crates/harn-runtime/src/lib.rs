@@ -131,7 +131,7 @@ pub use host::{HostInbox, host_inbox};
 pub use host_module::HostModule;
 pub use listing::{
     check_provider, describe_model, list_models, list_providers, max_tools, provider_catalog,
-    provider_matrix, tells_provider,
+    provider_matrix, provider_of_model, tells_provider,
 };
 pub use llm_embedder::{llm_runtime, llm_runtime_at};
 pub use llm_layers::read_model_table_from;

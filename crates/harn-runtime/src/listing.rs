@@ -90,6 +90,11 @@ pub fn describe_model(runtime: &LlmRuntime, selector: &str) -> Json {
     })
 }
 
+/// Returns the provider of a call that names only this model.
+pub fn provider_of_model(runtime: &LlmRuntime, model: &str) -> String {
+    runtime.config().provider_of_call(&json!({"model": model}), runtime.embedder())
+}
+
 /// Whether the name of a model says who serves it: it is listed, is an alias, or is written like the models of a provider.
 pub fn tells_provider(runtime: &LlmRuntime, model: &Json) -> bool {
     let listed = !model["catalog"].is_null() || !model["resolved_alias"].is_null();

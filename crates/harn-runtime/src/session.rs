@@ -136,7 +136,10 @@ impl Session {
         let told = from_json(&event.to_json(&self.id));
         let _telling = Telling::begin(cx);
         for listener in &listeners {
-            if let Err(error) = cx.call(listener, [told.clone()]).await {
+            // A listener that ends the program is no failure; the end takes effect in the loop.
+            if let Err(error) = cx.call(listener, [told.clone()]).await
+                && !error.is_interruption()
+            {
                 cx.system().write_err(&harn_syntax::notice(&format!("warning: agent_subscribe: {error}")));
             }
         }

@@ -169,7 +169,7 @@ impl Error {
     }
 
     /// Whether it ends or interrupts the program, so that it must not get lost in cleanup that nobody waits for.
-    pub(crate) fn is_interruption(&self) -> bool {
+    pub fn is_interruption(&self) -> bool {
         self.0.interruption || matches!(self.0.kind, ErrorKind::Exit(_))
     }
 

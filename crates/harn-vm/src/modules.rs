@@ -297,8 +297,10 @@ impl<'a> Loader<'a> {
             let lexical =
                 canonical.starts_with("Unterminated") || canonical.starts_with("Unexpected character");
             let stage = if lexical { "lex" } else { "parse" };
-            let place = if matches!(target, Target::Std(_)) { format!(" in {name}") } else { String::new() };
-            return Err(format!("Import {stage} error{place}: {canonical}"));
+            return Err(match target {
+                Target::Std(_) => format!("Import {stage} error in {name}: {canonical}"),
+                Target::File(_) => format!("Import {stage} error: {canonical} in {name}"),
+            });
         }
         Ok(self.add(name, text, unit.tree.clone(), &unit.dir, Some(key)))
     }

@@ -66,7 +66,7 @@ pub fn uncaught(vm: &Vm, error: &Error) -> (Diagnostic, Option<SourceFile>) {
     };
     let mut diagnostic = Diagnostic::error(text).at(span);
     let of_place = || source.as_ref().and_then(|source| advice(vm, error, source, span));
-    diagnostic.help = failed_call(error).map(str::to_owned).or_else(of_place);
+    diagnostic.help = failed_call(error).or_else(of_place);
     if let Some(declared) = declared {
         let text = "the parameter";
         diagnostic = match vm.shown(declared.module, declared.span) {
@@ -108,35 +108,53 @@ pub fn drawn(diagnostic: &Diagnostic, file: Option<&SourceFile>) -> String {
 }
 
 /// How to fix a failed model call, whose error is a dict with the category, the provider and the model.
-fn failed_call(error: &Error) -> Option<&'static str> {
+fn failed_call(error: &Error) -> Option<String> {
     let ErrorKind::Thrown(value) = error.kind() else { return None };
     let fields = value.to_dict()?;
     let text =
         |name: &str| fields.get(&name.into()).and_then(|value| value.as_str().map(ToString::to_string));
-    text("provider").and(text("model"))?;
+    let provider = text("provider")?;
+    text("model")?;
     let message = text("message").unwrap_or_default();
     if message.contains("InvalidContentType") {
-        return Some("the server does not answer with TLS: write `http://` in its address");
+        return Some("the server does not answer with TLS: write `http://` in its address".to_owned());
     }
     let is_page = ["<!doctype html", "<html"].iter().any(|page| message.to_lowercase().contains(page));
     // A proxy sends a page of its own for its errors, whatever the address.
     if is_page && !message.contains("HTTP 5") {
         return Some(
-            "the address is that of a web page: check `base_url`, or a variable such as LOCAL_LLM_BASE_URL",
+            "the address is that of a web page: check `base_url`, or a variable such as LOCAL_LLM_BASE_URL"
+                .to_owned(),
         );
     }
-    match text("category")?.as_str() {
+    let lower = message.to_lowercase();
+    let rejects_tools =
+        ["not supported", "not support", "unsupported"].iter().any(|word| lower.contains(word));
+    if lower.contains("tool") && rejects_tools {
+        return Some(
+            "if the model cannot call tools natively, set the option `tool_format: \"text\"`".to_owned(),
+        );
+    }
+    if message.contains("response parse error") {
+        return Some("check that `base_url`, or a variable such as LOCAL_LLM_BASE_URL, is the address of the provider's API".to_owned());
+    }
+    let help = match text("category")?.as_str() {
         "transient_network" => Some(
             "check that the server is running and that its address is right (`base_url`, or a variable such as LOCAL_LLM_BASE_URL)",
         ),
-        "auth" => Some("check the API key: the option `api_key`, or a variable that `harn providers` lists"),
+        "auth" => {
+            return Some(format!(
+                "check the API key: the option `api_key`, or the variable that `harn providers {provider}` lists"
+            ));
+        }
         "not_found" => Some(
             "check the model and `base_url`; `harn provider-ready NAME` lists the models of the server, `harn models` those that Harn knows",
         ),
         "rate_limit" => Some("try again later, or set `llm_retries`"),
         "timeout" => Some("try again later, or raise `timeout`"),
         _ => None,
-    }
+    };
+    help.map(str::to_owned)
 }
 
 /// The way out of errors that people of other languages run into.
@@ -147,6 +165,9 @@ fn advice(vm: &Vm, error: &Error, source: &SourceFile, at: Span) -> Option<Strin
     {
         let name = rest.split(' ').next().unwrap_or(rest);
         return harn_syntax::habits::undefined(name, source.text().get(at.end as usize..)?);
+    }
+    if text.starts_with("Cannot assign to immutable binding: ") {
+        return Some("declare it with `var`, or give the new value another name".to_owned());
     }
     if let Some(help) = missing_value(text, source, at) {
         return Some(help);

@@ -70,9 +70,9 @@ pub(crate) struct TestArgs {
     /// packs of the package.
     #[arg(value_name = "TARGET")]
     pub(crate) target: Option<String>,
-    /// File or directory; requires `conformance`
+    /// File or directory; with TARGET `conformance` only
     pub(crate) selection: Option<PathBuf>,
-    /// Run the eval packs; requires `package`
+    /// Run the eval packs of TARGET `package`
     ///
     /// `[package] evals` in harn.toml lists the packs. Default: harn.eval.toml.
     #[arg(long)]
@@ -101,12 +101,12 @@ pub(crate) struct TestArgs {
     /// Show percentiles and the slowest tests
     #[arg(long)]
     pub(crate) timing: bool,
-    /// Use no real files; requires `conformance`
+    /// Use no real files (TARGET `conformance`)
     ///
     /// Tests see only their own files. There is no network, and no process is started.
     #[arg(long)]
     pub(crate) in_memory: bool,
-    /// Verify journals and recovery; requires `conformance`
+    /// Verify journals and recovery (TARGET `conformance`)
     ///
     /// Runs each case with a journal, replays it from the journal, repeats both with random delays, and kills and resumes
     /// it. Results and effects must be the same each time.
@@ -128,9 +128,10 @@ pub(crate) struct TestArgs {
     /// A call without a recorded reply is an error.
     #[arg(long, conflicts_with_all = ["in_memory", "journal"])]
     pub(crate) replay: bool,
-    /// Run each test twice and compare
+    /// Run each test twice; fail on differences
     ///
-    /// The second run uses the model replies of the first.
+    /// The first run calls models where no reply is scripted; the second run uses these replies. Output and results must be the
+    /// same.
     #[arg(long, conflicts_with_all = ["watch", "record", "replay", "in_memory", "journal"])]
     pub(crate) determinism: bool,
     /// Show line coverage of the tested modules
@@ -168,7 +169,7 @@ pub(crate) struct BenchArgs {
     /// Each run starts with fresh state.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
     pub(crate) iterations: u32,
-    /// Write all figures to a JSON file
+    /// Write all measurements to a JSON file
     #[arg(long, value_name = "FILE")]
     pub(crate) profile_json: Option<PathBuf>,
     /// Answer model calls from recorded replies
@@ -202,20 +203,20 @@ pub(crate) struct EvalArgs {
     /// BASELINE is a run record, or a directory whose records have the same names.
     #[arg(long, value_name = "BASELINE", conflicts_with = "structural_experiment")]
     pub(crate) compare: Option<PathBuf>,
-    /// Compare with a run that uses an experiment
+    /// Compare runs without and with an experiment
     ///
-    /// Runs the program without and with SPEC, such as `doubled_prompt` or `prompt_order_permutation(seed: 3)`. `harn explain
+    /// SPEC is an experiment on the prompt, such as `doubled_prompt` or `prompt_order_permutation(seed: 3)`. `harn explain
     /// std/experiments` lists the experiments.
     #[arg(long, value_name = "SPEC")]
     pub(crate) structural_experiment: Option<String>,
     /// Answer model calls from recorded replies
     ///
-    /// The run with the experiment uses NAME.experiment.jsonl if that file exists.
+    /// For `replies.jsonl`, the run with the experiment uses `replies.experiment.jsonl` if that file exists.
     #[arg(long, value_name = "FILE", requires = "structural_experiment", conflicts_with = "llm_mock_record")]
     pub(crate) llm_mock: Option<PathBuf>,
     /// Record model replies for --llm-mock
     ///
-    /// The replies of the run with the experiment are written to NAME.experiment.jsonl.
+    /// For `replies.jsonl`, the replies of the run with the experiment are written to `replies.experiment.jsonl`.
     #[arg(long, value_name = "FILE", requires = "structural_experiment")]
     pub(crate) llm_mock_record: Option<PathBuf>,
     /// Write the report as JSON to standard output

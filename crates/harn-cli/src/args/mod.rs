@@ -52,11 +52,11 @@ pub(crate) enum Command {
     /// Replay a run from its journal.
     ///
     /// The results of model calls, tools, files and network requests come from the journal; no effect happens again. For a
-    /// run record, such as run.json, the command instead prints its stages and checks them against the replay fixture.
+    /// run record, such as run.json, the command instead prints the recorded stages and checks them.
     Replay(ReplayArgs),
     /// Start a new run from a journal entry.
     ///
-    /// The new run replays the journal up to the entry and executes all later effects.
+    /// The new run replays the entries before N, and executes all later effects.
     Fork(ForkArgs),
     /// Serve a program over MCP or ACP.
     #[command(subcommand)]
@@ -64,10 +64,10 @@ pub(crate) enum Command {
     /// Alias of `harn serve mcp`.
     #[command(hide = true)]
     McpServe(McpArgs),
-    /// Run a program against a simulated host.
+    /// Run a program with a simulated host application.
     ///
-    /// A second program replaces the application that embeds Harn: `host_call("notes.list", {})` calls its exported function
-    /// `notes_list`. Its functions are also offered as tools.
+    /// A second program stands in for the application that embeds Harn: `host_call("notes.list", {})` calls its exported function
+    /// `notes_list`. Agent loops also get its functions as tools.
     Playground(PlaygroundArgs),
     /// Run a program again after each change.
     ///
@@ -111,7 +111,7 @@ pub(crate) enum Command {
     /// Create a project in a new directory.
     #[command(override_usage = "harn new [OPTIONS] <NAME>\n       harn new <TEMPLATE> <NAME>")]
     New(NewArgs),
-    /// Create a project in the current directory.
+    /// Create a project in this or another directory.
     ///
     /// Existing files are not changed.
     Init(InitArgs),
@@ -147,7 +147,7 @@ pub(crate) enum Command {
     ///
     /// The adapter uses standard input and output.
     Dap,
-    /// Explain a name, error code or prompt.
+    /// Explain a name, finding or prompt.
     Explain(ExplainArgs),
     /// List model providers and their configuration.
     Providers(ListArgs),
@@ -232,7 +232,7 @@ pub(crate) struct RunArgs {
     /// from strict to permissive; each also permits what the previous ones permit:
     ///   none             no files, processes or network
     ///   read_only        read files
-    ///   workspace_write  write files (when LEVEL is omitted)
+    ///   workspace_write  write files (the default for `--sandbox` without LEVEL)
     ///   process_exec     start programs
     ///   network          use the network and call models
     #[arg(long, value_name = "LEVEL", verbatim_doc_comment, num_args = 0..=1, require_equals = true, default_missing_value = "workspace_write")]
@@ -276,11 +276,11 @@ pub(crate) struct RunArgs {
     /// Default: a generated ID.
     #[arg(long, value_name = "ID")]
     pub(crate) run_id: Option<String>,
-    /// Suspend a durable run without nearer timer
+    /// Suspend when no timer is due within TIME
     ///
-    /// If the run waits and no timer is due within TIME, Harn stores it and ends the process at once; `harn resume` continues
-    /// it. TIME is a duration such as 500ms, 30s, 5m or 2h, or `never`. Default: 10s if the run waits for an answer, 5m if it
-    /// waits only for timers; 20s under a worker. For durable runs only.
+    /// If a durable run waits and no timer is due within TIME, Harn stores it and ends the process at once; `harn resume`
+    /// continues it. TIME is a duration such as 500ms, 30s, 5m or 2h, or `never`. Default: 10s if the run waits for an answer, 5m if it
+    /// waits only for timers; 20s under a worker.
     #[arg(long, value_name = "TIME", value_parser = parse_pause)]
     #[serde(with = "pause")]
     pub(crate) suspend_after: Option<std::time::Duration>,
@@ -306,7 +306,7 @@ pub(crate) struct ResumeArgs {
     pub(crate) retry_in_doubt: bool,
     /// Use this result for effects with unknown outcome
     ///
-    /// JSON; any other value is a string.
+    /// RESULT is parsed as JSON. A value that is not JSON is used as a string.
     #[arg(long, value_name = "RESULT", conflicts_with_all = ["retry_in_doubt", "all"])]
     pub(crate) skip_in_doubt: Option<String>,
     /// Lease of the worker: epoch and milliseconds
@@ -320,7 +320,8 @@ pub(crate) struct ResumeArgs {
     override_usage = "harn submit [OPTIONS] <FILE.harn | -> [-- ARGS...]\n       harn submit [OPTIONS] -e <CODE> [-- ARGS...]",
     mut_arg("durable", |arg| arg.hide(true)),
     mut_arg("explain_cost", |arg| arg.hide(true)),
-    mut_arg("quiet", |arg| arg.hide(true))
+    mut_arg("quiet", |arg| arg.hide(true)),
+    mut_arg("json", |arg| arg.help("Write the ID and start time as JSON").long_help(None))
 )]
 pub(crate) struct SubmitArgs {
     #[command(flatten)]
@@ -341,7 +342,7 @@ pub(crate) struct SubmitArgs {
     /// `[runs]` of harn.toml, or 0.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub(crate) retries: Option<u32>,
-    /// Choose how the delay grows
+    /// Choose how the retry delay grows
     ///
     /// Default: `backoff` in the section `[runs]` of harn.toml, or exponential.
     #[arg(long, value_name = "KIND", value_enum, requires = "retries")]
@@ -413,7 +414,7 @@ pub(crate) struct WorkerArgs {
 pub(crate) enum ConfigCommand {
     /// Print each effective value with its source.
     ///
-    /// The source is `default`, the manifest, the user's configuration file, or a variable of the environment. Secrets are
+    /// The source is `default`, `harn.toml`, the user's configuration file, or an environment variable. Secrets are
     /// not printed.
     Show {
         /// Write JSON to standard output
@@ -427,7 +428,7 @@ pub(crate) enum ConfigCommand {
 pub(crate) enum StoreCommand {
     /// Copy the store while it is in use.
     ///
-    /// The copy is as the store was at one moment. It is one file without a log, which can be used as HARN_STATE_FILE.
+    /// The copy is a consistent snapshot in one file. To use it, set HARN_STATE_FILE to its path.
     Backup {
         /// File to write; must not exist
         file: PathBuf,
@@ -461,8 +462,8 @@ pub(crate) struct OperationArgs {
     pub(crate) health: Option<std::net::SocketAddr>,
     /// Set the format of log messages
     ///
-    /// With `json`, each line of standard error is an object with time, level and message. A worker adds the ID of the run, and
-    /// writes the output of its runs in this form, too.
+    /// With `json`, each line of standard error is an object with time, level and message. `harn worker` adds the ID of
+    /// the run, and writes the output of its runs in this form, too.
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
     pub(crate) log_format: crate::logs::LogFormat,
 }
@@ -548,7 +549,7 @@ pub(crate) struct ReplayArgs {
 pub(crate) struct ForkArgs {
     /// ID of the run
     pub(crate) id: String,
-    /// Replay up to this entry, then execute
+    /// Replay the entries before N, then execute
     #[arg(long, value_name = "N")]
     pub(crate) at: u64,
     /// Name the new run
@@ -577,7 +578,7 @@ pub(crate) struct TrafficArgs {
     pub(crate) llm_mock_record: Option<PathBuf>,
     /// Answer provider requests from recorded HTTP exchanges
     ///
-    /// Works below the level of --llm-mock: Harn builds each request and compares it with the recording, but sends nothing.
+    /// Unlike with --llm-mock, Harn builds each request and compares it with the recording. It sends nothing.
     #[arg(long, value_name = "FILE", conflicts_with = "llm_cassette_record")]
     pub(crate) llm_cassette: Option<PathBuf>,
     /// Record HTTP exchanges with providers for --llm-cassette
@@ -636,7 +637,9 @@ pub(crate) struct UpdateModelsArgs {
     /// File or address of the table
     #[arg(value_name = "FILE|URL", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) source: String,
-    /// Write to this file (default: state directory)
+    /// Write to this file
+    ///
+    /// Default: `models.tsv` in the state directory.
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Set the source shown by `harn models show`
@@ -647,7 +650,7 @@ pub(crate) struct UpdateModelsArgs {
 /// Arguments of `harn providers`, and of `harn models` without a command.
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
-    /// Provider or model to show
+    /// Name to show (default: list all)
     #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) name: Option<String>,
     /// Write JSON to standard output
@@ -746,7 +749,9 @@ pub(crate) enum McpCommand {
 pub(crate) struct McpLoginArgs {
     /// Server in harn.toml, or its address
     pub(crate) server: String,
-    /// Sign in on another device
+    /// Show a code for another device
+    ///
+    /// Sign in with the code in a browser on any device.
     #[arg(long, conflicts_with = "port")]
     pub(crate) device: bool,
     /// Set the OAuth client ID (default: register one)
@@ -775,6 +780,7 @@ pub(crate) struct TrustArgs {
 #[derive(Debug, Args)]
 pub(crate) struct InitArgs {
     /// Directory of the project (default: the current one)
+    #[arg(value_name = "DIR")]
     pub(crate) name: Option<String>,
     /// Choose a template (default: basic)
     #[arg(long, value_enum)]
@@ -888,7 +894,8 @@ pub(crate) struct CheckArgs {
     pub(crate) bundle: bool,
     /// Report unvalidated external values
     ///
-    /// Reports each read of a field of JSON, an HTTP response, a model reply or a host result that was not validated first.
+    /// JSON, HTTP responses, model replies and host results must be validated before the program reads a field of them. Reports
+    /// each read of a value that is not validated.
     #[arg(long)]
     pub(crate) strict_types: bool,
     /// Verify `@invariant` attributes on all code paths
@@ -963,7 +970,7 @@ pub(crate) struct ExplainArgs {
     /// A subcommand of `harn explain`.
     #[command(subcommand)]
     pub(crate) what: Option<Explain>,
-    /// Builtin, method, keyword, module or error code
+    /// Builtin, method, keyword, module or finding
     ///
     /// For example `split`, `list.map`, `match` or `std/math`. Without a name: all names by topic.
     pub(crate) name: Option<String>,

@@ -45,9 +45,9 @@ pub(crate) enum RunsCommand {
     /// Queues the runs; a worker or `harn resume ID` continues them. Effects that succeeded are not repeated. Also queues cancelled and
     /// suspended runs.
     Retry(RunsChangeArgs),
-    /// Queue ended runs with an empty journal.
+    /// Queue ended runs again from their start.
     ///
-    /// A worker or `harn resume ID` then runs them from their start. All effects happen again.
+    /// A worker or `harn resume ID` then runs them with a new journal. All effects happen again.
     Requeue(RunsChangeArgs),
     /// Cancel runs.
     ///

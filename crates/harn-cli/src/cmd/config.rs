@@ -159,6 +159,14 @@ impl Sources {
             (None, None, Some(value)) => (value, self.user_path.clone()),
             (None, None, None) => (harn_runtime::builtin_provider().to_owned(), "default".to_owned()),
         };
+        // Addresses of local servers and available keys also select a provider.
+        let vm = program::session_vm(std::rc::Rc::new(Real::new()));
+        let all = harn_runtime::list_providers(&harn_runtime::llm_runtime(&vm));
+        let selected = all.iter().find(|row| row["is_default"] == true).and_then(|row| row["name"].as_str());
+        let (provider, source) = match selected.filter(|selected| *selected != provider) {
+            Some(selected) => (selected.to_owned(), "environment".to_owned()),
+            None => (provider, source),
+        };
         self.add("llm.provider", provider, source);
         match set("HARN_LLM_MODEL") {
             Some(model) => self.add("llm.model", model, "HARN_LLM_MODEL"),

@@ -269,6 +269,10 @@ pub(crate) fn begin(args: RunArgs) -> u8 {
         Ok(text) => text,
         Err(code) => return code,
     };
+    // A program that does not parse leaves no run behind.
+    if let Err(problems) = program_of(&args, text.clone()).parse() {
+        return sink.finish(End::Refused(problems));
+    }
     let command = given_command();
     let id = args.run_id.clone().unwrap_or_else(drawn);
     let begun = checked(&id).and_then(|()| {
@@ -927,6 +931,9 @@ pub(crate) fn replay(args: &ReplayArgs) -> u8 {
     let known = known_store(&args.id).and_then(|store| Ok(known(&*store, &args.id)?));
     let known = match known {
         Ok(known) => known,
+        Err(text) if args.id.ends_with(".json") => {
+            return failed(&format!("{text}; to replay a run record, give the path of an existing file"));
+        }
         Err(text) => return failed(&text),
     };
     if args.check {

@@ -23,7 +23,14 @@ fn show(args: &ShowModelArgs) -> u8 {
     let runtime = harn_runtime::llm_runtime(&vm);
     let model = harn_runtime::describe_model(&runtime, &args.name);
     if !harn_runtime::tells_provider(&runtime, &model) {
-        eprintln!("{}", unlisted(&args.name, &model, &harn_runtime::list_models(&runtime)));
+        eprintln!(
+            "{}",
+            unlisted(
+                &args.name,
+                &harn_runtime::provider_of_model(&runtime, &args.name),
+                &harn_runtime::list_models(&runtime)
+            )
+        );
     }
     let facts = harn_runtime::model_facts(&runtime, &args.name);
     if args.json {
@@ -71,7 +78,7 @@ fn list(args: &ListArgs) -> u8 {
         }
         let model = harn_runtime::describe_model(&runtime, name);
         if !harn_runtime::tells_provider(&runtime, &model) {
-            eprintln!("{}", unlisted(name, &model, &all));
+            eprintln!("{}", unlisted(name, &harn_runtime::provider_of_model(&runtime, name), &all));
         }
         return print(&if args.json { envelope(&model) } else { details(&model) });
     }
@@ -79,14 +86,11 @@ fn list(args: &ListArgs) -> u8 {
 }
 
 /// Returns the note about a model name that no table has and that does not name a provider.
-fn unlisted(name: &str, model: &Value, listed: &[Value]) -> String {
+fn unlisted(name: &str, provider: &str, listed: &[Value]) -> String {
     let aliases = listed.iter().flat_map(|model| texts(&model["aliases"]));
     let names: Vec<String> = listed.iter().map(|model| text(&model["id"])).chain(aliases).collect();
     let hint = harn_vm::suggest::hint(name, names.iter().map(String::as_str));
-    let provider = text(&model["provider"]);
-    format!(
-        "note: unknown model `{name}`{hint}: calls with this name go to the default provider `{provider}`"
-    )
+    format!("note: unknown model `{name}`{hint}: calls with this name go to the provider `{provider}`")
 }
 
 /// Shows a model as one JSON object. `readiness` is what a health check of the model gave, null when none was asked for.

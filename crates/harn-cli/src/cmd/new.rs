@@ -66,6 +66,13 @@ pub(crate) fn new(args: &NewArgs) -> u8 {
             );
             crate::args::usage_error("new", &text);
         }
+        (Ok(_), None) if args.template.is_none() => {
+            let name = &args.name;
+            eprintln!(
+                "note: creates the project `{name}` from the template `basic`; for the template `{name}`: harn new {name} NAME"
+            );
+            (name, Template::Basic)
+        }
         _ => (&args.name, args.template.unwrap_or(Template::Basic)),
     };
     make_folder(name, template)

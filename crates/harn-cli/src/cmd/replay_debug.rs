@@ -469,7 +469,12 @@ impl Stand {
                 }
                 _ => match scene.evaluate(line.trim(), 0) {
                     Ok(value) => say!("{}", harn_syntax::printable(&shown(&value))),
-                    Err(why) => say!("{}", harn_syntax::printable(&why)),
+                    Err(why) => {
+                        let is_command =
+                            matches!(line.trim(), "q" | "quit" | "exit" | "h" | "help" | "next" | "back");
+                        let hint = if is_command { " (commands begin with `:`, see :help)" } else { "" };
+                        say!("{}{hint}", harn_syntax::printable(&why));
+                    }
                 },
             }
         }

@@ -72,7 +72,11 @@ pub(super) fn text(command: &str, args: &RunArgs, sink: &Sink) -> Result<String,
             )
         }
         (Some(code), None) => Ok(code.clone()),
-        (None, Some(path)) => program::read_text(path),
+        (None, Some(path)) => program::read_text(path).map_err(|text| {
+            let file = path.with_extension("harn");
+            let is_meant = path.extension().is_none() && Real::new().is_file(&file);
+            if is_meant { format!("{text}\n  = help: did you mean `{}`?", file.display()) } else { text }
+        }),
     };
     for record in [&args.models.llm_mock_record, &args.models.llm_cassette_record].into_iter().flatten() {
         if args.file.as_deref().is_some_and(|file| real::files::same_file(file, record)) {

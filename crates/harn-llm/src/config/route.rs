@@ -100,7 +100,12 @@ impl Config {
 
     /// Returns the provider that answers a call without options.
     pub fn provider_without_options(&self, embedder: &dyn Embedder) -> String {
-        let chosen = CallOptions::from_json(&json!({}))
+        self.provider_of_call(&json!({}), embedder)
+    }
+
+    /// Returns the provider that answers a call with these options; the default provider for options that are errors.
+    pub fn provider_of_call(&self, options: &harn_value::Data, embedder: &dyn Embedder) -> String {
+        let chosen = CallOptions::from_json(options)
             .and_then(|options| self.choose_provider(&options, embedder, &mut Vec::new()));
         chosen.unwrap_or_else(|_| self.default_provider(embedder))
     }
@@ -270,7 +275,9 @@ impl Config {
         match table.and_then(|p| p.default_model.clone()) {
             Some(model) => Ok((model, true)),
             None => {
-                let or_set = envs.first().map_or_else(String::new, |name| format!(" or set {name}"));
+                let is_selected = self.env_provider(embedder).as_deref() == Some(provider);
+                let variable = envs.first().map(String::as_str).or(is_selected.then_some("HARN_LLM_MODEL"));
+                let or_set = variable.map_or_else(String::new, |name| format!(" or set {name}"));
                 Err(OptionError::new(format!(
                     "llm_call: provider \"{provider}\" requires an explicit model: pass `model`{or_set}"
                 )))
@@ -297,6 +304,12 @@ impl Config {
         if found.is_some() || table.dialect() == Dialect::Vertex {
             return Ok(found);
         }
+        let misspelt = envs.iter().find_map(|name| {
+            let meant = name.strip_suffix("_API_KEY")?;
+            let wrong = [format!("{meant}_KEY"), format!("{meant}_APIKEY"), format!("{meant}_TOKEN")];
+            let wrong = wrong.into_iter().find(|wrong| env(embedder, wrong).is_some())?;
+            Some(format!(". {wrong} has no effect: did you mean {name}?")) // prose-ok: diagnostic
+        });
         let wanted = match envs.as_slice() {
             [one] => format!("set {one} environment variable"),
             many => format!("set one of {} environment variables", many.join(", ")),
@@ -304,7 +317,7 @@ impl Config {
         Err(OptionError::new(format!(
             "Missing API key: {wanted} (provider `{provider}`, config {}; use HARN_LLM_PROVIDER=mock to run without a provider){}",
             self.origin(),
-            self.other_keys(embedder)
+            misspelt.unwrap_or_else(|| self.other_keys(embedder))
         )))
     }
 
@@ -317,6 +330,9 @@ impl Config {
         };
         let names: Vec<String> = self.provider_names().into_iter().filter(has_key).collect();
         match names.as_slice() {
+            [] if env(embedder, "LOCAL_LLM_MODEL").is_some() => {
+                ". LOCAL_LLM_MODEL is set, but LOCAL_LLM_BASE_URL is not: set it to use the local server".to_string() // prose-ok: diagnostic
+            }
             [] => ". No configured provider has a key; for a local server, set LOCAL_LLM_BASE_URL and LOCAL_LLM_MODEL".to_string(), // prose-ok: diagnostic
             [one] => format!(
                 ". There is a key for `{one}`: choose it with HARN_LLM_PROVIDER={one}, the option `provider: \"{one}\"` or a model \"{one}:MODEL\"" // prose-ok: diagnostic

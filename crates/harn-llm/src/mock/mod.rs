@@ -488,9 +488,10 @@ impl MockState {
                 );
             }
         }
-        if self.replay.is_some() {
+        if let Some(replay) = &self.replay {
             let head: String = prompt().chars().take(200).collect();
-            let message = format!("No --llm-mock fixture matched prompt: \"{head}\"");
+            let used = if replay.is_empty() { "; all replies of the file are used" } else { "" };
+            let message = format!("No --llm-mock fixture matched prompt: \"{head}\"{used}");
             return Some(Err(LlmError::new(Category::Generic, message)));
         }
         None

@@ -60,7 +60,10 @@ fn once(args: &TestArgs, filter: &Filter, target: &Path) -> u8 {
         1
     };
     if !Real::new().exists(target) {
-        return failed(&format!("Path not found: {}", target.display()));
+        let name = target.display();
+        return failed(&format!(
+            "Path not found: {name}\n  = help: to select tests by name: harn test --filter {name}"
+        ));
     }
     let tests = match find::find(target) {
         Ok(tests) => tests,
