@@ -164,6 +164,15 @@ fn slips_are_told_when_a_program_is_submitted() {
 }
 
 #[test]
+fn a_program_that_does_not_parse_leaves_no_run() {
+    let folder = folder(&[("a.harn", "println(1\n")]);
+    let ran = harn_in(folder.path(), &["run", "--durable", "a.harn"]);
+    assert_eq!(ran.code, 1, "{}", ran.shown());
+    assert!(!ran.err.contains("started"), "{}", ran.shown());
+    assert_eq!(harn_in(folder.path(), &["runs", "list"]).out, "No runs.\n");
+}
+
+#[test]
 fn an_estimate_shows_its_costs_beside_long_names() {
     let name = "anthropic:claude-sonnet-4-20250514";
     let call = format!("llm_call_structured_result(\"Hi\", {{}}, {{model: \"{name}\", max_tokens: 10}})\n");
