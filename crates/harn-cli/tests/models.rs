@@ -50,7 +50,7 @@ fn a_model_that_nobody_knows_is_told() {
     let ran = of("fronteir");
     assert_eq!(ran.code, 0, "{}", ran.shown());
     let told = "note: unknown model `fronteir` (did you mean `frontier`?): calls with this name go to the \
-                default provider `anthropic`\n";
+                provider `anthropic`\n";
     assert_eq!(ran.err, told);
     assert_eq!(of("gpt-4o").err, "");
 }
