@@ -166,7 +166,7 @@ fn an_unknown_scenario_gets_a_suggestion_and_the_list() {
         "{}",
         ran.err
     );
-    assert!(ran.err.contains("Run one with `harn demo ID`."), "{}", ran.err);
+    assert!(ran.err.contains("Run one with `harn demo NAME`."), "{}", ran.err);
     let ran = harn(&["demo", "zzz"]);
     assert!(ran.code == 2 && ran.err.starts_with("error: unknown scenario `zzz`\n"), "{}", ran.err);
     assert_eq!(harn(&["demo", "--list", "prompt-guidance"]).code, 2);

@@ -520,7 +520,7 @@ impl Core {
                 let waiting: Vec<String> = self.state.borrow().waiting_for();
                 let now = match waiting.as_slice() {
                     [] => "nothing left to do".to_owned(),
-                    names => format!("waiting for {}", names.join(", ")),
+                    names => names.join(" or "),
                 };
                 self.differs(now, self.digest_now());
             }
@@ -536,8 +536,8 @@ impl Core {
             })
         };
         if !fits {
-            let waiting = self.state.borrow().waiting_for().join(", ");
-            self.differs(format!("waiting for {waiting}"), self.digest_now());
+            let waiting = self.state.borrow().waiting_for().join(" or ");
+            self.differs(waiting, self.digest_now());
             return Poll::Pending;
         }
         let Some(Entry { what: What::Finish { op, clock, outcome, .. }, .. }) = self.take() else {

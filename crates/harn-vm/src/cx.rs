@@ -147,9 +147,11 @@ impl Cx {
 
     async fn reply_to(&self, request: Request) -> Result<Value> {
         let link = &self.0.link;
+        // The callee may call builtins, too. After it, the place of this call is the current one again.
+        let (caller, call) = (self.0.caller.get(), self.0.call.get());
         link.request.set(Some(request));
         let mut asked = false;
-        poll_fn(|_| {
+        let reply = poll_fn(|_| {
             if !asked {
                 asked = true;
                 return Poll::Pending;
@@ -159,7 +161,10 @@ impl Cx {
                 None => Poll::Pending,
             }
         })
-        .await
+        .await;
+        self.0.caller.set(caller);
+        self.0.call.set(call);
+        reply
     }
 
     /// An iterator over `value`.

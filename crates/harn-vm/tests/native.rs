@@ -48,6 +48,11 @@ builtins! {
     Pure fn gives_up(cx) -> "int" {
         [3, 1, 2].iter().map(|n| if *n == 1 { stop(Error::runtime("one is too many")) } else { *n }).sum::<i64>()
     }
+    /// Calls `f` and returns the line of the call in progress after it.
+    Pure async fn line_after(cx, f: Value) -> "int" {
+        cx.call(&f, []).await?;
+        harn_vm::running_place().and_then(|(_, place)| place).map_or(0, |(_, line)| line as i64)
+    }
     /// Fails between two calls of `f`.
     Pure loop fn breaks_between(cx, f: Value) -> "nil" {
         CallLoop::new(f, Between(0))
@@ -89,6 +94,11 @@ fn a_panic_is_an_error_at_the_call() {
     assert_eq!(run("return try { breaks_between({ x -> x }) }"), format!("{failed} between calls"));
     assert_eq!(run("return await(spawn { try { breaks(2) } })"), format!("{failed} by 2"));
     assert_eq!(run("breaks(3)"), "Runtime error: internal error: broken by 3");
+}
+
+#[test]
+fn the_place_of_a_call_survives_calls_of_its_closures() {
+    assert_eq!(run("let line = line_after({ ->\n  tick()\n  line_after({ -> tick() })\n})\nreturn line"), "1");
 }
 
 #[test]

@@ -98,7 +98,7 @@ pub(crate) struct TestArgs {
     /// Also shows the time of failed tests.
     #[arg(long, short)]
     pub(crate) verbose: bool,
-    /// Show percentiles and the slowest tests
+    /// Show time percentiles and the slowest tests
     #[arg(long)]
     pub(crate) timing: bool,
     /// Use no real files (TARGET `conformance`)

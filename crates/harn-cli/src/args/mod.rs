@@ -28,7 +28,7 @@ pub(crate) use skills::{LookArgs, SkillInstallArgs, SkillsCommand};
 #[derive(Debug, Parser)]
 #[command(name = "harn", version, max_term_width = 100)]
 #[command(after_help = "`harn FILE.harn ARGS...` is short for `harn run FILE.harn -- ARGS...`.\n\
-                  `harn --json-schemas` lists the commands that write JSON.")]
+                  `harn --json-schemas` lists the commands that write a JSON envelope.")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -52,11 +52,11 @@ pub(crate) enum Command {
     /// Replay a run from its journal.
     ///
     /// The results of model calls, tools, files and network requests come from the journal; no effect happens again. For a
-    /// run record, such as run.json, the command instead prints the recorded stages and checks them.
+    /// run record, such as run.json, the command instead prints the recorded stages, if any, and checks the record.
     Replay(ReplayArgs),
     /// Start a new run from a journal entry.
     ///
-    /// The new run replays the entries before N, and executes all later effects.
+    /// The new run replays the entries before N, and executes the effects from entry N on.
     Fork(ForkArgs),
     /// Serve a program over MCP or ACP.
     #[command(subcommand)]
@@ -165,11 +165,11 @@ pub(crate) enum Command {
     },
     /// Check whether a provider answers.
     ProviderReady(ReadyArgs),
-    /// Run a built-in example without keys or network.
+    /// Run a built-in scenario without keys or network.
     Demo(DemoArgs),
     /// Browse and launch runs in the browser.
     ///
-    /// Shows the run records that workflows and launched programs write: stages, model calls with their prompts, template
+    /// Shows the run records of launched programs, workflows and `harn demo`: stages, model calls with their prompts, template
     /// branches and costs. Compares records and launches programs. For durable runs, use `harn runs`.
     Portal(PortalArgs),
     /// Print a shell completion script.
@@ -228,7 +228,7 @@ pub(crate) struct RunArgs {
     pub(crate) deny: Option<Vec<String>>,
     /// Restrict what the program can access
     ///
-    /// At every level except `none`, the program can use files in the working directory and the project only. The levels,
+    /// The program can use only files in the working directory and the project; at level `none`, no files at all. The levels,
     /// from strict to permissive; each also permits what the previous ones permit:
     ///   none             no files, processes or network
     ///   read_only        read files
@@ -278,7 +278,7 @@ pub(crate) struct RunArgs {
     pub(crate) run_id: Option<String>,
     /// Suspend when no timer is due within TIME
     ///
-    /// If a durable run waits and no timer is due within TIME, Harn stores it and ends the process at once; `harn resume`
+    /// A waiting durable run is stored, and its process ends at once, unless a timer expires within TIME; `harn resume`
     /// continues it. TIME is a duration such as 500ms, 30s, 5m or 2h, or `never`. Default: 10s if the run waits for an answer, 5m if it
     /// waits only for timers; 20s under a worker.
     #[arg(long, value_name = "TIME", value_parser = parse_pause)]
@@ -383,7 +383,13 @@ impl Backoff {
 
 /// Arguments of `harn worker`.
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    mut_arg("log_format", |arg| arg.long_help(
+        "Set the format of log messages\n\nWith `json`, each line of standard error is an object with time, level, message and the ID of \
+         the run. The output of the runs is written in this form, too."
+    ))
+)]
 pub(crate) struct WorkerArgs {
     #[command(subcommand)]
     pub(crate) command: Option<WorkerCommand>,
@@ -398,7 +404,7 @@ pub(crate) struct WorkerArgs {
     /// If a worker does not renew its lease in this time, another worker takes over the run.
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_lease_time)]
     pub(crate) lease: std::time::Duration,
-    /// Limit how long the worker shuts down
+    /// Limit the duration of the shutdown
     ///
     /// After SIGTERM or Ctrl-C, the worker accepts no new runs. For the first half of TIME, its runs continue. Then each run is
     /// suspended as soon as it has no request or command in progress. After TIME, or on a second signal, the worker interrupts
@@ -414,7 +420,8 @@ pub(crate) struct WorkerArgs {
 pub(crate) enum ConfigCommand {
     /// Print each effective value with its source.
     ///
-    /// The source is `default`, `harn.toml`, the user's configuration file, or an environment variable. Secrets are
+    /// `--json` prints long values in full. The source is `default`, `harn.toml`, the user's configuration file, or an
+    /// environment variable. Secrets are
     /// not printed.
     Show {
         /// Write JSON to standard output
@@ -462,8 +469,7 @@ pub(crate) struct OperationArgs {
     pub(crate) health: Option<std::net::SocketAddr>,
     /// Set the format of log messages
     ///
-    /// With `json`, each line of standard error is an object with time, level and message. `harn worker` adds the ID of
-    /// the run, and writes the output of its runs in this form, too.
+    /// With `json`, each line of standard error is an object with time, level and message.
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
     pub(crate) log_format: crate::logs::LogFormat,
 }
@@ -549,7 +555,7 @@ pub(crate) struct ReplayArgs {
 pub(crate) struct ForkArgs {
     /// ID of the run
     pub(crate) id: String,
-    /// Replay the entries before N, then execute
+    /// First entry that is not replayed
     #[arg(long, value_name = "N")]
     pub(crate) at: u64,
     /// Name the new run
@@ -1030,11 +1036,11 @@ pub(crate) struct ExplainPromptArgs {
 /// Arguments of `harn demo`.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
-    /// Name of the example
+    /// Name of the scenario
     ///
     /// Default: show a menu in a terminal, otherwise the list.
     pub(crate) scenario: Option<String>,
-    /// List the examples
+    /// List the scenarios
     #[arg(long, conflicts_with = "scenario")]
     pub(crate) list: bool,
     /// Write JSON to standard output

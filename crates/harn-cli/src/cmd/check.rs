@@ -132,6 +132,9 @@ fn check_file(
     if findings::is_template(&path) {
         return super::lint::lint_template(path, manifests);
     }
+    if path.extension().is_some_and(|extension| extension == "toml") {
+        return Findings::unreadable(path, "not a program; `harn doctor` checks harn.toml".to_owned());
+    }
     match findings::read_text(&path) {
         Ok(text) => {
             let program = Program::of(&path, text.clone());

@@ -256,7 +256,11 @@ impl Doctor {
         let vm = program::session_vm(self.system.clone());
         let report = check_provider(&llm_runtime_at(&vm, &self.here), &provider, &json!({}));
         let message = format!("{provider}: {}", text(&report["message"]));
-        let status = if report["valid"] == true { Status::Fine } else { Status::Failed };
+        let status = match report["valid"] == true {
+            true if report["metadata"]["reason"] == "no_healthcheck" => Status::Skipped,
+            true => Status::Fine,
+            false => Status::Failed,
+        };
         self.add(status, "network", message);
     }
 

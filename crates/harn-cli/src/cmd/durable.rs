@@ -685,10 +685,13 @@ fn beginning(store: &dyn Store, id: &str) -> Failed<Vec<Entry>> {
 pub(super) fn shown_difference(id: &str, difference: &Difference) -> u8 {
     let Difference { seq, was, was_at, now, now_at, .. } = difference;
     let place = |at: &str| if at.is_empty() { String::new() } else { format!(" at {at}") };
+    let (was, now) = (format!("{was}{}", place(was_at)), format!("{now}{}", place(now_at)));
+    let sides = match was == now {
+        true => format!("  both: {was}, with different data"),
+        false => format!("  was: {was}\n  now: {now}"),
+    };
     eprintln!(
-        "error: run '{id}': the program differs from its journal at entry {seq}\n  was: {was}{}\n  now: {now}{}\n  = help: `harn fork {id} --at {seq} --changed` continues from there in a new run with the changed program",
-        place(was_at),
-        place(now_at)
+        "error: run '{id}': the program differs from its journal at entry {seq}\n{sides}\n  = help: `harn fork {id} --at {seq} --changed` continues from there in a new run with the changed program"
     );
     1
 }
@@ -1033,6 +1036,7 @@ fn check(known: &Known) -> Failed<u8> {
         let code = shown_difference(id, difference);
         let (was, now) = difference.digests;
         if let (Some(was), Some(now)) = (old.journal.request(was), new.journal.request(now)) {
+            eprintln!("the data (- recorded, + now):");
             shown_diff(&was, &now);
         }
         return Ok(code);

@@ -317,12 +317,31 @@ impl Config {
         Err(OptionError::new(format!(
             "Missing API key: {wanted} (provider `{provider}`, config {}; use HARN_LLM_PROVIDER=mock to run without a provider){}",
             self.origin(),
-            misspelt.unwrap_or_else(|| self.other_keys(embedder))
+            misspelt.unwrap_or_else(|| self.other_keys(provider, embedder))
         )))
     }
 
+    /// Returns how to reach a local server, for a call to a provider whose key is missing.
+    fn local_servers(&self, provider: &str, embedder: &dyn Embedder) -> String {
+        let address = self.provider(provider).map(|table| table.base_url(embedder)).unwrap_or_default();
+        if ["://localhost", "://127.", "://[::1]"].iter().any(|host| address.contains(host)) {
+            return String::new();
+        }
+        match (Self::addressed_by("LOCAL_LLM_BASE_URL", embedder), env(embedder, "LOCAL_LLM_MODEL")) {
+            (Some(local), _) => format!(
+                ". LOCAL_LLM_BASE_URL is set, but this call selects `{provider}`: for the local server, use `provider: \"{local}\"` or HARN_LLM_PROVIDER={local}" // prose-ok: diagnostic
+            ),
+            (None, Some(_)) => {
+                ". LOCAL_LLM_MODEL is set, but LOCAL_LLM_BASE_URL is not: set it to use the local server".to_owned() // prose-ok: diagnostic
+            }
+            (None, None) => {
+                ". No configured provider has a key; for a local server, set LOCAL_LLM_BASE_URL and LOCAL_LLM_MODEL".to_owned() // prose-ok: diagnostic
+            }
+        }
+    }
+
     /// Says which providers could be called, for somebody whose provider has no key.
-    fn other_keys(&self, embedder: &dyn Embedder) -> String {
+    fn other_keys(&self, provider: &str, embedder: &dyn Embedder) -> String {
         let has_key = |name: &String| {
             let table = self.provider(name);
             let envs = table.map(|table| table.auth_envs()).unwrap_or_default();
@@ -330,10 +349,7 @@ impl Config {
         };
         let names: Vec<String> = self.provider_names().into_iter().filter(has_key).collect();
         match names.as_slice() {
-            [] if env(embedder, "LOCAL_LLM_MODEL").is_some() => {
-                ". LOCAL_LLM_MODEL is set, but LOCAL_LLM_BASE_URL is not: set it to use the local server".to_string() // prose-ok: diagnostic
-            }
-            [] => ". No configured provider has a key; for a local server, set LOCAL_LLM_BASE_URL and LOCAL_LLM_MODEL".to_string(), // prose-ok: diagnostic
+            [] => self.local_servers(provider, embedder),
             [one] => format!(
                 ". There is a key for `{one}`: choose it with HARN_LLM_PROVIDER={one}, the option `provider: \"{one}\"` or a model \"{one}:MODEL\"" // prose-ok: diagnostic
             ),

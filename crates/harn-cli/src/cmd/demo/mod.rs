@@ -77,14 +77,14 @@ fn list(json: bool) -> u8 {
 }
 
 fn list_text(colour: Colour) -> String {
-    let mut out = "Examples (no key or network needed):\n".to_owned();
+    let mut out = "Scenarios (no key or network needed):\n".to_owned();
     for scenario in SCENARIOS {
         out += &format!("\n  {}  {}\n", colour.strong(scenario.id), scenario.title);
         for line in wrapped(scenario.description, WIDTH - 6) {
             out += &format!("      {line}\n");
         }
     }
-    out + "\nRun one with `harn demo ID`.\n"
+    out + "\nRun one with `harn demo NAME`.\n"
 }
 
 /// Whether somebody can be asked.

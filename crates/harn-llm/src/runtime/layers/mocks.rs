@@ -24,7 +24,7 @@ impl<P: Provider> Provider for Mocked<'_, P> {
             let provider = &prepared.request.route.provider;
             // prose-ok: a warning
             runtime.warn_once(&format!(
-                "all `llm_mock` replies are used: this call goes to the provider `{provider}`"
+                "all `llm_mock` replies are used: this call is for the provider `{provider}`"
             ));
         }
         self.inner.answer(prepared, watch).await
