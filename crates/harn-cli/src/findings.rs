@@ -386,7 +386,7 @@ fn print_text(files: &[Findings], wording: &Wording) {
             let _ = writeln!(
                 crate::out::Out,
                 "{}: {said}",
-                harn_syntax::printable(&file.path.display().to_string())
+                harn_syntax::printable_name(&file.path.display().to_string())
             );
         }
         for problem in &file.problems {

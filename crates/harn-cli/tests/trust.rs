@@ -461,6 +461,37 @@ fn names_and_messages_of_others_forge_no_warning() {
     }
 }
 
+/// Names of files, keys of a manifest and thrown strings are the content of a checkout.
+#[test]
+fn names_of_files_and_keys_of_manifests_forge_no_line() {
+    let name = "a\u{1b}[2J\nforged: ok\n[harn] forged\u{202e}.harn";
+    let program = "let x = nope\nfn f( {\n";
+    let thrown = "throw \"a\\nforged: ok\\n[harn] forged\"";
+    let manifest = "[skills]\n\"a\\u001b[2J\\nforged: ok\\n[harn] forged\" = 1\n";
+    let places = [
+        folder(&[(name, program)]),
+        folder(&[(name, "println(1)\n")]),
+        folder(&[(name, thrown)]),
+        folder(&[(name, "println(1)\n"), ("harn.toml", manifest)]),
+        folder(&[(name, "fn test_a() { assert(false) }\n")]),
+    ];
+    for place in &places {
+        for args in
+            [&["run", name][..], &["check", name], &["lint", "."], &["fmt", "--check", name], &["test", "."]]
+        {
+            let ran = harn_in(place.path(), args);
+            let all = format!("{}{}", ran.out, ran.err);
+            assert!(
+                !all.contains(|c: char| c != '\n' && c.is_control() || c == '\u{202e}'),
+                "{args:?}: {all:?}"
+            );
+            let forged =
+                all.lines().find(|line| line.starts_with("forged") || line.starts_with("[harn] forged"));
+            assert_eq!(forged, None, "{args:?}: {all}");
+        }
+    }
+}
+
 #[test]
 fn secret_headers_of_a_provider_are_shown_nowhere() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

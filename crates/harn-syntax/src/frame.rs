@@ -68,6 +68,11 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     }))
 }
 
+/// A name as it may stand within a line of a terminal: as [`printable`], and line feeds are written `\u{a}`.
+pub fn printable_name(name: &str) -> String {
+    printable(name).replace('\n', "\\u{a}")
+}
+
 /// As [`printable`], with `margin` at the beginning of each further line: a string of others cannot look like a line of the
 /// runtime.
 pub fn with_margin(text: &str, margin: &str) -> String {
@@ -76,6 +81,11 @@ pub fn with_margin(text: &str, margin: &str) -> String {
 
 /// The margin of further lines in a [`notice`].
 pub const MARGIN: &str = "    | ";
+
+/// An error of a command for standard error, without the last line feed.
+pub fn error_line(text: &str) -> String {
+    format!("error: {}", with_margin(text, MARGIN))
+}
 
 /// A line of the runtime for standard error: `[harn] `, the text, and a line feed.
 pub fn notice(text: &str) -> String {
@@ -118,13 +128,18 @@ impl Diagnostic {
 fn render(diagnostic: &Diagnostic, file: Option<&SourceFile>, color: bool) -> String {
     let paint = Paint { on: color };
     let word = paint.severity(diagnostic.severity, diagnostic.severity.word());
-    let mut out = format!("{word}: {}\n", paint.wrap("1", &printable(&diagnostic.message)));
+    let mut out = format!("{word}: {}\n", paint.wrap("1", &with_margin(&diagnostic.message, MARGIN)));
     let mut width = 1;
     if let (Some(file), Some(span)) = (file, diagnostic.span) {
         let (line, column) = file.line_column(span.start);
         width = line.to_string().len();
-        let _ =
-            writeln!(out, "{:width$} {} {}:{line}:{column}", "", paint.frame("-->"), printable(file.name()));
+        let _ = writeln!(
+            out,
+            "{:width$} {} {}:{line}:{column}",
+            "",
+            paint.frame("-->"),
+            printable_name(file.name())
+        );
         if diagnostic.labels.len() > 1 {
             out.push_str(&several_places(diagnostic, file, color));
         } else {
@@ -135,16 +150,21 @@ fn render(diagnostic: &Diagnostic, file: Option<&SourceFile>, color: bool) -> St
     for Elsewhere { file, span, text } in &diagnostic.elsewhere {
         let (line, column) = file.line_column(span.start);
         width = width.max(line.to_string().len());
-        let _ =
-            writeln!(out, "{:width$} {} {}:{line}:{column}", "", paint.frame(":::"), printable(file.name()));
+        let _ = writeln!(
+            out,
+            "{:width$} {} {}:{line}:{column}",
+            "",
+            paint.frame(":::"),
+            printable_name(file.name())
+        );
         one_place(&mut out, Severity::Info, file, *span, Some((*span, text)), width, &paint);
     }
     // Notes stand under the arrow, the help line under the gutter.
     for note in &diagnostic.notes {
-        let _ = writeln!(out, "{:width$} {} note: {}", "", paint.frame("="), printable(note));
+        let _ = writeln!(out, "{:width$} {} note: {}", "", paint.frame("="), with_margin(note, MARGIN));
     }
     if let Some(help) = &diagnostic.help {
-        let _ = writeln!(out, "{:width$}  {} help: {}", "", paint.frame("="), printable(help));
+        let _ = writeln!(out, "{:width$}  {} help: {}", "", paint.frame("="), with_margin(help, MARGIN));
     }
     out
 }

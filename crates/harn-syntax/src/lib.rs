@@ -36,7 +36,7 @@ pub mod visit;
 
 pub use diagnostic::{Diagnostic, Elsewhere, Severity};
 pub use error::{Stage, SyntaxError, SyntaxErrorKind};
-pub use frame::{MARGIN, notice, printable, with_margin};
+pub use frame::{MARGIN, error_line, notice, printable, printable_name, with_margin};
 pub use source_map::{SourceFile, SourceMap};
 pub use span::{FileId, Span};
 

@@ -32,7 +32,7 @@ struct Models {
 /// Runs a program several times and shows the times; 1 if it fails.
 pub(crate) fn bench(args: &BenchArgs) -> u8 {
     let failed = |text: &str| {
-        eprintln!("error: {}", harn_syntax::printable(text));
+        eprintln!("{}", harn_syntax::error_line(text));
         1
     };
     if args.iterations == 0 {

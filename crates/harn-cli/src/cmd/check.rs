@@ -38,12 +38,12 @@ pub(crate) fn check(args: &CheckArgs) -> u8 {
     let paths = match findings::collect(&targets, findings::is_program, false) {
         Ok(paths) => paths,
         Err(text) => {
-            eprintln!("error: {}", harn_syntax::printable(&text));
+            eprintln!("{}", harn_syntax::error_line(&text));
             return 1;
         }
     };
     if let Err(text) = super::packages::ready(paths.iter().filter_map(|path| path.parent())) {
-        eprintln!("error: {}", harn_syntax::printable(&text));
+        eprintln!("{}", harn_syntax::error_line(&text));
         return 1;
     }
     let programs = paths.clone();

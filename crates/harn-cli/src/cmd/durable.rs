@@ -81,7 +81,7 @@ pub(super) fn missing(id: &str) -> String {
 
 /// The end of a command that has failed.
 pub(super) fn failed(text: &str) -> u8 {
-    eprintln!("error: {}", harn_syntax::printable(text));
+    eprintln!("{}", harn_syntax::error_line(text));
     1
 }
 
@@ -579,7 +579,7 @@ impl Owned {
     fn stopped_by(&self, trouble: Trouble) -> u8 {
         let id = &self.id;
         let text = format!("run '{id}': the store is not available: {trouble}; the run continues later");
-        eprintln!("error: {}", harn_syntax::printable(&text));
+        eprintln!("{}", harn_syntax::error_line(&text));
         let real = Real::new();
         // Not all at the same moment.
         let delay_ms = OUTAGE_MS + real.random_u64().cast_signed().rem_euclid(OUTAGE_MS);

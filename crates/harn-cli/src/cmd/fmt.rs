@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use harn_check::Settings;
 use harn_fmt::{LINE_WIDTH, Options, SEPARATOR_WIDTH};
-use harn_syntax::{Severity, printable};
+use harn_syntax::{MARGIN, Severity, printable_name, with_margin};
 use harn_system::{Real, Stream, System};
 use harn_value::json;
 
@@ -45,7 +45,7 @@ pub(crate) fn fmt(args: &FmtArgs) -> u8 {
             return 1;
         }
         Err(text) => {
-            eprintln!("error: {}", printable(&text));
+            eprintln!("{}", harn_syntax::error_line(&text));
             return 1;
         }
     };
@@ -148,14 +148,14 @@ fn options(settings: Option<&Settings>, args: &FmtArgs) -> Options {
 }
 
 fn tell(path: &Path, fate: &Fate) {
-    let name = printable(&path.display().to_string()).into_owned();
+    let name = printable_name(&path.display().to_string());
     match fate {
         Fate::Unchanged => {}
         Fate::Formatted => crate::out::write(&format!("formatted {name}\n")),
         Fate::WouldChange => eprintln!("{name}: would be reformatted"),
         // This message names the file.
-        Fate::Failed(why) if why.starts_with("cannot read ") => eprintln!("error: {}", printable(why)),
-        Fate::Failed(why) => eprintln!("{name}: {}", printable(why)),
+        Fate::Failed(why) if why.starts_with("cannot read ") => eprintln!("{}", harn_syntax::error_line(why)),
+        Fate::Failed(why) => eprintln!("{name}: {}", with_margin(why, MARGIN)),
     }
 }
 

@@ -19,12 +19,12 @@ pub(crate) fn lint(args: &LintArgs) -> u8 {
     let paths = match findings::collect(&args.targets, wanted, true) {
         Ok(paths) => paths,
         Err(text) => {
-            eprintln!("error: {}", harn_syntax::printable(&text));
+            eprintln!("{}", harn_syntax::error_line(&text));
             return 1;
         }
     };
     if let Err(text) = super::packages::ready(paths.iter().filter_map(|path| path.parent())) {
-        eprintln!("error: {}", harn_syntax::printable(&text));
+        eprintln!("{}", harn_syntax::error_line(&text));
         return 1;
     }
     let begin = || (Manifests::new(Severity::Warning), ());
@@ -85,7 +85,7 @@ pub(super) fn fix_file(
     }
     if !quiet {
         let name = path.display().to_string();
-        crate::out::write(&format!("{}: applied {count} fix(es)\n", harn_syntax::printable(&name)));
+        crate::out::write(&format!("{}: applied {count} fix(es)\n", harn_syntax::printable_name(&name)));
     }
     Ok(Some((fixed, count)))
 }

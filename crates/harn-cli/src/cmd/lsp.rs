@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use harn_lsp::Ended;
-use harn_syntax::printable;
 use lsp_server::{Connection, Message};
 
 use crate::editor_host::MachineHost;
@@ -62,7 +61,7 @@ pub(crate) fn lsp() -> u8 {
     match problem {
         None => 0,
         Some(problem) => {
-            eprintln!("error: {}", printable(&problem));
+            eprintln!("{}", harn_syntax::error_line(&problem));
             1
         }
     }

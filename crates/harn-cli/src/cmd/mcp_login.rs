@@ -35,7 +35,7 @@ pub(crate) fn mcp(command: &McpCommand) -> u8 {
             0
         }
         Err(why) => {
-            eprintln!("error: {}", harn_syntax::printable(&why));
+            eprintln!("{}", harn_syntax::error_line(&why));
             1
         }
     }

@@ -56,7 +56,7 @@ fn update(args: &UpdateModelsArgs) -> u8 {
     match done {
         Ok(text) => print(&format!("{text}\n")),
         Err(error) => {
-            eprintln!("error: {}", harn_syntax::printable(&error));
+            eprintln!("{}", harn_syntax::error_line(&error));
             1
         }
     }
@@ -111,7 +111,7 @@ pub(crate) fn model_info(args: ModelInfoArgs) -> u8 {
     match failure {
         None => 0,
         Some(message) => {
-            eprintln!("error: {message}");
+            eprintln!("{}", harn_syntax::error_line(&message));
             1
         }
     }

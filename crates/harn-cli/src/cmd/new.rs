@@ -131,7 +131,10 @@ fn fill(folder: &Path, name: &str, template: Template) -> u8 {
         });
         let written = made.and_then(|()| system.replace(&path, text.replace("{{name}}", safe).as_bytes()));
         if let Err(error) = written {
-            eprintln!("error: cannot write {}: {error}", harn_syntax::printable(&path.display().to_string()));
+            eprintln!(
+                "error: cannot write {}: {error}",
+                harn_syntax::printable_name(&path.display().to_string())
+            );
             return 1;
         }
         crate::out::write(&format!("  create  {file}\n"));

@@ -91,7 +91,7 @@ fn with_project(work: impl FnOnce(&Project<'_>) -> Result<String, Trouble>) -> u
             0
         }
         Err(error) => {
-            eprintln!("error: {}", harn_syntax::printable(&error.0));
+            eprintln!("{}", harn_syntax::error_line(&error.0));
             1
         }
     }

@@ -27,7 +27,7 @@ pub(crate) fn portal(args: &PortalArgs) -> u8 {
 }
 
 fn failed(error: &str) -> u8 {
-    eprintln!("error: {error}");
+    eprintln!("{}", harn_syntax::error_line(error));
     1
 }
 

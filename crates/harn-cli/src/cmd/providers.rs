@@ -151,7 +151,7 @@ pub(super) fn fail(code: &str, message: &str, details: &Value, as_json: bool) ->
         let whole = json!({"schemaVersion": 1, "ok": false, "data": null, "error": error, "warnings": []});
         print(&format!("{whole:#}\n"));
     } else {
-        eprintln!("error: {message}");
+        eprintln!("{}", harn_syntax::error_line(message));
     }
     1
 }

@@ -21,7 +21,7 @@ pub(crate) fn repl() -> u8 {
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error}");
+            eprintln!("{}", harn_syntax::error_line(&error.to_string()));
             1
         }
     }

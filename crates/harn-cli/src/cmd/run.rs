@@ -194,7 +194,7 @@ impl Sink {
     /// Tells that the packages of the project are not there.
     pub(super) fn unready(&self, text: &str) -> u8 {
         match self {
-            Sink::Text => eprintln!("error: {}", harn_syntax::printable(text)),
+            Sink::Text => eprintln!("{}", harn_syntax::error_line(text)),
             Sink::Events(events) => drop(events.fail("dependencies", text, Value::Null)),
         }
         1

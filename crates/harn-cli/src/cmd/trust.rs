@@ -14,7 +14,7 @@ pub(crate) fn trust(args: &TrustArgs) -> u8 {
     match changed(args) {
         Ok(()) => 0,
         Err(text) => {
-            eprintln!("error: {}", harn_syntax::printable(&text));
+            eprintln!("{}", harn_syntax::error_line(&text));
             1
         }
     }

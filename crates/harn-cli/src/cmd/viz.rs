@@ -17,7 +17,7 @@ pub(crate) fn viz(args: &VizArgs) -> u8 {
     let text = match program::source_text(&args.file) {
         Ok(text) => text,
         Err(text) => {
-            eprintln!("error: {}", harn_syntax::printable(&text));
+            eprintln!("{}", harn_syntax::error_line(&text));
             return 1;
         }
     };
@@ -26,7 +26,11 @@ pub(crate) fn viz(args: &VizArgs) -> u8 {
         Err(errors) => {
             let name = args.file.display().to_string();
             for error in errors {
-                eprintln!("error: {}: {}", harn_syntax::printable(&name), harn_syntax::printable(&error));
+                eprintln!(
+                    "error: {}: {}",
+                    harn_syntax::printable_name(&name),
+                    harn_syntax::printable(&error)
+                );
             }
             return 1;
         }
@@ -39,7 +43,7 @@ pub(crate) fn viz(args: &VizArgs) -> u8 {
         Ok(()) => 0,
         Err(error) => {
             let name = path.display().to_string();
-            eprintln!("error: cannot write {}: {error}", harn_syntax::printable(&name));
+            eprintln!("error: cannot write {}: {error}", harn_syntax::printable_name(&name));
             1
         }
     }

@@ -62,7 +62,7 @@ impl Session {
                 // The editor is gone.
                 Ok(None) => return 1,
                 Err(error) => {
-                    eprintln!("error: {error}");
+                    eprintln!("{}", harn_syntax::error_line(&error.to_string()));
                     return 1;
                 }
             };

@@ -52,7 +52,7 @@ pub(crate) fn demo(args: &DemoArgs) -> u8 {
     match run(scenario, args) {
         Ok(code) => code,
         Err(problem) => {
-            eprintln!("error: {problem}");
+            eprintln!("{}", harn_syntax::error_line(&problem));
             1
         }
     }

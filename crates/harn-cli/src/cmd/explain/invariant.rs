@@ -48,7 +48,7 @@ pub(super) fn explain_invariant(invariant: &str, handler: &str, file: &Path) -> 
 }
 
 fn fail(text: &str) -> u8 {
-    eprintln!("error: {}", harn_syntax::printable(text));
+    eprintln!("{}", harn_syntax::error_line(text));
     1
 }
 

@@ -52,7 +52,7 @@ pub(crate) fn explain(args: ExplainArgs) -> u8 {
                 let error = ("unknown_name", text.clone(), Value::Null);
                 prompt::print(&prompt::document(Value::Null, Some(error)));
             }
-            eprintln!("error: {text}");
+            eprintln!("{}", harn_syntax::error_line(&text));
             failed
         }
     }

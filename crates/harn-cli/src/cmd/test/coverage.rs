@@ -119,7 +119,7 @@ impl Coverage {
             .files
             .iter()
             .map(|(path, lines)| {
-                let name = harn_syntax::printable(&path.display().to_string()).into_owned();
+                let name = harn_syntax::printable_name(&path.display().to_string());
                 row(name, lines.len(), hit(lines), ranges(&missed(lines)))
             })
             .collect();

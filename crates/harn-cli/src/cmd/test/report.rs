@@ -121,7 +121,7 @@ fn text(args: &TestArgs, outcomes: &[Outcome], total: Duration) -> String {
         } else {
             String::new()
         };
-        let _ = writeln!(out, "  {mark}  {}{time}", harn_syntax::printable(&name));
+        let _ = writeln!(out, "  {mark}  {}{time}", harn_syntax::printable_name(&name));
         match failure.clone().map(|text| told.entry((&*outcome.path, text))) {
             Some(Entry::Occupied(first)) => {
                 indented(&mut out, &format!("the same error as in {}", first.get()), 8);

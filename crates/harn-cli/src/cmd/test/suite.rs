@@ -28,7 +28,7 @@ pub(super) fn test(args: &TestArgs) -> u8 {
     match select(args.selection.as_deref(), &filter).and_then(|cases| report(args, &cases)) {
         Ok(failed) => u8::from(failed),
         Err(text) => {
-            eprintln!("error: {text}");
+            eprintln!("{}", harn_syntax::error_line(&text));
             1
         }
     }

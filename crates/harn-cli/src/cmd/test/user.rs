@@ -56,7 +56,7 @@ fn watched(args: &TestArgs, filter: &Filter, target: &Path) -> u8 {
 
 fn once(args: &TestArgs, filter: &Filter, target: &Path) -> u8 {
     let failed = |text: &str| {
-        eprintln!("error: {}", harn_syntax::printable(text));
+        eprintln!("{}", harn_syntax::error_line(text));
         1
     };
     if !Real::new().exists(target) {
