@@ -373,6 +373,9 @@ fn a_registry_of_signers_is_a_folder_or_an_address() {
     assert!(refused(&failing).contains("cannot be asked: it answers with status 500"), "{}", failing.err);
     assert_eq!(verify().code, 0);
     assert_eq!(load(path, &env), "Result.Ok(Run the checks.)");
+    // The rules of egress hold for what the runtime asks for a program.
+    let denied = [env[0], ("HARN_EGRESS_DENY", "127.0.0.1")];
+    assert!(load(path, &denied).contains("UntrustedSignerError"));
 }
 
 #[test]

@@ -12,7 +12,9 @@ use std::time::Duration;
 use harn_agent::mcp;
 use harn_llm::secret::{RedactData, Secret, redact_url};
 use harn_llm::sse::{Framer, Framing};
-use harn_system::{Beside, HttpError, HttpErrorKind, HttpReply, HttpRequest, Refusal, SystemExt, Uncertain};
+use harn_system::{
+    Beside, HttpError, HttpErrorKind, HttpReply, HttpRequest, Refusal, Ruled, SystemExt, Uncertain,
+};
 use harn_value::{Data as Json, Foreign, Value, json};
 use harn_vm::{Cx, Error, Result};
 
@@ -240,11 +242,12 @@ impl Link {
         if !self.signs_in || self.token.borrow().is_none() || self.renewed.replace(true) {
             return false;
         }
+        let Ok(rules) = harn_stdlib::egress_rules(cx.vm()) else { return false };
         let url = self.url.clone();
         // What is exchanged are secrets: no journal holds it.
         let work = Beside::new("mcp token", "renew a token", move |system| {
             Box::pin(async move {
-                mcp_oauth::refresh(system, &url).await.map_err(std::io::Error::other)?;
+                mcp_oauth::refresh(&Ruled { system, rules }, &url).await.map_err(std::io::Error::other)?;
                 Ok(Vec::new())
             })
         });
@@ -618,7 +621,7 @@ impl Clock {
         if !self.paused {
             return wait.await;
         }
-        cx.system().within(self.left(cx), wait).await.unwrap_or_else(|| Err(late()))
+        cx.system().within_limit(self.left(cx), wait).await.unwrap_or_else(|| Err(late()))
     }
 
     fn late(&self) -> HttpError {

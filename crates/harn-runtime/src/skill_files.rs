@@ -9,7 +9,7 @@ use harn_agent::loop_skill::{Candidate, LoopSkills};
 use harn_agent::skill_file::{self, FILE, HOST, LAYERS, Signature, SkillFile};
 use harn_agent::skills::HOST_TOO;
 use harn_front::Through;
-use harn_system::{System, SystemExt};
+use harn_system::{Ruled, System, SystemExt};
 use harn_value::Value;
 use harn_value::{Data as Json, data::Map, json};
 use harn_vm::{Cx, Result, Vm};
@@ -452,7 +452,10 @@ pub(crate) async fn read_file(
             (Some(key), _) => Some(key),
             (None, Some(asked)) => asked,
             (None, None) => {
-                let key = asked_key(&*system, &signer, &signers).await.unwrap_or_else(|problem| {
+                let rules = harn_stdlib::egress_rules(cx.vm()).map_err(|error| error.uncaught_text())?;
+                let asker = cx.system();
+                let ruled = Ruled { system: &*asker, rules };
+                let key = asked_key(&ruled, &signer, &signers).await.unwrap_or_else(|problem| {
                     system.write_err(&harn_syntax::notice(&format!("warning: {problem}")));
                     None
                 });

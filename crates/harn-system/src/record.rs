@@ -133,6 +133,9 @@ impl Layer for Recorder {
     fn sleep(&self, time: Duration) -> Waiting<'static, ()> {
         self.note(|touched| touched.time = true).sleep(time)
     }
+    fn limit(&self, time: Duration) -> Waiting<'static, ()> {
+        self.note(|touched| touched.time = true).limit(time)
+    }
     fn inquire(&self, inquiry: Inquiry) -> Waiting<'static, Asked> {
         self.note(|touched| touched.time = true).inquire(inquiry)
     }

@@ -204,6 +204,11 @@ pub trait System {
     /// Waits.
     fn sleep(&self, time: Duration) -> Waiting<'static, ()>;
 
+    /// Waits as the limit of an exchange. In a durable run it restarts when the run is resumed, because the exchange does.
+    fn limit(&self, time: Duration) -> Waiting<'static, ()> {
+        self.sleep(time)
+    }
+
     // ---- people ----
 
     /// Whether there are people to ask who are elsewhere and answer later.
@@ -338,15 +343,16 @@ pub trait SystemExt: System {
         time: Duration,
         work: F,
     ) -> impl Future<Output = Option<F::Output>> + use<Self, F> {
-        let mut timer = self.sleep(time);
-        async move {
-            let mut work = std::pin::pin!(work);
-            std::future::poll_fn(|context| match work.as_mut().poll(context) {
-                Poll::Ready(done) => Poll::Ready(Some(done)),
-                Poll::Pending => timer.as_mut().poll(context).map(|()| None),
-            })
-            .await
-        }
+        until(self.sleep(time), work)
+    }
+
+    /// Waits for an exchange, at most for `time` ([`System::limit`]).
+    fn within_limit<F: Future>(
+        &self,
+        time: Duration,
+        exchange: F,
+    ) -> impl Future<Output = Option<F::Output>> + use<Self, F> {
+        until(self.limit(time), exchange)
     }
 
     /// 64 random bits.
@@ -358,6 +364,16 @@ pub trait SystemExt: System {
 }
 
 impl<S: System + ?Sized> SystemExt for S {}
+
+/// Waits for `work`; `None` when the timer was over first.
+async fn until<F: Future>(mut timer: Waiting<'static, ()>, work: F) -> Option<F::Output> {
+    let mut work = std::pin::pin!(work);
+    std::future::poll_fn(|context| match work.as_mut().poll(context) {
+        Poll::Ready(done) => Poll::Ready(Some(done)),
+        Poll::Pending => timer.as_mut().poll(context).map(|()| None),
+    })
+    .await
+}
 
 /// A system that answers some questions itself and passes the others on. Its defaults do nothing but that.
 #[allow(missing_docs, reason = "each method is that of `System` with the same name")]
@@ -445,6 +461,9 @@ pub trait Layer {
     }
     fn sleep(&self, time: Duration) -> Waiting<'static, ()> {
         self.inner().sleep(time)
+    }
+    fn limit(&self, time: Duration) -> Waiting<'static, ()> {
+        self.inner().limit(time)
     }
     fn has_people(&self) -> bool {
         self.inner().has_people()
@@ -577,6 +596,9 @@ impl<L: Layer> System for L {
     }
     fn sleep(&self, time: Duration) -> Waiting<'static, ()> {
         Layer::sleep(self, time)
+    }
+    fn limit(&self, time: Duration) -> Waiting<'static, ()> {
+        Layer::limit(self, time)
     }
     fn has_people(&self) -> bool {
         Layer::has_people(self)

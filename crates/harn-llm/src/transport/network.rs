@@ -113,7 +113,7 @@ impl Network {
             ..harn_system::HttpRequest::new(request.method, url.as_str())
         };
         let left = request.deadline.saturating_sub(self.system.monotonic());
-        match self.system.within(left, self.system.http(outgoing)).await {
+        match self.system.within_limit(left, self.system.http(outgoing)).await {
             None => Err(timed_out(provider, request.timeout)),
             Some(Ok(reply)) => Ok(reply),
             Some(Err(error)) => Err(match error.kind {
@@ -142,7 +142,7 @@ impl ReplyBody for NetworkBody<'_> {
             let request = self.request;
             // Only silence is limited: a stream that flows may take as long as it likes.
             let wait = idle.map_or(request.timeout, |idle| idle.min(request.timeout));
-            match self.system.within(wait, self.body.next()).await {
+            match self.system.within_limit(wait, self.body.next()).await {
                 Some(Ok(chunk)) => Ok(chunk),
                 Some(Err(error)) => {
                     let text = format!("{} stream error (body): {error}", request.provider);

@@ -137,7 +137,7 @@ pub(crate) async fn open_stream(
     let may_retry = options.retry_methods.contains(&request.method);
     let mut attempt = 0;
     loop {
-        let begun = cx.system().within(patience, request.start(cx, &options, u64::MAX, false)).await;
+        let begun = cx.system().within_limit(patience, request.start(cx, &options, u64::MAX, false)).await;
         let outcome = begun.unwrap_or_else(|| {
             let late = HttpError::new(HttpErrorKind::Timeout, "operation timed out");
             Err(request.failed(&late, "request failed"))
