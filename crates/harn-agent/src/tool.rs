@@ -1,5 +1,6 @@
 //! A tool as a loop needs it.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::fmt;
 use std::ops::Deref;
@@ -364,6 +365,18 @@ impl LoopTool {
         defs.into_iter().next().map(|def| def.parameters)
     }
 
+    /// The arguments of a call with the declared defaults of those that it leaves out.
+    pub(crate) fn with_defaults<'a>(&self, arguments: &'a Json) -> Cow<'a, Json> {
+        let mut complete = Cow::Borrowed(arguments);
+        let Some(given) = arguments.as_object() else { return complete };
+        for (name, declared) in self.declared().filter(|(name, _)| !given.contains_key(*name)) {
+            if let Some(default) = declared.get("default") {
+                complete.to_mut()[name.as_str()] = default.clone();
+            }
+        }
+        complete
+    }
+
     /// The arguments that it declares, by name.
     pub(crate) fn declared(&self) -> impl Iterator<Item = (&String, &Json)> {
         declared_arguments(&self.entry).into_iter().flatten()
@@ -373,11 +386,6 @@ impl LoopTool {
     pub(crate) fn may_have(&self, argument: &str) -> bool {
         let open = self.entry["parameters"].get("additionalProperties").is_some_and(|more| *more != false);
         open || declared_arguments(&self.entry).is_none_or(|declared| declared.contains_key(argument))
-    }
-
-    /// What it is called with when a call leaves an argument out, if it says so.
-    pub(crate) fn default_of(&self, argument: &str) -> Option<&Json> {
-        declared_arguments(&self.entry)?.get(argument)?.get("default")
     }
 
     /// Takes the tool out of those that wait for a search.

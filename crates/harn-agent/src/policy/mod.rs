@@ -18,7 +18,7 @@ use harn_llm::options::shape::SIDE_EFFECT_LEVELS;
 use harn_value::{Data as Json, data::Map};
 use serde::{Deserialize, Serialize};
 
-use crate::tool::{Annotations, LoopTool, check_annotations};
+use crate::tool::{Annotations, Backend, LoopTool, check_annotations};
 pub use answer::{Escalated, RuleList};
 use approval::Approval;
 pub use judge::{Decision, Denial, PermissionEvent, Question, Reply, Verdict};
@@ -193,10 +193,10 @@ impl Policy {
     /// `own` counts as layer 0, the policy around it as 1, and so on.
     pub fn decide(&self, tool: &LoopTool, arguments: &Json, answers: &[Reply]) -> Decision {
         let mut judge = Judge::new(answers);
-        let ended = self.judge(&mut judge, 0, tool, arguments);
+        let ended = self.judge(&mut judge, 0, tool, &tool.with_defaults(arguments));
         // What a person put in place of the model's arguments is held to the same limits.
         let ended = ended.and_then(|()| match judge.replaced().cloned() {
-            Some(arguments) => self.ceilings(&mut judge, tool, &arguments),
+            Some(arguments) => self.ceilings(&mut judge, tool, &tool.with_defaults(&arguments)),
             None => Ok(()),
         });
         judge.decide(ended)
@@ -234,10 +234,14 @@ impl Policy {
             return Err(format!("tool '{name}' exceeds tool ceiling"));
         }
         let annotations = &tool.annotations;
+        // A server can do anything, whatever the program or the server itself says about its tools.
+        let is_of_server = tool.backend == Backend::Mcp;
         if let Some(capabilities) = &self.capabilities {
-            for (capability, operations) in &annotations.capabilities {
+            let connect = is_of_server.then(|| ("network", vec!["connect".to_owned()]));
+            let declared = annotations.capabilities.iter().map(|(c, all)| (c.as_str(), strings(Some(all))));
+            for (capability, operations) in declared.chain(connect) {
                 let allowed = capabilities.get(capability).map(Vec::as_slice).unwrap_or_default();
-                for operation in strings(Some(operations)) {
+                for operation in operations {
                     if !names_operation(allowed, &operation) {
                         return Err(format!(
                             "tool '{name}' exceeds capability ceiling: {capability}.{operation}"
@@ -247,7 +251,8 @@ impl Policy {
             }
         }
         if let Some(ceiling) = &self.side_effect_level
-            && side_effect_rank(&annotations.side_effect_level) > side_effect_rank(ceiling)
+            && side_effect_rank(if is_of_server { "network" } else { &annotations.side_effect_level })
+                > side_effect_rank(ceiling)
         {
             return Err(format!("tool '{name}' exceeds side-effect ceiling: {ceiling}"));
         }

@@ -253,7 +253,7 @@ impl Matcher {
             Matcher::Always => true,
             Matcher::Never | Matcher::Asked => false,
             Matcher::Key(key, patterns) => {
-                let Some(given) = arguments.get(key).or_else(|| tool.default_of(key)) else { return false };
+                let Some(given) = arguments.get(key) else { return false };
                 match list.permits() {
                     true => value::is_allowed(Some(given), patterns, is_path(key)),
                     false => value::is_forbidden(given, patterns, is_path(key)),

@@ -153,7 +153,8 @@ impl AgentLoop {
         let tool = self.config.tool(&call.name).filter(|tool| self.in_scope(tool))?;
         let mut arguments = call.arguments.clone();
         normalise(tool, &mut arguments);
-        if arguments.get("__parse_error").is_some() {
+        let is_wrong = !missing(tool, &arguments).is_empty() || !misfits(tool, &mut arguments).is_empty();
+        if is_wrong || arguments.get("__parse_error").is_some() {
             return None;
         }
         let replies: Vec<Reply> = call.asked.iter().map(|(_, reply)| reply.clone()).collect();
@@ -205,6 +206,7 @@ impl AgentLoop {
         }
         let mut approval = None;
         if let Some(tool) = &tool {
+            let mut wrong = wrong_arguments(tool, &mut admitting.call.arguments, prose)?;
             let mut decide = || loop {
                 let decision = self.config.policy.decide(tool, &admitting.call.arguments, &admitting.answers);
                 let policy::Verdict::Ask(question) = &decision.verdict else { return decision };
@@ -213,6 +215,7 @@ impl AgentLoop {
             };
             let Decision { verdict, mut events } = decide();
             match verdict {
+                policy::Verdict::Ask(_) if wrong.is_some() => {}
                 policy::Verdict::Ask(question) => {
                     let questions = self.questions(&admitting.call, question);
                     return Ok(Admission::Ask(Box::new((Step::Permit(questions), admitting))));
@@ -222,6 +225,7 @@ impl AgentLoop {
                     self.permission_notes(&admitting.call, &events);
                     if let Some(arguments) = arguments {
                         admitting.call.arguments = arguments;
+                        wrong = wrong_arguments(tool, &mut admitting.call.arguments, prose)?;
                     }
                 }
                 policy::Verdict::Denied(mut denial) => {
@@ -246,26 +250,13 @@ impl AgentLoop {
                     return Ok(Admission::Answered);
                 }
             }
-        }
-        let mut call = admitting.call;
-        if let Some(tool) = &tool {
-            let missing = missing(tool, &call.arguments);
-            if !missing.is_empty() {
-                let of = bindings([("tool", json!(call.name)), ("missing", json!(missing.join(", ")))]);
-                let text =
-                    format!("ERROR: {}", prose.render(&agent_asset("missing_parameters"), &of)?.trim());
-                self.refused(&call, text, ToolStatus::Error, Some("schema_validation"), json!({}));
-                return Ok(Admission::Answered);
-            }
-            // A handler that got them would look like one with a bug.
-            let problems = misfits(tool, &mut call.arguments);
-            if !problems.is_empty() {
-                let of = bindings([("tool", json!(call.name)), ("problems", json!(problems))]);
-                let text = format!("ERROR: {}", prose.render(&agent_asset("wrong_arguments"), &of)?.trim());
-                self.refused(&call, text, ToolStatus::Error, Some("schema_validation"), json!({}));
+            if let Some(text) = wrong {
+                let (status, category) = (ToolStatus::Error, Some("schema_validation"));
+                self.refused(&admitting.call, text, status, category, json!({}));
                 return Ok(Admission::Answered);
             }
         }
+        let call = admitting.call;
         self.intend(&call, tool.as_ref());
         if let Some(count) = self.state.detector.skips(self.config.limits, &call.name, &call.arguments) {
             self.intervened(&call.name, "skip", count);
@@ -611,6 +602,26 @@ fn kinds(media: &[Json]) -> String {
         several => Some(format!("{several} {kind}s")),
     };
     [count("image"), count("document")].into_iter().flatten().collect::<Vec<_>>().join(" and ")
+}
+
+/// The result of a call whose arguments are missing or do not fit: no policy asks about it, and no handler receives it.
+fn wrong_arguments(
+    tool: &LoopTool,
+    arguments: &mut Json,
+    prose: &dyn Prose,
+) -> Result<Option<String>, LoopError> {
+    let missing = missing(tool, arguments);
+    let (asset, of) = if missing.is_empty() {
+        let problems = misfits(tool, arguments);
+        if problems.is_empty() {
+            return Ok(None);
+        }
+        ("wrong_arguments", bindings([("tool", json!(tool.name)), ("problems", json!(problems))]))
+    } else {
+        let of = bindings([("tool", json!(tool.name)), ("missing", json!(missing.join(", ")))]);
+        ("missing_parameters", of)
+    };
+    Ok(Some(format!("ERROR: {}", prose.render(&agent_asset(asset), &of)?.trim())))
 }
 
 /// What is wrong with the values of arguments that a handler is to get: those of another type than the tool declares. What it
