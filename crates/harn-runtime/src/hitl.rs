@@ -387,10 +387,37 @@ impl Asked {
             None => format!("{} [y/N] ", self.prompt()),
         };
         let Some(line) = self.ask_terminal(&question).await? else { return Ok(false) };
-        let approved = matches!(line.trim().to_lowercase().as_str(), "y" | "yes");
-        let reviewer = self.request.reviewers.first().map_or(TERMINAL, String::as_str);
-        self.count(&json!({"approved": approved, "reviewer": reviewer}), yes)?;
+        if !matches!(line.trim().to_lowercase().as_str(), "y" | "yes") {
+            return Err(self.denied(TERMINAL.to_owned(), None, yes)?);
+        }
+        let Some(reviewer) = self.terminal_reviewer().await? else { return Ok(false) };
+        self.count(&json!({"approved": true, "reviewer": reviewer}), yes)?;
         Ok(true)
+    }
+
+    /// Returns the name of who approves at the terminal: that of the user if it is one of the reviewers, else the one that they
+    /// enter. `None` if they enter none.
+    async fn terminal_reviewer(&self) -> Result<Option<String>> {
+        let reviewers = &self.request.reviewers;
+        if reviewers.is_empty() {
+            return Ok(Some(TERMINAL.to_owned()));
+        }
+        let system = self.cx.system();
+        let user = ["USER", "LOGNAME"].iter().find_map(|name| system.env(name));
+        if let Some(user) = user.filter(|user| reviewers.contains(user)) {
+            return Ok(Some(user));
+        }
+        let question = format!("Reviewer ({}): ", harn_syntax::printable(&reviewers.join(", ")));
+        while let Some(line) = self.ask_terminal(&question).await? {
+            match line.trim() {
+                "" => break,
+                name if reviewers.iter().any(|reviewer| reviewer == name) => {
+                    return Ok(Some(name.to_owned()));
+                }
+                _ => {}
+            }
+        }
+        Ok(None)
     }
 
     /// Waits until enough people said yes.
@@ -462,18 +489,7 @@ impl Asked {
             thrown(format!("{}: an answer must have approved: true or false", self.request.kind.as_str()))
         })?;
         if !approved {
-            let word = match self.request.kind {
-                Kind::DualControl => "hitl.dual_control_denied",
-                _ => "hitl.approval_denied",
-            };
-            self.tell(word, json!({"reviewer": reviewer, "reason": reason}))?;
-            let mut reviewers = yes.reviewers.clone();
-            reviewers.push(reviewer);
-            return Err(throw(json!({
-                "name": "ApprovalDeniedError", "category": "generic",
-                "message": reason.clone().unwrap_or_else(|| "approval was denied".to_owned()),
-                "request_id": self.id, "reviewers": reviewers, "reason": reason,
-            })));
+            return Err(self.denied(reviewer, reason, yes)?);
         }
         if yes.reviewers.contains(&reviewer) {
             return Ok(());
@@ -499,6 +515,22 @@ impl Asked {
         yes.reason = reason.or(yes.reason.take());
         yes.answer = answer.clone();
         Ok(())
+    }
+
+    /// Records that a reviewer rejected the request. Returns the error for the program.
+    fn denied(&self, reviewer: String, reason: Option<String>, yes: &Approved) -> Result<Error> {
+        let word = match self.request.kind {
+            Kind::DualControl => "hitl.dual_control_denied",
+            _ => "hitl.approval_denied",
+        };
+        self.tell(word, json!({"reviewer": reviewer, "reason": reason}))?;
+        let mut reviewers = yes.reviewers.clone();
+        reviewers.push(reviewer);
+        Ok(throw(json!({
+            "name": "ApprovalDeniedError", "category": "generic",
+            "message": reason.clone().unwrap_or_else(|| "approval was denied".to_owned()),
+            "request_id": self.id, "reviewers": reviewers, "reason": reason,
+        })))
     }
 
     fn refuse_cancelled(&self, answer: &Json) -> Result<()> {
