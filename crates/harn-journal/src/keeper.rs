@@ -28,6 +28,8 @@ impl std::fmt::Display for Trouble {
     }
 }
 
+impl std::error::Error for Trouble {}
+
 impl From<StoreError> for Trouble {
     fn from(error: StoreError) -> Trouble {
         Trouble { text: error.to_string(), is_outage: error.is_outage() }

@@ -17,11 +17,13 @@ const MAX_HEADERS: usize = 128 << 10;
 const TEXT: usize = 7;
 
 /// What is wrong with a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// A message is longer than the limit.
+    #[error("a message of the stream is too long")]
     TooLong,
     /// The bytes are not a message.
+    #[error("a message of the stream is invalid: {0}")]
     Corrupt(&'static str),
 }
 
