@@ -46,6 +46,11 @@ impl Server {
     fn count(&self, path: &str) -> u32 {
         self.asked.lock().unwrap().get(path).copied().unwrap_or(0)
     }
+
+    /// How often a reply was requested that takes its time.
+    fn slow(&self) -> u32 {
+        self.asked.lock().unwrap().iter().filter(|(path, _)| path.contains("slow")).map(|(_, n)| n).sum()
+    }
 }
 
 fn serve(stream: &TcpStream, asked: &Asked, mut chance: Chance, pause_us: u64) {
@@ -60,9 +65,10 @@ fn serve(stream: &TcpStream, asked: &Asked, mut chance: Chance, pause_us: u64) {
             *count += 1;
             *count
         };
-        let (kind, content) = match (path.as_str(), request.body["stream"] == true) {
-            ("/v1/chat/completions", true) => ("text/event-stream", events()),
-            ("/v1/chat/completions", false) => ("application/json", completion()),
+        let is_model = path.ends_with("/v1/chat/completions");
+        let (kind, content) = match (is_model, request.body["stream"] == true) {
+            (true, true) => ("text/event-stream", events()),
+            (true, false) => ("application/json", completion()),
             _ => ("text/plain", format!("reply of {path}: {}", "0123456789".repeat(20))),
         };
         let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n\r\n");
@@ -372,18 +378,18 @@ fn an_exchange_is_repeated_at_whatever_byte_a_kill_cut_it() {
                 kill(path, &server, &args, life);
             }
             let known = harn_in(path, &["runs", "show", "r", "--json"]);
-            if known.code != 0 {
-                continue;
-            }
-            args = vec!["resume", "r"];
-            let status: Value = serde_json::from_str(&known.out).unwrap();
-            assert!(status["data"]["status"] != "failed", "run {runs}: {}", known.out);
-            if status["data"]["status"] == "completed" {
-                break;
+            // A process that was killed early has created no run.
+            if known.code == 0 {
+                args = vec!["resume", "r"];
+                let status: Value = serde_json::from_str(&known.out).unwrap();
+                assert!(status["data"]["status"] != "failed", "run {runs}: {}", known.out);
+                if status["data"]["status"] == "completed" {
+                    break;
+                }
             }
             if left == 0 {
-                let resumed = run(path, &server, &args);
-                assert_eq!(resumed.code, 0, "{}", resumed.shown());
+                let ended = run(path, &server, &args);
+                assert_eq!(ended.code, 0, "run {runs}: {}", ended.shown());
                 break;
             }
         }
@@ -417,7 +423,7 @@ fn an_exchange_is_repeated_at_whatever_byte_a_kill_cut_it() {
     println!("{runs} runs");
 }
 
-/// Kills the run `r` while the reply of `/slow` is half there.
+/// Kills the run `r` while a slow reply is half there.
 fn kill_in_reply(path: &Path, server: &Server) {
     let mut child = command(&["run", "--durable", "--run-id", "r", "main.harn"])
         .current_dir(path)
@@ -428,7 +434,7 @@ fn kill_in_reply(path: &Path, server: &Server) {
         .spawn()
         .expect("harn starts");
     let begun = Instant::now();
-    while server.count("/slow") == 0 {
+    while server.slow() == 0 {
         assert!(begun.elapsed() < Duration::from_secs(60), "nothing is asked for");
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -519,6 +525,32 @@ fn a_get_that_a_kill_cut_is_repeated_and_a_handled_doubt_is_the_programs_own() {
     }
 }
 
+/// The exchange of a resumed run restarts, and so does the limit of its time.
+#[test]
+fn limits_of_an_exchange_do_not_run_while_a_run_is_stopped() {
+    const LIMIT: u64 = 4;
+    let model = format!(
+        "{{provider: \"local\", model: \"m\", timeout: {LIMIT}, idle_timeout: {LIMIT}, llm_retries: 0}}"
+    );
+    let programs = [
+        format!("for piece in llm_stream(\"Count.\", nil, {model}) {{ print(piece) }}\nprintln()"),
+        format!("println(llm_call(\"Count.\", nil, {model}).text)"),
+    ];
+    let started = programs.map(|program| {
+        let server = Server::start(8, 100);
+        let slow = Server { address: format!("{}/slow", server.address), asked: server.asked };
+        let dir = folder(&[("main.harn", &program)]);
+        kill_in_reply(dir.path(), &slow);
+        (program, dir, slow)
+    });
+    std::thread::sleep(Duration::from_secs(LIMIT));
+    for (program, dir, server) in started {
+        let ended = run(dir.path(), &server, &["resume", "r"]);
+        assert_eq!((ended.code, ended.out), (0, format!("{}\n", WORDS.concat())), "{program}: {}", ended.err);
+        assert_eq!(server.slow(), 2, "{program}");
+    }
+}
+
 #[test]
 fn a_worker_that_is_killed_inside_an_effect_loses_nothing() {
     let server = Server::start(6, 100);
@@ -535,7 +567,7 @@ fn a_worker_that_is_killed_inside_an_effect_loses_nothing() {
         .spawn()
         .expect("harn starts");
     let begun = Instant::now();
-    while server.count("/slow") == 0 {
+    while server.slow() == 0 {
         assert!(begun.elapsed() < Duration::from_secs(60), "nothing is asked for");
         std::thread::sleep(Duration::from_millis(2));
     }

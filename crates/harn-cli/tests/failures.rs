@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::common::{Ran, command, folder, harn_in, shown_of, text};
+use crate::common::{Ran, command, durable, folder, harn_in, shown_of, text};
 
 fn submit(folder: &Path, id: &str, args: &[&str]) {
     let ran = harn_in(folder, &[&["submit", "--run-id", id], args].concat());
@@ -319,4 +319,29 @@ for i in 1 to 6 {
     for id in 0..8 {
         assert_eq!(text(&path.join(format!("log-{id}.txt"))), "1\n2\n3\n4\n5\n6\n");
     }
+}
+
+#[test]
+fn a_retry_prints_nothing_twice() {
+    let program = "println(\"one\")\neprintln(\"begun\")\nfor name in [\"a\", \"b\"] {\n  \
+                   try { println(read_file(name)) } finally { println(\"after ${name}\") }\n}\nprintln(\"end\")\n";
+    let dir = folder(&[("main.harn", program)]);
+    let path = dir.path();
+    let first = durable(path, &["main.harn"]);
+    assert_eq!((first.code, first.out.as_str()), (1, "one\nafter a\n"), "{}", first.shown());
+    let again = |out: &str, code: i32| {
+        assert_eq!(harn_in(path, &["runs", "retry", "r"]).code, 0);
+        let resumed = harn_in(path, &["resume", "r"]);
+        assert_eq!((resumed.code, resumed.out.as_str()), (code, out), "{}", resumed.shown());
+        assert!(!resumed.err.contains("begun"), "{}", resumed.shown());
+    };
+    again("after a\n", 1);
+    std::fs::write(path.join("a"), "A").unwrap();
+    again("A\nafter a\nafter b\n", 1);
+    again("after b\n", 1);
+    std::fs::write(path.join("b"), "B").unwrap();
+    again("B\nafter b\nend\n", 0);
+    let replayed = harn_in(path, &["replay", "r"]);
+    let all = "one\nA\nafter a\nB\nafter b\nend\n";
+    assert_eq!((replayed.code, replayed.out.as_str()), (0, all), "{}", replayed.shown());
 }

@@ -103,6 +103,7 @@ const HELD: &[(&str, &[(&str, &str)])] = &[
         &[
             (RUNS, "a_run_that_only_waits_holds_no_process"),
             (PEOPLE, "the_time_of_a_request_goes_on_without_a_process"),
+            (EXCHANGES, "limits_of_an_exchange_do_not_run_while_a_run_is_stopped"),
         ],
     ),
     ("**Secrets are not stored.**", &[(JOURNAL, "keys_never_enter_a_journal")]),
@@ -126,6 +127,10 @@ const HELD: &[(&str, &[(&str, &str)])] = &[
             (RUNS, "keys_stay_out_of_what_is_done_with_them"),
             (ANEW, "keys_in_what_is_handed_over_stay_outside"),
         ],
+    ),
+    (
+        "A value is recognized as it is",
+        &[("crates/harn-journal/src/secrets.rs", "encoded_keys_are_hidden_and_shown")],
     ),
     (
         "Values shorter than eight characters",

@@ -30,13 +30,24 @@ pub(crate) struct Link {
     is_received: bool,
     /// Data that was read ahead of the program's request.
     ahead: Option<Result<Option<Bytes>, HttpError>>,
+    /// The end of the data so far, as long as it may be the beginning of a key.
+    held: Vec<u8>,
     /// Data that the program already has from a body whose connection is closed.
     given: Vec<u8>,
 }
 
 impl Link {
     pub(crate) fn new(request: Rc<HttpRequest>, again: bool) -> Link {
-        Link { request, again, status: 0, body: None, is_received: false, ahead: None, given: Vec::new() }
+        Link {
+            request,
+            again,
+            status: 0,
+            body: None,
+            is_received: false,
+            ahead: None,
+            held: Vec::new(),
+            given: Vec::new(),
+        }
     }
 
     /// Receives a new body. Returns all of it if it is complete, or if the program reads nothing before the end.
@@ -190,6 +201,42 @@ async fn resend(
     Ok(true)
 }
 
+/// Returns the next piece. It does not end within a key: such an end waits for the next piece.
+async fn whole_keys(core: &Core, link: &RefCell<Link>) -> Piece {
+    let mut data = std::mem::take(&mut link.borrow_mut().held);
+    loop {
+        match next_piece(link).await {
+            Ok(Some(piece)) => {
+                data.extend_from_slice(&piece);
+                let end = core.secrets.borrow().open_end(&data);
+                if end < data.len() {
+                    link.borrow_mut().held = data.split_off(data.len() - end);
+                    return Ok(Some(data));
+                }
+            }
+            end if data.is_empty() => return end.map(|_| None),
+            end => {
+                link.borrow_mut().ahead = Some(end);
+                return Ok(Some(data));
+            }
+        }
+    }
+}
+
+async fn next_piece(link: &RefCell<Link>) -> Result<Option<Bytes>, HttpError> {
+    let (body, ahead) = {
+        let mut link = link.borrow_mut();
+        (link.body.take(), link.ahead.take())
+    };
+    let Some(mut body) = body else { return ahead.unwrap_or(Ok(None)) };
+    let piece = match ahead {
+        Some(piece) => piece,
+        None => body.next().await,
+    };
+    link.borrow_mut().body = Some(body);
+    piece
+}
+
 impl Body for JournalBody {
     fn next(&mut self) -> Waiting<'_, Result<Option<Bytes>, HttpError>> {
         match std::mem::replace(&mut self.whole, Whole::Given) {
@@ -213,26 +260,10 @@ impl Body for JournalBody {
                 let piece = match opened {
                     Err(error) => Err(error),
                     Ok(false) => Ok(None),
-                    Ok(true) => {
-                        let (body, ahead) = {
-                            let mut link = link.borrow_mut();
-                            (link.body.take(), link.ahead.take())
-                        };
-                        match (ahead, body) {
-                            (ahead, None) => ahead.unwrap_or(Ok(None)),
-                            (ahead, Some(mut body)) => {
-                                let piece = match ahead {
-                                    Some(piece) => piece,
-                                    None => body.next().await,
-                                };
-                                link.borrow_mut().body = Some(body);
-                                piece
-                            }
-                        }
-                    }
+                    Ok(true) => whole_keys(&core, &link).await,
                 };
                 let secrets = core.secrets.borrow();
-                let hidden: Piece = piece.map(|piece| piece.map(|bytes| secrets.hide(bytes.into())));
+                let hidden: Piece = piece.map(|piece| piece.map(|bytes| secrets.hide(bytes)));
                 hidden.encode()
             })
         });

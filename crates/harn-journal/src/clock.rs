@@ -35,7 +35,7 @@ impl Core {
             state.clock.mono = state.clock.mono.saturating_add(nanos(LEAP));
             return (state.clock.wall, state.clock.mono);
         }
-        self.follow_set_back();
+        self.follow_notes();
         if !self.replay && self.state.borrow().is_over() {
             // Before the look is numbered: a later replay numbers it as well.
             self.end_of_record();

@@ -11,6 +11,9 @@ use crate::secrets::Secrets;
 /// effect, another digest of arguments or another form of an answer is a new format.
 pub const FORMAT: u64 = 1;
 
+/// The place of an entry that says how much a run had printed when it was retried.
+const RETRY: &str = "retry";
+
 /// The event of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum What {
@@ -162,6 +165,17 @@ impl What {
 }
 
 impl Entry {
+    /// Returns the entry after which a retried run continues; `printed` is what the failed try has written.
+    pub(crate) fn retry(seq: u64, printed: (u64, u64), at_ms: i64) -> Entry {
+        let what = What::Printed { out: printed.0, err: printed.1 };
+        Entry { seq, task: "0".into(), count: 0, place: RETRY.into(), at_ms, what }
+    }
+
+    /// Returns whether a retried run continues after the entry. What was printed later belongs to the failed try.
+    pub(crate) fn is_retry(&self) -> bool {
+        matches!(self.what, What::Printed { .. }) && &*self.place == RETRY
+    }
+
     /// Converts to the form of a store.
     pub fn to_store(&self) -> JournalEntry {
         JournalEntry {

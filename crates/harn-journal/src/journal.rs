@@ -14,7 +14,7 @@ use crate::entry::{Entry, Place, What};
 use crate::keeper::{Keeper, Kept, Trouble};
 use crate::op::{Drainer, Exchange, Inquired, Op, Pending, Wakes};
 use crate::output::Output;
-use crate::secrets::{Secrets, UNKNOWN, marked};
+use crate::secrets::{Secrets, UNKNOWN};
 use crate::setup::{Difference, InDoubtPolicy, Reins, Setup, Stop};
 use crate::wire::{Answer, nanos};
 
@@ -100,6 +100,8 @@ pub(crate) struct State {
     pub(crate) printed: (u64, u64),
     /// Bytes written before this process started.
     pub(crate) known: (u64, u64),
+    /// Whether a failed try wrote some of them, after the effect that is repeated.
+    pub(crate) is_of_failed_try: bool,
     /// What an earlier process printed before its next delivery, according to the journal.
     pub(crate) promised: (u64, u64),
     /// Whether the program was busy and a delivery was possible since the last entry. Its output then depends on the
@@ -171,14 +173,19 @@ impl Journal {
         let (mut known, mut promised) = ((0, 0), (0, 0));
         let mut counts: HashMap<Arc<str>, u64> = HashMap::new();
         let mut recorded = VecDeque::with_capacity(entries.len());
-        let mut loaded = !reload;
+        let (mut loaded, mut is_of_failed_try) = (!reload, false);
         for entry in entries {
             if !copies {
                 let count = counts.entry(entry.task.clone()).or_default();
                 *count = (*count).max(entry.count + u64::from(entry.what.is_effect()));
             }
             match entry.what {
-                What::Printed { out, err } => known = (out, err),
+                What::Printed { out, err } => {
+                    (known, is_of_failed_try) = ((out, err), entry.is_retry());
+                    if is_of_failed_try {
+                        recorded.push_back(entry);
+                    }
+                }
                 What::Printing { out, err } => promised = (out, err),
                 // With the current sources the loader asks again; its recorded entries are skipped.
                 What::Program if !loaded => {
@@ -211,6 +218,7 @@ impl Journal {
             asides: 0,
             printed: (0, 0),
             known,
+            is_of_failed_try,
             promised,
             is_loose: false,
             noted: known,
@@ -331,23 +339,7 @@ impl Journal {
     /// Replaces names by the current keys in such a string. Stops the run if a key is missing.
     #[must_use]
     pub fn reveal(&self, text: String) -> String {
-        let (mut out, mut rest) = (String::new(), &*text);
-        while let Some((before, name, after)) = marked(rest) {
-            out += before;
-            match self.0.inner.env(name) {
-                Some(value) => {
-                    self.0.secrets.borrow_mut().know(name, &value);
-                    out += &value;
-                }
-                None if self.0.replay => {
-                    self.0.secrets.borrow_mut().know(name, UNKNOWN);
-                    out += UNKNOWN;
-                }
-                None => self.0.stop(Stop::MissingKey(name.to_owned())),
-            }
-            rest = after;
-        }
-        if out.is_empty() && rest.len() == text.len() { text } else { out + rest }
+        String::from_utf8(self.0.show_keys(text.into_bytes())).unwrap_or_default()
     }
 
     /// Returns the arguments of the effect with this digest, with names in place of keys.
@@ -358,7 +350,8 @@ impl Journal {
     /// Returns the first entry that was not followed, if the program has ended before its journal.
     pub fn left_over(&self) -> Option<Difference> {
         let state = self.0.state.borrow();
-        let entry = state.recorded.iter().find(|entry| !matches!(entry.what, What::Clock { .. }))?;
+        let is_note = |entry: &&Entry| matches!(entry.what, What::Clock { .. }) || entry.is_retry();
+        let entry = state.recorded.iter().find(|entry| !is_note(entry))?;
         Some(Difference {
             seq: entry.seq,
             was: described(entry),
@@ -519,7 +512,7 @@ impl Core {
         if self.is_stopped() || self.drains() {
             return Status::Stopped;
         }
-        self.follow_set_back();
+        self.follow_notes();
         let state = self.state.borrow();
         if state.live {
             return Status::Live;
@@ -539,14 +532,20 @@ impl Core {
         }
     }
 
-    /// Skips the entry that the clock was set back; it is not a look of the program.
-    pub(crate) fn follow_set_back(&self) {
-        let clock = match self.state.borrow().recorded.front() {
-            Some(Entry { what: What::Clock { look: SET_BACK, clock }, .. }) => *clock,
-            _ => return,
-        };
-        self.take();
-        self.set_clocks(clock);
+    /// Follows entries that answer no request of the program: the clock was set back, or the run was retried.
+    pub(crate) fn follow_notes(&self) {
+        loop {
+            let clock = match self.state.borrow().recorded.front() {
+                Some(Entry { what: What::Clock { look: SET_BACK, clock }, .. }) => Some(*clock),
+                Some(entry) if entry.is_retry() => None,
+                _ => return,
+            };
+            self.take();
+            match clock {
+                Some(clock) => self.set_clocks(clock),
+                None => self.state.borrow_mut().forget_failed_try(),
+            }
+        }
     }
 
     /// Follows the next entry if it matches; stops the run if it differs.

@@ -287,7 +287,11 @@ impl Layer for Journal {
     }
 
     fn sleep(&self, time: Duration) -> Waiting<'static, ()> {
-        self.0.begin_sleep(time)
+        self.0.begin_sleep(time, false)
+    }
+
+    fn limit(&self, time: Duration) -> Waiting<'static, ()> {
+        self.0.begin_sleep(time, true)
     }
 
     fn has_people(&self) -> bool {

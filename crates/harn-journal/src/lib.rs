@@ -62,5 +62,5 @@ pub use keeper::{
     Answers, Count, Keeper, Kept, LEASE_MS, MemoryKeeper, Nowhere, StoreKeeper, Trouble, owner, take_lease,
 };
 pub use op::{Drain, Drainer, Pending};
-pub use retry::{last_effect, retry_from};
+pub use retry::{last_effect, retry};
 pub use setup::{Difference, InDoubtPolicy, LONG, Reins, Setup, Stop};

@@ -154,7 +154,8 @@ impl Core {
         Wait { core: self.own(), op, answer: PhantomData }
     }
 
-    pub(crate) fn begin_sleep(&self, time: Duration) -> Waiting<'static, ()> {
+    /// Starts a timer. One that `restarts` has all of its time again in a resumed run.
+    pub(crate) fn begin_sleep(&self, time: Duration, restarts: bool) -> Waiting<'static, ()> {
         let core = self.own();
         if self.is_loading() {
             return self.inner.sleep(time);
@@ -164,7 +165,7 @@ impl Core {
         let digest = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let note = format!("{} ms", time.as_millis());
         let begin = Box::new(move || -> Running {
-            let wait = core.inner.sleep(core.left(until));
+            let wait = core.inner.sleep(if restarts { time } else { core.left(until) });
             Box::pin(async move {
                 wait.await;
                 Vec::new()
@@ -553,6 +554,7 @@ impl Outside for Journal {
     fn hand_over(&self, context: &mut Context<'_>, idle: bool) -> Poll<()> {
         let core = &self.0;
         core.wakes.watch(context.waker());
+        core.follow_notes();
         if !idle {
             core.state.borrow_mut().looks += 1;
         }

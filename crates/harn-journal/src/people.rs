@@ -28,7 +28,7 @@ impl Core {
             return self.inner.inquire(inquiry);
         }
         if !self.people {
-            let time = self.begin_sleep(inquiry.time);
+            let time = self.begin_sleep(inquiry.time, false);
             return Box::pin(async move {
                 time.await;
                 Ok(None)

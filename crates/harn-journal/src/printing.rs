@@ -19,6 +19,14 @@ impl State {
         let (out, err) = self.output.bytes;
         (self.printed.0.max(self.known.0) - out as u64, self.printed.1.max(self.known.1) - err as u64)
     }
+
+    /// Forgets what a failed try has written after this position: the program may print something else now.
+    pub(crate) fn forget_failed_try(&mut self) {
+        if std::mem::take(&mut self.is_of_failed_try) {
+            self.known = (self.known.0.min(self.printed.0), self.known.1.min(self.printed.1));
+            self.noted = self.known;
+        }
+    }
 }
 
 impl Core {

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use harn_store::Write;
 use harn_system::{Finished, HttpError, HttpErrorKind};
 
 use crate::entry::{Entry, What};
@@ -27,13 +28,29 @@ enum Ended {
     Unclear,
 }
 
+/// Returns the number of the entry at which a failed run is retried, and the writes that prepare it. `entries` are the last ones
+/// of its journal.
+#[must_use]
+pub fn retry(run: &str, entries: &[Entry], at_ms: i64) -> (u64, Vec<Write>) {
+    let length = retry_from(entries);
+    let mut writes = vec![Write::JournalCut { run: run.to_owned(), length, at_ms }];
+    let printed = entries.iter().rev().find_map(|entry| match entry.what {
+        What::Printed { out, err } => Some((out, err)),
+        _ => None,
+    });
+    if let Some(printed) = printed {
+        let entries = vec![Entry::retry(length, printed, at_ms).to_store()];
+        writes.push(Write::JournalAppend { run: run.to_owned(), entries, at_ms });
+    }
+    (length, writes)
+}
+
 /// Decides from which entry on a failed run repeats its effects: entries from there on are to be cut off. These are the last entries
 /// of its journal.
 ///
 /// The effect is the last one that failed or may be repeated. In front of it, everything stays; no effect that succeeded and must
 /// not be repeated is cut off. If there is no such effect, the entries behind the last change stay out.
-#[must_use]
-pub fn retry_from(entries: &[Entry]) -> u64 {
+fn retry_from(entries: &[Entry]) -> u64 {
     let Some(first) = entries.first() else { return 0 };
     let program = entries.iter().position(|entry| entry.what == What::Program).map_or(0, |at| at + 1);
     let begun = beginnings(entries);

@@ -21,6 +21,32 @@ struct Secret {
     name: String,
     value: String,
     finder: memmem::Finder<'static>,
+    /// The encoded forms that differ from the value.
+    encoded: Vec<(&'static str, memmem::Finder<'static>)>,
+}
+
+/// Encodings in which a value is recognized, too. Their names follow the name of the key in a mark.
+const FORMS: [&str; 2] = ["json", "url"];
+
+/// Returns a value in one of the encodings.
+fn encoded(form: &str, value: &str) -> String {
+    if form == "json" {
+        let text = serde_json::Value::from(value).to_string();
+        return text[1..text.len() - 1].to_owned();
+    }
+    let mut out = String::new();
+    for byte in value.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(char::from(byte)),
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
+/// Splits the content of a mark into the name of a key and the encoding of its value.
+fn name_and_form(name: &str) -> (&str, Option<&str>) {
+    name.split_once('#').map_or((name, None), |(name, form)| (name, Some(form)))
 }
 
 /// The known keys; a missing key has the value [`UNKNOWN`].
@@ -33,13 +59,6 @@ const MARK: (&str, char) = ("\u{1}harn:secret:", '\u{1}');
 
 fn mark(name: &str) -> String {
     format!("{}{name}{}", MARK.0, MARK.1)
-}
-
-/// Splits `text` at the first marked key: the part before it, its name, and the part after it.
-pub(crate) fn marked(text: &str) -> Option<(&str, &str, &str)> {
-    let (before, rest) = text.split_once(MARK.0)?;
-    let (name, after) = rest.split_once(MARK.1)?;
-    Some((before, name, after))
 }
 
 fn replaced(bytes: &[u8], from: &memmem::Finder<'_>, to: &[u8]) -> Option<Vec<u8>> {
@@ -81,8 +100,16 @@ impl Secrets {
     /// Adds a key.
     pub(crate) fn know(&mut self, name: &str, value: &str) {
         if !self.knows(name) && value.len() >= SHORTEST {
-            let finder = memmem::Finder::new(value).into_owned();
-            self.0.push(Secret { name: name.to_owned(), value: value.to_owned(), finder });
+            let finder = |text: &str| memmem::Finder::new(text).into_owned();
+            let forms = FORMS.map(|form| (form, encoded(form, value)));
+            let differ = forms.iter().filter(|(_, text)| text != value);
+            let encoded = differ.map(|(form, text)| (*form, finder(text))).collect();
+            self.0.push(Secret {
+                name: name.to_owned(),
+                value: value.to_owned(),
+                finder: finder(value),
+                encoded,
+            });
         }
     }
 
@@ -102,9 +129,24 @@ impl Secrets {
         let raw = may_have_mark(&bytes).then(|| memmem::Finder::new(MARK.0));
         let marked = raw.and_then(|raw| replaced(&bytes, &raw, mark("").as_bytes()));
         let bytes = marked.unwrap_or(bytes);
-        self.0.iter().fold(bytes, |bytes, secret| {
-            replaced(&bytes, &secret.finder, mark(&secret.name).as_bytes()).unwrap_or(bytes)
+        self.0.iter().fold(bytes, |bytes, Secret { name, finder, encoded, .. }| {
+            let hidden = replaced(&bytes, finder, mark(name).as_bytes()).unwrap_or(bytes);
+            encoded.iter().fold(hidden, |bytes, (form, finder)| {
+                replaced(&bytes, finder, mark(&format!("{name}#{form}")).as_bytes()).unwrap_or(bytes)
+            })
         })
+    }
+
+    /// Returns how many bytes at the end may be the beginning of a key.
+    pub(crate) fn open_end(&self, bytes: &[u8]) -> usize {
+        let needles = self.0.iter().flat_map(|secret| {
+            std::iter::once(&secret.finder).chain(secret.encoded.iter().map(|(_, finder)| finder))
+        });
+        let end = |needle: &[u8]| {
+            let longest = needle.len().saturating_sub(1).min(bytes.len());
+            (1..=longest).rev().find(|length| bytes.ends_with(&needle[..*length]))
+        };
+        needles.filter_map(|finder| end(finder.needle())).max().unwrap_or(0)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -113,13 +155,20 @@ impl Secrets {
 
     /// Replaces keys by `$NAME` in a message for humans. This cannot be reversed.
     pub(crate) fn named(&self, text: &str) -> String {
-        self.0.iter().fold(text.to_owned(), |text, secret| {
-            if text.contains(&*secret.value) {
-                text.replace(&*secret.value, &format!("${}", secret.name))
-            } else {
-                text
+        if self.is_empty() {
+            return text.to_owned();
+        }
+        let hidden = self.hide(text.as_bytes().to_vec());
+        let mut out = String::with_capacity(text.len());
+        for (before, name) in parts(&hidden) {
+            out.push_str(&String::from_utf8_lossy(before));
+            match name.map(name_and_form) {
+                None => {}
+                Some(("", _)) => out.push_str(MARK.0),
+                Some((name, _)) => out.extend(["$", name]),
             }
-        })
+        }
+        out
     }
 
     /// Returns the names in hidden bytes whose keys are unknown.
@@ -127,7 +176,7 @@ impl Secrets {
         if !may_have_mark(bytes) {
             return Vec::new();
         }
-        let names = parts(bytes).filter_map(|(_, name)| name);
+        let names = parts(bytes).filter_map(|(_, name)| Some(name_and_form(name?).0));
         names.filter(|name| !name.is_empty() && !self.knows(name)).map(str::to_owned).collect()
     }
 
@@ -142,13 +191,20 @@ impl Secrets {
             match name {
                 None => {}
                 Some("") => out.extend_from_slice(MARK.0.as_bytes()),
-                Some(name) => match self.0.iter().find(|own| own.name == name) {
-                    Some(secret) => out.extend_from_slice(secret.value.as_bytes()),
+                Some(name) => match self.value(name) {
+                    Some(value) => out.extend_from_slice(value.as_bytes()),
                     None => out.extend_from_slice(mark(name).as_bytes()),
                 },
             }
         }
         out
+    }
+
+    /// Returns the value of the key in a mark, in its encoding.
+    fn value(&self, marked: &str) -> Option<Cow<'_, str>> {
+        let (name, form) = name_and_form(marked);
+        let secret = self.0.iter().find(|own| own.name == name)?;
+        Some(form.map_or(Cow::Borrowed(&*secret.value), |form| encoded(form, &secret.value).into()))
     }
 }
 
@@ -173,6 +229,22 @@ mod tests {
         none.know("API_KEY", UNKNOWN);
         assert_eq!(secrets.without(b"sk-0123456789"), none.without(UNKNOWN.as_bytes()));
         assert_eq!(secrets.named("/sk-0123456789/abc"), "/$API_KEY/abc");
+    }
+
+    #[test]
+    fn encoded_keys_are_hidden_and_shown() {
+        let mut secrets = Secrets::default();
+        secrets.know("PRIVATE_KEY", "-----BEGIN\n\"a/b+c\"\n");
+        let text =
+            "x -----BEGIN\\n\\\"a/b+c\\\"\\n y -----BEGIN%0A%22a%2Fb%2Bc%22%0A z -----BEGIN\n\"a/b+c\"\n";
+        let hidden = secrets.hide(text.as_bytes().to_vec());
+        assert!(!String::from_utf8_lossy(&hidden).contains("BEGIN"), "{hidden:?}");
+        assert_eq!(secrets.show(hidden.clone()), text.as_bytes());
+        assert_eq!(secrets.named(text), "x $PRIVATE_KEY y $PRIVATE_KEY z $PRIVATE_KEY");
+        assert_eq!(Secrets::default().unknown_in(&hidden), ["PRIVATE_KEY"; 3]);
+        let mut renewed = Secrets::default();
+        renewed.know("PRIVATE_KEY", "0123456789");
+        assert_eq!(renewed.show(hidden), b"x 0123456789 y 0123456789 z 0123456789");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use harn_journal::{Entry, last_effect, retry_from};
+use harn_journal::{Entry, last_effect, retry};
 use harn_store::{NewStatus, Run, Write};
 use harn_system::{Real, System};
 use harn_value::{Data as Value, json};
@@ -74,12 +74,12 @@ impl Failure {
         let info: Value = serde_json::from_slice(&head.info).unwrap_or_default();
         let line = short(&self.message);
         let policy = Policy::of(&info).filter(|policy| self.may_pass && head.tries < policy.retries);
-        let (status, note, retry) = match policy {
+        let (status, note, again) = match policy {
             Some(policy) => {
                 let delay = policy.delay(tries);
                 let due_ms = now_ms.saturating_add(i64::try_from(delay.as_millis()).unwrap_or(i64::MAX));
                 let note = format!("try {tries} of {} failed: {line}", policy.retries + 1);
-                writes.push(Write::JournalCut { run: run.clone(), length: retry_from(entries), at_ms });
+                writes.extend(retry(&run, entries, at_ms).1);
                 (NewStatus::Queued { due_ms }, note.clone(), Some((note, due_ms)))
             }
             None => {
@@ -89,7 +89,7 @@ impl Failure {
         };
         writes.push(Write::RunStatus { run, status, note, at_ms });
         writes.push(Write::Release);
-        (writes, retry)
+        (writes, again)
     }
 }
 

@@ -4,7 +4,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use harn_check::Settings;
-use harn_journal::retry_from;
 use harn_store::{
     Error as StoreError, Fence, NewStatus, Prune, Run, RunFilter, RunStatus, Store, Wish, Write,
 };
@@ -158,13 +157,13 @@ fn retry(store: &dyn Store, run: &Run) -> Outcome<String> {
         return Ok("queued".to_owned());
     }
     let entries = last_entries(store, &run).map_err(|trouble| Failure::new("store_failed", trouble.text));
-    let mut writes = Vec::new();
+    let mut writes = vec![Write::RunReopen { run: run.id.clone(), due_ms: at_ms, at_ms }];
     let mut from = run.length;
     if run.status == RunStatus::Failed {
-        from = retry_from(&entries?).min(run.length);
-        writes.push(Write::JournalCut { run: run.id.clone(), length: from, at_ms });
+        let (length, prepared) = harn_journal::retry(&run.id, &entries?, at_ms);
+        from = length;
+        writes.extend(prepared);
     }
-    writes.push(Write::RunReopen { run: run.id.clone(), due_ms: at_ms, at_ms });
     write(store, &fence, writes)?;
     Ok(format!("queued; it continues at entry {from}"))
 }
