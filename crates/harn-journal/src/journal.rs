@@ -543,7 +543,13 @@ impl Core {
             self.take();
             match clock {
                 Some(clock) => self.set_clocks(clock),
-                None => self.state.borrow_mut().forget_failed_try(),
+                None => {
+                    let state = &mut *self.state.borrow_mut();
+                    // What was printed is known as of the last retry.
+                    if !state.recorded.iter().any(Entry::is_retry) {
+                        state.forget_failed_try();
+                    }
+                }
             }
         }
     }
