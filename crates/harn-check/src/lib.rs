@@ -52,7 +52,8 @@ pub use invariants::{INVARIANTS, Step, Violation, check_invariants, has_handler,
 pub use lints::{LAYOUT_RULES, MaxTools, lint_program, lint_template_file};
 pub use preflight::{Bundle, BundledAsset, Located, Quiet, bundle_of, check_templates};
 pub use settings::{
-    PreflightSeverity, RuleFilter, Settings, flat_values, manifest_file, read_operations, unknown_tables,
+    PreflightSeverity, Queue, RuleFilter, Runs, Settings, flat_values, manifest_file, read_operations,
+    unknown_tables,
 };
 pub use strict::strict_types;
 pub use tell::types_of;

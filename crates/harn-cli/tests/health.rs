@@ -142,7 +142,7 @@ fn a_worker_tells_what_it_works_on() {
     assert_eq!((&failed["run"], &failed["level"]), (&"bad".into(), &"error".into()));
     assert!(failed["time"].as_str().unwrap().ends_with('Z'), "{failed}");
     let doctor = harn_in(path, &["doctor", "--no-network"]).out;
-    assert!(doctor.contains("schema version 3") && doctor.contains("1 running, 1 failed"), "{doctor}");
+    assert!(doctor.contains("schema version 4") && doctor.contains("1 running, 1 failed"), "{doctor}");
     assert!(doctor.contains("1 running: "), "{doctor}");
     // A worker that dies is found by its heartbeats; its number goes to the next one.
     std::fs::write(path.join("go"), "").unwrap();
@@ -244,5 +244,5 @@ fn workers_on_a_database_are_listed() {
     assert_eq!(worker.sample("harn_store_runs{status=\"completed\"}"), Some(1.0));
     assert!(worker.sample("harn_store_size_bytes").unwrap() > 0.0);
     let doctor = harn_in(path, &["doctor"]).out;
-    assert!(doctor.contains("schema version 2, ") && doctor.contains("1 completed"), "{doctor}");
+    assert!(doctor.contains("schema version 3, ") && doctor.contains("1 completed"), "{doctor}");
 }

@@ -59,6 +59,7 @@ mod plain_data;
 mod portal;
 mod project;
 mod promises;
+mod queues;
 mod real_server;
 mod repl;
 mod replay_debug;

@@ -46,6 +46,7 @@ fn kept(dir: &Path, id: &str, names: &[&str]) -> (SqliteStore, Fence) {
         program: "main.harn".to_owned(),
         args: vec!["one".to_owned()],
         status: NewStatus::Running,
+        scheduling: harn_store::Scheduling::default(),
         info: b"{\"task\":\"x\"}".to_vec(),
     };
     let entries = (0..).zip(names).map(|(n, name)| entry(n, name, &[n as u8; 20_000])).collect();

@@ -59,6 +59,16 @@ pub enum Error {
         /// The existing object.
         what: String,
     },
+    /// A run that has not ended has the key.
+    #[error("run '{run}' of queue '{queue}' has the key '{key}', and has not ended")]
+    KeyInUse {
+        /// The queue.
+        queue: String,
+        /// The key.
+        key: String,
+        /// The run.
+        run: String,
+    },
     /// The receipt is invalid: another worker has claimed the message since, or it is gone.
     #[error("message '{id}' of queue '{queue}' is not claimed by attempt {attempt}")]
     NotClaimed {

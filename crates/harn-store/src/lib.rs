@@ -13,6 +13,8 @@
 //! | `write` | the list of writes, their limits and results |
 //! | `model` | leases, entries, events, messages, sessions, digests |
 //! | `run` | runs, their journals, sources and waitpoints |
+//! | `scheduling` | queues of runs, priorities, keys and limits |
+//! | `queue` | submitting runs, and how workers take runs |
 //! | `error` | errors, with hints |
 //! | `place` | the location of a store, as a user names it |
 //! | `shown` | addresses in messages, without their passwords |
@@ -30,7 +32,9 @@ mod model;
 mod place;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod queue;
 mod run;
+mod scheduling;
 mod shown;
 mod sqlite;
 mod store;
@@ -46,10 +50,12 @@ pub use model::{
 pub use place::Place;
 #[cfg(feature = "postgres")]
 pub use postgres::{PostgresOptions, PostgresStore};
+pub use queue::{ClaimRuns, Claims, Submission, Submitted};
 pub use run::{
     Answer, EntryKind, JournalEntry, NewRun, NewStatus, NewWaitpoint, Parent, Prune, Run, RunFilter,
     RunStatus, Source, StoreStats, Waitpoint, Wish,
 };
+pub use scheduling::{DEFAULT_QUEUE, QueueLimits, QueueState, Rate, RunQueue, Scheduling};
 pub use sqlite::{Durability, SqliteOptions, SqliteStore};
 pub use store::{Reply, Store, StoreExt, wait};
 pub use write::{MAX_NAME, Write, Written};

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use sha2::{Digest as _, Sha256};
 
 use crate::model::Lease;
+use crate::scheduling::Scheduling;
 
 /// The status of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -268,6 +269,8 @@ pub struct NewRun {
     pub args: Vec<String>,
     /// [`NewStatus::Queued`] or [`NewStatus::Running`].
     pub status: NewStatus,
+    /// How workers take it.
+    pub scheduling: Scheduling,
     /// Facts about it, in a form that the clients agree on.
     pub info: Vec<u8>,
 }
@@ -296,6 +299,8 @@ pub struct Run {
     pub status: RunStatus,
     /// When a queued or suspended run is due, unless it waits for an answer only.
     pub due_ms: Option<i64>,
+    /// How workers take it.
+    pub scheduling: Scheduling,
     /// The exit code, once it has ended.
     pub exit_code: Option<i32>,
     /// A line for people: what it waits for, or why it failed. May be empty.

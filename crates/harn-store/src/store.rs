@@ -9,7 +9,9 @@ use crate::error::{Error, Result};
 use crate::model::{
     Claimed, Dead, Digest, Entry, Event, Expect, Fence, Lease, NewEvent, QueueStats, Session, Topic,
 };
+use crate::queue::{ClaimRuns, Claims, Submission, Submitted};
 use crate::run::{Answer, JournalEntry, Prune, Run, RunFilter, Source, StoreStats, Waitpoint, Wish};
+use crate::scheduling::{QueueState, RunQueue};
 use crate::write::{Write, Written};
 
 /// A pending answer. Dropping it does not undo a write that was started.
@@ -132,16 +134,29 @@ pub trait Store: Send + Sync {
     /// [`Error::Conflict`] if it accepts no more answers.
     fn answer<'a>(&'a self, run: &'a str, request_id: &'a str, answer: Answer) -> Reply<'a, Waitpoint>;
 
-    /// Takes the lease of a run that is abandoned, or queued or suspended and due, the longest due first, and sets
-    /// its status to running. `None` if no run is due. No two callers get the same run. Runs that `can_follow`
-    /// rejects are not changed.
-    fn claim_run<'a>(
-        &'a self,
-        owner: &'a str,
-        now_ms: i64,
-        until_ms: i64,
-        can_follow: fn(&Run) -> bool,
-    ) -> Reply<'a, Option<(Run, Lease)>>;
+    /// Takes the leases of runs that are abandoned, or queued or suspended and due, and sets their status to running. No two
+    /// callers get the same run. Queues are served in turn; in a queue, abandoned runs come first, then those with the highest
+    /// priority, then those that have been due longest. The limits of a queue hold over all callers: of runs that execute, and
+    /// of starts of queued runs.
+    ///
+    /// # Errors
+    /// Errors of the storage.
+    fn claim_runs(&self, claim: ClaimRuns) -> Reply<'_, Claims>;
+
+    /// Queues runs, all or none; no process has their leases. The results are in the order of the runs.
+    ///
+    /// # Errors
+    /// [`Error::Exists`] if there is a run with the id of one of them; errors of the storage.
+    fn submit_runs(&self, submission: Submission) -> Reply<'_, Vec<Submitted>>;
+
+    /// Stores queues; their limits replace the stored ones.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a limit of 0; errors of the storage.
+    fn set_run_queues(&self, queues: Vec<RunQueue>) -> Reply<'_, ()>;
+
+    /// The queues of runs, sorted by name.
+    fn run_queues(&self, now_ms: i64) -> Reply<'_, Vec<QueueState>>;
 
     /// Asks the process that has a run to pause or cancel it; `None` takes that back. This needs no lease. When that process
     /// stops working on the run, the run is paused or cancelled.

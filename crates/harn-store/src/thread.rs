@@ -176,7 +176,7 @@ impl<D, F> Jobs<D, F> {
     }
 }
 
-/// Implements [`crate::Store`] for a store with a thread. Uses the modules `leases`, `apply`, `read` and `runs` at
+/// Implements [`crate::Store`] for a store with a thread. Uses the modules `leases`, `apply`, `read`, `runs` and `queues` at
 /// the place of its call: one set for each kind of database.
 macro_rules! store_on_a_thread {
     ($store:ty) => {
@@ -331,18 +331,29 @@ macro_rules! store_on_a_thread {
                 self.ask(Job::Write, move |db| runs::answer(db, &run, &request_id, &answer))
             }
 
-            fn claim_run<'a>(
-                &'a self,
-                owner: &'a str,
-                now_ms: i64,
-                until_ms: i64,
-                can_follow: fn(&Run) -> bool,
-            ) -> Reply<'a, Option<(Run, Lease)>> {
-                if let Err(error) = write::name("owner", owner) {
+            fn claim_runs(&self, claim: ClaimRuns) -> Reply<'_, Claims> {
+                if let Err(error) = claim.check() {
                     return $crate::thread::refused(error);
                 }
-                let owner = owner.to_owned();
-                self.ask(Job::Write, move |db| runs::claim(db, &owner, now_ms, until_ms, can_follow))
+                self.ask(Job::Write, move |db| queues::claim(db, &claim))
+            }
+
+            fn submit_runs(&self, submission: Submission) -> Reply<'_, Vec<Submitted>> {
+                if let Err(error) = submission.check() {
+                    return $crate::thread::refused(error);
+                }
+                self.ask(Job::Write, move |db| queues::submit(db, &submission))
+            }
+
+            fn set_run_queues(&self, queues: Vec<RunQueue>) -> Reply<'_, ()> {
+                if let Err(error) = queues.iter().try_for_each(write::queue) {
+                    return $crate::thread::refused(error);
+                }
+                self.ask(Job::Write, move |db| queues::set(db, &queues))
+            }
+
+            fn run_queues(&self, now_ms: i64) -> Reply<'_, Vec<QueueState>> {
+                self.read(move |db| queues::states(db, now_ms))
             }
 
             fn wish<'a>(&'a self, run: &'a str, wish: Option<Wish>, at_ms: i64) -> Reply<'a, ()> {

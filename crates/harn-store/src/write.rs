@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::model::{Claimed, Digest, Expect, Fence, NewEvent, NewMessage};
 use crate::run::{Answer, JournalEntry, NewRun, NewStatus, NewWaitpoint, Run, RunStatus, Waitpoint};
+use crate::scheduling::{RunQueue, Scheduling};
 
 /// Maximum length of a name, in bytes.
 pub const MAX_NAME: usize = 512;
@@ -395,8 +396,7 @@ pub(crate) fn check(write: &Write) -> Result<()> {
         Write::RunDelete { run } | Write::JournalCut { run, .. } => name("run", run),
         Write::SourcePut { run, path, bytes } => {
             name("run", run)?;
-            text("path of the source", path)?;
-            size("source", bytes)
+            source(path, bytes)
         }
         Write::JournalAppend { run, entries, .. } => {
             name("run", run)?;
@@ -424,14 +424,43 @@ pub(crate) fn check(write: &Write) -> Result<()> {
     }
 }
 
-fn new_run(run: &NewRun) -> Result<()> {
+/// Checks a source.
+pub(crate) fn source(path: &str, bytes: &[u8]) -> Result<()> {
+    text("path of the source", path)?;
+    size("source", bytes)
+}
+
+/// Checks a new run.
+pub(crate) fn new_run(run: &NewRun) -> Result<()> {
     name("run", &run.id)?;
+    scheduling(&run.scheduling)?;
     text("program", &run.program)?;
     run.args.iter().try_for_each(|arg| text("argument", arg))?;
     if !matches!(run.status, NewStatus::Queued { .. } | NewStatus::Running) {
         return Err(Error::invalid("status", "a run begins queued or running"));
     }
     size("info", &run.info)
+}
+
+/// Rejects invalid names and limits.
+pub(crate) fn queue(queue: &RunQueue) -> Result<()> {
+    name("queue", &queue.name)?;
+    let limits = &queue.limits;
+    let rates = [limits.rate, limits.group_rate];
+    let counts = [limits.concurrency, limits.group_concurrency, rates[0].map(|rate| rate.count)];
+    let is_wrong = counts.into_iter().chain([rates[1].map(|rate| rate.count)]).flatten().any(|n| n == 0)
+        || rates.into_iter().flatten().any(|rate| rate.period_ms <= 0);
+    match is_wrong {
+        true => Err(Error::invalid(format!("limits of queue '{}'", queue.name), "expected at least 1")),
+        false => Ok(()),
+    }
+}
+
+/// Rejects an invalid scheduling.
+fn scheduling(of: &Scheduling) -> Result<()> {
+    name("queue", &of.queue)?;
+    of.key.as_deref().map_or(Ok(()), |key| name("key", key))?;
+    of.group.as_deref().map_or(Ok(()), |group| name("group", group))
 }
 
 /// Checks a string: at most the size of a value, without NUL.

@@ -12,7 +12,7 @@ use harn_system::{System, SystemExt};
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
-use super::{PreflightSeverity, RuleFilter, Settings, capabilities};
+use super::{PreflightSeverity, Queue, RuleFilter, Settings, capabilities};
 use crate::Located;
 use crate::codes::{CODES, MANIFEST_ENTRY, MANIFEST_SYNTAX};
 use harn_syntax::suggest::close;
@@ -29,6 +29,7 @@ const TABLES: &[&str] = &[
     "fmt",
     "run",
     "runs",
+    "queues",
     "store",
     "sessions",
     "llm",
@@ -115,6 +116,16 @@ const RUNS: &[Key] = &[
     },
 ];
 
+const QUEUE: &[Key] = &[
+    Key { name: "concurrency", set: |m, value| limit(value).map(|most| m.queue.concurrency = Some(most)) },
+    Key { name: "rate", set: |m, value| rate(value).map(|rate| m.queue.rate = Some(rate)) },
+    Key {
+        name: "group_concurrency",
+        set: |m, value| limit(value).map(|most| m.queue.group_concurrency = Some(most)),
+    },
+    Key { name: "group_rate", set: |m, value| rate(value).map(|rate| m.queue.group_rate = Some(rate)) },
+];
+
 const WORKSPACE: &[Key] = &[Key { name: "pipelines", set: |m, value| m.pipelines(value) }];
 
 const EVAL: &[Key] = &[Key { name: "fleets", set: |m, value| m.fleets(value) }];
@@ -173,6 +184,8 @@ struct Manifest<'a> {
     path: &'a Path,
     shown: Arc<SourceFile>,
     settings: Settings,
+    /// The queue whose table is read.
+    queue: Queue,
     problems: Vec<Located>,
 }
 
@@ -195,6 +208,27 @@ fn duration(text: &str) -> Option<Duration> {
         _ => return None,
     };
     text[..at].parse::<u64>().ok()?.checked_mul(unit).map(Duration::from_millis)
+}
+
+/// A limit of a queue.
+fn limit(value: &Spanned<DeValue<'_>>) -> Result<u32, Wrong> {
+    let must = "a number from 1 to 1000000";
+    match whole(value, must)? {
+        count @ 1..=1_000_000 => Ok(count as u32),
+        other => Err(Wrong { got: other.to_string(), ..wrong(must, value) }),
+    }
+}
+
+/// A rate, such as `100/1m`.
+fn rate(value: &Spanned<DeValue<'_>>) -> Result<(u32, Duration), Wrong> {
+    let must = || wrong("a count and a time such as \"100/1m\"", value);
+    let text = value.get_ref().as_str().ok_or_else(must)?;
+    let parsed = text.split_once('/').and_then(|(count, time)| {
+        let count = count.trim().parse().ok().filter(|count| (1..=1_000_000).contains(count))?;
+        let time = duration(time.trim()).filter(|time| !time.is_zero() && time.as_secs() <= 366 * 86_400)?;
+        Some((count, time))
+    });
+    parsed.ok_or_else(|| Wrong { got: format!("\"{text}\""), ..must() })
 }
 
 fn retries(value: &Spanned<DeValue<'_>>) -> Result<u64, Wrong> {
@@ -289,6 +323,7 @@ impl<'a> Manifest<'a> {
                 cwd: system.work_dir(),
                 ..Settings::default()
             },
+            queue: Queue::default(),
             problems: Vec::new(),
         }
     }
@@ -321,6 +356,7 @@ impl<'a> Manifest<'a> {
                 ("fmt", DeValue::Table(table)) => self.table("fmt", FMT, table),
                 ("run", DeValue::Table(table)) => self.table("run", RUN, table),
                 ("runs", DeValue::Table(table)) => self.table("runs", RUNS, table),
+                ("queues", DeValue::Table(table)) => self.queues(table),
                 ("workspace", DeValue::Table(table)) => self.table("workspace", WORKSPACE, table),
                 ("store", DeValue::Table(table)) => self.table("store", STORE, table),
                 ("eval", DeValue::Table(table)) => self.table("eval", EVAL, table),
@@ -332,8 +368,8 @@ impl<'a> Manifest<'a> {
                 ("exports", DeValue::Table(table)) => self.exports(table),
                 ("llm", DeValue::Table(_)) => {}
                 (
-                    known @ ("check" | "lint" | "fmt" | "run" | "runs" | "workspace" | "store" | "sessions"
-                    | "asset_roots" | "llm" | "eval" | "package" | "skills" | "exports"),
+                    known @ ("check" | "lint" | "fmt" | "run" | "runs" | "queues" | "workspace" | "store"
+                    | "sessions" | "asset_roots" | "llm" | "eval" | "package" | "skills" | "exports"),
                     _,
                 ) => {
                     let message = format!("`{known}` must be a table, got {}", kind(value));
@@ -375,13 +411,34 @@ impl<'a> Manifest<'a> {
                     None => format!("known keys: {}", names().collect::<Vec<_>>().join(", ")),
                 };
                 let key = format!("unknown key `{written}` in [{table}]");
-                let found = if REFUSED.contains(&table) {
+                let found = if REFUSED.contains(&table) || table.starts_with("queues.") {
                     Diagnostic::error(format!("{key}: programs refuse it"))
                 } else {
                     Diagnostic::warning(format!("{key}: it has no effect"))
                 };
                 self.report(found.with_label(place, "").with_help(help));
             }
+        }
+    }
+
+    /// Reads the limits of the queues.
+    fn queues(&mut self, tables: &DeTable<'_>) {
+        for (name, value) in tables {
+            let written = name.get_ref();
+            let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+            if written.is_empty() || written.len() > 64 || !written.chars().all(fits) {
+                let must = "1 to 64 letters, digits, `-`, `_` and `.`";
+                let found = Wrong { must, got: format!("{written:?}"), help: None };
+                self.wrong_value("queues", "name of a queue", value, found);
+                continue;
+            }
+            let Some(table) = value.get_ref().as_table() else {
+                self.wrong_value("queues", written, value, wrong("a table", value));
+                continue;
+            };
+            self.table(&format!("queues.{written}"), QUEUE, table);
+            let queue = std::mem::take(&mut self.queue);
+            self.settings.queues.insert(written.to_string(), queue);
         }
     }
 

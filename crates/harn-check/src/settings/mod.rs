@@ -1,6 +1,6 @@
 //! The settings of checks in the nearest `harn.toml`. `manifest.rs` reads it and reports its errors.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -59,6 +59,21 @@ pub struct Settings {
     pub durable: bool,
     /// `[runs]`.
     pub runs: Runs,
+    /// `[queues.NAME]` by name.
+    pub queues: BTreeMap<String, Queue>,
+}
+
+/// Limits of a queue of runs; `None` limits nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Queue {
+    /// `concurrency`: how many runs execute at once.
+    pub concurrency: Option<u32>,
+    /// `rate`: how many runs start in a period.
+    pub rate: Option<(u32, Duration)>,
+    /// `group_concurrency`: how many runs of a group execute at once.
+    pub group_concurrency: Option<u32>,
+    /// `group_rate`: how many runs of a group start in a period.
+    pub group_rate: Option<(u32, Duration)>,
 }
 
 /// Settings of stored runs.
@@ -151,21 +166,22 @@ impl Settings {
         problems.into_iter().find(|located| located.diagnostic.code == MANIFEST_SYNTAX)
     }
 
-    /// Reads `[runs]` of the manifest for the files of `dir`.
+    /// Reads `[runs]` and `[queues]` of the manifest for the files of `dir`.
     ///
     /// # Errors
-    /// The first error in this table: runs must not be removed or retried in another way than intended.
-    pub fn of_runs(system: &dyn System, dir: &Path) -> Result<Runs, String> {
+    /// The first error in these tables: runs must not be removed, retried or started in another way than intended.
+    pub fn of_runs(system: &dyn System, dir: &Path) -> Result<(Runs, BTreeMap<String, Queue>), String> {
         let (settings, problems) = Self::find(system, dir);
         let wrong = problems.iter().map(|located| &located.diagnostic).find(|found| {
             found.severity == harn_syntax::Severity::Error
                 && (found.code == MANIFEST_SYNTAX
-                    || found.message.contains("[runs]")
-                    || found.message.contains("`runs`"))
+                    || ["[runs]", "`runs`", "[queues", "`queues"]
+                        .iter()
+                        .any(|table| found.message.contains(table)))
         });
         match wrong {
             Some(found) => Err(format!("harn.toml: {}", found.message)),
-            None => Ok(settings.runs),
+            None => Ok((settings.runs, settings.queues)),
         }
     }
 
@@ -243,6 +259,18 @@ mod tests {
     }
 
     #[test]
+    fn limits_of_queues_are_read() {
+        let text = "[queues.mail]\nconcurrency = 2\nrate = \"100/1m\"\n[queues.slow]\ngroup-concurrency = 1\ngroup_rate = \"5/1h\"\n[queues.plain]\n";
+        let seconds = Duration::from_secs;
+        let mail = Queue { concurrency: Some(2), rate: Some((100, seconds(60))), ..Queue::default() };
+        let slow =
+            Queue { group_concurrency: Some(1), group_rate: Some((5, seconds(3_600))), ..Queue::default() };
+        let expected = [("mail", mail), ("plain", Queue::default()), ("slow", slow)];
+        let expected = expected.map(|(name, queue)| (name.to_owned(), queue));
+        assert_eq!(settings(text).queues, BTreeMap::from(expected));
+    }
+
+    #[test]
     fn packs_and_fleets_are_looked_at() {
         let told = |text: &str| {
             let system = harn_system::Memory::new().with_file("/project/a.eval.toml", "");
@@ -274,6 +302,21 @@ mod tests {
             (
                 "[runs]\nbackoff = \"slow\"\n",
                 "[runs] backoff must be \"exponential\", \"linear\" or \"fixed\", got \"slow\"",
+            ),
+            ("queues = 1\n", "`queues` must be a table, got an integer"),
+            ("[queues]\nmail = 3\n", "[queues] mail must be a table, got an integer"),
+            (
+                "[queues.\"a b\"]\n",
+                "[queues] name of a queue must be 1 to 64 letters, digits, `-`, `_` and `.`, got \"a b\"",
+            ),
+            ("[queues.mail]\nlimit = 3\n", "unknown key `limit` in [queues.mail]: programs refuse it"),
+            (
+                "[queues.mail]\nconcurrency = 0\n",
+                "[queues.mail] concurrency must be a number from 1 to 1000000, got 0",
+            ),
+            (
+                "[queues.mail]\nrate = \"fast\"\n",
+                "[queues.mail] rate must be a count and a time such as \"100/1m\", got \"fast\"",
             ),
             ("[sesions]\npersist = true\n", "unknown table `[sesions]`: it has no effect"),
             ("[skills]\npaths = \"x\"\n", "[skills] paths must be a list of strings, got a string"),

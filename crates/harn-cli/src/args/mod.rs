@@ -329,13 +329,45 @@ pub(crate) struct SubmitArgs {
     /// Start at this time
     ///
     /// An absolute time such as 2026-11-30T08:00:00Z or 2026-11-30T08:00 (UTC), or a delay such as 30s, 10m or 2h.
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, visible_alias = "delay", value_name = "TIME")]
     pub(crate) at: Option<String>,
-    /// Repeat on this cron schedule
+    /// Repeat at this interval or cron schedule
     ///
-    /// Minute, hour, day, month and weekday in UTC, such as "0 3 * * mon-fri"; or @hourly, @daily, @weekly, @monthly.
-    #[arg(long, value_name = "CRON")]
+    /// An interval such as 30s, 5m or 1h; or minute, hour, day, month and weekday in UTC, such as "0 3 * * mon-fri"; or @hourly,
+    /// @daily, @weekly, @monthly.
+    #[arg(long, value_name = "SCHEDULE", conflicts_with = "key")]
     pub(crate) every: Option<String>,
+    /// Choose the queue
+    ///
+    /// The section `[queues.NAME]` of harn.toml declares a queue and its limits. Default: the queue `default`.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) queue: Option<String>,
+    /// Set the priority within the queue
+    ///
+    /// A number from -1000 to 1000. Runs with a higher priority start first. Default: 0.
+    #[arg(
+        long,
+        value_name = "N",
+        allow_negative_numbers = true,
+        value_parser = clap::value_parser!(i32).range(-1000..=1000)
+    )]
+    pub(crate) priority: Option<i32>,
+    /// Set a unique key
+    ///
+    /// Queues no run while another run of the queue with this key has not ended, and prints the ID of that run.
+    #[arg(long, value_name = "KEY")]
+    pub(crate) key: Option<String>,
+    /// Set the group for limits per group
+    ///
+    /// `group_concurrency` and `group_rate` of the queue apply to each group, such as a customer.
+    #[arg(long, value_name = "GROUP")]
+    pub(crate) group: Option<String>,
+    /// Submit one run per line
+    ///
+    /// Each line is a JSON object with any of the keys id, args, queue, priority, key, group and at. Options apply to lines
+    /// without the key.
+    #[arg(long, value_name = "FILE.jsonl", conflicts_with_all = ["run_id", "every", "key"])]
+    pub(crate) input_file: Option<PathBuf>,
     /// Set the number of retries
     ///
     /// A retry continues at the effect that failed. Effects that succeeded are not repeated. Default: `retries` in the section
@@ -396,6 +428,11 @@ pub(crate) struct WorkerArgs {
     /// Set how many runs execute at once
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = parse_count)]
     pub(crate) concurrency: usize,
+    /// Take runs of these queues only
+    ///
+    /// May be repeated. Default: all queues of the store.
+    #[arg(long = "queue", value_name = "NAME", value_delimiter = ',')]
+    pub(crate) queues: Vec<String>,
     /// Exit when the queue is empty
     #[arg(long)]
     pub(crate) drain: bool,

@@ -9,6 +9,12 @@ use clap::{Args, Subcommand};
 pub(crate) enum RunsCommand {
     /// List runs, newest first.
     List(RunsListArgs),
+    /// List the queues of runs with their limits.
+    Queues {
+        /// Write JSON to standard output
+        #[arg(long)]
+        json: bool,
+    },
     /// Show the state of a run.
     Show {
         /// ID of the run
@@ -163,6 +169,9 @@ pub(crate) struct Filter {
     pub(crate) owner: Option<String>,
     /// A part of the note.
     pub(crate) note: Option<String>,
+    pub(crate) queue: Option<String>,
+    pub(crate) key: Option<String>,
+    pub(crate) group: Option<String>,
     pub(crate) older_than: Option<std::time::Duration>,
     pub(crate) newer_than: Option<std::time::Duration>,
 }
@@ -183,10 +192,14 @@ fn parse_filter(text: &str) -> Result<Filter, String> {
             "category" => filter.category = given(),
             "owner" => filter.owner = given(),
             "note" => filter.note = given(),
+            "queue" => filter.queue = given(),
+            "key" => filter.key = given(),
+            "group" => filter.group = given(),
             "older-than" => filter.older_than = Some(super::parse_age(value)?),
             "newer-than" => filter.newer_than = Some(super::parse_age(value)?),
             _ => {
-                let keys = "status, program, id, category, owner, note, older-than or newer-than";
+                let keys =
+                    "status, program, id, category, owner, note, queue, key, group, older-than or newer-than";
                 return Err(format!("unknown key '{key}': expected {keys}"));
             }
         }
@@ -219,7 +232,7 @@ pub(crate) struct RunsListArgs {
     /// Show only runs that match
     ///
     /// A comma-separated list such as `status=failed,program=report.harn,category=timeout,older-than=1d`. The keys are status,
-    /// program, category, id (matches a prefix), owner and note (match a part), older-than and newer-than.
+    /// program, category, queue, key, group, id (matches a prefix), owner and note (match a part), older-than and newer-than.
     #[arg(long, value_name = "FILTER", value_parser = parse_filter, conflicts_with = "dir")]
     pub(crate) filter: Option<Filter>,
     /// Show the stored bytes of each run

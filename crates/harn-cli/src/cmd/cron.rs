@@ -1,4 +1,5 @@
-//! Times that come again, as `cron` writes them: minute, hour, day of the month, month, day of the week. In UTC.
+//! Times that come again: multiples of an interval since 1970, or as `cron` writes them: minute, hour, day of the month, month, day
+//! of the week, in UTC.
 
 /// Minutes of a day.
 const DAY: i64 = 24 * 60;
@@ -8,7 +9,39 @@ const DAYS: i64 = 366 * 41;
 
 /// Times that come again.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Schedule {
+pub(crate) enum Schedule {
+    /// The multiples of so many milliseconds.
+    Interval(i64),
+    Calendar(Calendar),
+}
+
+impl Schedule {
+    /// Reads an interval such as `5m`, five fields, or one of `@hourly`, `@daily`, `@weekly` and `@monthly`.
+    ///
+    /// # Errors
+    /// What is wrong, and what is expected.
+    pub(crate) fn parse(text: &str) -> Result<Schedule, String> {
+        let Ok(interval) = crate::args::parse_time(text.trim()) else {
+            return Calendar::parse(text).map(Schedule::Calendar);
+        };
+        let ms = i64::try_from(interval.as_millis()).ok().filter(|ms| ms % 1_000 == 0 && *ms > 0);
+        let ms = ms.filter(|ms| *ms <= 366 * 86_400_000);
+        ms.map(Schedule::Interval)
+            .ok_or_else(|| format!("expected an interval of whole seconds, from 1s to 366d, got '{text}'"))
+    }
+
+    /// The first of its times after one, both in milliseconds since 1970.
+    pub(crate) fn after(&self, ms: i64) -> Option<i64> {
+        match self {
+            Schedule::Interval(interval) => (ms.div_euclid(*interval) + 1).checked_mul(*interval),
+            Schedule::Calendar(calendar) => calendar.after(ms),
+        }
+    }
+}
+
+/// Times by the calendar.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Calendar {
     minutes: u64,
     hours: u64,
     days: u64,
@@ -22,12 +55,12 @@ const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
-impl Schedule {
+impl Calendar {
     /// Reads five fields, or one of `@hourly`, `@daily`, `@weekly` and `@monthly`.
     ///
     /// # Errors
     /// What is wrong, and what is expected.
-    pub(crate) fn parse(text: &str) -> Result<Schedule, String> {
+    fn parse(text: &str) -> Result<Calendar, String> {
         let plain = match text.trim() {
             "@hourly" => "0 * * * *",
             "@daily" => "0 0 * * *",
@@ -38,13 +71,13 @@ impl Schedule {
         let fields: Vec<&str> = plain.split_whitespace().collect();
         let [minute, hour, day, month, weekday] = fields[..] else {
             return Err(format!(
-                "expected a cron schedule with five fields (minute hour day month weekday) such as \"0 3 * * *\", or @hourly, @daily, @weekly or @monthly, got '{text}'"
+                "expected a cron schedule with five fields (minute hour day month weekday) such as \"0 3 * * *\", an interval such as 5m, or @hourly, @daily, @weekly or @monthly, got '{text}'"
             ));
         };
         let mut weekdays = set("weekday", weekday, 0, 7, &WEEKDAYS)?;
         // Sunday has two numbers.
         weekdays |= weekdays >> 7 & 1;
-        let schedule = Schedule {
+        let schedule = Calendar {
             minutes: set("minute", minute, 0, 59, &[])?,
             hours: set("hour", hour, 0, 23, &[])?,
             days: set("day", day, 1, 31, &[])?,
@@ -59,7 +92,7 @@ impl Schedule {
     }
 
     /// The first of its times after one, both in milliseconds since 1970.
-    pub(crate) fn after(&self, ms: i64) -> Option<i64> {
+    fn after(&self, ms: i64) -> Option<i64> {
         let minute = ms.div_euclid(60_000) + 1;
         let today = minute.div_euclid(DAY);
         (today..today + DAYS).filter(|day| self.has_day(*day)).find_map(|day| {
@@ -151,6 +184,10 @@ mod tests {
             ("5,10 1 1 jan,JUL *", "2026-01-01T01:05:00Z", "2026-01-01T01:10:00Z"),
             ("@weekly", "2026-11-23T00:00:00Z", "2026-11-29T00:00:00Z"),
             ("@monthly", "2026-11-23T00:00:00Z", "2026-12-01T00:00:00Z"),
+            ("5m", "2026-11-23T00:04:59Z", "2026-11-23T00:05:00Z"),
+            ("5m", "2026-11-23T00:05:00Z", "2026-11-23T00:10:00Z"),
+            ("1s", "2026-11-23T00:00:00.5Z", "2026-11-23T00:00:01Z"),
+            ("1d", "2026-11-23T12:00:00Z", "2026-11-24T00:00:00Z"),
         ] {
             assert_eq!(next(schedule, after), wanted, "{schedule} after {after}");
         }
@@ -172,6 +209,9 @@ mod tests {
             "0 0 31 2 *",
             "+5 * * * *",
             "1,, * * * *",
+            "0s",
+            "500ms",
+            "367d",
         ] {
             assert!(Schedule::parse(wrong).is_err(), "{wrong}");
         }

@@ -13,8 +13,8 @@ use harn_journal::{
 };
 use harn_runtime::Generation;
 use harn_store::{
-    Digest, Error as StoreError, Fence, NewRun, NewStatus, Place, Run, RunFilter, RunStatus, Store, Wish,
-    Write,
+    Digest, Error as StoreError, Fence, NewRun, NewStatus, Place, Run, RunFilter, RunStatus, Scheduling,
+    Store, Wish, Write,
 };
 use harn_system::{Capture, Layer, Real, System, SystemExt};
 use harn_value::{Data as Value, json};
@@ -287,6 +287,7 @@ pub(crate) fn begin(args: RunArgs) -> u8 {
             program: source_name(&args),
             args: args.args.clone(),
             status: NewStatus::Running,
+            scheduling: Scheduling::default(),
             info: sealed(info.clone()),
         };
         let source =
@@ -646,8 +647,8 @@ pub(super) fn replaced(
     let id = run.id.clone();
     let entries = beginning(store, &id)?;
     let sources = wait(store.sources(&id)).map_err(|error| explained(&id, &error))?.into_iter();
-    let new =
-        NewRun { id: id.clone(), program: run.program, args: run.args, status, info: sealed(info.clone()) };
+    let Run { program, args, scheduling, .. } = run;
+    let new = NewRun { id: id.clone(), program, args, status, scheduling, info: sealed(info.clone()) };
     let mut writes = vec![Write::RunDelete { run: id.clone() }, Write::RunCreate { run: new, at_ms }];
     writes.extend(sources.map(|source| Write::SourcePut {
         run: id.clone(),
@@ -1113,6 +1114,7 @@ fn forked(args: ForkArgs) -> Failed<u8> {
         program: known.run.program.clone(),
         args: known.run.args.clone(),
         status: NewStatus::Running,
+        scheduling: Scheduling { key: None, ..known.run.scheduling.clone() },
         info: sealed(known.info.clone()),
     };
     let (path, bytes) = (source_name(&known.args), text.clone().into_bytes());

@@ -1,11 +1,16 @@
 //! `harn submit`: puts a program into the store, for a worker to run.
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use harn_check::Settings;
-use harn_journal::{take_lease, wait};
-use harn_store::{Error as StoreError, NewRun, NewStatus, Store, Write};
+use harn_check::{Queue, Runs, Settings};
+use harn_journal::wait;
+use harn_store::{
+    DEFAULT_QUEUE, Error as StoreError, MAX_NAME, NewRun, NewStatus, QueueLimits, Rate, RunQueue, Scheduling,
+    Store, Submission, Submitted, Write,
+};
 use harn_system::{Real, System, SystemExt};
 use harn_value::{Data as Value, json};
 
@@ -38,25 +43,137 @@ pub(crate) fn submit(args: &SubmitArgs) -> u8 {
         Ok(text) => text,
         Err(code) => return code,
     };
-    match submitted(args, text) {
-        Ok((id, due_ms)) => {
-            let at =
-                jiff::Timestamp::from_millisecond(due_ms).map_or_else(|_| String::new(), |at| at.to_string());
-            let data = json!({"id": id, "due_at": at, "every": args.every});
-            let when =
-                if args.at.is_some() || args.every.is_some() { format!(" for {at}") } else { String::new() };
-            print(&if args.run.json {
-                envelope(&data)
-            } else {
-                format!("run {id} queued{when}; `harn worker` runs it\n")
-            });
-            0
-        }
+    let submitted = match &args.input_file {
+        Some(file) => submit_lines(args, file, &text),
+        None => submit_one(args, &text),
+    };
+    match submitted {
+        Ok((_, data)) if args.run.json => print(&envelope(&data)),
+        Ok((text, _)) => print(&text),
         Err(text) => failed(&text),
     }
 }
 
-fn submitted(args: &SubmitArgs, text: String) -> Failed<(String, i64)> {
+/// What all runs of a submission share.
+struct Plan<'a> {
+    args: &'a SubmitArgs,
+    text: &'a str,
+    store: Arc<dyn Store>,
+    retry: Option<Value>,
+    /// The queues of the manifest.
+    known: BTreeMap<String, Queue>,
+    command: Vec<String>,
+    now_ms: i64,
+}
+
+/// A run to be submitted.
+#[derive(Default)]
+struct Job {
+    id: Option<String>,
+    args: Option<Vec<String>>,
+    queue: Option<String>,
+    priority: Option<i32>,
+    key: Option<String>,
+    group: Option<String>,
+    at: Option<String>,
+}
+
+impl<'a> Plan<'a> {
+    fn new(args: &'a SubmitArgs, text: &'a str) -> Failed<Plan<'a>> {
+        let dir = args.run.file.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+        let (runs, known) = Settings::of_runs(&Real::new(), dir)?;
+        let (retry, command, now_ms) = (retry_policy(args, runs), given_command(), Real::new().now_ms());
+        Ok(Plan { args, text, store: store()?, retry, known, command, now_ms })
+    }
+
+    /// The run of a job, due at a time.
+    fn run(&self, id: &str, job: Job, due_ms: i64, schedule: Option<(&str, &str)>) -> Failed<NewRun> {
+        checked(id)?;
+        let own = self.args;
+        // What is written as JSON there is the answer of the command, not the output of the run.
+        let mut run = RunArgs { json: false, quiet: false, ..own.run.clone() };
+        if let Some(args) = job.args {
+            run.args = args;
+        }
+        let mut info = facts(&run, &self.command)?;
+        if let Some(policy) = &self.retry {
+            info["retry"] = policy.clone();
+        }
+        if let Some((name, every)) = schedule {
+            info["every"] = every.into();
+            info["schedule"] = name.into();
+        }
+        let scheduling = Scheduling {
+            queue: job.queue.or_else(|| own.queue.clone()).unwrap_or_else(|| DEFAULT_QUEUE.to_owned()),
+            priority: job.priority.or(own.priority).unwrap_or(0),
+            key: job.key.or_else(|| own.key.clone()),
+            group: job.group.or_else(|| own.group.clone()),
+        };
+        for (name, value) in [("key", &scheduling.key), ("group", &scheduling.group)] {
+            if let Some(value) = value {
+                named(name, value)?;
+            }
+        }
+        let status = NewStatus::Queued { due_ms };
+        let program = source_name(&own.run);
+        Ok(NewRun { id: id.to_owned(), program, args: run.args, status, scheduling, info: sealed(info) })
+    }
+
+    /// Queues runs, all or none.
+    fn submit(&self, runs: Vec<NewRun>) -> Failed<Vec<Submitted>> {
+        let mut names: Vec<&str> = runs.iter().map(|run| &*run.scheduling.queue).collect();
+        names.sort_unstable();
+        names.dedup();
+        let queues = names.into_iter().map(|name| queue_of(&self.known, name)).collect::<Failed<Vec<_>>>()?;
+        let sources = vec![(source_name(&self.args.run), self.text.as_bytes().to_vec())];
+        let id = runs.first().map(|run| run.id.clone()).unwrap_or_default();
+        let submission = Submission { queues, runs, sources, at_ms: self.now_ms };
+        wait(self.store.submit_runs(submission)).map_err(|error| match error {
+            StoreError::Exists { what } if what != format!("run '{id}'") => format!("{what} already exists"),
+            error => explained(&id, &error),
+        })
+    }
+}
+
+/// Rejects values that the store cannot hold as names.
+fn named(what: &str, value: &str) -> Failed<()> {
+    let fits = !value.is_empty() && value.len() <= MAX_NAME && !value.contains('\0');
+    fits.then_some(()).ok_or_else(|| format!("invalid {what}: expected 1 to {MAX_NAME} bytes"))
+}
+
+/// A queue with its limits in the manifest.
+fn queue_of(known: &BTreeMap<String, Queue>, name: &str) -> Failed<RunQueue> {
+    let limits = match known.get(name) {
+        Some(queue) => limits(queue),
+        None if name == DEFAULT_QUEUE => QueueLimits::default(),
+        None => return Err(unknown_queue(name, known.keys().map(String::as_str))),
+    };
+    Ok(RunQueue { name: name.to_owned(), limits })
+}
+
+/// The error of a queue that is not declared.
+pub(super) fn unknown_queue<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
+    let near = harn_syntax::suggest::close(name, known.chain([DEFAULT_QUEUE]));
+    let near = near.map_or_else(String::new, |near| format!("did you mean '{near}'? "));
+    format!("unknown queue '{name}'; {near}declare it with a line `[queues.{name}]` in harn.toml")
+}
+
+/// The limits of a queue of the manifest.
+pub(super) fn limits(queue: &Queue) -> QueueLimits {
+    let rate = |(count, period): (u32, Duration)| {
+        let period_ms = i64::try_from(period.as_millis()).unwrap_or(i64::MAX);
+        Rate { count, period_ms }
+    };
+    QueueLimits {
+        concurrency: queue.concurrency,
+        rate: queue.rate.map(rate),
+        group_concurrency: queue.group_concurrency,
+        group_rate: queue.group_rate.map(rate),
+    }
+}
+
+/// Submits one run, or the first run of a schedule.
+fn submit_one(args: &SubmitArgs, text: &str) -> Failed<(String, Value)> {
     let now_ms = Real::new().now_ms();
     let schedule = args.every.as_deref().map(Schedule::parse).transpose()?;
     let at = args.at.as_deref().map(|at| time(at, now_ms)).transpose()?;
@@ -67,74 +184,145 @@ fn submitted(args: &SubmitArgs, text: String) -> Failed<(String, i64)> {
     };
     let name = args.run.run_id.clone().unwrap_or_else(drawn);
     checked(&name)?;
-    // What is written as JSON there is the answer of the command, not the output of the run.
-    let run = RunArgs { json: false, quiet: false, ..args.run.clone() };
-    let mut info = facts(&run, &given_command())?;
-    let store = store()?;
-    if let Some(policy) = retry_policy(args)? {
-        info["retry"] = policy;
-    }
     let id = match &args.every {
-        Some(every) => {
-            info["every"] = every.as_str().into();
-            info["schedule"] = name.as_str().into();
-            checked(&scheduled(&name, due_ms))?;
-            scheduled(&name, due_ms)
+        Some(_) => scheduled(&name, due_ms),
+        None => name.clone(),
+    };
+    let plan = Plan::new(args, text)?;
+    let run = plan.run(&id, Job::default(), due_ms, args.every.as_deref().map(|every| (&*name, every)))?;
+    let queue = run.scheduling.queue.clone();
+    let at = jiff::Timestamp::from_millisecond(due_ms).map_or_else(|_| String::new(), |at| at.to_string());
+    Ok(match plan.submit(vec![run])?.pop() {
+        Some(Submitted::Duplicate { run }) => {
+            let key = args.key.as_deref().unwrap_or_default();
+            let text = format!("run {run} has the key '{key}', and has not ended; no run was queued\n");
+            (text, json!({"id": run, "created": false, "queue": queue}))
         }
-        None => name,
+        _ => {
+            let when =
+                if args.at.is_some() || args.every.is_some() { format!(" for {at}") } else { String::new() };
+            let data = json!({"id": id, "created": true, "queue": queue, "due_at": at, "every": args.every});
+            (format!("run {id} queued{when}; `harn worker` runs it\n"), data)
+        }
+    })
+}
+
+/// Runs that are submitted in one transaction.
+const BATCH: usize = 1_000;
+
+/// The largest file of runs.
+const MAX_LINES: u64 = 1 << 30;
+
+/// Submits one run for each line of a file.
+fn submit_lines(args: &SubmitArgs, file: &Path, text: &str) -> Failed<(String, Value)> {
+    let shown = file.display();
+    let lines =
+        Real::new().read_text(file, MAX_LINES).map_err(|error| format!("cannot read {shown}: {error}"))?;
+    let plan = Plan::new(args, text)?;
+    let default_at = args.at.as_deref().map(|at| time(at, plan.now_ms)).transpose()?;
+    let mut runs = Vec::new();
+    for (n, line) in lines.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let run = job(line).and_then(|mut job| {
+            let at = job.at.take().map(|at| time(&at, plan.now_ms)).transpose()?;
+            let id = job.id.take().unwrap_or_else(drawn);
+            let queue = job.queue.as_deref().or(args.queue.as_deref()).unwrap_or(DEFAULT_QUEUE);
+            queue_of(&plan.known, queue)?;
+            plan.run(&id, job, at.or(default_at).unwrap_or(plan.now_ms), None)
+        });
+        runs.push(run.map_err(|why| format!("{shown}:{}: {why}", n + 1))?);
+    }
+    if runs.is_empty() {
+        return Err(format!(
+            "{shown} has no runs: expected a JSON object per line, such as {{\"args\": [\"a\"]}}"
+        ));
+    }
+    let (mut created, mut data) = (0, Vec::with_capacity(runs.len()));
+    let mut rest = runs.into_iter();
+    loop {
+        let batch: Vec<NewRun> = rest.by_ref().take(BATCH).collect();
+        if batch.is_empty() {
+            break;
+        }
+        let ids: Vec<String> = batch.iter().map(|run| run.id.clone()).collect();
+        let submitted = plan.submit(batch).map_err(|why| match data.len() {
+            0 => why,
+            count => format!("{why}; the first {count} runs of {shown} are submitted"),
+        })?;
+        for (id, submitted) in ids.into_iter().zip(submitted) {
+            data.push(match submitted {
+                Submitted::Created => {
+                    created += 1;
+                    json!({"id": id, "created": true})
+                }
+                Submitted::Duplicate { run } => json!({"id": run, "created": false}),
+            });
+        }
+    }
+    let duplicates = data.len() - created;
+    let more = match duplicates {
+        0 => String::new(),
+        count => format!(", {count} not queued because another run has their key"),
     };
-    let run = NewRun {
-        id: id.clone(),
-        program: source_name(&args.run),
-        args: args.run.args.clone(),
-        status: NewStatus::Queued { due_ms },
-        info: sealed(info.clone()),
-    };
-    let source = (source_name(&args.run), text.into_bytes());
-    create(&*store, run, vec![source]).map_err(|error| explained(&id, &error))?;
-    Ok((id, due_ms))
+    let text = format!("{created} runs queued{more}; `harn worker` runs them\n");
+    Ok((text, json!({"created": created, "duplicates": duplicates, "runs": data})))
+}
+
+/// Reads a line of a file of runs.
+fn job(line: &str) -> Failed<Job> {
+    let value: Value = serde_json::from_str(line).map_err(|error| format!("invalid JSON: {error}"))?;
+    let map = value.as_object().ok_or("expected a JSON object")?;
+    let mut job = Job::default();
+    for (key, value) in map {
+        let text = || value.as_str().map(str::to_owned).ok_or_else(|| format!("`{key}` must be a string"));
+        match &**key {
+            "id" => job.id = Some(text()?),
+            "queue" => job.queue = Some(text()?),
+            "key" => job.key = Some(text()?),
+            "group" => job.group = Some(text()?),
+            "at" => job.at = Some(text()?),
+            "priority" => {
+                let priority = value.as_i64().filter(|n| (-1000..=1000).contains(n)).map(|n| n as i32);
+                job.priority = Some(priority.ok_or("`priority` must be a number from -1000 to 1000")?);
+            }
+            "args" => {
+                let texts = value.as_array().and_then(|args| {
+                    args.iter().map(|arg| arg.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()
+                });
+                job.args = Some(texts.ok_or("`args` must be a list of strings")?);
+            }
+            _ => {
+                return Err(format!(
+                    "unknown key `{key}`: expected id, args, queue, priority, key, group or at"
+                ));
+            }
+        }
+    }
+    Ok(job)
 }
 
 /// How a run is tried again: as the options say, and otherwise the manifest; nothing without retries.
-fn retry_policy(args: &SubmitArgs) -> Failed<Option<Value>> {
-    let dir = args.run.file.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
-    let of_project = Settings::of_runs(&Real::new(), dir)?;
+fn retry_policy(args: &SubmitArgs, of_project: Runs) -> Option<Value> {
     let retries = args.retries.map(u64::from).or(of_project.retries).unwrap_or(0);
     if retries == 0 {
-        return Ok(None);
+        return None;
     }
     let ms = |time: Option<Duration>, default: Duration| {
         i64::try_from(time.unwrap_or(default).as_millis()).unwrap_or(i64::MAX)
     };
     let backoff = args.backoff.map(|kind| kind.word().to_owned()).or(of_project.backoff);
-    Ok(Some(json!({
+    Some(json!({
         "retries": retries,
         "backoff": backoff.unwrap_or_else(|| "exponential".to_owned()),
         "delay_ms": ms(args.retry_delay.or(of_project.retry_delay), Duration::from_secs(1)),
         "max_delay_ms": ms(args.max_retry_delay.or(of_project.max_retry_delay), Duration::from_secs(3_600)),
-    })))
+    }))
 }
 
 /// The name of a run of a schedule.
 fn scheduled(name: &str, due_ms: i64) -> String {
     let at = jiff::Timestamp::from_millisecond(due_ms).unwrap_or(jiff::Timestamp::MAX);
-    format!("{name}-{}", at.strftime("%Y%m%dT%H%MZ"))
-}
-
-/// Makes a run that nobody works on yet.
-fn create(store: &dyn Store, run: NewRun, sources: Vec<(String, Vec<u8>)>) -> Result<(), StoreError> {
-    let fence = take_lease(store, &Real::new(), &run.id)?.fence();
-    let (id, at_ms) = (run.id.clone(), Real::new().now_ms());
-    let sources = sources.into_iter().map(|(path, bytes)| Write::SourcePut { run: id.clone(), path, bytes });
-    let mut writes = vec![Write::RunCreate { run, at_ms }];
-    writes.extend(sources);
-    writes.push(Write::Release);
-    let made = wait(store.write(&fence, writes)).map(drop);
-    if made.is_err() {
-        // Nobody is left to give it back when this fails; it runs out then.
-        let _ = wait(store.write(&fence, vec![Write::Release]));
-    }
-    made
+    let is_minute = due_ms % 60_000 == 0;
+    format!("{name}-{}", at.strftime(if is_minute { "%Y%m%dT%H%MZ" } else { "%Y%m%dT%H%M%SZ" }))
 }
 
 /// Queues the next run of a schedule, once, however often the run that is at hand is begun. Times that have passed meanwhile
@@ -173,14 +361,16 @@ pub(super) fn queue_next(
         program: run.program.clone(),
         args: run.args.clone(),
         status: NewStatus::Queued { due_ms },
+        scheduling: run.scheduling.clone(),
         info: sealed(info.clone()),
     };
     let sources = wait(store.sources(&run.id))?;
     let sources = sources.into_iter().map(|source| (source.path, source.bytes)).collect();
-    match create(store, next, sources) {
-        Ok(()) => Ok(Some(id)),
+    let submission = Submission { queues: Vec::new(), runs: vec![next], sources, at_ms: now_ms };
+    match wait(store.submit_runs(submission)) {
+        Ok(_) => Ok(Some(id)),
         // A worker that was here before has made it.
-        Err(StoreError::Exists { .. } | StoreError::Held { .. }) => Ok(None),
+        Err(StoreError::Exists { .. }) => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -11,9 +11,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use harn_check::Settings;
+use harn_check::{Queue, Settings};
 use harn_journal::owner;
-use harn_store::{Error as StoreError, Lease, NewStatus, Place, Run, RunStatus, Store, Write};
+use harn_store::{
+    ClaimRuns, DEFAULT_QUEUE, Error as StoreError, Lease, NewStatus, Place, QueueLimits, Run, RunQueue, RunStatus,
+    Store, Write,
+};
 use harn_system::real::process::{self, Source};
 use harn_system::{Command, Real, System, SystemExt};
 use harn_value::{Data as Value, json};
@@ -23,7 +26,7 @@ use tokio::sync::Notify;
 use self::registry::{BEAT_MS, Registration};
 use super::durable::{can_follow, failed, store};
 use super::runs::{ENDS, remove_old};
-use super::submit::queue_next;
+use super::submit::{limits, queue_next, unknown_queue};
 use crate::args::{WorkerArgs, WorkerCommand};
 use crate::health::{Health, Metric, Usage};
 use crate::logs::{Level, Lines, LogFormat, Stream};
@@ -111,8 +114,12 @@ fn work_on_runs(args: &WorkerArgs) -> u8 {
             Err(text) => return failed(&format!("harn worker: {text}")),
         }
     }
-    let keep = match Settings::of_runs(&Real::new(), Path::new("")) {
-        Ok(runs) => runs.keep,
+    let prepared = Settings::of_runs(&Real::new(), Path::new("")).and_then(|(runs, queues)| {
+        known_queues(&*store, &args.queues, &queues)?;
+        Ok((runs.keep, queues))
+    });
+    let (keep, queues) = match prepared {
+        Ok(prepared) => prepared,
         Err(why) => return failed(&format!("harn worker: {why}")),
     };
     let (owner, host) = owner(&Real::new());
@@ -124,6 +131,9 @@ fn work_on_runs(args: &WorkerArgs) -> u8 {
         started_ms: Real::new().now_ms(),
         left: Cell::default(),
         keep,
+        queues: args.queues.clone(),
+        limits: declared(&queues),
+        served: RefCell::default(),
         store,
         binary,
         place,
@@ -153,6 +163,33 @@ fn work_on_runs(args: &WorkerArgs) -> u8 {
     }
 }
 
+/// Rejects queues that neither the manifest nor the store has.
+fn known_queues(
+    store: &dyn Store,
+    named: &[String],
+    declared: &BTreeMap<String, Queue>,
+) -> Result<(), String> {
+    let is_declared = |name: &&String| declared.contains_key(*name) || *name == DEFAULT_QUEUE;
+    if named.iter().all(|name| is_declared(&name)) {
+        return Ok(());
+    }
+    let stored = harn_journal::wait(store.run_queues(Real::new().now_ms())).map_err(|error| error.to_string())?;
+    let stored: Vec<&str> = stored.iter().map(|state| &*state.queue.name).collect();
+    let is_unknown = |name: &&String| !is_declared(name) && !stored.contains(&name.as_str());
+    match named.iter().find(is_unknown) {
+        Some(name) => Err(unknown_queue(name, declared.keys().map(String::as_str).chain(stored.iter().copied()))),
+        None => Ok(()),
+    }
+}
+
+/// The queues of the manifest with their limits, and the default one.
+fn declared(queues: &BTreeMap<String, Queue>) -> Vec<RunQueue> {
+    let mut found: BTreeMap<String, QueueLimits> =
+        queues.iter().map(|(name, queue)| (name.clone(), limits(queue))).collect();
+    found.entry(DEFAULT_QUEUE.to_owned()).or_default();
+    found.into_iter().map(|(name, limits)| RunQueue { name, limits }).collect()
+}
+
 struct Worker {
     store: Arc<dyn Store>,
     binary: PathBuf,
@@ -175,6 +212,12 @@ struct Worker {
     started_ms: i64,
     /// How long runs are stored after their end.
     keep: Option<Duration>,
+    /// The queues that it serves; all when empty.
+    queues: Vec<String>,
+    /// The queues of the project with their limits.
+    limits: Vec<RunQueue>,
+    /// The queue that it has served last.
+    served: RefCell<Option<String>>,
     /// Number of processes of runs that have ended.
     left: Cell<u64>,
     /// Rings when there is room for another run.
@@ -228,6 +271,7 @@ async fn work(
     if let Either::Left((Err(error), _)) = select(Box::pin(begin), Box::pin(first.asked())).await {
         return Err(error.to_string());
     }
+    worker.store.set_run_queues(worker.limits.clone()).await.map_err(|error| error.to_string())?;
     // How long an outage of the store is waited out until the next try.
     let mut pause = Duration::ZERO;
     // A store that never answered has a wrong address rather than an outage.
@@ -240,15 +284,15 @@ async fn work(
             return Ok(signal::exit_code());
         }
         if worker.busy.get() < args.concurrency && worker.may_claim() {
-            let now_ms = worker.system.now_ms();
-            let until_ms = now_ms + worker.lease_ms;
-            let claim = worker.store.claim_run(&worker.owner, now_ms, until_ms, can_follow);
+            let claim = worker.store.claim_runs(worker.request(args.concurrency - worker.busy.get()));
             let claimed = match select(claim, Box::pin(first.asked())).await {
                 Either::Left((claimed, _)) => claimed,
                 Either::Right(((), claim)) => {
-                    // What it has claimed is given back. If the store is away, its lease runs out.
-                    if let Some(Ok(Some((_, lease)))) = worker.system.within(SLOW, claim).await {
-                        let _ = worker.store.write(&lease.fence(), vec![Write::Release]).await;
+                    // What it has claimed is given back. If the store is away, the leases run out.
+                    if let Some(Ok(claims)) = worker.system.within(SLOW, claim).await {
+                        for (_, lease) in &claims.runs {
+                            let _ = worker.store.write(&lease.fence(), vec![Write::Release]).await;
+                        }
                     }
                     continue;
                 }
@@ -273,17 +317,17 @@ async fn work(
                 worker.tell(Level::Info, None, "the store is available again");
                 pause = Duration::ZERO;
             }
-            match claimed {
-                Some((run, lease)) => {
-                    worker.take(&run, &lease);
-                    harn_vm::spawn(one(worker.clone(), run, lease));
-                    continue;
-                }
-                None if args.drain && worker.busy.get() == 0 => {
-                    worker.leave().await;
-                    return Ok(0);
-                }
-                None => {}
+            let has_runs = !claimed.runs.is_empty();
+            for (run, lease) in claimed.runs {
+                worker.take(&run, &lease);
+                harn_vm::spawn(one(worker.clone(), run, lease));
+            }
+            if has_runs {
+                continue;
+            }
+            if args.drain && worker.busy.get() == 0 && !claimed.is_limited {
+                worker.leave().await;
+                return Ok(0);
             }
         }
         worker.system.within(LOOK, worker.ended.notified()).await;
@@ -420,8 +464,23 @@ async fn one(worker: Rc<Worker>, run: Run, lease: Lease) {
 }
 
 impl Worker {
+    /// What it asks of the store when it has room for so many runs.
+    fn request(&self, limit: usize) -> ClaimRuns {
+        let now_ms = self.system.now_ms();
+        ClaimRuns {
+            owner: self.owner.clone(),
+            now_ms,
+            until_ms: now_ms + self.lease_ms,
+            limit,
+            queues: self.queues.clone(),
+            after: self.served.borrow().clone(),
+            can_follow,
+        }
+    }
+
     /// Counts a run that the worker has claimed.
     fn take(&self, run: &Run, lease: &Lease) {
+        *self.served.borrow_mut() = Some(run.scheduling.queue.clone());
         self.busy.set(self.busy.get() + 1);
         self.held.borrow_mut().insert(run.id.clone(), lease.clone());
         let shown =
@@ -445,7 +504,7 @@ impl Worker {
         let status = if self.drains.get() { "draining" } else { "working" };
         json!({
             "pid": self.system.pid(), "version": env!("CARGO_PKG_VERSION"), "started_ms": self.started_ms,
-            "concurrency": self.concurrency, "status": status, "runs": runs, "ended": self.left.get(),
+            "concurrency": self.concurrency, "queues": self.queues.clone(), "status": status, "runs": runs, "ended": self.left.get(),
         })
     }
 

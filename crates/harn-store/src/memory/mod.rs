@@ -2,6 +2,7 @@
 
 mod apply;
 mod leases;
+mod queues;
 mod runs;
 mod state;
 
@@ -12,7 +13,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use self::state::{Message, State};
 use crate::error::{Error, Result};
 use crate::model::{Dead, Digest, Entry, Event, Fence, Lease, QueueStats, Session, Topic};
+use crate::queue::{ClaimRuns, Claims, Submission, Submitted};
 use crate::run::{Answer, JournalEntry, Prune, Run, RunFilter, Source, StoreStats, Waitpoint, Wish};
+use crate::scheduling::{QueueState, RunQueue};
 use crate::store::{Reply, Store};
 use crate::write::{self, Write, Written, label};
 
@@ -215,17 +218,32 @@ impl Store for MemoryStore {
         })
     }
 
-    fn claim_run<'a>(
-        &'a self,
-        owner: &'a str,
-        now_ms: i64,
-        until_ms: i64,
-        can_follow: fn(&Run) -> bool,
-    ) -> Reply<'a, Option<(Run, Lease)>> {
+    fn claim_runs(&self, claim: ClaimRuns) -> Reply<'_, Claims> {
+        self.change(|state| claim.check().and_then(|()| queues::claim(state, &claim)))
+    }
+
+    fn submit_runs(&self, submission: Submission) -> Reply<'_, Vec<Submitted>> {
         self.change(|state| {
-            write::name("owner", owner)?;
-            runs::claim(state, owner, now_ms, until_ms, can_follow)
+            submission.check()?;
+            let before = state.clone();
+            let outcome = queues::submit(state, submission);
+            if outcome.is_err() {
+                *state = before;
+            }
+            outcome
         })
+    }
+
+    fn set_run_queues(&self, queues: Vec<RunQueue>) -> Reply<'_, ()> {
+        self.change(|state| {
+            queues.iter().try_for_each(write::queue)?;
+            queues::set(state, queues);
+            Ok(())
+        })
+    }
+
+    fn run_queues(&self, now_ms: i64) -> Reply<'_, Vec<QueueState>> {
+        self.read(|state| Ok(queues::states(state, now_ms)))
     }
 
     fn wish<'a>(&'a self, run: &'a str, wish: Option<Wish>, at_ms: i64) -> Reply<'a, ()> {

@@ -4,22 +4,23 @@ use std::sync::Arc;
 
 use super::state::{KeptRun, State};
 use crate::error::{Error, Result};
-use crate::model::{Digest, Fence, Lease};
+use crate::model::{Digest, Fence};
 use crate::run::{
     Answer, EntryKind, JournalEntry, NewRun, NewStatus, Parent, Prune, Run, RunFilter, RunStatus, Source,
     StatusRow, StoreStats, Waitpoint, Wish,
 };
+use crate::scheduling::Scheduling;
 use crate::write::{self, Write, Written};
 
 fn missing(id: &str) -> Error {
     Error::missing(write::run_label(id))
 }
 
-fn find<'a>(state: &'a State, id: &str) -> Result<&'a KeptRun> {
+pub(super) fn find<'a>(state: &'a State, id: &str) -> Result<&'a KeptRun> {
     state.runs.get(id).ok_or_else(|| missing(id))
 }
 
-fn find_mut<'a>(state: &'a mut State, id: &str) -> Result<&'a mut KeptRun> {
+pub(super) fn find_mut<'a>(state: &'a mut State, id: &str) -> Result<&'a mut KeptRun> {
     Arc::make_mut(&mut state.runs).get_mut(id).ok_or_else(|| missing(id))
 }
 
@@ -36,9 +37,20 @@ fn insert<'a>(
     at_ms: i64,
 ) -> Result<&'a mut KeptRun> {
     write::of_run(fence, &new.id)?;
+    add(state, new, parent, at_ms)
+}
+
+/// Makes a run that no process has.
+pub(super) fn add(
+    state: &mut State,
+    new: NewRun,
+    parent: Option<Parent>,
+    at_ms: i64,
+) -> Result<&mut KeptRun> {
     if state.runs.contains_key(&new.id) {
         return Err(Error::Exists { what: write::run_label(&new.id) });
     }
+    key_is_free(state, &new.scheduling)?;
     state.made += 1;
     let head = Run {
         id: new.id.clone(),
@@ -47,6 +59,7 @@ fn insert<'a>(
         args: new.args,
         status: RunStatus::Queued,
         due_ms: None,
+        scheduling: new.scheduling,
         exit_code: None,
         note: String::new(),
         failure: None,
@@ -68,6 +81,24 @@ fn insert<'a>(
         KeptRun { head, journal: Arc::default(), sources: Arc::default(), waitpoints: Arc::default() };
     kept.set_status(new.status, at_ms);
     Ok(Arc::make_mut(&mut state.runs).entry(new.id).or_insert(kept))
+}
+
+/// The run that has not ended and has a key.
+pub(super) fn key_owner(state: &State, scheduling: &Scheduling) -> Option<String> {
+    let Scheduling { queue, key: Some(_), .. } = scheduling else { return None };
+    let mut heads = state.runs.values().map(|kept| &kept.head).filter(|head| !head.status.is_end());
+    let owner = heads.find(|head| head.scheduling.queue == *queue && head.scheduling.key == scheduling.key);
+    owner.map(|head| head.id.clone())
+}
+
+/// Rejects a key that a run has which has not ended.
+fn key_is_free(state: &State, scheduling: &Scheduling) -> Result<()> {
+    match (key_owner(state, scheduling), &scheduling.key) {
+        (Some(run), Some(key)) => {
+            Err(Error::KeyInUse { queue: scheduling.queue.clone(), key: key.clone(), run })
+        }
+        _ => Ok(()),
+    }
 }
 
 pub(super) fn fork(
@@ -101,6 +132,11 @@ pub(super) fn delete(state: &mut State, fence: &Fence, id: &str) -> Result<Writt
 
 pub(super) fn change(state: &mut State, fence: &Fence, id: &str, write: Write) -> Result<Written> {
     write::of_run(fence, id)?;
+    if let Write::RunReopen { .. } = write {
+        let head = &find(state, id)?.head;
+        write::has_ended(id, head.status)?;
+        key_is_free(state, &head.scheduling)?;
+    }
     let kept = find_mut(state, id)?;
     let written = match write {
         Write::RunStatus { status, note, at_ms, .. } => {
@@ -117,7 +153,6 @@ pub(super) fn change(state: &mut State, fence: &Fence, id: &str, write: Write) -
             Written::Done(true)
         }
         Write::RunReopen { due_ms, at_ms, .. } => {
-            write::has_ended(id, kept.head.status)?;
             kept.set_status(NewStatus::Queued { due_ms }, at_ms);
             kept.head.tries = 0;
             kept.head.note.clear();
@@ -233,28 +268,6 @@ pub(super) fn all(state: &State, filter: RunFilter, limit: usize) -> Vec<Run> {
     found.sort_by_key(|run| std::cmp::Reverse(run.number));
     found.truncate(limit);
     found
-}
-
-pub(super) fn claim(
-    state: &mut State,
-    owner: &str,
-    now_ms: i64,
-    until_ms: i64,
-    can_follow: fn(&Run) -> bool,
-) -> Result<Option<(Run, Lease)>> {
-    let free = state.runs.values().map(|kept| kept.seen(state)).filter(|run| {
-        let held = run.lease.as_ref().is_some_and(|lease| lease.until_ms > now_ms);
-        let due = run.due_ms.is_some_and(|due_ms| due_ms <= now_ms);
-        let waits = matches!(run.status, RunStatus::Queued | RunStatus::Suspended);
-        !held && (run.status == RunStatus::Running || (waits && due)) && can_follow(run)
-    });
-    let next = free.min_by_key(|run| (run.status != RunStatus::Running, run.due_ms, run.number));
-    let Some(Run { id, .. }) = next else { return Ok(None) };
-    let lease = super::leases::acquire(state, &Run::scope(&id), owner, now_ms, until_ms)?;
-    let kept = find_mut(state, &id)?;
-    kept.set_status(NewStatus::Running, now_ms);
-    kept.head.note.clear();
-    Ok(Some((find(state, &id)?.seen(state), lease)))
 }
 
 pub(super) fn journal(state: &State, id: &str, from: u64, limit: usize) -> Result<Vec<JournalEntry>> {

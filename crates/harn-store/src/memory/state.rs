@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::model::{Dead, Digest, Entry, Lease, NewEvent, NewMessage, Session, Topic};
 use crate::run::{JournalEntry, NewStatus, Run, RunStatus, Waitpoint};
+use crate::scheduling::QueueLimits;
 
 pub(super) type Table<K, V> = Arc<BTreeMap<K, V>>;
 
@@ -24,6 +25,10 @@ pub(super) struct State {
     /// Counter of runs.
     pub(super) made: u64,
     pub(super) runs: Table<String, KeptRun>,
+    /// The queues of runs that were stored.
+    pub(super) run_queues: Table<String, QueueLimits>,
+    /// The starts of queues with a rate: queue, group and time.
+    pub(super) starts: Arc<Vec<(String, Option<String>, i64)>>,
     pub(super) blobs: Table<Digest, Arc<[u8]>>,
 }
 

@@ -13,13 +13,18 @@ const INLINE: usize = 16 << 10;
 
 /// Stores bytes once, and counts the references.
 pub(super) fn share(db: &Db, bytes: &[u8]) -> Outcome<Digest> {
+    share_by(db, bytes, 1)
+}
+
+/// Adds references to shared bytes.
+pub(super) fn share_by(db: &Db, bytes: &[u8], refs: i64) -> Outcome<Digest> {
     let digest = Digest::of(bytes);
     let key = &digest.0[..];
     // The bytes are not sent if they exist.
-    if db.run("UPDATE shared SET refs = refs + 1 WHERE digest = $1", &[&key])? == 0 {
-        let sql = "INSERT INTO shared (digest, refs, bytes) VALUES ($1, 1, $2)
-                   ON CONFLICT (digest) DO UPDATE SET refs = shared.refs + 1";
-        db.run(sql, &[&key, &bytes])?;
+    if db.run("UPDATE shared SET refs = refs + $2 WHERE digest = $1", &[&key, &refs])? == 0 {
+        let sql = "INSERT INTO shared (digest, refs, bytes) VALUES ($1, $3, $2)
+                   ON CONFLICT (digest) DO UPDATE SET refs = shared.refs + $3";
+        db.run(sql, &[&key, &bytes, &refs])?;
     }
     Ok(digest)
 }

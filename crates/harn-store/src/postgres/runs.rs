@@ -15,6 +15,7 @@ use crate::run::{
     Answer, JournalEntry, NewRun, NewStatus, NewWaitpoint, Parent, Prune, Run, RunFilter, RunStatus, Source,
     StatusRow, StoreStats, Waitpoint, Wish,
 };
+use crate::scheduling::Scheduling;
 use crate::write::{self, Write, Written};
 
 pub(super) fn apply(db: &Db, fence: &Fence, write: &Write) -> Outcome<Written> {
@@ -41,6 +42,9 @@ pub(super) fn apply(db: &Db, fence: &Fence, write: &Write) -> Outcome<Written> {
         Write::RunReopen { run: id, due_ms, at_ms } => {
             let own = own(db, fence, id)?;
             write::has_ended(id, own.status)?;
+            if let Some(head) = one(db, id)? {
+                key_is_free(db, &head.scheduling)?;
+            }
             set_status(db, own.number, NewStatus::Queued { due_ms: *due_ms }, Some(""), *at_ms)?;
             db.run("UPDATE run SET tries = 0 WHERE number = $1", &[&own.number])?;
             Ok(Written::Done(true))
@@ -142,23 +146,63 @@ pub(super) fn journal(db: &Db, id: &str, from: u64, limit: usize) -> Outcome<Vec
     journal::read(db, id, (own.number, own.length), from, limit)
 }
 
+/// The run that has not ended and has a key.
+pub(super) fn key_owner(db: &Db, scheduling: &Scheduling) -> Outcome<Option<String>> {
+    let sql = "SELECT id FROM run WHERE queue = $1 AND key = $2 AND ended_ms IS NULL";
+    db.row(sql, &[&scheduling.queue, &scheduling.key], |row| get(row, 0))
+}
+
+/// Rejects a key that a run has which has not ended.
+fn key_is_free(db: &Db, scheduling: &Scheduling) -> Outcome<()> {
+    let (queue, Some(key)) = (&scheduling.queue, &scheduling.key) else { return Ok(()) };
+    match key_owner(db, scheduling)? {
+        Some(run) => Err(Error::KeyInUse { queue: queue.clone(), key: key.clone(), run }.into()),
+        None => Ok(()),
+    }
+}
+
 fn insert(db: &Db, fence: &Fence, new: &NewRun, parent: Option<&Parent>, at_ms: i64) -> Outcome<i64> {
     write::of_run(fence, &new.id)?;
     let args =
         serde_json::to_string(&new.args).map_err(|error| Error::invalid("arguments", error.to_string()))?;
-    let sql = "INSERT INTO run (id, program, args, status, note, info, parent, parent_length, created_ms, updated_ms)
-               VALUES ($1, $2, $3, $4, '', $5, $6, $7, $8, $8) ON CONFLICT DO NOTHING RETURNING number";
+    let sql = "INSERT INTO run (id, program, args, status, note, info, parent, parent_length, created_ms, updated_ms,
+                   queue, priority, key, grp)
+               VALUES ($1, $2, $3, $4, '', $5, $6, $7, $8, $8, $9, $10, $11, $12)
+               ON CONFLICT DO NOTHING RETURNING number";
     let status = new.status.status() as i64;
     let from = (parent.map(|parent| &*parent.run), parent.map(|parent| signed(parent.length)));
-    let values: super::connect::Args<'_> =
-        &[&new.id, &new.program, &args, &status, &new.info, &from.0, &from.1, &at_ms];
-    let number = db.row(sql, values, |row| get(row, 0))?;
-    let number = number.ok_or_else(|| Error::Exists { what: write::run_label(&new.id) })?;
+    let Scheduling { queue, priority, key, group } = &new.scheduling;
+    let values: super::connect::Args<'_> = &[
+        &new.id,
+        &new.program,
+        &args,
+        &status,
+        &new.info,
+        &from.0,
+        &from.1,
+        &at_ms,
+        queue,
+        priority,
+        key,
+        group,
+    ];
+    let Some(number) = db.row(sql, values, |row| get(row, 0))? else {
+        if find(db, &new.id, "")?.is_none() {
+            key_is_free(db, &new.scheduling)?;
+        }
+        return Err(Error::Exists { what: write::run_label(&new.id) }.into());
+    };
     set_status(db, number, new.status, None, at_ms)?;
     Ok(number)
 }
 
-fn set_status(db: &Db, number: i64, new: NewStatus, note: Option<&str>, at_ms: i64) -> Outcome<()> {
+pub(super) fn set_status(
+    db: &Db,
+    number: i64,
+    new: NewStatus,
+    note: Option<&str>,
+    at_ms: i64,
+) -> Outcome<()> {
     let status = new.status();
     let sql =
         "UPDATE run SET status = $1, due_ms = $2, exit_code = $3, note = coalesce($4, note), updated_ms = $5,
@@ -278,9 +322,9 @@ fn delete(db: &Db, fence: &Fence, id: &str) -> Outcome<Written> {
     Ok(Written::Done(true))
 }
 
-const RUN: &str = "SELECT id, number, program, args, status, due_ms, exit_code, note, info, parent, parent_length,
+pub(super) const RUN: &str = "SELECT id, number, program, args, status, due_ms, exit_code, note, info, parent, parent_length,
     length, effects, answers, starts, created_ms, started_ms, updated_ms, ended_ms, scope, owner, epoch, until_ms,
-    failure, tries, wish FROM run";
+    failure, tries, wish, queue, priority, key, grp FROM run";
 
 fn status(row: &Row, index: usize) -> Outcome<RunStatus> {
     let found: i64 = get(row, index)?;
@@ -288,7 +332,7 @@ fn status(row: &Row, index: usize) -> Outcome<RunStatus> {
     known.ok_or_else(|| Fault::Damaged(format!("there is no status {found}")))
 }
 
-fn head(row: &Row) -> Outcome<Run> {
+pub(super) fn head(row: &Row) -> Outcome<Run> {
     let args: &str = get(row, 3)?;
     let parent: Option<String> = get(row, 9)?;
     let owner: Option<String> = get(row, 20)?;
@@ -299,6 +343,12 @@ fn head(row: &Row) -> Outcome<Run> {
         args: serde_json::from_str(args).map_err(|error| Fault::Damaged(error.to_string()))?,
         status: status(row, 4)?,
         due_ms: get(row, 5)?,
+        scheduling: Scheduling {
+            queue: get(row, 26)?,
+            priority: get(row, 27)?,
+            key: get(row, 28)?,
+            group: get(row, 29)?,
+        },
         exit_code: get(row, 6)?,
         note: text(get(row, 7)?)?,
         failure: get(row, 23)?,
@@ -331,7 +381,7 @@ pub(super) fn one(db: &Db, id: &str) -> Outcome<Option<Run>> {
 }
 
 /// Whether a process has the lease of the run, at the time `$1`.
-const HELD: &str = "(coalesce(owner, '') <> '' AND until_ms > $1)";
+pub(super) const HELD: &str = "(coalesce(owner, '') <> '' AND until_ms > $1)";
 
 pub(super) fn all(db: &Db, filter: RunFilter, limit: usize) -> Outcome<Vec<Run>> {
     let (status, held) = match filter.status {
@@ -348,43 +398,6 @@ pub(super) fn all(db: &Db, filter: RunFilter, limit: usize) -> Outcome<Vec<Run>>
     let before = filter.before.map_or(i64::MAX, signed);
     let status = status.map(|status| status as i64);
     db.rows(&sql, &[&filter.now_ms, &before, &status, &held, &page(limit)], head)
-}
-
-pub(super) fn claim(
-    db: &Db,
-    owner: &str,
-    now_ms: i64,
-    until_ms: i64,
-    can_follow: fn(&Run) -> bool,
-) -> Outcome<Option<(Run, Lease)>> {
-    // Skips a run that is claimed or written at this moment. A locked row was read again, so no other process has
-    // taken it.
-    let next = |due: &str, status: RunStatus| -> Outcome<Option<Run>> {
-        let mut others = String::new();
-        loop {
-            let sql = format!(
-                "{RUN} JOIN lease ON scope = 'run/' || id WHERE status = $2 AND NOT {HELD} {others} {due} LIMIT 1
-                 FOR UPDATE SKIP LOCKED"
-            );
-            match db.row(&sql, &[&now_ms, &(status as i64)], head)? {
-                Some(run) if !can_follow(&run) => others += &format!("AND number <> {} ", run.number),
-                found => return Ok(found),
-            }
-        }
-    };
-    let due = "AND due_ms <= $1 ORDER BY due_ms, number";
-    let found = match next("ORDER BY number", RunStatus::Running)? {
-        Some(abandoned) => Some(abandoned),
-        None => {
-            let both = [next(due, RunStatus::Suspended)?, next(due, RunStatus::Queued)?];
-            both.into_iter().flatten().min_by_key(|run| (run.due_ms, run.number))
-        }
-    };
-    let Some(found) = found else { return Ok(None) };
-    let lease = super::leases::acquire(db, &Run::scope(&found.id), owner, now_ms, until_ms)?;
-    set_status(db, signed(found.number), NewStatus::Running, Some(""), now_ms)?;
-    let run = one(db, &found.id)?.ok_or_else(|| Error::missing(write::run_label(&found.id)))?;
-    Ok(Some((run, lease)))
 }
 
 pub(super) fn sources(db: &Db, id: &str) -> Outcome<Vec<Source>> {

@@ -5,7 +5,7 @@ use super::fault::{Fault, Outcome};
 use crate::error::Error;
 
 /// The steps from one schema version to the next. A step that was ever released is never changed.
-const MIGRATIONS: &[&str] = &[include_str!("v1.sql"), include_str!("v2.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("v1.sql"), include_str!("v2.sql"), include_str!("v3.sql")];
 
 /// The advisory lock for changes of the schema: "Harn" in ASCII.
 const LOCK: i64 = 0x4861_726E;

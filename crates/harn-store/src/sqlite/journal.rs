@@ -18,10 +18,15 @@ fn key(run: i64, seq: u64) -> i64 {
 
 /// Stores bytes once, and counts the references.
 pub(super) fn share(db: &Connection, bytes: &[u8]) -> Outcome<Digest> {
+    share_by(db, bytes, 1)
+}
+
+/// Adds references to shared bytes.
+pub(super) fn share_by(db: &Connection, bytes: &[u8], refs: usize) -> Outcome<Digest> {
     let digest = Digest::of(bytes);
     // The bytes are not passed if they exist.
-    if run(db, "UPDATE shared SET refs = refs + 1 WHERE digest = ?", [digest.0])? == 0 {
-        run(db, "INSERT INTO shared (digest, refs, bytes) VALUES (?, 1, ?)", params![digest.0, bytes])?;
+    if run(db, "UPDATE shared SET refs = refs + ? WHERE digest = ?", params![refs, digest.0])? == 0 {
+        run(db, "INSERT INTO shared (digest, refs, bytes) VALUES (?, ?, ?)", params![digest.0, refs, bytes])?;
     }
     Ok(digest)
 }

@@ -11,6 +11,7 @@ use crate::run::{
     Answer, JournalEntry, NewRun, NewStatus, NewWaitpoint, Parent, Prune, Run, RunFilter, RunStatus, Source,
     StatusRow, StoreStats, Waitpoint, Wish,
 };
+use crate::scheduling::Scheduling;
 use crate::write::{self, Write, Written};
 
 pub(super) fn apply(db: &Connection, fence: &Fence, write: &Write) -> Outcome<Written> {
@@ -37,6 +38,9 @@ pub(super) fn apply(db: &Connection, fence: &Fence, write: &Write) -> Outcome<Wr
         Write::RunReopen { run: id, due_ms, at_ms } => {
             let own = own(db, fence, id)?;
             write::has_ended(id, own.status)?;
+            if let Some(head) = one(db, id)? {
+                key_is_free(db, &head.scheduling)?;
+            }
             set_status(db, own.number, NewStatus::Queued { due_ms: *due_ms }, Some(""), *at_ms)?;
             run(db, "UPDATE run SET tries = 0 WHERE number = ?", [own.number])?;
             Ok(Written::Done(true))
@@ -140,22 +144,63 @@ fn number(db: &Connection, id: &str) -> Outcome<i64> {
     Ok(find(db, id)?.ok_or_else(|| Error::missing(write::run_label(id)))?.number)
 }
 
-fn insert(db: &Connection, fence: &Fence, new: &NewRun, parent: Option<&Parent>, at_ms: i64) -> Outcome<i64> {
-    write::of_run(fence, &new.id)?;
+/// Makes a run that no process has.
+pub(super) fn add(db: &Connection, new: &NewRun, parent: Option<&Parent>, at_ms: i64) -> Outcome<i64> {
     let args =
         serde_json::to_string(&new.args).map_err(|error| Error::invalid("arguments", error.to_string()))?;
-    let sql = "INSERT INTO run (id, program, args, status, note, info, parent, parent_length, created_ms, updated_ms)
-               VALUES (?1, ?2, ?3, ?4, '', ?5, ?6, ?7, ?8, ?8) ON CONFLICT DO NOTHING RETURNING number";
+    let sql = "INSERT INTO run (id, program, args, status, note, info, parent, parent_length, created_ms, updated_ms,
+                   queue, priority, key, grp)
+               VALUES (?1, ?2, ?3, ?4, '', ?5, ?6, ?7, ?8, ?8, ?9, ?10, ?11, ?12) ON CONFLICT DO NOTHING RETURNING number";
     let status = new.status.status() as i64;
     let from = (parent.map(|parent| &*parent.run), parent.map(|parent| signed(parent.length)));
-    let values = params![new.id, new.program, args, status, new.info, from.0, from.1, at_ms];
+    let Scheduling { queue, priority, key, group } = &new.scheduling;
+    let values = params![
+        new.id,
+        new.program,
+        args,
+        status,
+        new.info,
+        from.0,
+        from.1,
+        at_ms,
+        queue,
+        priority,
+        key,
+        group
+    ];
     let number = db.prepare_cached(sql)?.query_row(values, |row| row.get(0)).optional()?;
-    let number = number.ok_or_else(|| Error::Exists { what: write::run_label(&new.id) })?;
+    let Some(number) = number else {
+        if find(db, &new.id)?.is_none() {
+            key_is_free(db, &new.scheduling)?;
+        }
+        return Err(Error::Exists { what: write::run_label(&new.id) }.into());
+    };
     set_status(db, number, new.status, None, at_ms)?;
     Ok(number)
 }
 
-fn set_status(db: &Connection, number: i64, new: NewStatus, note: Option<&str>, at_ms: i64) -> Outcome<()> {
+/// Rejects a key that a run has which has not ended.
+fn key_is_free(db: &Connection, scheduling: &Scheduling) -> Outcome<()> {
+    let (queue, Some(key)) = (&scheduling.queue, &scheduling.key) else { return Ok(()) };
+    let sql = "SELECT id FROM run WHERE queue = ? AND key = ? AND ended_ms IS NULL";
+    match row(db, sql, [queue, key], |row| row.get(0))? {
+        Some(run) => Err(Error::KeyInUse { queue: queue.clone(), key: key.clone(), run }.into()),
+        None => Ok(()),
+    }
+}
+
+fn insert(db: &Connection, fence: &Fence, new: &NewRun, parent: Option<&Parent>, at_ms: i64) -> Outcome<i64> {
+    write::of_run(fence, &new.id)?;
+    add(db, new, parent, at_ms)
+}
+
+pub(super) fn set_status(
+    db: &Connection,
+    number: i64,
+    new: NewStatus,
+    note: Option<&str>,
+    at_ms: i64,
+) -> Outcome<()> {
     let status = new.status();
     let sql = "UPDATE run SET status = ?1, due_ms = ?2, exit_code = ?3, note = coalesce(?4, note), updated_ms = ?5,
                started_ms = CASE WHEN ?6 THEN coalesce(started_ms, ?5) ELSE started_ms END, starts = starts + ?6,
@@ -256,9 +301,9 @@ fn remove(db: &Connection, number: i64) -> Outcome<()> {
     run(db, "DELETE FROM run WHERE number = ?", [number]).map(drop)
 }
 
-const RUN: &str = "SELECT id, number, program, args, status, due_ms, exit_code, note, info, parent, parent_length,
+pub(super) const RUN: &str = "SELECT id, number, program, args, status, due_ms, exit_code, note, info, parent, parent_length,
     length, effects, answers, starts, created_ms, started_ms, updated_ms, ended_ms, scope, owner, epoch, until_ms,
-    failure, tries, wish FROM run LEFT JOIN lease ON scope = 'run/' || id";
+    failure, tries, wish, queue, priority, key, grp FROM run LEFT JOIN lease ON scope = 'run/' || id";
 
 fn wrong(index: usize, why: String) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(index, rusqlite::types::Type::Null, why.into())
@@ -270,7 +315,7 @@ fn status(row: &Row<'_>, index: usize) -> rusqlite::Result<RunStatus> {
     known.ok_or_else(|| wrong(index, format!("there is no status {found}")))
 }
 
-fn head(row: &Row<'_>) -> rusqlite::Result<Run> {
+pub(super) fn head(row: &Row<'_>) -> rusqlite::Result<Run> {
     let args: String = row.get(3)?;
     let parent: Option<String> = row.get(9)?;
     let owner: Option<String> = row.get(20)?;
@@ -281,6 +326,12 @@ fn head(row: &Row<'_>) -> rusqlite::Result<Run> {
         args: serde_json::from_str(&args).map_err(|error| wrong(3, error.to_string()))?,
         status: status(row, 4)?,
         due_ms: row.get(5)?,
+        scheduling: Scheduling {
+            queue: row.get(26)?,
+            priority: row.get(27)?,
+            key: row.get(28)?,
+            group: row.get(29)?,
+        },
         exit_code: row.get(6)?,
         note: row.get(7)?,
         failure: row.get(23)?,
@@ -313,7 +364,7 @@ pub(super) fn one(db: &Connection, id: &str) -> Outcome<Option<Run>> {
 }
 
 /// Whether a process has the lease of the run, at the time `?1`.
-const HELD: &str = "(coalesce(owner, '') <> '' AND until_ms > ?1)";
+pub(super) const HELD: &str = "(coalesce(owner, '') <> '' AND until_ms > ?1)";
 
 pub(super) fn all(db: &Connection, filter: RunFilter, limit: usize) -> Outcome<Vec<Run>> {
     let (status, held) = match filter.status {
@@ -329,39 +380,6 @@ pub(super) fn all(db: &Connection, filter: RunFilter, limit: usize) -> Outcome<V
     let before = filter.before.map_or(i64::MAX, signed);
     let status = status.map(|status| status as i64);
     rows(db, &sql, params![filter.now_ms, before, status, held, page(limit)], head)
-}
-
-pub(super) fn claim(
-    db: &Connection,
-    owner: &str,
-    now_ms: i64,
-    until_ms: i64,
-    can_follow: fn(&Run) -> bool,
-) -> Outcome<Option<(Run, Lease)>> {
-    let next = |order: &str, status: RunStatus| -> Outcome<Option<Run>> {
-        let mut others = String::new();
-        loop {
-            let sql = format!("{RUN} WHERE status = ?2 AND NOT {HELD} {others} {order}");
-            let found = row(db, &sql, params![now_ms, status as i64], head)?;
-            match found {
-                Some(run) if !can_follow(&run) => others += &format!("AND number <> {} ", run.number),
-                found => return Ok(found),
-            }
-        }
-    };
-    let due = "AND due_ms <= ?1 ORDER BY due_ms, number LIMIT 1";
-    let found = match next("ORDER BY number LIMIT 1", RunStatus::Running)? {
-        Some(abandoned) => Some(abandoned),
-        None => {
-            let both = [next(due, RunStatus::Suspended)?, next(due, RunStatus::Queued)?];
-            both.into_iter().flatten().min_by_key(|run| (run.due_ms, run.number))
-        }
-    };
-    let Some(found) = found else { return Ok(None) };
-    let lease = super::leases::acquire(db, &Run::scope(&found.id), owner, now_ms, until_ms)?;
-    set_status(db, signed(found.number), NewStatus::Running, Some(""), now_ms)?;
-    let run = one(db, &found.id)?.ok_or_else(|| Error::missing(write::run_label(&found.id)))?;
-    Ok(Some((run, lease)))
 }
 
 pub(super) fn sources(db: &Connection, id: &str) -> Outcome<Vec<Source>> {

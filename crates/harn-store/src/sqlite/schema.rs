@@ -20,7 +20,8 @@ use crate::error::Error;
 const APPLICATION: i32 = 0x4861_726E;
 
 /// The steps from one schema version to the next. A step that was ever released is never changed.
-const MIGRATIONS: &[&str] = &[include_str!("v1.sql"), include_str!("v2.sql"), include_str!("v3.sql")];
+const MIGRATIONS: &[&str] =
+    &[include_str!("v1.sql"), include_str!("v2.sql"), include_str!("v3.sql"), include_str!("v4.sql")];
 
 /// Number of attempts, and the pause in milliseconds, for a step for which SQLite does not wait.
 const TRIES: u32 = 200;

@@ -6,6 +6,7 @@ use harn_store::{
     Claimed, Digest, Error, Event, Expect, MAX_NAME, QueueStats, Store, StoreExt, Write, Written,
 };
 
+use crate::queues::*;
 use crate::runs::*;
 use crate::support::{event, fence, is_fenced, message, one};
 
@@ -502,6 +503,11 @@ macro_rules! suites {
             a_wish_is_granted_when_the_owner_stops
             old_runs_are_removed_together
             runs_are_counted_by_status
+            runs_are_submitted_together
+            a_key_belongs_to_one_run_that_has_not_ended
+            queues_are_served_in_turn_and_by_priority
+            a_queue_limits_what_executes_at_once
+            a_queue_limits_the_rate_of_starts
         })*
     };
 }

@@ -10,6 +10,7 @@ mod growth;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod processes;
+mod queues;
 mod runs;
 #[cfg(feature = "postgres")]
 mod server;

@@ -265,7 +265,7 @@ fn runs_are_claimed_side_by_side() {
                 let mut own = Vec::new();
                 let mut idle = 0;
                 while idle < 5 {
-                    let claimed = wait(store.claim_run(&format!("w{worker}"), 10, 1_000, |_| true)).unwrap();
+                    let claimed = wait(claim_one(&store, &format!("w{worker}"), 10, 1_000)).unwrap();
                     match claimed {
                         Some((run, _)) => own.push(run.id),
                         None => idle += 1,

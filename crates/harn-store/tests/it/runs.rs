@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use harn_store::{
     Answer, Digest, EntryKind, Error, Fence, JournalEntry, NewRun, NewStatus, NewWaitpoint, Prune, Run,
-    RunFilter, RunStatus, Store, Wish, Write, Written,
+    RunFilter, RunStatus, Scheduling, Store, Wish, Write, Written,
 };
 
-use crate::support::{is_fenced, one};
+use crate::support::{claim_one, is_fenced, one};
 
 type Shared = Arc<dyn Store>;
 
@@ -17,6 +17,7 @@ pub(crate) fn new_run(id: &str, status: NewStatus) -> NewRun {
         program: "main.harn".to_owned(),
         args: vec!["a".to_owned(), "ä \"b\"".to_owned()],
         status,
+        scheduling: Scheduling::default(),
         info: b"{}".to_vec(),
     }
 }
@@ -380,12 +381,12 @@ pub(crate) async fn an_answer_is_not_missed_by_a_run_that_stops(store: Shared) {
     assert!(matches!(one(&*store, &fence, stop(0)).await, Err(Error::Conflict { .. })));
     assert_eq!(store.run("r").await.unwrap().unwrap().status, RunStatus::Running);
     store.write(&fence, vec![stop(1), Write::Release]).await.unwrap();
-    assert_eq!(store.claim_run("w", 60, 160, |_| true).await, Ok(None), "it waits");
+    assert_eq!(claim_one(&*store, "w", 60, 160).await, Ok(None), "it waits");
     // The next one comes when nobody has the run.
     store.answer("r", "q1", yes("bob", 70)).await.unwrap();
     let run = store.run("r").await.unwrap().unwrap();
     assert_eq!((run.status, run.due_ms, run.note.as_str()), (RunStatus::Suspended, Some(70), "why"));
-    let (run, lease) = store.claim_run("w", 80, 180, |_| true).await.unwrap().unwrap();
+    let (run, lease) = claim_one(&*store, "w", 80, 180).await.unwrap().unwrap();
     assert_eq!((run.status, run.starts, run.due_ms, lease.epoch), (RunStatus::Running, 2, None, 3));
     assert_eq!(run.note, "", "it waits no longer");
     assert_eq!(run.lease, Some(lease));
@@ -400,7 +401,7 @@ pub(crate) async fn runs_are_claimed_when_they_are_due(store: Shared) {
     store.write(&fence, vec![sleep, Write::Release]).await.unwrap();
     running(&*store, "worked on").await;
     let claim = async |now_ms: i64| {
-        let claimed = store.claim_run("w", now_ms, now_ms + 5000, |_| true).await.unwrap();
+        let claimed = claim_one(&*store, "w", now_ms, now_ms + 5000).await.unwrap();
         claimed.map(|(run, lease)| {
             assert_eq!(*lease.scope, Run::scope(&run.id));
             assert_eq!(run.status, RunStatus::Running);
@@ -418,7 +419,7 @@ pub(crate) async fn runs_are_claimed_when_they_are_due(store: Shared) {
     assert_eq!(store.run("first").await.unwrap().unwrap().started_ms, Some(250));
     assert_eq!(claim(5249).await, None);
     assert_eq!(claim(5250).await.as_deref(), Some("first"), "nothing was heard of its owner");
-    assert!(matches!(store.claim_run("", 0, 1, |_| true).await, Err(Error::Invalid { .. })));
+    assert!(matches!(claim_one(&*store, "", 0, 1).await, Err(Error::Invalid { .. })));
 }
 
 pub(crate) async fn a_failed_try_is_kept_and_a_run_is_reopened(store: Shared) {
@@ -476,9 +477,9 @@ pub(crate) async fn a_wish_is_granted_when_the_owner_stops(store: Shared) {
     }
     assert!(matches!(store.wish("none", None, 1).await, Err(Error::Missing { .. })));
     // No worker takes what is paused or cancelled.
-    let (run, _) = store.claim_run("b", 9999, 10_999, |_| true).await.unwrap().expect("the running one");
+    let (run, _) = claim_one(&*store, "b", 9999, 10_999).await.unwrap().expect("the running one");
     assert_eq!(run.status, RunStatus::Running);
-    assert_eq!(store.claim_run("b", 9999, 10_999, |_| true).await.unwrap(), None);
+    assert_eq!(claim_one(&*store, "b", 9999, 10_999).await.unwrap(), None);
 }
 
 pub(crate) async fn old_runs_are_removed_together(store: Shared) {
@@ -522,7 +523,7 @@ pub(crate) async fn many_workers_share_the_runs(store: Shared) {
         workers.spawn(async move {
             let owner = format!("w{worker}");
             let mut done = Vec::new();
-            while let Some((run, lease)) = store.claim_run(&owner, 10, 1_000_000, |_| true).await.unwrap() {
+            while let Some((run, lease)) = claim_one(&*store, &owner, 10, 1_000_000).await.unwrap() {
                 let entries = vec![entry(0, EntryKind::Outcome, owner.clone().into_bytes())];
                 let end = status(&run.id, NewStatus::Completed { exit_code: 0 }, 11);
                 store

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use harn_store::{Error, Fence, NewEvent, NewMessage, Place, Result, Store, Write};
+use harn_store::{ClaimRuns, Error, Fence, Lease, NewEvent, NewMessage, Place, Result, Run, Store, Write};
 
 /// Runs a future to its end.
 pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
@@ -17,6 +17,18 @@ pub(crate) async fn fence(store: &dyn Store, scope: &str) -> Fence {
 
 pub(crate) async fn one(store: &dyn Store, fence: &Fence, write: Write) -> Result<harn_store::Written> {
     store.write(fence, vec![write]).await.map(|mut written| written.remove(0))
+}
+
+/// Takes the next run of any queue.
+pub(crate) async fn claim_one(
+    store: &dyn Store,
+    owner: &str,
+    now_ms: i64,
+    until_ms: i64,
+) -> Result<Option<(Run, Lease)>> {
+    let (owner, queues) = (owner.to_owned(), Vec::new());
+    let claim = ClaimRuns { owner, now_ms, until_ms, limit: 1, queues, after: None, can_follow: |_| true };
+    Ok(store.claim_runs(claim).await?.runs.pop())
 }
 
 pub(crate) fn event(kind: &str) -> NewEvent {

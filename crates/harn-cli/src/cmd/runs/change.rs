@@ -90,6 +90,9 @@ pub(super) fn fits(run: &Run, filter: &Filter, now_ms: i64) -> bool {
         && filter.owner.as_ref().is_none_or(|owner| {
             run.lease.as_ref().is_some_and(|lease| lease.until_ms > now_ms && lease.owner.contains(&**owner))
         })
+        && filter.queue.as_ref().is_none_or(|queue| run.scheduling.queue == *queue)
+        && (filter.key.is_none() || filter.key == run.scheduling.key)
+        && (filter.group.is_none() || filter.group == run.scheduling.group)
         && filter.note.as_ref().is_none_or(|note| run.note.contains(&**note))
         && filter.older_than.is_none_or(|time| age > ms(time))
         && filter.newer_than.is_none_or(|time| age < ms(time))
@@ -278,7 +281,7 @@ pub(super) fn prune(older_than: Option<Duration>, statuses: &[RunStatus], dry_ru
         Some(time) => Some(time),
         None => {
             let runs = Settings::of_runs(&Real::new(), Path::new(""));
-            runs.map_err(|why| Failure::new("wrong_manifest", why))?.keep
+            runs.map_err(|why| Failure::new("wrong_manifest", why))?.0.keep
         }
     };
     let older_than = keep.ok_or_else(|| {

@@ -27,6 +27,7 @@ pub(super) fn export(id: &str, output: Option<&Path>) -> Outcome<Shown> {
         .map(|parent| json!({"id": parent.run, "entries": super::list::forked_at(&run, parent.length)}));
     line(&json!({
         "harn_run": VERSION, "id": run.id, "program": run.program, "args": run.args, "status": run.status.word(),
+        "queue": run.scheduling.queue, "priority": run.scheduling.priority, "group": run.scheduling.group,
         "exit_code": run.exit_code, "note": run.note, "info": bytes(&run.info), "parent": parent,
         "created_ms": run.created_ms, "started_ms": run.started_ms, "updated_ms": run.updated_ms,
         "ended_ms": run.ended_ms,

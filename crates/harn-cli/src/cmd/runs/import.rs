@@ -5,7 +5,8 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use harn_store::{
-    Answer, Digest, EntryKind, JournalEntry, NewRun, NewStatus, NewWaitpoint, Place, RunStatus, Write,
+    Answer, DEFAULT_QUEUE, Digest, EntryKind, JournalEntry, NewRun, NewStatus, NewWaitpoint, Place,
+    RunStatus, Scheduling, Write,
 };
 use harn_system::{Real, System, SystemExt};
 use harn_value::{Data as Value, json};
@@ -87,6 +88,7 @@ fn writes(lines: &[Value], id: &str) -> Result<Vec<Write>, String> {
         program: head.text("program")?,
         args: args.collect(),
         status: NewStatus::Queued { due_ms: i64::MAX },
+        scheduling: head.scheduling(),
         info: moved(head.bytes("info")?),
     };
     let mut writes = vec![Write::RunCreate { run, at_ms: created_ms }];
@@ -144,6 +146,18 @@ struct Line<'a>(&'a Value, usize);
 impl Line<'_> {
     fn wrong(&self, why: &str) -> String {
         format!("line {}: {why}", self.1)
+    }
+
+    /// How the run is scheduled. Its key is not taken over: it may belong to another run here.
+    fn scheduling(&self) -> Scheduling {
+        let text = |key: &str| self.0[key].as_str().map(str::to_owned);
+        let priority = self.0["priority"].as_i64().and_then(|priority| i32::try_from(priority).ok());
+        Scheduling {
+            queue: text("queue").unwrap_or_else(|| DEFAULT_QUEUE.to_owned()),
+            priority: priority.unwrap_or(0),
+            key: None,
+            group: text("group"),
+        }
     }
 
     fn text(&self, key: &str) -> Result<String, String> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use harn_store::{JournalEntry, Run, RunFilter, RunStatus, Store, Waitpoint};
+use harn_store::{DEFAULT_QUEUE, JournalEntry, Run, RunFilter, RunStatus, Scheduling, Store, Waitpoint};
 use harn_system::{Real, System, SystemExt};
 use harn_value::{Data as Value, json};
 
@@ -43,6 +43,7 @@ pub(super) fn list(args: &RunsListArgs) -> Outcome<Shown> {
         data
     };
     let data: Vec<Value> = runs.iter().map(described).collect();
+    let shows_queues = runs.iter().any(|run| queue(run) != DEFAULT_QUEUE);
     let row = |run: &Run| {
         let mut row = if shows_failures {
             failed_row(run)
@@ -56,6 +57,7 @@ pub(super) fn list(args: &RunsListArgs) -> Outcome<Shown> {
                 run.program.clone(),
             ]
         };
+        row.extend(shows_queues.then(|| queue(run)));
         row.extend(sizes.get(&run.number).map(u64::to_string));
         row
     };
@@ -64,6 +66,7 @@ pub(super) fn list(args: &RunsListArgs) -> Outcome<Shown> {
         true => vec!["RUN", "ENDED", "TRIES", "CATEGORY", "LAST EFFECT", "ERROR"],
         false => vec!["RUN", "STATUS", "STARTED", "EFFECTS", "WAITS FOR", "PROGRAM"],
     };
+    columns.extend(shows_queues.then_some("QUEUE"));
     columns.extend(args.size.then_some("BYTES"));
     let text = if rows.is_empty() {
         let records = super::records(&Real::new());
@@ -77,6 +80,14 @@ pub(super) fn list(args: &RunsListArgs) -> Outcome<Shown> {
         table::draw(&columns, &rows)
     };
     Ok(Shown::new(text, json!({"runs": data})))
+}
+
+/// The queue of a run, with its priority if that is not 0.
+fn queue(run: &Run) -> String {
+    match &run.scheduling {
+        Scheduling { queue, priority: 0, .. } => queue.clone(),
+        Scheduling { queue, priority, .. } => format!("{queue} (priority {priority})"),
+    }
 }
 
 /// The runs that a list shows.
@@ -204,6 +215,10 @@ pub(super) fn described(run: &Run, pending: &[&Waitpoint], now_ms: i64) -> Value
         "generation": info["generation"].as_u64().unwrap_or(1),
         "program": run.program,
         "args": run.args,
+        "queue": run.scheduling.queue,
+        "priority": run.scheduling.priority,
+        "key": run.scheduling.key,
+        "group": run.scheduling.group,
         "pending": pending,
         "effects": run.effects,
         "entries": run.length,
@@ -272,6 +287,13 @@ fn page(run: &Run, waitpoints: &[Waitpoint], now_ms: i64, bytes: u64) -> String 
     line("program", &run.program);
     if !run.args.is_empty() {
         line("args", &run.args.join(" "));
+    }
+    let Scheduling { key, group, .. } = &run.scheduling;
+    if queue(run) != DEFAULT_QUEUE || key.is_some() || group.is_some() {
+        let named = |name: &str, value: &Option<String>| {
+            value.as_ref().map_or_else(String::new, |value| format!(", {name} {value}"))
+        };
+        line("queue", &format!("{}{}{}", queue(run), named("key", key), named("group", group)));
     }
     if let Some(parent) = &run.parent {
         line("fork of", &format!("{}, at entry {}", parent.run, forked_at(run, parent.length)));

@@ -6,6 +6,7 @@ mod diff;
 mod export;
 mod import;
 mod list;
+mod queues;
 mod record;
 mod repair;
 
@@ -61,6 +62,7 @@ pub(crate) fn runs(command: RunsCommand) -> u8 {
             }
             None => (list::list(&args), args.json),
         },
+        RunsCommand::Queues { json } => (queues::queues(), json),
         RunsCommand::Show { id, json } => (list::show(&id), json),
         RunsCommand::Events(args) => (list::events(&args), args.json),
         RunsCommand::Diff { first, second, json } => (diff::diff(&first, &second), json),

@@ -149,7 +149,7 @@ impl WorkerInfo {
         json!({
             "name": self.name, "status": self.status, "host": of("host"), "pid": of("pid"), "version": of("version"),
             "started_at": at("started_ms"), "seen_at": at("seen_ms"), "heartbeat_age_ms": self.age_ms,
-            "concurrency": of("concurrency"), "runs": of("runs"), "ended": of("ended"),
+            "concurrency": of("concurrency"), "queues": of("queues"), "runs": of("runs"), "ended": of("ended"),
         })
     }
 }
