@@ -37,6 +37,13 @@ pub(crate) fn look_at_output() {
     }
 }
 
+/// Sets the limit of the memory of data in this thread when nothing is said.
+pub(crate) fn limit_memory() {
+    if let Some(bytes) = default_memory() {
+        harn_value::memory::set_limit(bytes);
+    }
+}
+
 /// The most memory that data may take when nothing is said: less than the default where the system gives the process less
 /// (`ulimit -v`). A list that grows is there twice for a moment, and the allocator takes some for itself.
 #[cfg(target_os = "linux")]

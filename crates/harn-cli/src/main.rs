@@ -62,9 +62,7 @@ fn harn() {
     harn_vm::quiet_panics();
     limits::raise_open_files();
     limits::report_file_size_limit();
-    if let Some(bytes) = limits::default_memory() {
-        harn_value::memory::set_limit(bytes);
-    }
+    limits::limit_memory();
     let given: Vec<_> = std::env::args_os().collect();
     let args = args::with_run(given.clone());
     if args.len() > given.len()
@@ -86,7 +84,10 @@ fn harn() {
         Command::Run(args) => cmd::run::run(args),
         Command::Submit(args) => cmd::submit::submit(&args),
         Command::Worker(args) => cmd::worker::worker(args),
-        Command::Resume(args) => cmd::durable::resume(&args),
+        Command::Resume(args) => match &args.jobs {
+            Some(token) => cmd::jobs::serve(token),
+            None => cmd::durable::resume(&args),
+        },
         Command::Answer(args) => cmd::runs::answer(&args),
         Command::Replay(args) if cmd::runs::is_record(&args.id) => cmd::runs::replay(&args),
         Command::Replay(args) if args.debug => cmd::replay_debug::debug(&args),

@@ -22,6 +22,9 @@ static DRAINS: AtomicBool = AtomicBool::new(false);
 /// Signals are watched from the first program on.
 static WATCHED: Once = Once::new();
 
+/// Whether a signal has come.
+static HAS_COME: AtomicBool = AtomicBool::new(false);
+
 /// Longest time that a program may take to stop.
 const GRACE: std::time::Duration = std::time::Duration::from_millis(750);
 
@@ -48,6 +51,11 @@ static CODE: AtomicU8 = AtomicU8::new(INTERRUPTED);
 /// Exit code of a program stopped by a signal: 130 for SIGINT (Ctrl-C), 143 for SIGTERM, 129 for SIGHUP, 131 for SIGQUIT.
 pub(crate) fn exit_code() -> u8 {
     CODE.load(Ordering::Relaxed)
+}
+
+/// Whether a signal has come: a process that executes runs takes no other one then.
+pub(crate) fn has_come() -> bool {
+    HAS_COME.load(Ordering::SeqCst)
 }
 
 /// Ends the process at once, whatever it does.
@@ -149,6 +157,7 @@ fn watch(on_signal: impl Fn(usize, i32) + Send + 'static) {
     let mut count = 0;
     each(move |signal| {
         count += 1;
+        HAS_COME.store(true, Ordering::SeqCst);
         CODE.store(u8::try_from(128 + signal).unwrap_or(INTERRUPTED), Ordering::Relaxed);
         on_signal(count, signal);
     });

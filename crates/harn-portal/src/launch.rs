@@ -109,7 +109,8 @@ impl Job {
             self.stop.notified().await;
             stopped.store(true, Ordering::Relaxed);
         };
-        let ran = process::run_told(command, std::future::pending(), stop, |_, bytes| self.tell(bytes)).await;
+        let ran =
+            process::run_told(command, None, std::future::pending(), stop, |_, bytes| self.tell(bytes)).await;
         let (status, exit_code) = match ran {
             Ok(_) if stopped.load(Ordering::Relaxed) => ("stopped", None),
             Ok(end) if end.code == Some(0) => ("completed", end.code),

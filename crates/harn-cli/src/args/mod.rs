@@ -294,7 +294,7 @@ pub(crate) struct RunArgs {
 #[command(override_usage = "harn resume [OPTIONS] <ID>\n       harn resume [OPTIONS] --all")]
 pub(crate) struct ResumeArgs {
     /// ID of the run
-    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    #[arg(required_unless_present_any = ["all", "jobs"], conflicts_with = "all")]
     pub(crate) id: Option<String>,
     /// Resume all runs that can continue
     ///
@@ -312,6 +312,9 @@ pub(crate) struct ResumeArgs {
     /// Lease of the worker: epoch and milliseconds
     #[arg(long, hide = true, conflicts_with = "all", value_parser = parse_lease)]
     pub(crate) lease: Option<(u64, i64)>,
+    /// Execute the runs that a worker names
+    #[arg(long, hide = true, value_name = "TOKEN", conflicts_with_all = ["id", "all", "lease"])]
+    pub(crate) jobs: Option<String>,
 }
 
 /// Arguments of `harn submit`.

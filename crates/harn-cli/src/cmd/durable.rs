@@ -755,7 +755,7 @@ pub(super) fn known(store: &dyn Store, id: &str) -> Result<Known, Trouble> {
     let text = source.and_then(|source| String::from_utf8(source.bytes).ok());
     let text = text.ok_or_else(|| format!("run '{id}': its program is not in the store"))?;
     let mut entries = Vec::new();
-    loop {
+    while (entries.len() as u64) < run.length {
         let page = wait(store.journal(id, entries.len() as u64, PAGE)).map_err(wrong)?;
         if page.is_empty() {
             break;
@@ -779,11 +779,7 @@ pub(crate) fn resume(args: &ResumeArgs) -> u8 {
     let policy = in_doubt_policy(args);
     if let Some(id) = &args.id {
         let code = match args.lease {
-            Some((epoch, lease_ms)) => {
-                let fence = Fence { scope: Run::scope(id).into(), epoch };
-                let owned = Owned { store: store.clone(), fence, id: id.clone(), lease_ms, drains: true };
-                owned.go_on(policy, Some(WORKERS_PATIENCE))
-            }
+            Some((epoch, lease_ms)) => return execute(&store, id, epoch, lease_ms),
             None => resume_one(&store, id, policy),
         };
         return code.unwrap_or_else(|text| failed(&text));
@@ -815,6 +811,13 @@ pub(crate) fn resume(args: &ResumeArgs) -> u8 {
         worst = worst.max(code);
     }
     worst
+}
+
+/// Continues a run that a worker has taken under a lease; gives the exit code.
+pub(super) fn execute(store: &Arc<dyn Store>, id: &str, epoch: u64, lease_ms: i64) -> u8 {
+    let fence = Fence { scope: Run::scope(id).into(), epoch };
+    let owned = Owned { store: store.clone(), fence, id: id.to_owned(), lease_ms, drains: true };
+    owned.go_on(InDoubtPolicy::Ask, Some(WORKERS_PATIENCE)).unwrap_or_else(|text| failed(&text))
 }
 
 /// How the user decides about effects in doubt.

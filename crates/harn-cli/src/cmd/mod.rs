@@ -13,6 +13,7 @@ pub(crate) mod explain;
 pub(crate) mod explain_cost;
 mod failure;
 pub(crate) mod fmt;
+pub(crate) mod jobs;
 pub(crate) mod json_schemas;
 pub(crate) mod lint;
 pub(crate) mod lsp;

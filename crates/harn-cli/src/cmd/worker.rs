@@ -1,7 +1,9 @@
-//! `harn worker`: takes runs from the store that are queued, due or abandoned, each in a process of its own.
+//! `harn worker`: takes runs from the store that are queued, due or abandoned. Its processes execute one run at a time.
 
+mod flag;
 mod list;
 mod registry;
+mod runner;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -14,22 +16,24 @@ use futures_util::future::{Either, select};
 use harn_check::{Queue, Settings};
 use harn_journal::owner;
 use harn_store::{
-    ClaimRuns, DEFAULT_QUEUE, Error as StoreError, Lease, NewStatus, Place, QueueLimits, Run, RunQueue, RunStatus,
-    Store, Write,
+    ClaimRuns, DEFAULT_QUEUE, Error as StoreError, Lease, NewStatus, Place, QueueLimits, Run, RunQueue,
+    RunStatus, Store, Write,
 };
-use harn_system::real::process::{self, Source};
 use harn_system::{Command, Real, System, SystemExt};
 use harn_value::{Data as Value, json};
 use harn_vm::Interrupt;
 use tokio::sync::Notify;
 
+use self::flag::Flag;
 use self::registry::{BEAT_MS, Registration};
+use self::runner::{Outcome, Runner, Runners};
 use super::durable::{can_follow, failed, store};
+use super::jobs::{Job, Mark};
 use super::runs::{ENDS, remove_old};
 use super::submit::{limits, queue_next, unknown_queue};
 use crate::args::{WorkerArgs, WorkerCommand};
 use crate::health::{Health, Metric, Usage};
-use crate::logs::{Level, Lines, LogFormat, Stream};
+use crate::logs::{Level, LogFormat, Stream};
 use crate::{program, signal};
 
 pub(super) use self::list::age;
@@ -148,8 +152,9 @@ fn work_on_runs(args: &WorkerArgs) -> u8 {
         asked: Cell::default(),
         claims_from: Cell::default(),
         drains: Cell::default(),
-        ask: Flag::default(),
-        stop: Flag::default(),
+        ask: Rc::default(),
+        stop: Rc::default(),
+        runners: Runners::default(),
     });
     let end = harn_vm::block_on(work(worker.clone(), args, first, second));
     // The processes are gone by now: other workers may continue their runs at once.
@@ -173,11 +178,14 @@ fn known_queues(
     if named.iter().all(|name| is_declared(&name)) {
         return Ok(());
     }
-    let stored = harn_journal::wait(store.run_queues(Real::new().now_ms())).map_err(|error| error.to_string())?;
+    let stored =
+        harn_journal::wait(store.run_queues(Real::new().now_ms())).map_err(|error| error.to_string())?;
     let stored: Vec<&str> = stored.iter().map(|state| &*state.queue.name).collect();
     let is_unknown = |name: &&String| !is_declared(name) && !stored.contains(&name.as_str());
     match named.iter().find(is_unknown) {
-        Some(name) => Err(unknown_queue(name, declared.keys().map(String::as_str).chain(stored.iter().copied()))),
+        Some(name) => {
+            Err(unknown_queue(name, declared.keys().map(String::as_str).chain(stored.iter().copied())))
+        }
         None => Ok(()),
     }
 }
@@ -229,30 +237,11 @@ struct Worker {
     /// Set when it takes no more runs.
     drains: Cell<bool>,
     /// Set when its runs are to make room.
-    ask: Flag,
+    ask: Rc<Flag>,
+    /// The processes that wait for a run.
+    runners: Runners,
     /// Set when the processes of its runs are to end.
-    stop: Flag,
-}
-
-/// A flag that is set once, and whose waiters are woken then.
-#[derive(Default)]
-struct Flag {
-    is_set: Cell<bool>,
-    waiters: Notify,
-}
-
-impl Flag {
-    fn set(&self) {
-        self.is_set.set(true);
-        self.waiters.notify_waiters();
-    }
-
-    async fn wait(&self) {
-        let notified = self.waiters.notified();
-        if !self.is_set.get() {
-            notified.await;
-        }
-    }
+    stop: Rc<Flag>,
 }
 
 async fn work(
@@ -361,6 +350,7 @@ async fn heartbeat(worker: Weak<Worker>) {
                 (last, seen_ms) = (record, now_ms);
             }
         }
+        own.runners.retire(own.system.monotonic());
         let pause = own.system.sleep(CHANGES);
         drop(own);
         pause.await;
@@ -410,47 +400,27 @@ async fn one(worker: Rc<Worker>, run: Run, lease: Lease) {
         }
     }
     let info: Value = serde_json::from_slice(&run.info).unwrap_or_default();
-    let command = Command {
-        arguments: vec![
-            "resume".to_owned(),
-            id.clone(),
-            "--lease".to_owned(),
-            format!("{}:{}", lease.epoch, worker.lease_ms),
-        ],
-        dir: info["dir"].as_str().map(PathBuf::from),
-        env: worker.own_store(),
-        ..Command::new(worker.binary.display().to_string())
-    };
-    let (mut out, mut err) = (Lines::default(), Lines::default());
-    let ran = {
-        let told = |source, piece: &[u8]| match source {
-            Source::Out => worker.show(&id, Stream::Out, out.add(piece)),
-            Source::Err => worker.show(&id, Stream::Err, err.add(piece)),
-        };
-        let running = Box::pin(process::run_told(command, worker.ask.wait(), worker.stop.wait(), told));
+    let job = Job { id: id.clone(), epoch: lease.epoch, lease_ms: worker.lease_ms };
+    let runner = worker.runner(info["dir"].as_str().map(PathBuf::from), &job);
+    let Outcome { code, how } = {
+        let running = Box::pin(runner.execute(&job));
         match select(running, Box::pin(worker.hold(&lease))).await {
-            Either::Left((ran, _)) => ran,
+            Either::Left((outcome, _)) => outcome,
             Either::Right(((), running)) => running.await,
         }
     };
-    worker.show(&id, Stream::Out, out.rest());
-    worker.show(&id, Stream::Err, err.rest());
-    let later = matches!(&ran, Ok(ran) if ran.code == Some(LATER));
-    let how = match ran {
-        Ok(ran) => match (ran.code, ran.signal) {
-            (Some(code), _) => format!("exit code {code}"),
-            (None, signal) => format!("signal {}", signal.unwrap_or_default()),
-        },
-        Err(error) => format!("its process cannot be started in {}: {error}", info["dir"]),
-    };
-    if worker.stop.is_set.get() {
+    let later = code == Some(LATER);
+    if worker.stop.is_set() {
         // It is given back with the others, once all have ended.
         return worker.done(&id);
+    }
+    if !worker.drains.get() {
+        worker.runners.put(runner, worker.system.monotonic());
     }
     worker.held.borrow_mut().remove(&id);
     for tries in 1.. {
         match worker.look_after(&run, &lease, &how, later).await {
-            Err(error) if error.is_outage() && tries < TRIES && !worker.stop.is_set.get() => {
+            Err(error) if error.is_outage() && tries < TRIES && !worker.stop.is_set() => {
                 worker.system.sleep(LOOK * tries).await;
             }
             Err(error) => {
@@ -542,6 +512,7 @@ impl Worker {
     /// outside. What is left at the end, or when a second signal comes, is interrupted.
     async fn drain(&self, limit: Duration, second: &Interrupt) {
         self.drains.set(true);
+        self.runners.clear();
         if self.busy.get() > 0 {
             let count = self.busy.get();
             let runs = if count == 1 { "1 run".to_owned() } else { format!("{count} runs") };
@@ -565,17 +536,32 @@ impl Worker {
         }
     }
 
-    /// Writes output of a run.
-    fn show(&self, run: &str, stream: Stream, text: String) {
-        let text = self.log.output(Some(run), stream, text);
-        match stream {
-            Stream::Err => self.system.write_err(&text),
-            // The reader may be waiting for it.
-            Stream::Out => {
-                let _ = self.system.write_out(&text);
-                let _ = self.system.flush();
-            }
+    /// A process for a run: one that has ended a run of the same directory, or a new one.
+    fn runner(&self, dir: Option<PathBuf>, job: &Job) -> Rc<Runner> {
+        let spare = self.concurrency.saturating_sub(self.busy.get());
+        if let Some(runner) = self.runners.take(dir.as_ref(), spare) {
+            return runner;
         }
+        let program = self.binary.display().to_string();
+        let command = Command { dir, env: self.own_store(), ..Command::new(program) };
+        let mark = Mark::new(format!("{:016x}", self.system.random_u64()));
+        let log = self.log;
+        let show = move |run: &str, stream, text: String| {
+            let text = log.output(Some(run), stream, text);
+            if text.is_empty() {
+                return;
+            }
+            let system = Real::new();
+            match stream {
+                Stream::Err => system.write_err(&text),
+                // The reader may be waiting for it.
+                Stream::Out => {
+                    let _ = system.write_out(&text);
+                    let _ = system.flush();
+                }
+            }
+        };
+        Runner::start(command, job, [self.ask.clone(), self.stop.clone()], mark, Rc::new(show))
     }
 
     /// What makes a process use the store of the worker, whatever project it works in.
@@ -630,7 +616,7 @@ impl Worker {
             self.tell(level, Some(id), &text);
             return Ok(());
         }
-        if later || self.ask.is_set.get() {
+        if later || self.ask.is_set() {
             // The store was away, or the signal came before its process could watch for it.
             return self.store.write(&lease.fence(), vec![Write::Release]).await.map(drop);
         }

@@ -7,6 +7,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::os::{self, Group};
 use crate::process::{Command, Finished};
@@ -43,7 +44,7 @@ pub(super) fn prepared(command: &Command) -> tokio::process::Command {
 /// # Errors
 /// The system's error when it cannot be started; `the output is larger than N bytes`.
 pub async fn run(command: Command) -> io::Result<Finished> {
-    supervise(command, std::future::pending(), std::future::pending(), None::<fn(Source, &[u8])>).await
+    supervise(command, None, std::future::pending(), std::future::pending(), None::<fn(Source, &[u8])>).await
 }
 
 /// Where a program wrote something.
@@ -57,27 +58,30 @@ pub enum Source {
 
 /// Runs a program to its end, or until `stop` is ready: then it is ended with everything it has started. When `ask` is ready, the
 /// program gets SIGTERM (on Unix) and may continue. Its output is passed to `told` as it comes and is not stored: the streams of
-/// [`Finished`] are empty, and `max_output` does not count.
+/// [`Finished`] are empty, and `max_output` does not count. With `feed`, its standard input stays open until the sender is dropped.
 ///
 /// # Errors
 /// The system's error when it cannot be started.
 pub async fn run_told(
     command: Command,
+    feed: Option<UnboundedReceiver<Vec<u8>>>,
     ask: impl Future<Output = ()>,
     stop: impl Future<Output = ()>,
     told: impl FnMut(Source, &[u8]),
 ) -> io::Result<Finished> {
-    supervise(command, ask, stop, Some(told)).await
+    supervise(command, feed, ask, stop, Some(told)).await
 }
 
 async fn supervise(
     command: Command,
+    feed: Option<UnboundedReceiver<Vec<u8>>>,
     ask: impl Future<Output = ()>,
     stop: impl Future<Output = ()>,
     mut told: Option<impl FnMut(Source, &[u8])>,
 ) -> io::Result<Finished> {
     let mut prepared = prepared(&command);
-    prepared.stdin(if command.input.is_empty() { Stdio::null() } else { Stdio::piped() });
+    let mut fed = command.input.is_empty() && feed.is_none();
+    prepared.stdin(if fed { Stdio::null() } else { Stdio::piped() });
     let (mut child, mut group) = Group::start(&mut prepared)?;
     let pid = child.id().unwrap_or_default();
     let mut out = Stream::new(child.stdout.take());
@@ -87,10 +91,16 @@ async fn supervise(
         if let Some(mut stdin) = stdin {
             // A program that does not read its input is no error.
             let _ = stdin.write_all(&command.input).await;
+            if let Some(mut feed) = feed {
+                while let Some(bytes) = feed.recv().await {
+                    if stdin.write_all(&bytes).await.is_err() {
+                        break;
+                    }
+                }
+            }
         }
     };
     let mut input = std::pin::pin!(input);
-    let mut fed = command.input.is_empty();
     let mut timer = std::pin::pin!(tokio::time::sleep(command.timeout.unwrap_or_default()));
     let mut timed = command.timeout.is_some();
     let mut ask = std::pin::pin!(ask);
