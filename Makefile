@@ -16,7 +16,7 @@ FAST      = $(strip $(RUSTFLAGS) $(NAMES) $(shell rustc $(DISPATCH) --print targ
 
 .DEFAULT_GOAL := help
 .PHONY: help rustflags build dist run test test-every-case test-fast test-real-server python conformance kill kill-agents flips workers postgres replays check check-changed check-parts tools \
-        fmt harn-fmt lint lint-no-rust-prompt-prose rustdoc docs book bench bench-limit bench-picture bench-agents bench-runs bench-frameworks bench-quick watchdog fuzz asan snap clean \
+        fmt harn-fmt lint lint-no-rust-prompt-prose rustdoc docs book bench bench-limit bench-picture bench-agents bench-runs bench-queues bench-frameworks soak bench-quick watchdog fuzz asan snap clean \
         lsp-test acp-test wire-types tree-sitter models
 
 help: ## list these targets
@@ -171,6 +171,12 @@ bench-agents: ## measure agent loops: CPU, memory, connections (G=turns, crowd, 
 
 bench-runs: build ## measure durable runs: the journal per effect, agent turns, resuming; OTHERS=1 also LangGraph and DBOS, from PyPI
 	python3 benches/runs/run.py --harn $(HARN) $(if $(OTHERS),--others)
+
+bench-queues: build ## measure queues of short runs on PostgreSQL, Harn and DBOS in turn (N jobs): submission, completion, CPU, memory, size
+	python3 benches/queues/run.py --harn $(HARN) --jobs $(or $(N),1000)
+
+soak: build ## run six processes side by side for 10 minutes (M), and print how memory, open files and disk grow
+	python3 benches/soak/run.py --harn $(HARN) --minutes $(or $(M),10)
 
 bench-frameworks: build ## measure one agent in Harn, LangGraph, Pydantic AI, OpenAI Agents SDK, AI SDK and rig (N rounds), from their registries
 	$(PYTHON) benches/frameworks/run.py --harn $(HARN) $(if $(N),--rounds $(N)) --json benches/out/frameworks.json
