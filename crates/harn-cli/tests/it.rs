@@ -52,6 +52,8 @@ mod mcp_requests;
 #[cfg(unix)]
 mod messages;
 mod models;
+#[cfg(all(unix, feature = "postgres"))]
+mod outages;
 mod packages;
 mod paths;
 mod people;
