@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::model::{Digest, Lease};
 use crate::queue::{ClaimRuns, Claims, Submission, Submitted, Take, taken};
 use crate::run::{NewStatus, Run, RunStatus};
-use crate::scheduling::{DEFAULT_QUEUE, QueueLimits, QueueState, Rate, RunQueue};
+use crate::scheduling::{DEFAULT_QUEUE, QueueState, Rate, RunQueue};
 
 pub(super) fn set(state: &mut State, queues: Vec<RunQueue>) {
     let known = Arc::make_mut(&mut state.run_queues);
@@ -17,7 +17,7 @@ pub(super) fn set(state: &mut State, queues: Vec<RunQueue>) {
 
 fn all(state: &State) -> Vec<RunQueue> {
     let mut queues = (*state.run_queues).clone();
-    queues.entry(DEFAULT_QUEUE.to_owned()).or_insert_with(QueueLimits::default);
+    queues.entry(DEFAULT_QUEUE.to_owned()).or_default();
     queues.into_iter().map(|(name, limits)| RunQueue { name, limits }).collect()
 }
 
@@ -26,7 +26,7 @@ pub(super) fn submit(state: &mut State, submission: Submission) -> Result<Vec<Su
     set(state, queues);
     for run in &runs {
         let queues = Arc::make_mut(&mut state.run_queues);
-        queues.entry(run.scheduling.queue.clone()).or_insert_with(QueueLimits::default);
+        queues.entry(run.scheduling.queue.clone()).or_default();
     }
     let sources = sources.into_iter().map(|(path, bytes)| (path, (Digest::of(&bytes), bytes.into())));
     let sources = Arc::new(sources.collect());

@@ -15,7 +15,7 @@ use harn_store::{
 
 use crate::runs::{append, entry, queued, running};
 use crate::server::{Server, database, name, shared};
-use crate::support::{event, fence, is_fenced, message, one, wait};
+use crate::support::{claim_one, event, fence, is_fenced, message, one, wait};
 
 /// A store that gives up soon.
 fn hasty(url: &str) -> PostgresStore {
