@@ -1,6 +1,7 @@
 //! What calls cost: prices, cache accounting, the session's ledger, and budgets.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::task::{Poll, Waker};
 
 use harn_value::{Data as Value, json};
@@ -9,9 +10,10 @@ use crate::config::{Config, Pricing};
 use crate::conversation::Conversation;
 use crate::error::{Category, LlmError};
 use crate::estimate::estimate_tokens;
-use crate::event::{StreamEvent, Usage};
+use crate::event::{EMPTY, StreamEvent, Usage};
 use crate::json::Object;
 use crate::options::Budget;
+use crate::request::Request;
 use crate::tools::NativeTools;
 
 /// Finds the prices of a call: those of the configuration, nothing at a free provider, else the catalogue's.
@@ -124,19 +126,24 @@ struct State {
     totals: Totals,
     limit: Option<f64>,
     open: Open,
+    /// USD that calls of a model have cost beyond their highest estimate.
+    excess: HashMap<String, f64>,
     /// Calls that wait until others are booked.
     waiting: Vec<Waker>,
 }
 
-/// The calls that are under way, in USD.
+/// The calls in flight.
 #[derive(Debug, Clone, Copy, Default)]
 struct Open {
-    count: usize,
-    /// The most that calls may cost which end by themselves.
-    calls: f64,
-    /// The most that streams may cost: they last as long as the program reads them.
-    streams: f64,
-    /// The cost so far.
+    /// Calls that end by themselves.
+    calls: usize,
+    /// Calls of `llm_stream`: they last as long as the program reads them.
+    streams: usize,
+    /// Calls that wait for a listener of the program.
+    paused: usize,
+    /// USD that they may cost, or have cost if that is more.
+    held: f64,
+    /// USD that they have cost so far.
     used: f64,
 }
 
@@ -176,6 +183,11 @@ impl Ledger {
         self.state.borrow_mut().limit = Some(usd);
     }
 
+    /// Returns the session's limit in USD.
+    pub fn limit(&self) -> Option<f64> {
+        self.state.borrow().limit
+    }
+
     /// Returns what is left of the limit; negative when it is passed, `None` without one.
     pub fn remaining(&self) -> Option<f64> {
         let state = self.state.borrow();
@@ -208,7 +220,7 @@ impl Ledger {
     /// # Errors
     /// A limit would be passed.
     pub fn preflight(&self, budget: &Budget, p: Projection) -> Result<(), LlmError> {
-        self.violation(budget, p, 0.0, true).map_or(Ok(()), Err)
+        self.violation(budget, p, 0.0, Moment::Before).map_or(Ok(()), Err)
     }
 
     /// Rejects a call that no money limit can watch, because its price is unknown.
@@ -242,38 +254,61 @@ impl Ledger {
         Err(error)
     }
 
-    /// Reserves what a call may cost. A call that fits the session's limit only once other calls are booked waits for them,
-    /// except for streams: a stream may last until the program that waits here reads it.
+    /// Reserves the highest cost of a call against the limits of the session. A call whose reservation does not fit next to
+    /// those in flight waits until others are booked. A call that is expected to fit always runs once it is alone.
     ///
     /// # Errors
-    /// A limit would be passed.
+    /// The call is expected to pass a limit, or its reservation does not fit next to calls that may last until the program
+    /// continues: open streams, and calls whose listener is running.
     pub(crate) async fn reserve(
         &self,
         budget: &Budget,
         p: Projection,
+        most: Most,
+        model: &str,
         is_stream: bool,
     ) -> Result<Reservation<'_>, LlmError> {
-        std::future::poll_fn(|cx| {
-            let open = self.state.borrow().open;
-            if let Some(error) = self.violation(budget, p, open.streams, true) {
+        let most_usd = std::future::poll_fn(|cx| {
+            if let Some(error) = self.violation(budget, p, 0.0, Moment::Before) {
                 return Poll::Ready(Err(error));
             }
-            if self.violation(budget, p, open.streams + open.calls, true).is_some() {
-                self.state.borrow_mut().waiting.push(cx.waker().clone());
+            let mut state = self.state.borrow_mut();
+            let most_usd = most.usd + state.excess.get(model).copied().unwrap_or(0.0);
+            let open = state.open;
+            let limit = budget.session_limit(state.limit);
+            let fits = limit.is_none_or(|limit| state.totals.cost + open.held + most_usd <= limit);
+            if fits || open.calls + open.streams == 0 {
+                return Poll::Ready(Ok(most_usd));
+            }
+            if open.calls > open.paused {
+                if !state.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
+                    state.waiting.push(cx.waker().clone());
+                }
                 return Poll::Pending;
             }
-            Poll::Ready(Ok(()))
+            drop(state);
+            let p = Projection { cost: most_usd, ..p };
+            let only_session = Budget { total_budget_usd: budget.total_budget_usd, ..Budget::default() };
+            let error = self.violation(&only_session, p, open.held, Moment::NextToStreams);
+            Poll::Ready(error.map_or(Ok(most_usd), Err))
         })
         .await?;
         let open = &mut self.state.borrow_mut().open;
-        open.count += 1;
-        *(if is_stream { &mut open.streams } else { &mut open.calls }) += p.cost;
-        Ok(Reservation { ledger: self, projected: p.cost, is_stream, used: 0.0 })
+        *(if is_stream { &mut open.streams } else { &mut open.calls }) += 1;
+        open.held += most_usd;
+        let reserved = most_usd;
+        Ok(Reservation { ledger: self, reserved, most, held: reserved, used: 0.0, is_stream })
     }
 
-    /// The first limit that a use passes, as an error; `before` tells whether it is still only expected.
-    /// `open` is the cost of other calls that are under way.
-    fn violation(&self, budget: &Budget, p: Projection, open: f64, before: bool) -> Option<LlmError> {
+    /// Marks a call in flight as waiting for a listener of the program until the guard is dropped: a call that the listener
+    /// makes must not wait for it.
+    pub fn pause(&self) -> Pause<'_> {
+        self.state.borrow_mut().open.paused += 1;
+        Pause { ledger: self }
+    }
+
+    /// Returns the first limit that a use passes, as an error. `open` is the cost of other calls in flight.
+    fn violation(&self, budget: &Budget, p: Projection, open: f64, moment: Moment) -> Option<LlmError> {
         let (totals, session_limit) = {
             let state = self.state.borrow();
             (state.totals, state.limit)
@@ -295,13 +330,19 @@ impl Ledger {
             "max_cost_usd" => format!("cost ${:.6}", p.cost),
             _ => format!("session cost ${session:.6}"),
         };
-        let message = if before {
-            format!("LLM budget exceeded before provider call: projected {used} would exceed {limit}")
-        } else {
-            format!(
+        let message = match moment {
+            Moment::Before => {
+                format!("LLM budget exceeded before provider call: projected {used} would exceed {limit}")
+            }
+            Moment::NextToStreams => format!(
+                // prose-ok: diagnostic
+                "LLM budget exceeded before provider call: projected {used} could exceed {limit} while a stream or a call with a running \
+                 `on_delta` is open; read the stream to its end first, or raise the limit"
+            ),
+            Moment::During => format!(
                 // prose-ok: diagnostic
                 "LLM budget exceeded during provider call: {used} so far is above {limit}; the stream was stopped"
-            )
+            ),
         };
         let mut error = LlmError::new(Category::BudgetExceeded, message);
         let mut extra = Object::new();
@@ -316,27 +357,99 @@ impl Ledger {
     }
 }
 
+/// When a limit was compared.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Moment {
+    Before,
+    NextToStreams,
+    During,
+}
+
+/// The highest cost of a call.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Most {
+    /// USD, without the reply if `metered`.
+    usd: f64,
+    /// No limit of the reply is known, so its stream is stopped before it uses what is reserved for others.
+    metered: bool,
+}
+
+/// Tokens that a provider may add to a prompt: its own instructions for tools and answers.
+const PROVIDER_TOKENS: i64 = 1_000;
+/// Tokens that a provider may add for each message.
+const MESSAGE_TOKENS: i64 = 16;
+
+impl Most {
+    /// Computes the highest cost of a request: one token for each byte of the prompt, written to the cache, and the longest
+    /// reply.
+    pub(crate) fn of(pricing: Option<Pricing>, request: &Request, estimate: i64, output: Option<i64>) -> Most {
+        let Some(pricing) = pricing else { return Most { usd: 0.0, metered: false } };
+        let messages = i64::try_from(request.messages.len()).unwrap_or(i64::MAX);
+        let input = estimate
+            .saturating_mul(4)
+            .saturating_add(PROVIDER_TOKENS)
+            .saturating_add(messages.saturating_mul(MESSAGE_TOKENS));
+        let cost = |cache_write| {
+            let usage = Usage { input: Some(input), output, cache_write, ..Usage::default() };
+            charge(Some(pricing), &usage)
+        };
+        let usd = cost(None).max(cost(Some(input)));
+        match output {
+            None if usd > 0.0 && !request.stream => Most { usd: f64::INFINITY, metered: false },
+            None => Most { usd, metered: true },
+            Some(_) => Most { usd, metered: false },
+        }
+    }
+}
+
+/// A call in flight that waits for a listener of the program.
+#[derive(Debug)]
+pub struct Pause<'l> {
+    ledger: &'l Ledger,
+}
+
+impl Drop for Pause<'_> {
+    fn drop(&mut self) {
+        self.ledger.state.borrow_mut().open.paused -= 1;
+    }
+}
+
 /// What a call may cost, set aside until the call is booked.
 #[derive(Debug)]
 pub(crate) struct Reservation<'l> {
     ledger: &'l Ledger,
-    projected: f64,
-    is_stream: bool,
+    most: Most,
+    reserved: f64,
+    /// What is set aside, or the cost so far if that is more.
+    held: f64,
     /// The cost so far.
     used: f64,
+    is_stream: bool,
 }
 
 impl Reservation<'_> {
-    /// Checks what the call has used so far against its limits, with what other calls have used.
+    /// Checks what the call has used so far against its limits, with what other calls have used or, if this one has no limit
+    /// of its own, may use.
     fn check(&mut self, budget: &Budget, so_far: Projection) -> Option<LlmError> {
+        let held = self.reserved.max(so_far.cost);
         let others = {
             let open = &mut self.ledger.state.borrow_mut().open;
-            let others = open.used - self.used;
-            open.used = others + so_far.cost;
-            others
+            let others = (open.held - self.held, open.used - self.used);
+            (open.held, open.used) = (others.0 + held, others.1 + so_far.cost);
+            if self.most.metered { others.0 } else { others.1 }
         };
-        self.used = so_far.cost;
-        self.ledger.violation(budget, so_far, others, false)
+        (self.held, self.used) = (held, so_far.cost);
+        self.ledger.violation(budget, so_far, others, Moment::During)
+    }
+
+    /// Learns from the cost of a finished call how far later calls of the model may exceed their highest estimate.
+    pub(crate) fn settle(self, model: &str, cost: f64) {
+        let beyond = cost - self.most.usd;
+        if beyond > 0.0 {
+            let excess = &mut self.ledger.state.borrow_mut().excess;
+            let known = excess.entry(model.to_owned()).or_default();
+            *known = known.max(beyond);
+        }
     }
 }
 
@@ -344,12 +457,11 @@ impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         let mut state = self.ledger.state.borrow_mut();
         let open = &mut state.open;
-        open.count -= 1;
-        open.used -= self.used;
-        *(if self.is_stream { &mut open.streams } else { &mut open.calls }) -= self.projected;
-        if open.count == 0 {
-            // Sums of floats drift.
-            *open = Open::default();
+        *(if self.is_stream { &mut open.streams } else { &mut open.calls }) -= 1;
+        (open.held, open.used) = (open.held - self.held, open.used - self.used);
+        if open.calls + open.streams == 0 {
+            // Sums of floats drift, and infinity never goes away.
+            (open.held, open.used) = (0.0, 0.0);
         }
         let waiting = std::mem::take(&mut state.waiting);
         drop(state);
@@ -435,7 +547,7 @@ impl Meter {
         self.stopped
             || self.bytes > 0
             || !self.reported.is_empty()
-            || (self.sent && failure.is_none_or(silent))
+            || (self.sent && failure.is_none_or(|e| silent(e) || e.reason == EMPTY))
     }
 
     /// Returns what the reply has used so far, reported or else estimated, and its cost.
@@ -519,7 +631,8 @@ mod tests {
         let budget = Budget { max_output_tokens: Some(10), ..Budget::default() };
         let text = |n: usize| StreamEvent::Text("x".repeat(n));
         let nothing = Projection { input_tokens: 0, output_tokens: 0, cost: 0.0 };
-        let mut open = ledger.reserve(&budget, nothing, false).await.unwrap();
+        let most = Most { usd: 0.0, metered: false };
+        let mut open = ledger.reserve(&budget, nothing, most, "m", false).await.unwrap();
         let mut meter = Meter::new(budget, None, 7, 0);
         assert!(!meter.is_billed(None));
         assert!(meter.take(&mut open, &text(40)).is_ok());
@@ -555,23 +668,87 @@ mod tests {
         assert!(meter.is_billed(Some(&failed(Category::TransientNetwork))));
     }
 
+    /// A reservation of a call that is expected to cost half of its highest cost.
+    async fn reserve(ledger: &Ledger, usd: f64, is_stream: bool) -> Result<Reservation<'_>, LlmError> {
+        let p = Projection { input_tokens: 0, output_tokens: 0, cost: usd / 2.0 };
+        ledger.reserve(&Budget::default(), p, Most { usd, metered: false }, "m", is_stream).await
+    }
+
+    macro_rules! poll {
+        ($future:expr) => {
+            $future.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop()))
+        };
+    }
+
     #[tokio::test]
     async fn calls_at_once_share_the_limit() {
         let ledger = Ledger::default();
         ledger.set_budget(1.0);
+        let first = reserve(&ledger, 0.6, false).await.unwrap();
+        let mut second = std::pin::pin!(reserve(&ledger, 0.6, false));
+        assert!(poll!(second).is_pending(), "it may fit once the first one is booked");
+        drop(first);
+        let Poll::Ready(Ok(second)) = poll!(second) else { panic!("nothing is in its way") };
+        drop(second);
+        // A call whose highest cost is above the limit runs alone.
+        let alone = reserve(&ledger, 1.9, false).await.unwrap();
+        let mut small = std::pin::pin!(reserve(&ledger, 0.01, false));
+        assert!(poll!(small).is_pending());
+        drop(alone);
+        assert!(poll!(small).is_ready());
+        // The expected cost alone is above the limit.
+        assert!(reserve(&ledger, 2.1, false).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn no_call_waits_for_the_program_itself() {
+        let ledger = Ledger::default();
+        ledger.set_budget(1.0);
+        let stream = reserve(&ledger, 0.6, true).await.unwrap();
+        let error = reserve(&ledger, 0.6, false).await.unwrap_err();
+        assert_eq!(error.to_json()["limit"], "total_budget_usd");
+        assert!(error.message.ends_with("read the stream to its end first, or raise the limit"), "{error}");
+        // Other calls end by themselves, and the stream may do so meanwhile.
+        let call = reserve(&ledger, 0.1, false).await.unwrap();
+        let mut second = std::pin::pin!(reserve(&ledger, 0.6, false));
+        assert!(poll!(second).is_pending());
+        drop((stream, call));
+        let Poll::Ready(Ok(call)) = poll!(second) else { panic!("nothing is in its way") };
+        // A call of a listener.
+        let paused = ledger.pause();
+        assert!(reserve(&ledger, 0.6, false).await.is_err());
+        assert!(reserve(&ledger, 0.3, false).await.is_ok());
+        drop(paused);
+        assert!(poll!(std::pin::pin!(reserve(&ledger, 0.6, false))).is_pending());
+        drop(call);
+    }
+
+    #[tokio::test]
+    async fn costs_beyond_the_highest_estimate_are_remembered() {
+        let ledger = Ledger::default();
+        ledger.set_budget(1.0);
+        reserve(&ledger, 0.1, false).await.unwrap().settle("m", 0.5);
+        let _first = reserve(&ledger, 0.1, false).await.unwrap();
+        assert!(poll!(std::pin::pin!(reserve(&ledger, 0.1, false))).is_pending());
+        let p = Projection { input_tokens: 0, output_tokens: 0, cost: 0.05 };
+        let most = Most { usd: 0.1, metered: false };
+        assert!(ledger.reserve(&Budget::default(), p, most, "other", false).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_reply_without_a_limit_leaves_the_others_theirs() {
+        let ledger = Ledger::default();
+        ledger.set_budget(1.0);
         let budget = Budget::default();
         let p = |cost| Projection { input_tokens: 0, output_tokens: 0, cost };
-        let first = ledger.reserve(&budget, p(0.6), false).await.unwrap();
-        let mut second = std::pin::pin!(ledger.reserve(&budget, p(0.6), false));
-        let mut cx = std::task::Context::from_waker(Waker::noop());
-        assert!(second.as_mut().poll(&mut cx).is_pending(), "it may fit once the first one is booked");
-        drop(first);
-        let Poll::Ready(Ok(second)) = second.as_mut().poll(&mut cx) else { panic!("nothing is in its way") };
-        drop(second);
-        // Nothing waits for a stream.
-        let _stream = ledger.reserve(&budget, p(0.6), true).await.unwrap();
-        let error = ledger.reserve(&budget, p(0.6), false).await.unwrap_err();
-        assert_eq!(error.to_json()["limit"], "total_budget_usd");
+        let most = Most { usd: 0.1, metered: true };
+        let mut endless = ledger.reserve(&budget, p(0.0), most, "m", true).await.unwrap();
+        let mut call = reserve(&ledger, 0.7, false).await.unwrap();
+        assert!(endless.check(&budget, p(0.25)).is_none() && call.check(&budget, p(0.7)).is_none());
+        let error = endless.check(&budget, p(0.31)).unwrap();
+        assert!(error.message.contains("session cost $1.010000 so far is above"), "{error}");
+        drop(call);
+        assert!(endless.check(&budget, p(0.9)).is_none());
     }
 
     #[test]

@@ -53,22 +53,24 @@ pub(crate) async fn llm_call(
     listener: &Value,
 ) -> Result<std::result::Result<Json, CallError>> {
     let (give, take) = unbounded_channel();
+    let called = runtime.clone();
     let work = async move {
         let mut deliver = move |text: String| drop(give.send(text));
-        let finished = runtime.call_live(&call, &mut deliver).await?;
-        Ok(runtime.result_json(&finished))
+        let finished = called.call_live(&call, &mut deliver).await?;
+        Ok(called.result_json(&finished))
     };
     let tell = async |text: String| cx.call(listener, [Value::str(&text)]).await.map(drop);
     // The listener renders for the model of the call.
     let _open = OpenContext::new(cx, binding(cx, options));
-    beside(calling_aside(cx, options, work), take, tell).await
+    beside(&runtime, calling_aside(cx, options, work), take, tell).await
 }
 
-/// Runs a call to its end and hands its text on meanwhile, all of it before the end.
+/// Runs a call to its end and hands its text on meanwhile, all of it before the end. The call pauses while `tell` runs.
 ///
 /// # Errors
 /// What `tell` fails with.
 pub(crate) async fn beside<T, P>(
+    runtime: &LlmRuntime,
     work: impl Future<Output = T>,
     mut pieces: UnboundedReceiver<P>,
     mut tell: impl AsyncFnMut(P) -> Result<()>,
@@ -77,7 +79,10 @@ pub(crate) async fn beside<T, P>(
     let out = loop {
         tokio::select! {
             biased;
-            Some(piece) = pieces.recv() => tell(piece).await?,
+            Some(piece) = pieces.recv() => {
+                let _paused = runtime.ledger().pause();
+                tell(piece).await?;
+            }
             out = &mut work => break out,
         }
     };

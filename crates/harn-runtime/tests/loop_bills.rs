@@ -21,7 +21,7 @@ fn format(at: usize) -> (Box<dyn Format>, [f64; 4]) {
     }
 }
 
-const STEPS: [&str; 7] = [
+const STEPS: [&str; 11] = [
     r#"llm_call("Hi.", nil, OPTIONS)"#,
     r#"for piece in llm_stream("Hi.", nil, OPTIONS) { }"#,
     r#"agent_loop("Add.", nil, {...OPTIONS, tools: [add]})"#,
@@ -29,6 +29,10 @@ const STEPS: [&str; 7] = [
     r#"agent_loop("Ask.", nil, {...OPTIONS, tools: [ask]})"#,
     r#"parallel each [1, 2, 3] { n -> llm_call("Hi ${n}.", nil, OPTIONS) }"#,
     r#"parallel each [1, 2] { n -> sub_agent_run("Add ${n}.", {...OPTIONS, tools: [add]}) }"#,
+    r#"parallel each [1, 2, 3, 4, 5, 6] { n -> llm_call("Hi ${n}. ${TEXT}", nil, OPTIONS) }"#,
+    r#"parallel each [1, 2, 3, 4] { n -> if n < 3 { llm_call("Hi ${TEXT}", nil, OPTIONS) } else { agent_loop("Add. ${TEXT}", nil, {...OPTIONS, tools: [add]}) } }"#,
+    r#"parallel each [1, 2, 3] { n -> for piece in llm_stream("Hi ${n}. ${TEXT}", nil, OPTIONS) { llm_call("Hi.", nil, OPTIONS) } }"#,
+    r#"parallel each [1, 2] { n -> llm_call("Hi ${n}. ${TEXT}", nil, {...OPTIONS, on_delta: { piece -> llm_call("Hi.", nil, OPTIONS) }}) }"#,
 ];
 
 const TOOLS: &str = r#"
@@ -52,9 +56,26 @@ struct Bill {
     dearest: f64,
 }
 
-/// Runs steps on a server that reports the next of `usages` with each reply, calls the tool where there is one that was not called,
-/// and is overloaded before every fifth reply. Returns the totals of the program, what it printed last, and the bill.
-fn run(at: usize, steps: &[usize], usages: Vec<([i64; 4], i64)>, first: &str) -> (Json, Bill) {
+/// What a server reports of a request: at most a token for each byte that it received, and a reply of 1,000 tokens, which every
+/// program asks for.
+fn within(request: &Request, [input, output, read, write]: [i64; 4], reasoning: i64) -> ([i64; 4], i64) {
+    let bytes = i64::try_from(request.body.to_string().len()).unwrap();
+    let counted = input.min(bytes);
+    let part = |tokens: i64| tokens * counted / input;
+    let output = output.min(1000);
+    ([counted, output, part(read), part(write)], reasoning.min(output))
+}
+
+/// Runs steps on a server that reports the next of `usages` with each reply, `within` the request or not, calls the tool where
+/// there is one that was not called, and is overloaded before every fifth reply. Returns the totals of the program, what it
+/// printed last, and the bill.
+fn run(
+    at: usize,
+    steps: &[usize],
+    usages: Vec<([i64; 4], i64)>,
+    first: &str,
+    is_within: bool,
+) -> (Json, Bill) {
     let bill = Arc::new(Mutex::new(Bill::default()));
     let (books, prices) = (bill.clone(), format(at).1);
     let mut usages = usages.into_iter().cycle().enumerate();
@@ -62,7 +83,10 @@ fn run(at: usize, steps: &[usize], usages: Vec<([i64; 4], i64)>, first: &str) ->
     // More connections than any program makes; the thread ends with the tests.
     let (url, _seen) = serve_with::<Seen>(10_000, move |request: &Request| {
         overloaded = !overloaded;
-        let (count, (mut usage, reasoning)) = usages.next().unwrap();
+        let (count, (mut usage, mut reasoning)) = usages.next().unwrap();
+        if is_within {
+            (usage, reasoning) = within(request, usage, reasoning);
+        }
         if overloaded && count % 5 == 0 {
             return http("503 Service Unavailable", "application/json", "", "{}").into_bytes();
         }
@@ -96,7 +120,7 @@ fn run(at: usize, steps: &[usize], usages: Vec<([i64; 4], i64)>, first: &str) ->
     options["max_tokens"] = 1000.into();
     let body: String = steps.iter().map(|step| format!("  {}\n", STEPS[*step])).collect();
     let program = format!(
-        "let OPTIONS = json_parse({:?})\n{TOOLS}{first}\nlet ended = try {{\n{body}}}\nprintln(json_stringify({{cost: llm_session_cost(), failed: if is_err(ended) {{ error_info(unwrap_err(ended)).category }} else {{ nil }}}}))",
+        "let OPTIONS = json_parse({:?})\nvar TEXT = \"\"\n{TOOLS}{first}\nlet ended = try {{\n{body}}}\nprintln(json_stringify({{cost: llm_session_cost(), failed: if is_err(ended) {{ error_info(unwrap_err(ended)).category }} else {{ nil }}}}))",
         options.to_string()
     );
     let run = crate::common::run_with("test.harn", &program, std::path::Path::new("/"), &keys(), None);
@@ -122,25 +146,42 @@ proptest! {
         steps in prop::collection::vec(0..STEPS.len(), 1..5),
         usages in prop::collection::vec(usage(), 3..12),
     ) {
-        let (out, bill) = run(at, &steps, usages, "");
+        let (out, bill) = run(at, &steps, usages, "", false);
         prop_assert_eq!(&out["failed"], &Json::Null, "{}", out);
         let cost = &out["cost"];
         prop_assert_eq!((cost["input_tokens"].as_i64(), cost["output_tokens"].as_i64()), (Some(bill.input), Some(bill.output)));
         prop_assert!((cost["total_cost"].as_f64().unwrap() - bill.usd).abs() < 1e-9, "{} {:?}", cost, bill);
     }
 
-    /// This server reports far more input than any estimate of the prompt, so calls at once are too dear before any of them is
-    /// known to be: then the limit is passed by those that are running.
+    /// Calls at once pass a limit no further than calls one after the other: by the call that reaches it.
     #[test]
     fn a_program_passes_its_limit_by_one_call_at_most(
         at in 0..5usize,
         steps in prop::collection::vec(0..STEPS.len(), 2..7),
         usages in prop::collection::vec(usage(), 3..12),
+        bytes in 0..12_000usize,
+        limit in 0.01..0.3f64,
+    ) {
+        let first = format!("llm_budget({limit})\nTEXT = \"{}\"", "text ".repeat(bytes / 5));
+        let (out, bill) = run(at, &steps, usages, &first, true);
+        let spent = out["cost"]["total_cost"].as_f64().unwrap();
+        prop_assert!(spent <= limit + bill.dearest + 1e-9, "{} {:?} {}", out, bill, limit);
+        let failed = &out["failed"];
+        prop_assert!(failed.is_null() || failed == "budget_exceeded", "{}", out);
+    }
+
+    /// This server reports far more input than there are bytes in the prompt, as a gateway does that adds its own. Calls at
+    /// once are too expensive before any of them is known to be: those in flight pass the limit, later ones do not.
+    #[test]
+    fn a_limit_holds_against_a_server_that_adds_to_the_prompt(
+        at in 0..5usize,
+        steps in prop::collection::vec(0..STEPS.len(), 2..7),
+        usages in prop::collection::vec(usage(), 3..12),
         limit in 0.02..0.8f64,
     ) {
-        let (out, bill) = run(at, &steps, usages, &format!("llm_budget({limit})"));
+        let (out, bill) = run(at, &steps, usages, &format!("llm_budget({limit})"), false);
         let spent = out["cost"]["total_cost"].as_f64().unwrap();
-        let at_once = steps.iter().map(|step| match step { 5 => 3, 6 => 2, _ => 1 }).max().unwrap_or(1);
+        let at_once = steps.iter().map(|step| match step { 5 => 3, 6 => 2, 7 => 6, 8 => 4, 9 => 6, 10 => 4, _ => 1 }).max().unwrap_or(1);
         prop_assert!(spent <= limit + f64::from(at_once) * bill.dearest, "{} {:?} {}", out, bill, limit);
         let failed = &out["failed"];
         prop_assert!(failed.is_null() || failed == "budget_exceeded", "{}", out);

@@ -19,6 +19,13 @@ pub struct Budget {
     pub allows_unpriced: bool,
 }
 
+impl Budget {
+    /// Returns the lowest limit of the session's cost that covers a call, given that of `llm_budget`.
+    pub(crate) fn session_limit(&self, of_session: Option<f64>) -> Option<f64> {
+        [self.total_budget_usd, of_session].into_iter().flatten().reduce(f64::min)
+    }
+}
+
 const KEYS: [&str; 5] =
     ["max_cost_usd", "total_budget_usd", "max_input_tokens", "max_output_tokens", "unpriced"];
 

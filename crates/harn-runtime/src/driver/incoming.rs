@@ -96,7 +96,7 @@ impl Driver {
             }
             Ok(())
         };
-        live::beside(calling_aside(&self.cx, &call.options, work), take, tell).await
+        live::beside(&self.llm, calling_aside(&self.cx, &call.options, work), take, tell).await
     }
 
     async fn hear(&self, text: String) -> Result<()> {

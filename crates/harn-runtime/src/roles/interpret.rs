@@ -232,7 +232,7 @@ pub(crate) async fn model_call(at: &At, turn: &Rc<Turn>, given: &Value) -> Resul
     let call = Call { options: Rc::new(Json::Object(options.clone())), ..Call::default() };
     let (give, take) = unbounded_channel();
     let work = {
-        let call = call.clone();
+        let (call, llm) = (call.clone(), llm.clone());
         async move {
             let mut deliver = move |text: String| drop(give.send(text));
             llm.llm_turn(&call, Some(&mut deliver)).await
@@ -243,7 +243,7 @@ pub(crate) async fn model_call(at: &At, turn: &Rc<Turn>, given: &Value) -> Resul
         told.push_str(&text);
         turn.emit(at, event::text(&text)).await
     };
-    let called = live::beside(calling_aside(&at.cx, &call.options, work), take, tell).await?;
+    let called = live::beside(&llm, calling_aside(&at.cx, &call.options, work), take, tell).await?;
     let result = called.map_err(|error| failed(&error))?;
     let reasoning = ["private_reasoning", "thinking"].iter().find_map(|key| result[*key].as_str());
     if let Some(reasoning) = reasoning.filter(|text| !text.is_empty()) {

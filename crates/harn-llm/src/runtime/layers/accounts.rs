@@ -1,7 +1,7 @@
 //! What a call may take: its turn within a rate limit, and money and tokens within budgets.
 
 use super::{Provider, Watch};
-use crate::cost::{Meter, Projection, Reservation, call_pricing, charge, cost, estimate_call};
+use crate::cost::{Meter, Most, Projection, Reservation, call_pricing, charge, cost, estimate_call};
 use crate::error::LlmError;
 use crate::event::{StreamEvent, Usage};
 use crate::response::Response;
@@ -41,7 +41,9 @@ impl Booking<'_> {
     /// Books what an attempt used.
     fn book(&mut self, attempt: Attempt, usage: Usage) -> Result<(), LlmError> {
         let booked = self.runtime.ledger.record(usage, attempt.cost_usd, attempt.duration_ms);
-        self.reservation = None;
+        if let Some(reservation) = self.reservation.take() {
+            reservation.settle(&self.prepared.request.route.model, attempt.cost_usd);
+        }
         self.note(attempt);
         booked
     }
@@ -114,10 +116,13 @@ impl<P: Provider> Provider for Budgeted<'_, P> {
             runtime.ledger.check_priced(&budget, &route.provider, &route.model).map_err(placed)?;
         }
         let input_tokens = estimate_call(request.system.as_deref(), &request.messages, &request.tools);
-        let output_tokens = most_output(request).unwrap_or(0);
+        let longest = most_output(request);
+        let most = Most::of(pricing, request, input_tokens, longest);
+        let output_tokens = longest.unwrap_or(0);
         let expected =
             Projection { input_tokens, output_tokens, cost: cost(pricing, input_tokens, output_tokens) };
-        let reservation = runtime.ledger.reserve(&budget, expected, prepared.is_stream()).await;
+        let is_stream = prepared.is_stream();
+        let reservation = runtime.ledger.reserve(&budget, expected, most, &route.model, is_stream).await;
         let mut booking = Booking {
             runtime,
             prepared,
