@@ -382,7 +382,12 @@ const MESSAGE_TOKENS: i64 = 16;
 impl Most {
     /// Computes the highest cost of a request: one token for each byte of the prompt, written to the cache, and the longest
     /// reply.
-    pub(crate) fn of(pricing: Option<Pricing>, request: &Request, estimate: i64, output: Option<i64>) -> Most {
+    pub(crate) fn of(
+        pricing: Option<Pricing>,
+        request: &Request,
+        estimate: i64,
+        output: Option<i64>,
+    ) -> Most {
         let Some(pricing) = pricing else { return Most { usd: 0.0, metered: false } };
         let messages = i64::try_from(request.messages.len()).unwrap_or(i64::MAX);
         let input = estimate
@@ -727,7 +732,7 @@ mod tests {
     async fn costs_beyond_the_highest_estimate_are_remembered() {
         let ledger = Ledger::default();
         ledger.set_budget(1.0);
-        reserve(&ledger, 0.1, false).await.unwrap().settle("m", 0.5);
+        reserve(&ledger, 0.1, false).await.unwrap().settle("m", 0.6);
         let _first = reserve(&ledger, 0.1, false).await.unwrap();
         assert!(poll!(std::pin::pin!(reserve(&ledger, 0.1, false))).is_pending());
         let p = Projection { input_tokens: 0, output_tokens: 0, cost: 0.05 };

@@ -864,15 +864,26 @@ impl Driver {
         self.session.tell(&self.cx, event).await;
     }
 
-    /// A budget did not let a call pass. Where it was the first one, somebody will look for the reason: that is told.
-    fn over_budget(&self, agent: &AgentLoop, message: String) -> Answer {
-        if !agent.has_called() {
-            let text = format!(
-                "warning: the loop ends before its first call: {message}; the reply is counted at max_tokens, so a smaller one costs less" // prose-ok: diagnostic
-            );
-            self.cx.system().write_err(&harn_syntax::notice(&text));
+    /// Ends a loop whose call a limit rejected, with its work. A loop that has done nothing says so, and throws if the limit is
+    /// that of the session.
+    fn over_budget(&self, agent: &AgentLoop, error: Error) -> Result<Answer> {
+        let dict = to_json(&error.caught());
+        let message = dict["message"].printed();
+        if agent.has_called() {
+            return Ok(Answer::OverBudget(message));
         }
-        Answer::OverBudget(message)
+        let of_session = self.llm.ledger().limit();
+        if of_session.is_some()
+            && dict["limit"] == "total_budget_usd"
+            && dict["limit_value"].as_f64() == of_session
+        {
+            return Err(error);
+        }
+        let text = format!(
+            "warning: the loop ends before its first call: {message}; the reply is counted at max_tokens, so a smaller one costs less" // prose-ok: diagnostic
+        );
+        self.cx.system().write_err(&harn_syntax::notice(&text));
+        Ok(Answer::OverBudget(message))
     }
 
     async fn call_model(&self, agent: &AgentLoop, call: ModelCall) -> Result<Answer> {
@@ -883,7 +894,7 @@ impl Driver {
             match self.cx.call(&self.caller, [call_dict(agent.call_options(&call))]).await {
                 Ok(value) => answered(&value)?,
                 Err(error) if error.is_catchable() && over_budget(&to_json(&error.caught())) => {
-                    return Ok(self.over_budget(agent, to_json(&error.caught())["message"].printed()));
+                    return self.over_budget(agent, error);
                 }
                 Err(error) => return Err(error),
             }
@@ -896,7 +907,7 @@ impl Driver {
             match asked {
                 Ok(result) => result,
                 Err(error) if error.category() == Category::BudgetExceeded => {
-                    return Ok(self.over_budget(agent, error.to_string()));
+                    return self.over_budget(agent, failed(&error));
                 }
                 Err(error) => return Err(failed(&error)),
             }
