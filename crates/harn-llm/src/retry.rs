@@ -23,9 +23,14 @@ pub(crate) fn is_transient(error: &LlmError) -> bool {
 }
 
 /// Returns whether the model replied, but without an answer: with nothing, or with a call that its provider could not read.
-/// Such a reply is asked for once more; the second one is the result.
+/// The last such reply is the result.
 pub(crate) fn is_without_answer(error: &LlmError) -> bool {
     matches!(error.reason, EMPTY | MALFORMED_CALL)
+}
+
+/// Returns whether the reply holds nothing and reports no tokens, as gateways answer when the server behind them fails.
+pub(crate) fn is_uncounted(error: &LlmError) -> bool {
+    error.reason == EMPTY && error.partial_usage.is_none_or(|usage| usage.output.unwrap_or(0) == 0)
 }
 
 /// Returns whether the failure is a reply that counted tokens but held nothing.

@@ -4,7 +4,7 @@
 use harn_llm::Call;
 use harn_value::{Data as Value, json};
 
-use crate::support::{Server, ask, llm_error, local, ok_json, reply, runtime, stream};
+use crate::support::{KEYS, Server, ask, ask_with, llm_error, local, ok_json, reply, runtime, stream};
 
 fn events(list: &[Value]) -> String {
     list.iter().map(|event| format!("data: {event}\n\n")).chain(["data: [DONE]\n\n".to_owned()]).collect()
@@ -122,6 +122,56 @@ async fn a_reply_without_an_answer_is_asked_for_once_more() {
         let server = Server::start(vec![stream(&body), stream(&body)]).await;
         let result = ask(&server, "gemini", json!({"model": "gemini-2.5-flash", "api_key": "k", "llm_retries": 0})).await.unwrap();
         assert_eq!((&result["stop_reason"], server.count()), (&json!("malformed_call"), 2));
+    })
+    .await;
+}
+
+/// A gateway answers so when the server behind it fails.
+#[tokio::test]
+async fn an_empty_reply_without_usage_is_retried_like_a_failure() {
+    local(async {
+        let empty = json!({"choices": [{"message": {"content": ""}, "finish_reason": "stop"}]});
+        let zeros = json!({"choices": [{"message": {"content": null}, "finish_reason": "stop"}], "usage": {"prompt_tokens": 0, "completion_tokens": 0}});
+        let good = json!({"choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}]});
+        for (retries, scripts, text, stop) in [
+            (2, vec![&empty, &zeros, &good], "hi", "end_turn"),
+            (1, vec![&zeros, &empty], "", "empty"),
+            (0, vec![&empty], "", "empty"),
+        ] {
+            let server = Server::start(scripts.iter().map(|body| ok_json(body)).collect()).await;
+            let (runtime, _) = runtime(KEYS);
+            let options = json!({"stream": false, "llm_retries": retries, "llm_backoff_ms": 1});
+            let result = ask_with(&runtime, &server, "openai", options).await.unwrap();
+            assert_eq!((&result["text"], &result["stop_reason"]), (&json!(text), &json!(stop)));
+            assert_eq!(server.count(), scripts.len());
+            // Each request was on its way, so its prompt is booked.
+            assert_eq!(runtime.ledger().totals().calls, i64::try_from(scripts.len()).unwrap());
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn calls_in_the_older_form_are_read() {
+    local(async {
+        let call = |name: Option<&str>, arguments: &str| {
+            let mut call = json!({"arguments": arguments});
+            name.iter().for_each(|name| call["name"] = (*name).into());
+            call
+        };
+        let whole = json!({"choices": [{"message": {"content": null, "function_call": call(Some("look"), "{\"q\":1}")}, "finish_reason": "function_call"}]});
+        let pieces: String = [call(Some("look"), ""), call(None, "{\"q\":"), call(None, "1}")]
+            .iter()
+            .map(|call| format!("data: {}\n\n", json!({"choices": [{"delta": {"function_call": call}}]})))
+            .collect();
+        let end = json!({"choices": [{"delta": {}, "finish_reason": "function_call"}]});
+        for reply in [ok_json(&whole), stream(&format!("{pieces}data: {end}\n\ndata: [DONE]\n\n"))] {
+            let server = Server::start(vec![reply]).await;
+            let result = ask(&server, "openai", json!({})).await.unwrap();
+            assert_eq!(result["tool_calls"][0]["name"], "look", "{result}");
+            assert_eq!(result["tool_calls"][0]["arguments"], json!({"q": 1}));
+            assert_eq!(result["stop_reason"], "tool_use");
+        }
     })
     .await;
 }

@@ -141,7 +141,7 @@ impl ResponseBuilder {
     /// Finishes the reply of a route.
     ///
     /// # Errors
-    /// The provider counted tokens but delivered nothing.
+    /// The reply holds nothing.
     pub fn finish(self, provider: &str, model: &str, dialect: Dialect) -> Result<Response, LlmError> {
         let mut out = Response::new(provider, model);
         // Only local servers answer with a more telling name than the one asked for.
@@ -212,14 +212,14 @@ impl ResponseBuilder {
             }
             // A refusal or a filtered reply may well be empty.
             Some(StopReason::Other(_)) => {}
-            _ => match out.usage.output.filter(|n| *n > 0) {
-                Some(n) => {
-                    return Err(
-                        not_answered(empty_completion(dialect, model, n), EMPTY).with_usage(out.usage)
-                    );
-                }
-                None => out.stop_reason = Some(EMPTY.to_owned()),
-            },
+            _ => {
+                let message = match out.usage.output.filter(|n| *n > 0) {
+                    Some(n) => empty_completion(dialect, model, n),
+                    // prose-ok: diagnostic
+                    None => format!("model {model} delivered no content and reported no tokens"),
+                };
+                return Err(not_answered(message, EMPTY).with_usage(out.usage));
+            }
         }
         out.thinking = Some(thinking).filter(|t| !t.is_empty());
         out.thinking_summary = Some(summary).filter(|t| !t.is_empty());
@@ -227,7 +227,7 @@ impl ResponseBuilder {
     }
 }
 
-/// The failure of a reply without an answer, which is asked for once more.
+/// The failure of a reply without an answer, which is asked for again.
 fn not_answered(message: String, reason: &'static str) -> LlmError {
     let mut error = LlmError::new(Category::ServerError, message);
     error.reason = reason;

@@ -458,6 +458,7 @@ pub(super) fn read(provider: &str, body: &Node<'_>) -> Result<Vec<StreamEvent>, 
         out.push(StreamEvent::Text(visible));
     }
     read_calls(message.list_at("tool_calls"), |position, _| position, &mut out);
+    read_function_call(message, &mut out);
     if let Some(usage) = body.present("usage") {
         out.push(StreamEvent::Usage(usage_of(usage)));
     }
@@ -465,6 +466,17 @@ pub(super) fn read(provider: &str, body: &Node<'_>) -> Result<Vec<StreamEvent>, 
         out.push(StreamEvent::Stop(stop_reason(reason, refusal.is_some())));
     }
     Ok(out)
+}
+
+/// Reads `function_call`, the form before `tool_calls`: a reply has one call at most, without an id.
+fn read_function_call(message: &Node<'_>, out: &mut Vec<StreamEvent>) {
+    let Some(function) = message.present("function_call") else { return };
+    let name = function.str_at("name").filter(|name| !name.is_empty()).map(str::to_owned);
+    out.push(StreamEvent::ToolCallStart { index: 0, id: None, name });
+    let arguments = function.at("arguments").arguments_text();
+    if !arguments.is_empty() {
+        out.push(StreamEvent::ToolCallDelta { index: 0, arguments });
+    }
 }
 
 /// The stop reason of a reply: the word of a refusal is that of a finished answer.
@@ -475,49 +487,90 @@ pub(super) fn stop_reason(word: &str, refused: bool) -> StopReason {
     }
 }
 
+/// A call of a stream, as far as it is known.
+#[derive(Default)]
+struct OpenCall {
+    id: Option<String>,
+    name: Option<String>,
+    arguments: Extent,
+}
+
+/// How far a JSON object has arrived.
+#[derive(Default)]
+struct Extent {
+    depth: usize,
+    in_string: bool,
+    escaped: bool,
+    complete: bool,
+}
+
+impl Extent {
+    fn feed(&mut self, text: &str) {
+        for byte in text.bytes() {
+            match byte {
+                _ if self.escaped => self.escaped = false,
+                b'\\' if self.in_string => self.escaped = true,
+                b'"' => self.in_string = !self.in_string,
+                _ if self.in_string => {}
+                b'{' | b'[' => self.depth += 1,
+                b'}' | b']' => {
+                    self.depth = self.depth.saturating_sub(1);
+                    self.complete |= self.depth == 0;
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
 /// The calls of a stream. Servers number them, or not, or all alike.
 #[derive(Default)]
 struct Places {
-    /// Id and name of each call, as far as they are known.
-    calls: Vec<(Option<String>, Option<String>)>,
+    calls: Vec<OpenCall>,
     /// The call that an index stands for.
     of_index: HashMap<usize, usize>,
 }
 
 impl Places {
-    /// Which call a delta belongs to. Another id begins another call, whatever the index; a delta without id and name
+    /// Which call a delta belongs to. Another id begins another call, whatever the index, and so does a name once the
+    /// arguments of the call with that id are complete: some servers give all calls one id. A delta without id and name
     /// continues the call of its index, else the last one.
     fn place(&mut self, call: &Node<'_>) -> usize {
         let text =
             |node: &Node<'_>, key: &str| node.str_at(key).filter(|text| !text.is_empty()).map(str::to_owned);
         let (index, id, name) = (call.index_at("index"), text(call, "id"), text(call.at("function"), "name"));
         let last = self.calls.len().checked_sub(1);
+        let arguments = call.at("function").at("arguments").arguments_text();
         let by_id =
-            id.as_ref().and_then(|id| self.calls.iter().rposition(|(known, _)| known.as_ref() == Some(id)));
+            id.as_ref().and_then(|id| self.calls.iter().rposition(|known| known.id.as_ref() == Some(id)));
+        let is_new_index = index.is_some_and(|index| !self.of_index.contains_key(&index));
+        let repeats_id = name.is_some() && (is_new_index || !arguments.is_empty());
         let by_index = match index {
             Some(index) => self.of_index.get(&index).copied(),
             None => last,
         };
         // Whether what a delta says of itself fits a call.
         let differs = |at: usize| {
-            let (known_id, known_name) = &self.calls[at];
+            let OpenCall { id: known_id, name: known_name, .. } = &self.calls[at];
             let other = |known: &Option<String>, own: &Option<String>| {
                 known.is_some() && own.is_some() && known != own
             };
             other(known_id, &id) && name.is_some() || id.is_none() && other(known_name, &name)
         };
         let place = match (by_id, by_index) {
+            (Some(at), _) if repeats_id && self.calls[at].arguments.complete => self.calls.len(),
             (Some(at), _) => at,
             (None, Some(at)) if !differs(at) => at,
             (None, None) if id.is_none() && name.is_none() => last.unwrap_or(0),
             _ => self.calls.len(),
         };
         if place == self.calls.len() {
-            self.calls.push((None, None));
+            self.calls.push(OpenCall::default());
         }
         let known = &mut self.calls[place];
-        known.0 = known.0.take().or(id);
-        known.1 = known.1.take().or(name);
+        known.id = known.id.take().or(id);
+        known.name = known.name.take().or(name);
+        known.arguments.feed(&arguments);
         if let Some(index) = index {
             self.of_index.insert(index, place);
         }
@@ -585,6 +638,7 @@ impl Decode for Decoder {
                 out.push(StreamEvent::Text(refusal.into()));
             }
             read_calls(delta.list_at("tool_calls"), |_, call| self.places.place(call), out);
+            read_function_call(delta, out);
         }
         if !self.finished
             && let Some(reason) = choice.str_at("finish_reason")
@@ -724,26 +778,82 @@ mod tests {
         assert_eq!(b["response_format"], json!({"type": "json_object"}));
     }
 
-    #[test]
-    fn calls_without_an_index_are_told_apart_by_their_ids() {
+    /// The places of calls, each with its id or a piece of its arguments.
+    fn places(calls: &[Value]) -> Vec<(usize, String)> {
         let mut decoder = Decoder::new("p".into());
         let mut out = Vec::new();
-        for call in [
-            json!({"id": "a", "function": {"name": "x", "arguments": "{\"n\":"}}),
-            json!({"function": {"arguments": "1}"}}),
-            json!({"id": "b", "function": {"name": "y", "arguments": "{}"}}),
-        ] {
+        for call in calls {
             let delta = json!({"choices": [{"delta": {"tool_calls": [call]}}]});
             decoder.message(&Node::parse(&delta.to_string()).unwrap(), &mut out).unwrap();
         }
-        let places: Vec<_> = out
-            .iter()
+        out.iter()
             .map(|event| match event {
                 StreamEvent::ToolCallStart { index, id, .. } => (*index, id.clone().unwrap_or_default()),
                 StreamEvent::ToolCallDelta { index, arguments } => (*index, arguments.clone()),
                 other => panic!("{other:?}"),
             })
-            .collect();
+            .collect()
+    }
+
+    /// The arguments of each call.
+    fn arguments(calls: &[Value]) -> Vec<String> {
+        let mut out = Vec::new();
+        for (at, text) in places(calls) {
+            out.resize(out.len().max(at + 1), String::new());
+            if text != "c" {
+                out[at].push_str(&text);
+            }
+        }
+        out
+    }
+
+    #[test]
+    fn calls_that_share_an_id_are_told_apart_by_their_arguments() {
+        let call = |index: Option<usize>, id: Option<&str>, name: Option<&str>, arguments: &str| {
+            let mut call = json!({"function": {"arguments": arguments}});
+            index.iter().for_each(|index| call["index"] = (*index).into());
+            id.iter().for_each(|id| call["id"] = (*id).into());
+            name.iter().for_each(|name| call["function"]["name"] = (*name).into());
+            call
+        };
+        let (id, x) = (Some("c"), Some("x"));
+        let both = ["{\"q\":\"}{\"}", "{\"q\":[2]}"];
+        // An index each, in pieces; no index, in one piece each; one index for all.
+        for calls in [
+            vec![
+                call(Some(0), id, x, ""),
+                call(Some(0), None, None, "{\"q\":"),
+                call(Some(0), None, None, "\"}{\"}"),
+                call(Some(1), id, x, ""),
+                call(Some(1), None, None, "{\"q\":[2]}"),
+            ],
+            vec![call(None, id, x, both[0]), call(None, id, x, both[1])],
+            vec![call(Some(0), id, x, both[0]), call(Some(0), id, x, both[1])],
+        ] {
+            assert_eq!(arguments(&calls), both);
+        }
+        // Id and name are repeated with each piece, and with the end.
+        for index in [None, Some(0)] {
+            let pieces = [
+                call(index, id, x, "{\"q\":"),
+                call(index, id, x, "[1]"),
+                call(index, id, x, "}"),
+                call(index, id, x, ""),
+            ];
+            assert_eq!(arguments(&pieces), ["{\"q\":[1]}"]);
+        }
+        // A piece comes under another index.
+        let pieces = [call(Some(0), id, x, "{\"q\":"), call(Some(1), id, None, "[1]}")];
+        assert_eq!(arguments(&pieces), ["{\"q\":[1]}"]);
+    }
+
+    #[test]
+    fn calls_without_an_index_are_told_apart_by_their_ids() {
+        let places = places(&[
+            json!({"id": "a", "function": {"name": "x", "arguments": "{\"n\":"}}),
+            json!({"function": {"arguments": "1}"}}),
+            json!({"id": "b", "function": {"name": "y", "arguments": "{}"}}),
+        ]);
         let expected = [(0, "a"), (0, "{\"n\":"), (0, ""), (0, "1}"), (1, "b"), (1, "{}")]
             .map(|(n, text)| (n, text.to_owned()));
         assert_eq!(places, expected);

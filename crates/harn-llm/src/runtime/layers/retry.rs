@@ -31,10 +31,13 @@ impl<P: Provider> Provider for Retrying<'_, P> {
                 Ok(response) => return Ok(response),
                 Err(error) => error,
             };
-            if crate::retry::is_without_answer(&error) {
-                if unanswered > 0 || prepared.is_committed() {
-                    return Ok(without_answer(prepared, &error));
-                }
+            let (is_failure, is_answerless) =
+                (crate::retry::is_uncounted(&error), crate::retry::is_without_answer(&error));
+            let is_last = if is_failure { retries >= most } else { unanswered > 0 };
+            if is_answerless && (is_last || prepared.is_committed()) {
+                return Ok(without_answer(prepared, &error));
+            }
+            if is_answerless && !is_failure {
                 watch(&StreamEvent::Restart)?;
                 unanswered += 1;
                 note_empty(runtime, prepared, &error, unanswered);
@@ -45,7 +48,7 @@ impl<P: Provider> Provider for Retrying<'_, P> {
             }
             watch(&StreamEvent::Restart)?;
             retries += 1;
-            let at_once = scripted;
+            let at_once = scripted || is_failure && retries == 1;
             let seed = if at_once { String::new() } else { runtime.embedder.new_id() };
             let wait = crate::retry::delay(&error, retries, options.llm_backoff_ms, &seed);
             runtime.embedder.warn(&format!(
@@ -54,7 +57,7 @@ impl<P: Provider> Provider for Retrying<'_, P> {
                 error.reason,
                 if at_once { 0 } else { wait.as_millis() }
             ));
-            if crate::retry::is_empty_completion(&error) {
+            if is_failure || crate::retry::is_empty_completion(&error) {
                 note_empty(runtime, prepared, &error, retries);
             }
             if !at_once {
