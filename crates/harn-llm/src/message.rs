@@ -272,6 +272,16 @@ impl Message {
         })
     }
 
+    /// Whether the message holds the result of a tool.
+    pub(crate) fn holds_result(&self) -> bool {
+        self.content.iter().any(|block| matches!(block, ContentBlock::ToolResult { .. }))
+    }
+
+    /// Whether a picture stands in the message itself, outside of results of tools.
+    pub(crate) fn shows_image(&self) -> bool {
+        self.content.iter().any(|block| matches!(block, ContentBlock::Image(_)))
+    }
+
     /// Returns all text of the message, joined by `separator`.
     pub fn text(&self, separator: &str) -> String {
         let parts: Vec<&str> = self

@@ -2,7 +2,7 @@
 
 use harn_value::Data as Value;
 
-use crate::media::{block_text, is_media};
+use crate::media::{block_text, image_notice, is_media};
 use crate::message::{ContentBlock, read_blocks};
 
 /// A result of a tool: its text, and its images and documents.
@@ -28,6 +28,19 @@ impl ResultParts {
             }
         }
         ResultParts { text: texts.join("\n"), media }
+    }
+
+    /// Puts a notice in place of each image, for models that do not accept them.
+    pub(crate) fn without_images(&mut self) {
+        let (media, text) = (&mut self.media, &mut self.text);
+        media.retain(|block| {
+            let ContentBlock::Image(image) = block else { return true };
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            text.push_str(&image_notice(image));
+            false
+        });
     }
 
     /// Returns the text with a marker per image or document, for formats that carry them in the message that follows.
@@ -98,7 +111,7 @@ mod tests {
                 {"inline_data": {"mime_type": "application/pdf", "data": "BB=="}},
             ])
         );
-        let ollama = messages("ollama", "llama3.2", "messages");
+        let ollama = messages("ollama", "llama3.2-vision", "messages");
         assert_eq!(
             (&ollama[0]["role"], &ollama[1]["images"]),
             (&json!("tool"), &json!(["AA=="])),
@@ -114,6 +127,21 @@ mod tests {
                 {"document": {"format": "pdf", "name": "a pdf", "source": {"bytes": "BB=="}}},
             ]})
         );
+    }
+
+    /// A conversation continues on a model without vision.
+    #[test]
+    fn images_are_named_to_models_that_do_not_accept_them() {
+        for (provider, model, key) in [
+            ("ollama", "qwen3:8b", "messages"),
+            ("openai", "gpt-3.5-turbo", "messages"),
+            ("bedrock", "deepseek.r1-v1:0", "messages"),
+        ] {
+            let mut sent = messages(provider, model, key).to_string();
+            assert!(sent.contains("[image image/png that this model does not accept]"), "{model}: {sent}");
+            sent.retain(|c| c != '\\');
+            assert!(!sent.contains("AA=="), "{model}: {sent}");
+        }
     }
 
     #[test]

@@ -12,8 +12,10 @@ use crate::request::{MAX_RESPONSE_BYTES, OllamaSettings, OutputChannel, OutputPl
 /// A request to `provider`/`model` with the given options and a prompt of `hi`.
 pub(crate) fn request(provider: &str, model: &str, options: Value) -> Request {
     let o = CallOptions::from_json(&options).unwrap();
-    let caps = CapabilityMatrix::shipped().lookup(provider, model);
+    let mut caps = CapabilityMatrix::shipped().lookup(provider, model);
     let config = crate::config::Config::builtin();
+    let entry = config.catalog().find(provider, model);
+    caps.vision_supported |= entry.is_some_and(|entry| entry.can("vision") == Some(true));
     let table = config.provider(provider).unwrap();
     let endpoint = table.chat_endpoint().to_string();
     let style = table.wire();

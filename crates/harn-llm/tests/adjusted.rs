@@ -374,3 +374,48 @@ async fn a_model_without_a_price_is_refused_under_a_money_limit() {
     })
     .await;
 }
+
+/// A conversation continues on a model without vision; only an image that the user just sent needs one with it.
+#[tokio::test]
+async fn images_of_earlier_messages_do_not_end_a_conversation() {
+    local(async {
+        let image = json!({"type": "image", "base64": "AA==", "media_type": "image/png"});
+        let asked = json!({"role": "user", "content": [{"type": "text", "text": "What is it?"}, image]});
+        let call = json!([{"type": "tool_use", "id": "c", "name": "shot", "input": {}}]);
+        let result = json!([{"type": "tool_result", "tool_use_id": "c", "content": [image]}]);
+        for messages in [
+            json!([asked, {"role": "assistant", "content": "A cat."}, {"role": "user", "content": "And now?"}]),
+            json!([{"role": "user", "content": "Look."}, {"role": "assistant", "content": call}, {"role": "user", "content": result}]),
+        ] {
+            let options = json!({"model": "gpt-3.5-turbo", "messages": messages});
+            let (body, _, warnings) = sent("openai", options).await;
+            let body = body.to_string();
+            assert!(body.contains("[image image/png that this model does not accept]"), "{body}");
+            assert!(!body.contains("AA=="), "{body}");
+            assert!(warnings.iter().any(|text| text.contains("images of earlier messages are left out")), "{warnings:?}");
+        }
+        let server = Server::start(Vec::new()).await;
+        let (runtime, _) = runtime(ENV);
+        let options = json!({"model": "gpt-3.5-turbo", "messages": [asked]});
+        let error = ask_with(&runtime, &server, "openai", options).await.unwrap_err();
+        assert!(error.message().contains("option `vision` is not supported by `gpt-3.5-turbo`"), "{error:?}");
+    })
+    .await;
+}
+
+/// Loops and calls agree on which models accept images: the rules, and the catalogue.
+#[test]
+fn images_are_accepted_where_the_catalogue_lists_them() {
+    let (runtime, _) = runtime(ENV);
+    for (provider, model, images) in [
+        ("bedrock", "anthropic.claude-sonnet-4-20250514-v1:0", true),
+        ("openai", "gpt-3.5-turbo", false),
+        ("vllm", "my-own-model", false),
+    ] {
+        assert_eq!(
+            runtime.media_capabilities(provider, model).vision_supported,
+            images,
+            "{provider} {model}"
+        );
+    }
+}

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use super::LlmRuntime;
-use crate::capabilities::model_version;
+use crate::capabilities::{Capabilities, model_version};
 use crate::dialect::Dialect;
 use crate::error::OptionError;
 use crate::models::{Entry, Match};
@@ -104,10 +104,15 @@ impl LlmRuntime {
         }
     }
 
-    /// Whether the catalogue says that a model has a feature.
-    pub(super) fn is_known_to(&self, route: &Route, feature: &str) -> bool {
-        let known = |entry: Entry| entry.found != Match::Family && entry.can(feature) == Some(true);
-        self.entry_of(route).is_some_and(known)
+    /// Returns the capabilities of a model: those of the rules, with images and documents also where the catalogue lists them.
+    pub fn media_capabilities(&self, provider: &str, model: &str) -> Capabilities {
+        let mut caps = self.capabilities().lookup(provider, model);
+        let config = self.config();
+        if let Some(entry) = config.catalog().find(provider, model).filter(|e| e.found != Match::Family) {
+            caps.vision_supported |= entry.can("vision") == Some(true);
+            caps.pdf |= entry.can("pdf") == Some(true);
+        }
+        caps
     }
 
     /// Whether a model is known not to cache prompts; others cache by themselves, or what is asked has no effect.

@@ -100,7 +100,7 @@ impl LlmRuntime {
         // A rehearsal forms requests as for their real models, whoever answers them.
         let mocked =
             self.config().dialect(&choice.provider) == Dialect::Mock || (scripted && !self.rehearsing.get());
-        let caps = self.capabilities().lookup(&choice.provider, &choice.model);
+        let caps = self.media_capabilities(&choice.provider, &choice.model);
         // Image errors belong to the options, also when a mock would not look at them.
         let mut messages = match &call.messages {
             Some(messages) => messages.clone(),
@@ -119,6 +119,11 @@ impl LlmRuntime {
         if !scripted {
             let gates = self.check_gates(&route, &options, &messages, native);
             gates.map_err(|closed| self.record_refusal(closed))?;
+            if !route.caps.vision_supported && messages.has_image() {
+                let (model, provider) = (&route.model, &route.provider);
+                // prose-ok: diagnostic
+                self.warn_once(&format!("images of earlier messages are left out: `{model}` (provider `{provider}`) does not accept them"));
+            }
         }
         // Scripted replies come from no model: a notice about it would only disturb.
         choice
@@ -350,7 +355,7 @@ impl LlmRuntime {
             // What one mode asks for, the others can express: see `adjust_options`.
             _ => !caps.thinking_modes.is_empty(),
         };
-        let vision = o.vision == Some(true) || messages.has_image();
+        let vision = o.vision == Some(true) || shows_image(messages);
         let no_channel =
             o.output.explicit && caps.structured_output.is_none() && route.dialect != Dialect::Mock;
         let gates = [
@@ -358,9 +363,9 @@ impl LlmRuntime {
             ("thinking", !o.reasoning_effort_given && !thinks),
             ("interleaved_thinking", o.interleaved_thinking && !caps.interleaved_thinking_supported),
             ("output_format", no_channel),
-            ("vision", vision && !caps.vision_supported && !self.is_known_to(route, "vision")),
+            ("vision", vision && !caps.vision_supported),
             ("audio", o.audio && !caps.audio),
-            ("pdf", o.pdf && !caps.pdf && !self.is_known_to(route, "pdf")),
+            ("pdf", o.pdf && !caps.pdf),
             ("cache", o.cache && !caps.prompt_caching && self.refuses_cache(route)),
             ("tool_choice", o.tool_choice.is_some() && !native && !caps.native_tools),
         ];
@@ -552,4 +557,11 @@ fn stub_bindings(o: &CallOptions, search: &SearchPlan) -> Option<Value> {
     let stub = |t: &crate::tools::ToolDef| json!({"name": t.name, "description": crate::tool_text::first_sentence(&t.description)});
     let stubs: Vec<Value> = search.deferred.iter().map(stub).collect();
     Some(json!({"search_tool": option.name, "tools": stubs}))
+}
+/// Returns whether the user's newest message is one with an image. Images of earlier messages and of results of tools are left
+/// out for a model that does not accept them, so that a conversation continues on it.
+fn shows_image(messages: &Conversation) -> bool {
+    let Some(at) = messages.last_user() else { return messages.has_image() };
+    let is_result = |at: usize| messages.get(at).is_some_and(|before| before.holds_result());
+    messages.get(at).is_some_and(|message| message.shows_image()) && !(at > 0 && is_result(at - 1))
 }

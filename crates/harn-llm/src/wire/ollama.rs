@@ -414,14 +414,19 @@ mod tests {
 
     #[test]
     fn images_travel_beside_the_text() {
+        let seeing = |options: Value| {
+            let mut request = chat(options);
+            request.route.caps.vision_supported = true;
+            request
+        };
         let image = |src: Value| {
             let mut block = json!({"type": "image", "media_type": "image/png"});
             block.as_object_mut().unwrap().extend(src.as_object().unwrap().clone());
             json!({"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, block, {"type": "text", "text": "b"}]}]})
         };
-        let body = encode_chat(&chat(image(json!({"base64": "AA=="})))).unwrap().body.to_json();
+        let body = encode_chat(&seeing(image(json!({"base64": "AA=="})))).unwrap().body.to_json();
         assert_eq!(body["messages"][0], json!({"role": "user", "content": "a\n\nb", "images": ["AA=="]}));
-        let error = encode_chat(&chat(image(json!({"url": "http://x"})))).unwrap_err();
+        let error = encode_chat(&seeing(image(json!({"url": "http://x"})))).unwrap_err();
         assert_eq!(
             error.message(),
             "llm_call: provider \"ollama\" requires image base64; url image content is not supported"

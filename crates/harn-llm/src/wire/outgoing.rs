@@ -25,7 +25,7 @@ use crate::conversation::Conversation;
 use crate::dialect::Dialect;
 use crate::error::CallError;
 use crate::json::str_at;
-use crate::media::{Document, Image};
+use crate::media::{Document, Image, image_notice};
 use crate::message::{ContentBlock, Message, Role, result_text};
 use crate::request::Request;
 use crate::result_parts::ResultParts;
@@ -197,6 +197,8 @@ pub(super) struct Rules {
     ids: Alphabet,
     user_first: bool,
     user_last: bool,
+    /// Whether the model accepts images.
+    images: bool,
 }
 
 impl Rules {
@@ -221,6 +223,7 @@ impl Rules {
                 _ => Alphabet::Any(512),
             },
             user_first: turns,
+            images: route.caps.vision_supported,
             user_last: match style {
                 WireStyle::Anthropic => !takes_prefill(model),
                 // Of the models of Bedrock only older ones of Claude continue a turn.
@@ -515,7 +518,7 @@ fn turns_of<'m>(unit: &'m [Rc<Message>], at: usize, rules: &Rules, ids: &mut Ids
         out.push(model);
     }
     if !calls.is_empty() {
-        let answers: Vec<Answer<'m>> = calls.into_iter().map(answer).collect();
+        let answers: Vec<Answer<'m>> = calls.into_iter().map(|call| answer(call, rules)).collect();
         let media =
             answers.iter().filter(|_| !rules.style.has_media_in_results()).flat_map(Answer::following);
         let media: Vec<Part<'m>> = media.collect();
@@ -536,10 +539,13 @@ fn turns_of<'m>(unit: &'m [Rc<Message>], at: usize, rules: &Rules, ids: &mut Ids
     out
 }
 
-fn answer(call: Open<'_>) -> Answer<'_> {
+fn answer<'m>(call: Open<'m>, rules: &Rules) -> Answer<'m> {
     static NONE: LazyLock<Value> = LazyLock::new(|| NO_RESULT.into());
     let (content, failed) = call.answer.unwrap_or_else(|| (Cow::Owned(NONE.clone()), true));
-    let parts = ResultParts::of(&content);
+    let mut parts = ResultParts::of(&content);
+    if !rules.images {
+        parts.without_images();
+    }
     Answer { id: call.id, name: call.name, content, parts, failed, data: call.data }
 }
 
@@ -656,7 +662,8 @@ fn push_heard<'m>(message: &'m Message, rules: &Rules, turn: &mut Turn<'m>, call
     for block in &message.content {
         match block {
             ContentBlock::Text(text) => push_text(text, message, &mut apart, None, turn),
-            ContentBlock::Image(image) => turn.parts.push(Part::Image(Cow::Borrowed(image))),
+            ContentBlock::Image(image) if rules.images => turn.parts.push(Part::Image(Cow::Borrowed(image))),
+            ContentBlock::Image(image) => push_own_text(image_notice(image).into(), &mut apart, turn),
             ContentBlock::Document(document) => turn.parts.push(Part::Document(Cow::Borrowed(document))),
             ContentBlock::Reasoning { .. } | ContentBlock::Provider(_) => {}
             // Only the model calls tools.

@@ -125,7 +125,7 @@ pub(super) fn accepted_media(llm: &LlmRuntime, options: &Map<String, Json>, rout
     if llm.config().dialect(provider) == Dialect::Mock {
         return Media::default();
     }
-    let caps = llm.capabilities().lookup(provider, model);
+    let caps = llm.media_capabilities(provider, model);
     Media { images: caps.vision_supported, documents: caps.pdf }
 }
 
