@@ -92,6 +92,9 @@ impl Route {
     /// Joins base and path with exactly one slash; a base that already ends with the path's first
     /// segment (`…/v1` and `/v1/…`) does not get it twice. Parameters of the base stay behind the path.
     pub fn url(&self, path: &str) -> String {
+        if let Some((base, _)) = self.base_url.split_once('#') {
+            return Route { base_url: base.to_string(), ..self.clone() }.url(path);
+        }
         if let Some((base, query)) = self.base_url.split_once('?') {
             let base = Route { base_url: base.to_string(), ..self.clone() };
             let mark = if path.contains('?') { '&' } else { '?' };
@@ -222,6 +225,7 @@ mod tests {
             ("http://h", "http://h/v1/chat"),
             ("http://h/v1?a=1", "http://h/v1/chat?a=1"),
             ("http://h/v1/?a=1&b=/x", "http://h/v1/chat?a=1&b=/x"),
+            ("http://h/v1#top", "http://h/v1/chat"),
         ] {
             let route = super::Route { base_url: base.to_owned(), ..route.clone() };
             assert_eq!(route.url("/v1/chat"), url, "{base}");

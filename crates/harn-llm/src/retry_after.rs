@@ -20,6 +20,14 @@ pub(crate) fn parse_retry_after(hint: &str, now_ms: i64) -> Option<u64> {
     Some(u64::try_from(wait.max(0)).unwrap_or(MAX_HINT_MS).min(MAX_HINT_MS))
 }
 
+/// Reads the wait of Google's `RetryInfo` in the body of an error, such as `"retryDelay": "1.5s"`. Returns milliseconds.
+pub(crate) fn retry_info(body: &str) -> Option<u64> {
+    let (_, rest) = body.split_once("\"retryDelay\"")?;
+    let value = rest.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
+    let (seconds, _) = value.split_once("s\"")?;
+    seconds.parse::<f64>().ok().and_then(|_| parse_retry_after(seconds, 0))
+}
+
 /// Finds a `retry-after:` hint inside the text of an error.
 pub(crate) fn hint_in_message(message: &str, now_ms: i64) -> Option<u64> {
     let lower = message.to_lowercase();
@@ -45,6 +53,22 @@ mod tests {
         assert_eq!(parse_retry_after(date, 1_445_412_470_000), Some(10_000));
         assert_eq!(parse_retry_after(date, 1_445_412_490_000), Some(0));
         assert_eq!(parse_retry_after("soon", 0), None);
+    }
+
+    #[test]
+    fn google_names_the_wait_in_the_body() {
+        let info = |delay: &str| {
+            let kind = "type.googleapis.com/google.rpc.RetryInfo";
+            retry_info(&format!("{{\"details\": [{{\"@type\": \"{kind}\", \"retryDelay\" : {delay}}}]}}"))
+        };
+        assert_eq!(
+            (info("\"1.5s\""), info("\"38s\""), info("\"7200s\"")),
+            (Some(1500), Some(38_000), Some(60_000))
+        );
+        assert_eq!(
+            (info("\"soon\""), info("3"), info("\"\""), retry_info("retryDelay")),
+            (None, None, None, None)
+        );
     }
 
     #[test]

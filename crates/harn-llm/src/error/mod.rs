@@ -242,6 +242,7 @@ impl LlmError {
         error.status = Some(status);
         error.retry_after_ms =
             retry_after.and_then(|hint| crate::retry_after::parse_retry_after(hint, now_ms));
+        error.retry_after_ms = error.retry_after_ms.or_else(|| crate::retry_after::retry_info(body));
         error
     }
 
@@ -373,6 +374,9 @@ mod tests {
         let e = http("openai", 400, "Bad Request", "maximum context length is 8192, got 9000", None);
         assert!(e.message.ends_with("(offending_tokens: 9000)"), "{}", e.message);
         assert_eq!((e.category, e.reason), (Category::Generic, "context_overflow"));
+        let quota = r#"{"error": {"details": [{"retryDelay": "2s"}]}}"#;
+        assert_eq!(http("gemini", 429, "", quota, None).retry_after_ms, Some(2000));
+        assert_eq!(http("gemini", 429, "", quota, Some("3")).retry_after_ms, Some(3000));
         let e = http("anthropic", 529, "", "overloaded", None);
         assert_eq!((e.category, e.reason), (Category::Overloaded, "server_error"));
     }
