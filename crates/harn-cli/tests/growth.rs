@@ -183,6 +183,50 @@ println(r.iterations)
     is_linear("turns over HTTP", &["run", "main.harn"], 100, |n| program.replace("COUNT", &n.to_string()));
 }
 
+/// Streams as many pieces as the prompt says, to each request; returns the address.
+fn server_that_streams() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let Ok(request) = Request::read(&mut BufReader::new(&stream)) else { continue };
+            let messages = request.body["messages"].as_array().unwrap();
+            let count: usize = messages.last().unwrap()["content"].as_str().unwrap().parse().unwrap();
+            let piece = |n: usize| {
+                format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"piece {n} \"}}}}]}}\n\n")
+            };
+            let end = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+            let body: String = (0..count).map(piece).collect();
+            // A client that is gone is the test's business.
+            let _ = stream.write_all((head.to_owned() + &body + end).as_bytes());
+        }
+    });
+    address
+}
+
+/// Each piece of a reply costs the same, with a limit and without, whether the program reads it or only the runtime does.
+#[test]
+fn pieces_of_a_stream_take_linear_time() {
+    let url = server_that_streams();
+    for (name, call) in [
+        ("llm_call", "println(len(llm_call(\"COUNT\", nil, O).text))"),
+        (
+            "on_delta",
+            "var n = 0\nllm_call(\"COUNT\", nil, {...O, on_delta: { piece -> n += 1 }})\nprintln(n)",
+        ),
+        ("llm_stream", "var n = 0\nfor piece in llm_stream(\"COUNT\", nil, O) { n += 1 }\nprintln(n)"),
+        ("agent_loop", "println(len(agent_loop(\"COUNT\", nil, O).text))"),
+    ] {
+        is_linear(&format!("pieces of {name}"), &["run", "main.harn"], 5_000, |n| {
+            format!(
+                "llm_budget(1.0)\nlet O = {{provider: \"local\", model: \"m\", base_url: \"{url}\", timeout: 60s}}\n{}\n",
+                call.replace("COUNT", &n.to_string())
+            )
+        });
+    }
+}
+
 /// A history is held once, however many turns have sent it: 800 copies of it would be 300 MB.
 #[test]
 fn a_long_loop_holds_its_history_once() {

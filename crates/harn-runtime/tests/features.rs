@@ -49,6 +49,8 @@ fn hosts() -> Vec<Host> {
         host("ollama (reasoning)", Box::new(Ollama { model: "qwen3:8b" })),
         host("vllm", chat("vllm", "my-own-model")),
         host("vllm (vision)", chat("vllm", "Qwen/Qwen2.5-VL-7B-Instruct")),
+        host("tgi", chat("tgi", "my-own-model")),
+        host("mlx", chat("mlx", "my-own-model")),
         host("local", chat("local", "my-own-model")),
         host("local (vision)", chat("local", "google/gemma-3-12b-it")),
     ]
@@ -302,6 +304,18 @@ fn table() -> String {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
     out
+}
+
+/// A provider without a row would be a promise without a test.
+#[test]
+fn every_provider_has_a_row() {
+    let program = "println(join(llm_providers(), \" \"))";
+    let run = crate::common::run_with("test.harn", program, std::path::Path::new("/"), &keys(), None);
+    let hosts = hosts();
+    let rows: Vec<&str> = hosts.iter().map(|host| host.name.split(' ').next().unwrap()).collect();
+    let missing: Vec<&str> =
+        run.output.split_whitespace().filter(|name| *name != "mock" && !rows.contains(name)).collect();
+    assert!(run.output.contains("anthropic") && missing.is_empty(), "{missing:?} {}", run.output);
 }
 
 #[test]

@@ -177,11 +177,19 @@ fn recorded() -> u32 {
     std::env::var("HARN_WIRE_HISTORIES").ok().and_then(|count| count.parse().ok()).unwrap_or(300)
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(recorded().max(5000)))]
+/// Histories per format.
+fn histories() -> u32 {
+    recorded().max(5000)
+}
 
-    #[test]
-    fn any_history_is_a_valid_request(messages in prop::collection::vec(message(), 0..9), more in 0..16u8) {
+/// 5,000 histories for each provider and model, or `HARN_WIRE_HISTORIES` if that is more; `--nocapture` prints the count.
+#[test]
+fn any_history_is_a_valid_request() {
+    use proptest::test_runner::TestRunner;
+    let mut runner = TestRunner::new(ProptestConfig::with_cases(histories()));
+    let strategy = (prop::collection::vec(message(), 0..9), 0..16u8);
+    let valid = std::cell::Cell::new(0);
+    let done = runner.run(&strategy, |(messages, more)| {
         let messages = Conversation::from_json(&messages).unwrap();
         for (wire, request) in requests(more).iter() {
             let written = body(request, messages.clone());
@@ -191,10 +199,23 @@ proptest! {
             let broken = Api::of(&target).and_then(|api| of_conversation(api, &target, &body));
             // A reply that is begun for the model is the caller's own; some models reject it.
             let broken = broken.filter(|broken| broken.rule != "ends_with_model" || !has_prefill(more));
-            prop_assert!(broken.is_none(), "{} {}: {}\n{:#}", wire.provider, wire.model, broken.unwrap(), body);
+            prop_assert!(
+                broken.is_none(),
+                "{} {}: {}\n{:#}",
+                wire.provider,
+                wire.model,
+                broken.unwrap(),
+                body
+            );
             record_history(wire, &written.url, &body);
+            valid.set(valid.get() + 1);
         }
-    }
+        Ok(())
+    });
+    done.unwrap_or_else(|error| panic!("{error}"));
+    let wires = wires();
+    println!("{} valid requests: {} histories for each of {} models", valid.get(), histories(), wires.len());
+    assert_eq!(valid.get(), u64::from(histories()) * u64::try_from(wires.len()).unwrap());
 }
 
 fn target(url: &str) -> String {
