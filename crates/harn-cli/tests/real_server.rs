@@ -328,16 +328,26 @@ fn converse(port: u16, gateway: Option<u16>) -> Ran {
     ran
 }
 
-/// The failures that the server counts.
-fn failures(ran: &Ran) -> usize {
-    let counted = ran.out.lines().last().and_then(|line| line.strip_prefix("failures ")?.split(' ').next());
-    counted.unwrap_or_else(|| panic!("{}", ran.shown())).parse().unwrap()
+/// The numbers of a line such as `input 12 of 12`: what Harn booked or the failures, and what the server sent.
+fn counted(ran: &Ran, name: &str) -> (u64, u64) {
+    let number = |text: &str| text.parse::<u64>().ok();
+    let read = |line: &str| {
+        let (own, all) = line.strip_prefix(name)?.trim().split_once(" of ")?;
+        Some((number(own)?, number(all)?))
+    };
+    ran.out.lines().find_map(read).unwrap_or_else(|| panic!("{}", ran.shown()))
 }
 
-/// The failures that were reported with their categories.
-fn reported(ran: &Ran) -> usize {
-    let categories = ["(server_error)", "(rate_limit)", "(network_error)"];
-    ran.err.lines().filter(|line| categories.iter().any(|category| line.contains(category))).count()
+/// The failures that were reported with one of these reasons.
+fn reported(ran: &Ran, reasons: &[&str]) -> u64 {
+    let is_one = |line: &&str| reasons.iter().any(|reason| line.contains(&format!("failed ({reason})")));
+    u64::try_from(ran.err.lines().filter(is_one).count()).unwrap()
+}
+
+/// Every loop called its tools once and ended with its answer.
+fn assert_finished(ran: &Ran) {
+    let wrong = |line: &str| line.contains(": called ") || line.contains(": ended ");
+    assert!(!ran.out.lines().any(wrong), "{}", ran.shown());
 }
 
 /// No call is lost or made twice, each failure is reported, and the bill is what the server says that it sent.
@@ -345,13 +355,18 @@ fn reported(ran: &Ran) -> usize {
 fn loops_over_a_server_that_fails_a_third_of_its_requests() {
     let Some((_server, port)) = failing_server() else { return };
     let ran = converse(port, None);
-    assert!(ran.out.starts_with("input true output true\nfailures "), "{}", ran.shown());
-    assert!(failures(&ran) > 20, "{}", ran.shown());
-    assert_eq!(reported(&ran), failures(&ran), "{}", ran.shown());
+    assert_finished(&ran);
+    for name in ["input", "output"] {
+        let (own, sent) = counted(&ran, name);
+        assert_eq!(own, sent, "{}", ran.shown());
+    }
+    let (failures, _) = counted(&ran, "failures");
+    assert!(failures > 20, "{}", ran.shown());
+    assert_eq!(reported(&ran, &["server_error", "rate_limit", "network_error"]), failures, "{}", ran.shown());
 }
 
-/// The gateway answers some failures of its server with an empty reply and no usage. No call is lost or made twice, and a loop that
-/// such a reply ends says so.
+/// If its server replies with something that is no stream, the gateway answers `/chat/completions` with a finished stream without
+/// content and usage. Such a reply is retried like a failure, so no loop ends with it; its prompt is booked by estimate.
 #[test]
 fn loops_over_a_gateway_whose_server_fails_a_third_of_its_requests() {
     let Some(program) = installed("venv/bin/litellm") else { return };
@@ -365,13 +380,12 @@ fn loops_over_a_gateway_whose_server_fails_a_third_of_its_requests() {
         gateway
     });
     let ran = converse(port, Some(gateway));
-    assert!(failures(&ran) > 5 && reported(&ran) > 0 && !ran.out.contains(": called"), "{}", ran.shown());
-    let empty = ran.err.lines().filter(|line| line.contains("the last reply was empty")).count();
-    assert_eq!(
-        ran.out.lines().filter(|line| line.contains(": ended done: ")).count(),
-        empty,
-        "{}",
-        ran.shown()
-    );
-    assert_eq!(ran.out.matches(": ended ").count(), empty, "{}", ran.shown());
+    assert_finished(&ran);
+    let (failures, _) = counted(&ran, "failures");
+    let empty = reported(&ran, &["empty"]);
+    let told = empty + reported(&ran, &["server_error", "rate_limit", "network_error"]);
+    assert!(failures > 5 && told <= failures, "{told} {}", ran.shown());
+    let ((input, sent_input), (output, sent_output)) = (counted(&ran, "input"), counted(&ran, "output"));
+    assert_eq!(output, sent_output, "{}", ran.shown());
+    assert!(input >= sent_input && input - sent_input <= 400 * empty, "{empty} {}", ran.shown());
 }

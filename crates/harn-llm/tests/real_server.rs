@@ -231,6 +231,13 @@ async fn a_server_of_others_answers_in_every_format() {
             .reporting(Some([120, 9, 100]))
             .reasoning(),
         Way::new("groq", at("groq", "llama-3.3-70b", &v1)).with("GROQ_API_KEY", "k-1234"),
+        Way::new("huggingface", at("huggingface", "Qwen/Qwen3.5-9B", &v1)).with("HF_TOKEN", "k-1234"),
+        Way::new("together", at("together", "meta-llama/Llama-3.3-70B-Instruct-Turbo", &v1))
+            .with("TOGETHER_AI_API_KEY", "k-1234"),
+        Way::new("fireworks", at("fireworks", "accounts/fireworks/models/qwen3-8b", &v1))
+            .with("FIREWORKS_API_KEY", "k-1234"),
+        Way::new("deepseek", at("deepseek", "deepseek-chat", &v1)).with("DEEPSEEK_API_KEY", "k-1234"),
+        Way::new("vllm", at("vllm", "m", &base)),
         Way::new("local", json!({"provider": "local", "model": "m", "tool_format": "auto"}))
             .with("LOCAL_LLM_BASE_URL", &base),
         Way::new(
