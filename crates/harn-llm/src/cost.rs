@@ -549,9 +549,10 @@ impl Meter {
         let silent = |e: &LlmError| {
             e.category == Category::Timeout && e.status.is_none() && e.reason != "connect_timeout"
         };
+        let counted = [self.reported.input, self.reported.output].into_iter().flatten().any(|n| n > 0);
         self.stopped
             || self.bytes > 0
-            || !self.reported.is_empty()
+            || counted
             || (self.sent && failure.is_none_or(|e| silent(e) || e.reason == EMPTY))
     }
 
@@ -669,6 +670,12 @@ mod tests {
         meter.sent = true;
         assert!(meter.is_billed(None) && meter.is_billed(Some(&failed(Category::Timeout))));
         assert!(!meter.is_billed(Some(&failed(Category::TransientNetwork))));
+        // A gateway begins its stream with zeros before it knows of the failure behind it.
+        meter.reported = Usage { input: Some(0), output: Some(0), ..Usage::default() };
+        assert!(!meter.is_billed(Some(&failed(Category::ServerError))));
+        meter.reported.input = Some(9);
+        assert!(meter.is_billed(Some(&failed(Category::ServerError))));
+        meter.reported = Usage::default();
         meter.bytes = 1;
         assert!(meter.is_billed(Some(&failed(Category::TransientNetwork))));
     }
