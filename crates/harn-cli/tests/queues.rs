@@ -50,7 +50,10 @@ fn a_queue_runs_by_priority_and_a_worker_serves_the_queues_that_it_names() {
     let shown = harn_in(path, &["runs", "queues"]).out;
     assert!(shown.contains("CONCURRENCY") && shown.contains("slow"), "{shown}");
     let listed = harn_in(path, &["runs", "list", "--filter", "queue=mail"]).out;
-    assert!(listed.contains("mail (priority 7)") && !listed.contains("slow"), "{listed}");
+    assert!(listed.contains("QUEUE") && listed.contains("mail") && !listed.contains("slow"), "{listed}");
+    let listed = json(path, &["runs", "list", "--filter", "queue=mail"]);
+    let priorities = listed["runs"].as_array().unwrap().iter().map(|run| run["priority"].as_i64().unwrap());
+    assert_eq!(priorities.collect::<Vec<_>>(), [7, -5, 0], "{listed}");
     let ran = harn_in(path, &["worker", "--drain", "--concurrency", "1"]);
     assert_eq!(
         ran.out.lines().collect::<std::collections::BTreeSet<_>>(),
@@ -117,7 +120,7 @@ fn a_key_queues_one_run_until_that_has_ended() {
     let third = json(path, &["submit", "--key", "k", "main.harn"]);
     assert_eq!((&third["id"], &third["created"]), (&"one".into(), &false.into()));
     let shown = harn_in(path, &["runs", "show", "one"]).out;
-    assert!(shown.contains("queue     default, key k, group g"), "{shown}");
+    assert!(shown.contains("queue     default, priority 0, key k, group g"), "{shown}");
     assert_eq!((&shown_of(path, "one")["key"], &shown_of(path, "one")["group"]), (&"k".into(), &"g".into()));
     assert_eq!(harn_in(path, &["worker", "--drain"]).code, 0);
     submit(path, &["--run-id", "two", "--key", "k", "main.harn"]);

@@ -291,15 +291,16 @@ mod tests {
         let mut command = shell("echo out; echo err >&2; head -c 200000 /dev/zero; sleep 1000");
         command.max_output = 10;
         let stop = tokio::sync::Notify::new();
-        let ran = block_on(run_told(command, std::future::pending(), stop.notified(), |source, piece| {
-            match source {
-                Source::Out => out.extend_from_slice(piece),
-                Source::Err => err.extend_from_slice(piece),
-            }
-            if out.len() == 4 + 200_000 && !err.is_empty() {
-                stop.notify_one();
-            }
-        }));
+        let ran =
+            block_on(run_told(command, None, std::future::pending(), stop.notified(), |source, piece| {
+                match source {
+                    Source::Out => out.extend_from_slice(piece),
+                    Source::Err => err.extend_from_slice(piece),
+                }
+                if out.len() == 4 + 200_000 && !err.is_empty() {
+                    stop.notify_one();
+                }
+            }));
         let ran = ran.expect("runs");
         assert_eq!((ran.signal, ran.stdout.len(), ran.timed_out), (Some(9), 0, false));
         assert_eq!((&out[..4], err.as_slice()), (b"out\n".as_slice(), b"err\n".as_slice()));
@@ -309,7 +310,7 @@ mod tests {
     fn one_that_is_asked_ends_by_itself() {
         let command = shell("trap 'echo asked; exit 7' TERM; echo ready; while true; do sleep 0.05; done");
         let (mut out, ask) = (Vec::new(), tokio::sync::Notify::new());
-        let ran = block_on(run_told(command, ask.notified(), std::future::pending(), |_, piece| {
+        let ran = block_on(run_told(command, None, ask.notified(), std::future::pending(), |_, piece| {
             out.extend_from_slice(piece);
             ask.notify_one();
         }));

@@ -43,7 +43,8 @@ pub(super) fn list(args: &RunsListArgs) -> Outcome<Shown> {
         data
     };
     let data: Vec<Value> = runs.iter().map(described).collect();
-    let shows_queues = runs.iter().any(|run| queue(run) != DEFAULT_QUEUE);
+    let is_plain = |run: &Run| run.scheduling.queue == DEFAULT_QUEUE && run.scheduling.priority == 0;
+    let shows_queues = !runs.iter().all(is_plain);
     let row = |run: &Run| {
         let mut row = if shows_failures {
             failed_row(run)
@@ -57,7 +58,9 @@ pub(super) fn list(args: &RunsListArgs) -> Outcome<Shown> {
                 run.program.clone(),
             ]
         };
-        row.extend(shows_queues.then(|| queue(run)));
+        if shows_queues {
+            row.extend([run.scheduling.queue.clone(), run.scheduling.priority.to_string()]);
+        }
         row.extend(sizes.get(&run.number).map(u64::to_string));
         row
     };
@@ -66,7 +69,9 @@ pub(super) fn list(args: &RunsListArgs) -> Outcome<Shown> {
         true => vec!["RUN", "ENDED", "TRIES", "CATEGORY", "LAST EFFECT", "ERROR"],
         false => vec!["RUN", "STATUS", "STARTED", "EFFECTS", "WAITS FOR", "PROGRAM"],
     };
-    columns.extend(shows_queues.then_some("QUEUE"));
+    if shows_queues {
+        columns.extend(["QUEUE", "PRIORITY"]);
+    }
     columns.extend(args.size.then_some("BYTES"));
     let text = if rows.is_empty() {
         let records = super::records(&Real::new());
@@ -80,14 +85,6 @@ pub(super) fn list(args: &RunsListArgs) -> Outcome<Shown> {
         table::draw(&columns, &rows)
     };
     Ok(Shown::new(text, json!({"runs": data})))
-}
-
-/// The queue of a run, with its priority if that is not 0.
-fn queue(run: &Run) -> String {
-    match &run.scheduling {
-        Scheduling { queue, priority: 0, .. } => queue.clone(),
-        Scheduling { queue, priority, .. } => format!("{queue} (priority {priority})"),
-    }
 }
 
 /// The runs that a list shows.
@@ -288,12 +285,12 @@ fn page(run: &Run, waitpoints: &[Waitpoint], now_ms: i64, bytes: u64) -> String 
     if !run.args.is_empty() {
         line("args", &run.args.join(" "));
     }
-    let Scheduling { key, group, .. } = &run.scheduling;
-    if queue(run) != DEFAULT_QUEUE || key.is_some() || group.is_some() {
+    let Scheduling { queue, priority, key, group } = &run.scheduling;
+    if run.scheduling != Scheduling::default() {
         let named = |name: &str, value: &Option<String>| {
             value.as_ref().map_or_else(String::new, |value| format!(", {name} {value}"))
         };
-        line("queue", &format!("{}{}{}", queue(run), named("key", key), named("group", group)));
+        line("queue", &format!("{queue}, priority {priority}{}{}", named("key", key), named("group", group)));
     }
     if let Some(parent) = &run.parent {
         line("fork of", &format!("{}, at entry {}", parent.run, forked_at(run, parent.length)));
