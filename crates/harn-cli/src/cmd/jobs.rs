@@ -96,23 +96,23 @@ fn in_thread(store: &Arc<dyn Store>, job: Job) -> Option<u8> {
 
 /// Takes the standard input from the programs: they read an empty one, as in a process of their own.
 #[cfg(unix)]
-fn take_input() -> Result<std::fs::File, String> {
-    use std::os::fd::FromRawFd as _;
+fn take_input() -> Result<std::io::PipeReader, String> {
+    use std::os::fd::{FromRawFd as _, OwnedFd};
     let wrong = |what: &str| format!("{what}: {}", std::io::Error::last_os_error());
     // SAFETY: the calls get descriptors by number and a string that ends with NUL. Nothing has read the standard input yet. The copy
-    // is owned by the file that is returned.
+    // is owned by the reader that is returned.
     unsafe {
         let input = libc::fcntl(libc::STDIN_FILENO, libc::F_DUPFD_CLOEXEC, 3);
         if input < 0 {
             return Err(wrong("cannot copy the standard input"));
         }
-        let input = std::fs::File::from_raw_fd(input);
+        let input = OwnedFd::from_raw_fd(input);
         let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
         if null < 0 || libc::dup2(null, libc::STDIN_FILENO) < 0 {
             return Err(wrong("cannot open /dev/null"));
         }
         libc::close(null);
-        Ok(input)
+        Ok(input.into())
     }
 }
 
