@@ -227,6 +227,9 @@ pub(crate) async fn take_turns() {
 ///
 /// # Errors
 /// When the system refuses what an event loop needs.
+///
+/// # Panics
+/// In an async task of another Tokio runtime, which must not block; use `tokio::task::spawn_blocking` there.
 pub fn block_on<T>(future: impl Future<Output = T>) -> std::io::Result<T> {
     run(future, None)
 }
@@ -234,6 +237,9 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> std::io::Result<T> {
 /// As [`block_on`]; what comes from outside is handed over by `outside`.
 ///
 /// # Errors
+/// As [`block_on`].
+///
+/// # Panics
 /// As [`block_on`].
 pub fn block_on_with<T>(outside: &dyn Outside, future: impl Future<Output = T>) -> std::io::Result<T> {
     run(future, Some(outside))
