@@ -138,6 +138,30 @@ fn an_interrupted_run_goes_on() {
     assert_eq!(text(&path.join("log.txt")), "a");
 }
 
+#[test]
+fn a_timer_keeps_running_while_its_run_is_stopped() {
+    let program = "write_file(\"ready\", \"\")\nlet start = monotonic_ms()\nsleep(3s)\nprintln(monotonic_ms() - start >= 4000)\n";
+    let dir = folder(&[("main.harn", program)]);
+    let path = dir.path();
+    let mut child = command(&["run", "--durable", "--run-id", "r", "main.harn"])
+        .current_dir(path)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // The start of the timer is stored as soon as the program waits.
+    let is_stored = || {
+        let events = harn_in(path, &["runs", "events", "r"]).out;
+        path.join("ready").exists() && events.lines().last().is_some_and(|line| line.contains(" clock "))
+    };
+    while child.try_wait().unwrap().is_none() && !is_stored() {}
+    child.kill().unwrap();
+    child.wait().unwrap();
+    std::thread::sleep(Duration::from_secs(4));
+    let resumed = harn_in(path, &["resume", "r"]);
+    assert_eq!((resumed.code, resumed.out.as_str()), (0, "true\n"), "{}", resumed.shown());
+}
+
 /// Who goes on behind a process that was killed owns the run in its own name: nobody takes it for the dead one.
 #[cfg(target_os = "linux")]
 #[test]

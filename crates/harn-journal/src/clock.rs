@@ -64,7 +64,7 @@ impl Core {
         (state.clock.wall, state.clock.mono)
     }
 
-    /// Records the clocks if a look is not in the journal, because a resumed run would look again.
+    /// Records the clocks if a look is not in the journal, because a resumed run would read them again, at a later time.
     pub(crate) fn pin_clocks(&self) {
         let state = self.state.borrow();
         let (look, clock) = (state.clock.looks, (state.clock.wall, state.clock.mono));

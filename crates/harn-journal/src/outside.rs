@@ -161,6 +161,8 @@ impl Core {
             return self.inner.sleep(time);
         }
         let (_, now) = self.clocks();
+        // A resumed run must not start the timer again.
+        self.pin_clocks();
         let until = now.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
         let digest = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let note = format!("{} ms", time.as_millis());

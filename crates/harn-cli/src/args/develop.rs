@@ -72,7 +72,7 @@ pub(crate) struct TestArgs {
     pub(crate) target: Option<String>,
     /// File or directory; with TARGET `conformance` only
     pub(crate) selection: Option<PathBuf>,
-    /// Run the eval packs of TARGET `package`
+    /// Run the package's eval packs (TARGET `package`)
     ///
     /// `[package] evals` in harn.toml lists the packs. Default: harn.eval.toml.
     #[arg(long)]

@@ -278,7 +278,7 @@ pub(crate) struct RunArgs {
     pub(crate) run_id: Option<String>,
     /// Suspend when no timer is due within TIME
     ///
-    /// A waiting durable run is stored, and its process ends at once, unless a timer expires within TIME; `harn resume`
+    /// If a durable run only waits, and no timer is due within TIME, Harn stores the run and stops executing it; `harn resume`
     /// continues it. TIME is a duration such as 500ms, 30s, 5m or 2h, or `never`. Default: 10s if the run waits for an answer, 5m if it
     /// waits only for timers; 20s under a worker.
     #[arg(long, value_name = "TIME", value_parser = parse_pause)]
@@ -357,7 +357,7 @@ pub(crate) struct SubmitArgs {
     pub(crate) priority: Option<i32>,
     /// Set a unique key
     ///
-    /// Queues no run while another run of the queue with this key has not ended, and prints the ID of that run.
+    /// If a run with this key in the same queue has not ended, queues nothing and prints the ID of that run.
     #[arg(long, value_name = "KEY")]
     pub(crate) key: Option<String>,
     /// Set the group for limits per group
@@ -367,8 +367,8 @@ pub(crate) struct SubmitArgs {
     pub(crate) group: Option<String>,
     /// Submit one run per line
     ///
-    /// Each line is a JSON object with any of the keys id, args, queue, priority, key, group and at. Options apply to lines
-    /// without the key.
+    /// Each line is a JSON object with any of the keys id, args, queue, priority, key, group and at. An option such as
+    /// --queue applies to each line that does not set the same value itself.
     #[arg(long, value_name = "FILE.jsonl", conflicts_with_all = ["run_id", "every", "key"])]
     pub(crate) input_file: Option<PathBuf>,
     /// Set the number of retries
@@ -436,7 +436,7 @@ pub(crate) struct WorkerArgs {
     /// May be repeated. Default: all queues of the store.
     #[arg(long = "queue", value_name = "NAME", value_delimiter = ',')]
     pub(crate) queues: Vec<String>,
-    /// Exit when the queue is empty
+    /// Exit when no run is ready to execute
     #[arg(long)]
     pub(crate) drain: bool,
     /// Set the lease time of a run
@@ -570,7 +570,7 @@ pub(crate) struct AnswerArgs {
 pub(crate) struct ReplayArgs {
     /// ID of a run, or a run record
     pub(crate) id: String,
-    /// Stop before this journal entry
+    /// Stop before the first effect from entry N
     #[arg(long, value_name = "N", conflicts_with = "check")]
     pub(crate) until: Option<u64>,
     /// Compare the journal with the current sources

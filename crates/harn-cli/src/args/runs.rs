@@ -27,7 +27,7 @@ pub(crate) enum RunsCommand {
     Events(RunsEventsArgs),
     /// Compare the effects of two runs.
     ///
-    /// The exit code is 1 if they differ. Times and results are not compared.
+    /// The exit code is 1 if the effects differ. Different results are counted, but are not a difference. Times are ignored.
     Diff {
         /// ID of the first run
         first: String,
@@ -57,11 +57,11 @@ pub(crate) enum RunsCommand {
     Requeue(RunsChangeArgs),
     /// Cancel runs.
     ///
-    /// The process that executes the run stops within seconds, without cleanup.
+    /// A run that is executing stops within seconds, without cleanup.
     Cancel(RunsChangeArgs),
     /// Pause runs until they are unpaused.
     ///
-    /// The process that executes the run stops as soon as no request or command is in progress.
+    /// A run that is executing stops as soon as it has no request or command in progress.
     Pause(RunsChangeArgs),
     /// Queue paused runs.
     Unpause(RunsChangeArgs),

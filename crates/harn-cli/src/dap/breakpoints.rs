@@ -202,6 +202,6 @@ mod tests {
         assert_eq!(known.at(&canonical(&path), 5).count(), 1);
         assert!(known.is_watched(&canonical(&path)) && !known.is_watched(Path::new("b.harn")));
         let told = known.set(&path, &[json!({"line": 4, "hitCondition": "often"})]);
-        assert!(told[0]["message"].as_str().unwrap_or_default().contains("no number of hits"), "{told:?}");
+        assert!(told[0]["message"].as_str().unwrap_or_default().contains("not a hit count"), "{told:?}");
     }
 }

@@ -143,7 +143,7 @@ fn what_cannot_be_renamed_says_why() {
     assert!(refused(a.clone(), "a b").contains("not a name"));
     assert!(refused(a, "").contains("not a name"));
     assert!(refused(json!({"line": 4, "character": 2}), "out").contains("belongs to the language"));
-    assert!(refused(json!({"line": 4, "character": 10}), "y").contains("not renamed"));
+    assert!(refused(json!({"line": 4, "character": 10}), "y").contains("cannot be renamed"));
     assert!(refused(json!({"line": 0, "character": 8}), "y").contains("no name"));
 }
 

@@ -97,7 +97,7 @@ fn names_that_others_use_are_not_renamed() {
         "me",
         "receiver",
     );
-    refused("struct P { x: int }\nlet p = P {x: 1}\n", "x", 0, "y", "not renamed");
+    refused("struct P { x: int }\nlet p = P {x: 1}\n", "x", 0, "y", "cannot be renamed");
     let invariant = "@invariant(\"budget.remaining\", left)\nfn f() {\n  var left = 3\n  left = 2\n  return left\n}\nf()\n";
     refused(invariant, "left = 3", 0, "rest", "an attribute mentions it");
 }
