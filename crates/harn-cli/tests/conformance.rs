@@ -29,7 +29,7 @@ fn the_suite_passes_in_one_process() {
 const USE_THE_SYSTEM: &str = "re:^(agents/(commands|policy|workflows)|builtins|prompts/templates/sandbox|roles|runs|wrong_calls/habits)/";
 
 /// Cases that run programs, of which a system in memory has none.
-const REAL_ONLY: [&str; 27] = [
+const REAL_ONLY: [&str; 28] = [
     "agents/commands/closures_of_a_policy_run_no_commands.harn",
     "agents/commands/denied_patterns_match_lines_and_arguments.harn",
     "agents/commands/every_builtin_that_runs_programs_is_governed.harn",
@@ -42,6 +42,7 @@ const REAL_ONLY: [&str; 27] = [
     "agents/policy/empty_limits_permit_nothing.harn",
     "agents/policy/read_only_handlers_do_not_write.harn",
     "agents/policy/roots_hold_for_files_of_handlers.harn",
+    "agents/policy/tools_of_servers_need_the_network.harn",
     "agents/workflows/a_run_takes_place_elsewhere.harn",
     "agents/workflows/action_graphs_run_as_workflows.harn",
     "agents/workflows/observability_is_derived_from_stages.harn",

@@ -405,7 +405,7 @@ async fn fixtures_and_the_call_log_hold_what_happened() {
     let replayed = call(&second, "hello", json!({"provider": "anthropic"})).await.unwrap();
     assert_eq!((&replayed["text"], &replayed["usage"]), (&made["text"], &made["usage"]));
     let error = message(call(&second, "again", json!({})).await);
-    assert_eq!(error, "No --llm-mock fixture matched prompt: \"again\"");
+    assert_eq!(error, "No --llm-mock fixture matched prompt: \"again\"; all replies of the file are used");
 }
 
 #[tokio::test]

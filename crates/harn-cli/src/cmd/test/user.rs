@@ -61,9 +61,10 @@ fn once(args: &TestArgs, filter: &Filter, target: &Path) -> u8 {
     };
     if !Real::new().exists(target) {
         let name = target.display();
-        return failed(&format!(
-            "Path not found: {name}\n  = help: to select tests by name: harn test --filter {name}"
-        ));
+        let code = failed(&format!("Path not found: {name}"));
+        let help = format!("to select tests by name: harn test --filter {name}");
+        eprintln!("  = help: {}", harn_syntax::printable(&help));
+        return code;
     }
     let tests = match find::find(target) {
         Ok(tests) => tests,
