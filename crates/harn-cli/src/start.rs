@@ -99,15 +99,13 @@ fn tip(error: &Error, args: &[OsString]) -> Option<String> {
             };
             file.map(|file| format!("to run the file: harn run {file}")).or_else(below).or_else(meant)
         }
-        ErrorKind::MissingRequiredArgument => {
-            match args.get(1)?.to_str()? {
-                command @ ("check" | "lint" | "fmt") => {
-                    Some(format!("to use all programs in this directory: harn {command} ."))
-                }
-                "answer" => Some("to list the open requests of a run: harn runs show RUN".to_owned()),
-                _ => None,
+        ErrorKind::MissingRequiredArgument => match args.get(1)?.to_str()? {
+            command @ ("check" | "lint" | "fmt") => {
+                Some(format!("to use all programs in this directory: harn {command} ."))
             }
-        }
+            "answer" => Some("to list the open requests of a run: harn runs show RUN".to_owned()),
+            _ => None,
+        },
         ErrorKind::UnknownArgument if args.get(1).is_some_and(|command| command == "run") => {
             let surplus = given(ContextKind::InvalidArg)?;
             let file =

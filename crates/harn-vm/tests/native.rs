@@ -98,7 +98,10 @@ fn a_panic_is_an_error_at_the_call() {
 
 #[test]
 fn the_place_of_a_call_survives_calls_of_its_closures() {
-    assert_eq!(run("let line = line_after({ ->\n  tick()\n  line_after({ -> tick() })\n})\nreturn line"), "1");
+    assert_eq!(
+        run("let line = line_after({ ->\n  tick()\n  line_after({ -> tick() })\n})\nreturn line"),
+        "1"
+    );
 }
 
 #[test]

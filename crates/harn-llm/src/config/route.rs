@@ -332,7 +332,8 @@ impl Config {
                 ". LOCAL_LLM_BASE_URL is set, but this call selects `{provider}`: for the local server, use `provider: \"{local}\"` or HARN_LLM_PROVIDER={local}" // prose-ok: diagnostic
             ),
             (None, Some(_)) => {
-                ". LOCAL_LLM_MODEL is set, but LOCAL_LLM_BASE_URL is not: set it to use the local server".to_owned() // prose-ok: diagnostic
+                ". LOCAL_LLM_MODEL is set, but LOCAL_LLM_BASE_URL is not: set it to use the local server"
+                    .to_owned() // prose-ok: diagnostic
             }
             (None, None) => {
                 ". No configured provider has a key; for a local server, set LOCAL_LLM_BASE_URL and LOCAL_LLM_MODEL".to_owned() // prose-ok: diagnostic
