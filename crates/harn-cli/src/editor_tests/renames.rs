@@ -235,7 +235,7 @@ fn names(text: &str) -> Names {
 const ROUNDS: usize = 8;
 
 /// One of so many programs is taken, without `HARN_EVERY_CASE`.
-const SAMPLE: usize = 12;
+const SAMPLE: usize = 48;
 
 #[test]
 fn random_renames_keep_the_meaning_or_are_refused() {
@@ -308,6 +308,6 @@ fn random_renames_keep_the_meaning_or_are_refused() {
     });
     let wrong: Vec<String> = wrong.into_iter().filter_map(|ended| ended.result.unwrap()).collect();
     println!("{asked} renames: {refusals} refused, {count} programs run");
-    assert!(asked >= 1_000 && count >= 200 && refusals >= 200, "{asked} {refusals} {count}");
+    assert!(asked >= 250 && count >= 50 && refusals >= 50, "{asked} {refusals} {count}");
     assert!(wrong.is_empty(), "{} of {count}:\n{}", wrong.len(), wrong.join("\n\n"));
 }
