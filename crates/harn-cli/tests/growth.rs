@@ -71,6 +71,11 @@ fn is_linear(name: &str, args: &[&str], size: usize, text: impl Fn(usize) -> Str
     assert!(linear, "{name}, {args:?}: four times as much cost {ratios:.1?} times the time");
 }
 
+/// The shapes and commands that are measured without `HARN_EVERY_CASE`. Proving the fixes of unknown names takes the most time and
+/// has a limit of its own, so it is not among them.
+const SAMPLE: [(&str, &str); 4] =
+    [("lets", "check"), ("parameters", "lint"), ("unknown names", "run"), ("unknown calls", "check")];
+
 #[test]
 fn declarations_and_unknown_names_take_linear_time() {
     type Shape = (&'static str, usize, fn(usize) -> String);
@@ -86,9 +91,9 @@ fn declarations_and_unknown_names_take_linear_time() {
             lines(n, |i| format!("fn known{i}() {{ 1 }}")) + &lines(n, |i| format!("unknwon{i}()"))
         }),
     ];
-    for (at, (name, size, text)) in shapes.into_iter().enumerate() {
-        for (n, verb) in ["check", "lint", "run"].into_iter().enumerate() {
-            if every_case() || (at + n) % 6 == 0 {
+    for (name, size, text) in shapes {
+        for verb in ["check", "lint", "run"] {
+            if every_case() || SAMPLE.contains(&(name, verb)) {
                 is_linear(name, &[verb, "main.harn"], size, text);
             }
         }

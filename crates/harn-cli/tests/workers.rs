@@ -1,7 +1,7 @@
 //! Workers on one store: what is submitted runs once, whoever is killed or stopped meanwhile.
 
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -39,13 +39,13 @@ fn worker(folder: &Path) -> Child {
 
 /// A worker that holds runs for so long.
 fn worker_with(folder: &Path, lease: &str) -> Child {
-    command(&["worker", "--concurrency", "2", "--lease", lease])
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap()
+    worker_command(lease).current_dir(folder).spawn().unwrap()
+}
+
+fn worker_command(lease: &str) -> Command {
+    let mut worker = command(&["worker", "--concurrency", "2", "--lease", lease]);
+    worker.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    worker
 }
 
 fn drain(folder: &Path) -> Ran {
@@ -160,8 +160,7 @@ fn kill_runs(folder: &Path) -> usize {
 
 /// Sends a signal to a process, if it is still there.
 fn signal(pid: &str, signal: &str) {
-    let _ =
-        std::process::Command::new("kill").args([&format!("-{signal}"), pid]).stderr(Stdio::null()).status();
+    let _ = Command::new("kill").args([&format!("-{signal}"), pid]).stderr(Stdio::null()).status();
 }
 
 #[test]
@@ -242,7 +241,9 @@ fn stop(manifest: &str) {
     let dir = folder(&[("main.harn", program), ("log.txt", ""), ("pids.txt", ""), ("harn.toml", manifest)]);
     let path = dir.path();
     submit(path, &["--run-id", "r", "main.harn"]);
-    let mut first = worker(path);
+    let said = || std::fs::read_to_string(path.join("first.log")).unwrap();
+    let log = std::fs::File::create(path.join("first.log")).unwrap();
+    let mut first = worker_command("1s").current_dir(path).stderr(log).spawn().unwrap();
     let pids = || std::fs::read_to_string(path.join("pids.txt")).unwrap();
     until("the run has begun", || pids().ends_with('\n'));
     let pid = pids().trim().to_owned();
@@ -266,10 +267,7 @@ fn stop(manifest: &str) {
     // The first one wakes up: what it does is refused, and nothing changes.
     signal(&pid, "CONT");
     signal(&first.id().to_string(), "CONT");
-    until("the process has ended", || {
-        let alive = std::process::Command::new("kill").args(["-0", &pid]).stderr(Stdio::null()).status();
-        !alive.unwrap().success()
-    });
+    until("its write is refused", || said().contains("is no longer valid"));
     for one in [&mut first, &mut second] {
         one.kill().unwrap();
         one.wait().unwrap();
