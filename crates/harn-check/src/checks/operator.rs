@@ -36,6 +36,8 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, expr: &'a Expr) {
         diagnostic = diagnostic.with_fix(format!("write {text}"), vec![(expr.span, text)]);
     } else if *op == BinaryOp::Add && [a, b].contains(&"string") {
         diagnostic.help = Some("convert the other side: `to_string(value)`, or `to_int(text)`".to_owned());
+    } else if [a, b].contains(&"task_handle") {
+        diagnostic.help = Some("`await` gives the result of a task".to_owned());
     } else if *op == BinaryOp::Rem && a == "string" {
         // String concatenation as in Python and Ruby.
         diagnostic.help = Some("interpolate the value: \"... ${value}\"".to_owned());
@@ -46,9 +48,12 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, expr: &'a Expr) {
 /// Returns why an arithmetic operator certainly fails on two types. It is an error if the types are plain names;
 /// otherwise a warning, and the program fails when it is reached.
 pub(super) fn unfit(op: BinaryOp, left: &Ty, right: &Ty) -> Option<Diagnostic> {
-    let head = |ty: &'_ Ty| ty.word().filter(|_| op != BinaryOp::Add || ty.plain().is_some());
+    let head = |ty: &'_ Ty| match ty.plain() {
+        Some("task_handle") => Some("task_handle"),
+        plain => ty.word().filter(|_| op != BinaryOp::Add || plain.is_some()),
+    };
     let (a, b) = (head(left)?, head(right)?);
-    let is_known = |word: &str| KNOWN.contains(&word) || word == "duration";
+    let is_known = |word: &str| KNOWN.contains(&word) || ["duration", "task_handle"].contains(&word);
     if !is_known(a) || !is_known(b) || works(op, a, b) {
         return None;
     }
@@ -94,8 +99,23 @@ fn interpolated(source: &str, lhs: &Expr, rhs: &Expr) -> Option<String> {
     Some(if text_first { format!("\"{text}${{{other}}}\"") } else { format!("\"${{{other}}}{text}\"") })
 }
 
-/// Reports a comparison with a literal that a union of literals does not have.
+/// Reports a comparison of values of two types, which are never equal, and one with a literal that a union of literals does not
+/// have.
 fn never_equal<'a>(pass: &mut Pass<'a>, expr: &'a Expr, op: BinaryOp, lhs: &'a Expr, rhs: &'a Expr) {
+    let always = if op == BinaryOp::Eq { "false" } else { "true" };
+    let (left, right) = (pass.infer(lhs), pass.infer(rhs));
+    if let (Some(a), Some(b)) = (left.word(), right.word())
+        && a != b
+        && ![a, b].contains(&"nil")
+        && [a, b].iter().any(|word| !matches!(*word, "int" | "float"))
+    {
+        let message = format!("this is always {always}: {left} is never equal to {right}");
+        let mut found = Diagnostic::warning(message).with_code(COMPARED_TYPES).at(expr.span);
+        if [a, b].contains(&"string") && [a, b].iter().any(|word| matches!(*word, "int" | "float")) {
+            found.help = Some("convert one side: `to_string(number)`, or `to_int(text)`".to_owned());
+        }
+        return pass.report(found);
+    }
     for (value, literal) in [(lhs, rhs), (rhs, lhs)] {
         let word = match &literal.kind {
             ExprKind::Str(text) => Ty::Str(text.clone()),
@@ -106,7 +126,6 @@ fn never_equal<'a>(pass: &mut Pass<'a>, expr: &'a Expr, op: BinaryOp, lhs: &'a E
         let types = members(&ty);
         let is_literal = |ty: &Ty| matches!(ty, Ty::Str(_) | Ty::Int(_) | Ty::Nil);
         if types.len() > 1 && types.iter().all(is_literal) && !types.contains(&word) {
-            let always = if op == BinaryOp::Eq { "false" } else { "true" };
             let message = format!("this is always {always}: the value is {ty}");
             return pass.report(Diagnostic::warning(message).with_code(COMPARED_TYPES).at(expr.span));
         }

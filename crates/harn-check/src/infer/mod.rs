@@ -88,6 +88,7 @@ impl<'a> Pass<'a> {
                 _ => Ty::Any,
             },
             ExprKind::Parallel(parallel) => self.parallel_type(parallel),
+            ExprKind::Spawn(_) => Ty::named("task_handle"),
             ExprKind::Call { callee, type_args, args } => self.call_type(callee, type_args, args),
             ExprKind::MethodCall { object, name, args, optional: false } => {
                 self.method_type(object, &name.name, args)
