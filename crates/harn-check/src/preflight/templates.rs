@@ -160,10 +160,18 @@ impl<'a> Templates<'a> {
                 return self.report(file.shown.clone(), found);
             }
         };
+        let shown = Arc::new(SourceFile::new("", call.path.to_string()));
+        for finding in unknown_filters(template.origin(), &shown) {
+            // The program writes the text with escapes, so an offset in the template is not one in the program.
+            let mut found = Diagnostic::error(format!("preflight: {}", finding.message))
+                .with_code(TEMPLATE_FILTER)
+                .with_label(call.path_span, "preflight");
+            found.help = finding.help;
+            self.report(file.shown.clone(), found);
+        }
         let assets = Embedded(self.assets.0);
         let loader = FsLoader::new(self.system, &assets, file.dir);
         let free = template.free_names(&loader);
-        let shown = Arc::new(SourceFile::new("", call.path.to_string()));
         let parsed = [Rc::new(Parsed { template, shown })];
         for diagnostic in self.ledger.compare(file.shown.as_ref(), call, &free, &parsed) {
             self.report(file.shown.clone(), diagnostic);
@@ -248,13 +256,8 @@ impl<'a> Templates<'a> {
         if off || matches!(origin, Origin::Asset(_)) {
             return;
         }
-        let findings = harn_template::lint(origin.clone(), shown.text(), &LintSettings::default());
-        for finding in findings.iter().filter(|finding| finding.rule == TEMPLATE_FILTER) {
-            let mut diagnostic = lints::diagnostic(finding);
-            let name = shown.text().get(finding.span.clone()).unwrap_or_default();
-            let near = close(name, FILTERS.iter().map(|filter| filter.name));
-            diagnostic.help = near.map(|near| format!("did you mean `{near}`?"));
-            self.report(Some(shown.clone()), diagnostic);
+        for finding in unknown_filters(origin, shown) {
+            self.report(Some(shown.clone()), finding);
         }
     }
 
@@ -361,4 +364,17 @@ fn similar_file(files: &dyn System, dir: &Path, path: &str) -> Option<String> {
         Some((folder, _)) => format!("{folder}/{near}"),
         None => near.to_owned(),
     })
+}
+
+/// The filters in a template that do not exist.
+fn unknown_filters(origin: &Origin, shown: &SourceFile) -> Vec<Diagnostic> {
+    let findings = harn_template::lint(origin.clone(), shown.text(), &LintSettings::default());
+    let unknown = findings.iter().filter(|finding| finding.rule == TEMPLATE_FILTER).map(|finding| {
+        let mut diagnostic = lints::diagnostic(finding);
+        let name = shown.text().get(finding.span.clone()).unwrap_or_default();
+        let near = close(name, FILTERS.iter().map(|filter| filter.name));
+        diagnostic.help = near.map(|near| format!("did you mean `{near}`?"));
+        diagnostic
+    });
+    unknown.collect()
 }
