@@ -98,3 +98,4 @@ mod user_tests;
 mod waitpoints;
 mod watchdog;
 mod workers;
+mod wrong_programs;
