@@ -12,7 +12,31 @@ use crate::pass::Pass;
 use crate::scope::{Kind, Lookup};
 use crate::types::{Field, Ty, members, only, union_tag, without};
 
+/// How many names stand for one another at most.
+const FOLLOWED: usize = 8;
+
 impl<'a> Pass<'a> {
+    /// Returns the value that a name stands for, if it is a variable that is never assigned; any other expression itself.
+    pub(crate) fn written(&self, expr: &'a Expr) -> &'a Expr {
+        let mut value = expr;
+        for _ in 0..FOLLOWED {
+            let held = match &value.kind {
+                ExprKind::Paren(inner) => Some(&**inner),
+                ExprKind::Name(name)
+                    if matches!(self.scopes.look_up(name, value.span.start), Lookup::Is(Kind::Let)) =>
+                {
+                    self.scopes.definition(name).and_then(|def| self.held_values.get(&def).copied())
+                }
+                _ => None,
+            };
+            match held {
+                Some(held) => value = held,
+                None => break,
+            }
+        }
+        value
+    }
+
     /// Returns the place of a name, or of a path of fields from a name.
     pub(crate) fn place(&self, expr: &Expr) -> Option<Place> {
         match &expr.kind {

@@ -98,6 +98,8 @@ pub(crate) struct Pass<'a> {
     pub(crate) held_schemas: FxHashMap<u32, Ty>,
     /// The results of builtins in variables that are never assigned, by the offset of their declaration.
     pub(crate) held_records: FxHashMap<u32, &'static Record>,
+    /// The values of variables that are never assigned, by the offset of their declaration.
+    pub(crate) held_values: FxHashMap<u32, &'a Expr>,
     /// Expressions in the position of a schema, where the name of a type means its schema.
     pub(crate) schemas: FxHashSet<*const Expr>,
     /// More than zero in pipelines whose parent is unknown: its names are visible there.
@@ -133,6 +135,7 @@ impl<'a> Pass<'a> {
             misnamed: FxHashSet::default(),
             held_schemas: FxHashMap::default(),
             held_records: FxHashMap::default(),
+            held_values: FxHashMap::default(),
             schemas: FxHashSet::default(),
             opaque: 0,
             told: None,

@@ -26,7 +26,7 @@ pub trait Signatures {
 
     /// Checks the options of a model call or a loop, or a dict with keys that a builtin defines; `set` is the type of
     /// the parameter. For options in another dict, `builtin` includes the place. `complete`: there are no other
-    /// options, and all values are known.
+    /// options, and all values are known. For `tool_define`, `parameter` is the name of the tool.
     fn wrong_options(
         &self,
         _builtin: &str,

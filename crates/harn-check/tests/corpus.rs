@@ -102,7 +102,7 @@ fn failures(path: &Path, shown: &str, expected: &str, world: &World<'_>) -> Vec<
 }
 
 /// Programs that are about a finding and do not print its words.
-const ABOUT: [&str; 11] = [
+const ABOUT: [&str; 12] = [
     "conformance/agents/sub_agents/a_bug_in_a_tool_is_told_to_the_model.harn",
     "conformance/agents/workers/a_bug_that_is_raised_fails_the_worker.harn",
     "conformance/builtins/regex/bad_patterns_and_flags.harn",
@@ -114,6 +114,7 @@ const ABOUT: [&str; 11] = [
     "conformance/language/access/property_results.harn",
     "conformance/language/builtin_facts/error_texts_of_builtins.harn",
     "conformance/language/structs/absent_struct_fields_read_nil.harn",
+    "conformance/llm/vault/128_flags_are_checked_at_definition.harn",
 ];
 
 #[test]

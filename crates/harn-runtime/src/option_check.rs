@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use harn_agent::config::{Format, LoopConfig, OPTIONS};
 use harn_agent::harness::{self, Role, ToolkitDescriptions};
 use harn_agent::lifecycle::Request;
+use harn_agent::registry;
 use harn_agent::surface::{Finding, Severity};
 use harn_agent::workflow::{MODEL_KEYS, RunOptions};
 use harn_llm::config::Config;
@@ -21,6 +22,7 @@ use harn_value::{Dict, Value};
 use harn_vm::builtin::option_sets;
 use harn_vm::{Cx, Error, Result};
 
+use crate::builtins::check_config;
 use crate::command_policy::CommandPolicy;
 use crate::convert::{entry, thrown, to_json};
 use crate::llm_embedder::CallOptions;
@@ -155,6 +157,10 @@ pub(crate) fn refuse_unknown(cx: &Cx, builtin: &str, options: &Value) -> Result<
     }
 }
 
+/// Builtins that show the prompt of a call and make none, so that their tools need no handlers.
+const SHOW_PROMPTS: [&str; 3] =
+    ["agent_build_turn_system", "agent_build_turn_system_fragments", "prompt_explain"];
+
 /// Options whose meaning depends on others: they are looked at only where all are known.
 const DEPENDENT: &[&str] = &[
     "audio",
@@ -232,6 +238,9 @@ pub fn wrong_options(
     if set == WORKFLOW_OPTIONS {
         return wrong_run(builtin, given, complete);
     }
+    if builtin == "tool_define" {
+        return wrong_tool(parameter, given, complete);
+    }
     if !signature::is_option_set(set) {
         return wrong_dict(builtin, parameter, given, complete);
     }
@@ -252,7 +261,7 @@ pub fn wrong_options(
         let text = misfit(builtin, &Map::from_iter([(option.name.clone(), value)]))?;
         Some(OptionProblem { name: option.name.clone(), text, effect: OptionEffect::Fails })
     });
-    let complete = complete && own.is_empty() && set != STAGE_OPTIONS;
+    let complete = complete && own.is_empty() && set != STAGE_OPTIONS && !SHOW_PROMPTS.contains(&builtin);
     let names: Map<String, Json> = given
         .iter()
         .map(|option| {
@@ -401,6 +410,29 @@ fn wrong_dict(builtin: &str, parameter: &str, given: &[GivenOption], complete: b
         text,
         effect: OptionEffect::Fails,
     }]
+}
+
+/// What is wrong with the config of the tool `name`: each key by itself, then, where all is known, the whole.
+fn wrong_tool(name: &str, given: &[GivenOption], complete: bool) -> Vec<OptionProblem> {
+    let told = |name: &str, text: String| {
+        let start = text.find("tool_define").unwrap_or_default();
+        OptionProblem { name: name.to_owned(), text: text[start..].to_owned(), effect: OptionEffect::Fails }
+    };
+    let mut config = Dict::new();
+    let mut found = Vec::new();
+    for option in given {
+        let known = option.value.as_ref().and_then(value);
+        let mut one = Dict::new();
+        one.insert(option.name.as_str(), known.clone().unwrap_or_default());
+        found.extend(check_config(&one).err().map(|error| told(&option.name, error.uncaught_text())));
+        // Only whether there is a handler matters to the whole.
+        config.insert(option.name.as_str(), known.unwrap_or(Value::TRUE));
+    }
+    if found.is_empty() && complete {
+        let whole = [registry::empty(), name.into(), Value::NIL, Value::dict(config)];
+        found.extend(registry::define(&whole).err().map(|error| told("", error.to_string())));
+    }
+    found
 }
 
 /// What is wrong with the names in the second argument of `create_runtime`.

@@ -20,6 +20,7 @@ pub(crate) fn statement<'a>(pass: &mut Pass<'a>, stmt: &'a Stmt) {
     match &stmt.kind {
         StmtKind::Let { mutable, pattern: Pattern { kind: PatternKind::Name(name), .. }, ty, value } => {
             if !mutable {
+                pass.held_values.insert(name.span.start, value);
                 pass.note_schema(name, value);
                 result_field::note(pass, name, value);
             }

@@ -43,8 +43,13 @@ pub(crate) fn builtin<'a>(pass: &mut Pass<'a>, name: &str, call: &Expr, args: &'
             );
             pass.report(Diagnostic::warning(text).with_code(BIG_NUMBER).at(*span));
         }
-        let wrong = arguments(pass, &signature, call.span, args);
-        pass.wrong_calls.extend(wrong.into_iter().map(|d| (name.to_owned(), d)));
+        for found in arguments(pass, &signature, call.span, args) {
+            // Several calls may get the same variable.
+            let is_same = |known: &Diagnostic| known.span == found.span && known.message == found.message;
+            if !pass.wrong_calls.iter().any(|(of, known)| of == name && is_same(known)) {
+                pass.wrong_calls.push((name.to_owned(), found));
+            }
+        }
     }
 }
 
@@ -164,9 +169,25 @@ fn arguments<'a>(pass: &mut Pass<'a>, signature: &Signature, call: Span, args: &
     if let Some(found) = pattern(pass, signature, args) {
         return vec![found];
     }
+    if signature.name == "tool_define" {
+        return tool(pass, args);
+    }
     let pairs = args.iter().enumerate();
     let pairs = pairs.filter_map(|(at, arg)| Some((signature.parameter(at)?, &arg.value)));
     pairs.flat_map(|(parameter, value)| argument(pass, signature.name, parameter, value)).collect()
+}
+
+/// Checks the config of a tool, the last argument of `tool_define`.
+fn tool<'a>(pass: &Pass<'a>, args: &'a [Arg]) -> Vec<Diagnostic> {
+    // In a pipe the registry precedes the other arguments.
+    let [.., name, _, config] = args else { return Vec::new() };
+    let config = pass.written(&config.value);
+    match (&pass.written(&name.value).kind, &config.kind) {
+        (ExprKind::Str(name), ExprKind::Dict(items)) => {
+            option_set(pass, "tool_define", name, "dict", items, config.span)
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// Checks a literal regular expression, if its flags are known.
@@ -203,6 +224,7 @@ fn argument<'a>(pass: &mut Pass<'a>, name: &str, parameter: &Parameter, value: &
     {
         return vec![wrong(time.text(name, parameter.name), value.span)];
     }
+    let value = pass.written(value);
     match (&value.kind, signature::call_arguments(parameter.ty)) {
         (ExprKind::Closure { func, .. }, Some(gets)) => {
             let needed = func.params.iter().take_while(|p| p.default.is_none() && !p.rest).count();
@@ -222,7 +244,7 @@ fn argument<'a>(pass: &mut Pass<'a>, name: &str, parameter: &Parameter, value: &
 }
 
 /// Checks literal options.
-fn shaped(pass: &Pass<'_>, name: &str, ty: &'static str, value: &Expr) -> Vec<Diagnostic> {
+fn shaped<'a>(pass: &Pass<'a>, name: &str, ty: &'static str, value: &'a Expr) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     signature::wrong_options(name, ty, &Written(value), &mut |problem, span| {
         found.push(wrong(problem.text(), span));
@@ -241,12 +263,12 @@ fn known_kind<'a>(pass: &mut Pass<'a>, e: &'a Expr) -> Option<(Kinds, &'static s
 }
 
 /// Checks the options of a model call or a loop, or a dict with keys that a builtin defines.
-fn option_set(
-    pass: &Pass<'_>,
+fn option_set<'a>(
+    pass: &Pass<'a>,
     name: &str,
     parameter: &str,
     set: &str,
-    items: &[DictItem],
+    items: &'a [DictItem],
     dict: Span,
 ) -> Vec<Diagnostic> {
     let entries: Vec<(&Ident, &Expr)> = items
@@ -256,7 +278,7 @@ fn option_set(
             _ => None,
         })
         .collect();
-    let given = given_options(items);
+    let given = options(items, &|value| pass.written(value));
     let complete = entries.len() == items.len() && given.iter().all(|option| option.value.is_some());
     let found = pass.world.signatures.wrong_options(name, parameter, set, &given, complete);
     let diagnostic = |problem: OptionProblem| {
@@ -273,9 +295,14 @@ fn option_set(
 
 /// Returns the named entries of a dict.
 pub(crate) fn given_options(items: &[DictItem]) -> Vec<GivenOption> {
-    let option = |item: &DictItem| match item {
+    options(items, &|value| value)
+}
+
+/// Returns the named entries of a dict; `follow` replaces a name by the value that it stands for.
+fn options<'e>(items: &'e [DictItem], follow: &dyn Fn(&'e Expr) -> &'e Expr) -> Vec<GivenOption> {
+    let option = |item: &'e DictItem| match item {
         DictItem::Entry { key, value } => {
-            Some(GivenOption { name: key.name.to_string(), value: literal(value) })
+            Some(GivenOption { name: key.name.to_string(), value: literal(value, follow) })
         }
         _ => None,
     };
@@ -283,8 +310,8 @@ pub(crate) fn given_options(items: &[DictItem]) -> Vec<GivenOption> {
 }
 
 /// Returns the literal value of an expression.
-fn literal(e: &Expr) -> Option<Literal> {
-    Some(match &e.kind {
+fn literal<'e>(e: &'e Expr, follow: &dyn Fn(&'e Expr) -> &'e Expr) -> Option<Literal> {
+    Some(match &follow(e).kind {
         ExprKind::Nil => Literal::Nil,
         ExprKind::Bool(value) => Literal::Bool(*value),
         ExprKind::Int(value) => Literal::Int(*value),
@@ -292,20 +319,20 @@ fn literal(e: &Expr) -> Option<Literal> {
         ExprKind::Duration(value) => Literal::Duration(*value),
         ExprKind::Str(text) => Literal::Str(text.to_string()),
         ExprKind::Closure { .. } => Literal::Closure,
-        ExprKind::Paren(inner) => return literal(inner),
-        ExprKind::Unary { op: UnaryOp::Neg, operand, .. } => match literal(operand)? {
+        ExprKind::Paren(inner) => return literal(inner, follow),
+        ExprKind::Unary { op: UnaryOp::Neg, operand, .. } => match literal(operand, follow)? {
             Literal::Int(value) => Literal::Int(value.checked_neg()?),
             Literal::Float(value) => Literal::Float(-value),
             Literal::Duration(value) => Literal::Duration(value.checked_neg()?),
             _ => return None,
         },
         ExprKind::List(args) => {
-            let item = |arg: &Arg| if arg.spread { None } else { literal(&arg.value) };
+            let item = |arg: &'e Arg| if arg.spread { None } else { literal(&arg.value, follow) };
             Literal::List(args.iter().map(item).collect::<Option<_>>()?)
         }
         ExprKind::Dict(items) => {
-            let entry = |item: &DictItem| match item {
-                DictItem::Entry { key, value } => Some((key.name.to_string(), literal(value)?)),
+            let entry = |item: &'e DictItem| match item {
+                DictItem::Entry { key, value } => Some((key.name.to_string(), literal(value, follow)?)),
                 _ => None,
             };
             Literal::Dict(items.iter().map(entry).collect::<Option<_>>()?)

@@ -183,33 +183,7 @@ builtins! {
             }
         }
         if let Some(config) = args.0.get(3).and_then(Value::as_dict) {
-            check_keys(config)?;
-            let given = |key| config.get_str(key).filter(|value| !value.is_nil());
-            let wrong = |key: &str, what: &str, value: &Value| {
-                Err(Error::type_error(format!("tool_define: {key} must be {what}, got {}", value.type_name())))
-            };
-            if let Some(handler) = given("handler").filter(|value| !is_callable(value)) {
-                return wrong("handler", "closure", handler);
-            }
-            if let Some(guidance) = given("guidance").filter(|value| value.as_str().is_none()) {
-                return wrong("guidance", "string", guidance);
-            }
-            if let Some(compact) = given("compact").filter(|value| value.as_bool().is_none()) {
-                return wrong("compact", "bool", compact);
-            }
-            if let Some(annotations) = given("annotations") {
-                harn_agent::tool::check_annotations("tool_define: annotations", &to_json(annotations)).map_err(thrown)?;
-            }
-            let said = |key| given(key).cloned().unwrap_or_default();
-            if let Err(text) = harn_stdlib::Doubts::read(&said("idempotent"), &said("on_uncertain")) {
-                return Err(Error::type_error(format!("tool_define: {text}")));
-            }
-            // What is no dict would be offered to models as a tool without arguments.
-            for key in SCHEMA_KEYS {
-                if let Some(schema) = given(key).filter(|value| value.to_dict().is_none()) {
-                    return wrong(key, "dict", schema);
-                }
-            }
+            check_config(config)?;
         }
         registry::define(&args.0).or_throw()?
     }
@@ -588,6 +562,42 @@ pub(crate) fn model_result(value: &Value) -> (String, Vec<Json>) {
         }
     }
     (result_text(value), Vec::new())
+}
+
+/// Checks the config of `tool_define`, key by key.
+///
+/// # Errors
+/// The first key or value that is wrong.
+pub(crate) fn check_config(config: &Dict) -> Result<()> {
+    check_keys(config)?;
+    let given = |key| config.get_str(key).filter(|value| !value.is_nil());
+    let wrong = |key: &str, what: &str, value: &Value| {
+        Err(Error::type_error(format!("tool_define: {key} must be {what}, got {}", value.type_name())))
+    };
+    if let Some(handler) = given("handler").filter(|value| !is_callable(value)) {
+        return wrong("handler", "closure", handler);
+    }
+    if let Some(guidance) = given("guidance").filter(|value| value.as_str().is_none()) {
+        return wrong("guidance", "string", guidance);
+    }
+    if let Some(compact) = given("compact").filter(|value| value.as_bool().is_none()) {
+        return wrong("compact", "bool", compact);
+    }
+    if let Some(annotations) = given("annotations") {
+        harn_agent::tool::check_annotations("tool_define: annotations", &to_json(annotations))
+            .map_err(thrown)?;
+    }
+    let said = |key| given(key).cloned().unwrap_or_default();
+    if let Err(text) = harn_stdlib::Doubts::read(&said("idempotent"), &said("on_uncertain")) {
+        return Err(Error::type_error(format!("tool_define: {text}")));
+    }
+    // What is no dict would be offered to models as a tool without arguments.
+    for key in SCHEMA_KEYS {
+        if let Some(schema) = given(key).filter(|value| value.to_dict().is_none()) {
+            return wrong(key, "dict", schema);
+        }
+    }
+    Ok(())
 }
 
 /// Refuses a key of a tool that is a slip of one that changes what it does. Other keys are the program's own.
