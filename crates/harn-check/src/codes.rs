@@ -90,7 +90,7 @@ codes! {
         "Remove it, or write an attribute that this declaration supports.";
     DEPRECATED = "W0106", "A call of a function marked `@deprecated`.",
         "Call the replacement that the attribute names.";
-    COMPARED_TYPES = "W0107", "An ordering operator between values that cannot be compared.",
+    COMPARED_TYPES = "W0107", "An operator that compares values which have no order, or are never equal.",
         "Convert one side, or compare values of the same type.";
     PATTERN_TYPE = "W0108", "An arm of a `match` has a literal of a type that the value never has.",
         "Write a literal of the type of the value, or remove the arm.";
