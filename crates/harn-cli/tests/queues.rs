@@ -110,6 +110,40 @@ fn wrong_queues_priorities_and_lines_are_errors() {
 }
 
 #[test]
+fn limits_of_a_queue_that_the_manifest_does_not_name_remain() {
+    default_limits_remain("");
+}
+
+#[cfg(feature = "postgres")]
+#[test]
+fn limits_of_a_queue_that_the_manifest_does_not_name_remain_on_a_database() {
+    let Some(url) = crate::server::database() else { return };
+    default_limits_remain(&format!("[store]\nurl = \"{url}\"\n"));
+}
+
+fn default_limits_remain(manifest: &str) {
+    let dir = folder(&[("main.harn", "println(1)\n")]);
+    let path = dir.path();
+    let change = |queues: &str| {
+        std::fs::write(path.join("harn.toml"), format!("{manifest}{queues}")).unwrap();
+        submit(path, &["main.harn"]);
+        let ran = harn_in(path, &["worker", "--drain"]);
+        assert_eq!(ran.code, 0, "{}", ran.shown());
+    };
+    let limit = || {
+        let queues = json(path, &["runs", "queues"]);
+        let of_default = queues["queues"].as_array().unwrap().iter().find(|queue| queue["name"] == "default");
+        of_default.unwrap()["limits"]["concurrency"].clone()
+    };
+    change("[queues.default]\nconcurrency = 2\n");
+    assert_eq!(limit(), 2);
+    change("[queues.mail]\n");
+    assert_eq!(limit(), 2, "neither `submit` nor `worker` of another project changes them");
+    change("[queues.default]\n");
+    assert_eq!(limit(), Value::Null, "an empty table removes them");
+}
+
+#[test]
 fn a_key_queues_one_run_until_that_has_ended() {
     let dir = folder(&[("main.harn", "println(1)\n")]);
     let path = dir.path();

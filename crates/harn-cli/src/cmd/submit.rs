@@ -124,7 +124,9 @@ impl<'a> Plan<'a> {
         let mut names: Vec<&str> = runs.iter().map(|run| &*run.scheduling.queue).collect();
         names.sort_unstable();
         names.dedup();
-        let queues = names.into_iter().map(|name| queue_of(&self.known, name)).collect::<Failed<Vec<_>>>()?;
+        // A queue that the manifest does not name keeps the limits that the store has.
+        let named = |name: &str| queue_of(&self.known, name).transpose();
+        let queues = names.into_iter().filter_map(named).collect::<Failed<Vec<_>>>()?;
         let sources = vec![(source_name(&self.args.run), self.text.as_bytes().to_vec())];
         let id = runs.first().map(|run| run.id.clone()).unwrap_or_default();
         let submission = Submission { queues, runs, sources, at_ms: self.now_ms };
@@ -141,14 +143,13 @@ fn named(what: &str, value: &str) -> Failed<()> {
     fits.then_some(()).ok_or_else(|| format!("invalid {what}: expected 1 to {MAX_NAME} bytes"))
 }
 
-/// A queue with its limits in the manifest.
-fn queue_of(known: &BTreeMap<String, Queue>, name: &str) -> Failed<RunQueue> {
-    let limits = match known.get(name) {
-        Some(queue) => limits(queue),
-        None if name == DEFAULT_QUEUE => QueueLimits::default(),
-        None => return Err(unknown_queue(name, known.keys().map(String::as_str))),
-    };
-    Ok(RunQueue { name: name.to_owned(), limits })
+/// A queue with its limits in the manifest; `None` for the default queue without a table there.
+fn queue_of(known: &BTreeMap<String, Queue>, name: &str) -> Failed<Option<RunQueue>> {
+    match known.get(name) {
+        Some(queue) => Ok(Some(RunQueue { name: name.to_owned(), limits: limits(queue) })),
+        None if name == DEFAULT_QUEUE => Ok(None),
+        None => Err(unknown_queue(name, known.keys().map(String::as_str))),
+    }
 }
 
 /// The error of a queue that is not declared.

@@ -16,8 +16,8 @@ use futures_util::future::{Either, select};
 use harn_check::{Queue, Settings};
 use harn_journal::owner;
 use harn_store::{
-    ClaimRuns, DEFAULT_QUEUE, Error as StoreError, Lease, NewStatus, Place, QueueLimits, Run, RunQueue,
-    RunStatus, Store, Write,
+    ClaimRuns, DEFAULT_QUEUE, Error as StoreError, Lease, NewStatus, Place, Run, RunQueue, RunStatus, Store,
+    Write,
 };
 use harn_system::{Command, Real, System, SystemExt};
 use harn_value::{Data as Value, json};
@@ -190,12 +190,9 @@ fn known_queues(
     }
 }
 
-/// The queues of the manifest with their limits, and the default one.
+/// The queues of the manifest with their limits. Others keep the limits that the store has.
 fn declared(queues: &BTreeMap<String, Queue>) -> Vec<RunQueue> {
-    let mut found: BTreeMap<String, QueueLimits> =
-        queues.iter().map(|(name, queue)| (name.clone(), limits(queue))).collect();
-    found.entry(DEFAULT_QUEUE.to_owned()).or_default();
-    found.into_iter().map(|(name, limits)| RunQueue { name, limits }).collect()
+    queues.iter().map(|(name, queue)| RunQueue { name: name.clone(), limits: limits(queue) }).collect()
 }
 
 struct Worker {
