@@ -9,7 +9,7 @@ use crate::secrets::Secrets;
 
 /// The format of the journals that this version writes. It reads all formats from 0 on. A new kind of entry, a new
 /// effect, another digest of arguments or another form of an answer is a new format.
-pub const FORMAT: u64 = 1;
+pub const FORMAT: u64 = 2;
 
 /// The place of an entry that says how much a run had printed when it was retried.
 const RETRY: &str = "retry";
@@ -84,6 +84,59 @@ pub enum What {
         /// Bytes on standard error.
         err: u64,
     },
+    /// The answers that the runtime received before the program or between two of its statements, in place of an entry for each.
+    Lookups(Lookups),
+}
+
+/// Answers that the runtime received. Each entry costs a row of a store and an index entry, and the runtime looks up some dozen
+/// facts for each run, most of them several times.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lookups {
+    /// The answers that differ from each other.
+    answers: Vec<Lookup>,
+    /// Which answer each request received.
+    order: Vec<u32>,
+}
+
+/// A request of the runtime and its answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Lookup {
+    name: String,
+    note: String,
+    digest: u64,
+    #[serde(with = "serde_bytes")]
+    outcome: Vec<u8>,
+}
+
+impl Lookups {
+    /// Creates the entry of one answer.
+    pub(crate) fn of(name: String, note: String, digest: u64, outcome: Vec<u8>) -> Lookups {
+        Lookups { answers: vec![Lookup { name, note, digest, outcome }], order: vec![0] }
+    }
+
+    /// Adds the answers of another entry.
+    pub(crate) fn append(&mut self, other: Lookups) {
+        let places: Vec<u32> = other
+            .answers
+            .into_iter()
+            .map(|new| {
+                let known = self.answers.iter().position(|known| *known == new);
+                if known.is_none() {
+                    self.answers.push(new);
+                }
+                u32::try_from(known.unwrap_or(self.answers.len() - 1)).unwrap_or(u32::MAX)
+            })
+            .collect();
+        self.order.extend(other.order.into_iter().filter_map(|at| places.get(at as usize)));
+    }
+
+    fn calls(self) -> impl Iterator<Item = What> {
+        let Lookups { answers, order } = self;
+        order.into_iter().filter_map(move |at| {
+            let Lookup { name, note, digest, outcome } = answers.get(at as usize)?.clone();
+            Some(What::Call { name, note, digest, outcome })
+        })
+    }
 }
 
 /// A place in the execution of a program.
@@ -121,6 +174,7 @@ impl What {
             What::Printed { .. } => "printed",
             What::Program => "program",
             What::Printing { .. } => "printing",
+            What::Lookups(_) => "lookups",
         }
     }
 
@@ -128,16 +182,27 @@ impl What {
     pub fn note(&self) -> &str {
         match self {
             What::Begin { note, .. } | What::Call { note, .. } | What::Finish { note, .. } => note,
-            What::Clock { .. } | What::Printed { .. } | What::Printing { .. } | What::Program => "",
+            What::Clock { .. }
+            | What::Printed { .. }
+            | What::Printing { .. }
+            | What::Program
+            | What::Lookups(_) => "",
         }
     }
 
     /// Replaces keys by their names in the description.
     pub(crate) fn without_keys(mut self, secrets: &Secrets) -> What {
-        if let What::Begin { note, .. } | What::Call { note, .. } | What::Finish { note, .. } = &mut self
-            && !secrets.is_empty()
-        {
-            *note = secrets.named(note);
+        if secrets.is_empty() {
+            return self;
+        }
+        match &mut self {
+            What::Begin { note, .. } | What::Call { note, .. } | What::Finish { note, .. } => {
+                *note = secrets.named(note);
+            }
+            What::Lookups(lookups) => {
+                lookups.answers.iter_mut().for_each(|answer| answer.note = secrets.named(&answer.note));
+            }
+            What::Clock { .. } | What::Printed { .. } | What::Printing { .. } | What::Program => {}
         }
         self
     }
@@ -147,14 +212,20 @@ impl What {
             What::Begin { .. } => EntryKind::Begin,
             What::Call { .. } | What::Finish { .. } => EntryKind::Outcome,
             What::Clock { .. } => EntryKind::Interrupt,
-            What::Printed { .. } | What::Printing { .. } | What::Program => EntryKind::Order,
+            What::Printed { .. } | What::Printing { .. } | What::Program | What::Lookups(_) => {
+                EntryKind::Order
+            }
         }
     }
 
     pub(crate) fn digest(&self) -> u64 {
         match self {
             What::Begin { digest, .. } | What::Call { digest, .. } | What::Finish { digest, .. } => *digest,
-            What::Clock { .. } | What::Printed { .. } | What::Printing { .. } | What::Program => 0,
+            What::Clock { .. }
+            | What::Printed { .. }
+            | What::Printing { .. }
+            | What::Program
+            | What::Lookups(_) => 0,
         }
     }
 
@@ -162,6 +233,17 @@ impl What {
     pub fn is_effect(&self) -> bool {
         matches!(self, What::Call { .. } | What::Finish { .. })
     }
+}
+
+/// Yields the entries that an entry contains.
+pub(crate) fn unpack(entry: Entry) -> impl Iterator<Item = Entry> {
+    let Entry { seq, task, count, place, at_ms, what } = entry;
+    let (lookups, what) = match what {
+        What::Lookups(lookups) => (lookups, None),
+        what => (Lookups::default(), Some(what)),
+    };
+    let all = what.into_iter().chain(lookups.calls());
+    all.map(move |what| Entry { seq, task: task.clone(), count, place: place.clone(), at_ms, what })
 }
 
 impl Entry {

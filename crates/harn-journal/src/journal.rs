@@ -10,7 +10,7 @@ use harn_store::wait;
 use harn_system::System;
 
 use crate::chance::Chance;
-use crate::entry::{Entry, Place, What};
+use crate::entry::{Entry, Lookups, Place, What, unpack};
 use crate::keeper::{Keeper, Kept, Trouble};
 use crate::op::{Drainer, Exchange, Inquired, Op, Pending, Wakes};
 use crate::output::Output;
@@ -82,6 +82,8 @@ pub(crate) struct State {
     pub(crate) recorded: VecDeque<Entry>,
     /// Whether effects happen outside.
     pub(crate) live: bool,
+    /// Whether the program is loaded.
+    is_loaded: bool,
     /// New entries that are not written yet.
     pub(crate) buffer: Vec<Entry>,
     /// The number of the next entry.
@@ -193,7 +195,7 @@ impl Journal {
                     recorded.push_back(entry);
                 }
                 _ if !loaded => {}
-                _ => recorded.push_back(entry),
+                _ => recorded.extend(unpack(entry)),
             }
         }
         // The first entries contain the initial clocks.
@@ -206,6 +208,7 @@ impl Journal {
         let state = State {
             recorded,
             live,
+            is_loaded: false,
             buffer: Vec::new(),
             next,
             counts,
@@ -265,6 +268,7 @@ impl Journal {
     /// Notes that the program is loaded and starts now.
     pub fn begin_program(&self) {
         self.0.loading.set(false);
+        self.0.state.borrow_mut().is_loaded = true;
         // With the current sources the loader may have made other requests.
         self.0.chance.take();
         self.0.environment.take();
@@ -430,6 +434,17 @@ impl State {
         let (seq, at_ms) = (self.next, self.clock.wall);
         self.next += 1;
         self.buffer.push(Entry { seq, task: "0".into(), count: 0, place: "".into(), at_ms, what });
+    }
+
+    /// Adds lookups to the last entry if it has lookups of the same task; otherwise returns them for an entry of their own.
+    fn add_lookups(&mut self, new: Lookups, place: &Place) -> Option<Lookups> {
+        match self.buffer.last_mut() {
+            Some(Entry { what: What::Lookups(last), task, .. }) if *task == place.task => {
+                last.append(new);
+                None
+            }
+            _ => Some(new),
+        }
     }
 
     /// Returns whether the last entry was followed, and nothing has happened since.
@@ -680,20 +695,39 @@ impl Core {
             return;
         }
         let what = what.without_keys(&self.secrets.borrow());
+        state.clock.looks = 0;
+        state.is_loose = false;
+        let what = match what {
+            What::Lookups(lookups) => match state.add_lookups(lookups, &place) {
+                Some(lookups) => What::Lookups(lookups),
+                None => return,
+            },
+            what => what,
+        };
         state.next += 1;
         let count = state.counts.entry(place.task.clone()).or_default();
         let own = *count;
         *count += u64::from(what.is_effect());
-        state.clock.looks = 0;
-        state.is_loose = false;
         // Before the first look at the clock, entries have the time of the system: nothing depends on it.
         let at_ms = if state.clock.wall == 0 { self.inner.now_ms() } else { state.clock.wall };
         state.buffer.push(Entry { seq, task: place.task, count: own, place: place.at, at_ms, what });
-        let due = state.clock.mono.saturating_sub(state.flushed_at) > nanos(PATIENCE);
+        let due = state.is_loaded && state.clock.mono.saturating_sub(state.flushed_at) > nanos(PATIENCE);
         drop(state);
         if due {
             self.flush();
         }
+    }
+
+    /// Adds an answer. Those that the runtime receives for itself share an entry: it loads the program, or no statement is executed.
+    fn push_answer(&self, name: &str, note: String, digest: u64, outcome: Vec<u8>) {
+        let place = self.place();
+        let has_statement = self.reins.borrow().is_none() || !place.at.is_empty();
+        let name = name.to_owned();
+        let what = match self.state.borrow().is_loaded && has_statement {
+            true => What::Call { name, note, digest, outcome },
+            false => What::Lookups(Lookups::of(name, note, digest, outcome)),
+        };
+        self.push_at(what, place);
     }
 
     /// Decides how to execute an immediate effect.
@@ -721,8 +755,7 @@ impl Core {
     ) -> T {
         if self.loading.get() {
             let answer = work(&*self.inner);
-            let (name, note) = (name.to_owned(), note());
-            self.push(What::Call { name, note, digest, outcome: answer.encode() });
+            self.push_answer(name, note(), digest, answer.encode());
             return answer;
         }
         match self.next(name, digest, &note) {
@@ -730,8 +763,7 @@ impl Core {
             Next::Known(outcome) => self.decoded(&outcome),
             Next::Live => {
                 let answer = work(&*self.inner);
-                let (name, note) = (name.to_owned(), note());
-                self.push(What::Call { name, note, digest, outcome: answer.encode() });
+                self.push_answer(name, note(), digest, answer.encode());
                 answer
             }
         }
