@@ -183,7 +183,7 @@ module.exports = grammar({
     _modifiers: ($) => seq(repeat1(seq($.attribute, optional($._newline))), optional('pub')),
     _head: ($) => choice($._modifiers, 'pub'),
     attribute: ($) =>
-      prec.right(seq('@', field('name', $.identifier), optional(seq('(', list($, $.attribute_argument), ')')))),
+      prec.right(seq('@', field('name', choice($.identifier, alias('retry', $.identifier))), optional(seq('(', list($, $.attribute_argument), ')')))),
     attribute_argument: ($) => seq(optional(seq(field('name', $.identifier), ':')), $._attribute_value),
     _attribute_value: ($) =>
       choice(
@@ -193,6 +193,7 @@ module.exports = grammar({
         $.nil,
         $.identifier,
         $.attribute_list,
+        $.duration,
         seq(optional('-'), choice($.integer, $.float)),
       ),
     attribute_list: ($) => seq('[', list($, $._attribute_value), ']'),

@@ -34,6 +34,7 @@ mod invariants;
 mod lints;
 mod pass;
 mod preflight;
+mod retry;
 mod scope;
 mod settings;
 mod strict;
@@ -51,6 +52,7 @@ pub use fixes::{compatible_fixes, withdraw_unproven};
 pub use invariants::{INVARIANTS, Step, Violation, check_invariants, has_handler, is_act, written_paths};
 pub use lints::{LAYOUT_RULES, MaxTools, lint_program, lint_template_file};
 pub use preflight::{Bundle, BundledAsset, Located, Quiet, bundle_of, check_templates};
+pub use retry::RetryPolicy;
 pub use settings::{
     PreflightSeverity, Queue, RuleFilter, Runs, Settings, flat_values, manifest_file, read_operations,
     unknown_tables,

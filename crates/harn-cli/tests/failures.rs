@@ -144,6 +144,73 @@ println("done")
     assert_eq!((replayed.code, replayed.out.as_str()), (0, "done\n"), "{}", replayed.shown());
 }
 
+/// The stored policy of a run.
+fn policy(folder: &Path, id: &str) -> Value {
+    let exported = harn_in(folder, &["runs", "export", id]).out;
+    let head: Value = serde_json::from_str(exported.lines().next().unwrap_or_default()).unwrap();
+    let info: Value = serde_json::from_str(head["info"]["text"].as_str().unwrap_or_default()).unwrap();
+    info["retry"].clone()
+}
+
+#[test]
+fn a_program_declares_how_it_is_retried() {
+    let body = "pipeline main() {\n  let r = exec(\"sh\", \"-c\", \"echo t >> tries.txt; test $(wc -l < tries.txt) -ge 3\")\n  if r.status != 0 { throw \"not yet\" }\n}\n";
+    let program = format!("@retry(retries: 4, backoff: fixed, delay: 1ms)\n{body}");
+    let dir = folder(&[
+        ("main.harn", program.as_str()),
+        ("plain.harn", body),
+        ("harn.toml", "[runs]\nretries = 1\nmax_retry_delay = \"2m\"\n"),
+    ]);
+    let path = dir.path();
+    submit(path, "r", &["main.harn"]);
+    drain_until(path, "r", "completed");
+    assert_eq!(
+        (&shown_of(path, "r")["tries"], text(&path.join("tries.txt")).lines().count()),
+        (&2.into(), 3)
+    );
+    let of_program = json!({"retries": 4, "backoff": "fixed", "delay_ms": 1, "max_delay_ms": 120_000});
+    assert_eq!(policy(path, "r"), of_program, "the manifest decides what the program leaves open");
+    submit(path, "options", &["--retries", "7", "--backoff", "linear", "main.harn"]);
+    let of_options = json!({"retries": 7, "backoff": "linear", "delay_ms": 1, "max_delay_ms": 120_000});
+    assert_eq!(policy(path, "options"), of_options);
+    submit(path, "never", &["--retries", "0", "main.harn"]);
+    assert_eq!(policy(path, "never"), Value::Null);
+    submit(path, "plain", &["plain.harn"]);
+    assert_eq!(policy(path, "plain")["retries"], 1);
+    std::fs::write(path.join("lines.jsonl"), "{\"id\": \"line\"}\n").unwrap();
+    assert_eq!(harn_in(path, &["submit", "--input-file", "lines.jsonl", "main.harn"]).code, 0);
+    assert_eq!(policy(path, "line"), of_program);
+}
+
+#[test]
+fn a_wrong_retry_policy_is_not_submitted() {
+    let dir = folder(&[]);
+    let path = dir.path();
+    for (arguments, why) in [
+        ("", "main.harn:1:1: `@retry` needs `retries`, such as `@retry(retries: 5)`"),
+        ("(5)", "main.harn:1:8: the arguments of `@retry` have names, such as `retries: 5`"),
+        ("(retries: 1001)", "`retries` of `@retry` must be a number from 0 to 1000"),
+        ("(retries: -1)", "`retries` of `@retry` must be a number from 0 to 1000"),
+        ("(retries: 1, retries: 2)", "duplicate argument `retries` of `@retry`"),
+        (
+            "(retries: 1, backoff: \"slow\")",
+            "`backoff` of `@retry` must be \"exponential\", \"linear\" or \"fixed\"",
+        ),
+        ("(retries: 1, delay: 2)", "`delay` of `@retry` must be a duration such as `2s`"),
+        ("(retrys: 1)", "`@retry` takes no argument `retrys`; did you mean `retries`?"),
+        (
+            "(retries: 1, jitter: true)",
+            "`@retry` takes no argument `jitter`; expected `retries`, `backoff`, `delay` or",
+        ),
+    ] {
+        std::fs::write(path.join("main.harn"), format!("@retry{arguments}\npipeline main() {{ 1 }}\n"))
+            .unwrap();
+        let ran = harn_in(path, &["submit", "main.harn"]);
+        assert!(ran.code == 1 && ran.err.contains(why), "{arguments}: {}", ran.shown());
+    }
+    assert!(harn_in(path, &["runs", "list"]).out.starts_with("No runs"), "nothing was queued");
+}
+
 #[test]
 fn after_its_last_try_a_run_stays_failed_until_a_user_retries_it() {
     let program = "append_file(\"once.txt\", \"x\")\nif !file_exists(\"ready\") { throw \"not ready\" }\nprintln(\"ready\")\n";

@@ -5,9 +5,10 @@ use harn_syntax::{Diagnostic, Span};
 
 use crate::codes::ATTRIBUTE;
 use crate::pass::Pass;
+use crate::retry::RetryPolicy;
 use harn_syntax::suggest::close;
 
-const KNOWN: [&str; 10] = [
+const KNOWN: [&str; 11] = [
     "acp_skill",
     "acp_tool",
     "archivist",
@@ -16,6 +17,7 @@ const KNOWN: [&str; 10] = [
     "deterministic",
     "invariant",
     "retroactive",
+    "retry",
     "semantic",
     "test",
 ];
@@ -26,8 +28,8 @@ pub(crate) fn check(pass: &mut Pass<'_>, decl: &Decl) {
         let name = attr.name.name.as_str();
         let is_fn = matches!(decl.kind, DeclKind::Fn(_));
         let message = match name {
-            "test" if !matches!(decl.kind, DeclKind::Pipeline(_)) => {
-                "`@test` only applies to pipeline declarations".to_owned()
+            "test" | "retry" if !matches!(decl.kind, DeclKind::Pipeline(_)) => {
+                format!("`@{name}` only applies to pipeline declarations")
             }
             "acp_tool" | "acp_skill" | "deprecated" | "complexity" | "deterministic" | "semantic"
             | "archivist" | "retroactive"
@@ -49,6 +51,10 @@ pub(crate) fn check(pass: &mut Pass<'_>, decl: &Decl) {
         pass.report(diagnostic);
     }
     predicate(pass, decl);
+    let retry = decl.attrs.iter().find(|attr| attr.name.name == "retry");
+    if let Some(Err((span, message))) = retry.map(RetryPolicy::of_attribute) {
+        pass.report(Diagnostic::warning(message).with_code(ATTRIBUTE).at(span));
+    }
 }
 
 /// Checks the attributes of a flow predicate, which belong together: `@invariant` without arguments, its decision,

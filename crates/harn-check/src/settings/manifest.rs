@@ -15,6 +15,7 @@ use toml::de::{DeArray, DeTable, DeValue};
 use super::{PreflightSeverity, Queue, RuleFilter, Settings, capabilities};
 use crate::Located;
 use crate::codes::{CODES, MANIFEST_ENTRY, MANIFEST_SYNTAX};
+use crate::retry::{BACKOFFS, MOST_RETRIES};
 use harn_syntax::suggest::close;
 
 /// The tables of a manifest.
@@ -104,15 +105,21 @@ const RUN: &[Key] =
 
 const RUNS: &[Key] = &[
     Key { name: "keep", set: |m, value| time(value).map(|keep| m.settings.runs.keep = Some(keep)) },
-    Key { name: "retries", set: |m, value| retries(value).map(|most| m.settings.runs.retries = Some(most)) },
-    Key { name: "backoff", set: |m, value| backoff(value).map(|kind| m.settings.runs.backoff = Some(kind)) },
+    Key {
+        name: "retries",
+        set: |m, value| retries(value).map(|most| m.settings.runs.retry.retries = Some(most)),
+    },
+    Key {
+        name: "backoff",
+        set: |m, value| backoff(value).map(|kind| m.settings.runs.retry.backoff = Some(kind)),
+    },
     Key {
         name: "retry_delay",
-        set: |m, value| time(value).map(|delay| m.settings.runs.retry_delay = Some(delay)),
+        set: |m, value| time(value).map(|delay| m.settings.runs.retry.delay = Some(delay)),
     },
     Key {
         name: "max_retry_delay",
-        set: |m, value| time(value).map(|delay| m.settings.runs.max_retry_delay = Some(delay)),
+        set: |m, value| time(value).map(|delay| m.settings.runs.retry.max_delay = Some(delay)),
     },
 ];
 
@@ -234,7 +241,7 @@ fn rate(value: &Spanned<DeValue<'_>>) -> Result<(u32, Duration), Wrong> {
 fn retries(value: &Spanned<DeValue<'_>>) -> Result<u64, Wrong> {
     let must = "a number from 0 to 1000";
     match whole(value, must)? {
-        count @ ..=1_000 => Ok(count as u64),
+        count if count as u64 <= MOST_RETRIES => Ok(count as u64),
         other => Err(Wrong { got: other.to_string(), ..wrong(must, value) }),
     }
 }
@@ -243,7 +250,7 @@ fn backoff(value: &Spanned<DeValue<'_>>) -> Result<String, Wrong> {
     let must = || wrong("\"exponential\", \"linear\" or \"fixed\"", value);
     let text = value.get_ref().as_str().ok_or_else(must)?;
     match text {
-        "exponential" | "linear" | "fixed" => Ok(text.to_owned()),
+        known if BACKOFFS.contains(&known) => Ok(text.to_owned()),
         other => Err(Wrong { got: format!("\"{other}\""), ..must() }),
     }
 }

@@ -10,6 +10,7 @@ use harn_system::System;
 
 use crate::Located;
 use crate::codes::{DEAD_CODE, MANIFEST_SYNTAX, UNREACHABLE};
+use crate::retry::RetryPolicy;
 
 mod capabilities;
 mod manifest;
@@ -81,14 +82,8 @@ pub struct Queue {
 pub struct Runs {
     /// `keep`: how long runs are stored after their end; `None` for ever.
     pub keep: Option<Duration>,
-    /// `retries`: how often a failed run is tried again.
-    pub retries: Option<u64>,
-    /// `backoff`: `exponential`, `linear` or `fixed`.
-    pub backoff: Option<String>,
-    /// `retry_delay`: the delay before the first retry.
-    pub retry_delay: Option<Duration>,
-    /// `max_retry_delay`: the longest delay.
-    pub max_retry_delay: Option<Duration>,
+    /// `retries`, `backoff`, `retry_delay` and `max_retry_delay`.
+    pub retry: RetryPolicy,
 }
 
 /// Severity of the findings of the preflight.
@@ -250,10 +245,12 @@ mod tests {
         let seconds = |n| Some(Duration::from_secs(n));
         let expected = Runs {
             keep: seconds(30 * 86_400),
-            retries: Some(5),
-            backoff: Some("fixed".to_owned()),
-            retry_delay: seconds(10),
-            max_retry_delay: seconds(3_600),
+            retry: RetryPolicy {
+                retries: Some(5),
+                backoff: Some("fixed".to_owned()),
+                delay: seconds(10),
+                max_delay: seconds(3_600),
+            },
         };
         assert_eq!(settings(text).runs, expected);
     }

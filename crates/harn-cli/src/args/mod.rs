@@ -373,23 +373,23 @@ pub(crate) struct SubmitArgs {
     pub(crate) input_file: Option<PathBuf>,
     /// Set the number of retries
     ///
-    /// A retry continues at the effect that failed. Effects that succeeded are not repeated. Default: `retries` in the section
-    /// `[runs]` of harn.toml, or 0.
+    /// A retry continues at the effect that failed. Effects that succeeded are not repeated. Default: `@retry` of the
+    /// program, `retries` in the section `[runs]` of harn.toml, or 0.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub(crate) retries: Option<u32>,
     /// Choose how the retry delay grows
     ///
-    /// Default: `backoff` in the section `[runs]` of harn.toml, or exponential.
+    /// Default: `@retry` of the program, `backoff` in the section `[runs]` of harn.toml, or exponential.
     #[arg(long, value_name = "KIND", value_enum, requires = "retries")]
     pub(crate) backoff: Option<Backoff>,
     /// Set the delay before the first retry
     ///
-    /// Default: `retry_delay` in the section `[runs]` of harn.toml, or 1s.
+    /// Default: `@retry` of the program, `retry_delay` in the section `[runs]` of harn.toml, or 1s.
     #[arg(long, value_name = "TIME", value_parser = parse_time, requires = "retries")]
     pub(crate) retry_delay: Option<std::time::Duration>,
     /// Limit the delay before a retry
     ///
-    /// Default: `max_retry_delay` in the section `[runs]` of harn.toml, or 1h.
+    /// Default: `@retry` of the program, `max_retry_delay` in the section `[runs]` of harn.toml, or 1h.
     #[arg(long, value_name = "TIME", value_parser = parse_time, requires = "retries")]
     pub(crate) max_retry_delay: Option<std::time::Duration>,
 }

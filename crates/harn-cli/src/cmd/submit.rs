@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use harn_check::{Queue, Runs, Settings};
+use harn_check::{Queue, RetryPolicy, Settings};
 use harn_journal::wait;
 use harn_store::{
     DEFAULT_QUEUE, Error as StoreError, MAX_NAME, NewRun, NewStatus, QueueLimits, Rate, RunQueue, Scheduling,
@@ -17,7 +17,7 @@ use harn_value::{Data as Value, json};
 use super::cron::Schedule;
 use super::durable::{Failed, checked, drawn, explained, facts, failed, sealed, source_name, store};
 use super::providers::{envelope, print};
-use super::run::{Sink, text};
+use super::run::{Sink, program_of, text};
 use crate::args::{RunArgs, SubmitArgs, given_command, need_folders, usage_error};
 
 /// Submits a program; gives the exit code.
@@ -82,7 +82,8 @@ impl<'a> Plan<'a> {
     fn new(args: &'a SubmitArgs, text: &'a str) -> Failed<Plan<'a>> {
         let dir = args.run.file.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
         let (runs, known) = Settings::of_runs(&Real::new(), dir)?;
-        let (retry, command, now_ms) = (retry_policy(args, runs), given_command(), Real::new().now_ms());
+        let policy = of_options(args).or(of_program(args, text)?).or(runs.retry);
+        let (retry, command, now_ms) = (retry_facts(policy), given_command(), Real::new().now_ms());
         Ok(Plan { args, text, store: store()?, retry, known, command, now_ms })
     }
 
@@ -301,21 +302,40 @@ fn job(line: &str) -> Failed<Job> {
     Ok(job)
 }
 
-/// How a run is tried again: as the options say, and otherwise the manifest; nothing without retries.
-fn retry_policy(args: &SubmitArgs, of_project: Runs) -> Option<Value> {
-    let retries = args.retries.map(u64::from).or(of_project.retries).unwrap_or(0);
-    if retries == 0 {
-        return None;
+/// The retry policy of the command line.
+fn of_options(args: &SubmitArgs) -> RetryPolicy {
+    RetryPolicy {
+        retries: args.retries.map(u64::from),
+        backoff: args.backoff.map(|kind| kind.word().to_owned()),
+        delay: args.retry_delay,
+        max_delay: args.max_retry_delay,
     }
+}
+
+/// The retry policy of the program. One that does not parse has none: its runs fail when they are loaded, and are not retried.
+///
+/// # Errors
+/// Wrong arguments of `@retry`.
+fn of_program(args: &SubmitArgs, text: &str) -> Failed<RetryPolicy> {
+    let program = program_of(&args.run, text.to_owned());
+    let Ok(tree) = program.parse() else { return Ok(RetryPolicy::default()) };
+    RetryPolicy::of_program(&tree).map_err(|(span, message)| {
+        let (line, column) = program.line_column(span);
+        format!("{}:{line}:{column}: {message}", program.name())
+    })
+}
+
+/// A retry policy in the facts about a run; nothing without retries.
+fn retry_facts(policy: RetryPolicy) -> Option<Value> {
+    let retries = policy.retries.filter(|retries| *retries > 0)?;
     let ms = |time: Option<Duration>, default: Duration| {
         i64::try_from(time.unwrap_or(default).as_millis()).unwrap_or(i64::MAX)
     };
-    let backoff = args.backoff.map(|kind| kind.word().to_owned()).or(of_project.backoff);
     Some(json!({
         "retries": retries,
-        "backoff": backoff.unwrap_or_else(|| "exponential".to_owned()),
-        "delay_ms": ms(args.retry_delay.or(of_project.retry_delay), Duration::from_secs(1)),
-        "max_delay_ms": ms(args.max_retry_delay.or(of_project.max_retry_delay), Duration::from_secs(3_600)),
+        "backoff": policy.backoff.unwrap_or_else(|| "exponential".to_owned()),
+        "delay_ms": ms(policy.delay, Duration::from_secs(1)),
+        "max_delay_ms": ms(policy.max_delay, Duration::from_secs(3_600)),
     }))
 }
 

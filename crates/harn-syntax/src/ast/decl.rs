@@ -117,6 +117,8 @@ pub enum AttrValue {
     Int(i64),
     /// `1.5`, `-1.5`.
     Float(f64),
+    /// `2s`, in milliseconds.
+    Duration(i64),
     /// `true`, `false`.
     Bool(bool),
     /// `nil`.

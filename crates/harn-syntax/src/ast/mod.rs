@@ -54,6 +54,11 @@ impl Program {
         })
     }
 
+    /// Returns the pipeline that runs without another choice: `default`, or else the first one.
+    pub fn entry_pipeline(&self) -> Option<(&Decl, &PipelineDecl)> {
+        self.pipelines().find(|(_, pipeline)| pipeline.name.name == "default").or(self.pipelines().next())
+    }
+
     /// Iterates over the imports, in source order.
     pub fn imports(&self) -> impl Iterator<Item = &Import> {
         self.items.iter().filter_map(|item| match &item.kind {

@@ -14,7 +14,11 @@ pub(super) fn attribute<'s>() -> impl Grammar<'s, Attribute> {
     custom(|inp: &mut Input<'s, '_>| {
         let start = inp.at();
         inp.bump();
-        let name = inp.parse(ident("attribute name"))?;
+        // `@retry` has the name of a statement.
+        let name = match inp.look_kind(0) {
+            TokenKind::Retry => inp.parse(word("attribute name"))?,
+            _ => inp.parse(ident("attribute name"))?,
+        };
         let args = inp.parse(after(TokenKind::LParen, list(attr_arg(), TokenKind::RParen)))?;
         Ok(Attribute { name, args: args.unwrap_or_default(), span: inp.span_from_token(start) })
     })
@@ -62,6 +66,10 @@ pub(super) fn attr_value<'s>(inp: &mut Input<'s, '_>) -> Parse<AttrValue> {
             inp.bump();
             AttrValue::Float(-float(inp)?)
         }
+        TokenKind::Duration => match inp.parse(number())? {
+            ExprKind::Duration(ms) => AttrValue::Duration(ms),
+            _ => return inp.expected("duration"),
+        },
         TokenKind::Int | TokenKind::Minus => AttrValue::Int(inp.parse(type_int())?),
         TokenKind::RParen | TokenKind::RBracket | TokenKind::Comma | TokenKind::Eof => {
             return inp.expected("attribute value");

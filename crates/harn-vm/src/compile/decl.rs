@@ -638,6 +638,7 @@ pub(crate) fn attr_value(value: &AttrValue) -> Value {
         AttrValue::Str(text) | AttrValue::Name(text) => Value::str(text),
         AttrValue::Int(i) => Value::int(*i),
         AttrValue::Float(f) => Value::float(*f),
+        AttrValue::Duration(ms) => Value::duration(*ms),
         AttrValue::Bool(b) => Value::bool(*b),
         AttrValue::Nil => Value::NIL,
         AttrValue::List(items) => Value::list(items.iter().map(attr_value).collect()),
