@@ -23,6 +23,7 @@ import time
 import urllib.request
 from pathlib import Path
 
+# The mock records its calls for `llm_mock_calls`, so the programs clear them.
 PROGRAMS = {
     "daemon": """
 let d = daemon_spawn({task: "Watch.", provider: "mock", persist_path: "${cwd()}/state", max_iterations: 100000000})
@@ -31,6 +32,7 @@ while true {
   n = n + 1
   daemon_trigger(d, {n: n})
   while daemon_snapshot(d).queued_event_count > 0 { sleep(5ms) }
+  llm_mock_clear()
   sleep(50ms)
 }
 """,
@@ -40,6 +42,7 @@ var n = 0
 while true {
   n = n + 1
   agent_loop("Message ${n}", "You are brief.", {provider: "mock", session_id: s})
+  llm_mock_clear()
   sleep(200ms)
 }
 """,
@@ -48,6 +51,7 @@ while true {
   let w = spawn_agent({task: "One", node: {mode: "llm", model_policy: {provider: "mock"}}})
   wait_agent(w)
   close_agent(w)
+  llm_mock_clear()
   sleep(100ms)
 }
 """,

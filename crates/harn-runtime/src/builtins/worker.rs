@@ -13,7 +13,7 @@ use crate::option_check::refuse_inside;
 use crate::session::Sessions;
 use crate::worker::place::Tree;
 use crate::worker::registry::{Worker, Workers, tell_updates};
-use crate::worker::start::{Start, cancel, load, settle, start, wait};
+use crate::worker::start::{Start, cancel, find, load, settle, start, wait};
 use crate::worker::sub_agent::{self, SubAgent};
 use crate::worker::{job, place, stage};
 
@@ -155,7 +155,9 @@ builtins! {
     /// println(list_agents()) // -> []
     /// ```
     State fn list_agents(cx) -> "list" {
-        cx.state::<Workers>().all().iter().map(|worker| worker.handle()).collect::<Vec<Value>>()
+        let ids = cx.state::<Workers>().ids();
+        let handle = |id: String| Ok(find(&cx, &id)?.ok_or_else(|| job::unknown(&id))?.handle());
+        ids.into_iter().map(handle).collect::<Result<Vec<Value>>>()
     }
 
     /// Runs a loop in a session of its own and returns one envelope of what came of it.
@@ -334,9 +336,7 @@ fn known(cx: &Cx, function: &str, given: &Value) -> Result<Rc<Worker>> {
     let told = |text: String| Err(thrown(format!("{function}: {text}")));
     let id = if given.to_dict().is_some() { entry(given, "id") } else { given.clone() };
     match id.as_str().map(|id| id.to_string()) {
-        Some(id) if !id.trim().is_empty() => {
-            cx.state::<Workers>().known(&id).ok_or_else(|| job::unknown(&id))
-        }
+        Some(id) if !id.trim().is_empty() => find(cx, &id)?.ok_or_else(|| job::unknown(&id)),
         Some(_) => told("missing worker handle".to_owned()),
         None if given.to_dict().is_some() => told("worker handle dict is missing an id field".to_owned()),
         None => told(format!("expected worker handle or worker id, got {}", given.type_name())),

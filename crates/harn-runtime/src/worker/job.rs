@@ -38,7 +38,7 @@ impl Drop for Abandoned<'_> {
         }
         if worker.life() != Life::Running {
             // What it has started ends with it. A task that was stopped before it began would not say so itself.
-            let all = cx.state::<Workers>().all();
+            let all = cx.state::<Workers>().all_here();
             let owned = |one: &&Rc<Worker>| one.owner.as_ref().is_some_and(|owner| Rc::ptr_eq(owner, worker));
             for one in all.iter().filter(owned).filter(|one| one.life() == Life::Running) {
                 start::stop(cx, one);
@@ -50,7 +50,7 @@ impl Drop for Abandoned<'_> {
 /// Runs a worker to its end, in its own task.
 pub(crate) async fn run(cx: &Cx, id: &str, config: &Value) {
     let workers = cx.state::<Workers>();
-    let Some(worker) = workers.known(id) else { return };
+    let Some(worker) = workers.here(id) else { return };
     let abandoned = Abandoned(cx, &worker, RefCell::default());
     let token = workers.running.open(cx, worker.clone());
     let done = work(cx, &worker, config, &abandoned.2).await;

@@ -1,7 +1,8 @@
 //! The workers of a program.
 
 use std::cell::{Cell, RefCell};
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use harn_agent::AgentEvent;
@@ -86,6 +87,17 @@ impl Worker {
         from_json(&self.record.borrow().handle())
     }
 
+    /// The folder of the snapshot that has all that is left of the worker: it has ended, the program has seen how, and nothing else
+    /// refers to it.
+    fn only_snapshot(self: &Rc<Worker>) -> Option<String> {
+        let record = self.record.borrow();
+        let is_over = !record.life.blocks() && self.shown.get() && Rc::strong_count(self) == 1;
+        let path = record.snapshot_path.as_deref().map(Path::new);
+        let path = path.filter(|_| is_over && record.closures.is_empty() && !self.warned.get())?;
+        let folder = path.parent().filter(|folder| *path == snapshot_file(folder, &record.id))?;
+        Some(folder.to_str()?.to_owned())
+    }
+
     /// Changes the record, saves it, and lets everybody know.
     pub(crate) fn change(&self, cx: &Cx, work: impl FnOnce(&mut Record, &str) -> Option<Update>) {
         let now = timestamp_now(cx);
@@ -133,34 +145,102 @@ impl Worker {
     }
 }
 
-/// All workers, in the order in which they came.
+/// How many workers of which the program has seen the end stay in memory.
+const RECENT: usize = 64;
+
+/// All workers, in the order in which they came. Of those that have ended, older ones are only in their snapshots: a program that
+/// starts workers for months needs no more memory for them than an id each.
 #[derive(Default)]
 pub(crate) struct Workers {
-    all: RefCell<Vec<Rc<Worker>>>,
+    /// Workers in memory, each with its number.
+    all: RefCell<Vec<(u64, Rc<Worker>)>>,
+    /// Numbers and snapshot folders of the others, by id.
+    stored: RefCell<BTreeMap<String, (u64, Rc<str>)>>,
+    /// The number of the next one.
+    next: Cell<u64>,
     /// The worker that a task works for.
     pub(crate) running: TaskScope<Rc<Worker>>,
 }
 
+/// A worker of the program.
+pub(crate) enum Known {
+    /// It is in memory.
+    Here(Rc<Worker>),
+    /// It is in this snapshot.
+    Stored(PathBuf),
+}
+
 impl Workers {
+    /// The worker with an id, if it is in memory.
+    pub(crate) fn here(&self, id: &str) -> Option<Rc<Worker>> {
+        let all = self.all.borrow();
+        all.iter().find(|(_, worker)| worker.record.borrow().id == id).map(|(_, worker)| worker.clone())
+    }
+
     /// The worker with an id.
-    pub(crate) fn known(&self, id: &str) -> Option<Rc<Worker>> {
-        self.all.borrow().iter().find(|worker| worker.record.borrow().id == id).cloned()
+    pub(crate) fn known(&self, id: &str) -> Option<Known> {
+        let stored = || {
+            let stored = self.stored.borrow();
+            stored.get(id).map(|(_, folder)| Known::Stored(snapshot_file(Path::new(&**folder), id)))
+        };
+        self.here(id).map(Known::Here).or_else(stored)
     }
 
     /// Adds one, in the place of another one with its id.
     pub(crate) fn add(&self, worker: Rc<Worker>) {
-        let mut all = self.all.borrow_mut();
         let id = worker.record.borrow().id.clone();
-        match all.iter_mut().find(|known| known.record.borrow().id == id) {
-            Some(known) => *known = worker,
-            None => all.push(worker),
+        let mut all = self.all.borrow_mut();
+        if let Some((_, known)) = all.iter_mut().find(|(_, known)| known.record.borrow().id == id) {
+            *known = worker;
+            return;
         }
+        let stored = self.stored.borrow_mut().remove(&id);
+        let number = stored.map_or_else(|| self.next.replace(self.next.get() + 1), |(number, _)| number);
+        all.push((number, worker));
+        all.sort_unstable_by_key(|(number, _)| *number);
+        drop(all);
+        self.leave_to_snapshots();
     }
 
-    /// All of them.
-    pub(crate) fn all(&self) -> Vec<Rc<Worker>> {
-        self.all.borrow().clone()
+    /// Drops the oldest workers that have ended, up to the recent ones.
+    fn leave_to_snapshots(&self) {
+        let (mut all, mut stored) = (self.all.borrow_mut(), self.stored.borrow_mut());
+        let folders: Vec<Option<String>> = all.iter().map(|(_, worker)| worker.only_snapshot()).collect();
+        let mut surplus = folders.iter().flatten().count().saturating_sub(RECENT);
+        let mut folders = folders.into_iter();
+        all.retain(|(number, worker)| {
+            let folder = folders.next().flatten().filter(|_| surplus > 0);
+            let Some(folder) = folder else { return true };
+            surplus -= 1;
+            // Nearly all are in one folder.
+            let last = stored.values().next_back().map(|(_, last)| last.clone());
+            let folder = last.filter(|last| **last == *folder).unwrap_or_else(|| folder.into());
+            stored.insert(worker.record.borrow().id.clone(), (*number, folder));
+            false
+        });
     }
+
+    /// Those in memory.
+    pub(crate) fn all_here(&self) -> Vec<Rc<Worker>> {
+        self.all.borrow().iter().map(|(_, worker)| worker.clone()).collect()
+    }
+
+    /// The ids of all.
+    pub(crate) fn ids(&self) -> Vec<String> {
+        let stored = self.stored.borrow();
+        let mut all: Vec<(u64, String)> =
+            stored.iter().map(|(id, (number, _))| (*number, id.clone())).collect();
+        all.extend(
+            self.all.borrow().iter().map(|(number, worker)| (*number, worker.record.borrow().id.clone())),
+        );
+        all.sort_unstable();
+        all.into_iter().map(|(_, id)| id).collect()
+    }
+}
+
+/// The snapshot of a worker.
+pub(crate) fn snapshot_file(folder: &Path, id: &str) -> PathBuf {
+    folder.join(format!("{id}.json"))
 }
 
 /// What is to be said at the end of a program of workers that failed while nothing asked for them.
@@ -173,7 +253,7 @@ pub fn unheard_failures(vm: &Vm) -> Vec<String> {
         let (name, why) = (&record.name, record.error.as_deref().unwrap_or("no reason is known"));
         Some(format!("the worker {name} failed, and nothing asked for it: {why}"))
     };
-    vm.extension::<Workers>().all().iter().filter_map(told).collect()
+    vm.extension::<Workers>().all_here().iter().filter_map(told).collect()
 }
 
 /// Tells those who listen to the session of the running loop what has happened to its workers. Called by the builtins of

@@ -1,12 +1,12 @@
 //! Starts, waits for, stops and resumes work. This is what workflow stages and builtins go through.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
 use harn_agent::lifecycle::{Carry, Execution, Life, Lineage, Mode, Plan, Record, Request, Update};
 use harn_stdlib::{state_place, timestamp_now};
-use harn_system::SystemExt;
+use harn_system::{System, SystemExt};
 use harn_value::Data as Json;
 use harn_value::Value;
 use harn_vm::task::Task;
@@ -19,7 +19,7 @@ use crate::policy::depth;
 use crate::session::Sessions;
 use crate::worker::handlers::{lost, with_handlers};
 use crate::worker::place::{self, Tree};
-use crate::worker::registry::{Worker, Workers};
+use crate::worker::registry::{Known, Worker, Workers, snapshot_file};
 use crate::worker::terms::Limits;
 
 /// The hidden builtin that a worker's task calls.
@@ -109,7 +109,7 @@ pub(crate) async fn start(cx: &Cx, start: Start) -> Result<Rc<Worker>> {
         record.closures.push("command_policy".to_owned());
     }
     if record.carry.persist_state {
-        let path = snapshot_folder(cx).join(format!("{id}.json"));
+        let path = snapshot_file(&snapshot_folder(cx), &id);
         match cx.system().check_write(&path) {
             Ok(()) => record.snapshot_path = Some(path.to_string_lossy().into_owned()),
             // Only code that asks for a snapshot gets an error.
@@ -223,8 +223,7 @@ pub(crate) async fn cancel(cx: &Cx, worker: &Rc<Worker>) -> Result<()> {
 /// There is no such snapshot, it cannot be read, or it was started with closures that this process does not have.
 pub(crate) fn load(cx: &Cx, reference: &str) -> Result<Rc<Worker>> {
     let function = "resume_agent";
-    let workers = cx.state::<Workers>();
-    if let Some(worker) = workers.known(reference) {
+    if let Some(worker) = find(cx, reference)? {
         return Ok(worker);
     }
     let is_path = reference.contains('/') || reference.ends_with(".json");
@@ -232,7 +231,7 @@ pub(crate) fn load(cx: &Cx, reference: &str) -> Result<Rc<Worker>> {
     let path = if is_path {
         system.work_dir().join(reference)
     } else {
-        snapshot_folder(cx).join(format!("{reference}.json"))
+        snapshot_file(&snapshot_folder(cx), reference)
     };
     if let Err(error) = system.facts(&path)
         && let Some(refused) = cx.refusal(&error)
@@ -247,7 +246,32 @@ pub(crate) fn load(cx: &Cx, reference: &str) -> Result<Rc<Worker>> {
         };
         return Err(thrown(text));
     }
-    let read = system.read_text(&path, MAX_SNAPSHOT);
+    let record = read_snapshot(cx, &*system, function, &path)?;
+    if let Some(worker) = cx.state::<Workers>().here(&record.id) {
+        return Ok(worker);
+    }
+    let worker = restored(cx, record, &path)?;
+    worker.change(cx, |_, _| None);
+    Ok(worker)
+}
+
+/// The worker with an id. One that is only in its snapshot is read, as the runtime wrote it.
+///
+/// # Errors
+/// The snapshot cannot be read any more.
+pub(crate) fn find(cx: &Cx, id: &str) -> Result<Option<Rc<Worker>>> {
+    match cx.state::<Workers>().known(id) {
+        None => Ok(None),
+        Some(Known::Here(worker)) => Ok(Some(worker)),
+        Some(Known::Stored(path)) => {
+            let record = read_snapshot(cx, &**cx.vm().system(), "worker", &path)?;
+            restored(cx, record, &path).map(Some)
+        }
+    }
+}
+
+fn read_snapshot(cx: &Cx, system: &dyn System, function: &str, path: &Path) -> Result<Record> {
+    let read = system.read_text(path, MAX_SNAPSHOT);
     if let Err(error) = &read
         && let Some(refused) = cx.refusal(error)
     {
@@ -255,12 +279,17 @@ pub(crate) fn load(cx: &Cx, reference: &str) -> Result<Rc<Worker>> {
     }
     let read = read.map_err(|e| e.to_string());
     let read = read.and_then(|text| serde_json::from_str::<Json>(&text).map_err(|e| e.to_string()));
-    let mut record = read
-        .and_then(Record::from_snapshot)
-        .map_err(|why| thrown(format!("{function}: cannot read {}: {why}", path.display())))?;
-    if let Some(worker) = workers.known(&record.id) {
-        return Ok(worker);
-    }
+    read.and_then(Record::from_snapshot)
+        .map_err(|why| thrown(format!("{function}: cannot read {}: {why}", path.display())))
+}
+
+/// Adds the worker of a snapshot.
+///
+/// # Errors
+/// It was started with closures that this process does not have.
+fn restored(cx: &Cx, mut record: Record, path: &Path) -> Result<Rc<Worker>> {
+    let function = "resume_agent";
+    let workers = cx.state::<Workers>();
     let config = with_handlers(cx, &from_json(&record.config));
     let lost = lost(&record.closures, &config);
     if !lost.is_empty() {
@@ -270,11 +299,10 @@ pub(crate) fn load(cx: &Cx, reference: &str) -> Result<Rc<Worker>> {
             lost.join(", ")
         )));
     }
-    let kept = record.carry.persist_state && system.check_write(&path).is_ok();
+    let kept = record.carry.persist_state && cx.system().check_write(path).is_ok();
     record.snapshot_path = kept.then(|| path.to_string_lossy().into_owned());
     let limits = Limits::saved(cx, &record.inherited, &record.own);
     let worker = Rc::new(Worker::new(cx, record, config, limits, depth(cx), workers.running.current(cx)));
-    worker.change(cx, |_, _| None);
     workers.add(worker.clone());
     Ok(worker)
 }
