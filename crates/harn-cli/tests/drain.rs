@@ -1,6 +1,6 @@
 //! Workers that are told to stop: what is in progress ends or is suspended, nothing fails and nothing happens twice.
 //!
-//! `HARN_KILLS` says how often the test at random instants does it; `make kill` does it 200 times.
+//! `HARN_KILLS` sets how often the test at random instants does it. `make kill` and `HARN_EVERY_CASE` do it 200 times.
 
 #![cfg(unix)]
 
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::common::{Chance, command, folder, harn_in, kills, shown_of, text};
+use crate::common::{Chance, command, every_case, folder, harn_in, kills, shown_of, text};
 
 fn submit(folder: &Path, id: &str, args: &[&str]) {
     let ran = harn_in(folder, &[&["submit", "--run-id", id], args].concat());
@@ -192,6 +192,10 @@ fn serve(mut stream: &TcpStream, seen: &Seen) -> Option<()> {
         let prompt =
             body["messages"].as_array().and_then(|all| all.last()?["content"].as_str().map(str::to_owned));
         *seen.lock().unwrap().entry(prompt.unwrap_or_else(|| path.clone())).or_default() += 1;
+        if body["stream"] == true {
+            stream_reply(stream)?;
+            continue;
+        }
         std::thread::sleep(Duration::from_millis(40));
         let message = json!({"role": "assistant", "content": "good"});
         let reply = json!({"id": "x", "model": "m", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]});
@@ -204,13 +208,30 @@ fn serve(mut stream: &TcpStream, seen: &Seen) -> Option<()> {
     }
 }
 
-/// A POST, a command and a model call, four times; none of them may happen twice.
+/// Sends the reply of a model in three events, some milliseconds apart.
+fn stream_reply(mut stream: &TcpStream) -> Option<()> {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+    stream.write_all(head.as_bytes()).ok()?;
+    for (text, end) in [("go", None), ("o", None), ("d", Some("stop"))] {
+        std::thread::sleep(Duration::from_millis(15));
+        let choice =
+            json!({"index": 0, "delta": {"role": "assistant", "content": text}, "finish_reason": end});
+        let event = format!("data: {}\n\n", json!({"id": "x", "model": "m", "choices": [choice]}));
+        stream.write_all(format!("{:x}\r\n{event}\r\n", event.len()).as_bytes()).ok()?;
+    }
+    let done = "data: [DONE]\n\n";
+    stream.write_all(format!("{:x}\r\n{done}\r\n0\r\n\r\n", done.len()).as_bytes()).ok()
+}
+
+/// A POST, a command, a model call and a streamed model call, four times; none of them may happen twice.
 const WORK: &str = r#"
 let id = argv[0]
 for i in 1 to 4 {
   http_post("${env("BASE")}/${id}/${i}", {a: i}, {})
   exec("sh", "-c", "sleep 0.03; echo ${i} >> log-${id}.txt")
-  llm_call("${id} ${i}", nil, {provider: "local", model: "m"})
+  llm_call("${id} ${i}", nil, {provider: "local", model: "m", stream: false})
+  let streamed = llm_call("${id} ${i} streamed", nil, {provider: "local", model: "m", stream: true})
+  assert(streamed.text == "good", streamed.text)
   sleep(5)
 }
 println("end")
@@ -225,7 +246,8 @@ fn workers_that_are_told_to_stop_at_random_instants_fail_nothing_and_repeat_noth
     let environment = [("BASE", &*address), ("LOCAL_LLM_BASE_URL", &*address), ("LOCAL_LLM_MODEL", "m")];
     let (mut chance, mut submitted) = (Chance(49), 0);
     let mut open = Vec::new();
-    for _ in 0..kills() {
+    let stops = if every_case() { kills().max(200) } else { kills() };
+    for _ in 0..stops {
         while open.len() < 4 {
             submit(path, &format!("r{submitted}"), &["main.harn", "--", &submitted.to_string()]);
             open.push(submitted);
@@ -261,10 +283,7 @@ fn workers_that_are_told_to_stop_at_random_instants_fail_nothing_and_repeat_noth
         suspended += run["starts"].as_u64().unwrap() - 1;
     }
     let seen = seen.lock().unwrap();
-    assert_eq!(seen.len(), submitted * 8);
+    assert_eq!(seen.len(), submitted * 12);
     assert!(seen.values().all(|count| *count == 1), "{seen:?}");
-    println!(
-        "{submitted} runs, {} workers stopped, {suspended} times a run was suspended and resumed",
-        kills()
-    );
+    println!("{submitted} runs, {stops} workers stopped, {suspended} times a run was suspended and resumed");
 }

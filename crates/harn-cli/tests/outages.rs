@@ -206,3 +206,53 @@ fn a_network_that_delays_and_drops() {
         proxy.set(0, u64::MAX);
     });
 }
+
+/// A file system of this many MiB, in memory; `None` on a machine where the test cannot mount one.
+struct Mount(tempfile::TempDir);
+
+impl Mount {
+    fn new(mib: u32) -> Option<Mount> {
+        let folder = tempfile::tempdir().unwrap();
+        let options = format!("size={mib}m,mode=1777");
+        let mounted = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &options, "tmpfs"])
+            .arg(folder.path())
+            .stderr(Stdio::null())
+            .status();
+        if !mounted.is_ok_and(|status| status.success()) {
+            eprintln!("skipped: only root can mount a file system for the test");
+            return None;
+        }
+        Some(Mount(folder))
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("--lazy").arg(self.0.path()).status();
+    }
+}
+
+/// The server cannot extend its tables, and ends when it cannot write its log.
+#[test]
+fn a_disk_that_is_full() {
+    let Some(mount) = Mount::new(160) else { return };
+    let Some(mut server) = Server::start_in(mount.0.path()) else { return };
+    let url = database(&server);
+    let filler = mount.0.path().join("filler");
+    outlast(&url, || {
+        for _ in 0..2 {
+            let mut file = std::fs::File::create(&filler).unwrap();
+            let is_full = |error: std::io::Error| error.kind() == std::io::ErrorKind::StorageFull;
+            assert!(
+                std::iter::repeat_with(|| file.write_all(&[0; 4096]))
+                    .take(1 << 20)
+                    .any(|written| written.is_err_and(is_full))
+            );
+            std::thread::sleep(Duration::from_secs(4));
+            std::fs::remove_file(&filler).unwrap();
+            server.tell("start");
+            std::thread::sleep(Duration::from_millis(300));
+        }
+    });
+}

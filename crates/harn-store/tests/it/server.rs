@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 const KEEPER: &str = r#"
 trap '' INT
 bin=$1
-folder=$(mktemp -d /tmp/harn-pg.XXXXXX) || exit 1
+folder=$(mktemp -d "$3/harn-pg.XXXXXX") || exit 1
 options="-c listen_addresses= -c fsync=off -c full_page_writes=off -c max_connections=60 -k $folder $2"
 start() { "$bin/pg_ctl" start -w -s -D "$folder/data" -l "$folder/log" -o "$options" >/dev/null 2>&1; }
 "$bin/initdb" --no-sync -A trust -U harn -E UTF8 --locale=C -D "$folder/data" >/dev/null 2>"$folder/log" || exit 1
@@ -72,8 +72,17 @@ impl Server {
         Server::start_at(None)
     }
 
+    /// As [`Server::start`], with all files of the server in a folder.
+    pub(crate) fn start_in(folder: &Path) -> Option<Server> {
+        Server::start_with(folder, None)
+    }
+
     /// As [`Server::start`]; with a port it listens on this machine, too.
     pub(crate) fn start_at(port: Option<u16>) -> Option<Server> {
+        Server::start_with(Path::new("/tmp"), port)
+    }
+
+    fn start_with(folder: &Path, port: Option<u16>) -> Option<Server> {
         let options = port.map(|port| format!("-c listen_addresses=127.0.0.1 -p {port}")).unwrap_or_default();
         let port = port.unwrap_or(5432);
         let wish = std::env::var("HARN_POSTGRES").unwrap_or_default();
@@ -111,6 +120,7 @@ impl Server {
         let mut keeper = command
             .arg(&bin)
             .arg(options)
+            .arg(folder)
             .current_dir("/")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
