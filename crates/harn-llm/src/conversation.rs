@@ -9,12 +9,14 @@
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
-use harn_value::Data as Value;
+use harn_value::json::from_data;
+use harn_value::{Data as Value, List, Ref};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::OptionError;
 use crate::message::{Message, Role, read};
+use crate::transcript::{Ids, message_event};
 use crate::wire::written::Written;
 
 /// An append-only list of messages; see the module.
@@ -55,9 +57,24 @@ impl Sums {
 struct Shared {
     messages: RefCell<Vec<Rc<Message>>>,
     written: RefCell<Written>,
+    /// What programs have seen of the list.
+    shown: RefCell<Shown>,
     /// The list that this one went on from, and after how many messages, when nothing was written of it by then: what
     /// will be written of it serves this one, too.
     base: RefCell<Option<(Rc<Shared>, usize)>>,
+}
+
+/// The first messages of a list and their events as values of programs. A turn that returns a transcript adds what is new; only
+/// if the program still has the values of the turn before, their items are copied, which are references.
+struct Shown {
+    messages: Ref<List>,
+    events: Ref<List>,
+}
+
+impl Default for Shown {
+    fn default() -> Shown {
+        Shown { messages: Ref::new(List::new()), events: Ref::new(List::new()) }
+    }
 }
 
 /// A conversation that is forgotten when nobody holds it any more.
@@ -118,6 +135,7 @@ impl Conversation {
             self.shared = Rc::new(self.with(|own| Shared {
                 messages: RefCell::new(own.to_vec()),
                 written: RefCell::new(self.shared.written.borrow().up_to(self.len)),
+                shown: RefCell::default(),
                 base: RefCell::new(self.base_of_fork()),
             }));
         }
@@ -250,6 +268,24 @@ impl Conversation {
     /// Returns the messages from a place on as dicts.
     pub fn to_json_from(&self, start: usize) -> Vec<Value> {
         self.with(|own| own.get(start..).unwrap_or_default().iter().map(|m| m.to_json()).collect())
+    }
+
+    /// Returns the messages and their events, followed by `more` events, as lists of dicts.
+    pub fn shown(&self, more: &[Value], ids: &Ids<'_>) -> (harn_value::Value, harn_value::Value) {
+        let mut fresh = Shown::default();
+        let mut kept = self.shared.shown.borrow_mut();
+        // A clone that ends before the list shows only its part.
+        let shown = if kept.messages.len() > self.len { &mut fresh } else { &mut *kept };
+        let known = shown.messages.len();
+        let (messages, events) = (shown.messages.make_mut(), shown.events.make_mut());
+        events.truncate(known);
+        for message in self.iter().skip(known) {
+            let message = message.to_json();
+            messages.push(from_data(&message));
+            events.push(from_data(&message_event(&message, ids)));
+        }
+        more.iter().for_each(|event| events.push(from_data(event)));
+        (shown.messages.clone().into(), shown.events.clone().into())
     }
 
     /// Estimates the tokens of the messages from a place on.

@@ -110,7 +110,18 @@ struct Driver {
 /// Wrong options, a model call that fails for good, or what a callback throws.
 pub(crate) async fn run(cx: &Cx, prompt: &Value, system: &Value, given: &Value) -> Result<Value> {
     let place = Place { keeper: None, joins: true };
-    Ok(from_json(&run_in(cx, prompt, system, given, place).await?.result))
+    let mut ended = run_in(cx, prompt, system, given, place).await?;
+    let others = ended.result["transcript"]["events"].take();
+    let ids = || new_id(cx.vm());
+    let (messages, events) = ended.messages.shown(others.as_array().map_or(&[], Vec::as_slice), &ids);
+    let mut result = from_json(&ended.result);
+    let transcript = result.as_dict_mut().and_then(|result| result.make_mut().get_mut(&"transcript".into()));
+    if let Some(transcript) = transcript.and_then(Value::as_dict_mut) {
+        let transcript = transcript.make_mut();
+        transcript.insert("messages", messages);
+        transcript.insert("events", events);
+    }
+    Ok(result)
 }
 
 /// What a loop is a part of.
@@ -123,12 +134,21 @@ struct Place {
 
 /// How a loop ended.
 pub(crate) struct Ended {
-    /// The result dict.
+    /// The result dict; without the messages of its transcript before [`Ended::complete`].
     pub(crate) result: Json,
+    /// The conversation.
+    messages: Conversation,
     /// What people should see of the last turn.
     pub(crate) last_visible: String,
     /// Whether `max_iterations` ended it.
     pub(crate) out_of_turns: bool,
+}
+
+impl Ended {
+    fn complete(mut self, cx: &Cx) -> Ended {
+        AgentLoop::add_messages(&self.messages, &mut self.result, &|| new_id(cx.vm()));
+        self
+    }
 }
 
 /// As [`run`], for callers that make something else of it.
@@ -136,7 +156,7 @@ pub(crate) struct Ended {
 /// # Errors
 /// As [`run`].
 pub(crate) async fn run_loop(cx: &Cx, prompt: &Value, system: &Value, given: &Value) -> Result<Ended> {
-    run_in(cx, prompt, system, given, Place { keeper: None, joins: false }).await
+    Ok(run_in(cx, prompt, system, given, Place { keeper: None, joins: false }).await?.complete(cx))
 }
 
 /// As [`run_loop`] for a daemon that somebody keeps.
@@ -150,7 +170,7 @@ pub(crate) async fn run_kept(
     given: &Value,
     keeper: Rc<dyn Keeper>,
 ) -> Result<Ended> {
-    run_in(cx, prompt, system, given, Place { keeper: Some(keeper), joins: false }).await
+    Ok(run_in(cx, prompt, system, given, Place { keeper: Some(keeper), joins: false }).await?.complete(cx))
 }
 
 async fn run_in(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Place) -> Result<Ended> {
@@ -445,8 +465,9 @@ impl Driver {
         }
         let duration = millis(self.cx.system().monotonic().saturating_sub(started));
         self.take_reminders()?;
-        let mut result =
-            self.with_reminders(agent, |agent| agent.outcome(duration, &|| new_id(self.cx.vm())));
+        let mut result = self.with_reminders(agent, |agent| {
+            agent.outcome_without_messages(duration, &|| new_id(self.cx.vm()))
+        });
         // What the host wants kept for the record comes last, and no model has seen it.
         if let Some(events) = result["transcript"]["events"].as_array_mut() {
             events.append(&mut self.audits.borrow_mut());
@@ -486,8 +507,8 @@ impl Driver {
                 "agent loop ended with status \"{status}\" after {turns} iteration{s}, {cause}"
             ));
         }
-        let last_visible = agent.last_visible().to_owned();
-        Ok(Ended { result, last_visible, out_of_turns: agent.is_out_of_turns() })
+        let (last_visible, messages) = (agent.last_visible().to_owned(), agent.messages().clone());
+        Ok(Ended { result, messages, last_visible, out_of_turns: agent.is_out_of_turns() })
     }
 
     /// Runs tools, and lets hooks and the program look at what they say.

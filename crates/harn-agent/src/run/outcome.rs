@@ -1,6 +1,6 @@
 //! The result dict of a loop.
 
-use harn_llm::transcript;
+use harn_llm::{Conversation, transcript};
 use harn_prompt::reminder::{pending, reminder_event};
 use harn_value::{Data as Json, json};
 
@@ -51,6 +51,14 @@ impl AgentLoop {
 
     /// Returns the result dict of the contract. `ids` gives identifiers of the transcript and its events.
     pub fn outcome(&self, duration_ms: i64, ids: &dyn Fn() -> String) -> Json {
+        let mut out = self.outcome_without_messages(duration_ms, ids);
+        AgentLoop::add_messages(&self.state.messages, &mut out, ids);
+        out
+    }
+
+    /// Returns the result dict without the messages of its transcript and their events: there may be thousands that its reader
+    /// has seen before.
+    pub fn outcome_without_messages(&self, duration_ms: i64, ids: &dyn Fn() -> String) -> Json {
         let state = &self.state;
         let (status, natural) =
             (self.status().map_or("active", Status::as_str), state.status.map_or("active", Status::as_str));
@@ -96,21 +104,30 @@ impl AgentLoop {
         out
     }
 
+    /// Adds the messages to a result of [`AgentLoop::outcome_without_messages`], and their events in front of the others.
+    pub fn add_messages(messages: &Conversation, result: &mut Json, ids: &dyn Fn() -> String) {
+        let messages = messages.to_json();
+        let mut events = transcript::message_events(&messages, ids);
+        if let Some(others) = result["transcript"]["events"].as_array_mut() {
+            events.append(others);
+        }
+        result["transcript"]["messages"] = messages.into();
+        result["transcript"]["events"] = events.into();
+    }
+
     fn transcript(&self, ids: &dyn Fn() -> String) -> Json {
         let state = &self.state;
-        let messages = state.messages.to_json();
-        let mut events = transcript::message_events(&messages, ids);
-        events.extend(state.notes.iter().map(|note| {
+        let notes = state.notes.iter().map(|note| {
             let metadata = Some(note.metadata.read()).filter(|m| !m.is_null());
             transcript::event(&note.kind, &note.role, &note.visibility, &note.text, metadata, ids)
-        }));
+        });
+        let mut events: Vec<Json> = notes.collect();
         events.extend(pending(&state.reminders).iter().map(reminder_event));
         let id = self.config.session_id.clone().unwrap_or_else(ids);
         let mut out = json!({
             "_type": "transcript", "version": 2, "id": id, "messages": null, "events": null,
             "assets": [], "state": if matches!(self.status(), Some(Status::Done | Status::Idle)) { "active" } else { "paused" },
         });
-        out["messages"] = messages.into();
         out["events"] = events.into();
         let given = self.config.options.get("transcript").and_then(|t| t.get("summary"));
         let given = given.filter(|s| !s.is_null()).map(Json::printed);

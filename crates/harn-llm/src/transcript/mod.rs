@@ -18,6 +18,7 @@ pub use compact::{
     is_long_result, is_private, plan as compact_plan, render, render as compact_text, render_masked,
     tokens_of,
 };
+pub(crate) use events::message_event;
 pub use events::{event, message_events};
 pub use lifecycle::{abandon, archive, fork, reset, resume};
 pub use messages::{
