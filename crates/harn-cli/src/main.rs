@@ -27,6 +27,8 @@ mod keywords;
 mod limits;
 mod logs;
 mod mcp;
+#[cfg(test)]
+mod memory_tests;
 mod out;
 mod profile;
 mod program;
