@@ -16,7 +16,7 @@ FAST      = $(strip $(RUSTFLAGS) $(NAMES) $(shell rustc $(DISPATCH) --print targ
 
 .DEFAULT_GOAL := help
 .PHONY: help rustflags build dist run test test-every-case test-fast test-real-server python conformance kill kill-agents flips workers postgres replays check check-changed check-parts tools \
-        fmt harn-fmt lint lint-no-rust-prompt-prose rustdoc docs book bench bench-limit bench-picture bench-agents bench-runs bench-queues bench-frameworks soak bench-quick watchdog fuzz asan snap clean \
+        fmt harn-fmt lint lint-no-rust-prompt-prose rustdoc docs book bench bench-limit bench-picture bench-agents bench-runs bench-queues bench-sessions bench-frameworks soak bench-quick watchdog fuzz asan snap clean \
         lsp-test acp-test wire-types tree-sitter models
 
 help: ## list these targets
@@ -174,6 +174,9 @@ bench-runs: build ## measure durable runs: the journal per effect, agent turns, 
 
 bench-queues: build ## measure queues of short runs on PostgreSQL, Harn and DBOS in turn (N jobs): submission, completion, CPU, memory, size
 	python3 benches/queues/run.py --harn $(HARN) --jobs $(or $(N),1000)
+
+bench-sessions: build ## measure stored sessions: turns of a long one (N), its size, and 5,000 sessions
+	python3 benches/sessions/run.py --harn $(HARN) --turns $(or $(N),10000)
 
 soak: build ## run six processes side by side for 10 minutes (M), and print how memory, open files and disk grow
 	python3 benches/soak/run.py --harn $(HARN) --minutes $(or $(M),10)
