@@ -156,7 +156,7 @@ builtins! {
     /// ```
     State fn list_agents(cx) -> "list" {
         let ids = cx.state::<Workers>().ids();
-        let handle = |id: String| Ok(find(&cx, &id)?.ok_or_else(|| job::unknown(&id))?.handle());
+        let handle = |id: String| Ok(find(cx, &id)?.ok_or_else(|| job::unknown(&id))?.handle());
         ids.into_iter().map(handle).collect::<Result<Vec<Value>>>()
     }
 
