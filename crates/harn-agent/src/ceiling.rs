@@ -4,9 +4,9 @@
 //! more than either of them.
 
 use harn_llm::options::shape::SIDE_EFFECT_LEVELS;
-use harn_value::{Data as Json, data::Map, json};
+use harn_value::{Data as Json, data::Map, glob, json};
 
-use crate::policy::{Policy, glob};
+use crate::policy::Policy;
 
 /// The ceiling where nobody has set one: everything, and loops nested eight deep.
 pub(crate) fn default_ceiling() -> Json {

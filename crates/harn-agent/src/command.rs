@@ -6,9 +6,8 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use harn_value::glob;
 use serde::{Deserialize, Serialize};
-
-use crate::policy::glob;
 
 /// The labels that a scan can give, in the order in which it gives them.
 pub const RISK_LABELS: [&str; 11] = [

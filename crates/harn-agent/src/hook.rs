@@ -1,10 +1,9 @@
 //! Hooks: what a program or its manifest wants to see of calls before and after they run, and of turns and workers.
 
 use harn_llm::options::nearest;
-use harn_value::Data as Json;
+use harn_value::{Data as Json, glob};
 use regex::Regex;
 
-use crate::policy::glob;
 use crate::run::HookVerdict;
 
 /// What hooks can be attached to.

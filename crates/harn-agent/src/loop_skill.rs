@@ -5,11 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use globset::{GlobBuilder, GlobMatcher};
 use harn_llm::json::truthy;
 use harn_llm::options::shape::Shape;
-use harn_value::{Data as Json, data::Map, json};
+use harn_value::{Data as Json, data::Map, glob, json};
 use serde::{Deserialize, Serialize};
 
 use crate::error::ConfigError;
-use crate::policy::glob;
 use crate::skill_file::{HOST, HOST_ID, SkillFile};
 
 /// The tool by which a model asks for the body of a skill.

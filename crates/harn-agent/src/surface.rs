@@ -4,10 +4,10 @@
 use harn_llm::json::truthy;
 use harn_llm::options::nearest;
 use harn_prompt::mentions::{looks_like_a_tool, mentions, outside_fences};
-use harn_value::{Data as Json, data::Map};
+use harn_value::{Data as Json, data::Map, glob};
 use serde::{Deserialize, Serialize};
 
-use crate::policy::{glob, side_effect_rank};
+use crate::policy::side_effect_rank;
 use crate::tool::declared_arguments;
 
 /// Something about a tool surface.

@@ -289,24 +289,13 @@ impl Rule {
     }
 
     fn matches(&self, id: &str) -> bool {
-        match_glob(&self.model_match, id)
+        harn_value::glob(&self.model_match, id)
             && match self.version {
                 VersionMin::Any => true,
                 VersionMin::Never => false,
                 VersionMin::AtLeast(major, minor) => model_version(id).is_some_and(|v| v >= (major, minor)),
             }
     }
-}
-
-/// Matches `*x*`, `x*`, `*x`, `a*b`, else equality; both sides are lower-case already.
-fn match_glob(pattern: &str, id: &str) -> bool {
-    if pattern == "*" {
-        return true;
-    }
-    if let Some(middle) = pattern.strip_prefix('*').and_then(|p| p.strip_suffix('*')) {
-        return id.contains(middle);
-    }
-    crate::glob::glob(pattern, id)
 }
 
 /// The line, from 1, that a byte of a text stands on.

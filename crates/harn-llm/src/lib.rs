@@ -22,7 +22,6 @@ mod estimate;
 pub mod event;
 mod event_stream;
 pub mod experiment;
-mod glob;
 #[cfg(test)]
 mod growth;
 pub mod json;

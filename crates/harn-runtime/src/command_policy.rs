@@ -134,7 +134,7 @@ impl CommandPolicy {
 
     /// Whether calls of a tool of the loop are commands.
     fn covers(&self, tool: &str) -> bool {
-        self.tools.iter().any(|pattern| harn_agent::policy::glob(pattern, tool))
+        self.tools.iter().any(|pattern| harn_value::glob(pattern, tool))
     }
 }
 

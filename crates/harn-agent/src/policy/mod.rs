@@ -15,7 +15,7 @@ mod value;
 use std::collections::BTreeMap;
 
 use harn_llm::options::shape::SIDE_EFFECT_LEVELS;
-use harn_value::{Data as Json, data::Map};
+use harn_value::{Data as Json, data::Map, glob};
 use serde::{Deserialize, Serialize};
 
 use crate::tool::{Annotations, Backend, LoopTool, check_annotations};
@@ -322,22 +322,6 @@ fn names_operation(allowed: &[String], operation: &str) -> bool {
 /// The rank of a side effect level; unknown words of annotations count as none.
 pub(crate) fn side_effect_rank(word: &str) -> usize {
     SIDE_EFFECT_LEVELS.iter().position(|known| *known == word).unwrap_or(0)
-}
-
-/// Whether a text fits a glob in which `*` stands for anything.
-pub fn glob(pattern: &str, text: &str) -> bool {
-    let mut pieces = pattern.split('*');
-    let first = pieces.next().unwrap_or_default();
-    let Some(mut rest) = text.strip_prefix(first) else { return false };
-    let mut pieces: Vec<&str> = pieces.collect();
-    let Some(last) = pieces.pop() else { return rest.is_empty() };
-    for piece in pieces {
-        match rest.find(piece) {
-            Some(at) => rest = &rest[at + piece.len()..],
-            None => return false,
-        }
-    }
-    rest.ends_with(last)
 }
 
 impl Annotations {

@@ -1,6 +1,6 @@
 //! Patterns over paths. What a path comes to is worked out from its text alone, without a look at the file system.
 
-use super::glob;
+use harn_value::glob;
 
 /// The ways in which a path can be read: which characters part its steps. Where `\` may stand in a name it may also have
 /// been meant to part steps, by a handler that was written elsewhere; what is allowed must be allowed either way.

@@ -2,13 +2,13 @@
 //! be asked whether a refusal shall stand.
 
 use harn_llm::options::nearest;
-use harn_value::{Data as Json, data::Map, json};
+use harn_value::{Data as Json, data::Map, glob, json};
 use serde::{Deserialize, Serialize};
 
 use super::answer::RuleList;
 use super::judge::{Judge, Question, Reply, Stop};
 use super::read::{part, strings};
-use super::{glob, value};
+use super::value;
 use crate::tool::LoopTool;
 
 /// The option.

@@ -19,14 +19,6 @@ fn denial(policy: &Policy, tool: &LoopTool, arguments: &Json) -> Option<String> 
 }
 
 #[test]
-fn globs() {
-    assert!(
-        glob("*", "x") && glob("a*", "abc") && glob("*c", "abc") && glob("a*c", "abc") && glob("abc", "abc")
-    );
-    assert!(!glob("a*c", "abd") && !glob("abc", "abcd") && !glob("a*bc*c", "abc"));
-}
-
-#[test]
 fn the_ceiling_names_what_it_forbids() {
     let tool = json!({"name": "w", "handler": null, "annotations": {"side_effect_level": "network", "capabilities": {"net": ["get"]}}});
     let deny = |policy: Json| {

@@ -1,9 +1,9 @@
 //! What patterns say about the value of an argument. A model may give any value, whatever the parameter's type: a list of
 //! texts is as much to be looked at as one.
 
-use harn_value::Data as Json;
+use harn_value::{Data as Json, glob};
 
-use super::{glob, path};
+use super::path;
 
 /// Whether every part of a value is allowed by a pattern. A list is allowed when all of its entries are; what is missing
 /// counts as an empty text, and a dict, nil or empty list, which no handler should take for a text, as forbidden.

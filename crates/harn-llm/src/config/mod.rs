@@ -20,10 +20,10 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::LazyLock;
 
+use harn_value::glob;
 use serde::Deserialize;
 
 use crate::embedder::Embedder;
-use crate::glob::glob;
 use crate::json::Object;
 use crate::models::Catalog;
 use crate::options::{Sampling, ShapeError, call_options, check_values};
