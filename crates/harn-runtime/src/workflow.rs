@@ -267,27 +267,30 @@ pub(crate) async fn delegated(cx: &Cx, config: &Value, task: &str, execution: &J
     }))
 }
 
-/// Asks a model, by a loop or a call.
-async fn ask(cx: &Cx, work: &Work, options: &Value) -> Result<Report> {
+/// Runs the loop or call of a stage: its result, and the text that it shows.
+pub(crate) async fn ask_model(cx: &Cx, work: &Work, options: &Value) -> Result<(Json, String)> {
     if let Some(session) = &work.needs_session
         && cx.state::<Sessions>().known(session).is_none()
     {
         let name = &work.node_id;
         return Err(thrown(format!("workflow stage {name} requires an existing session ({session})")));
     }
-    let started = cx.system().monotonic();
     let prompt = Value::from(work.prompt.as_str());
     let system = work.system.as_deref().map_or(Value::NIL, Value::from);
-    let done = if work.is_loop {
-        run_loop(cx, &prompt, &system, options).await.map(|ended| (ended.result, ended.last_visible))
-    } else {
-        call_once(cx, &prompt, &system, options).await.map(|result| {
-            let result = to_json(&result);
-            let text =
-                result["visible_text"].as_str().or_else(|| result["text"].as_str()).unwrap_or_default();
-            (result.clone(), text.to_owned())
-        })
-    };
+    if work.is_loop {
+        let ended = run_loop(cx, &prompt, &system, options).await?;
+        return Ok((ended.result, ended.last_visible));
+    }
+    let result = to_json(&call_once(cx, &prompt, &system, options).await?);
+    let text = result["visible_text"].as_str().or_else(|| result["text"].as_str());
+    let text = text.unwrap_or_default().to_owned();
+    Ok((result, text))
+}
+
+/// Does a piece of work with a model, and reports it.
+async fn ask(cx: &Cx, work: &Work, options: &Value) -> Result<Report> {
+    let started = cx.system().monotonic();
+    let done = ask_model(cx, work, options).await;
     let duration =
         i64::try_from(cx.system().monotonic().saturating_sub(started).as_millis()).unwrap_or(i64::MAX);
     let (result, said) = match done {

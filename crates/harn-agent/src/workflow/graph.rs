@@ -355,6 +355,22 @@ impl Edge {
 }
 
 impl Graph {
+    /// A graph of one node, without limits of its own.
+    pub(super) fn of_node(node: Node) -> Graph {
+        Graph {
+            id: String::new(),
+            version: 1,
+            name: String::new(),
+            entry: node.id.clone(),
+            nodes: vec![node],
+            edges: Vec::new(),
+            capability_policy: Json::Null,
+            approval_policy: Json::Null,
+            metadata: Json::Null,
+            audit_log: Vec::new(),
+        }
+    }
+
     /// Reads a graph, or the shorthand of `act`, `verify` and `repair`. `ids` names one without an id.
     ///
     /// # Errors

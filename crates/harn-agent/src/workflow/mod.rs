@@ -29,5 +29,5 @@ pub use packed::{pack, unpack};
 pub use record::{Mark, apply};
 pub use run::{Answer, Execution, Step};
 pub use validate::{Validation, validate};
-pub use work::{Command, Work};
+pub use work::{Command, Work, of_single_stage};
 pub use world::World;

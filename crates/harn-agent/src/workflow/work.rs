@@ -5,7 +5,7 @@ use harn_prompt::untrusted::quote_element;
 use harn_value::{Data as Json, data::Map, json};
 use serde::{Deserialize, Serialize};
 
-use super::graph::{Node, list_of};
+use super::graph::{Graph, Node, list_of};
 use super::options::{LIMIT_KEYS, RunOptions};
 use super::routes::Routes;
 use crate::artifact;
@@ -230,6 +230,32 @@ impl Inputs<'_> {
             "metadata": metadata,
         })
     }
+}
+
+/// Returns the work of a stage that runs outside of a workflow, and the artifacts that it takes.
+///
+/// # Errors
+/// Artifacts that its contract rejects, or a prompt that cannot be rendered.
+pub fn of_single_stage(
+    node: Node,
+    task: &str,
+    artifacts: &[Json],
+    prose: &dyn Prose,
+) -> Result<(Work, Vec<Json>), String> {
+    let selected = inputs_of(&node, artifacts)?;
+    let routes = Routes::new(Graph::of_node(node));
+    let inputs = Inputs {
+        node: &routes.graph.nodes[0],
+        routes: &routes,
+        options: &RunOptions::default(),
+        task,
+        stage_id: "",
+        run_id: "",
+        selected: &selected,
+        repair: None,
+    };
+    let work = inputs.work(prose)?;
+    Ok((work, selected))
 }
 
 /// Whether a node's work is a loop.

@@ -1,23 +1,17 @@
 //! One delegated stage: a loop or a single call over a task and artifacts.
 
 use harn_agent::artifact::artifact;
-use harn_agent::registry::is_registry;
-use harn_agent::workflow::Node;
+use harn_agent::workflow::{Node, of_single_stage};
 use harn_llm::Conversation;
-use harn_prompt::Prose;
 use harn_stdlib::timestamp_now;
 use harn_value::{Data as Json, data::Map, json};
 use harn_value::{Dict, Value};
 use harn_vm::{Cx, Result};
 
-use crate::convert::{OrThrow, entry, text, thrown, to_json};
-use crate::driver::run_loop;
+use crate::convert::{entry, text, thrown, to_json};
+use crate::kept::Kept;
 use crate::llm_embedder::{new_id, prompts_of};
 use crate::session::Sessions;
-
-/// Iterations and nudges of a stage that says nothing of them.
-const ITERATIONS: i64 = 16;
-const NUDGES: i64 = 3;
 
 /// Fields of a node that only a workflow knows what to do with.
 const OF_WORKFLOWS: [&str; 7] = [
@@ -91,7 +85,7 @@ pub(crate) fn check_transcript(value: &Value) -> std::result::Result<(), String>
     Conversation::from_json(messages).map(drop).map_err(|error| format!("transcript: {error}"))
 }
 
-/// Runs a stage.
+/// Runs a stage, as a workflow does.
 ///
 /// # Errors
 /// What its contract says of artifacts, and what its loop or call throws.
@@ -103,48 +97,19 @@ pub(crate) async fn run(
     transcript: &Json,
 ) -> Result<StageOutput> {
     let name = text(&entry(node, "id")).unwrap_or_else(|| "stage".to_owned());
-    let contract = to_json(&entry(node, "input_contract"));
-    let kinds: Vec<&str> =
-        contract["input_kinds"].as_array().into_iter().flatten().filter_map(Json::as_str).collect();
-    let fits = |artifact: &&Json| {
-        kinds.is_empty() || artifact["kind"].as_str().is_some_and(|kind| kinds.contains(&kind))
-    };
-    let selected: Vec<Json> = artifacts.iter().filter(fits).cloned().collect();
-    let (least, most) = (contract["min_inputs"].as_u64(), contract["max_inputs"].as_u64());
-    let count = selected.len() as u64;
-    if let Some(least) = least.filter(|least| count < *least) {
-        return Err(thrown(format!("workflow stage {name} requires at least {least} input artifacts")));
-    }
-    if let Some(most) = most.filter(|most| count > *most) {
-        return Err(thrown(format!("workflow stage {name} accepts at most {most} input artifacts")));
-    }
-    let given = entry(node, "model_policy");
-    let mut options = given.to_dict().map(|dict| (*dict).clone()).unwrap_or_default();
-    if contract["require_transcript"] == true && transcript.is_null() && entry(&given, "session_id").is_nil()
-    {
+    let mut kept = Kept::default();
+    let read = Node::normalise(&name, &kept.take(node)).map_err(thrown)?;
+    let output = read.part("output_contract")["output_kinds"].clone();
+    let needs_transcript = read.part("input_contract")["require_transcript"] == true;
+    let (mut work, selected) = of_single_stage(read, task, artifacts, &prompts_of(cx)).map_err(thrown)?;
+    let named = work.options["session_id"].as_str().map(str::to_owned);
+    if needs_transcript && transcript.is_null() && named.is_none() {
         return Err(thrown(format!(
             "workflow stage {name} requires an existing session (it was given none)"
         )));
     }
-    let instructions = match text(&entry(node, "prompt")) {
-        Some(prompt) => format!("{prompt}\n\n{task}"),
-        None => task.to_owned(),
-    };
-    let bindings = Map::from_iter([
-        ("label".to_owned(), text(&entry(node, "task_label")).unwrap_or_else(|| "Task".to_owned()).into()),
-        ("instructions".to_owned(), instructions.into()),
-        ("verification".to_owned(), json!([])),
-        ("repair".to_owned(), Json::Null),
-        ("context".to_owned(), harn_agent::artifact::context(&selected, &json!({})).into()),
-    ]);
-    let prompt = prompts_of(cx).render("std/workflow/stage_prompt.harn.prompt", &bindings).or_throw()?;
-    let prompt = Value::str(prompt.trim());
-    let system = entry(node, "system");
-    // A conversation goes on in a session of its own.
-    let session_id = match text(&entry(&given, "session_id")) {
-        Some(id) => id,
-        None => format!("agent_session_{}", new_id(cx.vm())),
-    };
+    // Without a session of the program, the conversation has one that ends with the stage.
+    let session_id = named.clone().unwrap_or_else(|| format!("agent_session_{}", new_id(cx.vm())));
     let session = cx.state::<Sessions>().named(&session_id);
     if !transcript.is_null() && session.history.borrow().messages.is_empty() {
         let messages = transcript["messages"].as_array().into_iter().flatten();
@@ -152,51 +117,8 @@ pub(crate) async fn run(
         history.messages = Conversation::from_json(messages).map_err(|e| thrown(e.0))?;
         history.summary = transcript["summary"].as_str().map(str::to_owned);
     }
-    options.insert("session_id", session_id.as_str());
-    let schema = entry(&entry(node, "output_contract"), "schema");
-    if !schema.is_nil() {
-        options.insert("output_schema", schema);
-        options.insert("output_validation", "error");
-    }
-    let tools = entry(node, "tools");
-    let has_tools = match tools.as_list() {
-        Some(list) => !list.is_empty(),
-        None => is_registry(&tools),
-    };
-    let agent = has_tools || text(&entry(node, "mode")).as_deref() == Some("agent");
-    let (result, said) = if agent {
-        let mut defaults = vec![
-            ("persistent", Value::from(true)),
-            ("max_iterations", ITERATIONS.into()),
-            ("max_nudges", NUDGES.into()),
-        ];
-        for (key, from) in [
-            ("tools", "tools"),
-            ("done_sentinel", "done_sentinel"),
-            ("exit_when_verified", "exit_when_verified"),
-            ("policy", "capability_policy"),
-            ("approval_policy", "approval_policy"),
-        ] {
-            defaults.push((key, entry(node, from)));
-        }
-        compaction(&entry(node, "auto_compact"), &mut defaults);
-        for (key, value) in defaults {
-            if !value.is_nil() && !options.contains(key) {
-                options.insert(key, value);
-            }
-        }
-        let ended = run_loop(cx, &prompt, &system, &options.into()).await?;
-        (ended.result, ended.last_visible)
-    } else {
-        let Some(call) = cx.vm().builtin("llm_call") else { return Err(thrown("llm_call is not there")) };
-        for key in ["max_iterations", "max_nudges", "nudge"] {
-            options.remove(key);
-        }
-        let result = to_json(&cx.call(&call.value(), [prompt, system, Value::from(options)]).await?);
-        let said = result["visible_text"].as_str().unwrap_or_default().to_owned();
-        (result, said)
-    };
-    let output = to_json(&entry(&entry(node, "output_contract"), "output_kinds"));
+    work.options["session_id"] = session_id.as_str().into();
+    let (result, said) = crate::workflow::ask_model(cx, &work, &kept.give(&work.options)).await?;
     let kind = output.get(0).and_then(Json::as_str).unwrap_or("artifact");
     let lineage: Vec<&Json> = selected.iter().map(|artifact| &artifact["id"]).collect();
     let artifact = json!({
@@ -208,8 +130,7 @@ pub(crate) async fn run(
         Json::Null => session.snapshot(&|| new_id(cx.vm())),
         own => own,
     };
-    // The conversation was the work's own: it is in the result.
-    if entry(&given, "session_id").is_nil() {
+    if named.is_none() {
         cx.state::<Sessions>().close(&session_id);
     }
     let mut shown = artifact;
@@ -217,23 +138,6 @@ pub(crate) async fn run(
         data.shift_remove("transcript");
     }
     Ok(StageOutput { result, transcript, artifacts: vec![shown] })
-}
-
-/// The node's words for compaction in those of a loop.
-fn compaction(auto: &Value, out: &mut Vec<(&'static str, Value)>) {
-    let named = [
-        ("enabled", "auto_compact"),
-        ("token_threshold", "compact_threshold"),
-        ("tool_output_max_chars", "tool_output_max_chars"),
-        ("compact_strategy", "compact_strategy"),
-        ("hard_limit_tokens", "hard_limit_tokens"),
-        ("hard_limit_strategy", "hard_limit_strategy"),
-        ("keep_last", "compact_keep_last"),
-        ("compact_callback", "compact_callback"),
-        ("mask_callback", "mask_callback"),
-        ("compress_callback", "compress_callback"),
-    ];
-    out.extend(named.iter().map(|(from, to)| (*to, entry(auto, from))));
 }
 
 /// The result of a worker that ran a stage.
