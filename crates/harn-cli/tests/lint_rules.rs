@@ -477,6 +477,25 @@ fn effects_that_come_too_early_or_out_of_place() {
         "pub fn poll_tick(state) { return state }\npub fn call(raw) {\n  return llm_call(raw).text\n}\n",
         3,
     );
+    // Models, programs and files by the effects of the builtin table; facts about models and reads of files are allowed.
+    for call in [
+        "llm_call_structured(raw, {type: \"object\"})",
+        "llm_stream(raw)",
+        "workflow_execute(raw, {act: {}})",
+        "daemon_spawn({task: raw})",
+        "transcript_summarize(raw)",
+        "agent_loop(raw)",
+        "exec(\"ls\")",
+        "write_file_bytes(raw, bytes_from_string(\"a\"))",
+        "store_set(\"k\", raw)",
+    ] {
+        let program =
+            format!("pub fn poll_tick(state) {{ return state }}\npub fn call(raw) {{\n  return {call}\n}}\n");
+        fires("connector-effect-policy", &program, 3);
+    }
+    for call in ["read_file(raw)", "llm_cost(raw, 1, 2)", "store_get(raw)", "http_get(raw)"] {
+        silent(&format!("pub fn poll_tick(raw) {{ return {call} }}\n"));
+    }
     // What polls may reach the network; `call` is the name of other functions, too.
     silent("pub fn poll_tick(url) { return http_get(url).body }\n");
     silent("pub fn call(raw) { return llm_call(raw).text }\n");

@@ -350,6 +350,57 @@ pub fn call_arguments(ty: &str) -> Option<u8> {
     Some(gives(ty.as_bytes())).filter(|&count| count != u8::MAX)
 }
 
+/// What a builtin touches besides its arguments. Everything but `Pure` passes through the system layer, which can reject, replace
+/// and record it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// Nothing.
+    Pure,
+    /// Writes to the program's output.
+    Output,
+    /// Reads the clock or waits.
+    Clock,
+    /// Random numbers.
+    Random,
+    /// Environment variables and facts of the process.
+    Env,
+    /// Files.
+    Fs,
+    /// Writes files of the runtime, in which a program stores values beyond its end.
+    Keep,
+    /// The network.
+    Net,
+    /// Other processes.
+    Process,
+    /// Model calls.
+    Llm,
+    /// Loops that ask models: each has a policy of its own, below the one around it.
+    Loop,
+    /// Asks a human.
+    Human,
+    /// State of the running program: tasks, channels, locks, mocks.
+    State,
+}
+
+impl Effect {
+    /// The word for it in documentation and permissions.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Effect::Pure => "pure",
+            Effect::Output => "output",
+            Effect::Clock => "clock",
+            Effect::Random => "random",
+            Effect::Env => "env",
+            Effect::Fs | Effect::Keep => "fs",
+            Effect::Net => "net",
+            Effect::Process => "process",
+            Effect::Llm | Effect::Loop => "llm",
+            Effect::Human => "human",
+            Effect::State => "state",
+        }
+    }
+}
+
 /// A parameter, as the checker sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
@@ -372,8 +423,10 @@ pub struct Signature {
     pub parameters: Vec<Parameter>,
     /// The type of its result.
     pub returns: &'static str,
-    /// Whether it only computes its result.
-    pub pure: bool,
+    /// What it touches.
+    pub effect: Effect,
+    /// Whether it can wait.
+    pub waits: bool,
 }
 
 impl Signature {
@@ -387,6 +440,11 @@ impl Signature {
         } else {
             (got > most).then(|| too_many(self.name, most, got))
         }
+    }
+
+    /// Whether it calls models: other builtins with the effect of models only compute.
+    pub fn calls_models(&self) -> bool {
+        self.effect == Effect::Loop || self.effect == Effect::Llm && self.waits
     }
 
     /// The parameter that takes the argument at this place, from 0.

@@ -6,63 +6,13 @@ use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
 
+pub use harn_syntax::signature::Effect;
 use harn_syntax::signature::{self, Given, Kinds, Parameter, Signature, Wants, WrongOption, WrongTime};
 use harn_value::{Dict, List, NativeHeader, Ref, Set, Str, Tag, Value, View, steps};
 
 use crate::call_loop::CallLoop;
 use crate::cx::Cx;
 use crate::error::{Error, Result};
-
-/// What a builtin touches besides its arguments. Everything but `Pure` passes through the
-/// [`System`](harn_system::System), where it can be refused, replaced and recorded.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Effect {
-    /// Nothing.
-    Pure,
-    /// Writes to the program's output.
-    Output,
-    /// Reads the clock or waits.
-    Clock,
-    /// Random numbers.
-    Random,
-    /// Environment variables and facts of the process.
-    Env,
-    /// Files.
-    Fs,
-    /// Files of the runtime, in which a program keeps values beyond its end.
-    Keep,
-    /// The network.
-    Net,
-    /// Other processes.
-    Process,
-    /// Model calls.
-    Llm,
-    /// Loops that ask models: each has a policy of its own, below the one around it.
-    Loop,
-    /// Asks a person.
-    Human,
-    /// State of the running program: tasks, channels, locks, mocks.
-    State,
-}
-
-impl Effect {
-    /// The word for it in documentation and permissions.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Effect::Pure => "pure",
-            Effect::Output => "output",
-            Effect::Clock => "clock",
-            Effect::Random => "random",
-            Effect::Env => "env",
-            Effect::Fs | Effect::Keep => "fs",
-            Effect::Net => "net",
-            Effect::Process => "process",
-            Effect::Llm | Effect::Loop => "llm",
-            Effect::Human => "human",
-            Effect::State => "state",
-        }
-    }
-}
 
 /// A future of a native function; lives in the program's thread.
 pub type NativeFuture = Pin<Box<dyn Future<Output = Result<Value>>>>;
@@ -175,7 +125,8 @@ impl Builtin {
             name: self.full_name,
             parameters,
             returns: self.returns,
-            pure: self.effect == Effect::Pure,
+            effect: self.effect,
+            waits: matches!(self.run, Run::Async(_)),
         }
     }
 

@@ -1,15 +1,18 @@
 //! Effects at forbidden places, or without a required check.
 
 use harn_syntax::ast::*;
+use harn_syntax::signature::Effect;
 use harn_syntax::visit::{self, Visitor};
 use harn_syntax::{Diagnostic, Span};
 
 use crate::checks::block_exits;
 use crate::codes::{CONNECTOR, SECRET_SCAN};
+use crate::invariants::written_paths;
+use crate::world::Signatures;
 
 /// Runs the rules of this file.
-pub(super) fn run(tree: &Program) -> Vec<Diagnostic> {
-    let mut search = Search { scanned: false, export: None, out: Vec::new() };
+pub(super) fn run(tree: &Program, signatures: &dyn Signatures) -> Vec<Diagnostic> {
+    let mut search = Search { signatures, scanned: false, export: None, out: Vec::new() };
     if Search::is_connector(tree) {
         search.connector(tree);
     }
@@ -17,32 +20,11 @@ pub(super) fn run(tree: &Program) -> Vec<Diagnostic> {
     search.out
 }
 
-/// Builtins that call models and agents, run programs or write files: forbidden in exports of a connector.
-const NEVER: &[&str] = &[
-    "agent",
-    "agent_loop",
-    "agent_turn",
-    "append_file",
-    "copy_file",
-    "delete_file",
-    "exec",
-    "exec_at",
-    "llm_call",
-    "llm_call_safe",
-    "llm_completion",
-    "llm_stream",
-    "move_file",
-    "shell",
-    "shell_at",
-    "spawn_agent",
-    "sub_agent_run",
-    "write_file",
-];
-
 /// Prefixes of builtins that use the network: forbidden while a message is normalized.
 const NETWORK: &[&str] = &["connector_call", "http_", "mcp_", "sse_", "websocket_"];
 
 struct Search<'a> {
+    signatures: &'a dyn Signatures,
     /// A scan for secrets was executed on every path to this place.
     scanned: bool,
     /// The enclosing export of a connector.
@@ -88,6 +70,17 @@ impl<'a> Search<'a> {
         self.scanned = false;
     }
 
+    /// Returns whether exports of a connector must not call a builtin: it calls models, runs a program or writes a file.
+    fn is_forbidden(&self, name: &str) -> bool {
+        let reaches_network = NETWORK.iter().any(|start| name.starts_with(start));
+        written_paths(name).is_some()
+            || self.signatures.builtin(name).is_some_and(|builtin| match builtin.effect {
+                Effect::Keep => true,
+                Effect::Process => builtin.waits && !reaches_network,
+                _ => builtin.calls_models(),
+            })
+    }
+
     fn call(&mut self, expr: &Expr, name: &str, args: &[Arg]) {
         let asked = |wanted: &[&str]| {
             let last = |text: &str| {
@@ -111,7 +104,7 @@ impl<'a> Search<'a> {
             let network =
                 export == "normalize_inbound" && NETWORK.iter().any(|start| name.starts_with(start));
             let waits = export == "normalize_inbound" && name == "sleep";
-            if NEVER.contains(&name) || network || waits {
+            if network || waits || self.is_forbidden(name) {
                 let message = format!("`{export}` of a connector calls `{name}`");
                 let help = "connectors bring messages in and out; leave this to the handler of the trigger";
                 self.report(CONNECTOR, expr.span, message, help);

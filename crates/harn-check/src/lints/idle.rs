@@ -1,6 +1,7 @@
 //! Expressions without side effects: as a statement, they do nothing.
 
 use harn_syntax::ast::*;
+use harn_syntax::signature::Effect;
 use harn_syntax::visit::{self, Visitor};
 
 use super::uses::Uses;
@@ -116,7 +117,7 @@ impl Search<'_, '_> {
             );
             !arg.spread && parameter.is_some_and(|parameter| !hidden || takes_values(parameter.ty))
         };
-        signature.pure
+        signature.effect == Effect::Pure
             && !matches!(signature.returns, "any" | "never" | "nil")
             && args.iter().enumerate().all(takes)
     }

@@ -48,7 +48,7 @@ pub fn lint_program(
     out.extend(super::calls::run(tree));
     out.extend(super::mistakes::run(text, tree));
     out.extend(super::shadow::run(tree));
-    out.extend(super::effects::run(tree));
+    out.extend(super::effects::run(tree, world.signatures));
     let file = Path::new(name).file_name().and_then(|name| name.to_str());
     out.extend(super::layout::run(text, tree, file.filter(|_| settings.require_file_header)));
     out.extend(super::registry::run(tree, max_tools));
