@@ -183,7 +183,7 @@ fn an_environment_that_a_program_makes_up_moves_nothing_out_of_its_roots() {
              println(sub_agent_run(\"go\", {{provider: \"mock\", tools: [inner], execution: {{env: {{{variable}: OUT}}}}}}).ok)\n",
             calls.join("\n"),
         );
-        for out in ["cwd() + \"/../out/place\"", "\"../out/place\"", "\"in/door/place\"", "\"in/door\""] {
+        for out in ["cwd() + \"/../out/place\"", "\"../out/place\"", "\"in/link/place\"", "\"in/link\""] {
             let scratch = folder(&[
                 ("out/place/store.json", "{\"token\": \"TREASURE\"}"),
                 ("out/store.json", "{\"token\": \"TREASURE\"}"),
@@ -191,7 +191,7 @@ fn an_environment_that_a_program_makes_up_moves_nothing_out_of_its_roots() {
                 ("repo/in/x", ""),
                 ("repo/main.harn", &program.replace("OUT", out)),
             ]);
-            symlink("../../out", scratch.path().join("repo/in/door")).unwrap();
+            symlink("../../out", scratch.path().join("repo/in/link")).unwrap();
             let before = all(&scratch.path().join("out"));
             let ran = harn_in(&scratch.path().join("repo"), &["run", "--sandbox=network", "main.harn"]);
             let told = format!("{variable} {out}: {}", ran.shown());

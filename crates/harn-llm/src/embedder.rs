@@ -1,4 +1,4 @@
-//! The one door to the world outside: environment, clock, warnings, and the prose that models read.
+//! The interface to the embedding program: environment, clock, warnings, and the prose that models read.
 
 use std::any::Any;
 use std::collections::BTreeMap;

@@ -1,5 +1,4 @@
-//! The policy of a loop as a limit on what its handlers may do: the same ceiling that its tools are held to,
-//! put on the door to the world.
+//! Applies the policy of a loop to its tool handlers: a system layer enforces the limits that its tool calls have.
 
 use std::path::PathBuf;
 use std::rc::Rc;

@@ -152,29 +152,30 @@ fn topic(id: &str) -> String {
     format!("waitpoints.{id}")
 }
 
-/// The requests by which somebody outside of a durable run may resolve its open waitpoints: what ends the wait for each.
+/// The open waitpoints of a durable run that another process may resolve, with the handle that ends each wait.
 #[derive(Default)]
-struct Doors(RefCell<BTreeMap<String, Rc<Door>>>);
+struct Inquiries(RefCell<BTreeMap<String, Rc<WaitHandle>>>);
 
+/// Ends the wait for an answer from another process.
 #[derive(Default)]
-struct Door {
+struct WaitHandle {
     closed: Cell<bool>,
     waker: RefCell<Option<Waker>>,
 }
 
-impl Door {
-    /// Lets somebody outside resolve a waitpoint, for as long as it is open.
+impl WaitHandle {
+    /// Lets another process resolve a waitpoint while it is open.
     fn open(cx: &Cx, point: &Point) {
-        let door: Rc<Door> = Rc::default();
-        cx.state::<Doors>().0.borrow_mut().insert(point.id.clone(), door.clone());
+        let handle: Rc<WaitHandle> = Rc::default();
+        cx.state::<Inquiries>().0.borrow_mut().insert(point.id.clone(), handle.clone());
         let mut answer = cx.system().inquire(inquiry(point, Duration::MAX));
         let (cx, id) = (cx.clone(), point.id.clone());
         harn_vm::spawn(async move {
             let answer = poll_fn(|context| {
-                if door.closed.get() {
+                if handle.closed.get() {
                     return Poll::Ready(None);
                 }
-                *door.waker.borrow_mut() = Some(context.waker().clone());
+                *handle.waker.borrow_mut() = Some(context.waker().clone());
                 answer.as_mut().poll(context).map(Some)
             });
             let answer = match answer.await {
@@ -189,12 +190,12 @@ impl Door {
         });
     }
 
-    /// Nobody outside is asked any more.
+    /// Stops the wait for an answer from another process.
     fn close(cx: &Cx, id: &str) {
-        let Some(door) = cx.state::<Doors>().0.borrow_mut().remove(id) else { return };
-        door.closed.set(true);
+        let Some(handle) = cx.state::<Inquiries>().0.borrow_mut().remove(id) else { return };
+        handle.closed.set(true);
         cx.system().end_inquiry(id);
-        let waker = door.waker.take();
+        let waker = handle.waker.take();
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -279,7 +280,7 @@ pub(crate) fn create(cx: &Cx, id: Option<String>, by: Json, metadata: Json) -> R
     emit(cx, &id, "waitpoint.created", &json!({"by": by, "metadata": metadata}))?;
     let point = find(cx, "waitpoint_create", &id)?;
     if cx.system().has_people() {
-        Door::open(cx, &point);
+        WaitHandle::open(cx, &point);
     }
     harn_stdlib::notify_host(cx, "harn.waitpoint.created", &from_json(&point.json()));
     Ok(point.json())
@@ -301,7 +302,7 @@ pub(crate) fn resolve(cx: &Cx, function: &str, id: &str, kind: &str, payload: &J
     if after.resolved != event {
         return refused(&after);
     }
-    Door::close(cx, id);
+    WaitHandle::close(cx, id);
     Ok(after.json())
 }
 
@@ -400,7 +401,7 @@ impl Wait {
             for follow in &mut follows {
                 follow.catch_up()?;
                 if follow.point.as_ref().is_some_and(|point| point.status != Status::Open) {
-                    Door::close(cx, &follow.id);
+                    WaitHandle::close(cx, &follow.id);
                 }
             }
         };
@@ -409,11 +410,11 @@ impl Wait {
 
     /// Somebody may have answered in time while no process was there.
     async fn last_look(&self, cx: &Cx, follows: &mut [Follow]) -> Result<()> {
-        let doors = cx.state::<Doors>();
+        let inquiries = cx.state::<Inquiries>();
         let open = follows
             .iter()
             .filter_map(|follow| follow.point.as_ref())
-            .filter(|point| point.status == Status::Open && doors.0.borrow().contains_key(&point.id));
+            .filter(|point| point.status == Status::Open && inquiries.0.borrow().contains_key(&point.id));
         // All of them are asked at once.
         let asked: Vec<_> = open
             .map(|point| (point.id.clone(), cx.system().inquire(inquiry(point, Duration::ZERO))))
@@ -421,7 +422,7 @@ impl Wait {
         for (id, answer) in asked {
             if let Some(reply) = cx.wait(answer).await?.map_err(thrown)? {
                 note(cx, &id, &reply)?;
-                Door::close(cx, &id);
+                WaitHandle::close(cx, &id);
             }
         }
         follows.iter_mut().try_for_each(Follow::catch_up)
@@ -457,7 +458,7 @@ impl Wait {
             let told = told(&answer, &by, now_ms);
             let (kind, payload) = told.map_err(|text| thrown(format!("waitpoint_wait: '{id}': {text}")))?;
             emit(cx, &id, kind, &payload)?;
-            Door::close(cx, &id);
+            WaitHandle::close(cx, &id);
         }
         Ok(())
     }

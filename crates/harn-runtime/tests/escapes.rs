@@ -129,7 +129,7 @@ fn world(asked: &Rc<Asked>) -> Memory {
         .with_file("/out/store.json", "{\"k\": \"TREASURE\"}")
         .with_file("/out/SKILL.md", "---\nname: s\ndescription: d\n---\nTREASURE")
         .with_file("/out/run.json", "{\"_type\": \"run_record\", \"id\": \"TREASURE\"}")
-        .with_link("/out", "/project/in/door")
+        .with_link("/out", "/project/in/link")
         .with_link("/out/secret", "/project/in/key")
         .with_link("/out/new", "/project/in/hole")
         .with_link("..", "/project/in/up")

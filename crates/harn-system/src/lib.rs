@@ -1,7 +1,6 @@
-//! The operating system as Harn sees it: one door to files, processes, network, clocks, chance, environment
-//! and standard streams.
+//! The system layer: files, processes, network, clocks, randomness, environment and standard streams behind one trait.
 //!
-//! - [`System`] is the door. [`Real`] is the machine, [`Memory`] a system for tests that touches nothing.
+//! - [`System`] is the trait. [`Real`] is the machine, [`Memory`] a system for tests that touches nothing.
 //! - [`Layer`]s change what passes: [`Permitted`] refuses, [`Capture`] keeps output, [`Recorder`] notes what was touched.
 //! - [`guard`] says which paths nothing may remove, move or replace.
 

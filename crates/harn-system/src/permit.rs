@@ -1,5 +1,5 @@
-//! Permissions on the door: a system that does not do more than a ceiling allows. Ceilings are nested by
-//! putting one permitted system over another, so an inner one can only take away.
+//! A system layer that rejects operations above a ceiling. Permitted systems nest, so an inner ceiling can only restrict
+//! an outer one.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -416,7 +416,7 @@ mod tests {
             Memory::new()
                 .with_file("/project/in/a", "a")
                 .with_file("/project/out/b", "b")
-                .with_link("/project/out", "/project/in/door")
+                .with_link("/project/out", "/project/in/link")
                 .with_link("/project/out/b", "/project/in/key")
                 .with_link("/project/out/new", "/project/in/hole")
                 .with_programs(|_| Ok(Finished::default()))
@@ -452,7 +452,7 @@ mod tests {
         for path in [
             "/project/out/b",
             "/project/in/../out/b",
-            "/project/in/door/b",
+            "/project/in/link/b",
             "/project/in/key",
             "/project/in/hole",
             "/project/inside",
@@ -471,12 +471,12 @@ mod tests {
             assert!(refused(system.facts(path)).starts_with("attempted to read"));
             assert!(system.rename(Path::new("/project/in/a"), path).is_err());
         }
-        for path in ["/project/out/b", "/project/in/door/b", "/project/out"] {
+        for path in ["/project/out/b", "/project/in/link/b", "/project/out"] {
             assert!(refused(system.remove(Path::new(path))).starts_with("attempted to delete"));
             assert!(system.rename(Path::new(path), Path::new("/project/in/c")).is_err());
         }
         assert!(refused(system.names(Path::new("/project"))).starts_with("attempted to read"));
-        assert!(refused(system.make_dirs(Path::new("/project/in/door/x"))).starts_with("attempted to write"));
+        assert!(refused(system.make_dirs(Path::new("/project/in/link/x"))).starts_with("attempted to write"));
         let cwd = refused(now(system.run(Command::new("x"))));
         assert_eq!(cwd, "process cwd '/project' is outside workspace_roots [/project/in]");
         assert_eq!(system.read(Path::new("/project/in/a"), 9).expect("inside"), b"a");

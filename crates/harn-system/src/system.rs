@@ -1,5 +1,5 @@
-//! The one door to the world: everything that a program does outside of itself passes through a [`System`],
-//! where it can be refused, replaced and recorded.
+//! The [`System`] trait: every effect of a program outside of itself is a call of it, which layers can reject, replace and
+//! record.
 
 use std::io;
 use std::path::{Path, PathBuf};

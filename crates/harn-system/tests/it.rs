@@ -1,12 +1,12 @@
-//! Whether other crates go around the door: clippy.toml lists what touches the machine, each crate denies it, and whoever has
-//! an exception is listed here.
+//! Other crates reach the operating system only through the system layer: clippy.toml lists the direct calls, each crate denies
+//! them, and the exceptions are listed here.
 
 use std::path::{Path, PathBuf};
 
 /// The line by which a crate denies what clippy.toml lists.
 const DENIES: &str = "#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]";
 
-/// The door itself, and what is no part of a running program.
+/// The system layer itself, and crates that are no part of a running program.
 const FREE: [&str; 2] = ["harn-system", "harn-fuzz"];
 
 /// The files with an exception; each says why beside it.
@@ -51,7 +51,7 @@ fn sources(folder: &Path, out: &mut Vec<PathBuf>) {
     }
 }
 
-/// The crates that must not go around the door.
+/// The crates that must use the system layer.
 fn crates(root: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(root.join("crates")).expect("the crates");
     let mut found: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
