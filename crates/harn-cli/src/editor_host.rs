@@ -5,10 +5,11 @@ use std::rc::Rc;
 
 use harn_check::{Quiet, Settings, World};
 use harn_fmt::{LINE_WIDTH, Options, SEPARATOR_WIDTH};
-use harn_lsp::{Host, Word};
+use harn_lsp::{Host, OptionKey, Word};
 use harn_syntax::Diagnostic;
 use harn_syntax::signature::{CALL_OPTIONS, LOOP_OPTIONS, WORKFLOW_OPTIONS};
 use harn_system::{Real, System};
+use harn_vm::builtin::OptionField;
 use harn_vm::{Builtin, Vm};
 
 use crate::keywords::{KEYWORDS, Keyword};
@@ -57,7 +58,6 @@ fn word(builtin: &Builtin) -> Word {
                 format!("{dots}{}{mark}: {}{default}", param.name, param.ty.trim_end_matches('?'))
             })
             .collect(),
-        types: own().map(|param| param.ty.to_owned()).collect(),
         doc: builtin.doc_text(),
     }
 }
@@ -67,7 +67,6 @@ fn keyword(keyword: &Keyword) -> Word {
         name: keyword.name.to_owned(),
         form: keyword.form.to_owned(),
         params: Vec::new(),
-        types: Vec::new(),
         doc: keyword.text.to_owned(),
     }
 }
@@ -115,7 +114,6 @@ impl Host for MachineHost {
                 name: name.to_owned(),
                 form: format!("{name}: {}", value.type_name()),
                 params: Vec::new(),
-                types: Vec::new(),
                 doc: "A value that every program finds.".to_owned(),
             })
         };
@@ -146,26 +144,38 @@ impl Host for MachineHost {
         harn_runtime::std_module_names().iter().map(|name| format!("std/{name}")).collect()
     }
 
-    fn option_keys(&self, builtin: &str, param: usize) -> Vec<String> {
-        let Some(word) = self.builtin(builtin) else { return Vec::new() };
-        let Some(ty) = word.types.get(param) else { return Vec::new() };
-        let keys = shape_keys(ty);
+    fn options(&self, builtin: &str, param: usize) -> Vec<OptionKey> {
+        let Some(entry) = self.vm.builtin(builtin) else { return Vec::new() };
+        let Some(param) = entry.params.get(param) else { return Vec::new() };
+        if !param.options.is_empty() {
+            let key = |option: &OptionField| OptionKey {
+                name: option.name.to_owned(),
+                ty: Some(option.ty.trim_end_matches('?').to_owned()),
+                doc: option.doc.to_owned(),
+            };
+            return param.options.iter().map(key).collect();
+        }
         // Calls of models take their options from tables of their own.
-        let mut keys: Vec<String> = match ty.trim_end_matches('?') {
+        let mut names: Vec<String> = match param.ty.trim_end_matches('?') {
             LOOP_OPTIONS => {
                 let own = harn_runtime::loop_options().into_iter();
                 own.map(|option| option.name.to_owned()).collect()
             }
             CALL_OPTIONS => Vec::new(),
-            WORKFLOW_OPTIONS => return harn_runtime::workflow_options().map(str::to_owned).collect(),
-            _ => return keys,
+            WORKFLOW_OPTIONS => return harn_runtime::workflow_options().map(named).collect(),
+            ty => return shape_keys(ty).into_iter().map(named).collect(),
         };
-        keys.extend(harn_runtime::own_options(builtin).into_iter().map(str::to_owned));
-        keys.extend(harn_runtime::call_options().into_iter().map(|(name, _)| name.to_owned()));
-        keys.sort();
-        keys.dedup();
-        keys
+        names.extend(harn_runtime::own_options(builtin).into_iter().map(str::to_owned));
+        names.extend(harn_runtime::call_options().into_iter().map(|(name, _)| name.to_owned()));
+        names.sort();
+        names.dedup();
+        names.into_iter().map(named).collect()
     }
+}
+
+/// An option of which only the name is known.
+fn named(name: impl Into<String>) -> OptionKey {
+    OptionKey { name: name.into(), ..OptionKey::default() }
 }
 
 /// The keys of a type such as `{width?: int, height?: int}`.
@@ -221,6 +231,6 @@ mod tests {
     fn options_of_model_calls_are_known() {
         let host = MachineHost::new();
         let param = host.builtin("llm_call").expect("llm_call").params.len() - 1;
-        assert!(host.option_keys("llm_call", param).iter().any(|key| key == "model"));
+        assert!(host.options("llm_call", param).iter().any(|option| option.name == "model"));
     }
 }

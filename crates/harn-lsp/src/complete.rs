@@ -337,10 +337,15 @@ impl List<'_> {
                 true
             }
             Some(Literal::Options { callee, param, given }) => {
-                let keys = self.workspace.host.option_keys(&callee, param);
-                let is_known = !keys.is_empty();
-                for key in keys.into_iter().filter(|key| !given.contains(key)) {
-                    self.add(&key, CompletionItemKind::PROPERTY, Some(format!("option of {callee}")), 1);
+                let options = self.workspace.host.options(&callee, param);
+                let is_known = !options.is_empty();
+                for option in options.into_iter().filter(|option| !given.contains(&option.name)) {
+                    let detail = match option.ty {
+                        Some(ty) => format!("{ty}, option of {callee}"),
+                        None => format!("option of {callee}"),
+                    };
+                    let doc = Some(option.doc);
+                    self.add_with(&option.name, CompletionItemKind::PROPERTY, Some(detail), doc, 1);
                 }
                 is_known
             }

@@ -16,9 +16,18 @@ pub struct Word {
     pub form: String,
     /// The parameters, as in the signature.
     pub params: Vec<String>,
-    /// Their types, in the same order.
-    pub types: Vec<String>,
     /// The description, as Markdown.
+    pub doc: String,
+}
+
+/// An option of a dict that a builtin takes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OptionKey {
+    /// Its name.
+    pub name: String,
+    /// Its type, where it is known.
+    pub ty: Option<String>,
+    /// The description, as Markdown; empty where there is none.
     pub doc: String,
 }
 
@@ -57,6 +66,6 @@ pub trait Host {
     /// The embedded modules, as imports name them.
     fn modules(&self) -> Vec<String>;
 
-    /// Returns the keys of the options dict in parameter `param` of a builtin.
-    fn option_keys(&self, builtin: &str, param: usize) -> Vec<String>;
+    /// Returns the options of the dict in parameter `param` of a builtin.
+    fn options(&self, builtin: &str, param: usize) -> Vec<OptionKey>;
 }

@@ -50,7 +50,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 pub use frame::read_frame;
-pub use host::{Host, Word};
+pub use host::{Host, OptionKey, Word};
 pub use server::{Ended, serve};
 
 /// Returns the completions in an import, or for a key of a struct or of options, in a source that is written in a

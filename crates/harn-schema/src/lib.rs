@@ -16,6 +16,7 @@
 //! | `lead` | a shorter way to the groups of patterns that begin with a text |
 //! | `pattern` | compiled regular expressions |
 //! | `near` | the name that was meant |
+//! | `options` | option dicts that structs describe |
 //! | `written` | slips in schemas that people write |
 //! | `search` | searches in large texts that can be stopped |
 
@@ -31,6 +32,7 @@ mod json;
 mod lead;
 mod minimal;
 mod near;
+pub mod options;
 mod pattern;
 pub mod search;
 pub mod words;

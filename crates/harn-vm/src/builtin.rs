@@ -4,8 +4,11 @@
 
 use std::cell::Cell;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::pin::Pin;
 
+pub use harn_schema::options::OptionField;
+use harn_schema::options::{self, Options};
 pub use harn_syntax::signature::Effect;
 use harn_syntax::signature::{self, Given, Kinds, Parameter, Signature, Wants, WrongOption, WrongTime};
 use harn_value::{Dict, List, NativeHeader, Ref, Set, Str, Tag, Value, View, steps};
@@ -43,6 +46,8 @@ pub struct Param {
     pub rest: bool,
     /// Whether the body says in words of its own that it is missing.
     pub own_missing: bool,
+    /// The options of a dict that a struct describes.
+    pub options: &'static [OptionField],
 }
 
 /// A builtin function (or a method of a value type, whose first parameter is the receiver).
@@ -200,6 +205,8 @@ pub trait FromArg: Sized {
     const OWN_TYPE: bool = false;
     /// Whether the body says in words of its own that the argument is missing.
     const OWN_MISSING: bool = false;
+    /// The options of a dict that a struct describes.
+    const FIELDS: &'static [OptionField] = &[];
 
     /// Converts `value`. `what` names the builtin and the place, for the error.
     ///
@@ -437,6 +444,47 @@ impl FromArg for Maybe {
     }
     fn missing(_what: &ArgName) -> Result<Maybe> {
         Ok(Maybe(None))
+    }
+}
+
+/// An option dict that a struct describes.
+pub struct OptionDict<T> {
+    given: Value,
+    builtin: &'static str,
+    param: &'static str,
+    described: PhantomData<T>,
+}
+
+impl<T: Options> OptionDict<T> {
+    /// Reads the options into the struct.
+    ///
+    /// # Errors
+    /// The first option with a wrong value.
+    pub fn read(&self) -> Result<T> {
+        let error = |wrong| {
+            let text = format!("{}: {wrong}", self.builtin);
+            if T::IS_THROWN { Error::thrown(text) } else { Error::runtime(text) }
+        };
+        if T::SHORT.is_none() && !self.given.is_nil() && self.given.to_dict().is_none() {
+            return Err(error(format!("{} must be a dict", self.param)));
+        }
+        options::read(&self.given).map_err(error)
+    }
+
+    /// The dict as the program gave it.
+    pub fn given(&self) -> &Value {
+        &self.given
+    }
+}
+
+impl<T: Options> FromArg for OptionDict<T> {
+    const TYPE: &'static str = T::TYPE;
+    const OPTIONAL: bool = true;
+    const FIELDS: &'static [OptionField] = T::FIELDS;
+    const OWN_TYPE: bool = T::OWN_TYPE;
+
+    fn from_arg(given: Value, what: &ArgName) -> Result<OptionDict<T>> {
+        Ok(OptionDict { given, builtin: what.builtin, param: what.param, described: PhantomData })
     }
 }
 
@@ -691,6 +739,7 @@ macro_rules! builtins {
                 rest: <$ty as $crate::builtin::FromArg>::REST,
                 own_missing: <$ty as $crate::builtin::FromArg>::OWN_MISSING
                     || $crate::signature::Wants::of($crate::builtins!(@type $ty $(, $kinds)?)).own,
+                options: <$ty as $crate::builtin::FromArg>::FIELDS,
             }),*];
         $crate::Builtin {
             header: $crate::NativeHeader { name: $crate::builtins!(@name $name $($alias)?) },

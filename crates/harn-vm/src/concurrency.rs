@@ -12,7 +12,7 @@ use harn_system::SystemExt;
 use harn_value::{Dict, EnumValue, Foreign, List, Ref, Str, Value, View};
 use rustc_hash::FxHashMap;
 
-use crate::builtin::{Builtin, Callable, Maybe};
+use crate::builtin::{Builtin, Callable, Maybe, OptionDict};
 use crate::builtins;
 use crate::channel::{Channel, Received, Sender, StreamValue};
 use crate::cx::Cx;
@@ -23,6 +23,7 @@ use crate::isolate::Isolation;
 use crate::scheduler::among_tasks;
 use crate::signature::{self, WrongTime};
 use crate::spans::{OpenSpan, SpanKind};
+use crate::sync::TimeLimit;
 use crate::task::{CANCELLED, Ends, GRACE, Handle, Task};
 
 /// The handle that `spawn` gives.
@@ -822,7 +823,7 @@ builtins! {
     /// send(c, 10)
     /// println(channel_select([channel("a"), c])) // -> {channel: c, index: 1, value: 10}
     /// ```
-    State async fn channel_select(cx, channels: Value as "!list", timeout: Value as "duration | int | {timeout_ms?: duration | int, max_wait_ms?: duration | int}?") -> "dict" {
+    State async fn channel_select(cx, channels: Value as "!list", timeout: OptionDict<TimeLimit>) -> "dict" {
         let Some(list) = channels.as_list() else {
             return Err(Error::thrown("channel_select: first argument must be a list of channels"));
         };
@@ -830,7 +831,7 @@ builtins! {
         let Some(channels) = channels else {
             return Err(Error::thrown("channel_select: channel list must contain only channels"));
         };
-        let found = match crate::sync::limit_of(&timeout) {
+        let found = match timeout.read()?.limit() {
             Some(limit) => {
                 cx.vm().system().within(limit, Channel::receive_any(&channels)).await.unwrap_or(None)
             }

@@ -9,6 +9,7 @@ use std::fmt::Write;
 
 use harn_syntax::shapes::SHAPES;
 use harn_syntax::signature::{self, CALL_OPTIONS, LOOP_OPTIONS, WORKFLOW_OPTIONS};
+use harn_vm::builtin::OptionField;
 use harn_vm::{Builtin, Vm, suggest};
 
 use crate::keywords::KEYWORDS;
@@ -144,7 +145,40 @@ fn builtin_text(builtin: &Builtin, name: &str, topic: &str) -> String {
     let own = if own.is_empty() { own } else { format!("\noptions of its own: {own}\n") };
     let options = option_set(builtin).map(|set| own + &options_text(set)).unwrap_or_default();
     let shapes: String = shapes(builtin).iter().map(|(name, shape)| format!("\n{name}: {shape}\n")).collect();
-    format!("{signature}    {topic}, {}\n\n{}\n{options}{shapes}", builtin.effect.word(), doc.trim_end())
+    let rows: String = self::options(builtin).map(|option| terminal_row(&option)).collect();
+    let rows = if rows.is_empty() { rows } else { format!("\noptions\n{rows}") };
+    format!(
+        "{signature}    {topic}, {}\n\n{}\n{options}{rows}{shapes}",
+        builtin.effect.word(),
+        doc.trim_end()
+    )
+}
+
+/// The options of the dicts that structs describe.
+fn options(builtin: &Builtin) -> impl Iterator<Item = OptionField> {
+    builtin.params.iter().flat_map(|param| param.options).copied()
+}
+
+/// An option for a terminal.
+fn terminal_row(option: &OptionField) -> String {
+    let default = option.default.map(|default| format!(" = {default}")).unwrap_or_default();
+    format!("  {}: {}{default}\n      {}\n", option.name, option.ty.trim_end_matches('?'), option.doc)
+}
+
+/// A table of options for a page.
+fn option_table(options: impl Iterator<Item = OptionField>) -> String {
+    let cell = |text: &str| text.replace('|', "\\|");
+    let mut table = String::new();
+    for option in options {
+        if table.is_empty() {
+            table.push_str("\n\n| Option | Type | Default | Meaning |\n|---|---|---|---|\n");
+        }
+        let default =
+            option.default.map_or_else(|| "none".to_owned(), |default| format!("`{}`", cell(default)));
+        let ty = cell(option.ty.trim_end_matches('?'));
+        let _ = writeln!(table, "| `{}` | `{ty}` | {default} | {} |", option.name, cell(option.doc));
+    }
+    table.trim_end().to_owned()
 }
 
 /// The dicts with a name that the parameters take, and those inside of them.
@@ -200,8 +234,9 @@ fn markdown(builtin: &Builtin) -> String {
     };
     let shapes: String =
         shapes(builtin).iter().map(|(name, shape)| format!("\n\n`{name}`: `{shape}`")).collect();
+    let table = option_table(self::options(builtin));
     format!(
-        "`{}` (effect: {}){options}{shapes}\n\n{}\n",
+        "`{}` (effect: {}){options}{shapes}\n\n{}{table}\n",
         builtin.signature(),
         builtin.effect.word(),
         builtin.doc_text()

@@ -5,8 +5,8 @@ use std::rc::Rc;
 use harn_value::{Str, Value};
 
 use super::lock::{Kind, Lock, Locks, Permit};
-use super::wait::limit_of;
-use crate::builtin::Text;
+use super::wait::TimeLimit;
+use crate::builtin::{OptionDict, Text};
 use crate::builtins;
 use crate::cx::Cx;
 use crate::error::{Error, Result};
@@ -27,10 +27,10 @@ async fn acquire(
     (kind, key): (Kind, &str),
     capacity: i64,
     permits: i64,
-    timeout: &Value,
+    timeout: &OptionDict<TimeLimit>,
 ) -> Result<Value> {
     let lock = open(cx, kind, key, capacity, permits)?;
-    let permit = lock.acquire(cx, permits, limit_of(timeout)).await?;
+    let permit = lock.acquire(cx, permits, timeout.read()?.limit()).await?;
     Ok(permit.map_or(Value::NIL, Value::foreign))
 }
 
@@ -82,7 +82,7 @@ builtins! {
     /// sync_release(permit)
     /// println(type_of(sync_mutex_acquire("db", 0))) // -> sync_permit
     /// ```
-    State async fn sync_mutex_acquire(cx, key: Text = "__default__", timeout: Value as "duration | int | {timeout_ms?: duration | int, max_wait_ms?: duration | int}?") -> "sync_permit | nil" {
+    State async fn sync_mutex_acquire(cx, key: Text = "__default__", timeout: OptionDict<TimeLimit>) -> "sync_permit | nil" {
         acquire(&cx, (Kind::Mutex, &key), 1, 1, &timeout).await
     }
 
@@ -96,7 +96,7 @@ builtins! {
     /// let two = sync_rwlock_acquire("index", "read")
     /// println(sync_rwlock_acquire("index", "write", 0)) // -> nil
     /// ```
-    State async fn sync_rwlock_acquire(cx, key: Text = "default", mode: Text = "read", timeout: Value as "duration | int | {timeout_ms?: duration | int, max_wait_ms?: duration | int}?") -> "sync_permit | nil" {
+    State async fn sync_rwlock_acquire(cx, key: Text = "default", mode: Text = "read", timeout: OptionDict<TimeLimit>) -> "sync_permit | nil" {
         let permits = match &*mode {
             "read" => 1,
             "write" => READERS,
@@ -114,7 +114,7 @@ builtins! {
     /// println(sync_semaphore_acquire("slots", 3, 2, 0)) // -> nil
     /// println(sync_semaphore_acquire("slots", 3, 1, 0)) // -> <sync_permit:semaphore:slots>
     /// ```
-    State async fn sync_semaphore_acquire(cx, key: Text = "default", capacity: i64 = 1, permits: i64 = 1, timeout: Value as "duration | int | {timeout_ms?: duration | int, max_wait_ms?: duration | int}?") -> "sync_permit | nil" {
+    State async fn sync_semaphore_acquire(cx, key: Text = "default", capacity: i64 = 1, permits: i64 = 1, timeout: OptionDict<TimeLimit>) -> "sync_permit | nil" {
         positive("sync_semaphore_acquire", &[capacity, permits])?;
         acquire(&cx, (Kind::Semaphore, &key), capacity, permits, &timeout).await
     }
@@ -127,7 +127,7 @@ builtins! {
     /// let inside = sync_gate_acquire("api", 1)
     /// println(sync_gate_acquire("api", 1, {timeout_ms: 5})) // -> nil
     /// ```
-    State async fn sync_gate_acquire(cx, key: Text = "default", limit: i64 = 1, timeout: Value as "duration | int | {timeout_ms?: duration | int, max_wait_ms?: duration | int}?") -> "sync_permit | nil" {
+    State async fn sync_gate_acquire(cx, key: Text = "default", limit: i64 = 1, timeout: OptionDict<TimeLimit>) -> "sync_permit | nil" {
         positive("sync_gate_acquire", &[limit])?;
         acquire(&cx, (Kind::Gate, &key), limit, 1, &timeout).await
     }

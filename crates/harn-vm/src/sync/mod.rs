@@ -14,7 +14,7 @@ use crate::builtin::Builtin;
 
 pub(crate) use lock::held_locks;
 pub(crate) use locks::{enter_block, gives_permits, leave_block};
-pub(crate) use wait::limit_of;
+pub(crate) use wait::TimeLimit;
 
 /// The tables of builtins.
 pub(crate) fn tables() -> [&'static [Builtin]; 4] {

@@ -5,19 +5,27 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
+use harn_schema::options::Options;
 use harn_system::SystemExt;
-use harn_value::Value;
 
-use crate::concurrency::millis;
 use crate::cx::Cx;
 use crate::error::Result;
 use crate::scheduler::among_tasks;
 
-/// The time in an argument of the type `duration | int | {timeout_ms?: duration | int, max_wait_ms?: duration | int}?`.
-pub(crate) fn limit_of(timeout: &Value) -> Option<Duration> {
-    match timeout.as_dict() {
-        Some(dict) => ["timeout_ms", "max_wait_ms"].iter().find_map(|key| dict.get_str(key).and_then(millis)),
-        None => millis(timeout),
+/// How long to wait for a lock or a value.
+#[derive(Options)]
+#[options(short = "timeout_ms")]
+pub(crate) struct TimeLimit {
+    /// Time limit; 0 does not wait.
+    #[option(shown = "no limit")]
+    timeout_ms: Option<Duration>,
+    /// The same as `timeout_ms`.
+    max_wait_ms: Option<Duration>,
+}
+
+impl TimeLimit {
+    pub(crate) fn limit(self) -> Option<Duration> {
+        self.timeout_ms.or(self.max_wait_ms)
     }
 }
 
