@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use harn_stdlib::event_log::EventLog;
 use harn_system::{Inquiry, SystemExt};
-use harn_value::{Data as Json, data::Map, json};
+use harn_value::{Data as Json, json};
 use harn_value::{Dict, Value};
 use harn_vm::iter::Source;
 use harn_vm::{Cx, Error, Result};
@@ -625,50 +625,27 @@ fn throw(error: Json) -> Error {
     Error::thrown(from_json(&error))
 }
 
-/// The options of a request, checked: what they may be called, and that they are a dict.
-pub(crate) fn options(function: &str, options: &Value, known: &[&str]) -> Result<Map<String, Json>> {
-    if options.is_nil() {
-        return Ok(Map::new());
-    }
-    let Some(dict) = options.to_dict() else {
-        return Err(thrown(format!("{function}: options must be a dict")));
-    };
-    if let Some(key) = dict.keys().find(|key| !known.contains(&key.as_str())) {
-        return Err(thrown(format!("{function}: unknown option '{key}'; there are {}", known.join(", "))));
-    }
-    match to_json(options) {
-        Json::Object(map) => Ok(map),
-        _ => Ok(Map::new()),
-    }
+/// Reads a time limit: a duration or milliseconds.
+///
+/// # Errors
+/// It is neither.
+pub(crate) fn time_limit(value: &Value) -> std::result::Result<Duration, String> {
+    let ms = value.as_duration().or_else(|| value.as_int()).and_then(|ms| u64::try_from(ms).ok());
+    ms.map(Duration::from_millis).ok_or_else(|| ": expected a duration or millisecond count".to_owned())
 }
 
-/// How long a request may take: a duration or milliseconds, 24 hours when nothing is said.
-pub(crate) fn time_limit(function: &str, options: &Value, key: &str) -> Result<Duration> {
-    let value = crate::convert::entry(options, key);
-    let wrong = || thrown(format!("{function}: {key}: expected a duration or millisecond count"));
-    if value.is_nil() {
-        return Ok(Duration::from_secs(24 * 60 * 60));
-    }
-    let ms = value.as_duration().or_else(|| value.as_int()).ok_or_else(wrong)?;
-    Ok(Duration::from_millis(u64::try_from(ms).map_err(|_| wrong())?))
-}
-
-/// A list of names among options.
-pub(crate) fn names(function: &str, options: &Map<String, Json>, key: &str) -> Result<Vec<String>> {
-    let wrong = || thrown(format!("{function}: {key}: expected list<string>"));
-    match options.get(key) {
-        None | Some(Json::Null) => Ok(Vec::new()),
-        Some(Json::Array(items)) => {
-            let mut out: Vec<String> = Vec::with_capacity(items.len());
-            for item in items {
-                let name = item.as_str().filter(|name| !name.trim().is_empty()).ok_or_else(wrong)?;
-                // Somebody who is named twice is still one person.
-                if !out.iter().any(|known| known == name) {
-                    out.push(name.to_owned());
-                }
-            }
-            Ok(out)
+/// Reads a list of names; one that is there twice counts once.
+///
+/// # Errors
+/// It is no list of strings that are not blank.
+pub(crate) fn names(value: &Value) -> std::result::Result<Vec<String>, String> {
+    let wrong = || ": expected list<string>".to_owned();
+    let mut out: Vec<String> = Vec::new();
+    for item in value.as_list().ok_or_else(wrong)?.iter() {
+        let name = item.as_str().filter(|name| !name.trim().is_empty()).ok_or_else(wrong)?;
+        if !out.iter().any(|known| **known == **name) {
+            out.push(name.to_string());
         }
-        Some(_) => Err(wrong()),
     }
+    Ok(out)
 }

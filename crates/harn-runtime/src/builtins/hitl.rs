@@ -1,28 +1,99 @@
 //! People in the loop.
 
+use std::time::Duration;
+
+use harn_schema::options::Options;
 use harn_value::Value;
 use harn_value::{Data as Json, json};
+use harn_vm::builtin::OptionDict;
 use harn_vm::closure::is_callable;
 use harn_vm::{Cx, Error, Result, builtins};
 
-use crate::convert::{data_option, entry, from_json, thrown, to_json};
-use crate::hitl::{Asked, Filter, Kind, Pending, Request, Response, names, options, time_limit};
-
-/// What `request_approval` may be told.
-const APPROVAL_OPTIONS: [&str; 9] = [
-    "detail",
-    "args",
-    "quorum",
-    "reviewers",
-    "deadline",
-    "principal",
-    "evidence_refs",
-    "undo_metadata",
-    "capabilities_requested",
-];
+use crate::convert::{data, from_json, thrown, to_json};
+use crate::hitl::{Asked, Filter, Kind, Pending, Request, Response, names, time_limit};
 
 /// The kinds that `hitl_pending` can be limited to.
 const KINDS: [&str; 4] = ["question", "approval", "dual_control", "escalation"];
+
+/// Options of `ask_user`.
+#[derive(Options)]
+#[options(thrown, own_type)]
+struct AskOptions {
+    /// Schema that the answer must match.
+    schema: Value,
+    /// Time limit; after it, `default` is the answer.
+    #[option(default = DAY, shown = "24h", ty = "any", with = time_limit)]
+    timeout: Duration,
+    /// Answer when the time limit is over. Without a schema, answers are converted to its type.
+    #[option(nil)]
+    default: Option<Value>,
+}
+
+/// Options of `request_approval`.
+#[derive(Options)]
+#[options(thrown, own_type)]
+struct ApprovalOptions {
+    /// What reviewers see of the action, in addition to its arguments.
+    detail: Value,
+    /// Arguments of the action.
+    args: Value,
+    /// Number of reviewers that must approve.
+    #[option(default = 1, ty = "any", with = quorum)]
+    quorum: usize,
+    /// Reviewers that may answer; all when the list is empty.
+    #[option(ty = "any", with = names)]
+    reviewers: Vec<String>,
+    /// Time limit; after it, the request fails.
+    #[option(default = DAY, shown = "24h", ty = "any", with = time_limit)]
+    deadline: Duration,
+    /// Who asks.
+    #[expect(dead_code, reason = "part of the request, which is recorded as it was given")]
+    principal: Value,
+    /// References that support the request.
+    #[option(ty = "any", with = any_list)]
+    #[expect(dead_code, reason = "as `principal`")]
+    evidence_refs: Value,
+    /// How the action can be undone.
+    undo_metadata: Value,
+    /// Capabilities that the action needs.
+    #[option(ty = "any", with = any_list)]
+    #[expect(dead_code, reason = "as `principal`")]
+    capabilities_requested: Value,
+}
+
+/// Options of `hitl_pending`.
+#[derive(Options)]
+#[options(thrown, own_type)]
+struct PendingOptions {
+    /// Only requests from this time on, in milliseconds.
+    since: Option<i64>,
+    /// Only requests up to this time, in milliseconds.
+    until: Option<i64>,
+    /// Only requests of these kinds: `question`, `approval`, `dual_control`, `escalation`.
+    #[option(ty = "list", with = names)]
+    kinds: Vec<String>,
+    /// Only requests of this agent.
+    agent: Option<String>,
+    /// Maximum number of requests.
+    #[option(ty = "int", with = limit)]
+    limit: Option<usize>,
+}
+
+/// The time limit of requests that name none.
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+fn quorum(value: &Value) -> std::result::Result<usize, String> {
+    let quorum = value.as_int().and_then(|quorum| usize::try_from(quorum).ok()).filter(|quorum| *quorum > 0);
+    quorum.ok_or_else(|| "must be positive".to_owned())
+}
+
+fn limit(value: &Value) -> std::result::Result<Option<usize>, String> {
+    quorum(value).map(Some).map_err(|_| "must be a positive int".to_owned())
+}
+
+fn any_list(value: &Value) -> std::result::Result<Value, String> {
+    if value.as_list().is_some() { Ok(value.clone()) } else { Err("must be a list".to_owned()) }
+}
 
 builtins! {
     /// People in the loop.
@@ -37,26 +108,22 @@ builtins! {
     /// host_mock("hitl", "question", {answer: "7"})
     /// println(ask_user("How many?", {default: 1}) + 1) // -> 8
     /// ```
-    Random async fn ask_user(cx, prompt: Value as "!string", options: Value as "!{schema?: any, timeout?: any, default?: any}?") -> "any" {
+    Random async fn ask_user(cx, prompt: Value as "!string", options: OptionDict<AskOptions>) -> "any" {
         let prompt = string_at("ask_user", &prompt, 1)?;
-        let given = self::options("ask_user", &options, &["schema", "timeout", "default"])?;
-        let timeout = time_limit("ask_user", &options, "timeout")?;
-        let (schema, default) = (entry(&options, "schema"), entry(&options, "default"));
+        let AskOptions { schema, timeout, default } = options.read()?;
         if !schema.is_nil() && let Err(error) = harn_schema::canonical(&schema) {
             return Err(thrown(format!("ask_user: schema: {error}")));
         }
-        let has_default = given.contains_key("default");
         let request = Request {
             kind: Kind::Question, prompt, reviewers: Vec::new(), quorum: 1, timeout,
-            details: json!({"schema": to_json(&schema), "default": given.get("default")}),
+            details: json!({"schema": to_json(&schema), "default": default.as_ref().map(to_json)}),
         };
         let asked = Asked::new(&cx, request)?;
         let answer = match asked.answer().await? {
-            Response::Late if has_default => return Ok(default),
-            Response::Late => return Err(asked.late()),
+            Response::Late => return default.ok_or_else(|| asked.late()),
             Response::Answer(answer) => answer.get("answer").cloned().unwrap_or(answer),
         };
-        coerced(&cx, &answer, &schema, &default).await?
+        coerced(&cx, &answer, &schema, &default.unwrap_or_default()).await?
     }
 
     /// Waits until enough people approve an action: `{approved, reviewers, approved_at, reason, signatures}`.
@@ -68,34 +135,25 @@ builtins! {
     /// host_mock("hitl", "approval", {approved: true, reviewer: "ada"})
     /// println(request_approval("deploy", {args: {to: "production"}}).reviewers) // -> [ada]
     /// ```
-    Random async fn request_approval(cx, action: Value as "!string", options: Value as "!{detail?: any, args?: any, quorum?: any, reviewers?: any, deadline?: any, principal?: any, evidence_refs?: any, undo_metadata?: any, capabilities_requested?: any}?") -> "dict" { // prose-ok: a type
+    Random async fn request_approval(cx, action: Value as "!string", options: OptionDict<ApprovalOptions>) -> "dict" {
         let action = string_at("request_approval", &action, 1)?;
-        let given = self::options("request_approval", &options, &APPROVAL_OPTIONS)?;
-        let quorum = match given.get("quorum") {
-            None | Some(Json::Null) => 1,
-            Some(quorum) => match quorum.as_i64().map(usize::try_from) {
-                Some(Ok(quorum)) if quorum > 0 => quorum,
-                _ => return Err(thrown("request_approval: quorum must be positive")),
-            },
-        };
-        let reviewers = names("request_approval", &given, "reviewers")?;
+        let ApprovalOptions { quorum, reviewers, deadline, detail, args, undo_metadata, .. } = options.read()?;
         if !reviewers.is_empty() && reviewers.len() < quorum {
             let text = format!("request_approval: quorum is {quorum}, but there are {} reviewers", reviewers.len());
             return Err(thrown(text));
         }
-        for key in ["evidence_refs", "capabilities_requested"] {
-            if given.get(key).is_some_and(|list| !list.is_null() && !list.is_array()) {
-                return Err(thrown(format!("request_approval: {key} must be a list")));
-            }
+        // A signature covers what can be written down.
+        for (key, value) in [("args", args), ("detail", detail), ("undo_metadata", undo_metadata)] {
+            data(&format!("request_approval: {key}"), &value)?;
         }
-        for key in ["args", "detail", "undo_metadata"] {
-            // A signature covers what can be written down.
-            data_option("request_approval", &options, key)?;
-        }
-        let timeout = time_limit("request_approval", &options, "deadline")?;
-        let mut details = Json::Object(given);
+        let mut details = match to_json(options.given()) {
+            Json::Null => json!({}),
+            given => given,
+        };
         details["action"] = action.as_str().into();
-        let request = Request { kind: Kind::Approval, prompt: action, reviewers, quorum, timeout, details };
+        let request = Request {
+            kind: Kind::Approval, prompt: action, reviewers, quorum, timeout: deadline, details,
+        };
         let yes = Asked::new(&cx, request)?.approvals().await?;
         from_json(&json!({
             "approved": true, "reviewers": yes.reviewers, "approved_at": yes.approved_at, "reason": yes.reason,
@@ -117,16 +175,15 @@ builtins! {
         if !is_callable(&action) {
             return Err(thrown("dual_control: action must be a closure"));
         }
-        let reviewers = match to_json(&approvers) {
-            Json::Null => Vec::new(),
-            list => names("dual_control", &json!({"approvers": list}).as_object().cloned().unwrap_or_default(), "approvers")?,
+        let reviewers = match approvers.is_nil() {
+            true => Vec::new(),
+            false => names(&approvers).map_err(|wrong| thrown(format!("dual_control: approvers{wrong}")))?,
         };
         if !reviewers.is_empty() && reviewers.len() < m {
             return Err(thrown(format!("dual_control: expected at least {m} approvers, got {}", reviewers.len())));
         }
-        let timeout = time_limit("dual_control", &Value::NIL, "deadline")?;
         let request = Request {
-            kind: Kind::DualControl, prompt: format!("{n} of {m} people must approve"), reviewers, quorum: n, timeout,
+            kind: Kind::DualControl, prompt: format!("{n} of {m} people must approve"), reviewers, quorum: n, timeout: DAY,
             details: json!({"n": n, "m": m}),
         };
         let asked = Asked::new(&cx, request)?;
@@ -147,9 +204,8 @@ builtins! {
     Random async fn escalate_to(cx, role: Value as "!string", reason: Value as "!string") -> "dict" {
         let role = string_at("escalate_to", &role, 1)?;
         let reason = string_at("escalate_to", &reason, 2)?;
-        let timeout = time_limit("escalate_to", &Value::NIL, "deadline")?;
         let request = Request {
-            kind: Kind::Escalation, prompt: reason.clone(), reviewers: Vec::new(), quorum: 1, timeout,
+            kind: Kind::Escalation, prompt: reason.clone(), reviewers: Vec::new(), quorum: 1, timeout: DAY,
             details: json!({"role": role, "reason": reason}),
         };
         let asked = Asked::new(&cx, request)?;
@@ -174,38 +230,15 @@ builtins! {
 
     /// Lists the requests of the program that wait for an answer, the oldest first.
     ///
-    /// Options: `since` and `until` (milliseconds), `kinds` (`question`, `approval`, `dual_control`, `escalation`),
-    /// `agent`, `limit`.
-    ///
     /// ```harn
     /// println(hitl_pending()) // -> []
     /// ```
-    State fn hitl_pending(cx, filters: Value as "!{since?: int, until?: int, kinds?: list, agent?: string, limit?: int}?") -> "list<dict>" {
-        let given = options("hitl_pending", &filters, &["since", "until", "kinds", "agent", "limit"])?;
-        let time = |key: &str| match given.get(key) {
-            None | Some(Json::Null) => Ok(None),
-            Some(value) => value.as_i64().map(Some).ok_or_else(|| {
-                thrown(format!("hitl_pending: {key} must be a time in milliseconds"))
-            }),
-        };
-        let kinds = names("hitl_pending", &given, "kinds")?;
+    State fn hitl_pending(cx, filters: OptionDict<PendingOptions>) -> "list<dict>" {
+        let PendingOptions { since, until, kinds, agent, limit } = filters.read()?;
         if let Some(kind) = kinds.iter().find(|kind| !KINDS.contains(&kind.as_str())) {
             return Err(thrown(format!("hitl_pending: unsupported kind '{kind}'")));
         }
-        let limit = match given.get("limit") {
-            None | Some(Json::Null) => None,
-            Some(limit) => match limit.as_i64().map(usize::try_from) {
-                Some(Ok(limit)) if limit > 0 => Some(limit),
-                _ => return Err(thrown("hitl_pending: limit must be a positive int")),
-            },
-        };
-        let agent = match given.get("agent") {
-            None | Some(Json::Null) => None,
-            Some(Json::String(agent)) => Some(agent.clone()),
-            Some(_) => return Err(thrown("hitl_pending: agent must be a string")),
-        };
-        let filter = Filter { since: time("since")?, until: time("until")?, kinds, agent, limit };
-        from_json(&cx.state::<Pending>().list(&filter))
+        from_json(&cx.state::<Pending>().list(&Filter { since, until, kinds, agent, limit }))
     }
 }
 

@@ -2,16 +2,34 @@
 
 use std::time::Duration;
 
+use harn_schema::options::Options;
 use harn_stdlib::timestamp_now;
+use harn_value::Value;
 use harn_value::{Data as Json, json};
-use harn_value::{Value, View};
+use harn_vm::builtin::OptionDict;
 use harn_vm::closure::Closure;
 use harn_vm::{Builtin, Cx, Error, Result, builtins};
 
-use crate::convert::{data, data_option, entry, from_json, thrown, to_json};
+use crate::anew;
+use crate::convert::{data, from_json, thrown, to_json};
 use crate::llm_embedder::new_id;
 use crate::mailbox::{Mailbox, post};
-use crate::{anew, hitl};
+
+/// Options of `workflow.update`.
+#[derive(Options)]
+struct UpdateOptions {
+    /// Time limit for the answer.
+    #[option(default = Duration::from_secs(30), shown = "30s")]
+    timeout_ms: Duration,
+}
+
+/// Options of `continue_as_new`.
+#[derive(Options)]
+struct ContinueOptions {
+    /// Data that the next generation starts with; the program ends here.
+    #[option(nil)]
+    state: Option<Value>,
+}
 
 builtins! {
     /// Messages to workflows.
@@ -25,8 +43,8 @@ builtins! {
     /// ```harn
     /// println(continue_as_new("demo-next").generation) // -> 2
     /// ```
-    Fs async fn continue_as_new(cx, target: Value as "any?", options: Value as "{state?: any}?") -> "dict" {
-        next_generation(&cx, "continue_as_new", &target, &options).await?
+    Fs async fn continue_as_new(cx, target: Value as "any?", options: OptionDict<ContinueOptions>) -> "dict" {
+        next_generation(&cx, "continue_as_new", &target, options.read()?).await?
     }
 
     /// Returns the state that the program passed to `continue_as_new(target, {state: ...})` before it restarted; nil the first time.
@@ -112,14 +130,10 @@ builtins! {
     /// println(try { workflow.update("demo-update", "rename", nil, {timeout_ms: 1}) }) // -> Result.Err(workflow update 'rename' timed out for 'demo-update')
     /// workflow.receive("demo-update")
     /// ```
-    Fs async fn update(cx, this: Value, target: Value as "any?", name: Value as "any?", payload: Value as "any?", options: Value as "{timeout_ms?: int | duration}?") -> "any" {
+    Fs async fn update(cx, this: Value, target: Value as "any?", name: Value as "any?", payload: Value as "any?", options: OptionDict<UpdateOptions>) -> "any" {
         let name = called(&this, "update", &name)?;
         let mailbox = Mailbox::of(&cx, "workflow.update", &to_json(&target))?;
-        let timeout = match entry(&options, "timeout_ms").view() {
-            View::Nil => 30_000,
-            View::Int(ms) | View::Duration(ms) if ms >= 0 => ms.unsigned_abs(),
-            _ => return Err(thrown("workflow.update: timeout_ms must be a duration or an int of at least 0")),
-        };
+        let UpdateOptions { timeout_ms } = options.read()?;
         let payload = data("workflow.update: payload", &payload)?;
         let (now, request) = (timestamp_now(&cx), new_id(cx.vm()));
         let asked = Json::from(request.as_str());
@@ -133,7 +147,7 @@ builtins! {
                     .await?;
                 return Ok(from_json(&answer.unwrap_or_default()["value"]));
             }
-            let left = Duration::from_millis(timeout).saturating_sub(cx.system().monotonic().saturating_sub(started));
+            let left = timeout_ms.saturating_sub(cx.system().monotonic().saturating_sub(started));
             if left.is_zero() {
                 return Err(thrown(format!("workflow update '{name}' timed out for '{}'", mailbox.id)));
             }
@@ -199,18 +213,20 @@ builtins! {
     /// ```harn
     /// println(workflow.continue_as_new("demo-again").generation) // -> 2
     /// ```
-    Fs async fn continue_as_new_method = "continue_as_new"(cx, this: Value, target: Value as "any?", options: Value as "{state?: any}?") -> "dict" {
+    Fs async fn continue_as_new_method = "continue_as_new"(cx, this: Value, target: Value as "any?", options: OptionDict<ContinueOptions>) -> "dict" {
         of_workflow(&this, "continue_as_new")?;
-        next_generation(&cx, "workflow.continue_as_new", &target, &options).await?
+        next_generation(&cx, "workflow.continue_as_new", &target, options.read()?).await?
     }
 }
 
 /// The status of the next generation. A program that hands its state over ends here.
-async fn next_generation(cx: &Cx, function: &'static str, target: &Value, options: &Value) -> Result<Value> {
-    let handed = match hitl::options(function, options, &["state"])?.contains_key("state") {
-        true => Some(data_option(function, options, "state")?),
-        false => None,
-    };
+async fn next_generation(
+    cx: &Cx,
+    function: &'static str,
+    target: &Value,
+    options: ContinueOptions,
+) -> Result<Value> {
+    let handed = options.state.map(|state| data(&format!("{function}: state"), &state)).transpose()?;
     if handed.is_some() {
         anew::allowed(cx, &format!("{function}: state"))?;
     }
