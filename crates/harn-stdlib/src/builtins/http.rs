@@ -1,13 +1,26 @@
 //! HTTP requests, and mocks that answer them in tests.
 
+use harn_schema::options as described;
 use harn_value::{Dict, Ref, Value};
-use harn_vm::builtin::Text;
+use harn_vm::builtin::{OptionDict, Text};
 use harn_vm::{Cx, Error, Result, builtins};
 
 use crate::args::{Given, Int, MaybePath, MaybeText, printed};
 use crate::http::session::{self, Handles, in_session};
-use crate::http::{Mocks, NAMES, Options, download, egress, send};
+use crate::http::{
+    HttpOptions, MethodOptions, Mocks, Options, SessionRequestOptions, download, egress, send,
+};
 use crate::places::target;
+
+/// Options of `http_mock_calls`.
+#[derive(described::Options)]
+struct MockCallsOptions {
+    /// Whether secrets are shown; otherwise they are `[redacted]`.
+    include_sensitive: bool,
+    /// The opposite of `include_sensitive`.
+    #[option(default = true)]
+    redact_sensitive: bool,
+}
 
 builtins! {
     /// HTTP.
@@ -15,22 +28,14 @@ builtins! {
 
     /// Sends a GET request: `{status, headers, body, ok}`.
     ///
-    /// `idempotent: true` says that the server takes the request twice without harm: it carries an `Idempotency-Key`, the same on
-    /// each attempt, and a durable run that was interrupted sends it again. `on_uncertain` (`"fail"`, `"retry"` or `"ask"`) says only the latter.
-    ///
-    /// Options are `headers`, `query`, `auth`, `timeout_ms`, `retry: {max, backoff_ms}`, `retry_on`,
-    /// `retry_methods`, `follow_redirects`, `max_redirects`, `proxy`, `proxy_auth: {user, password}`, `session`, `decompress`
-    /// (true: a reply may come compressed, and its body is what it was before), `tls: {ca_bundle_path, client_cert_path,
-    /// client_key_path, client_identity_path, pinned_sha256}` (PEM files, trusted besides what the system trusts; pins of the
-    /// server's public key in hex or base64) and `max_response_bytes` (64 MiB; `http_download`: 1 GiB). Headers named like keys do not follow redirects to other hosts. Every status is a result, not
-    /// an error.
+    /// Every status is a result, not an error.
     ///
     /// ```harn
     /// http_mock("GET", "https://api.test/*", {body: "hi", headers: {"X-A": "1"}})
     /// println(http_get("https://api.test/x")) // -> {body: hi, headers: {x-a: 1}, ok: true, status: 200}
     /// ```
-    Net async fn http_get(cx, url: MaybeText as "string", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | {bearer?: any, basic?: {user?: any, password?: any}}, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list<form_part>, proxy?: string | {url?: string, no_proxy?: string | list}, proxy_auth?: {user?: any, pass?: any, password?: any}, decompress?: bool, session?: string, retries?: int, retry?: {max?: int, backoff_ms?: int | duration}, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: {ca_bundle_path?: string, client_cert_path?: string, client_key_path?: string, client_identity_path?: string, pinned_sha256?: string | list}}?") -> "dict" {
-        request(&cx, "http_get", "GET", url, None, &options).await?
+    Net async fn http_get(cx, url: MaybeText as "string", options: OptionDict<SessionRequestOptions>) -> "dict" {
+        request(&cx, "http_get", "GET", url, None, options.given()).await?
     }
 
     /// Sends a DELETE request: `{status, headers, body, ok}`.
@@ -39,8 +44,8 @@ builtins! {
     /// http_mock("DELETE", "https://api.test/1", {status: 404})
     /// println(http_delete("https://api.test/1").ok) // -> false
     /// ```
-    Net async fn http_delete(cx, url: MaybeText as "string", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | {bearer?: any, basic?: {user?: any, password?: any}}, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list<form_part>, proxy?: string | {url?: string, no_proxy?: string | list}, proxy_auth?: {user?: any, pass?: any, password?: any}, decompress?: bool, session?: string, retries?: int, retry?: {max?: int, backoff_ms?: int | duration}, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: {ca_bundle_path?: string, client_cert_path?: string, client_key_path?: string, client_identity_path?: string, pinned_sha256?: string | list}}?") -> "dict" {
-        request(&cx, "http_delete", "DELETE", url, None, &options).await?
+    Net async fn http_delete(cx, url: MaybeText as "string", options: OptionDict<SessionRequestOptions>) -> "dict" {
+        request(&cx, "http_delete", "DELETE", url, None, options.given()).await?
     }
 
     /// Sends a POST request with a body: `http_post(url, body?, options?)`.
@@ -52,8 +57,8 @@ builtins! {
     /// println(http_post("https://api.test/x", "data").status) // -> 201
     /// println(http_mock_calls()[0].body) // -> data
     /// ```
-    Net async fn http_post(cx, url: MaybeText as "string", body: Given as "any?", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | {bearer?: any, basic?: {user?: any, password?: any}}, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list<form_part>, proxy?: string | {url?: string, no_proxy?: string | list}, proxy_auth?: {user?: any, pass?: any, password?: any}, decompress?: bool, session?: string, retries?: int, retry?: {max?: int, backoff_ms?: int | duration}, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: {ca_bundle_path?: string, client_cert_path?: string, client_key_path?: string, client_identity_path?: string, pinned_sha256?: string | list}}?") -> "dict" {
-        with_body(&cx, "http_post", "POST", url, body, &options).await?
+    Net async fn http_post(cx, url: MaybeText as "string", body: Given as "any?", options: OptionDict<SessionRequestOptions>) -> "dict" {
+        with_body(&cx, "http_post", "POST", url, body, options.given()).await?
     }
 
     /// Sends a PUT request with a body: `http_put(url, body?, options?)`.
@@ -63,8 +68,8 @@ builtins! {
     /// println(http_put("https://api.test/x", [1], {headers: {a: "b"}}).status) // -> 200
     /// println(http_mock_calls()[0].body) // -> [1]
     /// ```
-    Net async fn http_put(cx, url: MaybeText as "string", body: Given as "any?", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | {bearer?: any, basic?: {user?: any, password?: any}}, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list<form_part>, proxy?: string | {url?: string, no_proxy?: string | list}, proxy_auth?: {user?: any, pass?: any, password?: any}, decompress?: bool, session?: string, retries?: int, retry?: {max?: int, backoff_ms?: int | duration}, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: {ca_bundle_path?: string, client_cert_path?: string, client_key_path?: string, client_identity_path?: string, pinned_sha256?: string | list}}?") -> "dict" {
-        with_body(&cx, "http_put", "PUT", url, body, &options).await?
+    Net async fn http_put(cx, url: MaybeText as "string", body: Given as "any?", options: OptionDict<SessionRequestOptions>) -> "dict" {
+        with_body(&cx, "http_put", "PUT", url, body, options.given()).await?
     }
 
     /// Sends a PATCH request with a body: `http_patch(url, body?, options?)`.
@@ -74,8 +79,8 @@ builtins! {
     /// println(http_patch("https://api.test/x", {body: {a: 1}}).ok) // -> true
     /// println(http_mock_calls()[0].body) // -> {"a":1}
     /// ```
-    Net async fn http_patch(cx, url: MaybeText as "string", body: Given as "any?", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | {bearer?: any, basic?: {user?: any, password?: any}}, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list<form_part>, proxy?: string | {url?: string, no_proxy?: string | list}, proxy_auth?: {user?: any, pass?: any, password?: any}, decompress?: bool, session?: string, retries?: int, retry?: {max?: int, backoff_ms?: int | duration}, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: {ca_bundle_path?: string, client_cert_path?: string, client_key_path?: string, client_identity_path?: string, pinned_sha256?: string | list}}?") -> "dict" {
-        with_body(&cx, "http_patch", "PATCH", url, body, &options).await?
+    Net async fn http_patch(cx, url: MaybeText as "string", body: Given as "any?", options: OptionDict<SessionRequestOptions>) -> "dict" {
+        with_body(&cx, "http_patch", "PATCH", url, body, options.given()).await?
     }
 
     /// Sends a request of any method.
@@ -85,11 +90,11 @@ builtins! {
     /// println(http_request("options", "https://api.test/x").status) // -> 204
     /// println(http_mock_calls()[0].method) // -> OPTIONS
     /// ```
-    Net async fn http_request(cx, method: MaybeText as "string", url: MaybeText as "string", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | {bearer?: any, basic?: {user?: any, password?: any}}, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list<form_part>, proxy?: string | {url?: string, no_proxy?: string | list}, proxy_auth?: {user?: any, pass?: any, password?: any}, decompress?: bool, session?: string, retries?: int, retry?: {max?: int, backoff_ms?: int | duration}, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: {ca_bundle_path?: string, client_cert_path?: string, client_key_path?: string, client_identity_path?: string, pinned_sha256?: string | list}}?") -> "dict" {
+    Net async fn http_request(cx, method: MaybeText as "string", url: MaybeText as "string", options: OptionDict<SessionRequestOptions>) -> "dict" {
         let Some(method) = method.0 else {
             return Err(Error::thrown("http_request: method is required"));
         };
-        request(&cx, "http_request", &method, url, None, &options).await?
+        request(&cx, "http_request", &method, url, None, options.given()).await?
     }
 
     /// Downloads a body to a file as it comes: `{status, headers, bytes_written, ok}`.
@@ -102,12 +107,12 @@ builtins! {
     /// println(http_download("https://api.test/x", p).bytes_written) // -> 3
     /// delete_file(p)
     /// ```
-    Net async fn http_download(cx, url: MaybeText as "string", path: MaybePath, options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | {bearer?: any, basic?: {user?: any, password?: any}}, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list<form_part>, proxy?: string | {url?: string, no_proxy?: string | list}, proxy_auth?: {user?: any, pass?: any, password?: any}, decompress?: bool, session?: string, retries?: int, retry?: {max?: int, backoff_ms?: int | duration}, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: {ca_bundle_path?: string, client_cert_path?: string, client_key_path?: string, client_identity_path?: string, pinned_sha256?: string | list}, method?: string}?") -> "dict" {
+    Net async fn http_download(cx, url: MaybeText as "string", path: MaybePath, options: OptionDict<MethodOptions>) -> "dict" {
         let Some(url) = url.0 else { return Err(Error::thrown("http_download: URL is required")) };
         let Some(path) = path.0 else {
             return Err(Error::thrown("http_download: destination path is required"));
         };
-        let given = in_session(&cx, "http_download", dict_of(&options))?;
+        let given = in_session(&cx, "http_download", dict_of(options.given()))?;
         let method = given.get_str("method").map_or_else(|| "GET".into(), printed);
         let options = Options::of(&cx, &given, None)?;
         download(&cx, &method, &url, &target(&cx, "http_download", &path)?, &options).await?
@@ -123,8 +128,8 @@ builtins! {
     /// http_get("https://a.test/", {session: s, headers: {"X-User": "ann"}})
     /// println(http_mock_calls()[0].headers) // -> {x-team: blue, x-user: ann}
     /// ```
-    State fn http_session(cx, options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | {bearer?: any, basic?: {user?: any, password?: any}}, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list<form_part>, proxy?: string | {url?: string, no_proxy?: string | list}, proxy_auth?: {user?: any, pass?: any, password?: any}, decompress?: bool, retries?: int, retry?: {max?: int, backoff_ms?: int | duration}, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: {ca_bundle_path?: string, client_cert_path?: string, client_key_path?: string, client_identity_path?: string, pinned_sha256?: string | list}}?") -> "string" {
-        session::begin_session(cx, dict_of(&options))?
+    State fn http_session(cx, options: OptionDict<HttpOptions>) -> "string" {
+        session::begin_session(cx, dict_of(options.given()))?
     }
 
     /// Sends a request with the options of a session; own options stand over them, and headers are put together.
@@ -133,11 +138,11 @@ builtins! {
     /// http_mock("*", "*", {body: "hi"})
     /// println(http_session_request(http_session(), "get", "https://a.test/").body) // -> hi
     /// ```
-    Net async fn http_session_request(cx, session: Text as "string", method: MaybeText as "string", url: MaybeText as "string", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | {bearer?: any, basic?: {user?: any, password?: any}}, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list<form_part>, proxy?: string | {url?: string, no_proxy?: string | list}, proxy_auth?: {user?: any, pass?: any, password?: any}, decompress?: bool, retries?: int, retry?: {max?: int, backoff_ms?: int | duration}, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: {ca_bundle_path?: string, client_cert_path?: string, client_key_path?: string, client_identity_path?: string, pinned_sha256?: string | list}}?") -> "dict" {
+    Net async fn http_session_request(cx, session: Text as "string", method: MaybeText as "string", url: MaybeText as "string", options: OptionDict<HttpOptions>) -> "dict" {
         let Some(method) = method.0 else {
             return Err(Error::thrown("http_session_request: method is required"));
         };
-        let given = session::over_session(&cx, "http_session_request", &session, &dict_of(&options))?;
+        let given = session::over_session(&cx, "http_session_request", &session, &dict_of(options.given()))?;
         request(&cx, "http_session_request", &method, url, None, &Value::from(given)).await?
     }
 
@@ -153,8 +158,6 @@ builtins! {
 
     /// Sends a request and gives a handle of its reply, whose body is read as it comes: at most 64 at a time.
     ///
-    /// Options are those of `http_get` and `method`; `timeout_ms` holds for the whole exchange.
-    ///
     /// ```harn
     /// http_mock("GET", "*", {body: "abcdef"})
     /// let s = http_stream_open("https://a.test/")
@@ -162,9 +165,9 @@ builtins! {
     /// println(bytes_to_string(http_stream_read(s))) // -> ef
     /// println([http_stream_read(s), http_stream_close(s)]) // -> [nil, true]
     /// ```
-    Net async fn http_stream_open(cx, url: MaybeText as "string", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | {bearer?: any, basic?: {user?: any, password?: any}}, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list<form_part>, proxy?: string | {url?: string, no_proxy?: string | list}, proxy_auth?: {user?: any, pass?: any, password?: any}, decompress?: bool, session?: string, retries?: int, retry?: {max?: int, backoff_ms?: int | duration}, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: {ca_bundle_path?: string, client_cert_path?: string, client_key_path?: string, client_identity_path?: string, pinned_sha256?: string | list}, method?: string}?") -> "string" {
+    Net async fn http_stream_open(cx, url: MaybeText as "string", options: OptionDict<MethodOptions>) -> "string" {
         let Some(url) = url.0 else { return Err(Error::thrown("http_stream_open: URL is required")) };
-        let given = in_session(&cx, "http_stream_open", dict_of(&options))?;
+        let given = in_session(&cx, "http_stream_open", dict_of(options.given()))?;
         let method = given.get_str("method").map_or_else(|| "GET".into(), printed);
         let options = Options::of(&cx, &given, None)?;
         session::open_stream(&cx, &method, &url, &options).await?
@@ -232,19 +235,15 @@ builtins! {
 
     /// Lists the requests that mocks answered: `{method, url, headers, body}`.
     ///
-    /// Secrets are shown as `[redacted]` unless the option `include_sensitive` is true.
-    ///
     /// ```harn
     /// http_mock("*", "*", {})
     /// http_get("https://a.test/?token=x", {auth: {bearer: "y"}})
     /// println(http_mock_calls()[0].headers) // -> {authorization: [redacted]}
     /// println(http_mock_calls({include_sensitive: true})[0].url) // -> https://a.test/?token=x
     /// ```
-    State fn http_mock_calls(cx, options: Value as "{include_sensitive?: bool, redact_sensitive?: bool}?") -> "list" {
-        let options = dict_of(&options);
-        let option = |name: &str| options.get_str(name).map(Value::truthy);
-        let shown = option("include_sensitive") == Some(true) || option("redact_sensitive") == Some(false);
-        cx.state::<Mocks>().calls(shown)
+    State fn http_mock_calls(cx, options: OptionDict<MockCallsOptions>) -> "list" {
+        let MockCallsOptions { include_sensitive, redact_sensitive } = options.read()?;
+        cx.state::<Mocks>().calls(include_sensitive || !redact_sensitive)
     }
 
     /// Removes all HTTP mocks, forgets the calls and closes open streams.
@@ -278,6 +277,11 @@ async fn request(
     send(cx, method, &url, &options).await
 }
 
+/// Whether a request has an option of this name.
+fn is_option(name: &str) -> bool {
+    <SessionRequestOptions as described::Options>::FIELDS.iter().any(|option| option.name == name)
+}
+
 async fn with_body(
     cx: &Cx,
     name: &str,
@@ -291,7 +295,7 @@ async fn with_body(
         Some(only) if options.is_nil() && only.to_dict().is_some() => {
             // Somebody who means the body would otherwise send none.
             let given = dict_of(&only);
-            if let Some(key) = given.keys().find(|key| !NAMES.contains(&key.as_str())) {
+            if let Some(key) = given.keys().find(|key| !is_option(key.as_str())) {
                 let text = format!(
                     "{name}: unknown option `{key}`; to send a dict as the body, pass three arguments: {name}(url, {{{key}: ...}}, {{}})"
                 );

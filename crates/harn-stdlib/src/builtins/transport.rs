@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use harn_value::{Dict, Value};
-use harn_vm::builtin::Text;
+use harn_vm::builtin::{OptionDict, Text};
 use harn_vm::{Error, builtins};
 
 use crate::args::{MaybeText, Millis};
+use crate::http::{SseOptions, WebsocketOptions};
 use crate::transport::{Mocks, Open, connect_socket, connect_stream, frame_of};
 
 /// Milliseconds of a wait for a message when nothing else is said.
@@ -18,8 +19,7 @@ builtins! {
 
     /// Opens a stream of server-sent events and gives its handle.
     ///
-    /// Options are those of `http_request`, and `max_events` (10000) and `max_message_bytes` (1 MiB). `timeout_ms` is the time until
-    /// the server answers. A run that was interrupted does not open the stream again once the program has seen an event.
+    /// `timeout_ms` is the time until the server answers. A run that was interrupted does not open the stream again once the program has seen an event.
     ///
     /// ```harn
     /// sse_mock("https://a.test/*", ["one", {event: "end", data: "two"}])
@@ -27,10 +27,10 @@ builtins! {
     /// println(sse_receive(h)) // -> {type: open}
     /// println(sse_receive(h).data) // -> one
     /// ```
-    Net async fn sse_connect(cx, method: MaybeText as "string", url: MaybeText as "string", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | {bearer?: any, basic?: {user?: any, password?: any}}, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list<form_part>, proxy?: string | {url?: string, no_proxy?: any}, proxy_auth?: dict, decompress?: bool, retries?: int, retry?: {max?: int, backoff_ms?: int | duration}, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: any, max_events?: int, max_message_bytes?: int}?") -> "string" {
+    Net async fn sse_connect(cx, method: MaybeText as "string", url: MaybeText as "string", options: OptionDict<SseOptions>) -> "string" {
         let Some(method) = method.0 else { return Err(Error::thrown("sse_connect: method is required")) };
         let Some(url) = url.0 else { return Err(Error::thrown("sse_connect: URL is required")) };
-        connect_stream(&cx, &method, &url, &dict_of(&options)).await?
+        connect_stream(&cx, &method, &url, &dict_of(options.given())).await?
     }
 
     /// Waits for the next event of a stream.
@@ -61,17 +61,16 @@ builtins! {
 
     /// Opens a WebSocket and gives its handle.
     ///
-    /// Options are `headers`, `auth`, `timeout_ms` (30000, until it is open), `connect_timeout_ms`, `proxy`, `max_messages` (10000) and
-    /// `max_message_bytes` (1 MiB). The connection ends with the process: a run that goes on has to open another one.
+    /// The connection ends with the process: a run that goes on has to open another one.
     ///
     /// ```harn
     /// websocket_mock("wss://a.test/*", {messages: ["hi"]})
     /// let h = websocket_connect("wss://a.test/chat", {auth: {bearer: "t"}})
     /// println(websocket_receive(h).data) // -> hi
     /// ```
-    Net async fn websocket_connect(cx, url: MaybeText as "string", options: Value as "{headers?: dict, auth?: string | {bearer?: any, basic?: {user?: any, password?: any}}, timeout?: duration | int, timeout_ms?: duration | int, connect_timeout_ms?: duration | int, proxy?: string | {url?: string}, max_messages?: int, max_message_bytes?: int}?") -> "string" {
+    Net async fn websocket_connect(cx, url: MaybeText as "string", options: OptionDict<WebsocketOptions>) -> "string" {
         let Some(url) = url.0 else { return Err(Error::thrown("websocket_connect: URL is required")) };
-        connect_socket(&cx, &url, &dict_of(&options)).await?
+        connect_socket(&cx, &url, &dict_of(options.given())).await?
     }
 
     /// Sends a message: a string as text, bytes as binary.

@@ -10,5 +10,7 @@ mod wrong;
 
 pub(crate) use mock::{Mocks, glob_matches, redacted_url};
 pub use options::Doubts;
-pub(crate) use options::{NAMES, Options, uncertain};
+pub(crate) use options::{
+    HttpOptions, MethodOptions, Options, SessionRequestOptions, SseOptions, WebsocketOptions, uncertain,
+};
 pub(crate) use send::{download, open_stream, send};

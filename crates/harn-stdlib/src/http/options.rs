@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use harn_schema::options as described;
 use harn_system::{SystemExt, Tls, Uncertain};
-use harn_value::{Dict, Value, json};
+use harn_value::{Dict, Ref, Value, json};
 use harn_vm::task_scope::TaskScope;
 use harn_vm::{Cx, Error, Result};
 
@@ -23,34 +24,171 @@ pub(crate) struct Body {
     pub(crate) content_type: Option<String>,
 }
 
-/// The names of all options.
-pub(crate) const NAMES: &[&str] = &[
-    "auth",
-    "backoff",
-    "body",
-    "connect_timeout_ms",
-    "decompress",
-    "follow_redirects",
-    "headers",
-    "idempotent",
-    "max_redirects",
-    "multipart",
-    "on_uncertain",
-    "proxy",
-    "proxy_auth",
-    "query",
-    "read_timeout_ms",
-    "respect_retry_after",
-    "retries",
-    "retry",
-    "retry_methods",
-    "retry_on",
-    "session",
-    "timeout",
-    "timeout_ms",
-    "tls",
-    "total_timeout_ms",
-];
+/// Options of a request.
+#[derive(described::Options)]
+pub(crate) struct HttpOptions {
+    /// Headers; entries that are nil are left out.
+    headers: Option<Ref<Dict>>,
+    /// Parameters of the query.
+    query: Option<Ref<Dict>>,
+    /// Body; a dict or list is sent as JSON.
+    body: Value,
+    /// Value of the header `Authorization`: a string, `{bearer}`, or `{basic: {user, password}}`.
+    #[option(ty = "string | {bearer?: any, basic?: {user?: any, password?: any}}")]
+    auth: Value,
+    /// Time limit of the whole exchange.
+    #[option(shown = "30s")]
+    timeout: Option<Duration>,
+    /// The same as `timeout`.
+    timeout_ms: Option<Duration>,
+    /// The same as `timeout`; takes precedence over both.
+    total_timeout_ms: Option<Duration>,
+    /// Time limit of the connection.
+    connect_timeout_ms: Option<Duration>,
+    /// Time limit between two parts of the reply.
+    read_timeout_ms: Option<Duration>,
+    /// Whether redirects are followed. Headers with secrets are not sent to other hosts.
+    #[option(default = true)]
+    follow_redirects: bool,
+    /// Maximum number of redirects.
+    #[option(default = 10, ty = "int", with = count)]
+    max_redirects: usize,
+    /// Maximum size of the reply's body in bytes (`http_download`: 1 GiB).
+    #[option(shown = "64 MiB", ty = "int", with = positive)]
+    max_response_bytes: Option<u64>,
+    /// Parts of a form in place of a body; each has a `name` and a `value`, `value_base64` or `path`.
+    #[option(ty = "list<form_part>")]
+    multipart: Value,
+    /// URL of a proxy, or the hosts that are reached without it.
+    #[option(ty = "string | {url?: string, no_proxy?: string | list}")]
+    proxy: Value,
+    /// User and password for the proxy.
+    #[option(ty = "{user?: any, pass?: any, password?: any}")]
+    proxy_auth: Option<Ref<Dict>>,
+    /// Whether the reply may be compressed; its body is decompressed.
+    #[option(default = true)]
+    decompress: bool,
+    /// Maximum number of retries.
+    #[option(default = 0, ty = "int", with = count)]
+    retries: usize,
+    /// Retries and their first pause; takes precedence over `retries` and `backoff`.
+    retry: Retry,
+    /// Pause before the first retry; it doubles.
+    #[option(default = Duration::from_secs(1), shown = "1s")]
+    backoff: Duration,
+    /// Whether `Retry-After` of a reply sets the pause.
+    #[option(default = true)]
+    respect_retry_after: bool,
+    /// Statuses that are retried.
+    #[option(default = RETRIED.to_vec(), shown = "[408, 429, 500, 502, 503, 504]", ty = "list", with = statuses)]
+    retry_on: Vec<i64>,
+    /// Methods that are retried.
+    #[option(default = retried_methods(), shown = "[GET, HEAD, PUT, DELETE, OPTIONS]", ty = "list", with = methods)]
+    retry_methods: Vec<String>,
+    /// Whether the server may receive the request twice: it carries an `Idempotency-Key`, the same on each attempt, and an
+    /// interrupted durable run sends it again.
+    idempotent: bool,
+    /// What a resumed run does with a request whose outcome is unknown: `"fail"`, `"retry"` or `"ask"`.
+    #[option(ty = "string")]
+    on_uncertain: Value,
+    /// PEM files that are trusted in addition to those of the system, a client certificate, and pins (SHA-256 in hex or base64) of
+    /// the server's public key.
+    #[option(
+        ty = "{ca_bundle_path?: string, client_cert_path?: string, client_key_path?: string, client_identity_path?: string, pinned_sha256?: string | list}"
+    )]
+    tls: Option<Ref<Dict>>,
+}
+
+/// The option `retry`.
+#[derive(described::Options, Default)]
+struct Retry {
+    /// Maximum number of retries.
+    #[option(ty = "int", with = some_count)]
+    max: Option<usize>,
+    /// Pause before the first retry; it doubles.
+    backoff_ms: Option<Duration>,
+}
+
+/// Options of a request that may belong to a session.
+#[derive(described::Options)]
+pub(crate) struct SessionRequestOptions {
+    #[option(flatten)]
+    _http: HttpOptions,
+    /// Session whose options apply below these.
+    _session: Option<String>,
+}
+
+/// Options of a request with a method of its own.
+#[derive(described::Options)]
+pub(crate) struct MethodOptions {
+    #[option(flatten)]
+    _request: SessionRequestOptions,
+    /// Method of the request.
+    #[option(shown = "GET")]
+    _method: Option<String>,
+}
+
+/// Options of a stream of events.
+#[derive(described::Options)]
+pub(crate) struct SseOptions {
+    #[option(flatten)]
+    _http: HttpOptions,
+    /// Maximum number of events.
+    #[option(shown = "10000")]
+    _max_events: Option<i64>,
+    /// Maximum size of an event in bytes.
+    #[option(shown = "1 MiB")]
+    _max_message_bytes: Option<i64>,
+}
+
+/// Options of a WebSocket.
+#[derive(described::Options)]
+pub(crate) struct WebsocketOptions {
+    /// Headers of the handshake; entries that are nil are left out.
+    _headers: Option<Ref<Dict>>,
+    /// Value of the header `Authorization`: a string, `{bearer}`, or `{basic: {user, password}}`.
+    #[option(ty = "string | {bearer?: any, basic?: {user?: any, password?: any}}")]
+    _auth: Value,
+    /// Time limit of the handshake.
+    #[option(shown = "30s")]
+    _timeout: Option<Duration>,
+    /// The same as `timeout`; takes precedence over it.
+    _timeout_ms: Option<Duration>,
+    /// Time limit of the connection.
+    _connect_timeout_ms: Option<Duration>,
+    /// URL of a proxy.
+    #[option(ty = "string | {url?: string}")]
+    _proxy: Value,
+    /// Maximum number of messages.
+    #[option(shown = "10000")]
+    _max_messages: Option<i64>,
+    /// Maximum size of a message in bytes.
+    #[option(shown = "1 MiB")]
+    _max_message_bytes: Option<i64>,
+}
+
+fn count(value: &Value) -> std::result::Result<usize, String> {
+    let count = value.as_int().and_then(|n| usize::try_from(n).ok());
+    count.ok_or_else(|| "must not be negative".to_owned())
+}
+
+fn some_count(value: &Value) -> std::result::Result<Option<usize>, String> {
+    count(value).map(Some)
+}
+
+fn positive(value: &Value) -> std::result::Result<Option<u64>, String> {
+    let limit = value.as_int().and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0);
+    limit.map(Some).ok_or_else(|| "must be a positive int".to_owned())
+}
+
+fn retried_methods() -> Vec<String> {
+    ["GET", "HEAD", "PUT", "DELETE", "OPTIONS"].map(str::to_owned).to_vec()
+}
+
+fn methods(value: &Value) -> std::result::Result<Vec<String>, String> {
+    let list = value.as_list().ok_or("must be a list of methods")?;
+    Ok(list.iter().map(|method| text(method).to_uppercase()).collect())
+}
 
 /// The header by which a server knows a request again.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
@@ -122,95 +260,55 @@ pub(crate) struct Options {
 }
 
 const RETRIED: [i64; 6] = [408, 429, 500, 502, 503, 504];
-const RETRIED_METHODS: [&str; 5] = ["GET", "HEAD", "PUT", "DELETE", "OPTIONS"];
 
 impl Options {
-    /// Reads the options; `body` is the argument of `http_post` and its kin.
+    /// Reads the options; `body` is the argument of `http_post` and related functions.
     pub(crate) fn of(cx: &Cx, options: &Dict, body: Option<&Value>) -> Result<Options> {
-        let get = |name: &str| options.get_str(name).filter(|value| !value.is_nil());
-        for (name, value) in options.iter() {
-            not_negative(name, value)?;
-        }
-        let millis = |name: &str| get(name).and_then(millis_of);
-        let retry = get("retry").and_then(Value::to_dict);
-        let retry_part = |name: &str, alias: &str| {
-            retry.as_ref().and_then(|r| r.get_str(name)).or_else(|| get(alias)).and_then(millis_of)
-        };
-        let follow = get("follow_redirects").is_none_or(Value::truthy);
-        let max_redirects = get("max_redirects").and_then(Value::as_int).map_or(10, crate::args::size);
-        let timeout =
-            millis("total_timeout_ms").or_else(|| millis("timeout_ms")).or_else(|| millis("timeout"));
-        let texts =
-            |name: &str| get(name).and_then(Value::as_list).map(|l| l.iter().map(text).collect::<Vec<_>>());
-        let idempotent = get("idempotent").is_some_and(Value::truthy);
-        let mut headers = headers(options)?;
-        if idempotent && !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(IDEMPOTENCY_KEY)) {
+        let given = <HttpOptions as described::Options>::read(&described::Entries::Dict(options));
+        let given = given.map_err(|text| wrong(&text))?;
+        let timeout = given.total_timeout_ms.or(given.timeout_ms).or(given.timeout);
+        let mut headers = headers(given.headers.as_deref(), &given.auth)?;
+        if given.idempotent && !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(IDEMPOTENCY_KEY)) {
             // Drawn once: each attempt carries the same, and so does a run that goes on, whose journal has it.
             let key = format!("{:016x}{:016x}", cx.system().random_u64(), cx.system().random_u64());
             headers.push((IDEMPOTENCY_KEY.to_owned(), key));
         }
+        let proxy_part = |name: &str| given.proxy.as_dict().and_then(|proxy| proxy.get_str(name));
         Ok(Options {
             headers,
-            uncertain: uncertain(cx, "http", idempotent, get("on_uncertain"))?,
-            query: pairs(get("query").and_then(Value::to_dict).as_deref()),
-            body: request_body(cx, options, body)?,
+            uncertain: uncertain(cx, "http", given.idempotent, Some(&given.on_uncertain))?,
+            query: pairs(given.query.as_deref()),
+            body: request_body(cx, &given.multipart, body.unwrap_or(&given.body))?,
             timeout: timeout.unwrap_or(Duration::from_secs(30)),
-            connect_timeout: millis("connect_timeout_ms"),
-            read_timeout: millis("read_timeout_ms"),
-            retries: retry_part("max", "retries").map_or(0, |n| n.as_millis().min(1000) as u32),
-            backoff: retry_part("backoff_ms", "backoff").unwrap_or(Duration::from_secs(1)),
-            retry_on: get("retry_on").map_or_else(|| Ok(RETRIED.to_vec()), statuses)?,
-            retry_methods: texts("retry_methods").map_or_else(
-                || RETRIED_METHODS.map(str::to_owned).to_vec(),
-                |methods| methods.iter().map(|m| m.to_uppercase()).collect(),
-            ),
-            respect_retry_after: get("respect_retry_after").is_none_or(Value::truthy),
-            redirects: if follow { max_redirects } else { 0 },
-            max_response: match get("max_response_bytes") {
-                None => None,
-                Some(limit) => {
-                    let limit = limit.as_int().and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0);
-                    Some(limit.ok_or_else(|| wrong("max_response_bytes must be a positive int"))?)
-                }
-            },
-            proxy: get("proxy").map(|proxy| match proxy.as_dict() {
-                Some(dict) => dict.get_str("url").map(text).unwrap_or_default(),
-                None => text(proxy),
+            connect_timeout: given.connect_timeout_ms,
+            read_timeout: given.read_timeout_ms,
+            retries: u32::try_from(given.retry.max.unwrap_or(given.retries).min(1000)).unwrap_or(1000),
+            backoff: given.retry.backoff_ms.unwrap_or(given.backoff),
+            retry_on: given.retry_on,
+            retry_methods: given.retry_methods,
+            respect_retry_after: given.respect_retry_after,
+            redirects: if given.follow_redirects { given.max_redirects } else { 0 },
+            max_response: given.max_response_bytes,
+            proxy: (!given.proxy.is_nil()).then(|| match given.proxy.as_dict() {
+                Some(_) => proxy_part("url").map(text).unwrap_or_default(),
+                None => text(&given.proxy),
             }),
-            no_proxy: get("proxy").and_then(Value::as_dict).and_then(|proxy| {
-                let hosts = proxy.get_str("no_proxy").filter(|hosts| !hosts.is_nil())?;
+            no_proxy: proxy_part("no_proxy").filter(|hosts| !hosts.is_nil()).map(|hosts| {
                 let listed = |list: &[Value]| list.iter().map(text).collect::<Vec<_>>().join(",");
-                Some(hosts.as_list().map_or_else(|| text(hosts), |list| listed(list)))
+                hosts.as_list().map_or_else(|| text(hosts), |list| listed(list))
             }),
-            proxy_auth: get("proxy_auth").and_then(Value::to_dict).map(|auth| {
+            proxy_auth: given.proxy_auth.map(|auth| {
                 let password = if auth.contains("password") { "password" } else { "pass" };
                 basic(&auth, "user", password)
             }),
-            tls: get("tls")
-                .and_then(Value::to_dict)
-                .map(|tls| tls::read(cx, &tls).map(Arc::new))
-                .transpose()?,
-            decompress: get("decompress").is_none_or(Value::truthy),
+            tls: given.tls.map(|tls| tls::read(cx, &tls).map(Arc::new)).transpose()?,
+            decompress: given.decompress,
         })
-    }
-}
-
-/// No limit, wait or count is below zero.
-fn not_negative(name: &str, value: &Value) -> Result<()> {
-    match value.as_int().or_else(|| value.as_duration()) {
-        Some(n) if n < 0 => Err(wrong(&format!("{name} must not be negative"))),
-        _ => Ok(()),
     }
 }
 
 fn text(value: &Value) -> String {
     printed(value).to_string()
-}
-
-/// A count or a time in milliseconds; what the table of builtins does not know of is checked in [`not_negative`].
-fn millis_of(value: &Value) -> Option<Duration> {
-    let ms = value.as_int().or_else(|| value.as_duration())?;
-    Some(Duration::from_millis(u64::try_from(ms).unwrap_or(0)))
 }
 
 /// Entries whose value is not nil, in printed form.
@@ -219,10 +317,10 @@ fn pairs(dict: Option<&Dict>) -> Vec<(String, String)> {
     given.map(|(key, value)| (key.to_string(), text(value))).collect()
 }
 
-fn headers(options: &Dict) -> Result<Vec<(String, String)>> {
-    let mut headers = pairs(options.get_str("headers").and_then(Value::to_dict).as_deref());
+fn headers(given: Option<&Dict>, auth: &Value) -> Result<Vec<(String, String)>> {
+    let mut headers = pairs(given);
     let named = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
-    if let Some(auth) = options.get_str("auth").filter(|auth| !auth.is_nil() && !named) {
+    if !auth.is_nil() && !named {
         headers.push(("authorization".to_owned(), authorization(auth)?));
     }
     Ok(headers)
@@ -245,18 +343,18 @@ fn basic(dict: &Dict, user: &str, password: &str) -> String {
 }
 
 /// The statuses of `retry_on`. One that is none would never be met, and the request would not be sent again.
-fn statuses(given: &Value) -> Result<Vec<i64>> {
-    let list = given.as_list().ok_or_else(|| wrong("retry_on must be a list of statuses"))?;
+fn statuses(given: &Value) -> std::result::Result<Vec<i64>, String> {
+    let list = given.as_list().ok_or("must be a list of statuses")?;
     let status = |item: &Value| match item.as_int() {
         Some(status @ 100..=599) => Ok(status),
-        _ => Err(wrong(&format!("retry_on must hold statuses (100 to 599), got `{}`", text(item)))),
+        _ => Err(format!("must hold statuses (100 to 599), got `{}`", text(item))),
     };
     list.iter().map(status).collect()
 }
 
-fn request_body(cx: &Cx, options: &Dict, body: Option<&Value>) -> Result<Option<Body>> {
-    let body = body.or_else(|| options.get_str("body")).filter(|body| !body.is_nil());
-    let multipart = options.get_str("multipart").filter(|parts| !parts.is_nil());
+fn request_body(cx: &Cx, multipart: &Value, body: &Value) -> Result<Option<Body>> {
+    let body = Some(body).filter(|body| !body.is_nil());
+    let multipart = Some(multipart).filter(|parts| !parts.is_nil());
     match (body, multipart) {
         (Some(_), Some(_)) => Err(wrong("body and multipart options are mutually exclusive")),
         (None, None) => Ok(None),
