@@ -9,6 +9,7 @@ mod corpus;
 mod examples;
 mod invariants;
 mod mutations;
+mod option_dicts;
 mod preflight;
 mod program;
 mod properties;

@@ -1,12 +1,14 @@
 //! Model calls.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use harn_llm::runtime::{Completion, LlmRuntime, StreamItem};
 use harn_llm::{Call, CallError};
+use harn_schema::options::Options;
 use harn_value::{Data as Json, data::Map};
 use harn_value::{Dict, Value};
-use harn_vm::builtin::{Text, kind};
+use harn_vm::builtin::{OptionDict, Text, kind};
 use harn_vm::channel::{Channel, Sender};
 use harn_vm::closure::Partial;
 use harn_vm::signature::{self, Kinds};
@@ -16,6 +18,24 @@ use crate::convert::{entry, from_json, text, thrown, to_json};
 use crate::live;
 use crate::llm_embedder::{CallOptions, calling, calling_aside, runtime};
 use crate::template_state::OpenContext;
+
+/// Options of `with_rate_limit`.
+#[derive(Options)]
+struct RateLimitOptions {
+    /// Maximum number of retries.
+    #[option(default = 5, ty = "int", with = retries)]
+    max_retries: i64,
+    /// Pause before the first retry; it doubles, up to 30s.
+    #[option(default = Duration::from_secs(1), shown = "1s")]
+    backoff_ms: Duration,
+}
+
+fn retries(value: &Value) -> std::result::Result<i64, String> {
+    match value.as_int() {
+        Some(count) if count >= 0 => Ok(count),
+        _ => Err(format!("must be at least 0, got {value}")),
+    }
+}
 
 builtins! {
     /// Model calls.
@@ -222,7 +242,7 @@ builtins! {
     /// ```harn
     /// println(with_rate_limit("mock", { -> 7 })) // -> 7
     /// ```
-    Llm async fn with_rate_limit(cx, provider: Value as "!string", body: Value as "!closure", options: Value as "{max_retries?: int, backoff_ms?: int | duration}?") -> "any" {
+    Llm async fn with_rate_limit(cx, provider: Value as "!string", body: Value as "!closure", options: OptionDict<RateLimitOptions>) -> "any" {
         let provider = match provider.as_str() {
             Some(name) if !name.trim().is_empty() => name.to_string(),
             _ => return Err(Error::runtime("with_rate_limit: provider name is required")),
@@ -230,18 +250,8 @@ builtins! {
         if !harn_vm::closure::is_callable(&body) {
             return Err(Error::runtime("with_rate_limit: second argument must be a closure"));
         }
-        let number = |key: &str, default: i64| {
-            let given = entry(&options, key);
-            given.as_duration().or_else(|| given.as_int()).unwrap_or(default)
-        };
-        for key in ["max_retries", "backoff_ms"] {
-            if number(key, 0) < 0 {
-                let text = format!("with_rate_limit: {key} must be at least 0, got {}", number(key, 0));
-                return Err(Error::runtime(text));
-            }
-        }
-        let mut left = number("max_retries", 5);
-        let mut pause = number("backoff_ms", 1000).max(1);
+        let RateLimitOptions { max_retries: mut left, backoff_ms } = options.read()?;
+        let mut pause = backoff_ms.max(Duration::from_millis(1));
         let runtime = runtime(&cx);
         loop {
             runtime.acquire(&provider).await;
@@ -260,8 +270,8 @@ builtins! {
                 return Err(error);
             }
             left -= 1;
-            cx.sleep(std::time::Duration::from_millis(u64::try_from(pause).unwrap_or(1))).await?;
-            pause = (pause * 2).min(30_000);
+            cx.sleep(pause).await?;
+            pause = (pause * 2).min(Duration::from_secs(30));
         }
         #[allow(unreachable_code, reason = "the loop returns; the macro wants a value")]
         Value::NIL

@@ -1,11 +1,19 @@
 //! What is known about providers and models, and what calls have cost.
 
+use harn_schema::options::Options;
 use harn_value::Value;
-use harn_vm::builtin::Text;
+use harn_vm::builtin::{OptionDict, Text};
 use harn_vm::{Error, builtins};
 
 use crate::convert::{entry, from_json, text, thrown};
 use crate::llm_embedder::{LlmState, runtime};
+
+/// Options of `llm_pick_model`.
+#[derive(Options)]
+struct PickOptions {
+    /// Provider that the model must have.
+    provider: Option<String>,
+}
 
 builtins! {
     /// Providers and models.
@@ -139,9 +147,10 @@ builtins! {
     /// ```harn
     /// println(llm_pick_model("frontier").provider) // -> anthropic
     /// ```
-    Env fn llm_pick_model(cx, target: Text, options: Value as "{provider?: string}?") -> "dict" {
+    Env fn llm_pick_model(cx, target: Text, options: OptionDict<PickOptions>) -> "dict" {
         let runtime = runtime(cx);
-        let provider = text(&entry(&options, "provider"));
+        let PickOptions { provider } = options.read()?;
+        let provider = provider.filter(|provider| !provider.is_empty());
         from_json(&runtime.config().pick_model_json(&target, provider.as_deref(), runtime.embedder()))
     }
 

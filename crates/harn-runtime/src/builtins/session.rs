@@ -3,8 +3,10 @@
 use std::rc::Rc;
 
 use harn_llm::Conversation;
+use harn_schema::options::Options;
 use harn_value::{Data as Json, json};
 use harn_value::{Dict, Value};
+use harn_vm::builtin::OptionDict;
 use harn_vm::{Cx, Error, Result, builtins};
 
 use crate::convert::{data, entry, from_json, thrown};
@@ -12,28 +14,34 @@ use crate::llm_embedder::new_id;
 use crate::session::{Session, Sessions};
 use crate::session_store;
 
+/// Options of `agent_session_open`.
+#[derive(Options)]
+struct OpenOptions {
+    /// Whether the session is stored in the state directory of the project, for later processes.
+    persist: bool,
+}
+
 builtins! {
     /// Sessions.
     pub(crate) static SESSIONS: "sessions";
 
     /// Opens a session, or finds the one of that name, and returns its id.
     ///
-    /// A loop with that `session_id` begins with what was said before, and adds to it. With `{persist: true}` the session is
-    /// kept in the project's state folder: a later process that opens it goes on there.
+    /// A loop with that `session_id` continues the conversation.
     ///
     /// ```harn
     /// let s = agent_session_open("support")
     /// agent_loop("My name is Ada.", nil, {provider: "mock", session_id: s})
     /// println(agent_session_length(s)) // -> 2
     /// ```
-    Random async fn agent_session_open(cx, id: Value as "!string?", options: Value as "{persist?: bool}?") -> "string" {
+    Random async fn agent_session_open(cx, id: Value as "!string?", options: OptionDict<OpenOptions>) -> "string" {
         let id_given = !id.is_nil();
         let id = match id.as_str() {
             Some(id) => id.to_string(),
             None if id.is_nil() => format!("agent_session_{}", new_id(cx.vm())),
             None => return Err(thrown("agent_session_open: `id` must be a string or nil")),
         };
-        if entry(&options, "persist").truthy() || id_given && session_store::always(&cx) {
+        if options.read()?.persist || id_given && session_store::always(&cx) {
             session_store::open(&cx, &id).await?;
         } else {
             cx.state::<Sessions>().named(&id);

@@ -1,7 +1,8 @@
 //! CSV, as RFC 4180 has it.
 
-use harn_value::{Dict, Str, Value, steps};
-use harn_vm::builtin::Text;
+use harn_schema::options::Options;
+use harn_value::{Dict, List, Ref, Str, Value, steps};
+use harn_vm::builtin::{OptionDict, Text};
 use harn_vm::{Error, Result, builtins};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -13,15 +14,15 @@ builtins! {
 
     /// Reads CSV: rows of strings, or dicts by column name with `{headers: true}`.
     ///
-    /// `delimiter` is `,` by default. Missing cells of a dict are `""`, surplus ones are dropped. Two columns of one name are an
+    /// Missing cells of a dict are `""`, surplus ones are dropped. Two columns of one name are an
     /// error, as a dict has room for one.
     ///
     /// ```harn
     /// println(csv_parse("a,\"b, c\"\n1,2\n")) // -> [[a, b, c], [1, 2]]
     /// println(csv_parse("n,age\nAda,36\n", {headers: true})) // -> [{age: 36, n: Ada}]
     /// ```
-    Pure fn csv_parse(cx, s: Text as "string", options: Value as "{headers?: bool, delimiter?: string}?") -> "list" {
-        let options = Options::of("csv_parse", &options)?;
+    Pure fn csv_parse(cx, s: Text as "string", options: OptionDict<ParseOptions>) -> "list" {
+        let options = options.read()?;
         // A file may begin with a byte order mark, which is no part of the first cell.
         let text = s.strip_prefix('\u{feff}').unwrap_or(&s);
         let text = if text.trim().is_empty() { "" } else { text };
@@ -39,15 +40,14 @@ builtins! {
 
     /// Writes rows as CSV: lists of cells, or dicts.
     ///
-    /// Dicts write the keys of the first row and then further ones as they appear, or what `columns` lists;
-    /// `{headers: true}` adds the names first.
+    /// Dicts write the keys of the first row and then further ones as they appear.
     ///
     /// ```harn
     /// println(csv_stringify([[1, "a b"], ["x,y", nil]]).lines()) // -> [1,a b, "x,y",nil]
     /// println(csv_stringify([{b: 1, a: 2}], {headers: true}).lines()) // -> [b,a, 1,2]
     /// ```
-    Pure fn csv_stringify(cx, rows: Value as "!list", options: Value as "{headers?: bool, delimiter?: string, columns?: list}?") -> "string" {
-        let options = Options::of("csv_stringify", &options)?;
+    Pure fn csv_stringify(cx, rows: Value as "!list", options: OptionDict<WriteOptions>) -> "string" {
+        let options = options.read()?;
         let Some(rows) = rows.as_list() else {
             return Err(Error::thrown("csv_stringify: expected a list of rows"));
         };
@@ -55,30 +55,45 @@ builtins! {
     }
 }
 
-struct Options {
+/// Options of `csv_parse`.
+#[derive(Options)]
+#[options(thrown)]
+struct ParseOptions {
+    /// Whether the first row names the columns.
     headers: bool,
+    /// Separator of cells: one character.
+    #[option(default = ',', shown = ",", ty = "string", with = delimiter)]
     delimiter: char,
-    /// The columns to write, and their order.
-    columns: Option<Vec<Str>>,
 }
 
-impl Options {
-    fn of(name: &str, options: &Value) -> Result<Options> {
-        let options = options.to_dict();
-        let option = |name: &str| options.as_ref().and_then(|o| o.get_str(name));
-        let delimiter = option("delimiter").map_or_else(|| Str::new(","), printed);
-        let mut chars = delimiter.chars();
-        let (Some(delimiter), None) = (chars.next(), chars.next()) else {
-            return Err(Error::thrown(format!("{name}: delimiter must be one character")));
-        };
-        let columns = match option("columns").and_then(Value::as_list) {
-            None => None,
-            Some(list) if list.iter().all(|column| column.as_str().is_some()) => {
-                Some(list.iter().map(printed).collect())
-            }
-            Some(_) => return Err(Error::type_error(format!("{name}: columns must be a list of strings"))),
-        };
-        Ok(Options { headers: option("headers").is_some_and(Value::truthy), delimiter, columns })
+/// Options of `csv_stringify`.
+#[derive(Options)]
+#[options(thrown)]
+struct WriteOptions {
+    /// Whether the first row names the columns.
+    headers: bool,
+    /// Separator of cells: one character.
+    #[option(default = ',', shown = ",", ty = "string", with = delimiter)]
+    delimiter: char,
+    /// Columns to write, in this order.
+    columns: Option<Ref<List>>,
+}
+
+fn delimiter(value: &Value) -> std::result::Result<char, String> {
+    let text = printed(value);
+    let mut chars = text.chars();
+    match (chars.next(), chars.next()) {
+        (Some(delimiter), None) => Ok(delimiter),
+        _ => Err("must be one character".to_owned()),
+    }
+}
+
+impl WriteOptions {
+    fn columns(&self) -> Result<Option<Vec<Str>>> {
+        let Some(columns) = &self.columns else { return Ok(None) };
+        let names: Option<Vec<Str>> = columns.iter().map(|name| name.as_str().cloned()).collect();
+        let wrong = || Error::type_error("csv_stringify: columns must be a list of strings");
+        names.map(Some).ok_or_else(wrong)
     }
 }
 
@@ -154,7 +169,8 @@ fn with_names(names: &[Str], row: &[String]) -> Value {
     entries.collect::<Dict>().into()
 }
 
-fn stringify(rows: &[Value], options: &Options) -> Result<String> {
+fn stringify(rows: &[Value], options: &WriteOptions) -> Result<String> {
+    let columns = options.columns()?;
     let mut out = String::new();
     let Some(first) = rows.first() else { return Ok(out) };
     if first.as_dict().is_none() {
@@ -169,8 +185,8 @@ fn stringify(rows: &[Value], options: &Options) -> Result<String> {
     }
     let dicts: Option<Vec<_>> = rows.iter().map(|row| row.as_dict().cloned()).collect();
     let dicts = dicts.ok_or_else(mixed_rows)?;
-    let names: Vec<Str> = match &options.columns {
-        Some(columns) => columns.clone(),
+    let names: Vec<Str> = match columns {
+        Some(columns) => columns,
         None => {
             let mut names: Vec<Str> = Vec::new();
             let mut seen = FxHashSet::default();
@@ -200,7 +216,7 @@ fn no_row() -> Error {
     Error::thrown("csv_stringify: each row must be a list of cells (or use dict rows)")
 }
 
-fn write_row(cells: impl Iterator<Item = Str>, options: &Options, out: &mut String) {
+fn write_row(cells: impl Iterator<Item = Str>, options: &WriteOptions, out: &mut String) {
     let mut cells = cells.enumerate().peekable();
     while let Some((i, cell)) = cells.next() {
         if i > 0 {

@@ -5,10 +5,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobMatcher};
+use harn_schema::options::Options;
 use harn_system::SystemExt;
 use harn_system::{MoveError, System};
 use harn_value::{Dict, Str, Value};
-use harn_vm::builtin::Text;
+use harn_vm::builtin::{OptionDict, Text};
 use harn_vm::failures::Failures;
 use harn_vm::iter::Iter;
 use harn_vm::{Cx, Error, Result, builtins};
@@ -18,6 +19,43 @@ use crate::args::{Given, MaybePath, MaybeText, PathArg};
 use crate::failures;
 use crate::places::{is_drive, no_directory, resolve, show, spared, target};
 use crate::text::Lines;
+
+/// Options of `walk_dir`.
+#[derive(Options)]
+struct WalkOptions {
+    /// Maximum depth; the entries of the directory have depth 1.
+    #[option(default = usize::MAX, shown = "no limit", ty = "int", with = depth)]
+    max_depth: usize,
+    /// Whether links to directories are followed.
+    follow_symlinks: bool,
+    /// Not supported: a call returns the whole list.
+    #[option(ty = "bool", with = unsupported)]
+    _long_running: bool,
+    /// Not supported: a call returns the whole list.
+    #[option(ty = "bool", with = unsupported)]
+    _background: bool,
+}
+
+fn depth(value: &Value) -> std::result::Result<usize, String> {
+    let depth = value.as_int().and_then(|depth| usize::try_from(depth).ok());
+    depth.ok_or_else(|| "must not be negative".to_owned())
+}
+
+fn unsupported(value: &Value) -> std::result::Result<bool, String> {
+    match value.truthy() {
+        true => Err("is not supported, a call gives the whole list; use spawn to go on meanwhile".to_owned()),
+        false => Ok(false),
+    }
+}
+
+/// Options of `glob`.
+#[derive(Options)]
+#[options(short = "base")]
+struct GlobOptions {
+    /// Directory that a relative pattern starts from.
+    #[option(shown = ".")]
+    base: Option<Str>,
+}
 
 builtins! {
     /// Files and directories.
@@ -287,7 +325,7 @@ builtins! {
 
     /// Lists a directory and everything below it: dicts `{path, is_dir, is_file, depth}`.
     ///
-    /// Options are `max_depth` and `follow_symlinks` (false). The directory itself has depth 0; when it
+    /// The directory itself has depth 0; when it
     /// is missing the list is empty.
     ///
     /// ```harn
@@ -296,23 +334,12 @@ builtins! {
     /// println(walk_dir(p).map({ e -> e.depth })) // -> [0, 1]
     /// delete_file(p)
     /// ```
-    Fs fn walk_dir(cx, root: MaybePath, options: Value as "{max_depth?: int, follow_symlinks?: bool, long_running?: bool, background?: bool}?") -> "list" {
+    Fs fn walk_dir(cx, root: MaybePath, options: OptionDict<WalkOptions>) -> "list" {
         let Some(root) = root.0 else {
             return Err(Error::thrown("walk_dir: root path is required"));
         };
-        let options = options.to_dict();
-        let option = |name: &str| options.as_ref().and_then(|o| o.get_str(name)).cloned().unwrap_or_default();
-        for name in ["long_running", "background"] {
-            if option(name).truthy() {
-                let text = format!("walk_dir: {name} is not supported, a call gives the whole list; use spawn to go on meanwhile");
-                return Err(Error::runtime(text));
-            }
-        }
-        let max_depth = match option("max_depth").as_int() {
-            Some(n) => usize::try_from(n).map_err(|_| Error::runtime("walk_dir: max_depth must not be negative"))?,
-            None => usize::MAX,
-        };
-        let found = walk(cx, &resolve(cx, &root), max_depth, option("follow_symlinks").truthy())?;
+        let WalkOptions { max_depth, follow_symlinks, .. } = options.read()?;
+        let found = walk(cx, &resolve(cx, &root), max_depth, follow_symlinks)?;
         found.into_iter().map(Entry::into_value).collect::<Vec<_>>()
     }
 
@@ -329,30 +356,14 @@ builtins! {
     /// println(glob("*.txt", p).map(basename)) // -> [a.txt]
     /// delete_file(p)
     /// ```
-    Fs fn glob(cx, pattern: MaybeText as "string", base: Given as "string | {base?: string}?") -> "list" {
+    Fs fn glob(cx, pattern: MaybeText as "string", base: OptionDict<GlobOptions>) -> "list" {
         let Some(pattern) = pattern.0 else {
             return Err(Error::thrown("glob: pattern is required"));
         };
         if pattern.is_empty() {
             return Err(Error::thrown("glob: pattern is empty"));
         }
-        let base = base.or_nil();
-        let base = match base.to_dict() {
-            Some(options) => {
-                let known = ["base"];
-                if let Some(key) = options.keys().find(|key| !known.contains(&key.as_str())) {
-                    let text = harn_vm::signature::unknown_option("glob", key, known.into_iter());
-                    return Err(Error::runtime(text));
-                }
-                options.get_str("base").cloned().unwrap_or_default()
-            }
-            None => base,
-        };
-        let base = match base.as_str() {
-            Some(base) => PathArg::checked("glob", base.clone())?,
-            None if base.is_nil() => ".".into(),
-            None => return Err(Error::type_error(format!("glob: base must be string, got {}", base.type_name()))),
-        };
+        let base = base.read()?.base.map_or_else(|| Ok(".".into()), |base| PathArg::checked("glob", base))?;
         // An absolute pattern says itself where to look: below its folders that are no patterns.
         let (base, pattern) = match absolute(&pattern) {
             Some((folder, rest)) => (resolve(cx, folder), rest),

@@ -1,13 +1,22 @@
 //! JSON: reading, writing, finding it in text, and pointers into it.
 
+use harn_schema::options::Options;
 use harn_value::json::{self, BigNumbers};
 use harn_value::json_partial::parse_partial;
 use harn_value::{Dict, Value};
-use harn_vm::builtin::Text;
+use harn_vm::builtin::{OptionDict, Text};
 use harn_vm::{Error, Result, builtins};
 
 use crate::args::{Given, MaybeText, printed};
 use crate::json_search;
+
+/// Options of `json_parse`.
+#[derive(Options)]
+struct ParseOptions {
+    /// Form of whole numbers beyond 64 bits: `"float"`, `"string"` or `"error"`.
+    #[option(default = BigNumbers::Float, shown = "\"float\"", ty = "string", with = big_numbers)]
+    big_numbers: BigNumbers,
+}
 
 builtins! {
     /// JSON.
@@ -23,11 +32,8 @@ builtins! {
     /// println(try { json_parse("[1,]") }) // -> Result.Err(JSON parse error: trailing comma at line 1 column 4)
     /// println(json_parse("12345678901234567890", {big_numbers: "string"})) // -> 12345678901234567890
     /// ```
-    ///
-    /// `options.big_numbers` says what becomes of whole numbers beyond 64 bits: `"float"` (the default), `"string"` or
-    /// `"error"`.
-    Pure fn json_parse(cx, s: Text as "string", options: Given as "{big_numbers?: string}?") -> "any" {
-        let big_numbers = big_numbers(options.0.as_ref())?;
+    Pure fn json_parse(cx, s: Text as "string", options: OptionDict<ParseOptions>) -> "any" {
+        let ParseOptions { big_numbers } = options.read()?;
         // RFC 8259, 8.1: a byte order mark may be passed over.
         let text = s.strip_prefix('\u{feff}').unwrap_or(&s);
         json::parse_with(text, big_numbers).map_err(|error| Error::thrown(format!("JSON parse error: {error}")))?
@@ -236,29 +242,11 @@ fn delete_child(parent: &mut Value, step: &str) {
     }
 }
 
-/// The option `big_numbers` of `json_parse`.
-///
-/// # Errors
-/// The options are no dict, or say what nobody knows.
-fn big_numbers(options: Option<&Value>) -> Result<BigNumbers> {
-    let Some(options) = options.filter(|given| !given.is_nil()) else { return Ok(BigNumbers::Float) };
-    let Some(dict) = options.to_dict() else {
-        let got = options.type_name();
-        return Err(Error::type_error(format!("json_parse: options must be dict, got {got}")));
-    };
-    match dict
-        .get_str("big_numbers")
-        .filter(|word| !word.is_nil())
-        .map(|word| (word, word.as_str().map(|word| word.as_str())))
-    {
-        None | Some((_, Some("float"))) => Ok(BigNumbers::Float),
-        Some((_, Some("string"))) => Ok(BigNumbers::Text),
-        Some((_, Some("error"))) => Ok(BigNumbers::Refused),
-        Some((other, _)) => {
-            let shown = harn_value::short(other, 60);
-            Err(Error::runtime(format!(
-                "json_parse: big_numbers must be float, string or error, got {shown}"
-            )))
-        }
+fn big_numbers(value: &Value) -> std::result::Result<BigNumbers, String> {
+    match value.as_str().map(|word| word.as_str()) {
+        Some("float") => Ok(BigNumbers::Float),
+        Some("string") => Ok(BigNumbers::Text),
+        Some("error") => Ok(BigNumbers::Refused),
+        _ => Err(format!("must be float, string or error, got {}", harn_value::short(value, 60))),
     }
 }

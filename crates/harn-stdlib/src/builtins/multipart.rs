@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use harn_schema::options::Options;
 use harn_value::{Dict, Value};
+use harn_vm::builtin::OptionDict;
 use harn_vm::{Error, Result, builtins};
 use memchr::memmem;
 use sha2::{Digest, Sha256};
@@ -23,23 +25,22 @@ builtins! {
 
     /// Builds the body of a form: `{boundary, content_type, body}`.
     ///
-    /// A field is `{name, content}` with bytes or text, and may have `filename`, `content_type` and `headers`. The boundary follows from
-    /// the fields unless the option `boundary` says it, so equal fields give equal bytes.
+    /// A field is `{name, content}` with bytes or text, and may have `filename`, `content_type` and `headers`. Equal fields give equal
+    /// bytes.
     ///
     /// ```harn
     /// let form = multipart_form_data([{name: "a", content: "1"}], {boundary: "cut"})
     /// println(form.content_type) // -> multipart/form-data; boundary=cut
     /// println(len(bytes_to_string(form.body))) // -> 63
     /// ```
-    Pure fn multipart_form_data(cx, fields: Given as "list", options: Value as "{boundary?: string}?") -> "dict" {
+    Pure fn multipart_form_data(cx, fields: Given as "list", options: OptionDict<BuildOptions>) -> "dict" {
         let fields = fields.or_nil();
         let Some(fields) = fields.as_list() else {
             return Err(build(&format!("fields must be a list, got {}", fields.type_name())));
         };
         let parts: Vec<Part> = fields.iter().map(Part::of).collect::<Result<_>>()?;
-        let given = options.to_dict().and_then(|options| options.get_str("boundary").cloned()).filter(|given| !given.is_nil());
-        let boundary = match given {
-            Some(given) => own_boundary(&printed(&given), &parts)?,
+        let boundary = match options.read()?.boundary {
+            Some(given) => own_boundary(&given, &parts)?,
             None => boundary_of(&parts),
         };
         let body = body_of(&boundary, &parts)?;
@@ -53,15 +54,14 @@ builtins! {
     /// Reads a form that was sent: `{boundary, fields, field_count, total_bytes}`.
     ///
     /// A field is `{name, filename, content_type, headers, bytes, text}`, with header names in small letters; `text` is nil for bytes
-    /// that are not UTF-8. The options `max_total_bytes` (8 MiB), `max_field_bytes` (8 MiB) and `max_fields` (128) hold the body
-    /// to a size. A file name is what the sender says: look at it before you make it the name of a file.
+    /// that are not UTF-8. A file name is what the sender says: look at it before you make it the name of a file.
     ///
     /// ```harn
     /// let form = multipart_form_data([{name: "a", content: "1"}])
     /// println(multipart_parse(form.body, form.content_type).fields[0].text) // -> 1
     /// ```
-    Pure fn multipart_parse(cx, body: Value as "bytes | string", content_type: Value as "string", options: Value as "{max_total_bytes?: int, max_field_bytes?: int, max_fields?: int}?") -> "dict" {
-        let limits = Limits::of(&options)?;
+    Pure fn multipart_parse(cx, body: Value as "bytes | string", content_type: Value as "string", options: OptionDict<ParseOptions>) -> "dict" {
+        let limits = options.read()?;
         let content_type = content_type.as_str().map(|text| text.to_string()).unwrap_or_default();
         match (body.as_bytes(), body.as_str()) {
             (Some(bytes), _) => read(bytes, &content_type, &limits)?,
@@ -248,40 +248,39 @@ fn body_of(boundary: &str, parts: &[Part]) -> Result<Vec<u8>> {
     Ok(body)
 }
 
-/// How much is read.
-struct Limits {
-    total: usize,
-    field: usize,
-    fields: usize,
+/// Options of `multipart_form_data`.
+#[derive(Options)]
+struct BuildOptions {
+    /// The boundary; without one, it follows from the fields.
+    boundary: Option<String>,
 }
 
-impl Limits {
-    fn of(options: &Value) -> Result<Limits> {
-        let options = options.to_dict();
-        let limit = |name: &str, default: usize| {
-            let given = options.as_ref().and_then(|options| options.get_str(name)?.as_int());
-            match given {
-                None => Ok(default),
-                Some(limit) => {
-                    usize::try_from(limit).map_err(|_| wrong(&format!("{name} must not be negative")))
-                }
-            }
-        };
-        Ok(Limits {
-            total: limit("max_total_bytes", MAX_BYTES)?,
-            field: limit("max_field_bytes", MAX_BYTES)?,
-            fields: limit("max_fields", MAX_FIELDS)?,
-        })
-    }
+/// Options of `multipart_parse`.
+#[derive(Options)]
+struct ParseOptions {
+    /// Maximum size of the body in bytes.
+    #[option(default = MAX_BYTES, shown = "8 MiB", ty = "int", with = limit)]
+    max_total_bytes: usize,
+    /// Maximum size of a field in bytes.
+    #[option(default = MAX_BYTES, shown = "8 MiB", ty = "int", with = limit)]
+    max_field_bytes: usize,
+    /// Maximum number of fields.
+    #[option(default = MAX_FIELDS, shown = "128", ty = "int", with = limit)]
+    max_fields: usize,
 }
 
-fn read(body: &[u8], content_type: &str, limits: &Limits) -> Result<Dict> {
+fn limit(value: &Value) -> std::result::Result<usize, String> {
+    let limit = value.as_int().and_then(|limit| usize::try_from(limit).ok());
+    limit.ok_or_else(|| "must not be negative".to_owned())
+}
+
+fn read(body: &[u8], content_type: &str, limits: &ParseOptions) -> Result<Dict> {
     let boundary = boundary_in(content_type)?;
-    if body.len() > limits.total {
+    if body.len() > limits.max_total_bytes {
         return Err(wrong(&format!(
             "total body size {} exceeds max_total_bytes {}",
             body.len(),
-            limits.total
+            limits.max_total_bytes
         )));
     }
     // Each content becomes bytes and, mostly, text.
@@ -340,7 +339,7 @@ fn parameter_value(text: &str) -> (String, &str) {
     (value, "")
 }
 
-fn split(body: &[u8], boundary: &str, limits: &Limits) -> Result<Vec<Value>> {
+fn split(body: &[u8], boundary: &str, limits: &ParseOptions) -> Result<Vec<Value>> {
     let delimiter = format!("\r\n--{boundary}");
     let finder = memmem::Finder::new(&delimiter);
     // The first one has no line before it.
@@ -362,8 +361,8 @@ fn split(body: &[u8], boundary: &str, limits: &Limits) -> Result<Vec<Value>> {
         let Some(line) = rest[padding..].strip_prefix(b"\r\n") else {
             return Err(wrong("malformed boundary delimiter line"));
         };
-        if fields.len() == limits.fields {
-            return Err(wrong(&format!("field count exceeds max_fields {}", limits.fields)));
+        if fields.len() == limits.max_fields {
+            return Err(wrong(&format!("field count exceeds max_fields {}", limits.max_fields)));
         }
         let end = finder.find(line);
         let part = &line[..end.unwrap_or(line.len())];
@@ -382,9 +381,9 @@ fn head_and_content(part: &[u8]) -> Result<(&[u8], &[u8])> {
     Ok((&part[..end], &part[end + 4..]))
 }
 
-fn field(head: &[u8], content: &[u8], limits: &Limits) -> Result<Dict> {
-    if content.len() > limits.field {
-        let text = format!("field size {} exceeds max_field_bytes {}", content.len(), limits.field);
+fn field(head: &[u8], content: &[u8], limits: &ParseOptions) -> Result<Dict> {
+    if content.len() > limits.max_field_bytes {
+        let text = format!("field size {} exceeds max_field_bytes {}", content.len(), limits.max_field_bytes);
         return Err(wrong(&text));
     }
     let mut headers: BTreeMap<String, String> = BTreeMap::new();

@@ -2,7 +2,9 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use harn_schema::options::Options;
 use harn_value::{Dict, Str, Value, steps};
+use harn_vm::builtin::OptionDict;
 use harn_vm::{Error, Result, builtins};
 use url::{Url, form_urlencoded};
 
@@ -16,16 +18,14 @@ builtins! {
 
     /// Makes a link of a URL or of a path that starts with `/`: with claims, a time of expiry in seconds and a signature.
     ///
-    /// Claims become parameters of the query in printed form, behind those that `base` has; a fragment and a login are dropped. `kid`
-    /// names the secret for `verify_signed_url`. The parameters are called `sig`, `exp` and `kid`, or as `signature_param`,
-    /// `expires_param` and `kid_param` say.
+    /// Claims become parameters of the query in printed form, behind those that `base` has; a fragment and a login are dropped.
     ///
     /// ```harn
     /// let link = signed_url("/files/a b", {user: "ada"}, "secret", 1700000000)
     /// println(link.starts_with("/files/a%20b?exp=1700000000&sig=")) // -> true
     /// println(verify_signed_url(link, "secret", 1699999999).claims) // -> {user: ada}
     /// ```
-    Pure fn signed_url(cx, base: Needed as "string", claims: Needed as "dict", secret: Needed as "string", expires_at: Needed as "int", options: Value as "{kid?: string, signature_param?: string, expires_param?: string, kid_param?: string}?") -> "string" {
+    Pure fn signed_url(cx, base: Needed as "string", claims: Needed as "dict", secret: Needed as "string", expires_at: Needed as "int", options: OptionDict<SignOptions>) -> "string" {
         let (Some(base), Some(claims), Some(secret), Some(expires_at)) =
             (base.text(), claims.0.and_then(|claims| claims.to_dict()), secret.text(), expires_at.0)
         else {
@@ -34,16 +34,17 @@ builtins! {
         if secret.is_empty() {
             return Err(refused("signed_url", EMPTY));
         }
-        let options = Options::of("signed_url", &options)?;
+        let SignOptions { kid, names } = options.read()?;
+        names.check("signed_url")?;
         let link = Link::of(&base).ok_or_else(|| refused("signed_url", NO_LINK))?;
-        signed(link, &claims, &secret, &printed(&expires_at), &options)?
+        signed(link, &claims, &secret, &printed(&expires_at), kid.as_deref(), &names)?
     }
 
     /// Checks a link of `signed_url`: `{valid, reason, signature_valid, expired, expires_at, kid, claims}`.
     ///
     /// `secret_or_keys` is the secret, or a dict from `kid` to secret. `reason` is `ok`, `missing_signature`, `missing_expiry`,
     /// `invalid_expiry`, `duplicate_kid`, `unknown_key`, `bad_signature` or `expired`; all but the last say that the link was not
-    /// made with the secret. `skew_seconds` is how long a link is good beyond its expiry. Claims are strings.
+    /// made with the secret. Claims are strings.
     ///
     /// ```harn
     /// let link = signed_url("https://example.com/a", {user: "ada"}, "secret", 1700000000)
@@ -51,12 +52,13 @@ builtins! {
     /// println(verify_signed_url(link, "secret", 1700000001).reason) // -> expired
     /// println(verify_signed_url(link + "1", "secret", 1700000000).reason) // -> bad_signature
     /// ```
-    Pure fn verify_signed_url(cx, url: Needed as "string", secret_or_keys: Needed as "string | dict", now: Needed as "int", options: Value as "{skew_seconds?: duration | int, signature_param?: string, expires_param?: string, kid_param?: string}?") -> "dict" {
+    Pure fn verify_signed_url(cx, url: Needed as "string", secret_or_keys: Needed as "string | dict", now: Needed as "int", options: OptionDict<VerifyOptions>) -> "dict" {
         let (Some(url), Some(keys), Some(now)) = (url.text(), secret_or_keys.0, now.0.and_then(|now| now.as_int())) else {
             let text = "requires 3 or 4 arguments: url, secret_or_keys, now, options?";
             return Err(refused("verify_signed_url", text));
         };
-        let options = Options::of("verify_signed_url", &options)?;
+        let options = options.read()?;
+        options.names.check("verify_signed_url")?;
         let keys = Keys::of(&keys)?;
         let link = Link::of(&url).ok_or_else(|| refused("verify_signed_url", NO_LINK))?;
         verdict(link, &keys, now, &options)
@@ -72,37 +74,58 @@ fn refused(function: &str, text: &str) -> Error {
     Error::runtime(format!("{function}: {text}"))
 }
 
-/// The options of both functions.
-struct Options {
+/// Options of `signed_url`.
+#[derive(Options)]
+struct SignOptions {
+    /// Name of the secret, for `verify_signed_url`.
     kid: Option<Str>,
-    signature: Str,
-    expires: Str,
-    key: Str,
-    skew: i64,
+    #[option(flatten)]
+    names: Names,
 }
 
-impl Options {
-    fn of(function: &str, options: &Value) -> Result<Options> {
-        let options = options.to_dict();
-        let option =
-            |name: &str| options.as_ref().and_then(|o| o.get_str(name)).filter(|value| !value.is_nil());
-        let name =
-            |option_name: &str, default: &str| option(option_name).map_or_else(|| Str::new(default), printed);
-        let (signature, expires, key) =
-            (name("signature_param", "sig"), name("expires_param", "exp"), name("kid_param", "kid"));
-        if signature == expires || signature == key || expires == key {
+/// Options of `verify_signed_url`.
+#[derive(Options)]
+struct VerifyOptions {
+    /// Time after its expiry in which a link is still valid: a duration or seconds.
+    #[option(default = 0, ty = "duration | int", with = seconds)]
+    skew_seconds: i64,
+    #[option(flatten)]
+    names: Names,
+}
+
+/// The names of the parameters in the query.
+#[derive(Options)]
+struct Names {
+    /// Parameter of the signature.
+    #[option(default = Str::new("sig"), shown = "sig")]
+    signature_param: Str,
+    /// Parameter of the time of expiry.
+    #[option(default = Str::new("exp"), shown = "exp")]
+    expires_param: Str,
+    /// Parameter of the name of the secret.
+    #[option(default = Str::new("kid"), shown = "kid")]
+    kid_param: Str,
+}
+
+fn seconds(value: &Value) -> std::result::Result<i64, String> {
+    let seconds = value.as_int().or_else(|| Some(value.as_duration()? / 1000));
+    seconds.ok_or_else(|| "must be a duration or a number of seconds".to_owned())
+}
+
+impl Names {
+    fn check(&self, function: &str) -> Result<()> {
+        let Names { signature_param, expires_param, kid_param } = self;
+        if signature_param == expires_param || signature_param == kid_param || expires_param == kid_param {
             return Err(refused(function, "signature_param, expires_param, and kid_param must be distinct"));
         }
-        let skew = option("skew_seconds");
-        // A duration counts milliseconds.
-        let skew =
-            skew.and_then(|skew| skew.as_int().or_else(|| Some(skew.as_duration()? / 1000))).unwrap_or(0);
-        Ok(Options { kid: option("kid").map(printed), signature, expires, key, skew })
+        Ok(())
     }
 
     /// Whether a parameter of the query is none of the claims.
     fn reserves(&self, name: &str) -> bool {
-        [&self.signature, &self.expires, &self.key].iter().any(|reserved| ***reserved == *name)
+        [&self.signature_param, &self.expires_param, &self.kid_param]
+            .iter()
+            .any(|reserved| ***reserved == *name)
     }
 }
 
@@ -230,32 +253,34 @@ fn signed(
     claims: &Dict,
     secret: &str,
     expires_at: &str,
-    options: &Options,
+    kid: Option<&str>,
+    names: &Names,
 ) -> Result<String> {
-    link.pairs.retain(|(name, _)| !options.reserves(name));
+    link.pairs.retain(|(name, _)| !names.reserves(name));
     for (name, value) in claims.iter() {
-        if options.reserves(name) {
+        if names.reserves(name) {
             return Err(refused("signed_url", &format!("claims cannot contain reserved parameter `{name}`")));
         }
         link.pairs.push((name.to_string(), printed(value).to_string()));
     }
-    link.pairs.push((options.expires.to_string(), expires_at.to_owned()));
-    if let Some(kid) = &options.kid {
-        link.pairs.push((options.key.to_string(), kid.to_string()));
+    link.pairs.push((names.expires_param.to_string(), expires_at.to_owned()));
+    if let Some(kid) = kid {
+        link.pairs.push((names.kid_param.to_string(), kid.to_string()));
     }
-    link.pairs.push((options.signature.to_string(), link.signature(secret)));
+    link.pairs.push((names.signature_param.to_string(), link.signature(secret)));
     Ok(format!("{}?{}", link.resource, link.query()))
 }
 
 /// What is to be said of a link.
-fn verdict(mut link: Link, keys: &Keys, now: i64, options: &Options) -> Dict {
-    let signatures = link.take(&options.signature);
-    let expiries = link.all(&options.expires);
+fn verdict(mut link: Link, keys: &Keys, now: i64, options: &VerifyOptions) -> Dict {
+    let names = &options.names;
+    let signatures = link.take(&names.signature_param);
+    let expiries = link.all(&names.expires_param);
     let expires_at = match expiries[..] {
         [expiry] => expiry.parse::<i64>().ok(),
         _ => None,
     };
-    let kids = link.all(&options.key);
+    let kids = link.all(&names.kid_param);
     let kid = kids.first().copied();
     let secret = keys.get(kid);
     // A second signature would be one that was not looked at.
@@ -265,7 +290,7 @@ fn verdict(mut link: Link, keys: &Keys, now: i64, options: &Options) -> Dict {
         }
         _ => false,
     };
-    let expired = expires_at.is_some_and(|at| now > at.saturating_add(options.skew));
+    let expired = expires_at.is_some_and(|at| now > at.saturating_add(options.skew_seconds));
     let failures = [
         (signatures.is_empty(), "missing_signature"),
         (expiries.is_empty(), "missing_expiry"),
@@ -277,7 +302,7 @@ fn verdict(mut link: Link, keys: &Keys, now: i64, options: &Options) -> Dict {
     ];
     let reason = failures.iter().find(|(failed, _)| *failed).map_or("ok", |(_, reason)| reason);
     let mut claims = Dict::new();
-    for (name, value) in link.pairs.iter().filter(|(name, _)| !options.reserves(name)) {
+    for (name, value) in link.pairs.iter().filter(|(name, _)| !names.reserves(name)) {
         claims.insert(name.as_str(), value.as_str());
     }
     let mut dict = Dict::new();
@@ -297,7 +322,11 @@ mod tests {
 
     use super::*;
 
-    fn reason(link: &str, options: &Options) -> String {
+    fn options() -> VerifyOptions {
+        harn_schema::options::read(&Value::NIL).unwrap()
+    }
+
+    fn reason(link: &str, options: &VerifyOptions) -> String {
         let Some(link) = Link::of(link) else { return "no link".to_owned() };
         let found = verdict(link, &Keys::One("secret".into()), 5, options);
         printed(found.get_str("reason").unwrap()).to_string()
@@ -308,10 +337,10 @@ mod tests {
         fn what_was_signed_is_good_and_a_flipped_bit_is_seen(
             path in any::<String>(), claim in any::<String>(), at in 0usize..43, bit in 0u8..7,
         ) {
-            let options = Options::of("signed_url", &Value::NIL).unwrap();
+            let options = options();
             let claims: Dict = [("claim", claim.as_str())].into_iter().collect();
             let link = Link::of(&format!("/{path}")).unwrap();
-            let link = signed(link, &claims, "secret", "5", &options).unwrap();
+            let link = signed(link, &claims, "secret", "5", None, &options.names).unwrap();
             prop_assert_eq!(reason(&link, &options), "ok");
             let start = link.find("&sig=").unwrap() + 5;
             let mut bytes = link.into_bytes();
@@ -322,7 +351,7 @@ mod tests {
 
         #[test]
         fn any_text_has_a_verdict(text in any::<String>()) {
-            let options = Options::of("signed_url", &Value::NIL).unwrap();
+            let options = options();
             prop_assert_ne!(reason(&text, &options), "ok");
         }
     }
