@@ -485,7 +485,7 @@ fn effects_that_come_too_early_or_out_of_place() {
         "daemon_spawn({task: raw})",
         "transcript_summarize(raw)",
         "agent_loop(raw)",
-        "exec(\"ls\")",
+        "exec(raw)",
         "write_file_bytes(raw, bytes_from_string(\"a\"))",
         "store_set(\"k\", raw)",
     ] {

@@ -267,8 +267,14 @@ pub(crate) async fn delegated(cx: &Cx, config: &Value, task: &str, execution: &J
     }))
 }
 
-/// Runs the loop or call of a stage: its result, and the text that it shows.
-pub(crate) async fn ask_model(cx: &Cx, work: &Work, options: &Value) -> Result<(Json, String)> {
+/// Runs the loop or call of a stage: its result, and the text that it shows. In a worker, a single call passes the ceilings of the
+/// task as one of `llm_call` does; `workflow_execute` passed them for all stages.
+pub(crate) async fn ask_model(
+    cx: &Cx,
+    work: &Work,
+    options: &Value,
+    in_worker: bool,
+) -> Result<(Json, String)> {
     if let Some(session) = &work.needs_session
         && cx.state::<Sessions>().known(session).is_none()
     {
@@ -281,7 +287,13 @@ pub(crate) async fn ask_model(cx: &Cx, work: &Work, options: &Value) -> Result<(
         let ended = run_loop(cx, &prompt, &system, options).await?;
         return Ok((ended.result, ended.last_visible));
     }
-    let result = to_json(&call_once(cx, &prompt, &system, options).await?);
+    let result = if in_worker {
+        let Some(call) = cx.vm().builtin("llm_call") else { return Err(thrown("llm_call is not there")) };
+        cx.call(&call.value(), [prompt, system, options.clone()]).await?
+    } else {
+        call_once(cx, &prompt, &system, options).await?
+    };
+    let result = to_json(&result);
     let text = result["visible_text"].as_str().or_else(|| result["text"].as_str());
     let text = text.unwrap_or_default().to_owned();
     Ok((result, text))
@@ -290,7 +302,7 @@ pub(crate) async fn ask_model(cx: &Cx, work: &Work, options: &Value) -> Result<(
 /// Does a piece of work with a model, and reports it.
 async fn ask(cx: &Cx, work: &Work, options: &Value) -> Result<Report> {
     let started = cx.system().monotonic();
-    let done = ask_model(cx, work, options).await;
+    let done = ask_model(cx, work, options, false).await;
     let duration =
         i64::try_from(cx.system().monotonic().saturating_sub(started).as_millis()).unwrap_or(i64::MAX);
     let (result, said) = match done {

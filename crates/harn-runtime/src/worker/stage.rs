@@ -118,7 +118,7 @@ pub(crate) async fn run(
         history.summary = transcript["summary"].as_str().map(str::to_owned);
     }
     work.options["session_id"] = session_id.as_str().into();
-    let (result, said) = crate::workflow::ask_model(cx, &work, &kept.give(&work.options)).await?;
+    let (result, said) = crate::workflow::ask_model(cx, &work, &kept.give(&work.options), true).await?;
     let kind = output.get(0).and_then(Json::as_str).unwrap_or("artifact");
     let lineage: Vec<&Json> = selected.iter().map(|artifact| &artifact["id"]).collect();
     let artifact = json!({
