@@ -76,7 +76,10 @@ fn the_type_lists_the_options() {
 #[test]
 fn missing_options_have_their_defaults() {
     let read = window(&Value::NIL).ok().unwrap();
-    assert_eq!((read.width, read.on_top, read.title.is_none(), read.frame.is_none()), (80, false, true, true));
+    assert_eq!(
+        (read.width, read.on_top, read.title.is_none(), read.frame.is_none()),
+        (80, false, true, true)
+    );
     assert_eq!(read.fade.fade_ms, Duration::from_secs(1));
     let given = dict([("width", Value::NIL), ("fade_ms", Value::duration(5)), ("title", "a".into())]);
     let read = window(&given).ok().unwrap();

@@ -482,6 +482,7 @@ impl<T: Options> FromArg for OptionDict<T> {
     const OPTIONAL: bool = true;
     const FIELDS: &'static [OptionField] = T::FIELDS;
     const OWN_TYPE: bool = T::OWN_TYPE;
+    const OWN_MISSING: bool = T::OWN_TYPE;
 
     fn from_arg(given: Value, what: &ArgName) -> Result<OptionDict<T>> {
         Ok(OptionDict { given, builtin: what.builtin, param: what.param, described: PhantomData })
