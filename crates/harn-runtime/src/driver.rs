@@ -45,10 +45,10 @@ use crate::session::{Note, Scope, Session, Sessions, Talk};
 use crate::session_store;
 use crate::skill_host;
 use crate::template_state::{LlmBinding, OpenContext};
-use crate::tool_options::{doubts, surface_of};
+use crate::tool_options::{doubts, handlers, surface_of};
 use crate::witness::Witness;
 use incoming::Incoming;
-use setup::{accepted_media, check_servers, check_surface, command_policies, context_window, handlers};
+use setup::{accepted_media, check_servers, check_surface, command_policies, context_window};
 
 pub(crate) use setup::loop_config;
 

@@ -18,10 +18,12 @@ pub fn entries(tools: &Value) -> &[Value] {
     list.map_or(&[], Vec::as_slice)
 }
 
-/// Returns the name of a tool entry; an entry without one does not count as a tool.
+/// Returns the name of a tool entry, which OpenAI's shape has in `function`; an entry without one does not count as a tool.
 #[must_use]
 pub(crate) fn entry_name(entry: &Value) -> Option<&str> {
-    entry.as_object()?.get("name")?.as_str().filter(|name| !name.trim().is_empty())
+    let entry = entry.as_object()?;
+    let name = entry.get("name").or_else(|| entry.get("function")?.get("name"))?;
+    name.as_str().filter(|name| !name.trim().is_empty())
 }
 
 /// Iterates over the named tool dicts among tool entries.
@@ -92,7 +94,7 @@ mod tests {
 
     #[test]
     fn lists_and_registries_name_the_active_tools() {
-        let tools = json!([{"name": "b"}, {"name": "a", "handler": Value::opaque("closure", "<fn(x)>")}, {"x": 1}, {"name": " "}, "s"]);
+        let tools = json!([{"type": "function", "function": {"name": "b"}}, {"name": "a", "handler": Value::opaque("closure", "<fn(x)>")}, {"x": 1}, {"name": " "}, "s"]);
         assert_eq!(tools_of(json!({"tools": tools})), ["a", "b"]);
         assert_eq!(tools_of(json!({"tools": {"_type": "tool_registry", "tools": tools}})), ["a", "b"]);
         assert!(tools_of(json!({"tools": 5})).is_empty());

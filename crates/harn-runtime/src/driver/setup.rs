@@ -1,7 +1,5 @@
 //! Reads the options of a loop before it runs.
 
-use std::collections::BTreeMap;
-
 use harn_agent::LoopConfig;
 use harn_agent::config::{Format, Media, Search};
 use harn_agent::surface::{Finding, Severity};
@@ -13,12 +11,11 @@ use harn_llm::{Call, LlmRuntime};
 use harn_prompt::reminder::providers::Selection;
 use harn_value::Value;
 use harn_value::{Data as Json, data::Map};
-use harn_vm::closure::is_callable;
 use harn_vm::{Cx, Result};
 
 use crate::builtins::failed;
 use crate::command_policy::{CommandPolicies, CommandPolicy, InForce};
-use crate::convert::{entry, text, thrown};
+use crate::convert::{entry, thrown};
 use crate::llm_embedder::prompts_of;
 use crate::mcp_loop::LoopServers;
 use crate::mcp_project::ProjectServers;
@@ -228,20 +225,4 @@ fn search(llm: &LlmRuntime, config: &LoopConfig) -> Result<Option<Search>> {
     let prepared = llm.prepare(&call).map_err(|e| failed(&e))?;
     let tool = prepared.search.search_tool;
     Ok(tool.map(|tool| Search { tool: tool.to_native(ToolShape::OpenAi), name: tool.name }))
-}
-
-/// The handlers of a registry or of a list of tools and registries, by name.
-pub(super) fn handlers(tools: &Value) -> BTreeMap<String, Value> {
-    let list = if tools.as_list().is_some() { tools.clone() } else { entry(tools, "tools") };
-    let mut out = BTreeMap::new();
-    for tool in list.as_list().into_iter().flat_map(|list| list.iter()) {
-        if harn_agent::registry::is_registry(tool) {
-            out.extend(handlers(tool));
-        } else if let (Some(name), handler) = (text(&entry(tool, "name")), entry(tool, "handler"))
-            && is_callable(&handler)
-        {
-            out.insert(name, handler);
-        }
-    }
-    out
 }
