@@ -30,6 +30,7 @@ pub use capture::Capture;
 pub use egress::{Blocked, Egress, EgressRule};
 pub use file::{Draft, Facts, Kind, Lock, MoveError};
 pub use guard::Protected;
+pub use links::real_path;
 pub use memory::Memory;
 pub use net::{Body, HttpError, HttpErrorKind, HttpReply, HttpRequest, Payload, Resolver, Tls};
 pub use peer::{Peer, PeerRequest, PeerStep};

@@ -3,6 +3,22 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::system::System;
+
+/// Returns the absolute path without links that a path leads to, whether or not there is something at its end. A relative path
+/// begins at the working directory. Returns `None` if the end is not known, as for a link to nothing.
+pub fn real_path(system: &dyn System, path: &Path) -> Option<PathBuf> {
+    if path.is_absolute() {
+        return real_path_of(system, path, true);
+    }
+    real_path_of(system, &system.cwd().ok()?.join(path), true)
+}
+
+/// Returns the path without links. Unless `follow` is set, a link at its end stays.
+pub(crate) fn real_path_of(system: &dyn System, path: &Path, follow: bool) -> Option<PathBuf> {
+    without_links(path, follow, &|path| system.canonical(path), &|path| system.link_facts(path).is_ok())
+}
+
 /// Returns the path without links, whether or not there is something at its end; `None` when that is not known, as for a link
 /// to nothing. `canonical` and `is_link` ask the system.
 pub(crate) fn without_links(
@@ -18,8 +34,12 @@ pub(crate) fn without_links(
         // A link to nothing, or a file that another process has created meanwhile.
         return canonical(path).ok();
     }
-    let name = path.file_name()?;
     let parent = path.parent()?;
+    let Some(name) = path.file_name() else {
+        // A step upwards from what is not there: programs that create missing directories take it.
+        let below = without_links(parent, true, canonical, is_there)?;
+        return Some(below.parent().unwrap_or(&below).to_owned());
+    };
     let parent = match canonical(parent) {
         Ok(parent) => parent,
         Err(_) => without_links(parent, true, canonical, is_there)?,
@@ -42,5 +62,15 @@ mod tests {
         assert_eq!(without_links(path, true, &appears, &|_| true).as_deref(), Some(path));
         let nothing = |_: &Path| Err(io::ErrorKind::NotFound.into());
         assert_eq!(without_links(path, true, &nothing, &|_| true), None);
+    }
+
+    #[test]
+    fn steps_upwards_from_what_is_not_there_are_taken() {
+        let system =
+            crate::Memory::new().with_file("/project/src/b", "").with_link("/elsewhere", "/project/out");
+        let real = |path: &str| real_path(&system, Path::new(path));
+        assert_eq!(real("/project/no/../src/a").as_deref(), Some(Path::new("/project/src/a")));
+        assert_eq!(real("/project/no/../../../x").as_deref(), Some(Path::new("/x")));
+        assert_eq!(real("/project/out/../x"), None);
     }
 }

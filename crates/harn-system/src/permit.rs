@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use crate::file::{Draft, Facts, Lock, MoveError};
-use crate::links::without_links;
+use crate::links::real_path_of;
 use crate::net::{HttpError, HttpErrorKind, HttpReply, HttpRequest};
 use crate::peer::PeerRequest;
 use crate::process::{Command, Finished};
@@ -248,10 +248,10 @@ impl Permitted {
 
     fn inside(&self, operation: &Operation, path: &Path, follow: bool) -> io::Result<()> {
         let Some(roots) = &self.ceiling.roots else { return Ok(()) };
-        let real = self.real(path, follow);
+        let real = real_path_of(&*self.ground, path, follow);
         let inside = real.is_some_and(|real| {
             roots.iter().any(|root| {
-                let root = self.real(root, true).unwrap_or_else(|| root.clone());
+                let root = real_path_of(&*self.ground, root, true).unwrap_or_else(|| root.clone());
                 real.starts_with(root)
             })
         });
@@ -259,14 +259,6 @@ impl Permitted {
             return Ok(());
         }
         Err(Refusal::Outside { verb: operation.verb, path: path.to_owned(), roots: roots.clone() }.error())
-    }
-
-    /// The path without links, whether or not there is something at its end; `None` when that cannot be told, as for
-    /// a link to nothing.
-    fn real(&self, path: &Path, follow: bool) -> Option<PathBuf> {
-        without_links(path, follow, &|path| self.ground.canonical(path), &|path| {
-            self.ground.link_facts(path).is_ok()
-        })
     }
 }
 
