@@ -68,5 +68,6 @@ pub use event::{AgentEvent, ToolProgress};
 pub use registry::RegistryError;
 pub use run::{
     AgentLoop, Answer, Archive, Binding, Delivery, HookVerdict, Look, LoopError, ModelCall, Moment,
-    PermissionQuestion, Rest, SkillHook, Step, ToolIntent, ToolReply, ToolRun, ToolStatus, unwrapped,
+    PermissionQuestion, Rest, Review, Reviewed, SkillHook, Step, ToolIntent, ToolReply, ToolRun, ToolStatus,
+    unwrapped,
 };

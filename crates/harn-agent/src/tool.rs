@@ -11,7 +11,7 @@ use harn_llm::options::nearest;
 use harn_llm::options::shape::{SIDE_EFFECT_LEVELS, Shape};
 use harn_llm::tools::parse_tools;
 use harn_prompt::turn::ToolListing;
-use harn_value::{Data as Json, data::Map};
+use harn_value::{Data as Json, data::Map, json};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::ConfigError;
@@ -73,7 +73,7 @@ fn name_only(entry: &Json) -> Json {
     let mut out: Map<String, Json> =
         kept.iter().filter_map(|key| Some(((*key).to_owned(), entry.get(*key)?.clone()))).collect();
     if let Some(name) = entry.get("function").and_then(|f| f.get("name")) {
-        out.insert("function".to_owned(), harn_value::json!({"name": name}));
+        out.insert("function".to_owned(), json!({"name": name}));
     }
     Json::Object(out)
 }
@@ -346,6 +346,28 @@ impl LoopTool {
     }
 }
 
+/// Arguments that models like to write as text although they are numbers.
+const INT_KEYS: [&str; 9] =
+    ["range_start", "range_end", "offset", "limit", "timeout", "line", "start_line", "end_line", "count"];
+
+/// A schema of an object with these properties. What they refer to is that of the whole schema.
+pub(crate) fn schema_of_properties(schema: &Json, properties: &Json) -> Json {
+    let mut out = json!({"type": "object", "properties": properties});
+    for key in ["$defs", "definitions", "components"] {
+        if let Some(referred) = schema.get(key) {
+            out[key] = referred.clone();
+        }
+    }
+    out
+}
+
+/// Whether nil is a value of a property.
+fn takes_nil(schema: &Json, name: &str) -> bool {
+    let Some(property) = schema["properties"].get(name) else { return true };
+    let one = schema_of_properties(schema, &json!({name: property}));
+    harn_schema::errors(&one, &json!({name: null})).is_empty()
+}
+
 /// The arguments that the entry of a tool declares, by name; nothing when it does not say.
 pub(crate) fn declared_arguments(entry: &Json) -> Option<&Map<String, Json>> {
     let schema = ["parameters", "input_schema", "inputSchema"]
@@ -363,6 +385,49 @@ impl LoopTool {
     pub(crate) fn schema(&self) -> Option<Json> {
         let defs = parse_tools(&Json::Array(vec![self.entry.clone()])).ok()?;
         defs.into_iter().next().map(|def| def.parameters)
+    }
+
+    /// Puts the arguments of a call into the form in which the tool receives them: with declared names, and with the declared
+    /// default in place of what a handler is not given. Nil stands for a missing argument if the declared type has no nil.
+    pub(crate) fn prepare(&self, arguments: &mut Json) {
+        self.rename(arguments);
+        let Some(given) = arguments.as_object_mut() else { return };
+        let mut schema = None;
+        for (name, declared) in self.declared() {
+            let Some(default) = declared.get("default") else { continue };
+            match given.get(name) {
+                Some(Json::Null) => {
+                    let schema = schema.get_or_insert_with(|| self.schema());
+                    if schema.as_ref().is_some_and(|schema| takes_nil(schema, name)) {
+                        continue;
+                    }
+                    given.shift_remove(name);
+                }
+                Some(_) => continue,
+                None => {}
+            }
+            // A server adds the defaults that it declares itself.
+            if matches!(self.backend, Backend::Handler | Backend::Runtime) && !default.is_null() {
+                given.insert(name.clone(), default.clone());
+            }
+        }
+    }
+
+    /// Renames aliases and turns numbers written as text into numbers.
+    pub(crate) fn rename(&self, arguments: &mut Json) {
+        let Some(map) = arguments.as_object_mut() else { return };
+        for (alias, name) in &self.annotations.aliases {
+            if !map.contains_key(name)
+                && let Some(value) = map.shift_remove(alias)
+            {
+                map.insert(name.clone(), value);
+            }
+        }
+        for key in INT_KEYS {
+            if let Some(n) = map.get(key).and_then(Json::as_str).and_then(|s| s.trim().parse::<i64>().ok()) {
+                map.insert(key.to_owned(), n.into());
+            }
+        }
     }
 
     /// The arguments of a call with the declared defaults of those that it leaves out.

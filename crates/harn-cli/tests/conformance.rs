@@ -29,10 +29,11 @@ fn the_suite_passes_in_one_process() {
 const USE_THE_SYSTEM: &str = "re:^(agents/(commands|policy|workflows)|builtins|prompts/templates/sandbox|roles|runs|wrong_calls/habits)/";
 
 /// Cases that run programs, of which a system in memory has none.
-const REAL_ONLY: [&str; 28] = [
+const REAL_ONLY: [&str; 29] = [
     "agents/commands/closures_of_a_policy_run_no_commands.harn",
     "agents/commands/denied_patterns_match_lines_and_arguments.harn",
     "agents/commands/every_builtin_that_runs_programs_is_governed.harn",
+    "agents/commands/every_policy_passes_the_form_that_runs.harn",
     "agents/commands/feedback_of_a_policy_reaches_the_model.harn",
     "agents/commands/options_survive_the_policy.harn",
     "agents/commands/policies_stack_and_never_widen.harn",

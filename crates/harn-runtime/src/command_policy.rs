@@ -18,6 +18,9 @@ use harn_vm::{Cx, Result};
 use crate::convert::{entry, from_json, thrown, to_json};
 use crate::session::Sessions;
 
+/// How often each policy may decide about the forms of one command.
+const MOST_ROUNDS: usize = 8;
+
 /// What a policy may hold.
 const KEYS: [&str; 9] = [
     "_type",
@@ -244,11 +247,21 @@ impl CommandPolicies {
         let mut request = before.clone();
         let mut decisions = Vec::new();
         let mut verdict = Verdict::Run;
-        for policy in &chain {
-            verdict = self.decide(cx, policy, &mut request, &mut decisions).await?;
+        // Each policy has to pass the form that runs: one that changes it sends it to the others again.
+        let mut passed: Vec<Option<Map<String, Json>>> = vec![None; chain.len()];
+        let mut rounds = 0;
+        while let Some(at) = passed.iter().position(|form| form.as_ref() != Some(&request)) {
+            if rounds == MOST_ROUNDS * chain.len() {
+                let reason = "the command policies do not agree on one form of the command"; // prose-ok: diagnostic
+                verdict = Verdict::blocked(reason);
+                break;
+            }
+            rounds += 1;
+            verdict = self.decide(cx, &chain[at], &mut request, &mut decisions).await?;
             if !matches!(verdict, Verdict::Run) {
                 break;
             }
+            passed[at] = Some(request.clone());
         }
         let context = json!({"request": request});
         let mut record = json!({"context": context, "decisions": decisions});
@@ -331,6 +344,8 @@ impl CommandPolicies {
             return Ok(Verdict::blocked(reason));
         }
         let mut asked = policy.pre.is_nil();
+        // The forms that a human has approved for their risk, and for `pre`.
+        let (mut approved_risk, mut approved_pre) = (None, None);
         loop {
             let line = command_line(cx, request);
             let risk = line.scan(&policy.bounds(cx));
@@ -343,11 +358,19 @@ impl CommandPolicies {
                 risk.labels.iter().find(|label| policy.require_approval.iter().any(|l| l == *label))
             {
                 let reason = format!("command requires approval for risk class {label}");
-                if !self.approved(cx, request, &reason).await? {
-                    note("risk", "require_approval", &reason);
-                    return Ok(Verdict::Not { status: "blocked", reason });
+                if approved_risk.as_ref() != Some(&*request) {
+                    let Some(form) = self.approved(cx, request, &reason).await? else {
+                        note("risk", "require_approval", &reason);
+                        return Ok(Verdict::Not { status: "blocked", reason });
+                    };
+                    note("risk", "approved", &reason);
+                    let is_changed = form != *request;
+                    approved_risk = Some(form.clone());
+                    if is_changed {
+                        *request = form;
+                        continue;
+                    }
                 }
-                note("risk", "approved", &reason);
             }
             if asked {
                 note("policy", "allow", "");
@@ -367,12 +390,19 @@ impl CommandPolicies {
                         reason,
                     });
                 }
+                Pre::Approve(_) if approved_pre.as_ref() == Some(&*request) => {}
                 Pre::Approve(reason) => {
-                    if !self.approved(cx, request, &reason).await? {
+                    let Some(form) = self.approved(cx, request, &reason).await? else {
                         note("pre", "require_approval", &reason);
                         return Ok(Verdict::Not { status: "blocked", reason });
-                    }
+                    };
                     note("pre", "approved", &reason);
+                    if form != *request {
+                        // `pre` decides about what the human has made of it, too.
+                        asked = false;
+                        *request = form.clone();
+                    }
+                    approved_pre = Some(form);
                 }
                 Pre::Rewrite(fields) => {
                     // A line in place of arguments, or the other way round, is what runs.
@@ -394,8 +424,13 @@ impl CommandPolicies {
         }
     }
 
-    /// Whether a person of the host lets a command run.
-    async fn approved(&self, cx: &Cx, request: &Map<String, Json>, reason: &str) -> Result<bool> {
+    /// Asks the host whether a command may run. Returns the form that a human has approved.
+    async fn approved(
+        &self,
+        cx: &Cx,
+        request: &Map<String, Json>,
+        reason: &str,
+    ) -> Result<Option<Map<String, Json>>> {
         let session = cx.state::<Sessions>().running(cx).map(|running| running.session.id.clone());
         let mut mutation = json!({"mutation_class": "ambient_side_effect", "mutation_scope": "process_exec"});
         crate::audit::complete(cx, &mut mutation, session.as_deref());
@@ -404,19 +439,18 @@ impl CommandPolicies {
             "toolCall": {"toolName": "process.exec", "rawInput": request},
             "mutation": mutation, "declaredPaths": [], "declaredPathEntries": [],
         }));
-        match harn_stdlib::ask_host(cx, "session", "request_permission", &asked).await {
+        let answer = match harn_stdlib::ask_host(cx, "session", "request_permission", &asked).await {
             None => {
-                let said = crate::hitl::permission(cx, reason.to_owned(), to_json(&asked)).await?;
-                Ok(said.is_some_and(|said| said["granted"] == true))
+                crate::hitl::permission(cx, reason.to_owned(), to_json(&asked)).await?.unwrap_or_default()
             }
-            Some(Ok(answer)) => {
-                let answer = to_json(&answer);
-                let outcome = answer["outcome"]["outcome"].as_str();
-                Ok(matches!(outcome, Some("selected" | "allow")) || answer["granted"] == true)
-            }
-            Some(Err(error)) if error.is_catchable() => Ok(false),
-            Some(Err(error)) => Err(error),
+            Some(Ok(answer)) => to_json(&answer),
+            Some(Err(error)) if error.is_catchable() => Json::Null,
+            Some(Err(error)) => return Err(error),
+        };
+        if !harn_agent::policy::is_granted(&answer) {
+            return Ok(None);
         }
+        Ok(Some(answer.get("args").and_then(Json::as_object).unwrap_or(request).clone()))
     }
 }
 

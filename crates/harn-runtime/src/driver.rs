@@ -309,6 +309,7 @@ async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Pl
     let context = OpenContext::new(cx, llm.clone());
     let watch = config.daemon.as_ref().map(|daemon| daemon.watch_paths.clone()).unwrap_or_default();
     let mut agent = AgentLoop::new(config);
+    agent.look_up_paths(Rc::new(crate::policy::RealPaths(cx.clone())));
     if let Some((read, rests)) = resumed {
         agent
             .restore(&read.snapshot, kept || rests)

@@ -1,10 +1,10 @@
 //! Applies the policy of a loop to its tool handlers: a system layer enforces the limits that its tool calls have.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use harn_agent::LoopConfig;
-use harn_agent::policy::Policy;
+use harn_agent::policy::{Paths, Policy};
 use harn_system::{Ceiling, Level};
 use harn_value::Value;
 use harn_vm::task_scope::TaskScope;
@@ -98,6 +98,19 @@ pub(crate) fn narrow(cx: &Cx, mut policy: Policy, options: Value) -> Limit {
     let ceiling = ceiling(&policy);
     let session = Sessions::unnamed(String::new());
     Limit::to(cx, ceiling, Some(Rc::new(Layer { policy, options, session, outer })))
+}
+
+/// Where paths lead on the system of a program, as [`harn_system::Permitted`] finds it out for `workspace_roots`.
+pub(crate) struct RealPaths(pub(crate) Cx);
+
+impl Paths for RealPaths {
+    fn real(&self, path: &str) -> Option<String> {
+        // The working directory is that of the task, which a layer may have moved.
+        let path = self.0.system().cwd().ok()?.join(path);
+        let real = harn_system::real_path(&**self.0.vm().system(), Path::new(&path))?;
+        let text = real.to_str()?;
+        Some(if cfg!(windows) { text.replace('\\', "/") } else { text.to_owned() })
+    }
 }
 
 /// The policy over the running task, with those around it.

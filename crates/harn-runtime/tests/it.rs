@@ -13,6 +13,7 @@ mod escapes;
 mod examples;
 mod examples_of_builtins;
 mod features;
+mod gates;
 mod guide;
 mod host;
 mod loop_bills;

@@ -14,6 +14,12 @@ use crate::tool::LoopTool;
 /// What the option may hold.
 const KEYS: [&str; 4] = ["auto_approve", "auto_deny", "require_approval", "write_path_allowlist"];
 
+/// Whether an answer to `session/request_permission` grants what was asked.
+pub fn is_granted(answer: &Json) -> bool {
+    let outcome = answer["outcome"]["outcome"].as_str();
+    matches!(outcome, Some("selected" | "allow")) || answer["granted"] == true
+}
+
 /// The option.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Approval {
@@ -85,7 +91,7 @@ impl Approval {
         if let Some(allowed) = &self.write_paths
             && !tool.annotations.is_read_only()
             && let Some((_, path)) =
-                paths.iter().find(|(_, path)| !allowed.iter().any(|p| path::within(p, path)))
+                paths.iter().find(|(_, path)| !allowed.iter().any(|p| path::within(judge.paths, p, path)))
         {
             let reason = format!("tool '{name}' targets '{path}' which is not in the write-path allowlist");
             return Err(judge.denied(reason, Some("auto_denied")));
@@ -93,6 +99,10 @@ impl Approval {
         if matching(&self.auto_approve, RuleList::AutoApprove, judge)?.is_some()
             || matching(&self.require, RuleList::RequireApproval, judge)?.is_none()
         {
+            return Ok(());
+        }
+        if judge.is_confirmed(layer) {
+            judge.approved();
             return Ok(());
         }
         let entries: Vec<Json> =
@@ -115,10 +125,12 @@ impl Approval {
                 denied(judge, "approval request failed or host does not implement session/request_permission")
             }
             Reply::Host(answer) => {
-                let outcome = answer["outcome"]["outcome"].as_str();
-                if matches!(outcome, Some("selected" | "allow")) || answer["granted"] == true {
-                    judge.approved(answer.get("args").filter(|args| args.is_object()));
-                    return Ok(());
+                if is_granted(answer) {
+                    judge.approved();
+                    return match answer.get("args").filter(|args| args.is_object() && *args != arguments) {
+                        Some(other) => Err(Stop::Replaced { layer, arguments: other.clone() }),
+                        None => Ok(()),
+                    };
                 }
                 let reason = answer["reason"].as_str().filter(|reason| !reason.is_empty());
                 denied(judge, reason.unwrap_or("host did not grant approval"))

@@ -7,6 +7,8 @@ use harn_value::Data as Json;
 use serde::{Deserialize, Serialize};
 
 use super::answer::{Escalated, RuleList};
+use super::path::Paths;
+use crate::tool::LoopTool;
 
 /// What has to be asked before a call is decided. Layers count from the loop's own policy outwards.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -84,15 +86,35 @@ pub struct Decision {
     pub events: Vec<PermissionEvent>,
 }
 
+/// A call to decide about, in the form in which it will run.
+#[derive(Clone, Copy)]
+pub struct Case<'a> {
+    /// The called tool.
+    pub tool: &'a LoopTool,
+    /// The arguments that the tool receives.
+    pub arguments: &'a Json,
+    /// The answers to the questions so far.
+    pub answers: &'a [Reply],
+    /// The layer whose host put these arguments in place of others, and so has approved them.
+    pub confirmed: Option<usize>,
+    /// Finds out where paths lead.
+    pub paths: &'a dyn Paths,
+}
+
 /// Whether a call runs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
     /// It does.
     Granted {
-        /// Arguments that the host put in place of the model's.
-        arguments: Option<Json>,
         /// Of `tool_execution` metadata, when the host approved.
         approval: Option<&'static str>,
+    },
+    /// The host put these arguments in place of others: the call has to be decided with them, from the beginning.
+    Replaced {
+        /// The layer that asked the host.
+        layer: usize,
+        /// The arguments.
+        arguments: Json,
     },
     /// It does not.
     Denied(Denial),
@@ -105,6 +127,7 @@ pub enum Verdict {
 /// Why a decision ends early.
 pub(super) enum Stop {
     Ask(Question),
+    Replaced { layer: usize, arguments: Json },
     Denied(Denial),
     Unexpected,
 }
@@ -112,19 +135,22 @@ pub(super) enum Stop {
 /// A decision under way.
 pub(super) struct Judge<'a> {
     answers: std::slice::Iter<'a, Reply>,
+    /// Finds out where paths lead.
+    pub(super) paths: &'a dyn Paths,
+    confirmed: Option<usize>,
     events: Vec<PermissionEvent>,
     escalated: bool,
-    arguments: Option<Json>,
     approval: Option<&'static str>,
 }
 
 impl<'a> Judge<'a> {
-    pub(super) fn new(answers: &'a [Reply]) -> Judge<'a> {
+    pub(super) fn new(case: &Case<'a>) -> Judge<'a> {
         Judge {
-            answers: answers.iter(),
+            answers: case.answers.iter(),
+            paths: case.paths,
+            confirmed: case.confirmed,
             events: Vec::new(),
             escalated: false,
-            arguments: None,
             approval: None,
         }
     }
@@ -145,17 +171,14 @@ impl<'a> Judge<'a> {
         self.note("PermissionEscalation", reason);
     }
 
-    /// Notes that the host approved, perhaps with other arguments.
-    pub(super) fn approved(&mut self, arguments: Option<&Json>) {
+    /// Notes that the host approved.
+    pub(super) fn approved(&mut self) {
         self.approval = Some("host_granted");
-        if let Some(arguments) = arguments {
-            self.arguments = Some(arguments.clone());
-        }
     }
 
-    /// Arguments that the host put in place of the model's.
-    pub(super) fn replaced(&self) -> Option<&Json> {
-        self.arguments.as_ref()
+    /// Whether the host put the arguments in place of others when this layer asked it.
+    pub(super) fn is_confirmed(&self, layer: usize) -> bool {
+        self.confirmed == Some(layer)
     }
 
     /// The refusal of the call.
@@ -174,9 +197,10 @@ impl<'a> Judge<'a> {
     }
 
     /// What is decided.
-    pub(super) fn decide(mut self, ended: Result<(), Stop>) -> Decision {
+    pub(super) fn decision(mut self, ended: Result<(), Stop>) -> Decision {
         let verdict = match ended {
-            Ok(()) => Verdict::Granted { arguments: self.arguments.take(), approval: self.approval },
+            Ok(()) => Verdict::Granted { approval: self.approval },
+            Err(Stop::Replaced { layer, arguments }) => Verdict::Replaced { layer, arguments },
             Err(Stop::Ask(question)) => Verdict::Ask(question),
             Err(Stop::Unexpected) => Verdict::Unexpected,
             Err(Stop::Denied(denial)) => {

@@ -21,8 +21,10 @@ use serde::{Deserialize, Serialize};
 use crate::tool::{Annotations, Backend, LoopTool, check_annotations};
 pub use answer::{Escalated, RuleList};
 use approval::Approval;
-pub use judge::{Decision, Denial, PermissionEvent, Question, Reply, Verdict};
+pub use approval::is_granted;
+pub use judge::{Case, Decision, Denial, PermissionEvent, Question, Reply, Verdict};
 use judge::{Judge, Stop};
+pub use path::{NoPaths, Paths};
 use read::{dict, list, part, permitted, strings};
 use rules::Rules;
 
@@ -191,15 +193,10 @@ impl Policy {
 
     /// Decides about a call, as far as the answers to its questions go. Every layer must grant it, the outermost first;
     /// `own` counts as layer 0, the policy around it as 1, and so on.
-    pub fn decide(&self, tool: &LoopTool, arguments: &Json, answers: &[Reply]) -> Decision {
-        let mut judge = Judge::new(answers);
-        let ended = self.judge(&mut judge, 0, tool, &tool.with_defaults(arguments));
-        // What a person put in place of the model's arguments is held to the same limits.
-        let ended = ended.and_then(|()| match judge.replaced().cloned() {
-            Some(arguments) => self.ceilings(&mut judge, tool, &tool.with_defaults(&arguments)),
-            None => Ok(()),
-        });
-        judge.decide(ended)
+    pub fn decide(&self, case: &Case<'_>) -> Decision {
+        let mut judge = Judge::new(case);
+        let ended = self.judge(&mut judge, 0, case.tool, &case.tool.with_defaults(case.arguments));
+        judge.decision(ended)
     }
 
     fn judge(
@@ -212,23 +209,12 @@ impl Policy {
         if let Some(outer) = &self.outer {
             outer.judge(judge, layer + 1, tool, arguments)?;
         }
-        self.own_ceiling(judge, tool, arguments)?;
+        self.ceiling(tool, arguments, judge.paths).map_err(|reason| judge.above_ceiling(reason))?;
         self.rules.judge(judge, layer, tool, arguments)?;
         self.approval.judge(judge, layer, tool, arguments)
     }
 
-    fn ceilings(&self, judge: &mut Judge<'_>, tool: &LoopTool, arguments: &Json) -> Result<(), Stop> {
-        if let Some(outer) = &self.outer {
-            outer.ceilings(judge, tool, arguments)?;
-        }
-        self.own_ceiling(judge, tool, arguments)
-    }
-
-    fn own_ceiling(&self, judge: &mut Judge<'_>, tool: &LoopTool, arguments: &Json) -> Result<(), Stop> {
-        self.ceiling(tool, arguments).map_err(|reason| judge.above_ceiling(reason))
-    }
-
-    fn ceiling(&self, tool: &LoopTool, arguments: &Json) -> Result<(), String> {
+    fn ceiling(&self, tool: &LoopTool, arguments: &Json, paths: &dyn Paths) -> Result<(), String> {
         let name = &tool.name;
         if self.tools.as_ref().is_some_and(|tools| !tools.iter().any(|allowed| glob(allowed, name))) {
             return Err(format!("tool '{name}' exceeds tool ceiling"));
@@ -257,7 +243,7 @@ impl Policy {
             return Err(format!("tool '{name}' exceeds side-effect ceiling: {ceiling}"));
         }
         for constraint in self.constraints.iter().filter(|c| glob(&c.tool, name)) {
-            constraint.check(tool, arguments)?;
+            constraint.check(tool, arguments, paths)?;
         }
         Ok(())
     }
@@ -289,7 +275,7 @@ fn constraints(value: Option<&Json>) -> Result<Vec<Constraint>, String> {
 }
 
 impl Constraint {
-    fn check(&self, tool: &LoopTool, arguments: &Json) -> Result<(), String> {
+    fn check(&self, tool: &LoopTool, arguments: &Json, paths: &dyn Paths) -> Result<(), String> {
         let given = |key: &String| arguments.get(key);
         let holds_text = |key: &&String| given(key).is_some_and(value::holds_text);
         // The order in which a model writes its arguments must not choose which of them is looked at.
@@ -300,8 +286,8 @@ impl Constraint {
         let key =
             self.key.clone().or_else(|| tool.annotations.path_params.first().cloned()).or_else(first_text);
         let Some(key) = key else { return Ok(()) };
-        let is_path = tool.annotations.path_params.contains(&key);
-        if value::is_allowed(given(&key), &self.patterns, is_path) {
+        let paths = tool.annotations.path_params.contains(&key).then_some(paths);
+        if value::is_allowed(given(&key), &self.patterns, paths) {
             return Ok(());
         }
         let value = given(&key).map(Json::printed).unwrap_or_default();

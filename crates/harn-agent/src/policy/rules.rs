@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::answer::RuleList;
 use super::judge::{Judge, Question, Reply, Stop};
+use super::path::Paths;
 use super::read::{part, strings};
 use super::value;
 use crate::tool::LoopTool;
@@ -186,7 +187,7 @@ pub(super) fn first<'a>(
                 _ => return Err(Stop::Unexpected),
             }
         } else {
-            rule.matcher.matches(list, tool, arguments)
+            rule.matcher.matches(list, tool, arguments, judge.paths)
         };
         if matches {
             return Ok(Some(rule));
@@ -247,27 +248,28 @@ impl Matcher {
 
     /// Whether the arguments of a call are what the matcher means. What allows must fit every part of a value, what forbids
     /// only one, and paths count as what they come to.
-    fn matches(&self, list: RuleList, tool: &LoopTool, arguments: &Json) -> bool {
+    fn matches(&self, list: RuleList, tool: &LoopTool, arguments: &Json, paths: &dyn Paths) -> bool {
         let is_path = |key: &String| tool.annotations.path_params.contains(key);
+        let paths_of = |key| is_path(key).then_some(paths);
         match self {
             Matcher::Always => true,
             Matcher::Never | Matcher::Asked => false,
             Matcher::Key(key, patterns) => {
                 let Some(given) = arguments.get(key) else { return false };
                 match list.permits() {
-                    true => value::is_allowed(Some(given), patterns, is_path(key)),
-                    false => value::is_forbidden(given, patterns, is_path(key)),
+                    true => value::is_allowed(Some(given), patterns, paths_of(key)),
+                    false => value::is_forbidden(given, patterns, paths_of(key)),
                 }
             }
             Matcher::Any(patterns) => {
                 let given = || arguments.as_object().into_iter().flatten();
-                let mut paths = given().filter(|(key, _)| is_path(key)).map(|(_, value)| value).peekable();
+                let mut values = given().filter(|(key, _)| is_path(key)).map(|(_, value)| value).peekable();
                 match list.permits() {
                     // Another string must not stand for a path.
-                    true if paths.peek().is_some() => {
-                        paths.all(|path| value::is_allowed(Some(path), patterns, true))
+                    true if values.peek().is_some() => {
+                        values.all(|path| value::is_allowed(Some(path), patterns, Some(paths)))
                     }
-                    false if paths.any(|path| value::is_forbidden(path, patterns, true)) => true,
+                    false if values.any(|path| value::is_forbidden(path, patterns, Some(paths))) => true,
                     _ => any_text(arguments, patterns),
                 }
             }

@@ -1,7 +1,13 @@
 //! What a policy denies, and how malformed ones are refused.
 
+use super::path::Tree;
 use super::*;
 use harn_value::json;
+
+/// A call in the working directory of [`Tree`].
+fn decide(policy: &Policy, tool: &LoopTool, arguments: &Json, answers: &[Reply]) -> Decision {
+    policy.decide(&Case { tool, arguments, answers, confirmed: None, paths: &Tree(Vec::new()) })
+}
 
 fn reason(options: Json, tool: Json, arguments: Json) -> Option<String> {
     let options = options.as_object().cloned().unwrap();
@@ -11,7 +17,7 @@ fn reason(options: Json, tool: Json, arguments: Json) -> Option<String> {
 }
 
 fn denial(policy: &Policy, tool: &LoopTool, arguments: &Json) -> Option<String> {
-    match policy.decide(tool, arguments, &[Reply::NoHost]).verdict {
+    match decide(policy, tool, arguments, &[Reply::NoHost]).verdict {
         Verdict::Granted { .. } => None,
         Verdict::Denied(denial) => Some(denial.reason),
         other => panic!("{other:?}"),
@@ -210,7 +216,7 @@ fn questions_are_asked_one_after_another_and_layer_by_layer() {
     let mut inner = read(json!({"deny": {"w": closure}}), json!({"require_approval": ["w"]}));
     inner.put_under(read(json!({"allow": ["other"], "on_escalation": closure}), Json::Null));
     let arguments = json!({"a": 1});
-    let ask = |answers: &[Reply]| inner.decide(&tool, &arguments, answers);
+    let ask = |answers: &[Reply]| decide(&inner, &tool, &arguments, answers);
     let Verdict::Ask(Question::Escalate { layer: 1, request }) = ask(&[]).verdict else { panic!() };
     assert_eq!(request["reason"], "permission denied: tool 'w' is not allowed by this agent's permissions");
     let yes = Reply::Escalated(Escalated::read(&json!("once")).unwrap());
@@ -231,25 +237,29 @@ fn questions_are_asked_one_after_another_and_layer_by_layer() {
     let pass = [yes.clone(), Reply::Matches(false)];
     assert!(matches!(ask(&pass).verdict, Verdict::Ask(Question::Approve { .. })));
     let host = Reply::Host(json!({"granted": true, "args": {"a": 2}}));
-    let granted = ask(&[yes, Reply::Matches(false), host]);
-    let Verdict::Granted { arguments: Some(changed), approval } = granted.verdict else { panic!() };
-    assert_eq!((changed, approval), (json!({"a": 2}), Some("host_granted")));
-    assert!(matches!(ask(&[Reply::NoHost]).verdict, Verdict::Unexpected));
-}
-
-#[test]
-fn what_a_person_puts_in_is_held_to_the_ceiling() {
-    let options = json!({
-        "policy": {"tool_arg_constraints": [{"tool": "w", "arg_key": "p", "arg_patterns": ["a*"]}]},
-        "approval_policy": {"require_approval": ["w"]},
-    });
-    let policy = Policy::from_options(options.as_object().unwrap()).unwrap();
-    let tool = LoopTool::from_entry(&json!({"name": "w", "handler": null}), true, &Map::new()).unwrap();
-    let host = Reply::Host(json!({"outcome": {"outcome": "allow"}, "args": {"p": "b"}}));
-    let decision = policy.decide(&tool, &json!({"p": "a"}), &[host]);
+    let replaced = ask(&[yes.clone(), Reply::Matches(false), host.clone()]);
+    let changed = json!({"a": 2});
+    assert_eq!(replaced.verdict, Verdict::Replaced { layer: 0, arguments: changed.clone() });
+    // With the new arguments every layer is asked again, but for the approval that brought them.
+    let again = |answers: &[Reply]| {
+        inner.decide(&Case {
+            tool: &tool,
+            arguments: &changed,
+            answers,
+            confirmed: Some(0),
+            paths: &Tree(Vec::new()),
+        })
+    };
     assert!(
-        matches!(decision.verdict, Verdict::Denied(d) if d.reason.contains("does not match allowed patterns"))
+        matches!(again(&[]).verdict, Verdict::Ask(Question::Escalate { layer: 1, request }) if request["args"] == changed)
     );
+    assert!(matches!(
+        again(std::slice::from_ref(&yes)).verdict,
+        Verdict::Ask(Question::Matches { layer: 0, arguments, .. }) if arguments == changed
+    ));
+    let granted = again(&[yes, Reply::Matches(false)]);
+    assert_eq!(granted.verdict, Verdict::Granted { approval: Some("host_granted") });
+    assert!(matches!(ask(&[Reply::NoHost]).verdict, Verdict::Unexpected));
 }
 
 #[test]

@@ -16,12 +16,11 @@ use crate::ledger::LEDGER;
 use crate::loop_skill::LOAD_SKILL;
 use crate::microcompact::microcompact;
 use crate::plan_artifact;
-use crate::policy::{self, Decision, PermissionEvent, Question, Reply};
-use crate::tool::{Backend, LoopTool, declared_arguments};
+use crate::policy::{self, Case, Decision, PermissionEvent, Question, Reply};
+use crate::tool::{Backend, LoopTool, declared_arguments, schema_of_properties};
 
-/// Arguments that models like to write as text although they are numbers.
-const INT_KEYS: [&str; 9] =
-    ["range_start", "range_end", "offset", "limit", "timeout", "line", "start_line", "end_line", "count"];
+/// How often a host may put other arguments in place of those of one call.
+const MOST_REPLACED: u32 = 8;
 
 /// What the checks say about a call.
 enum Admission {
@@ -31,6 +30,18 @@ enum Admission {
     Answered,
     /// This has to be asked first.
     Ask(Box<(Step, Admitting)>),
+}
+
+/// The decision about a call.
+pub(super) enum Decided {
+    /// It runs, perhaps because the host approved.
+    Run(Option<&'static str>),
+    /// This has to be asked first.
+    Ask(Question),
+    /// It does not run.
+    Denied { reason: String, approval: Option<&'static str> },
+    /// Its arguments do not fit: the result for the model.
+    Wrong(String),
 }
 
 impl AgentLoop {
@@ -152,16 +163,15 @@ impl AgentLoop {
     fn question_ahead(&self, call: &Call, ahead: usize) -> Option<PermissionQuestion> {
         let tool = self.config.tool(&call.name).filter(|tool| self.in_scope(tool))?;
         let mut arguments = call.arguments.clone();
-        normalise(tool, &mut arguments);
+        tool.prepare(&mut arguments);
         let is_wrong = !missing(tool, &arguments).is_empty() || !misfits(tool, &mut arguments).is_empty();
         if is_wrong || arguments.get("__parse_error").is_some() {
             return None;
         }
         let replies: Vec<Reply> = call.asked.iter().map(|(_, reply)| reply.clone()).collect();
-        let policy::Verdict::Ask(question) = self.config.policy.decide(tool, &arguments, &replies).verdict
-        else {
-            return None;
-        };
+        let paths = &*self.paths.0;
+        let case = Case { tool, arguments: &arguments, answers: &replies, confirmed: None, paths };
+        let policy::Verdict::Ask(question) = self.config.policy.decide(&case).verdict else { return None };
         // `permissions` may depend on what the earlier calls do.
         let waits = match &question {
             Question::Approve { .. } => false,
@@ -199,6 +209,9 @@ impl AgentLoop {
             if let Some(answered) = self.announce(&mut admitting.call, tool.as_ref(), prose)? {
                 return Ok(answered);
             }
+            if let Some(tool) = &tool {
+                tool.prepare(&mut admitting.call.arguments);
+            }
             if self.state.hooked {
                 let intent = ToolIntent::of(&admitting.call);
                 return Ok(Admission::Ask(Box::new((Step::BeforeTool(intent), admitting))));
@@ -206,54 +219,28 @@ impl AgentLoop {
         }
         let mut approval = None;
         if let Some(tool) = &tool {
-            let mut wrong = wrong_arguments(tool, &mut admitting.call.arguments, prose)?;
-            let mut decide = || loop {
-                let decision = self.config.policy.decide(tool, &admitting.call.arguments, &admitting.answers);
-                let policy::Verdict::Ask(question) = &decision.verdict else { return decision };
-                let Some(reply) = admitting.call.take_reply(question) else { return decision };
-                admitting.answers.push(reply);
-            };
-            let Decision { verdict, mut events } = decide();
-            match verdict {
-                policy::Verdict::Ask(_) if wrong.is_some() => {}
-                policy::Verdict::Ask(question) => {
+            let mut notes = Vec::new();
+            let decided = self.decide(&mut admitting, tool, &mut notes, prose)?;
+            for (arguments, events) in notes {
+                self.permission_notes(&admitting.call.name, &arguments, &events);
+            }
+            match decided {
+                Decided::Ask(question) => {
                     let questions = self.questions(&admitting.call, question);
                     return Ok(Admission::Ask(Box::new((Step::Permit(questions), admitting))));
                 }
-                policy::Verdict::Granted { arguments, approval: by } => {
-                    approval = by;
-                    self.permission_notes(&admitting.call, &events);
-                    if let Some(arguments) = arguments {
-                        admitting.call.arguments = arguments;
-                        wrong = wrong_arguments(tool, &mut admitting.call.arguments, prose)?;
-                    }
-                }
-                policy::Verdict::Denied(mut denial) => {
-                    if denial.is_above_ceiling {
-                        let advice = prose.render(&agent_asset("policy_advice"), &bindings([]))?;
-                        let advised = format!("{}. {}", denial.reason, advice.trim());
-                        let told = events.iter_mut().filter(|event| event.reason == denial.reason);
-                        told.for_each(|event| event.reason.clone_from(&advised));
-                        denial.reason = advised;
-                    }
-                    let mut metadata = json!({});
-                    if let Some(approval) = denial.approval {
-                        metadata["approval"] = approval.into();
-                    }
-                    self.permission_notes(&admitting.call, &events);
-                    self.refused_by_policy(&admitting.call, &denial.reason, metadata);
+                Decided::Run(by) => approval = by,
+                Decided::Denied { reason, approval } => {
+                    let metadata =
+                        approval.map_or_else(|| json!({}), |approval| json!({"approval": approval}));
+                    self.refused_by_policy(&admitting.call, &reason, metadata);
                     return Ok(Admission::Answered);
                 }
-                policy::Verdict::Unexpected => {
-                    let reason = "the answer to a permission question could not be understood"; // prose-ok: diagnostic
-                    self.denied(&admitting.call, reason, json!({}));
+                Decided::Wrong(text) => {
+                    let (status, category) = (ToolStatus::Error, Some("schema_validation"));
+                    self.refused(&admitting.call, text, status, category, json!({}));
                     return Ok(Admission::Answered);
                 }
-            }
-            if let Some(text) = wrong {
-                let (status, category) = (ToolStatus::Error, Some("schema_validation"));
-                self.refused(&admitting.call, text, status, category, json!({}));
-                return Ok(Admission::Answered);
             }
         }
         let call = admitting.call;
@@ -277,6 +264,72 @@ impl AgentLoop {
         }))
     }
 
+    /// Decides about a call in the form in which it will run: whatever changes the arguments, they come here before the tool
+    /// gets them. `notes` receives how each form was decided.
+    pub(super) fn decide(
+        &self,
+        admitting: &mut Admitting,
+        tool: &LoopTool,
+        notes: &mut Vec<(Json, Vec<PermissionEvent>)>,
+        prose: &dyn Prose,
+    ) -> Result<Decided, LoopError> {
+        loop {
+            tool.prepare(&mut admitting.call.arguments);
+            let wrong = wrong_arguments(tool, &mut admitting.call.arguments, prose)?;
+            let mut ask_policy = || loop {
+                let decision = self.config.policy.decide(&Case {
+                    tool,
+                    arguments: &admitting.call.arguments,
+                    answers: &admitting.answers,
+                    confirmed: admitting.confirmed,
+                    paths: &*self.paths.0,
+                });
+                let policy::Verdict::Ask(question) = &decision.verdict else { return decision };
+                let Some(reply) = admitting.call.take_reply(question) else { return decision };
+                admitting.answers.push(reply);
+            };
+            let Decision { verdict, mut events } = ask_policy();
+            let deny = |reason: String, events: &mut Vec<PermissionEvent>| {
+                let event = PermissionEvent { kind: "PermissionDeny", reason, escalated: false };
+                let reason = event.reason.clone();
+                events.push(event);
+                Decided::Denied { reason, approval: None }
+            };
+            let decided = match (verdict, wrong) {
+                // No policy asks about arguments that no handler receives.
+                (policy::Verdict::Ask(_), Some(text)) => return Ok(Decided::Wrong(text)),
+                (policy::Verdict::Ask(question), None) => return Ok(Decided::Ask(question)),
+                (policy::Verdict::Granted { .. }, Some(text)) => Decided::Wrong(text),
+                (policy::Verdict::Granted { approval }, None) => Decided::Run(approval),
+                (policy::Verdict::Replaced { layer, arguments }, _) if admitting.replaced < MOST_REPLACED => {
+                    notes.push((admitting.call.arguments.clone(), events));
+                    admitting.replace(arguments, Some(layer));
+                    continue;
+                }
+                (policy::Verdict::Replaced { .. }, _) => {
+                    let reason = format!("the host changed the arguments more than {MOST_REPLACED} times"); // prose-ok: diagnostic
+                    deny(reason, &mut events)
+                }
+                (policy::Verdict::Denied(mut denial), _) => {
+                    if denial.is_above_ceiling {
+                        let advice = prose.render(&agent_asset("policy_advice"), &bindings([]))?;
+                        let advised = format!("{}. {}", denial.reason, advice.trim());
+                        let told = events.iter_mut().filter(|event| event.reason == denial.reason);
+                        told.for_each(|event| event.reason.clone_from(&advised));
+                        denial.reason = advised;
+                    }
+                    Decided::Denied { reason: denial.reason, approval: denial.approval }
+                }
+                (policy::Verdict::Unexpected, _) => {
+                    let reason = "the answer to a permission question could not be understood"; // prose-ok: diagnostic
+                    deny(reason.to_owned(), &mut events)
+                }
+            };
+            notes.push((admitting.call.arguments.clone(), events));
+            return Ok(decided);
+        }
+    }
+
     /// The state of a call that the model has begun to write; nothing for tools of the runtime, whose calls are told otherwise.
     pub fn begun(&self, id: &str, name: &str) -> Option<ToolProgress> {
         let tool = self.config.tool(name);
@@ -294,7 +347,7 @@ impl AgentLoop {
         prose: &dyn Prose,
     ) -> Result<Option<Admission>, LoopError> {
         if let Some(tool) = tool {
-            normalise(tool, &mut call.arguments);
+            tool.rename(&mut call.arguments);
         }
         let raw_input = Some(call.arguments.clone());
         self.events
@@ -322,9 +375,9 @@ impl AgentLoop {
     }
 
     /// Keeps how a decision came about.
-    fn permission_notes(&mut self, call: &Call, events: &[PermissionEvent]) {
+    fn permission_notes(&mut self, tool: &str, arguments: &Json, events: &[PermissionEvent]) {
         for event in events {
-            let metadata = json!({"tool_name": call.name, "arguments": call.arguments, "reason": event.reason,
+            let metadata = json!({"tool_name": tool, "arguments": arguments, "reason": event.reason,
                                   "escalated": event.escalated});
             self.state.notes.push(Note::internal(event.kind, "tool", &event.reason, metadata));
         }
@@ -346,7 +399,7 @@ impl AgentLoop {
     /// Denies a call.
     fn denied(&mut self, call: &Call, reason: &str, metadata: Json) {
         let event = PermissionEvent { kind: "PermissionDeny", reason: reason.to_owned(), escalated: false };
-        self.permission_notes(call, &[event]);
+        self.permission_notes(&call.name, &call.arguments, &[event]);
         self.refused_by_policy(call, reason, metadata);
     }
 
@@ -404,7 +457,7 @@ impl AgentLoop {
             if matches!(backend, Backend::Handler | Backend::Runtime) {
                 // What the handler tried is above a ceiling.
                 let event = PermissionEvent { kind: "PermissionDeny", reason: why, escalated: false };
-                self.permission_notes(&call, &[event]);
+                self.permission_notes(&call.name, &call.arguments, &[event]);
             }
         }
         let (media, dropped): (Vec<Json>, Vec<Json>) =
@@ -648,13 +701,7 @@ fn misfits(tool: &LoopTool, arguments: &mut Json) -> Vec<String> {
     let given: Map<String, Json> =
         given.iter().filter(counts).map(|(name, value)| (name.clone(), value.clone())).collect();
     // Missing ones were told already, with those that annotations ask for.
-    let mut of_given = json!({"type": "object", "properties": schema["properties"]});
-    // What the properties refer to.
-    for key in ["$defs", "definitions", "components"] {
-        if let Some(referred) = schema.get(key) {
-            of_given[key] = referred.clone();
-        }
-    }
+    let of_given = schema_of_properties(&schema, &schema["properties"]);
     match harn_schema::compile_error(&of_given) {
         None => {
             let wrong = harn_schema::errors(&of_given, &Json::Object(given));
@@ -689,23 +736,6 @@ fn is_plainly(declared: &Json, value: &Json) -> bool {
         Some("array") => value.is_array(),
         Some("object") => value.is_object(),
         _ => false,
-    }
-}
-
-/// Renames aliases and turns numbers written as text into numbers.
-fn normalise(tool: &LoopTool, arguments: &mut Json) {
-    let Some(map) = arguments.as_object_mut() else { return };
-    for (alias, name) in &tool.annotations.aliases {
-        if !map.contains_key(name)
-            && let Some(value) = map.shift_remove(alias)
-        {
-            map.insert(name.clone(), value);
-        }
-    }
-    for key in INT_KEYS {
-        if let Some(n) = map.get(key).and_then(Json::as_str).and_then(|s| s.trim().parse::<i64>().ok()) {
-            map.insert(key.to_owned(), n.into());
-        }
     }
 }
 

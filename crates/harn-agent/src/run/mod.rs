@@ -7,7 +7,7 @@
 //!                                                               └─ text only ─► Start or Ended
 //! ```
 //!
-//! `reply.rs` reads what the model answered, `answer.rs` judges the final answer, `dispatch.rs` takes calls through the checks, `search.rs` answers searches for
+//! `reply.rs` reads what the model answered, `answer.rs` judges the final answer, `dispatch.rs` takes calls through the checks, `review.rs` those that were changed afterwards, `search.rs` answers searches for
 //! tools, `saved.rs` says how a loop is saved, `turn.rs` ends turns, `remind.rs` is about reminders, `context.rs` makes what callbacks see, `input.rs` is about what people and the host say, `outcome.rs` the result.
 //! Providers of reminders may be asked before any state.
 
@@ -22,6 +22,7 @@ mod ledger;
 mod outcome;
 mod remind;
 mod reply;
+mod review;
 mod saved;
 mod search;
 mod skills;
@@ -32,6 +33,7 @@ mod turn;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::rc::Rc;
 
 use harn_llm::{Conversation, Message, Role};
@@ -45,11 +47,12 @@ use crate::config::{Format, LoopConfig, Recitation};
 use crate::error::ConfigError;
 use crate::event::AgentEvent;
 use crate::loop_skill::LoopSkill;
-use crate::policy::{Question, Reply};
+use crate::policy::{NoPaths, Paths, Question, Reply};
 use crate::tool::{Backend, LoopTool, Offered};
 pub use daemon::{Look, Rest};
 pub use input::unwrapped;
 pub use remind::Moment;
+pub use review::{Review, Reviewed};
 pub use skills::{Binding, SkillHook};
 pub use state::{Archive, Delivery, Status};
 use state::{Phase, State};
@@ -333,6 +336,30 @@ pub struct AgentLoop {
     /// The tools offered to the model, when some are held back.
     #[serde(skip)]
     offered: Cached,
+    #[serde(skip)]
+    paths: Lookup,
+}
+
+/// How the loop finds out where paths lead: no part of its state.
+#[derive(Clone)]
+struct Lookup(Rc<dyn Paths>);
+
+impl Default for Lookup {
+    fn default() -> Lookup {
+        Lookup(Rc::new(NoPaths))
+    }
+}
+
+impl fmt::Debug for Lookup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Lookup")
+    }
+}
+
+impl PartialEq for Lookup {
+    fn eq(&self, _: &Lookup) -> bool {
+        true
+    }
 }
 
 /// Something that can be made again: it is no part of the loop's state.
@@ -359,7 +386,7 @@ impl AgentLoop {
         if !config.prompt.is_empty() || state.messages.is_empty() {
             state.messages.push(Rc::new(Message::text_of(Role::User, config.prompt.clone())));
         }
-        AgentLoop { config, state, events: Vec::new(), offered: Cached::default() }
+        AgentLoop { config, state, events: Vec::new(), offered: Cached::default(), paths: Lookup::default() }
     }
 
     /// The call that a step asks for, as [`harn_llm::LlmRuntime`] takes it: conversation and tools are shared with the
@@ -410,6 +437,11 @@ impl AgentLoop {
     /// Returns the settings.
     pub fn config(&self) -> &LoopConfig {
         &self.config
+    }
+
+    /// Says how policies find out where paths lead. Until then all paths are unknown: no pattern permits them.
+    pub fn look_up_paths(&mut self, paths: Rc<dyn Paths>) {
+        self.paths = Lookup(paths);
     }
 
     /// Says whether hooks want to see calls before they run, from the next call on.

@@ -146,11 +146,25 @@ pub(super) struct Admitting {
     pub(super) announced: bool,
     /// What the questions of its policies were answered.
     pub(super) answers: Vec<Reply>,
+    /// The layer whose host put these arguments in place of others.
+    #[serde(default)]
+    pub(super) confirmed: Option<usize>,
+    /// How often a host has done so.
+    #[serde(default)]
+    pub(super) replaced: u32,
 }
 
 impl Admitting {
     pub(super) fn new(call: Call) -> Admitting {
-        Admitting { call, announced: false, answers: Vec::new() }
+        Admitting { call, announced: false, answers: Vec::new(), confirmed: None, replaced: 0 }
+    }
+
+    /// Puts other arguments in place: nothing that was said of the old ones holds for them.
+    pub(super) fn replace(&mut self, arguments: Json, confirmed: Option<usize>) {
+        self.call.arguments = arguments;
+        self.answers.clear();
+        self.confirmed = confirmed;
+        self.replaced += 1;
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use harn_agent::config::ToolErrors;
 use harn_agent::mcp::ServerResult;
 use harn_agent::tool::Backend;
-use harn_agent::{AgentLoop, ToolReply, ToolRun, ToolStatus};
+use harn_agent::{AgentLoop, Review, Reviewed, ToolReply, ToolRun, ToolStatus};
 use harn_prompt::{Prose, prose::agent_asset};
 use harn_stdlib::{Doubts, Later};
 use harn_system::Uncertain;
@@ -94,7 +94,10 @@ impl Driver {
         let start = Box::new(move |request: Ref<Dict>| -> Later<'_> {
             Box::pin(async move {
                 let run = ToolRun { arguments: to_json(&request.into()), ..given.clone() };
-                let reply = self.run_past_policies(agent, &run).await?;
+                let reply = match self.review(agent, given, run).await? {
+                    Ok(run) => self.run_past_policies(agent, &run).await?,
+                    Err(reason) => ToolReply::new(reason, ToolStatus::Rejected, 0),
+                };
                 let result =
                     json!({"stdout": reply.text, "stderr": "", "success": reply.status == ToolStatus::Ok});
                 *ran_to.borrow_mut() = Some(reply);
@@ -113,6 +116,26 @@ impl Driver {
                 ToolReply::new(text, ToolStatus::Rejected, 0)
             }
         })
+    }
+
+    /// Lets the policies of the loop decide again about a call that a command policy has changed; returns why it does not run.
+    async fn review(
+        &self,
+        agent: &AgentLoop,
+        given: &ToolRun,
+        run: ToolRun,
+    ) -> Result<std::result::Result<ToolRun, String>> {
+        if run.arguments == given.arguments {
+            return Ok(Ok(run));
+        }
+        let mut review = Review::new(run);
+        loop {
+            match agent.review(&mut review, &self.state.prompts).or_throw()? {
+                Reviewed::Run(run) => return Ok(Ok(run)),
+                Reviewed::Ask(questions) => review.answer(self.permit_all(&questions).await?),
+                Reviewed::Refused(reason) => return Ok(Err(reason)),
+            }
+        }
     }
 
     /// Runs one call, again when it fails and retries are left.
@@ -226,13 +249,8 @@ impl Driver {
         let Some(names) = declared_parameters(handler, &run.name, declared) else {
             return vec![from_json(&run.arguments)];
         };
-        let mut values: Vec<Option<Json>> = names
-            .iter()
-            .map(|name| {
-                let default = || declared?.get(name)?.get("default").cloned();
-                run.arguments.get(name).cloned().or_else(default)
-            })
-            .collect();
+        let mut values: Vec<Option<Json>> =
+            names.iter().map(|name| run.arguments.get(name).cloned()).collect();
         while values.last().is_some_and(Option::is_none) {
             values.pop();
         }
