@@ -1,7 +1,8 @@
 //! What a route (provider and model) can do, looked up in an ordered table of rules.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::sync::{Arc, LazyLock};
+use std::sync::{LazyLock, OnceLock};
 
 use harn_value::{Data as Value, json};
 use serde::Deserialize;
@@ -253,7 +254,8 @@ impl VersionMin {
 
 impl Rule {
     fn from_table(mut table: toml::Table) -> Result<Rule, String> {
-        let known = || KEYS.iter().copied();
+        // What is no capability, and older names of some.
+        let known = || KEYS.iter().copied().chain(["version_min", "vision", "thinking"]);
         for key in table.keys().filter(|key| known().all(|known| known != key.as_str())) {
             // Other keys may belong to a later version.
             if let Some(name) = crate::options::nearest(key, known()) {
@@ -342,9 +344,45 @@ fn leading_version(text: &str) -> Option<(u32, u32)> {
     Some((major, minor))
 }
 
-static SHIPPED: LazyLock<Arc<Rules>> = LazyLock::new(|| {
-    Arc::new(Rules::parse(include_str!("data/capabilities.toml")).expect("the shipped table is valid"))
-});
+static SHIPPED: LazyLock<Shipped> = LazyLock::new(|| Shipped::split(include_str!("data/capabilities.toml")));
+
+/// The shipped table. The rules of a provider are read when they are first asked for: a program asks about few.
+struct Shipped {
+    /// What is no rule.
+    head: Rules,
+    by_provider: BTreeMap<&'static str, Section>,
+}
+
+/// The rules of a provider: their text, and what was read from it.
+#[derive(Default)]
+struct Section {
+    text: String,
+    rules: OnceLock<Rules>,
+}
+
+impl Shipped {
+    /// Splits a table whose rules, each under `[[provider.NAME]]`, follow everything else.
+    fn split(text: &'static str) -> Shipped {
+        let (mut head, mut by_provider) = (String::new(), BTreeMap::<_, Section>::new());
+        let mut provider = None;
+        for line in text.split_inclusive('\n') {
+            let begins = line.trim_end().strip_prefix("[[provider.").and_then(|line| line.strip_suffix("]]"));
+            provider = begins.or(provider);
+            match provider {
+                Some(name) => by_provider.entry(name).or_default().text.push_str(line),
+                None => head.push_str(line),
+            }
+        }
+        Shipped { head: Rules::parse(&head).expect(VALID), by_provider }
+    }
+
+    fn rules(&self, provider: &str) -> Option<&Rules> {
+        let section = self.by_provider.get(provider)?;
+        Some(section.rules.get_or_init(|| Rules::parse(&section.text).expect(VALID)))
+    }
+}
+
+const VALID: &str = "the shipped table is valid";
 
 #[derive(Debug, Clone, Default)]
 struct Rules {
@@ -418,23 +456,32 @@ impl Rules {
 /// The matrix: shipped rules, and rules of the user in front of them.
 #[derive(Debug, Clone)]
 pub struct CapabilityMatrix {
-    shipped: Arc<Rules>,
     /// Rules installed by the program.
     installed: Rules,
     /// Rules of `harn.toml`: the project's, then packages'.
     manifest: Rules,
+    /// Answers under these rules: every call of a loop asks the same.
+    asked: RefCell<BTreeMap<String, Capabilities>>,
 }
+
+/// Answers that are remembered; a program asks about few models.
+const REMEMBERED: usize = 256;
 
 impl CapabilityMatrix {
     /// Returns the shipped rules alone.
     pub fn shipped() -> CapabilityMatrix {
-        CapabilityMatrix { shipped: SHIPPED.clone(), installed: Rules::default(), manifest: Rules::default() }
+        CapabilityMatrix {
+            installed: Rules::default(),
+            manifest: Rules::default(),
+            asked: RefCell::default(),
+        }
     }
 
     /// Adds rules from manifests, the project's first, then those of packages, each with the name of its file. Each text holds
     /// the tables `capabilities.provider.<name>`, `capabilities.provider_family`, `provider_family`. Returns what is wrong, with
     /// file and line; all other rules are in force.
     pub(crate) fn add_manifests(&mut self, manifests: &[(&str, &str)]) -> Vec<String> {
+        self.asked.get_mut().clear();
         let mut problems = Vec::new();
         for (file, text) in manifests {
             let table = match text.parse::<toml::Table>() {
@@ -503,6 +550,7 @@ impl CapabilityMatrix {
         }
         let rules = only_tables_of_rules(source).and_then(|()| Rules::parse(source));
         self.installed = rules.map_err(|e| format!("provider_capabilities_install: parse error: {e}"))?;
+        self.asked.get_mut().clear();
         Ok(())
     }
 
@@ -510,31 +558,48 @@ impl CapabilityMatrix {
     pub fn clear(&mut self) {
         self.installed = Rules::default();
         self.manifest = Rules::default();
+        self.asked.get_mut().clear();
     }
 
     /// Finds the capabilities of a route.
     pub fn lookup(&self, provider: &str, model: &str) -> Capabilities {
+        let key = format!("{provider}/{model}");
+        if let Some(caps) = self.asked.borrow().get(&key) {
+            return caps.clone();
+        }
+        let caps = self.search(provider, model);
+        let mut asked = self.asked.borrow_mut();
+        if asked.len() >= REMEMBERED {
+            asked.clear();
+        }
+        asked.insert(key, caps.clone());
+        caps
+    }
+
+    fn search(&self, provider: &str, model: &str) -> Capabilities {
         let id = model.to_lowercase();
-        let layers = [&self.installed, &self.manifest, &*self.shipped];
-        let find =
-            |name: &str| layers.iter().find_map(|rules| rules.find(name, &id).map(|caps| (*rules, caps)));
-        let enforces = self.shipped.enforces_schema.iter().any(|name| name == provider);
+        let own = [&self.installed, &self.manifest];
+        let enforces = SHIPPED.head.enforces_schema.iter().any(|name| name == provider);
         let native = || enforces.then(|| "native".to_owned());
+        let find = |name: &str| {
+            let of_user = own.iter().find_map(|rules| rules.find(name, &id)).cloned();
+            of_user.or_else(|| {
+                let mut caps = SHIPPED.rules(name)?.find(name, &id)?.clone();
+                caps.structured_output = caps.structured_output.or_else(native);
+                Some(caps)
+            })
+        };
         let mut waiting = vec![provider];
         let mut seen = Vec::new();
         while let Some(name) = waiting.pop() {
             if seen.contains(&name) {
                 continue;
             }
-            if let Some((rules, caps)) = find(name) {
-                let mut caps = caps.clone();
-                if std::ptr::eq(rules, &*self.shipped) {
-                    caps.structured_output = caps.structured_output.or_else(native);
-                }
+            if let Some(caps) = find(name) {
                 return caps;
             }
             seen.push(name);
-            let families = layers.iter().find_map(|rules| rules.families.get(name));
+            let families = own.into_iter().chain([&SHIPPED.head]).find_map(|rules| rules.families.get(name));
             waiting.extend(families.into_iter().flatten().rev().map(String::as_str));
         }
         // The mock imitates models by name only.
@@ -549,6 +614,32 @@ mod tests {
 
     fn lookup(provider: &str, model: &str) -> Capabilities {
         CapabilityMatrix::shipped().lookup(provider, model)
+    }
+
+    #[test]
+    fn the_sections_are_the_whole_table() {
+        let whole = Rules::parse(include_str!("data/capabilities.toml")).unwrap();
+        let names: Vec<&str> = whole.by_provider.keys().map(String::as_str).collect();
+        assert_eq!(names, SHIPPED.by_provider.keys().copied().collect::<Vec<_>>());
+        for (name, rules) in &whole.by_provider {
+            let section = &SHIPPED.rules(name).unwrap().by_provider[name];
+            assert_eq!(format!("{rules:?}"), format!("{section:?}"), "{name}");
+        }
+        assert_eq!(whole.families, SHIPPED.head.families);
+        assert_eq!(whole.enforces_schema, SHIPPED.head.enforces_schema);
+    }
+
+    #[test]
+    fn what_is_remembered_follows_the_rules() {
+        let mut matrix = CapabilityMatrix::shipped();
+        assert!(!matrix.lookup("openai", "gpt-4o").pdf);
+        matrix.install("[[provider.openai]]\nmodel_match = \"*\"\npdf = true").unwrap();
+        assert!(matrix.lookup("openai", "gpt-4o").pdf);
+        matrix.clear();
+        assert!(!matrix.lookup("openai", "gpt-4o").pdf);
+        let manifest = "[[capabilities.provider.openai]]\nmodel_match = \"*\"\npdf = true";
+        assert!(matrix.add_manifests(&[("harn.toml", manifest)]).is_empty());
+        assert!(matrix.lookup("openai", "gpt-4o").pdf);
     }
 
     #[test]

@@ -230,9 +230,12 @@ impl Config {
         model: String,
         embedder: &dyn Embedder,
     ) -> (String, Option<String>) {
-        let is_named = named.is_some_and(|name| self.alias(name).is_none())
-            || env(embedder, "HARN_LLM_MODEL").is_some_and(|name| name.ends_with(&model));
-        if is_named || !self.is_shipped_default(&model) {
+        // The environment is asked last: a call pays for it.
+        if self.dialect(provider) == Dialect::Mock
+            || !self.is_shipped_default(&model)
+            || named.is_some_and(|name| self.alias(name).is_none())
+            || env(embedder, "HARN_LLM_MODEL").is_some_and(|name| name.ends_with(&model))
+        {
             return (model, None);
         }
         let served = self.served(provider, &model, embedder);
@@ -254,7 +257,7 @@ impl Config {
         // A successor may have one itself.
         for _ in 0..4 {
             let found = self.catalog().find(provider, &model).filter(|entry| entry.is_retired_on(&today));
-            match found.and_then(|entry| entry.successor) {
+            match found.and_then(|entry| entry.successor.clone()) {
                 Some(successor) => model = successor,
                 None => break,
             }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use super::vendors::vendor_of;
 use super::{Entry, Match};
@@ -147,7 +148,7 @@ impl std::fmt::Display for Days {
 #[derive(Debug)]
 pub struct Catalog {
     tables: [Table; 2],
-    asked: RefCell<BTreeMap<String, Option<Entry>>>,
+    asked: RefCell<BTreeMap<String, Option<Rc<Entry>>>>,
 }
 
 impl Default for Catalog {
@@ -170,13 +171,13 @@ impl Catalog {
     }
 
     /// Finds what is known of a model: at the provider, else at its vendor, else of the newest model of its family.
-    pub fn find(&self, provider: &str, model: &str) -> Option<Entry> {
+    pub fn find(&self, provider: &str, model: &str) -> Option<Rc<Entry>> {
         let key = format!("{provider}/{model}").to_lowercase();
         if let Some(answer) = self.asked.borrow().get(&key) {
             return answer.clone();
         }
         let (provider, model) = key.split_once('/').unwrap_or(("", &key));
-        let answer = self.search(provider, model);
+        let answer = self.search(provider, model).map(Rc::new);
         let mut asked = self.asked.borrow_mut();
         if asked.len() >= REMEMBERED {
             asked.clear();
@@ -319,7 +320,7 @@ mod tests {
         let catalog = Catalog::default();
         let find = |provider: &str, model: &str| {
             let found = catalog.find(provider, model)?;
-            Some((found.name, found.found))
+            Some((found.name.clone(), found.found))
         };
         let is = |name: &str, found| Some((name.to_owned(), found));
         assert_eq!(find("openai", "gpt-5"), is("openai/gpt-5", Match::Exact));

@@ -1,5 +1,6 @@
 //! Options that a model does not take as they are: adjusted with a notice, or refused before anything is sent.
 
+use std::rc::Rc;
 use std::sync::LazyLock;
 
 use serde::Deserialize;
@@ -88,7 +89,7 @@ fn effort_of(tokens: i64) -> Effort {
 
 impl LlmRuntime {
     /// What the catalogue knows of a route's model.
-    pub(super) fn entry_of(&self, route: &Route) -> Option<Entry> {
+    pub(super) fn entry_of(&self, route: &Route) -> Option<Rc<Entry>> {
         self.config().catalog().find(&route.provider, &route.model)
     }
 
@@ -138,10 +139,10 @@ impl LlmRuntime {
     pub(super) fn adjust_options(&self, request: &mut Request) -> Result<(), OptionError> {
         let entry = self.entry_of(&request.route);
         let (provider, model) = (request.route.provider.clone(), request.route.model.clone());
-        request.thinking = self.adjusted_thinking(request, entry.as_ref())?;
+        request.thinking = self.adjusted_thinking(request, entry.as_deref())?;
         let family = self.config().family(&provider, &model);
         for rule in RULES.iter() {
-            if !rule.holds(&family, entry.as_ref(), request) {
+            if !rule.holds(&family, entry.as_deref(), request) {
                 continue;
             }
             if let Some(why) = &rule.refuse {
