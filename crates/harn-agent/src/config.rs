@@ -11,6 +11,7 @@ use harn_prompt::{Prose, ProseError};
 use harn_value::{Data as Json, data::Map, json};
 use serde::{Deserialize, Serialize};
 
+use crate::agents::Handoff;
 use crate::compaction::{self, Compaction};
 use crate::daemon::DaemonConfig;
 use crate::detect::Limits;
@@ -41,19 +42,24 @@ pub const OPTIONS: &[(&str, Expected)] = &[
     ("deliverables", Any),
     ("done_sentinel", Only(Shape::Text)),
     ("exit_when_verified", Only(Shape::Bool)),
+    ("handoffs", Any),
     ("hard_limit_strategy", Only(compaction::WRITERS)),
     ("hard_limit_tokens", Only(Shape::Int(1))),
     ("idle_watchdog_attempts", Only(Shape::Int(0))),
+    ("input_guardrails", Any),
     ("llm_caller", Any),
     ("loop_detect_block", Only(Shape::Int(0))),
     ("loop_detect_skip", Only(Shape::Int(0))),
     ("loop_detect_warn", Only(Shape::Int(0))),
     ("mask_callback", Only(Shape::Closure)),
+    ("max_handoffs", Only(Shape::Int(0))),
     ("max_iterations", Only(Shape::Int(0))),
     ("max_nudges", Only(Shape::Int(0))),
     ("mcp_servers", Any),
+    ("name", Only(Shape::Text)),
     ("native_tool_fallback", Any),
     ("nudge", Only(Shape::Str)),
+    ("output_guardrails", Any),
     ("permissions", Any),
     ("persist_path", Only(Shape::Text)),
     ("persistent", Only(Shape::Bool)),
@@ -169,6 +175,9 @@ pub enum Recitation {
 pub struct LoopConfig {
     /// The task.
     pub prompt: String,
+    /// The name of the agent, when it has one: those of handoffs and their loops have.
+    #[serde(default)]
+    pub name: Option<String>,
     /// The system text of the caller.
     pub system: Option<String>,
     /// The option dict without tools and history; closures as foreign values.
@@ -193,6 +202,15 @@ pub struct LoopConfig {
     /// Whether `output_validator` looks at the answer.
     #[serde(default)]
     pub validates: bool,
+    /// Whether `output_guardrails` look at the answer.
+    #[serde(default)]
+    pub guards_output: bool,
+    /// Agents that the model can transfer the conversation to.
+    #[serde(default)]
+    pub handoffs: Vec<Handoff>,
+    /// How often the conversation may be transferred.
+    #[serde(default)]
+    pub max_handoffs: u32,
     /// The tools.
     pub tools: LoopTools,
     /// Retries of a failed execution.
@@ -344,6 +362,13 @@ impl LoopConfig {
         }
         let output = OutputFormat::from_options(&options).ok();
         let policy = Policy::from_options(&options).map_err(ConfigError)?;
+        let handoffs = Handoff::from_options(&options)?;
+        let guards_output = guardrails(&options, "output_guardrails")?;
+        let guards = guards_output || guardrails(&options, "input_guardrails")?;
+        let alone = [("handoffs", !handoffs.is_empty()), ("guardrails", guards)];
+        if let Some((what, _)) = alone.iter().find(|(_, given)| *given && daemon.is_some()) {
+            return Err(ConfigError(format!("agent_loop: a daemon cannot have {what}")));
+        }
         let mut tools = tools(options.shift_remove("tools").as_ref(), &policy)?;
         policy.check_arguments(&tools).map_err(ConfigError)?;
         let pinned =
@@ -359,6 +384,10 @@ impl LoopConfig {
         let warn = limit("loop_detect_warn", 2);
         Ok(LoopConfig {
             prompt: prompt.to_owned(),
+            name: text(&options, "name").or_else(|| (!handoffs.is_empty()).then(|| "agent".to_owned())),
+            guards_output,
+            max_handoffs: limit("max_handoffs", 10),
+            handoffs,
             system: system.filter(|s| !s.trim().is_empty()).map(str::to_owned),
             persistent: flag(&options, "persistent"),
             max_iterations: limit("max_iterations", iterations),
@@ -448,6 +477,38 @@ impl LoopConfig {
         Ok(())
     }
 
+    /// Adds the tools by which the model transfers the conversation to other agents.
+    ///
+    /// # Errors
+    /// A tool has the name of a handoff, or an asset does not render.
+    pub fn offer_handoffs(&mut self, prose: &dyn Prose) -> Result<(), ConfigError> {
+        if self.handoffs.is_empty() {
+            return Ok(());
+        }
+        let mut tools = self.tools.to_vec();
+        for handoff in &self.handoffs {
+            if self.tool(&handoff.tool).is_some() {
+                let text = format!("agent_loop: handoffs: there is a tool '{}'; set `name`", handoff.tool);
+                return Err(ConfigError(text));
+            }
+            let bindings = json!({"agent": handoff.agent, "description": handoff.description});
+            let bindings = bindings.as_object().cloned().unwrap_or_default();
+            let description = prose.render(&agent_asset("handoff_description"), &bindings);
+            let description = description.map_err(|error| ConfigError(error.to_string()))?;
+            tools.push(LoopTool {
+                name: handoff.tool.clone(),
+                entry: handoff.entry(description.trim()),
+                backend: Backend::Handoff,
+                annotations: Annotations { side_effect_level: "none".to_owned(), ..Annotations::default() },
+                required: Vec::new(),
+                deferred: false,
+                is_of_runtime: false,
+            });
+        }
+        self.tools = LoopTools::new(tools);
+        Ok(())
+    }
+
     /// Adds the tool by which the model keeps the ledger, when there is one.
     ///
     /// # Errors
@@ -516,6 +577,31 @@ fn callback(options: &Map<String, Json>, key: &str) -> Result<bool, ConfigError>
         None => Ok(false),
         Some(value) if value.as_opaque().is_some() => Ok(true),
         Some(_) => Err(ConfigError(format!("{key} must be a closure"))),
+    }
+}
+
+/// Whether there are guardrails of a kind.
+///
+/// # Errors
+/// The option is not a list of closures and agents.
+fn guardrails(options: &Map<String, Json>, key: &str) -> Result<bool, ConfigError> {
+    let wrong = |place: String, value: &Json| {
+        let got = shape::shown(value);
+        Err(ConfigError(format!("agent_loop: {place} must be a closure or an agent, got {got}")))
+    };
+    match options.get(key) {
+        None | Some(Json::Null) => Ok(false),
+        Some(Json::Array(list)) => {
+            let fits = |value: &Json| value.as_opaque().is_some() || crate::agents::is_agent(value);
+            match list.iter().enumerate().find(|(_, value)| !fits(value)) {
+                Some((at, value)) => wrong(format!("{key}[{at}]"), value),
+                None => Ok(!list.is_empty()),
+            }
+        }
+        Some(other) => Err(ConfigError(format!(
+            "agent_loop: {key} must be a list of closures and agents, got {}", // prose-ok: diagnostic
+            shape::shown(other)
+        ))),
     }
 }
 

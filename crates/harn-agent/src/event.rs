@@ -120,6 +120,17 @@ pub enum AgentEvent {
     WorkerUpdate(Json),
     /// A stage of a workflow has handed work on.
     Handoff(Json),
+    /// The conversation was transferred to another agent: `{from, to, message}`.
+    AgentHandoff(Json),
+    /// A guardrail stopped the loop.
+    GuardrailTripped {
+        /// `input` or `output`.
+        stage: String,
+        /// Which one.
+        guardrail: String,
+        /// Why.
+        reason: String,
+    },
     /// The model has written down a plan: `{plan, entries, tool_name, tool_use_id}`.
     Plan(Json),
     /// Something happened to a reminder; for the event log only.
@@ -210,6 +221,7 @@ impl AgentEvent {
             AgentEvent::TranscriptCompacted(fields) => tagged("transcript_compacted", fields),
             AgentEvent::Plan(fields) => tagged("plan", fields),
             AgentEvent::Handoff(fields) => tagged("handoff", fields),
+            AgentEvent::AgentHandoff(fields) => tagged("agent_handoff", fields),
             AgentEvent::SkillActivated(fields) => tagged("skill_activated", fields),
             AgentEvent::SkillDeactivated(fields) => tagged("skill_deactivated", fields),
             AgentEvent::SkillScopeTools(fields) => tagged("skill_scope_tools", fields),

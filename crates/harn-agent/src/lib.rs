@@ -26,6 +26,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 #![forbid(unsafe_code)]
 
+pub mod agents;
 pub mod artifact;
 pub mod assemble;
 pub mod ceiling;
@@ -67,7 +68,7 @@ pub use error::ConfigError;
 pub use event::{AgentEvent, ToolProgress};
 pub use registry::RegistryError;
 pub use run::{
-    AgentLoop, Answer, Archive, Binding, Delivery, HookVerdict, Look, LoopError, ModelCall, Moment,
+    AgentLoop, Answer, Archive, Binding, Blocked, Delivery, HookVerdict, Look, LoopError, ModelCall, Moment,
     PermissionQuestion, Rest, Review, Reviewed, SkillHook, Step, ToolIntent, ToolReply, ToolRun, ToolStatus,
-    unwrapped,
+    Transfer, unwrapped,
 };

@@ -7,6 +7,7 @@ use harn_prompt::mentions::{looks_like_a_tool, mentions, outside_fences};
 use harn_value::{Data as Json, data::Map, glob};
 use serde::{Deserialize, Serialize};
 
+use crate::agents::{OF_AGENT, TOOLS_OF_AGENT};
 use crate::policy::side_effect_rank;
 use crate::tool::declared_arguments;
 
@@ -46,6 +47,14 @@ struct Tool<'a> {
     deferred: bool,
 }
 
+impl Tool<'_> {
+    /// Whether its name fits, or that of a tool of the agent that it calls.
+    fn has(&self, fits: impl Fn(&str) -> bool) -> bool {
+        let of_agent = self.entry[TOOLS_OF_AGENT].as_array().into_iter().flatten().filter_map(Json::as_str);
+        std::iter::once(self.name.as_str()).chain(of_agent).any(fits)
+    }
+}
+
 /// What a surface consists of.
 const KEYS: [&str; 8] =
     ["tools", "native_tools", "policy", "approval_policy", "system", "prompt", "prompts", "tool_search"];
@@ -74,7 +83,8 @@ fn tools_of(surface: &Map<String, Json>) -> Vec<Tool<'_>> {
                     map.extend(more.clone());
                 }
             }
-            let active = allowed.as_ref().is_none_or(|all| all.iter().any(|pattern| glob(pattern, &name)));
+            let active = entry[OF_AGENT].is_string()
+                || allowed.as_ref().is_none_or(|all| all.iter().any(|pattern| glob(pattern, &name)));
             let deferred = entry["defer_loading"] == true;
             tools.push(Tool { name, entry, annotations, active, deferred });
         }
@@ -125,6 +135,8 @@ fn check_tool(tool: &Tool<'_>, tools: &[Tool<'_>], policy: &Json, found: &mut Ve
     let mut warn = |code: &str, message: String| {
         found.push(finding(code, Severity::Warning, message, Some(name)));
     };
+    // What an agent does is checked where it does it.
+    let of_agent = entry[OF_AGENT].is_string();
     let function = &entry["function"];
     let schema = ["parameters", "input_schema", "inputSchema"]
         .iter()
@@ -134,14 +146,14 @@ fn check_tool(tool: &Tool<'_>, tools: &[Tool<'_>], policy: &Json, found: &mut Ve
     }
     if !annotations.is_object() || annotations.as_object().is_some_and(|map| map.is_empty()) {
         warn("MISSING_ANNOTATIONS", format!("active tool '{name}' has no ToolAnnotations"));
-    } else if matches!(annotations["side_effect_level"].as_str(), None | Some("none")) {
+    } else if !of_agent && matches!(annotations["side_effect_level"].as_str(), None | Some("none")) {
         warn("MISSING_SIDE_EFFECT_LEVEL", format!("active tool '{name}' has no side_effect_level"));
     }
     let handler = entry.get("handler").is_some_and(|handler| handler.as_opaque().is_some());
     let executor =
         entry.get("executor").is_some_and(|executor| executor.as_str().is_some_and(|e| e != "harn"));
     let runtime = crate::registry::RUNTIME_TOOLS.contains(&name.as_str());
-    if !handler && !executor && !runtime {
+    if !handler && !executor && !runtime && !of_agent {
         warn("MISSING_EXECUTOR", format!("active tool '{name}' has neither a handler nor an executor"));
     }
     let readers = texts(&annotations["result_readers"]);
@@ -187,7 +199,7 @@ fn check_policy(tools: &[Tool<'_>], policy: &Json, found: &mut Vec<Finding>) {
         let Some(pattern) = constraint["tool"].as_str() else { continue };
         let field = "policy.tool_arg_constraints";
         let bound: Vec<&Tool<'_>> = tools.iter().filter(|tool| glob(pattern, &tool.name)).collect();
-        if bound.is_empty() {
+        if !tools.iter().any(|tool| tool.has(|name| glob(pattern, name))) {
             let message = format!("tool_arg_constraints names '{pattern}', which is no tool");
             warn("UNKNOWN_ARG_CONSTRAINT_TOOL", message, Some(pattern), field);
         }
@@ -223,7 +235,7 @@ pub const NAMES: [&str; 3] = ["stop_after_successful_tools", "require_successful
 fn check_approval(tools: &[Tool<'_>], approval: &Json, found: &mut Vec<Finding>) {
     for key in ["auto_approve", "auto_deny", "require_approval"] {
         for pattern in names_in(&approval[key]).iter().filter(|pattern| !pattern.contains('*')) {
-            if !tools.iter().any(|tool| tool.active && tool.name == *pattern) {
+            if !tools.iter().any(|tool| tool.active && tool.has(|name| name == *pattern)) {
                 let message = miss(key, pattern, near(pattern, names(tools)));
                 let finding = finding("APPROVAL_PATTERN_NO_MATCH", Severity::Warning, message, Some(pattern));
                 found.push(Finding { field: Some(format!("approval_policy.{key}")), ..finding });
@@ -248,7 +260,9 @@ pub fn slips(surface: &Map<String, Json>) -> Vec<Finding> {
         let patterns = list(option, key);
         // A ceiling is looked at beside all tools: those outside of it are what it leaves out.
         let fits = |pattern: &String| {
-            tools.iter().any(|tool| (option == "policy" || tool.active) && glob(pattern, &tool.name))
+            tools
+                .iter()
+                .any(|tool| (option == "policy" || tool.active) && tool.has(|name| glob(pattern, name)))
         };
         let misses: Vec<&String> = patterns.iter().filter(|pattern| !fits(pattern)).collect();
         let all = misses.len() == patterns.len();
@@ -270,7 +284,7 @@ pub fn slips(surface: &Map<String, Json>) -> Vec<Finding> {
             .get(key)
             .map(|given| given.as_str().map_or_else(|| texts(given), |one| vec![one.to_owned()]));
         for name in given.unwrap_or_default().iter().filter(|_| !tools.is_empty()) {
-            if !tools.iter().any(|tool| tool.name == *name) {
+            if !tools.iter().any(|tool| tool.has(|own| own == name)) {
                 let message = miss(key, name, near(name, names(&tools)));
                 tell("TOOL_NAME_NO_MATCH", Severity::Warning, message, name, key.to_owned());
             }

@@ -14,6 +14,7 @@ use harn_prompt::turn::ToolListing;
 use harn_value::{Data as Json, data::Map, json};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::agents::OF_AGENT;
 use crate::error::ConfigError;
 use crate::registry::RUNTIME_TOOLS;
 
@@ -174,13 +175,15 @@ pub enum Backend {
     Mcp,
     /// The model's server.
     Provider,
+    /// The loop itself: the conversation is transferred to another agent.
+    Handoff,
 }
 
 impl Backend {
     /// Returns the word of events.
     pub fn as_str(self) -> &'static str {
         match self {
-            Backend::Handler | Backend::Runtime => "harn_builtin",
+            Backend::Handler | Backend::Runtime | Backend::Handoff => "harn_builtin",
             Backend::Host => "host_bridge",
             Backend::Mcp => "mcp_server",
             Backend::Provider => "provider_native",
@@ -463,6 +466,14 @@ impl LoopTool {
 }
 
 fn backend(entry: &Json, name: &str, from_registry: bool) -> Result<Backend, ConfigError> {
+    if let Some(agent) = entry[OF_AGENT].as_str() {
+        if harn_llm::json::str_at(entry, "description").is_none_or(|text| text.trim().is_empty()) {
+            return Err(ConfigError(format!(
+                "agent_loop: tools: the agent '{agent}' needs a `description`, by which the model chooses it" // prose-ok: diagnostic
+            )));
+        }
+        return Ok(Backend::Handler);
+    }
     let has_handler = entry.get("handler").is_some_and(|h| h.as_opaque().is_some());
     let is_runtime = RUNTIME_TOOLS.contains(&name);
     let executor = entry.get("executor").filter(|e| !e.is_null());

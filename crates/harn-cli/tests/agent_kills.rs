@@ -1,4 +1,4 @@
-//! An agent with parallel tools, sub-agents and an approval, killed at random instants and resumed until it ends.
+//! An agent with parallel tools, sub-agents, an approval and a handoff, killed at random instants and resumed until it ends.
 //!
 //! `HARN_KILLS` says how often; `make kill-agents` does it 1,000 times.
 
@@ -33,14 +33,15 @@ with_tool("pay", { args ->
 let model = {provider: "local", model: "gpt-4o", stream: false, tool_format: "native", max_iterations: 40, llm_retries: 0}
 let inner = tools
 with_tool("delegate", { args -> sub_agent_run("Sub ${args.n}", {...model, tools: inner}).summary })
-println(agent_loop("Work.", nil, {...model, tools: tools}).visible_text)
+let closer = agent("closer", {...model, tools: tools})
+println(agent_loop("Work.", nil, {...model, tools: tools, handoffs: [closer]}).visible_text)
 "#;
 
 /// What the model wants in each turn: of the program, and of a sub-agent.
 const TURNS: [&[(&str, u32)]; 4] = [
     &[("note", 1), ("run", 1), ("post", 1), ("note", 2), ("charge", 1)],
     &[("delegate", 1), ("delegate", 2), ("note", 3)],
-    &[("pay", 1), ("note", 4), ("post", 2), ("charge", 2)],
+    &[("pay", 1), ("note", 4), ("transfer_to_closer", 1), ("post", 2), ("charge", 2)],
     &[("run", 2), ("note", 5), ("post", 3), ("run", 3)],
 ];
 const SUB_TURNS: [&[(&str, u32)]; 1] = [&[("note", 0), ("post", 0)]];
@@ -125,8 +126,12 @@ fn reply(request: &Request, world: &World) -> Option<String> {
     };
     let calls = calls.iter().map(|(name, n)| {
         let n = sub.map_or(*n, |sub| 100 * sub + n);
+        let arguments = match *name {
+            "transfer_to_closer" => "{}".to_owned(),
+            _ => format!("{{\"n\": {n}}}"),
+        };
         json!({"id": format!("{name}_{n}"), "type": "function",
-            "function": {"name": name, "arguments": format!("{{\"n\": {n}}}")}})
+            "function": {"name": name, "arguments": arguments}})
     });
     let calls: Vec<Value> = calls.collect();
     Some(message(json!({"role": "assistant", "content": null, "tool_calls": calls}), "tool_calls"))

@@ -5,7 +5,8 @@
 
 use harn_value::{Data as Json, data::Map};
 use harn_value::{Dict, Value, View, steps};
-use harn_vm::{Error, ErrorKind, Result, check_nesting};
+use harn_vm::closure::Partial;
+use harn_vm::{Cx, Error, ErrorKind, Result, check_nesting};
 
 /// Converts a script value. Ends the builtin with an error when it is nested too deeply or too large for the memory
 /// limit.
@@ -86,6 +87,9 @@ fn duration_option(key: &str, milliseconds: i64) -> Json {
 }
 
 fn tools_in(mut item: Json) -> Vec<Json> {
+    if harn_agent::agents::is_agent(&item) {
+        return vec![harn_agent::agents::tool_entry(&item)];
+    }
     match item.get_mut("tools").map(Json::take) {
         Some(Json::Array(tools)) if item["_type"] == "tool_registry" => tools,
         Some(other) => {
@@ -108,6 +112,15 @@ pub(crate) fn text(value: &Value) -> Option<String> {
         steps::bytes(text.len());
     }
     (!value.is_nil()).then(|| value.to_string())
+}
+
+/// The function that calls a builtin with these arguments in front of its own.
+///
+/// # Errors
+/// No builtin has that name.
+pub(crate) fn partial(cx: &Cx, name: &str, args: Vec<Value>) -> Result<Value> {
+    let builtin = cx.vm().builtin(name).ok_or_else(|| Error::runtime(format!("no builtin {name}")))?;
+    Ok(Partial::value(builtin, args))
 }
 
 /// The error that throws a plain string.

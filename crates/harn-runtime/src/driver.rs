@@ -1,5 +1,7 @@
 //! Runs the steps of an agent loop: calls models, tools and callbacks, and tells subscribers.
 
+mod guard;
+mod handoff;
 mod incoming;
 mod setup;
 mod tools;
@@ -15,7 +17,7 @@ use std::time::Duration;
 use harn_agent::policy::{Escalated, Question, Reply};
 use harn_agent::{
     AgentEvent, AgentLoop, Answer, Archive, Binding, Look, LoopError, ModelCall, Moment, PermissionQuestion,
-    SkillHook, Step, ToolReply, ToolRun, ToolStatus,
+    SkillHook, Step, ToolReply, ToolRun, ToolStatus, Transfer,
 };
 use harn_llm::options::shape::Shape;
 use harn_llm::transcript::extra_events;
@@ -29,6 +31,7 @@ use harn_value::{Dict, Value};
 use harn_vm::closure::is_callable;
 use harn_vm::{Cx, Error, Result};
 
+use crate::agents::Roster;
 use crate::builtins::{call_dict, failed};
 use crate::compact::{Writer, compress, llm_options};
 use crate::convert::{OrThrow, entry, from_json, text, thrown, to_json};
@@ -47,6 +50,8 @@ use crate::skill_host;
 use crate::template_state::{LlmBinding, OpenContext};
 use crate::tool_options::{doubts, handlers, surface_of};
 use crate::witness::Witness;
+use guard::{Guardrail, guardrails};
+use handoff::{Before, Continued};
 use incoming::Incoming;
 use setup::{accepted_media, check_servers, check_surface, command_policies, context_window};
 
@@ -92,6 +97,15 @@ struct Driver {
     review_turn: Value,
     validate_output: Value,
     recite: Value,
+    /// The guardrails that look at the input, until the first call begins; and those that look at the answer.
+    input_guards: RefCell<Vec<Guardrail>>,
+    output_guards: Vec<Guardrail>,
+    /// The agents of the handoffs, if there are any.
+    roster: Option<Rc<Roster>>,
+    /// The name of the agent, when it has one.
+    name: Option<String>,
+    /// When the conversation began.
+    started: Duration,
     /// Who gets the text of replies while it arrives.
     on_delta: Option<Value>,
     /// Who keeps the snapshots of a daemon.
@@ -109,7 +123,7 @@ struct Driver {
 /// # Errors
 /// Wrong options, a model call that fails for good, or what a callback throws.
 pub(crate) async fn run(cx: &Cx, prompt: &Value, system: &Value, given: &Value) -> Result<Value> {
-    let place = Place { keeper: None, joins: true };
+    let place = Place { keeper: None, joins: true, continues: None };
     let mut ended = run_in(cx, prompt, system, given, place).await?;
     let others = ended.result["transcript"]["events"].take();
     let ids = || new_id(cx.vm());
@@ -130,6 +144,8 @@ struct Place {
     keeper: Option<Rc<dyn Keeper>>,
     /// Without a session of its own it goes on with that of the loop around it.
     joins: bool,
+    /// The conversation that another agent has transferred.
+    continues: Option<Continued>,
 }
 
 /// How a loop ended.
@@ -156,7 +172,9 @@ impl Ended {
 /// # Errors
 /// As [`run`].
 pub(crate) async fn run_loop(cx: &Cx, prompt: &Value, system: &Value, given: &Value) -> Result<Ended> {
-    Ok(run_in(cx, prompt, system, given, Place { keeper: None, joins: false }).await?.complete(cx))
+    Ok(run_in(cx, prompt, system, given, Place { keeper: None, joins: false, continues: None })
+        .await?
+        .complete(cx))
 }
 
 /// As [`run_loop`] for a daemon that somebody keeps.
@@ -170,16 +188,32 @@ pub(crate) async fn run_kept(
     given: &Value,
     keeper: Rc<dyn Keeper>,
 ) -> Result<Ended> {
-    Ok(run_in(cx, prompt, system, given, Place { keeper: Some(keeper), joins: false }).await?.complete(cx))
+    Ok(run_in(cx, prompt, system, given, Place { keeper: Some(keeper), joins: false, continues: None })
+        .await?
+        .complete(cx))
 }
 
 async fn run_in(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Place) -> Result<Ended> {
     // In boxes: a loop waits long, and what was only needed to begin it is gone by then.
     let mut begun = Box::pin(begin(cx, prompt, system, given, place)).await?;
-    let Begun { driver, agent, llm, .. } = &mut *begun;
-    let ended = driver.drive(agent, llm).await?;
-    Box::pin(driver.servers.close(cx)).await?;
-    Ok(ended)
+    loop {
+        let Begun { driver, agent, llm, .. } = &mut *begun;
+        match driver.drive(agent, llm).await? {
+            Driven::Ended(ended) => {
+                Box::pin(driver.servers.close(cx)).await?;
+                return Ok(ended);
+            }
+            Driven::HandedOff(transfer) => begun = Box::pin(begun.hand_off(cx, transfer)).await?,
+        }
+    }
+}
+
+/// Why a loop does not continue.
+enum Driven {
+    /// It is over.
+    Ended(Ended),
+    /// The loop of another agent continues the conversation.
+    HandedOff(Transfer),
 }
 
 /// A loop that is about to run, and what holds for its length. What was put in force last ends first.
@@ -188,15 +222,17 @@ struct Begun {
     _context: OpenContext,
     llm: LlmBinding,
     driver: Driver,
-    _in_force: crate::policy::InForce,
-    _commands: Vec<crate::command_policy::InForce>,
-    _scope: LoopScope,
+    in_force: crate::policy::InForce,
+    /// The limits of the agents that had the conversation before.
+    before: Before,
+    commands: Vec<crate::command_policy::InForce>,
+    scope: LoopScope,
     _options: CallOptions,
 }
 
 /// Reads the arguments of a loop, and puts in force what they say.
 async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Place) -> Result<Box<Begun>> {
-    let Place { keeper, joins } = place;
+    let Place { keeper, joins, mut continues } = place;
     let llm = runtime(cx);
     let mut call_options = CallOptions::new(cx, given);
     if let Json::Object(options) = &call_options.json {
@@ -212,11 +248,28 @@ async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Pl
         Json::Object(options) => options,
         _ => Map::new(),
     };
-    let (prompt, system) = (text(prompt).unwrap_or_default(), text(system));
+    let (prompt, given_system, system) = (text(prompt).unwrap_or_default(), system.clone(), text(system));
     let sessions = cx.state::<Sessions>();
     let servers = LoopServers::start(cx, given, &mut options).await?;
     let surface = surface_of(&prompt, system.as_deref(), &options);
     let mut config = loop_config(cx, &llm, &prompt, system.as_deref(), options, route.as_ref().ok()).await?;
+    let roster = match &continues {
+        Some(continued) => Some(continued.roster.clone()),
+        None if config.handoffs.is_empty() => None,
+        None => {
+            let name = config.name.clone().unwrap_or_default();
+            Some(Rc::new(Roster::read(&name, &given_system, given)?))
+        }
+    };
+    let (started, audits) = match &mut continues {
+        Some(continued) => (continued.started, std::mem::take(&mut continued.audits)),
+        None => (cx.system().monotonic(), Vec::new()),
+    };
+    let input_guards = match &continues {
+        // The input was checked when the conversation began.
+        Some(_) => Vec::new(),
+        None => guardrails(cx, given, "input_guardrails")?,
+    };
     let on_delta = live::listener("agent_loop", given)?;
     if let Some(wrong) = wrong_call {
         return Err(thrown(wrong));
@@ -232,14 +285,18 @@ async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Pl
     config.compaction.fit(config.context_window);
     let around = sessions.running(cx);
     let joined = around.as_ref().filter(|_| joins && !sessions.is_telling(cx));
-    let session = match (&config.session_id, joined) {
-        (Some(id), _) if session_store::always(cx) => session_store::open(cx, id).await?,
-        (Some(id), _) => sessions.named(id),
-        (None, Some(around)) => around.session.clone(),
-        (None, None) => Sessions::unnamed(format!("agent_session_{}", new_id(cx.vm()))),
+    let session = match (&continues, &config.session_id, joined) {
+        (Some(continued), ..) => continued.session.clone(),
+        (None, Some(id), _) if session_store::always(cx) => session_store::open(cx, id).await?,
+        (None, Some(id), _) => sessions.named(id),
+        (None, None, Some(around)) => around.session.clone(),
+        (None, None, None) => Sessions::unnamed(format!("agent_session_{}", new_id(cx.vm()))),
     };
     // A session that has a name is kept for the loops behind this one.
-    let named = config.session_id.is_some() || joined.is_some_and(|around| around.named);
+    let named = match &continues {
+        Some(continued) => continued.named,
+        None => config.session_id.is_some() || joined.is_some_and(|around| around.named),
+    };
     let joined = around.is_some_and(|around| Rc::ptr_eq(&around.session, &session));
     config.session_id = Some(session.id.clone());
     config.skills.variables.insert("HARN_SESSION_ID".to_owned(), session.id.clone());
@@ -254,7 +311,10 @@ async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Pl
         keeper.goes_on_from(read);
     }
     let mut stored = None;
-    if resumed.is_some() && named {
+    if let Some(continued) = &continues {
+        config.skills.carried = session.carried_skills();
+        stored = continued.stored;
+    } else if resumed.is_some() && named {
         // What was said is in the snapshot.
         session.history.borrow_mut().messages = Conversation::new();
         stored = Some(0);
@@ -286,10 +346,10 @@ async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Pl
         iteration: Cell::new(0),
         hooks: cx.state::<Hooks>(),
         listener,
-        audits: RefCell::default(),
+        audits: RefCell::new(audits),
         turn: RefCell::default(),
         layer: in_force.layer.clone(),
-        handlers: handlers(&tools),
+        handlers: handlers(cx, &tools, given)?,
         servers,
         project_servers: Held::new(cx),
         doubts: doubts(&tools)?,
@@ -298,6 +358,11 @@ async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Pl
         review_turn: callback(["post_turn_callback", "post_turn_callback"]),
         recite: callback(["recitation", "recitation"]),
         validate_output: callback(["output_validator", "output_validator"]),
+        input_guards: RefCell::new(input_guards),
+        output_guards: guardrails(cx, given, "output_guardrails")?,
+        roster,
+        name: config.name.clone(),
+        started,
         on_delta,
         keeper,
         told: RefCell::default(),
@@ -308,7 +373,16 @@ async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Pl
     let llm = LlmBinding::new(move || llm.clone());
     let context = OpenContext::new(cx, llm.clone());
     let watch = config.daemon.as_ref().map(|daemon| daemon.watch_paths.clone()).unwrap_or_default();
-    let mut agent = AgentLoop::new(config);
+    let mut before = Before::default();
+    let mut agent = match continues {
+        None => AgentLoop::new(config),
+        Some(mut continued) => {
+            before = std::mem::take(&mut continued.before);
+            let prompts = prompts_for(cx, &driver.state, &llm);
+            let Continued { agent, transfer, view, .. } = continued;
+            agent.hand_off(config, transfer, view, &prompts).map_err(|error| broken(&error))?
+        }
+    };
     agent.look_up_paths(Rc::new(crate::policy::RealPaths(cx.clone())));
     if let Some((read, rests)) = resumed {
         agent
@@ -323,9 +397,10 @@ async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Pl
         _context: context,
         llm,
         driver,
-        _in_force: in_force,
-        _commands: commands,
-        _scope: scope,
+        in_force,
+        before,
+        commands,
+        scope,
         _options: call_options,
     }))
 }
@@ -358,6 +433,16 @@ impl LoopScope {
     }
 }
 
+impl LoopScope {
+    /// Leaves the session to the next agent of the conversation; returns whether it outlives the loop.
+    fn pass_on(&mut self) -> bool {
+        let named = self.part.named;
+        // What the session remembers is not forgotten in between.
+        self.part.named = true;
+        named
+    }
+}
+
 impl Drop for LoopScope {
     fn drop(&mut self) {
         self.session.give_back(std::mem::take(&mut self.notes));
@@ -368,9 +453,8 @@ impl Drop for LoopScope {
 }
 
 impl Driver {
-    async fn drive(&self, agent: &mut AgentLoop, llm: &LlmBinding) -> Result<Ended> {
+    async fn drive(&self, agent: &mut AgentLoop, llm: &LlmBinding) -> Result<Driven> {
         let prompts = prompts_for(&self.cx, &self.state, llm);
-        let started = self.cx.system().monotonic();
         // In boxes, but for the model: a loop waits for it most of its time, and its future has room for whatever is not.
         loop {
             self.hand_over_feedback(agent);
@@ -385,6 +469,13 @@ impl Driver {
             Box::pin(self.publish(agent)).await?;
             let answer = match step? {
                 Step::Finished => break,
+                Step::HandOff(transfer) => {
+                    self.keep(agent);
+                    Box::pin(session_store::flush(&self.cx, &self.session)).await?;
+                    self.end_turn().await?;
+                    return Ok(Driven::HandedOff(transfer));
+                }
+                Step::GuardOutput(answer) => Box::pin(self.guard_output(&answer)).await?,
                 Step::Compact(archive) => Box::pin(self.write_summary(agent, &archive)).await?,
                 Step::MatchSkills(question) => {
                     Answer::Host(Box::pin(host::ask(&self.cx, "skill", "match", &question)).await?)
@@ -429,7 +520,11 @@ impl Driver {
                         self.keep(agent);
                         Box::pin(session_store::flush(&self.cx, &self.session)).await?;
                     }
-                    let answer = self.call_model(agent, call).await?;
+                    let guards = self.input_guards.take();
+                    let answer = match guards.is_empty() {
+                        true => self.call_model(agent, call).await?,
+                        false => Box::pin(self.call_guarded(agent, call, guards)).await?,
+                    };
                     Box::pin(self.follow_servers(agent)).await?;
                     self.keep(agent);
                     answer
@@ -464,7 +559,7 @@ impl Driver {
             let status = agent.status().map_or("active", |status| status.as_str());
             keeper.keep(&self.cx, agent, status, agent.is_turn_completed())?;
         }
-        let duration = millis(self.cx.system().monotonic().saturating_sub(started));
+        let duration = millis(self.cx.system().monotonic().saturating_sub(self.started));
         self.take_reminders()?;
         let mut result = self.with_reminders(agent, |agent| {
             agent.outcome_without_messages(duration, &|| new_id(self.cx.vm()))
@@ -509,7 +604,7 @@ impl Driver {
             ));
         }
         let (last_visible, messages) = (agent.last_visible().to_owned(), agent.messages().clone());
-        Ok(Ended { result, messages, last_visible, out_of_turns: agent.is_out_of_turns() })
+        Ok(Driven::Ended(Ended { result, messages, last_visible, out_of_turns: agent.is_out_of_turns() }))
     }
 
     /// Runs tools, and lets hooks and the program look at what they say.
@@ -883,7 +978,7 @@ impl Driver {
     }
 
     async fn tell_subscribers(&self, event: &AgentEvent) {
-        self.session.tell(&self.cx, event).await;
+        self.session.tell_of(&self.cx, event, self.name.as_deref()).await;
     }
 
     /// Ends a loop whose call a limit rejected, with its work. A loop that has done nothing says so, and throws if the limit is

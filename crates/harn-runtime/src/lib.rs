@@ -45,6 +45,7 @@
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
+mod agents;
 mod anew;
 mod assets;
 mod audit;

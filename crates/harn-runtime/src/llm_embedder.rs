@@ -182,12 +182,20 @@ impl Drop for CallOptions {
 /// # Errors
 /// It is neither nil nor a message.
 pub(crate) fn validation(answer: &Value) -> Result<Option<String>, String> {
+    objection("output_validator", answer)
+}
+
+/// Reads what a closure of an option returned that may object: why, or nothing.
+///
+/// # Errors
+/// It is neither nil nor a message.
+pub(crate) fn objection(option: &str, answer: &Value) -> Result<Option<String>, String> {
     match answer.as_str() {
         None if answer.is_nil() => Ok(None),
         Some(message) if !message.trim().is_empty() => Ok(Some(message.to_string())),
         _ => Err(format!(
             // prose-ok: diagnostic
-            "Type error: output_validator must return nil or what is wrong as a string, got {}",
+            "Type error: {option} must return nil or what is wrong as a string, got {}",
             harn_value::short(answer, 60)
         )),
     }

@@ -44,9 +44,21 @@ impl Layer {
 pub(crate) struct InForce {
     /// The policy of the loop, and of those around it.
     pub(crate) layer: Rc<Layer>,
-    _limit: Option<Limit>,
+    limit: Option<Limit>,
     nesting: Rc<Nesting>,
     token: u64,
+    /// How deep the loops around it are nested, and how deep loops may be in it.
+    depth: (u64, u64),
+}
+
+impl InForce {
+    /// What of it also holds for the agent to which the loop transfers its conversation: that one takes its place, and may
+    /// do no more than it.
+    pub(crate) fn passed_on(mut self, cx: &Cx) -> (Option<Limit>, Depth) {
+        let (limit, depth) = (self.limit.take(), self.depth);
+        drop(self);
+        (limit, at_depth(cx, depth))
+    }
 }
 
 impl Drop for InForce {
@@ -85,7 +97,7 @@ pub(crate) fn limit(
     let given = ["policy", "approval_policy", "permissions"].iter().any(|key| !entry(options, key).is_nil());
     let limit = given.then(|| Limit::to(cx, ceiling(&config.policy), Some(layer.clone())));
     let token = nesting.0.open(cx, (depth + 1, most));
-    Ok(InForce { layer, _limit: limit, nesting, token })
+    Ok(InForce { layer, limit, nesting, token, depth: (depth, most) })
 }
 
 /// Puts one more policy over the running task, below those that are over it, until the limit is dropped. `options` are those

@@ -169,6 +169,9 @@ static AGENT_TOOLS: Record = Record {
     foreign: &[],
 };
 
+static BLOCKED: Record =
+    Record { name: "Blocked", fields: &[plain("stage"), plain("guardrail"), plain("reason")], foreign: &[] };
+
 static AGENT_RESULT: Record = Record {
     name: "AgentResult",
     fields: &[
@@ -192,8 +195,12 @@ static AGENT_RESULT: Record = Record {
         plain("daemon_state"),
         plain("daemon_snapshot_path"),
         plain("error"),
+        of("blocked", &BLOCKED),
+        plain("last_agent"),
+        plain("handoffs"),
     ],
     foreign: &[
+        ("agent", "last_agent"),
         ("output", "final_text"),
         ("final_output", "final_text"),
         ("content", "final_text"),

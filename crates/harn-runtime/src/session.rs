@@ -128,12 +128,24 @@ impl Session {
 
     /// Tells those who listen; an error of theirs is reported and changes nothing.
     pub(crate) async fn tell(&self, cx: &Cx, event: &AgentEvent) {
-        harn_stdlib::notify_host_with(cx, "session/update", || from_json(&event.to_json(&self.id)));
+        self.tell_of(cx, event, None).await;
+    }
+
+    /// As [`Session::tell`], of an event of the agent with this name.
+    pub(crate) async fn tell_of(&self, cx: &Cx, event: &AgentEvent, agent: Option<&str>) {
+        let dict = || {
+            let mut dict = event.to_json(&self.id);
+            if let Some(agent) = agent {
+                dict["agent"] = agent.into();
+            }
+            from_json(&dict)
+        };
+        harn_stdlib::notify_host_with(cx, "session/update", dict);
         let listeners = self.subscribers();
         if listeners.is_empty() {
             return;
         }
-        let told = from_json(&event.to_json(&self.id));
+        let told = dict();
         let _telling = Telling::begin(cx);
         for listener in &listeners {
             // A listener that ends the program is no failure; the end takes effect in the loop.

@@ -7,9 +7,10 @@ use harn_system::Uncertain;
 use harn_value::Value;
 use harn_value::{Data as Json, data::Map};
 use harn_vm::closure::is_callable;
-use harn_vm::{Error, Result};
+use harn_vm::{Cx, Error, Result};
 
-use crate::convert::{entry, text};
+use crate::agents::{AGENT_TOOL, is_agent, with_model};
+use crate::convert::{entry, partial, text, to_json};
 
 /// What the tools of a loop are looked at with.
 pub(crate) fn surface_of(
@@ -26,6 +27,21 @@ pub(crate) fn surface_of(
     if !more {
         let named = harn_agent::surface::NAMES.iter();
         surface.extend(named.filter_map(|key| Some(((*key).to_owned(), options.get(*key)?.clone()))));
+    }
+    // Rules may name the tools of handoffs.
+    let handoffs = harn_agent::agents::Handoff::from_options(options).unwrap_or_default();
+    let entries = handoffs.iter().map(|handoff| handoff.entry(&handoff.tool));
+    match surface.get_mut("tools").filter(|_| !handoffs.is_empty()) {
+        Some(Json::Array(list)) => list.extend(entries),
+        Some(registry) => {
+            if let Some(list) = registry["tools"].as_array_mut() {
+                list.extend(entries);
+            }
+        }
+        None if !handoffs.is_empty() => {
+            surface.insert("tools".to_owned(), entries.collect());
+        }
+        None => {}
     }
     surface.insert("prompt".to_owned(), prompt.into());
     surface.insert("system".to_owned(), system.into());
@@ -47,10 +63,25 @@ fn named(tools: &Value) -> Vec<(String, Value)> {
     out
 }
 
-/// The handlers of tools, by name.
-pub(crate) fn handlers(tools: &Value) -> BTreeMap<String, Value> {
-    let all = named(tools).into_iter().map(|(name, tool)| (name, entry(&tool, "handler")));
-    all.filter(|(_, handler)| is_callable(handler)).collect()
+/// The handlers of tools and agents, by name. Agents without a model use that of `options`.
+///
+/// # Errors
+/// The builtin that runs agents is missing.
+pub(crate) fn handlers(cx: &Cx, tools: &Value, options: &Value) -> Result<BTreeMap<String, Value>> {
+    let mut out = BTreeMap::new();
+    for (name, tool) in named(tools) {
+        if is_agent(&tool) {
+            let shown = harn_agent::agents::tool_entry(&to_json(&tool));
+            let name = shown["name"].as_str().unwrap_or_default().to_owned();
+            out.insert(name, partial(cx, AGENT_TOOL, vec![with_model(&tool, options)])?);
+            continue;
+        }
+        let handler = entry(&tool, "handler");
+        if is_callable(&handler) {
+            out.insert(name, handler);
+        }
+    }
+    Ok(out)
 }
 
 /// What tools say about effects of their handlers of which nobody knows whether they happened, by name.

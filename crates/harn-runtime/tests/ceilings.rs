@@ -99,7 +99,14 @@ fn a_loop_below_a_policy_without_network_asks_where_the_program_asks() {
 
 #[test]
 fn inner_builtins_are_allowed_as_what_they_are_a_part_of() {
-    let inner = [("__llm_caller", 3), ("__llm_caller_step", 4), ("__role_model", 3), ("__workflow_work", 2)];
+    let inner = [
+        ("__agent_guard", 2),
+        ("__agent_tool", 2),
+        ("__llm_caller", 3),
+        ("__llm_caller_step", 4),
+        ("__role_model", 3),
+        ("__workflow_work", 2),
+    ];
     for (name, count) in inner {
         let only = Names::Only(["env".to_owned()].into_iter().collect());
         let got = result(

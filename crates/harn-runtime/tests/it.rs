@@ -15,6 +15,7 @@ mod examples_of_builtins;
 mod features;
 mod gates;
 mod guide;
+mod handoffs;
 mod host;
 mod loop_bills;
 mod options;

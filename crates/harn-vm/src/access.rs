@@ -49,10 +49,12 @@ pub(crate) const ALWAYS: [&str; 18] = [
 
 /// Builtins of the runtime's own modules that reach outside, and the ones that programs are to call in their place. A program
 /// can write those names, too, so each is allowed where its public form is.
-const INNER: [(&str, &str); 4] = [
+const INNER: [(&str, &str); 6] = [
     ("__llm_caller", "default_llm_caller"),
     ("__llm_caller_step", "default_llm_caller"),
     ("__role_model", "create_runtime"),
+    ("__agent_guard", "agent_loop"),
+    ("__agent_tool", "agent_loop"),
     ("__workflow_work", "workflow_execute"),
 ];
 

@@ -127,6 +127,17 @@ impl Envelope {
         self.error.is_none()
     }
 
+    /// Why it is not ok, without the name of the function.
+    pub fn failure(&self) -> Option<&str> {
+        let message = self.error.as_ref()?.message.as_str();
+        Some(message.strip_prefix("sub_agent_run: ").unwrap_or(message))
+    }
+
+    /// The answer: the data, or else the text of the last reply.
+    pub fn answer(&self) -> Json {
+        if self.data.is_null() { self.summary.as_str().into() } else { self.data.clone() }
+    }
+
     /// The conversation.
     pub fn transcript(&self) -> &Json {
         &self.transcript

@@ -216,7 +216,11 @@ impl Policy {
 
     fn ceiling(&self, tool: &LoopTool, arguments: &Json, paths: &dyn Paths) -> Result<(), String> {
         let name = &tool.name;
-        if self.tools.as_ref().is_some_and(|tools| !tools.iter().any(|allowed| glob(allowed, name))) {
+        // A handoff only passes the conversation on: this policy also applies to the agent that receives it.
+        let is_handoff = tool.backend == Backend::Handoff;
+        if !is_handoff
+            && self.tools.as_ref().is_some_and(|tools| !tools.iter().any(|allowed| glob(allowed, name)))
+        {
             return Err(format!("tool '{name}' exceeds tool ceiling"));
         }
         let annotations = &tool.annotations;

@@ -46,7 +46,12 @@ impl AgentLoop {
 
 /// The text of a user message that the runtime did not make.
 pub(super) fn said_by_a_person(message: &Json) -> Option<String> {
-    feedback_kind(message).is_none().then(|| text_of(message)).flatten()
+    (!is_of_runtime(message)).then(|| text_of(message)).flatten()
+}
+
+/// Whether the runtime made a message.
+pub(super) fn is_of_runtime(message: &Json) -> bool {
+    feedback_kind(message).is_some()
 }
 
 /// The text of the newest message of a role that the runtime did not make.
@@ -62,7 +67,7 @@ fn feedback_kind(message: &Json) -> Option<&str> {
 }
 
 /// The text of a message: its text blocks joined by blank lines.
-fn text_of(message: &Json) -> Option<String> {
+pub(super) fn text_of(message: &Json) -> Option<String> {
     match &message["content"] {
         Json::String(text) => Some(text.clone()),
         Json::Array(blocks) => {

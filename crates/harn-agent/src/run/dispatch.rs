@@ -244,6 +244,10 @@ impl AgentLoop {
             }
         }
         let call = admitting.call;
+        if tool.as_ref().is_some_and(|tool| tool.backend == Backend::Handoff) {
+            self.request_handoff(&call, prose)?;
+            return Ok(Admission::Answered);
+        }
         self.intend(&call, tool.as_ref());
         if let Some(count) = self.state.detector.skips(self.config.limits, &call.name, &call.arguments) {
             self.intervened(&call.name, "skip", count);
@@ -540,8 +544,8 @@ impl AgentLoop {
     }
 
     /// Tells the transcript, the subscribers and the model about a result.
-    #[expect(clippy::too_many_arguments, reason = "one line per fact of a result, used in this file only")]
-    fn record(
+    #[expect(clippy::too_many_arguments, reason = "one line per fact of a result")]
+    pub(super) fn record(
         &mut self,
         call: &Call,
         text: String,

@@ -7,7 +7,8 @@
 //!                                                               └─ text only ─► Start or Ended
 //! ```
 //!
-//! `reply.rs` reads what the model answered, `answer.rs` judges the final answer, `dispatch.rs` takes calls through the checks, `review.rs` those that were changed afterwards, `search.rs` answers searches for
+//! `reply.rs` reads what the model answered, `answer.rs` judges the final answer, `guard.rs` is about guardrails, `handoff.rs` transfers the conversation to another agent,
+//! `dispatch.rs` takes calls through the checks, `review.rs` those that were changed afterwards, `search.rs` answers searches for
 //! tools, `saved.rs` says how a loop is saved, `turn.rs` ends turns, `remind.rs` is about reminders, `context.rs` makes what callbacks see, `input.rs` is about what people and the host say, `outcome.rs` the result.
 //! Providers of reminders may be asked before any state.
 
@@ -16,6 +17,8 @@ mod compact;
 mod context;
 mod daemon;
 mod dispatch;
+mod guard;
+mod handoff;
 mod input;
 mod judged;
 mod ledger;
@@ -54,7 +57,7 @@ pub use input::unwrapped;
 pub use remind::Moment;
 pub use review::{Review, Reviewed};
 pub use skills::{Binding, SkillHook};
-pub use state::{Archive, Delivery, Status};
+pub use state::{Archive, Blocked, Delivery, Status, Transfer};
 use state::{Phase, State};
 
 /// The kind of feedback that is no message: the next reply begins with it.
@@ -93,6 +96,10 @@ pub enum Step {
     ReviewTurn(Json),
     /// Ask `output_validator` about this answer.
     ValidateOutput(Json),
+    /// Ask `output_guardrails` about this answer.
+    GuardOutput(Json),
+    /// Transfer the conversation: [`AgentLoop::hand_off`] makes the loop of the other agent.
+    HandOff(Transfer),
     /// Ask the providers of reminders that subscribe to this event.
     Remind(Moment),
     /// Rest, and look whether there is a reason to go on.
@@ -293,6 +300,10 @@ pub enum Answer {
     Review(Json),
     /// To [`Step::ValidateOutput`]: what is wrong with the answer, if anything.
     Validated(Option<String>),
+    /// To [`Step::CallModel`] or [`Step::GuardOutput`]: a guardrail stops the loop.
+    Blocked(Blocked),
+    /// To [`Step::GuardOutput`]: all guardrails let the answer pass.
+    Guarded,
     /// To [`Step::Remind`]: what came up is in [`AgentLoop::reminders_mut`].
     Reminded,
     /// To [`Step::Rest`].
@@ -517,6 +528,8 @@ impl AgentLoop {
                 Phase::Compact(compacting) => break self.ask_for_summary(compacting),
                 Phase::Rest(first) => break Step::Rest(self.resting(first)),
                 Phase::Validate => break Step::ValidateOutput(self.answer_to_validate()),
+                Phase::Guard => break Step::GuardOutput(self.answer_to_validate()),
+                Phase::HandOff(transfer) => break Step::HandOff(transfer),
                 Phase::Close => self.close_turn(),
                 Phase::Finish => self.finish_turn(prose)?,
                 Phase::Ended => {
@@ -570,6 +583,8 @@ impl AgentLoop {
             (Step::Permit(asked), Answer::Permit(replies)) if asked.len() == replies.len() => {
                 self.permitted(asked, replies);
             }
+            (Step::CallModel(_) | Step::GuardOutput(_), Answer::Blocked(blocked)) => self.block(blocked),
+            (Step::GuardOutput(_), Answer::Guarded) => self.guarded(),
             (Step::Remind(_), Answer::Reminded) => {}
             (Step::Rest(_), Answer::Rested(look)) => self.rested(look, prose)?,
             (Step::ValidateOutput(_), Answer::Validated(wrong)) => self.output_validated(wrong)?,
@@ -585,8 +600,12 @@ impl AgentLoop {
         Ok(())
     }
 
-    /// Ends the loop.
+    /// Ends the loop; with an answer that guardrails have not seen, they look at it first.
     fn end(&mut self, status: Status) {
+        if status == Status::Done && self.config.guards_output && !self.state.guarded {
+            self.state.phase = Phase::Guard;
+            return;
+        }
         self.state.status = Some(status);
         self.state.phase = Phase::Ended;
     }

@@ -4,13 +4,16 @@ use harn_llm::{Conversation, transcript};
 use harn_prompt::reminder::{pending, reminder_event};
 use harn_value::{Data as Json, json};
 
-use super::state::{Note, add_once};
+use super::state::{Blocked, Note, Transfer, add_once};
 use super::{AgentLoop, Status};
 
 impl AgentLoop {
     /// Returns how the loop ended; `None` while it runs.
     pub fn status(&self) -> Option<Status> {
         let status = self.state.status?;
+        if status == Status::Blocked {
+            return Some(status);
+        }
         // A daemon that ends normally is idle.
         let status =
             if self.config.daemon.is_some() && status == Status::Done { Status::Idle } else { status };
@@ -73,6 +76,9 @@ impl AgentLoop {
             "final_text": state.turn.text,
             "data": state.data,
             "error": self.failure(),
+            "blocked": state.blocked.as_ref().map(Blocked::to_json),
+            "last_agent": self.config.name,
+            "handoffs": state.handoffs.iter().map(Transfer::to_json).collect::<Vec<Json>>(),
             "iterations": state.iterations,
             "duration_ms": duration_ms,
             "tools_used": state.tools_used,

@@ -129,7 +129,7 @@ impl AgentLoop {
     }
 
     /// Names that may be called in text.
-    fn tool_names(&self) -> Vec<String> {
+    pub(super) fn tool_names(&self) -> Vec<String> {
         let found = |name: &str| self.state.promoted.iter().any(|p| p == name);
         let tools = self.config.tools.iter().filter(|t| (!t.deferred || found(&t.name)) && self.in_scope(t));
         let tools = tools.map(|t| t.name.clone());

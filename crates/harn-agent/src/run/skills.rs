@@ -11,7 +11,7 @@ use super::state::{Answered, Call, Note, Phase};
 use super::{AgentLoop, Cached, Status, Step, ToolStatus};
 use crate::event::AgentEvent;
 use crate::loop_skill::{Candidate, LoopSkill, id_of, is_runtime_tool};
-use crate::tool::LoopTool;
+use crate::tool::{Backend, LoopTool};
 
 /// Closures of a skill that are to be called, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -287,7 +287,8 @@ impl AgentLoop {
 
     /// Whether the active skills leave a tool visible.
     pub(super) fn in_scope(&self, tool: &LoopTool) -> bool {
-        if self.state.skills.active.is_empty() || is_runtime_tool(&tool.name) {
+        let is_handoff = tool.backend == Backend::Handoff;
+        if self.state.skills.active.is_empty() || is_handoff || is_runtime_tool(&tool.name) {
             return true;
         }
         let skills = self.state.skills.active.iter().filter_map(|id| self.config.skills.get(id));

@@ -30,6 +30,8 @@ pub enum Status {
     BudgetExhausted,
     /// A tool that had to succeed did not.
     Failed,
+    /// A guardrail stopped it.
+    Blocked,
 }
 
 impl Status {
@@ -42,6 +44,7 @@ impl Status {
             Status::Watchdog => "watchdog",
             Status::BudgetExhausted => "budget_exhausted",
             Status::Failed => "failed",
+            Status::Blocked => "blocked",
         }
     }
 }
@@ -105,6 +108,10 @@ pub(super) enum Phase {
     Close,
     /// The answer is to be validated.
     Validate,
+    /// Guardrails are to look at the answer.
+    Guard,
+    /// The conversation is to be transferred.
+    HandOff(Transfer),
     /// The turn is over, whether the loop goes on is to be decided.
     Finish,
     /// A daemon rests; whether it has just begun to.
@@ -216,9 +223,50 @@ pub(super) struct Turn {
     /// Calls that passed and run together with those behind them.
     #[serde(default)]
     pub(super) ready: Vec<ToolRun>,
+    /// The handoff that ends the turn.
+    #[serde(default)]
+    pub(super) handoff: Option<Transfer>,
     /// Those run before anything else is looked at.
     #[serde(default)]
     pub(super) hold: bool,
+}
+
+/// A transfer of the conversation to another agent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Transfer {
+    /// The agent that transfers it.
+    pub from: String,
+    /// The agent that receives it.
+    pub to: String,
+    /// What the first one says about it.
+    pub message: Option<String>,
+    /// The handoff, as a place in the option `handoffs`.
+    pub at: usize,
+}
+
+impl Transfer {
+    /// The dict of results and events.
+    pub(super) fn to_json(&self) -> Json {
+        json!({"from": self.from, "to": self.to, "message": self.message})
+    }
+}
+
+/// Where a guardrail stopped a loop, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Blocked {
+    /// `input` or `output`.
+    pub stage: String,
+    /// The guardrail: the name of an agent, or its place in the option.
+    pub guardrail: String,
+    /// What it said.
+    pub reason: String,
+}
+
+impl Blocked {
+    /// The dict of results.
+    pub(super) fn to_json(&self) -> Json {
+        json!({"stage": self.stage, "guardrail": self.guardrail, "reason": self.reason})
+    }
 }
 
 /// A transcript event without its id.
@@ -393,6 +441,15 @@ pub(super) struct State {
     /// Why the loop has no answer.
     #[serde(default)]
     pub(super) failure: Option<String>,
+    /// The guardrail that stopped the loop.
+    #[serde(default)]
+    pub(super) blocked: Option<Blocked>,
+    /// Whether guardrails let the answer pass.
+    #[serde(default)]
+    pub(super) guarded: bool,
+    /// The transfers of the conversation so far.
+    #[serde(default)]
+    pub(super) handoffs: Vec<Transfer>,
     /// How often the model was asked for a corrected answer.
     #[serde(default)]
     pub(super) corrections: u32,

@@ -85,6 +85,8 @@ impl AgentLoop {
     pub(super) fn close_turn(&mut self) {
         if self.state.turn.stop {
             self.end(Status::Done);
+        } else if let Some(transfer) = self.state.turn.handoff.take() {
+            self.state.phase = Phase::HandOff(transfer);
         } else if self.state.turn.finished || !self.compact_after_turn(Phase::Finish) {
             self.state.phase = Phase::Finish;
         }

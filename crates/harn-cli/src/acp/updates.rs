@@ -9,7 +9,7 @@ use agent_client_protocol_schema::v1::{
 use harn_value::Data as Json;
 
 /// Updates that the protocol does not know; only clients that ask for them get them.
-pub(super) const OWN: [&str; 15] = [
+pub(super) const OWN: [&str; 17] = [
     "turn_start",
     "turn_end",
     "feedback_injected",
@@ -24,6 +24,8 @@ pub(super) const OWN: [&str; 15] = [
     "tool_search_result",
     "transcript_compacted",
     "handoff",
+    "agent_handoff",
+    "guardrail_tripped",
     "worker_update",
 ];
 

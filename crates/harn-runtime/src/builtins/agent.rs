@@ -1,21 +1,17 @@
 //! Agent loops.
 
+use harn_agent::lifecycle::{Envelope, Execution};
 use harn_syntax::signature::LOOP_OPTIONS;
-use harn_value::{Dict, Value};
+use harn_value::{Data as Json, Dict, Value, json};
 use harn_vm::builtin::Text;
 use harn_vm::closure::is_callable;
-use harn_vm::{Error, builtins};
+use harn_vm::{Cx, Error, builtins};
 
-use crate::convert::{entry, thrown};
+use crate::agents::{is_agent, name_of, options_of};
+use crate::convert::{entry, from_json, thrown, to_json};
 use crate::driver;
 use crate::session::Sessions;
-
-/// Whether `agent_config` hands a key on: whatever a loop takes. A limit that an agent has must not get lost on the way.
-fn is_option(key: &str) -> bool {
-    let own = harn_agent::config::OPTIONS.iter().map(|(name, _)| *name);
-    key != "system"
-        && own.chain(harn_llm::options::call_options().map(|(name, _)| name)).any(|name| name == key)
-}
+use crate::worker::sub_agent::SubAgent;
 
 builtins! {
     /// Agents.
@@ -126,22 +122,70 @@ builtins! {
     /// ```
     Pure fn agent_config(cx, agent: Value as "!dict", prompt: Value as "any?") -> "dict" {
         checked("agent_config", &agent)?;
-        let mut options = Dict::new();
-        for (key, value) in agent.to_dict().iter().flat_map(|dict| dict.written()) {
-            if !value.is_nil() && is_option(key) {
-                options.insert(key.as_str(), value.clone());
-            }
-        }
         let mut out = Dict::new();
         out.insert("prompt", prompt);
         out.insert("system", entry(&agent, "system"));
-        out.insert("options", options);
+        out.insert("options", options_of(&agent));
         out
+    }
+
+    /// The handler of an agent that is a tool.
+    Loop async fn agent_tool = "__agent_tool"(cx, agent: Value, arguments: Value) -> "any" {
+        let task = entry(&arguments, "task");
+        let Some(task) = task.as_str().filter(|task| !task.trim().is_empty()) else {
+            return Err(thrown("task is required"));
+        };
+        let ended = run(&cx, &agent, &task.to_string(), options_of(&agent)).await?;
+        match ended.failure() {
+            Some(message) => return Err(thrown(message)),
+            None => from_json(&ended.answer()),
+        }
+    }
+
+    /// Asks an agent that is a guardrail; returns nil, or why it stops the loop.
+    Loop async fn agent_guard = "__agent_guard"(cx, agent: Value, value: Value) -> "any" {
+        let mut options = options_of(&agent);
+        let forms = ["schema", "output_schema", "json_schema", "output_format", "response_format"];
+        if forms.iter().all(|key| options.get_str(key).is_none()) {
+            options.insert("schema", from_json(&verdict()));
+        }
+        let input = value.as_str().map_or_else(|| to_json(&value).to_string(), |text| text.to_string());
+        let name = name_of(&agent);
+        let ended = run(&cx, &agent, &input, options).await?;
+        if let Some(message) = ended.failure() {
+            return Err(thrown(format!("agent_loop: the guardrail '{name}' failed: {message}")));
+        }
+        let said = ended.answer();
+        let Some(blocked) = said["blocked"].as_bool() else {
+            return Err(thrown(format!("agent_loop: the guardrail '{name}' must answer with {{blocked, reason}}"))); // prose-ok: diagnostic
+        };
+        let reason = said["reason"].as_str().filter(|reason| !reason.trim().is_empty());
+        if blocked { Value::from(reason.unwrap_or("blocked")) } else { Value::NIL }
     }
 }
 
+/// The schema of what an agent answers that is a guardrail.
+fn verdict() -> Json {
+    json!({
+        "type": "object", "additionalProperties": false, "required": ["blocked", "reason"],
+        "properties": {"blocked": {"type": "boolean"}, "reason": {"type": "string"}},
+    })
+}
+
+/// Runs an agent as a sub-agent of the running loop. Without tools of its own it has none.
+async fn run(cx: &Cx, agent: &Value, task: &str, mut options: Dict) -> Result<Envelope, Error> {
+    options.insert("name", name_of(agent));
+    options.insert("system", entry(agent, "system"));
+    if options.get_str("tools").is_none() {
+        options.insert("tools", Value::list(Vec::new()));
+    }
+    let parent = cx.state::<Sessions>().running(cx).map(|running| running.session.clone());
+    let sub = SubAgent::new(cx, &options.into(), parent)?;
+    sub.run(cx, task, &Execution::default()).await
+}
+
 fn checked(function: &str, agent: &Value) -> Result<(), Error> {
-    if entry(agent, "_type").as_str().is_some_and(|t| t.as_str() == "agent") {
+    if is_agent(agent) {
         return Ok(());
     }
     Err(thrown(format!("{function}: first argument must be an agent (created with agent())")))

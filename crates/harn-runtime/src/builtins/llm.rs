@@ -10,11 +10,10 @@ use harn_value::{Data as Json, data::Map};
 use harn_value::{Dict, Value};
 use harn_vm::builtin::{OptionDict, Text, kind};
 use harn_vm::channel::{Channel, Sender};
-use harn_vm::closure::Partial;
 use harn_vm::signature::{self, Kinds};
 use harn_vm::{Cx, Error, Result, builtins};
 
-use crate::convert::{entry, from_json, text, thrown, to_json};
+use crate::convert::{entry, from_json, partial, text, thrown, to_json};
 use crate::live;
 use crate::llm_embedder::{CallOptions, calling, calling_aside, runtime};
 use crate::template_state::OpenContext;
@@ -361,12 +360,6 @@ async fn forward(mut items: tokio::sync::mpsc::UnboundedReceiver<StreamItem>, se
             StreamItem::Failed(error) => return sender.fail(failed(&error)),
         }
     }
-}
-
-/// A builtin with its first arguments.
-fn partial(cx: &Cx, name: &str, args: Vec<Value>) -> Result<Value> {
-    let builtin = cx.vm().builtin(name).ok_or_else(|| Error::runtime(format!("no builtin {name}")))?;
-    Ok(Partial::value(builtin, args))
 }
 
 /// A copy of a dict; anything else counts as empty.

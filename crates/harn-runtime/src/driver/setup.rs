@@ -155,6 +155,7 @@ pub(crate) async fn loop_config(
     for name in config.skills.wanted_variables() {
         config.skills.variables.extend(cx.system().env(&name).map(|value| (name, value)));
     }
+    config.offer_handoffs(&prompts_of(cx)).map_err(thrown)?;
     config.offer_skills(&prompts_of(cx)).map_err(thrown)?;
     config.offer_ledger(&prompts_of(cx)).map_err(thrown)?;
     let sessions = cx.state::<Sessions>();

@@ -184,7 +184,8 @@ impl Driver {
                         }
                     },
                 },
-                Backend::Provider => return self.unavailable(agent, run),
+                // The loop itself transfers conversations.
+                Backend::Provider | Backend::Handoff => return self.unavailable(agent, run),
             };
             let failed = reply.status == ToolStatus::Error || reply.text.starts_with("Error:");
             // A refusal is not tried again.

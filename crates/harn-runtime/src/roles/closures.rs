@@ -2,10 +2,10 @@
 //! everywhere in the language.
 
 use harn_value::Value;
-use harn_vm::closure::{Closure, Partial, is_callable};
-use harn_vm::{Cx, Error, Result};
+use harn_vm::closure::{Closure, is_callable};
+use harn_vm::{Cx, Result};
 
-use crate::convert::entry;
+use crate::convert::{entry, partial};
 
 /// A task and the closures that it sees.
 #[derive(Clone)]
@@ -42,15 +42,6 @@ impl At {
     pub(crate) fn partial(&self, name: &str, args: Vec<Value>) -> Result<Value> {
         partial(&self.cx, name, args)
     }
-}
-
-/// As [`At::partial`].
-///
-/// # Errors
-/// No builtin has that name.
-pub(crate) fn partial(cx: &Cx, name: &str, args: Vec<Value>) -> Result<Value> {
-    let builtin = cx.vm().builtin(name).ok_or_else(|| Error::runtime(format!("no builtin {name}")))?;
-    Ok(Partial::value(builtin, args))
 }
 
 /// The names of the closures in a dict.

@@ -16,10 +16,10 @@ use harn_vm::closure::is_callable;
 use harn_vm::{Cx, Result};
 
 use crate::builtins::{PREDICATE, descriptions, plain};
-use crate::convert::{OrThrow, entry, text, thrown, to_json};
+use crate::convert::{OrThrow, entry, partial, text, thrown, to_json};
 use crate::llm_embedder::{runtime as llm_of, runtime_with};
 use crate::llm_tables;
-use crate::roles::closures::{callable_names, partial};
+use crate::roles::closures::callable_names;
 use crate::roles::runtime::{Held, Interpreter, RoleRuntime};
 use crate::roles::shelf::Shelf;
 use crate::roles::tools::{RESERVED, own_handler};

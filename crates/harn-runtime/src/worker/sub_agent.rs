@@ -11,9 +11,10 @@ use harn_value::{Data as Json, data::Map, json};
 use harn_value::{Dict, Value};
 use harn_vm::{Cx, Result};
 
+use crate::agents::only;
 use crate::audit;
 use crate::builtins::check_system;
-use crate::convert::{OrThrow, entry, from_json, thrown, to_json, told};
+use crate::convert::{OrThrow, entry, from_json, text, thrown, to_json, told};
 use crate::driver::run_loop;
 use crate::llm_embedder::{new_id, notice_keys, runtime};
 use crate::option_check::{own, refuse_unknown, refuse_wrong};
@@ -137,25 +138,19 @@ impl SubAgent {
         }
         let system = entry(given, "system");
         check_system("sub_agent_run", &system)?;
-        let name = match entry(given, "name") {
-            nil if nil.is_nil() => "sub-agent".to_owned(),
-            name => match name.as_str().map(|name| name.to_string()) {
-                Some(name) if !name.trim().is_empty() => name,
-                Some(_) => return Err(thrown("sub_agent_run: name must not be empty")),
-                None => {
-                    let got = name.type_name();
-                    return Err(thrown(format!("sub_agent_run: name must be a string, got {got}")));
-                }
-            },
-        };
+        // The options of the loop were checked above, the name among them.
+        let given_name = text(&entry(given, "name"));
         for key in own {
             options.remove(key);
         }
         let given = to_json(&options.clone().into());
         runtime(cx).notice_slips(&given, harn_agent::config::OPTIONS, true);
         options.insert("session_id", id.as_str());
+        if let Some(name) = &given_name {
+            options.insert("name", name.as_str());
+        }
         Ok(SubAgent {
-            name,
+            name: given_name.unwrap_or_else(|| "sub-agent".to_owned()),
             session,
             parent,
             system,
@@ -226,30 +221,6 @@ impl SubAgent {
         }
         Ok(envelope)
     }
-}
-
-/// A registry or list of tools with these names only.
-fn only(tools: &Value, names: &[String]) -> Value {
-    let kept = |list: &Value| {
-        let each = list.as_list().into_iter().flat_map(|list| list.iter());
-        Value::list(
-            each.filter_map(|tool| {
-                if is_registry(tool) {
-                    return Some(only(tool, names));
-                }
-                let name = entry(tool, "name");
-                let name = name.as_str()?;
-                names.iter().any(|known| known == name.as_str()).then(|| tool.clone())
-            })
-            .collect(),
-        )
-    };
-    if is_registry(tools) {
-        let mut registry = tools.to_dict().map(|dict| (*dict).clone()).unwrap_or_default();
-        registry.insert("tools", kept(&entry(tools, "tools")));
-        return registry.into();
-    }
-    if tools.as_list().is_some() { kept(tools) } else { tools.clone() }
 }
 
 /// The envelope as a script value.
