@@ -12,6 +12,11 @@ pub enum AgentEvent {
         /// The text.
         text: String,
     },
+    /// More of an answer that a schema describes has arrived.
+    AnswerPartial {
+        /// The answer so far; what is not there yet is absent.
+        value: Json,
+    },
     /// The reply broke off and is asked for again: the text of it that was told is void.
     AgentMessageReset,
     /// The model's private reasoning.

@@ -112,6 +112,8 @@ struct Driver {
     keeper: Option<Rc<dyn Keeper>>,
     /// What of the reply that is being taken has been told so.
     told: RefCell<String>,
+    /// How much of the reply was parsed last as a partial answer, and that answer.
+    partial: RefCell<(usize, Json)>,
     /// Calls of tools that were told of while the model wrote them, and are not taken up yet.
     incoming: RefCell<Incoming>,
     /// When the calls of the turn were taken up.
@@ -366,6 +368,7 @@ async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Pl
         on_delta,
         keeper,
         told: RefCell::default(),
+        partial: RefCell::default(),
         incoming: RefCell::default(),
         since: RefCell::default(),
     };

@@ -9,7 +9,7 @@ use agent_client_protocol_schema::v1::{
 use harn_value::Data as Json;
 
 /// Updates that the protocol does not know; only clients that ask for them get them.
-pub(super) const OWN: [&str; 17] = [
+pub(super) const OWN: [&str; 18] = [
     "turn_start",
     "turn_end",
     "feedback_injected",
@@ -25,6 +25,7 @@ pub(super) const OWN: [&str; 17] = [
     "transcript_compacted",
     "handoff",
     "agent_handoff",
+    "answer_partial",
     "guardrail_tripped",
     "worker_update",
 ];

@@ -6,10 +6,12 @@ use std::time::Duration;
 use harn_agent::{AgentEvent, AgentLoop, ToolProgress};
 use harn_llm::runtime::Live;
 use harn_llm::{Call, CallError};
+use harn_value::json_partial::parse_partial;
 use harn_value::{Data as Json, Value};
 use harn_vm::Result;
 
 use super::Driver;
+use crate::convert::to_json;
 use crate::live;
 use crate::llm_embedder::{calling, calling_aside};
 
@@ -78,7 +80,12 @@ impl Driver {
         };
         let tell = async |live: Live| {
             match live {
-                Live::Text(text) => self.hear(text).await?,
+                Live::Text(text) => {
+                    self.hear(text).await?;
+                    if agent.config().structured {
+                        self.tell_partial().await;
+                    }
+                }
                 Live::CallOpens { id, name } => self.call_opens(agent, id, &name).await,
                 Live::CallGoesOn { id, arguments } => {
                     let now = self.cx.system().monotonic();
@@ -106,6 +113,27 @@ impl Driver {
         self.told.borrow_mut().push_str(&text);
         self.tell_subscribers(&AgentEvent::AgentMessageChunk { text }).await;
         Ok(())
+    }
+
+    /// Tells of the answer as far as it has arrived. The text is parsed again when it has grown by a part of its length, so that
+    /// all that together takes linear time.
+    async fn tell_partial(&self) {
+        let length = self.told.borrow().len();
+        let parsed_at = match self.partial.borrow().0 {
+            // The reply is another one.
+            before if before > length => 0,
+            before => before,
+        };
+        if length < parsed_at + parsed_at / 16 + 1 {
+            return;
+        }
+        let parsed = parse_partial(self.told.borrow().trim_start());
+        let value = parsed.map(|value| to_json(&value)).unwrap_or_default();
+        let is_new = (value.is_object() || value.is_array()) && self.partial.borrow().1 != value;
+        self.partial.replace((length, value.clone()));
+        if is_new {
+            self.tell_subscribers(&AgentEvent::AnswerPartial { value }).await;
+        }
     }
 
     async fn call_opens(&self, agent: &AgentLoop, id: String, name: &str) {
