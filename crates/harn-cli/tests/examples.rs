@@ -37,11 +37,12 @@ fn a_tool_call_that_fails_is_seen() {
 #[test]
 fn all_examples_run() {
     let root = repository();
-    let mut names: Vec<String> = std::fs::read_dir(root.join("examples"))
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .filter(|name| name.ends_with(".harn"))
-        .collect();
+    let of = |directory: &str| -> Vec<String> {
+        let entries = std::fs::read_dir(root.join("examples").join(directory)).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.ends_with(".harn")).map(|name| format!("{directory}{name}")).collect()
+    };
+    let mut names = [of(""), of("agents/")].concat();
     names.sort();
     assert!(names.len() >= 10, "only {} examples", names.len());
     let readme = std::fs::read_to_string(root.join("examples/README.md")).unwrap();
