@@ -135,7 +135,7 @@ impl AgentLoop {
         state.notes.push(super::state::Note::internal("agent_handoff", "system", "", event.clone()));
         let mut events = std::mem::take(&mut self.events);
         events.push(AgentEvent::AgentHandoff(event));
-        let mut next = AgentLoop { config, state, events, offered: Cached::default() };
+        let mut next = AgentLoop { config, state, events, offered: Cached::default(), paths: self.paths };
         if filtered {
             let text = prose.render(&agent_asset("handoff_message"), &of)?;
             next.feedback("handoff", &text);
