@@ -3,7 +3,7 @@
 //! `make bench-agents` builds `harn`, starts a model server on this machine and runs small programs against it, each in a
 //! process of its own, whose CPU time and peak memory the kernel reports. The server is part of this process; its own
 //! time is not counted. `cargo bench -p harn-cli --bench agents -- turns` runs one group: `turns`, `crowd`, `waiting`,
-//! `row` (of connections), `kept` (what stays behind), `daemons`, `children`, `stages`.
+//! `row` (of connections), `pieces` (of a stream), `kept` (what stays behind), `daemons`, `children`, `stages`.
 #![allow(clippy::unwrap_used, reason = "a bench may stop at the first thing that is wrong")]
 
 mod program;
@@ -36,6 +36,9 @@ fn main() {
     }
     if wants("row") {
         row(&server);
+    }
+    if wants("pieces") {
+        pieces(&server);
     }
     if wants("kept") {
         kept(&server);
@@ -140,6 +143,27 @@ fn row(server: &Server) {
         let before = server.connections();
         run(server, &program::row(20, options));
         println!("{name:>20} {:>4}", server.connections() - before);
+    }
+}
+
+/// A streamed reply of the mock, and the start of a program that does nothing else.
+fn pieces(server: &Server) {
+    println!("\na stream of many pieces on the mock");
+    println!("{:>8} {:>10} {:>12} {:>10}", "pieces", "CPU ms", "over start", "peak MiB");
+    // The kernel counts CPU in small steps: the least of some runs is close to what one costs.
+    let least = |count: u32| {
+        let runs = (0..12).map(|_| run(server, &program::pieces(count)));
+        runs.min_by(|a, b| a.cpu.total_cmp(&b.cpu)).unwrap()
+    };
+    let start = least(0);
+    for count in [0, 2_500, 5_000, 10_000] {
+        let cost = least(count);
+        println!(
+            "{count:>8} {:>10.2} {:>12.2} {:>10.1}",
+            cost.cpu * 1000.0,
+            (cost.cpu - start.cpu) * 1000.0,
+            mib(cost.peak)
+        );
     }
 }
 

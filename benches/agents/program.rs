@@ -128,6 +128,18 @@ println(r.iterations == {turns} ? "ok" : "${{r.iterations}}")
     ))
 }
 
+/// A streamed reply of so many words; without any, a program that only prints.
+pub(crate) fn pieces(count: u32) -> Program {
+    let stream = format!(
+        r#"
+llm_mock({{text: "word ".repeat({count})}})
+for piece in llm_stream("Tell a story.", nil, {{provider: "mock"}}) {{
+}}
+"#
+    );
+    Program::Harn(format!("{}println(\"ok\")\n", if count > 0 { &stream } else { "" }))
+}
+
 /// The bytes of a loop of so many turns, posted by a client that does nothing else.
 pub(crate) fn posts(count: u32, bytes: u64) -> Program {
     Program::Posts(count.into(), bytes)
