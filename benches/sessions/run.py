@@ -16,12 +16,14 @@ import tempfile
 import time
 from pathlib import Path
 
+# The mock records its calls for `llm_mock_calls`, so the program clears them.
 TURNS = """
 let s = agent_session_open("chat", {persist: true})
-llm_mock({match: "*", text: "A sentence of a reply, as an assistant gives it. ".repeat(16)})
 var begin = elapsed()
 for n in 1 to TURNS {
+  llm_mock({text: "A sentence of a reply, as an assistant gives it. ".repeat(16)})
   agent_loop("Message ${n}: " + "a user describes what is wrong, ".repeat(6), "You are brief.", {provider: "mock", session_id: s, compaction: false})
+  llm_mock_clear()
   if n % 100 == 0 {
     println(elapsed() - begin)
     begin = elapsed()
