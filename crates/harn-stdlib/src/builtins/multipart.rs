@@ -414,7 +414,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const LIMITS: Limits = Limits { total: MAX_BYTES, field: MAX_BYTES, fields: MAX_FIELDS };
+    const LIMITS: ParseOptions =
+        ParseOptions { max_total_bytes: MAX_BYTES, max_field_bytes: MAX_BYTES, max_fields: MAX_FIELDS };
 
     fn part(name: &str, content: &[u8]) -> Part {
         let head = format!("Content-Disposition: form-data; name=\"{}\"\r\n", escaped(name));
