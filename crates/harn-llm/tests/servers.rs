@@ -255,14 +255,18 @@ async fn every_call_ends_as_it_should() {
     local(async {
         let formats = formats();
         let mut wrong = Vec::new();
-        for behaviour in BEHAVIOURS {
-            let attempts = formats.iter().flat_map(|(provider, format)| {
-                [true, false].map(|streamed| async move {
-                    let (end, took) = attempt(behaviour, provider, format, streamed).await;
-                    (format!("{} ({provider} {format} stream={streamed})", behaviour.name), end, took)
+        // Several at a time: most of it is waiting for limits to pass.
+        for behaviours in BEHAVIOURS.chunks(4) {
+            let attempts = behaviours.iter().flat_map(|behaviour| {
+                formats.iter().flat_map(move |(provider, format)| {
+                    [true, false].map(|streamed| async move {
+                        let (end, took) = attempt(behaviour, provider, format, streamed).await;
+                        let name = format!("{} ({provider} {format} stream={streamed})", behaviour.name);
+                        (behaviour, name, end, took)
+                    })
                 })
             });
-            for (name, end, took) in futures_util::future::join_all(attempts).await {
+            for (behaviour, name, end, took) in futures_util::future::join_all(attempts).await {
                 let ends = if behaviour.ends.is_empty() { &KNOWN[..] } else { behaviour.ends };
                 if !ends.contains(&end.as_str()) {
                     wrong.push(format!("{name} ended in {end}, not in {ends:?}"));

@@ -259,7 +259,7 @@ fn random_graph() -> impl Strategy<Value = Json> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 80, ..ProptestConfig::default() })]
 
     #[test]
     fn runs_end_and_their_records_fit_together(input in random_graph(), luck in prop::collection::vec(any::<bool>(), 1..20), steps in prop::option::of(0_u64..24)) {

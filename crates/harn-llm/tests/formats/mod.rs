@@ -146,14 +146,16 @@ fn read(request: &Request, kind: &str, chunks: &[&[u8]]) -> Response {
 #[test]
 fn every_cut_of_every_answer_is_the_same_reply() {
     let runtime: std::rc::Rc<LlmRuntime> = runtime(ENV).0;
-    for format in formats() {
-        for case in cases() {
+    // One cut of three, beginning elsewhere in each answer, is the sample.
+    let step = if std::env::var_os("HARN_EVERY_CASE").is_some() { 1 } else { 3 };
+    for (at, format) in formats().into_iter().enumerate() {
+        for (number, case) in cases().into_iter().enumerate() {
             let Some((kind, body)) = format.stream(&case) else { continue };
             let Some(call) = call(&*format, &case, "http://127.0.0.1:9", true) else { continue };
             let request = runtime.prepare(&call).unwrap().request;
             let bytes = body.as_slice();
             let whole = read(&request, kind, &[bytes]);
-            for cut in 0..=bytes.len() {
+            for cut in ((at + number) % step..=bytes.len()).step_by(step) {
                 let pieces = read(&request, kind, &[&bytes[..cut], &bytes[cut..]]);
                 assert_eq!(pieces, whole, "{}, {}, cut at {cut}", format.name(), case.name);
             }
