@@ -75,6 +75,8 @@ impl Tree {
             let name = match part {
                 Component::RootDir | Component::CurDir | Component::Prefix(_) => continue,
                 Component::ParentDir => {
+                    // As on a real system, there is nothing above what is not there.
+                    self.dir(at.found.ok_or_else(|| error(codes::NOENT))?)?;
                     let above = at.path.parent().map(Path::to_owned).unwrap_or_default();
                     at = if above.as_os_str().is_empty() { root() } else { self.walk(&above, true, links)? };
                     continue;
