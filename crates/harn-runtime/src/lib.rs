@@ -36,7 +36,7 @@
 //! | `evals.rs`, `run_records.rs` | records of runs, suites and packs that lie in files |
 //! | `anew.rs` | programs that hand their state over and begin anew |
 //! | `mcp.rs`, `mcp_http.rs`, `mcp_project.rs` | connections to servers of tools, over pipes and over HTTP; those of a project |
-//! | `option_check.rs`, `tool_options.rs`, `audit.rs` | what options may hold, and what they say of tools and of who makes a change |
+//! | `option_check.rs`, `tool_config.rs`, `tool_options.rs`, `audit.rs` | what options may hold, and what they say of tools and of who makes a change |
 //! | `task_facts.rs` | what the running task works for, as `runtime_context` tells it |
 //! | `mcp_server/`, `host_module.rs`, `exported.rs` | a program as such a server, or as the host of another; its functions called by name |
 //! | `worker/`, `daemon.rs`, `daemon_view.rs`, `rest.rs` | work that is handed on; loops with a handle; waiting between turns |
@@ -103,6 +103,7 @@ mod store_place;
 mod stored;
 mod task_facts;
 mod template_state;
+mod tool_config;
 mod tool_options;
 mod trace;
 mod waitpoint;

@@ -22,11 +22,11 @@ use harn_value::{Dict, Value};
 use harn_vm::builtin::option_sets;
 use harn_vm::{Cx, Error, Result};
 
-use crate::builtins::check_config;
 use crate::command_policy::CommandPolicy;
 use crate::convert::{entry, thrown, to_json};
 use crate::llm_embedder::CallOptions;
 use crate::reminders::Reminders;
+use crate::tool_config::check_config;
 use crate::tool_options::{doubts, surface_of};
 
 /// Options of `sub_agent_run` that the loop knows nothing of.

@@ -79,4 +79,4 @@ pub(crate) use graph::read_keeping as read_graph;
 pub(crate) use harness::{PREDICATE, descriptions, plain, program_record};
 pub(crate) use llm::{call_dict, call_once, check_system, failed};
 pub(crate) use template::{file, json_schema as template_schema};
-pub(crate) use tool::{check_config, model_result, result_text};
+pub(crate) use tool::{model_result, result_text};
