@@ -49,6 +49,9 @@ const NAMED: &[&str] = &[
     "_meta",
     "_mcp_server",
     "_mcp_tool",
+    // Fields of a tool entry that stands for an agent: its name and the names of its tools.
+    "_agent",
+    "_tools",
     // The number of the closure `output_validator`, which plain data cannot hold.
     "_validator",
 ];
