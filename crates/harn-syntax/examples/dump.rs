@@ -1,4 +1,4 @@
-//! Parses files and prints their trees, or their errors and how long parsing took with `--time`.
+//! Parses files and prints their syntax trees, or their errors. `--time` prints the parsing time.
 
 use std::time::Instant;
 

@@ -1,19 +1,20 @@
-//! Which bracket is left open: the place to look at when the text ends too early.
+//! Finds the unclosed bracket when the source ends too early.
 
 use crate::layout::is_partner;
 use crate::lexer;
 use crate::span::Span;
 use crate::token::TokenKind;
 
-/// The longest text that is looked through: every error that misses a bracket looks again.
+/// Maximum size of a source that is searched, in bytes: every error about a missing bracket searches again.
 const MAX_SOURCE: usize = 256 * 1024;
 
-/// Returns the bracket before byte `before` that its writer forgot to close, if one is open there.
+/// Returns the bracket before byte `before` that is most likely unclosed, if any.
 ///
-/// The grammar only knows that *some* bracket is open: a `}` closes the innermost one, so that a forgotten brace in a
-/// function is missed at the end of the file. Indentation tells more: a `}` that begins its line closes a bracket whose
-/// line is indented alike. The first pair that does not agree names the culprit; without one it is a bracket that was
-/// left open inside a closed one, or the innermost that is open at the end. Where every bracket has its partner, none.
+/// The grammar only knows that *some* bracket is open: a `}` closes the innermost one, so a forgotten brace in a
+/// function is reported at the end of the file. Indentation is more precise: a `}` at the start of a line should
+/// close a bracket whose line has the same indentation. The first pair with different indentation identifies the
+/// unclosed bracket. Otherwise it is a bracket left open inside a closed one, or the innermost bracket that is open
+/// at the end. Returns `None` if all brackets match.
 pub(crate) fn opener(source: &str, before: u32) -> Option<Span> {
     if source.len() > MAX_SOURCE {
         return None;
@@ -36,7 +37,7 @@ pub(crate) fn opener(source: &str, before: u32) -> Option<Span> {
             {
                 suspect = Some(partner);
             }
-            // What was left open inside is what its writer forgot.
+            // A bracket left open inside a closed one is the most likely culprit.
             if let Some((_, inner)) = open.get(depth + 1) {
                 suspect.get_or_insert(*inner);
             }
@@ -47,13 +48,13 @@ pub(crate) fn opener(source: &str, before: u32) -> Option<Span> {
     (missing.start < before).then_some(missing)
 }
 
-/// The width of the blanks before the first sign of the line.
+/// Returns the width of the leading whitespace of the line.
 fn indent(source: &str, at: u32) -> usize {
     let start = source[..at as usize].rfind('\n').map_or(0, |end| end + 1);
     source[start..].chars().take_while(|c| *c == ' ' || *c == '\t').count()
 }
 
-/// The same, if what stands at `at` is that first sign.
+/// Returns the same width if the byte at `at` is the first non-whitespace character of its line.
 fn indent_if_first(source: &str, at: u32) -> Option<usize> {
     let start = source[..at as usize].rfind('\n').map_or(0, |end| end + 1);
     let before = &source[start..at as usize];

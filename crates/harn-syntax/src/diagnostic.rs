@@ -1,7 +1,8 @@
-//! Diagnostics: the one form in which errors, warnings and advice reach people and tools.
+//! Diagnostics: the common form of errors, warnings and suggestions for users and tools.
 //!
-//! A [`Diagnostic`] speaks about one file, and may point to places in others. [`Diagnostic::render`] draws it for people, [`Diagnostic::to_json`] is for
-//! tools; both need the file only to turn offsets into lines and columns.
+//! A [`Diagnostic`] belongs to one file and may refer to locations in others. [`Diagnostic::render`] draws it for
+//! users, [`Diagnostic::to_json`] serializes it for tools; both need the file only to convert offsets to lines and
+//! columns.
 
 use std::sync::Arc;
 
@@ -13,16 +14,16 @@ use crate::span::Span;
 /// How serious a diagnostic is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Severity {
-    /// The program is not run (or has ended).
+    /// The program is not run, or has been terminated.
     Error,
-    /// The program runs.
+    /// The program still runs.
     Warning,
     /// A suggestion.
     Info,
 }
 
 impl Severity {
-    /// Returns the word that begins the message.
+    /// Returns the prefix of the message.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Error => "error",
@@ -32,57 +33,56 @@ impl Severity {
     }
 }
 
-/// Something to tell about a source text.
+/// A diagnostic about a source file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diagnostic {
-    /// A stable code such as `E0010` or a lint rule's name; empty if there is none.
+    /// A stable code such as `E0010` or the name of a lint rule; may be empty.
     pub code: &'static str,
     /// How serious it is.
     pub severity: Severity,
-    /// What is wrong, without final period.
+    /// The problem, without a trailing period.
     pub message: String,
-    /// Where; `None` for diagnostics without position.
+    /// The location; `None` for diagnostics without one.
     pub span: Option<Span>,
-    /// Places to underline with what is to say about each (which may be empty). Without labels nothing is
-    /// underlined.
+    /// Locations to underline, each with its message (which may be empty). Without labels nothing is underlined.
     pub labels: Vec<(Span, String)>,
-    /// Places in other files that explain it.
+    /// Related locations in other files.
     pub elsewhere: Vec<Elsewhere>,
-    /// Further facts, one line each.
+    /// Additional notes, one line each.
     pub notes: Vec<String>,
-    /// A way out.
+    /// A suggestion to solve the problem.
     pub help: Option<String>,
-    /// A change that removes the problem.
+    /// A source edit that solves the problem.
     pub fix: Option<Fix>,
 }
 
-/// A place in another file, with what is to say about it.
+/// A location in another file, with a message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Elsewhere {
     /// The file.
     pub file: Arc<SourceFile>,
-    /// The place in it.
+    /// The location in it.
     pub span: Span,
-    /// What is to say; may be empty.
+    /// The message; may be empty.
     pub text: String,
 }
 
-/// A change of the source text.
+/// An edit of the source.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fix {
-    /// What it does.
+    /// The description of the edit.
     pub title: String,
-    /// The places replaced and the new texts; they do not overlap.
+    /// The replaced ranges with their replacements; the ranges do not overlap.
     pub edits: Vec<(Span, String)>,
 }
 
-/// Characters of a word from which on a message does not repeat it as a whole.
+/// Number of characters above which a word in a message is truncated.
 const LONG_WORD: usize = 500;
 
-/// Characters of a long word that are shown.
+/// Number of characters shown of a truncated word.
 const SHOWN: usize = 200;
 
-/// Cuts words that are no words: a name or a value may be as long as the program.
+/// Truncates very long words: a quoted name or value may be as long as the program.
 fn cut_words(text: String) -> String {
     let is_long = |word: &str| word.len() > LONG_WORD && word.chars().nth(LONG_WORD).is_some();
     if text.len() <= LONG_WORD || !text.split_whitespace().any(is_long) {
@@ -102,7 +102,7 @@ fn cut_words(text: String) -> String {
 }
 
 impl Diagnostic {
-    /// Makes a diagnostic. Of words longer than 500 characters in the message the first 200 are kept.
+    /// Creates a diagnostic. Words longer than 500 characters in the message are truncated to their first 200.
     pub fn new(severity: Severity, message: impl Into<String>) -> Self {
         Self {
             code: "",
@@ -117,12 +117,12 @@ impl Diagnostic {
         }
     }
 
-    /// Makes an error.
+    /// Creates an error.
     pub fn error(message: impl Into<String>) -> Self {
         Self::new(Severity::Error, message)
     }
 
-    /// Makes a warning.
+    /// Creates a warning.
     pub fn warning(message: impl Into<String>) -> Self {
         Self::new(Severity::Warning, message)
     }
@@ -134,14 +134,15 @@ impl Diagnostic {
         self
     }
 
-    /// Sets the place.
+    /// Sets the location.
     #[must_use]
     pub fn at(mut self, span: Span) -> Self {
         self.span = Some(span);
         self
     }
 
-    /// Underlines a place; the first one becomes the place of the diagnostic unless [`at`](Self::at) gave another.
+    /// Underlines a location; the first one also becomes the location of the diagnostic unless [`at`](Self::at) has
+    /// set it.
     #[must_use]
     pub fn with_label(mut self, span: Span, text: impl Into<String>) -> Self {
         self.span.get_or_insert(span);
@@ -149,7 +150,7 @@ impl Diagnostic {
         self
     }
 
-    /// Underlines a place in another file.
+    /// Underlines a location in another file.
     #[must_use]
     pub fn with_label_in(mut self, file: Arc<SourceFile>, span: Span, text: impl Into<String>) -> Self {
         self.elsewhere.push(Elsewhere { file, span, text: text.into() });
@@ -177,9 +178,9 @@ impl Diagnostic {
         self
     }
 
-    /// Returns the diagnostic as JSON: `{severity, code, message, file, span, labels, notes, help, fix}`, where every
-    /// span is `{start, end, line, column, end_line, end_column}`: byte offsets, and positions from 1. A label in another
-    /// file has a `file` of its own.
+    /// Returns the diagnostic as JSON: `{severity, code, message, file, span, labels, notes, help, fix}`. Every
+    /// span is `{start, end, line, column, end_line, end_column}` with byte offsets and 1-based positions. A label
+    /// in another file has its own `file`.
     pub fn to_json(&self, file: &SourceFile) -> Value {
         let span_in = |file: &SourceFile, span: Span| {
             let (line, column) = file.line_column(span.start);

@@ -1,9 +1,9 @@
-//! Comments that document a declaration: those that stand right above it.
+//! Doc comments: comments directly above a declaration.
 
 use crate::token::{Comment, CommentKind};
 
-/// The comment right above a place, without its signs: lines of `//` or `///` without a gap, or a block that ends on
-/// the line above. Empty when there is none.
+/// Returns the comment directly above byte `start` without comment markers: consecutive lines of `//` or `///`, or
+/// a block comment that ends on the line above. Returns an empty string if there is none.
 pub fn comment_above(text: &str, start: usize) -> String {
     let mut lines: Vec<&str> = Vec::new();
     let mut end = text[..start].rfind('\n').map_or(0, |at| at + 1);
@@ -29,9 +29,9 @@ pub fn comment_above(text: &str, start: usize) -> String {
     inner.lines().map(strip).collect::<Vec<_>>().join("\n").trim().to_owned()
 }
 
-/// Returns the text of the doc comment, `/** ... */` or lines of `///`, that stands right before a place, with other
-/// comments between them or not. One that stands
-/// behind something else on an earlier line belongs to that.
+/// Returns the content of the doc comment (`/** ... */` or lines of `///`) directly before byte `start`; other
+/// comments may come between. A doc comment that follows code on an earlier line belongs to that code and is
+/// ignored.
 pub(crate) fn before(text: &str, comments: &[Comment], start: u32) -> Option<String> {
     let mut at = comments.partition_point(|comment| comment.span.end <= start);
     let mut next = start;
@@ -62,7 +62,7 @@ pub(crate) fn before(text: &str, comments: &[Comment], start: u32) -> Option<Str
     (!text.is_empty()).then_some(text)
 }
 
-/// Splits a doc comment into its text and the descriptions of parameters in its lines `@param name text`.
+/// Splits a doc comment into its description and the parameter descriptions of its `@param name description` lines.
 pub fn split_params(doc: &str) -> (String, Vec<(&str, &str)>) {
     fn param(line: &str) -> Option<(&str, &str)> {
         line.strip_prefix("@param")?.trim().split_once(char::is_whitespace)
@@ -73,7 +73,7 @@ pub fn split_params(doc: &str) -> (String, Vec<(&str, &str)>) {
     (rest.join("\n").trim().to_owned(), params.collect())
 }
 
-/// The lines of `//!` at the head of a file, which say what the file is for.
+/// Returns the `//!` lines at the top of a file, which describe the file.
 pub fn head_comment(text: &str) -> String {
     let lines = text
         .strip_prefix('\u{FEFF}')

@@ -1,4 +1,4 @@
-//! What can be wrong with a text: lexical and syntax errors.
+//! Lexical and syntax errors.
 
 use smol_str::SmolStr;
 
@@ -8,44 +8,45 @@ use crate::span::Span;
 use crate::token::TokenKind;
 use crate::{brackets, habits};
 
-/// An error found while reading a source text.
+/// An error found while lexing or parsing a source file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SyntaxError {
-    /// What is wrong.
+    /// The kind of error.
     pub kind: SyntaxErrorKind,
-    /// Where.
+    /// Its location.
     pub span: Span,
 }
 
 /// The kinds of errors.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SyntaxErrorKind {
-    /// A character that begins no token.
+    /// A character that cannot start a token.
     UnexpectedCharacter(char),
-    /// A number runs into a name, as in `12abc`; the character is the first of the name.
+    /// A number directly followed by a name, as in `12abc`; the character is the first of the name.
     NumberSuffix(char),
-    /// A string is not closed on its line (or, for `"""`, not at all); the span is the opening quote.
+    /// A string that is not closed on its line (or, for `"""`, before the end of the file); the span is the opening
+    /// quote.
     UnterminatedString,
-    /// A block comment is not closed; the span is its opening.
+    /// A block comment that is not closed; the span is its opening marker.
     UnterminatedComment,
-    /// `\u{...}` names no Unicode scalar value.
+    /// A `\u{...}` escape that is not a Unicode scalar value.
     InvalidUnicodeEscape,
     /// More than [`MAX_NESTING`](crate::MAX_NESTING) open brackets.
     NestingTooDeep,
     /// More than `MAX_CHAIN` chained operators.
     ChainTooLong,
-    /// The text is longer than 4 GiB.
+    /// A source longer than 4 GiB.
     TooLong,
-    /// Another token than the one found should stand here.
+    /// An unexpected token.
     Expected {
-        /// What should stand here.
+        /// The expected token or construct.
         what: &'static str,
         /// The token found.
         found: SmolStr,
     },
-    /// A token should follow, but the file ends.
+    /// The file ends too early.
     UnexpectedEnd {
-        /// What should follow.
+        /// The expected token or construct.
         what: &'static str,
     },
     /// `with { name: ... }` on a `parallel` with an unknown option.
@@ -53,47 +54,47 @@ pub enum SyntaxErrorKind {
         /// The option.
         name: SmolStr,
     },
-    /// A name occurs twice in a list of names that must differ.
+    /// A duplicate name in a list of distinct names.
     Duplicate {
-        /// What has the name, as `parameter`.
+        /// The kind of the named item, such as `parameter`.
         what: &'static str,
         /// The name.
         name: SmolStr,
     },
-    /// A rule with a text of its own.
+    /// A grammar rule with its own message.
     Rule(Rule),
-    /// A well-formed text that cannot be compiled.
+    /// Well-formed source that cannot be compiled.
     Compile(CompileRule),
 }
 
-/// Rules of the grammar that have a text of their own.
+/// Grammar rules that have their own message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rule {
-    /// A parameter without default behind one with.
+    /// A parameter without default after one with a default.
     RequiredAfterDefault,
-    /// A parameter behind the rest parameter.
+    /// A parameter after the rest parameter.
     RestNotLast,
     /// A rest parameter with a default value.
     RestWithDefault,
     /// `timeout` and `default` in one `select`.
     TimeoutAndDefault,
-    /// `timeout` or `default` twice in one `select`.
+    /// More than one `timeout` or `default` in one `select`.
     RepeatedSelectCase,
     /// `<<TAG`.
     Heredoc,
-    /// A tool field twice.
+    /// A repeated field of a tool.
     RepeatedToolField,
-    /// An integer type literal or attribute value beyond 64 bits.
+    /// An integer type literal or attribute value that does not fit 64 bits.
     IntTooLarge,
-    /// `summarize` twice in one `eval_pack`.
+    /// More than one `summarize` in one `eval_pack`.
     RepeatedSummarize,
-    /// An unknown attribute before a field or parameter.
+    /// An unknown constraint attribute before a field or parameter.
     UnknownLimit,
-    /// A limit whose argument has another form.
+    /// A constraint attribute with an invalid argument.
     LimitArgument,
-    /// A limit of another type than that of its field.
+    /// A constraint attribute that does not apply to the type of its field.
     LimitOfOtherType,
-    /// Two limits of the same kind before one field.
+    /// Two constraints of the same kind on one field.
     RepeatedLimit,
     /// `@pattern` with an invalid regular expression.
     LimitPattern,
@@ -102,18 +103,18 @@ pub enum Rule {
 /// Rules reported as compile errors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CompileRule {
-    /// `...x` where no list, dict or call is around it.
+    /// A spread `...x` outside lists, dicts and calls.
     Spread,
     /// `a | b` outside a match arm.
     OrPattern,
-    /// A duration beyond 64 bits of milliseconds.
+    /// A duration that does not fit 64 bits of milliseconds.
     DurationTooLarge,
     /// A call or another expression as the value of an attribute's argument.
     AttributeArgument,
 }
 
 impl Rule {
-    /// Returns the text.
+    /// Returns the message.
     pub const fn text(self) -> &'static str {
         match self {
             Self::RequiredAfterDefault => "Required parameter cannot follow a parameter with a default value",
@@ -149,7 +150,7 @@ impl Rule {
 }
 
 impl CompileRule {
-    /// Returns the text.
+    /// Returns the message.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Spread => {
@@ -162,19 +163,20 @@ impl CompileRule {
     }
 }
 
-/// The stage that finds an error.
+/// The stage that reports an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
-    /// Splitting the text into tokens.
+    /// Lexing.
     Lex,
-    /// Reading the tokens as a program.
+    /// Parsing.
     Parse,
-    /// Reported with the words of the compiler although the parser finds it.
+    /// Reported in the format of a compile error although the parser detects it.
     Compile,
 }
 
 impl std::fmt::Display for SyntaxError {
-    /// Writes the message with its byte offset. With the source, [`SyntaxError::canonical`] returns line and column.
+    /// Writes the message with its byte offset. [`SyntaxError::canonical`] takes the source and returns line and
+    /// column.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let place = format!("byte {}", self.span.start);
         f.write_str(&self.placed(&place, &place))
@@ -184,7 +186,7 @@ impl std::fmt::Display for SyntaxError {
 impl std::error::Error for SyntaxError {}
 
 impl SyntaxError {
-    /// Returns the stage the error belongs to.
+    /// Returns the stage that reports the error.
     pub fn stage(&self) -> Stage {
         use SyntaxErrorKind::*;
         match self.kind {
@@ -199,13 +201,13 @@ impl SyntaxError {
         }
     }
 
-    /// Returns the text the test runner compares, position included: `Expected ), got id(x) at 3:13`.
+    /// Returns the message that the test runner compares, including the position: `Expected ), got id(x) at 3:13`.
     pub fn canonical(&self, source: &str) -> String {
         let (line, column) = line_column(source, self.span.start);
         self.placed(&format!("line {line}"), &format!("{line}:{column}"))
     }
 
-    /// The message with its place: `line` for errors of the compiler, `place` for the others.
+    /// Returns the message with its location: `line` for compile errors, `place` for the others.
     fn placed(&self, line: &str, place: &str) -> String {
         let text = match &self.kind {
             SyntaxErrorKind::UnexpectedEnd { what } => {
@@ -229,7 +231,7 @@ impl SyntaxError {
         format!("{text} at {place}")
     }
 
-    /// Returns the error as a diagnostic with the label and the help line people see.
+    /// Converts the error to a diagnostic with label and help line.
     pub fn diagnostic(&self, source: &str) -> Diagnostic {
         let (line, _) = line_column(source, self.span.start);
         let (code, message, label, help) = match &self.kind {
@@ -305,7 +307,7 @@ impl SyntaxError {
         diagnostic
     }
 
-    /// What a writer used to another language should have written here.
+    /// Returns advice for users of other languages about the correct Harn syntax at this location.
     fn advice(&self, source: &str) -> Option<String> {
         match self.kind {
             SyntaxErrorKind::Expected { .. }
@@ -318,13 +320,13 @@ impl SyntaxError {
         }
     }
 
-    /// Whether a name was wanted where a word of the language stands.
+    /// Returns whether a name was expected where a keyword was found.
     fn is_word_for_a_name(&self, text: &str) -> bool {
         let wanted = matches!(&self.kind, SyntaxErrorKind::Expected { what, .. } if what.ends_with("name"));
         wanted && TokenKind::is_keyword_text(text)
     }
 
-    /// The token found, as people see it in the text.
+    /// Returns the found token as it is written in the source.
     fn found(&self, found: &str, source: &str) -> String {
         let text = self.span.slice(source);
         match found {
@@ -339,7 +341,7 @@ impl SyntaxError {
     }
 }
 
-/// A piece of source in a message: one line of at most 60 characters.
+/// Truncates a piece of source for a message to one line of at most 60 characters.
 fn cut(text: &str) -> String {
     let line = text.lines().next().unwrap_or("");
     match line.char_indices().nth(60) {
@@ -349,7 +351,7 @@ fn cut(text: &str) -> String {
     }
 }
 
-/// What was expected, with signs and words of the language in backquotes.
+/// Formats the expected item for a message: punctuation and keywords in backquotes.
 fn shown(what: &str) -> String {
     match what {
         _ if what.ends_with("separator (`;` or newline)") => "`;` or a new line".to_owned(),
@@ -360,7 +362,7 @@ fn shown(what: &str) -> String {
 }
 
 impl SyntaxErrorKind {
-    /// The text of kinds that read the same everywhere.
+    /// Returns the message of the kinds that have the same message in all formats.
     fn plain(&self) -> String {
         match self {
             Self::InvalidUnicodeEscape => "invalid Unicode escape: no such character".to_owned(),
@@ -383,7 +385,7 @@ fn unknown_option(name: &str) -> String {
     )
 }
 
-/// The help line when a closing bracket is missing; `found` is the token in its place.
+/// Returns the help line for a missing closing bracket; `found` is the token found instead.
 fn closing_help(what: &str, found: &str) -> Option<&'static str> {
     let entry = ["id(", "str(", "int(", "float(", "duration("].iter().any(|start| found.starts_with(start));
     match what {
@@ -397,8 +399,8 @@ fn closing_help(what: &str, found: &str) -> Option<&'static str> {
     }
 }
 
-/// Brings the errors of lexer and parser together in source order. What the parser says about a line the lexer
-/// already complained about is only a consequence, and is dropped.
+/// Merges the errors of lexer and parser in source order. Drops parser errors on lines with a lexical error,
+/// because they are consequences of it.
 pub(crate) fn merge(source: &str, lexical: Vec<SyntaxError>, syntax: Vec<SyntaxError>) -> Vec<SyntaxError> {
     if syntax.is_empty() {
         return lexical;

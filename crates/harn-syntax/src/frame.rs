@@ -1,7 +1,6 @@
-//! Draws diagnostics.
+//! Renders diagnostics.
 //!
-//! One place is drawn in the language's own frame, whose layout programs rely on:
-//!
+//! A single location is drawn in the following frame. Programs parse this layout, so it is stable:
 //! ```text
 //! error: expected ), found id(x)
 //!   --> main.harn:3:13
@@ -11,8 +10,8 @@
 //!    = help: add a closing `)` to finish this expression or parameter list
 //! ```
 //!
-//! Several places of one file at once are drawn by `ariadne`; places in other files follow in frames of their own, whose
-//! arrow is `:::`.
+//! Several locations in one file are drawn by `ariadne`. Locations in other files follow in separate frames with
+//! the arrow `:::`.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -23,7 +22,7 @@ use crate::diagnostic::{Diagnostic, Elsewhere, Severity};
 use crate::source_map::SourceFile;
 use crate::span::Span;
 
-/// ANSI sequences, or nothing.
+/// Writes ANSI escape sequences if enabled.
 struct Paint {
     on: bool,
 }
@@ -47,14 +46,14 @@ impl Paint {
     }
 }
 
-/// Whether a character has power over a terminal, or over the order of what is read there.
+/// Returns whether a character controls the terminal or changes the text direction.
 fn is_control(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
         || c.is_control() && !matches!(c, '\n' | '\t')
 }
 
-/// Text from sources, values and file names as it may go to a terminal: control characters other than line feed and tab,
-/// and those of bidirectional text, are written `\u{..}`.
+/// Escapes text from sources, values and file names for a terminal: control characters other than line feed and
+/// tab, and bidirectional control characters, are written as `\u{..}`.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(is_control) {
         return Cow::Borrowed(text);
@@ -68,36 +67,37 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     }))
 }
 
-/// A name as it may stand within a line of a terminal: as [`printable`], and line feeds are written `\u{a}`.
+/// Escapes a name for use within a line of terminal output: like [`printable`], and line feeds are written as
+/// `\u{a}`.
 pub fn printable_name(name: &str) -> String {
     printable(name).replace('\n', "\\u{a}")
 }
 
-/// As [`printable`], with `margin` at the beginning of each further line: a string of others cannot look like a line of the
-/// runtime.
+/// Like [`printable`], and prefixes every line after the first with `margin`, so that untrusted text cannot imitate
+/// a line of the runtime.
 pub fn with_margin(text: &str, margin: &str) -> String {
     printable(text.trim_end_matches('\n')).replace('\n', &format!("\n{margin}"))
 }
 
-/// The margin of further lines in a [`notice`].
+/// The margin of continuation lines in a [`notice`].
 pub const MARGIN: &str = "    | ";
 
-/// An error of a command for standard error, without the last line feed.
+/// Formats an error of a command for standard error, without the last line feed.
 pub fn error_line(text: &str) -> String {
     format!("error: {}", with_margin(text, MARGIN))
 }
 
-/// A line of the runtime for standard error: `[harn] `, the text, and a line feed.
+/// Formats a message of the runtime for standard error: `[harn] `, the message, and a line feed.
 pub fn notice(text: &str) -> String {
     format!("[harn] {}\n", with_margin(text, MARGIN))
 }
 
-/// How many columns [`printable`] gives a character.
+/// Returns the number of columns that a character occupies after [`printable`].
 fn width_of(c: char) -> usize {
     if is_control(c) { c.escape_unicode().len() } else { 1 }
 }
 
-/// A source text for a drawing that counts bytes: control characters become others of the same length.
+/// Replaces control characters by others of the same byte length, because `ariadne` locates text by byte offsets.
 fn same_length(text: &str) -> Cow<'_, str> {
     let harmful = |c: char| is_control(c) && c != '\r';
     if !text.contains(harmful) {
@@ -113,18 +113,18 @@ fn same_length(text: &str) -> Cow<'_, str> {
 }
 
 impl Diagnostic {
-    /// Draws the diagnostic for people, with ANSI colours if `color` is set. Ends in a line feed.
+    /// Renders the diagnostic for users, with ANSI colours if `color` is set. The result ends in a line feed.
     pub fn render(&self, file: &SourceFile, color: bool) -> String {
         render(self, Some(file), color)
     }
 
-    /// Draws a diagnostic without position, or whose source text is not at hand.
+    /// Renders a diagnostic that has no location, or whose source is not available.
     pub fn render_plain(&self, color: bool) -> String {
         render(self, None, color)
     }
 }
 
-/// Draws a diagnostic; without file (or place) only its texts.
+/// Renders a diagnostic; without a file or location only its messages.
 fn render(diagnostic: &Diagnostic, file: Option<&SourceFile>, color: bool) -> String {
     let paint = Paint { on: color };
     let word = paint.severity(diagnostic.severity, diagnostic.severity.word());
@@ -159,7 +159,7 @@ fn render(diagnostic: &Diagnostic, file: Option<&SourceFile>, color: bool) -> St
         );
         one_place(&mut out, Severity::Info, file, *span, Some((*span, text)), width, &paint);
     }
-    // Notes stand under the arrow, the help line under the gutter.
+    // Notes are aligned with the arrow, the help line with the gutter.
     for note in &diagnostic.notes {
         let _ = writeln!(out, "{:width$} {} note: {}", "", paint.frame("="), with_margin(note, MARGIN));
     }
@@ -169,7 +169,7 @@ fn render(diagnostic: &Diagnostic, file: Option<&SourceFile>, color: bool) -> St
     out
 }
 
-/// One line of a file, with a mark below it.
+/// Draws one line of a file with a mark below it.
 fn one_place(
     out: &mut String,
     severity: Severity,
@@ -195,14 +195,14 @@ fn one_place(
     }
 }
 
-/// How many characters of a line are shown at most; longer lines are cut around the place of the error.
+/// Maximum number of characters shown of a line; longer lines are truncated around the location of the error.
 const LINE_LIMIT: usize = 240;
-/// How many of them stand before that place.
+/// Number of characters shown before that location.
 const LINE_BEFORE: usize = 80;
-/// What stands for the part that is cut off.
+/// Marks a truncated part.
 const CUT: &str = "...";
 
-/// The part of a line that is shown.
+/// The shown part of a line.
 struct Excerpt<'s> {
     source: &'s str,
     span: Span,
@@ -211,7 +211,7 @@ struct Excerpt<'s> {
 }
 
 impl<'s> Excerpt<'s> {
-    /// Cuts `line` to a bearable length around `place`.
+    /// Truncates `line` to at most `LINE_LIMIT` characters around `place`.
     fn around(source: &'s str, line: Span, place: u32) -> Self {
         let whole = Self { source, span: line, cut_before: false, cut_after: false };
         if line.slice(source).chars().nth(LINE_LIMIT).is_none() {
@@ -233,7 +233,7 @@ impl<'s> Excerpt<'s> {
         format!("{}{shown}{}", mark(self.cut_before), mark(self.cut_after))
     }
 
-    /// The blanks before the carets (tabs stay tabs, so that they line up) and the carets.
+    /// Returns the whitespace before the carets (tabs are retained for alignment) and the carets.
     fn carets(&self, span: Span) -> (String, String) {
         let start = span.start.clamp(self.span.start, self.span.end);
         let before = Span::new(self.span.start, start).slice(self.source);
@@ -249,7 +249,7 @@ impl<'s> Excerpt<'s> {
     }
 }
 
-/// The labelled lines as `ariadne` draws them, without its header.
+/// Returns the labelled lines as drawn by `ariadne`, without its header.
 fn several_places(diagnostic: &Diagnostic, file: &SourceFile, color: bool) -> String {
     let kind = match diagnostic.severity {
         Severity::Error => ReportKind::Error,
@@ -263,11 +263,11 @@ fn several_places(diagnostic: &Diagnostic, file: &SourceFile, color: bool) -> St
         .with_index_type(IndexType::Byte)
         .with_compact(false);
     let mut labels: Vec<_> = diagnostic.labels.iter().collect();
-    // In the order of the text `ariadne` keeps them in one frame.
+    // Sorted by position, the labels stay in one frame of `ariadne`.
     labels.sort_by_key(|(span, _)| (span.start, span.end));
     let mut report = Report::build(kind, place).with_config(config);
     for (order, (span, text)) in labels.into_iter().enumerate() {
-        // A label must not end behind a line feed.
+        // A label must not include a trailing line feed.
         let end = span.start as usize + span.slice(file.text()).trim_end().len();
         let mut label = Label::new(span.start as usize..end).with_order(order as i32);
         if !text.is_empty() {
@@ -280,7 +280,7 @@ fn several_places(diagnostic: &Diagnostic, file: &SourceFile, color: bool) -> St
         return String::new();
     }
     let drawn = String::from_utf8_lossy(&bytes);
-    // The first two lines repeat severity and position, the last one closes the frame.
+    // The first two lines repeat severity and location, the last one closes the frame.
     let lines: Vec<_> = drawn.lines().skip(2).collect();
     let inner = lines.len().saturating_sub(1);
     lines[..inner].iter().map(|line| format!("{}\n", line.trim_end())).collect()

@@ -1,4 +1,4 @@
-//! Declarations, attributes, and the shape all functions share.
+//! Declarations, attributes, and the `Function` node shared by everything callable.
 
 use super::{Block, Expr, Ident, Name, Stmt, TypeExpr, TypeParam};
 use crate::span::Span;
@@ -10,9 +10,9 @@ pub struct Decl {
     pub attrs: Vec<Attribute>,
     /// Marked `pub`.
     pub is_pub: bool,
-    /// What is declared.
+    /// The declaration itself.
     pub kind: DeclKind,
-    /// From the first attribute to the end.
+    /// Source range from the first attribute to the end.
     pub span: Span,
 }
 
@@ -42,8 +42,8 @@ pub enum DeclKind {
 }
 
 impl DeclKind {
-    /// Returns the declared name; for `impl` the name of the type, for an `eval_pack` named by a string the
-    /// derived name.
+    /// Returns the declared name: for `impl`, the name of the type; for an `eval_pack` with only a string id, the
+    /// name derived from the id.
     pub fn name(&self) -> &Ident {
         match self {
             Self::Fn(d) => &d.name,
@@ -59,17 +59,17 @@ impl DeclKind {
         }
     }
 
-    /// Returns whether the name is a variable, which exists from the declaration on.
+    /// Returns whether the name is bound as a variable, which is visible only after the declaration.
     pub fn is_variable(&self) -> bool {
         matches!(self, Self::Tool(_) | Self::Skill(_) | Self::EvalPack(_))
     }
 
-    /// Returns whether the name is known from the start of the scope on.
+    /// Returns whether the name is visible in its whole scope, also before the declaration.
     pub fn is_hoisted(&self) -> bool {
         !self.is_variable() && !matches!(self, Self::Impl(_))
     }
 
-    /// Returns the word that introduces the declaration.
+    /// Returns the keyword that introduces the declaration.
     pub fn keyword(&self) -> &'static str {
         match self {
             Self::Fn(_) => "fn",
@@ -89,9 +89,9 @@ impl DeclKind {
 /// `@name(args)`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Attribute {
-    /// The name behind `@`.
+    /// The name after `@`.
     pub name: Ident,
-    /// The arguments; empty also when there are no parentheses.
+    /// The arguments; empty if there are none or no parentheses.
     pub args: Vec<AttrArg>,
     /// From `@` to the end.
     pub span: Span,
@@ -111,7 +111,7 @@ pub struct AttrArg {
 /// The value of an attribute's argument.
 #[derive(Clone, PartialEq, Debug)]
 pub enum AttrValue {
-    /// `"text"` or `r"text"`.
+    /// `"a"` or `r"a"`.
     Str(Name),
     /// `5`, `-5`.
     Int(i64),
@@ -138,8 +138,8 @@ pub struct WhereBound {
     pub bound: Ident,
 }
 
-/// What all functions share: named functions, closures, anonymous functions, methods, tools, pipelines, overrides
-/// and the bodies of `spawn` and `parallel`.
+/// The part shared by all functions: named functions, closures, anonymous functions, methods, tools, pipelines,
+/// overrides and the bodies of `spawn` and `parallel`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Function {
     /// The parameters in order.
@@ -150,7 +150,7 @@ pub struct Function {
     pub body: Block,
     /// Declared `gen fn`.
     pub is_gen: bool,
-    /// The body contains `yield` outside nested functions, so that (without `gen`) it is a generator.
+    /// Whether the body contains `yield` outside nested functions, which makes it a generator even without `gen`.
     pub has_yield: bool,
     /// The whole function: from `fn`, `{`, ... to the closing brace.
     pub span: Span,
@@ -163,43 +163,43 @@ pub struct Param {
     pub name: Ident,
     /// The annotation.
     pub ty: Option<TypeExpr>,
-    /// Evaluated when the argument is not given.
+    /// The default value, evaluated if the argument is missing.
     pub default: Option<Expr>,
     /// `...name`: takes the remaining arguments; always the last one.
     pub rest: bool,
-    /// Its description and limits.
+    /// Its description and schema constraints.
     pub note: Option<Box<Note>>,
     /// The whole parameter.
     pub span: Span,
 }
 
-/// The description and the limits of a field or parameter, for its schema.
+/// The description and the constraints of a field or parameter, used for its schema.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Note {
-    /// The text of the doc comment before it.
+    /// The doc comment before it.
     pub doc: Option<Name>,
-    /// The attributes before it, such as `@range(0..=150)`.
+    /// The constraint attributes before it, such as `@range(0..=150)`.
     pub limits: Vec<Limit>,
 }
 
 impl Note {
-    /// Returns where a field begins: at its first limit, else at its name.
+    /// Returns the start of a field: its first constraint attribute, or its name if it has none.
     pub fn start(note: Option<&Note>, name: Span) -> u32 {
         note.and_then(|note| note.limits.first()).map_or(name.start, |limit| limit.span.start)
     }
 }
 
-/// A limit of a field or parameter.
+/// A constraint attribute of a field or parameter.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Limit {
-    /// The words of a schema that it stands for: `min`, `max`, `min_length`, `pattern`, ...
+    /// The schema keywords that it sets: `min`, `max`, `min_length`, `pattern`, ...
     pub words: Vec<(&'static str, AttrValue)>,
     /// From `@` to `)`.
     pub span: Span,
 }
 
 impl Param {
-    /// Returns the name of the closure parameter at this position that is written as a pattern.
+    /// Returns the placeholder name of the closure parameter at index `at` that is written as a pattern.
     pub(crate) fn pattern_name(at: usize) -> Name {
         Name::from(format!("[{}]", at + 1))
     }
@@ -211,8 +211,8 @@ impl Param {
 }
 
 impl Function {
-    /// Splits the body into the `let` statements that stand for the patterns among the parameters, in their order, and
-    /// the statements as written.
+    /// Splits the body into the `let` statements generated for pattern parameters, in parameter order, and the
+    /// written statements.
     pub fn split_body(&self) -> (&[Stmt], &[Stmt]) {
         let patterns = self.params.iter().filter(|param| param.is_pattern()).count();
         self.body.stmts.split_at(patterns.min(self.body.stmts.len()))
@@ -237,7 +237,7 @@ pub struct FnDecl {
 pub struct PipelineDecl {
     /// Its name.
     pub name: Ident,
-    /// The pipeline it extends.
+    /// The name of the pipeline that it extends.
     pub extends: Option<Ident>,
     /// Parameters (plain names), result type and body.
     pub func: Function,
@@ -248,20 +248,20 @@ pub struct PipelineDecl {
 pub struct ToolDecl {
     /// Its name.
     pub name: Ident,
-    /// The text of the doc comment before it.
+    /// The doc comment before it.
     pub doc: Option<Name>,
-    /// The text behind `description`.
+    /// The string after `description`.
     pub description: Option<Name>,
     /// `guidance`, `namespace`, `defer_loading`, `compact`, `annotations`, in source order, each at most once.
     pub fields: Vec<ToolField>,
-    /// Parameters, result type and the statements behind the fields.
+    /// Parameters, result type and the statements after the fields.
     pub func: Function,
 }
 
 /// A field of a tool.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ToolField {
-    /// The word.
+    /// The field name.
     pub name: Ident,
     /// Its value: a string, a bool or a dict literal.
     pub value: Expr,
@@ -288,7 +288,7 @@ pub struct SkillField {
 /// `eval_pack name "id" { entries }`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct EvalPackDecl {
-    /// The variable bound; derived from the id when only a string is written.
+    /// The name of the bound variable; derived from the id if only a string is written.
     pub name: Ident,
     /// The id: the string if there is one, else the name.
     pub id: Name,
@@ -298,7 +298,7 @@ pub struct EvalPackDecl {
     pub stmts: Vec<Stmt>,
     /// The `summarize` block.
     pub summarize: Option<Block>,
-    /// The braces.
+    /// Source range of the braces.
     pub body_span: Span,
 }
 
@@ -320,14 +320,15 @@ pub struct Variant {
     pub name: Ident,
     /// The payload; empty for a plain variant.
     pub fields: Vec<VariantField>,
-    /// The whole text.
+    /// Source range of the variant.
     pub span: Span,
 }
 
 /// A payload entry of a variant: `name`, `name: type` or a bare type.
 #[derive(Clone, PartialEq, Debug)]
 pub struct VariantField {
-    /// The name. A single bare word such as `y` or `float` is a name; the checker may read it as a type.
+    /// The name. A single bare identifier such as `y` or `float` is parsed as a name; the checker may treat it as a
+    /// type.
     pub name: Option<Ident>,
     /// The type.
     pub ty: Option<TypeExpr>,
@@ -338,7 +339,7 @@ pub struct VariantField {
 pub struct StructDecl {
     /// Its name.
     pub name: Ident,
-    /// The text of the doc comment before it.
+    /// The doc comment before it.
     pub doc: Option<Name>,
     /// The generic parameters.
     pub type_params: Vec<TypeParam>,
@@ -364,11 +365,11 @@ pub struct StructField {
 pub struct TypeDecl {
     /// Its name.
     pub name: Ident,
-    /// The text of the doc comment before it.
+    /// The doc comment before it.
     pub doc: Option<Name>,
     /// The generic parameters.
     pub type_params: Vec<TypeParam>,
-    /// What it stands for.
+    /// The aliased type.
     pub ty: TypeExpr,
 }
 
@@ -390,7 +391,7 @@ pub struct InterfaceDecl {
 pub struct AssocType {
     /// Its name.
     pub name: Ident,
-    /// The type behind `=`.
+    /// The type after `=`.
     pub default: Option<TypeExpr>,
 }
 
@@ -401,11 +402,11 @@ pub struct MethodSig {
     pub name: Ident,
     /// The generic parameters.
     pub type_params: Vec<TypeParam>,
-    /// The parameters, with `self` if written.
+    /// The parameters, including `self` if written.
     pub params: Vec<Param>,
     /// The result type.
     pub ret: Option<TypeExpr>,
-    /// The whole text.
+    /// Source range of the signature.
     pub span: Span,
 }
 

@@ -6,9 +6,9 @@ use crate::span::Span;
 /// An expression.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Expr {
-    /// What it is.
+    /// The kind, with its operands.
     pub kind: ExprKind,
-    /// Its text.
+    /// Source range of the expression.
     pub span: Span,
 }
 
@@ -21,17 +21,17 @@ pub enum ExprKind {
     Bool(bool),
     /// An integer.
     Int(i64),
-    /// A float, also an integer literal too large for an int.
+    /// A float, or an integer literal that does not fit an int.
     Float(f64),
     /// A duration in milliseconds.
     Duration(i64),
-    /// A string without interpolation, escapes resolved.
+    /// A string without interpolation; escapes are resolved.
     Str(Name),
     /// A string with interpolation.
     Interp(Vec<StrPart>),
     /// A variable, function, builtin, type name or the pipe placeholder `_`.
     Name(Name),
-    /// `(inner)`. Kept so that `(x.f)(5)` is no method call and the formatter can print it.
+    /// `(inner)`. Retained so that `(x.f)(5)` is not parsed as a method call and the formatter can print it.
     Paren(Box<Expr>),
     /// `[a, ...b]`.
     List(Vec<Arg>),
@@ -60,7 +60,7 @@ pub enum ExprKind {
     },
     /// `match value { arms }`.
     Match {
-        /// The value looked at.
+        /// The matched value.
         value: Box<Expr>,
         /// The arms in order.
         arms: Vec<MatchArm>,
@@ -78,14 +78,14 @@ pub enum ExprKind {
     TryStar(Box<Expr>),
     /// `retry count { body }`.
     Retry {
-        /// How many times at most.
+        /// The maximum number of attempts.
         count: Box<Expr>,
         /// The body.
         body: Block,
     },
     /// `deadline limit { body }`.
     Deadline {
-        /// The time allowed.
+        /// The time limit.
         limit: Box<Expr>,
         /// The body.
         body: Block,
@@ -100,7 +100,7 @@ pub enum ExprKind {
     Unary {
         /// The operator.
         op: UnaryOp,
-        /// Where it stands.
+        /// Location of the operator.
         op_span: Span,
         /// The operand.
         operand: Box<Expr>,
@@ -109,7 +109,7 @@ pub enum ExprKind {
     Binary {
         /// The operator.
         op: BinaryOp,
-        /// Where it stands.
+        /// Location of the operator.
         op_span: Span,
         /// The left operand.
         lhs: Box<Expr>,
@@ -120,7 +120,7 @@ pub enum ExprKind {
     Logic {
         /// The operator.
         op: LogicOp,
-        /// Where it stands.
+        /// Location of the operator.
         op_span: Span,
         /// The left operand.
         lhs: Box<Expr>,
@@ -142,30 +142,30 @@ pub enum ExprKind {
         start: Box<Expr>,
         /// The bound.
         end: Box<Expr>,
-        /// Without the bound itself.
+        /// Whether the bound is excluded.
         exclusive: bool,
-        /// Where `to` stands.
+        /// Location of `to`.
         op_span: Span,
     },
     /// `value |> func`.
     Pipe {
-        /// What goes in.
+        /// The piped value.
         value: Box<Expr>,
-        /// What it goes to; if it contains the name `_`, an expression over that placeholder.
+        /// The receiving function; if it contains the name `_`, an expression in which `_` is the piped value.
         func: Box<Expr>,
-        /// Where `|>` stands.
+        /// Location of `|>`.
         op_span: Span,
     },
     /// `callee<types>(args)`.
     Call {
-        /// What is called.
+        /// The called expression.
         callee: Box<Expr>,
-        /// Explicit type arguments; only with a [`ExprKind::Name`] callee.
+        /// Explicit type arguments; present only if the callee is an [`ExprKind::Name`].
         type_args: Vec<TypeExpr>,
         /// The arguments.
         args: Vec<Arg>,
     },
-    /// `object.name(args)`, `object?.name(args)`; also the construction of an enum value.
+    /// `object.name(args)`, `object?.name(args)`; also constructs enum values.
     MethodCall {
         /// The receiver.
         object: Box<Expr>,
@@ -193,7 +193,7 @@ pub enum ExprKind {
         index: Box<Expr>,
         /// Written with `?[`.
         optional: bool,
-        /// Where `[` (or `?[`) stands, for errors.
+        /// Location of `[` or `?[`, for errors.
         op_span: Span,
     },
     /// `object[start:end]`.
@@ -202,26 +202,26 @@ pub enum ExprKind {
         object: Box<Expr>,
         /// The first position.
         start: Option<Box<Expr>>,
-        /// The position behind the last.
+        /// The exclusive end position.
         end: Option<Box<Expr>>,
-        /// Where `[` stands.
+        /// Location of `[`.
         op_span: Span,
     },
     /// `operand?`.
     Propagate {
         /// The result that is unwrapped.
         operand: Box<Expr>,
-        /// Where `?` stands.
+        /// Location of `?`.
         op_span: Span,
     },
-    /// A place where an error was reported; never in a program without errors.
+    /// Placeholder where an error was reported; never occurs in a program without errors.
     Error,
 }
 
 /// A piece of an interpolated string.
 #[derive(Clone, PartialEq, Debug)]
 pub enum StrPart {
-    /// Literal text, escapes resolved.
+    /// Literal text; escapes are resolved.
     Text(Name),
     /// `${expr}`.
     Expr(Expr),
@@ -239,14 +239,14 @@ pub struct Arg {
 /// An entry of a dict or struct literal.
 #[derive(Clone, PartialEq, Debug)]
 pub enum DictItem {
-    /// `key: value`; the key is a name, a reserved word or a plain string.
+    /// `key: value`; the key is a name, a keyword or a plain string.
     Entry {
         /// The key.
         key: Ident,
         /// The value.
         value: Expr,
     },
-    /// `[key]: value`, also an interpolated string as key.
+    /// `[key]: value`, or an entry with an interpolated string as key.
     Computed {
         /// The key.
         key: Expr,
@@ -271,7 +271,7 @@ pub struct IfArm {
 pub struct MatchArm {
     /// The alternatives; at least one. With more than one, none of them binds a name.
     pub patterns: Vec<MatchPattern>,
-    /// The condition behind `if`.
+    /// The condition after `if`.
     pub guard: Option<Expr>,
     /// The body.
     pub body: Block,
@@ -284,7 +284,7 @@ pub struct MatchArm {
 pub struct MatchPattern {
     /// Its form.
     pub kind: MatchPatternKind,
-    /// Its text.
+    /// Source range of the pattern.
     pub span: Span,
 }
 
@@ -295,24 +295,24 @@ pub enum MatchPatternKind {
     Wildcard,
     /// `name`: matches everything and binds it.
     Bind(Ident),
-    /// A literal or any other expression, compared by `==`. In or-patterns also a bare name.
+    /// A literal or any other expression, compared with `==`. In or-patterns also a bare name.
     Value(Expr),
     /// `{k: p, ...rest}`.
     Dict {
         /// The keys and their patterns.
         entries: Vec<(Ident, MatchPattern)>,
-        /// The name behind `...`.
+        /// The name after `...`.
         rest: Option<Ident>,
     },
     /// `[p1, p2, ...rest]`.
     List {
         /// The prefix.
         items: Vec<MatchPattern>,
-        /// The name behind `...`.
+        /// The name after `...`.
         rest: Option<Ident>,
     },
-    /// `E.V`, `E.V(p)`, `Ok(p)`, `Err(p)`. Written for every `Name.member` whose first letter is upper case;
-    /// if no enum of that name exists, it is a value.
+    /// `E.V`, `E.V(p)`, `Ok(p)`, `Err(p)`. The parser produces it for every `Name.member` whose first letter is
+    /// upper case; if no enum has that name, it is treated as a value.
     Variant {
         /// The enum; `Result` for `Ok` and `Err`.
         enum_name: Ident,
@@ -326,9 +326,9 @@ pub enum MatchPatternKind {
 /// `catch (name: ty) { body }`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Catch {
-    /// What the error is bound to.
+    /// The name that the error is bound to.
     pub name: Option<Ident>,
-    /// Which errors are handled.
+    /// The type of errors that are handled.
     pub ty: Option<TypeExpr>,
     /// The handler.
     pub body: Block,
@@ -341,11 +341,11 @@ pub struct Parallel {
     pub kind: ParallelKind,
     /// The count or the collection.
     pub source: Expr,
-    /// The value behind `max_concurrent:`.
+    /// The value after `max_concurrent:`.
     pub max_concurrent: Option<Expr>,
-    /// The body with no or one parameter.
+    /// The body, with zero or one parameter.
     pub func: Function,
-    /// Ends with `as stream`; only with [`ParallelKind::Each`].
+    /// Whether it ends with `as stream`; only with [`ParallelKind::Each`].
     pub as_stream: bool,
 }
 
@@ -360,7 +360,7 @@ pub enum ParallelKind {
     Settle,
 }
 
-/// A `select` expression: at least one case, timeout or default; never both of the latter.
+/// A `select` expression: at least one case, timeout or default, but not both a timeout and a default.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Select {
     /// The `name from channel { body }` cases in order.
@@ -374,7 +374,7 @@ pub struct Select {
 /// `name from channel { body }`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SelectCase {
-    /// What the received value is bound to.
+    /// The name that the received value is bound to.
     pub name: Ident,
     /// The channel.
     pub channel: Expr,
@@ -469,12 +469,12 @@ impl LogicOp {
 }
 
 impl Expr {
-    /// Makes an expression.
+    /// Creates an expression.
     pub const fn new(kind: ExprKind, span: Span) -> Self {
         Self { kind, span }
     }
 
-    /// Returns the name if this is a plain name, also in parentheses.
+    /// Returns the name if the expression is a plain name, with or without parentheses.
     pub fn as_name(&self) -> Option<&Name> {
         match &self.kind {
             ExprKind::Name(name) => Some(name),
@@ -483,8 +483,8 @@ impl Expr {
         }
     }
 
-    /// Returns the place a runtime error raised by evaluating this node points at: the operator of an operation,
-    /// the name of a member or method, the expression itself otherwise.
+    /// Returns the location reported by a runtime error of this node: the operator of an operation, the name of a
+    /// member or method, otherwise the whole expression.
     pub fn blame(&self) -> Span {
         match &self.kind {
             ExprKind::Unary { op_span, .. }

@@ -1,8 +1,8 @@
 //! The syntax tree: plain enums with boxed children.
 //!
-//! Every node carries the [`Span`] of its text. The tree is what the text says and no more: names are not resolved,
-//! `_` in a pipe is an ordinary [`ExprKind::Name`], and enum variants, methods and fields are told apart later.
-//! Its depth is bounded (see `MAX_CHAIN`), so recursive walks and `drop` need no special care.
+//! Every node has the [`Span`] of its source text. The tree represents only the syntax: names are not resolved, `_`
+//! in a pipe is an ordinary [`ExprKind::Name`], and later passes distinguish enum variants, methods and fields. Its
+//! depth is bounded (see `MAX_CHAIN`), so recursive traversal and `drop` cannot overflow the stack.
 //!
 //! Reading order: [`Program`], [`Stmt`], [`Decl`], [`Function`], [`Expr`].
 
@@ -19,15 +19,15 @@ pub use ty::*;
 use crate::span::Span;
 use crate::token::Comment;
 
-/// An identifier's text or a string literal's content; cheap to clone.
+/// The name of an identifier or the content of a string literal; cheap to clone.
 pub type Name = smol_str::SmolStr;
 
-/// An identifier where it is written.
+/// An identifier with its location.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Ident {
-    /// The text.
+    /// The name.
     pub name: Name,
-    /// Where it stands.
+    /// Its location.
     pub span: Span,
 }
 
@@ -54,7 +54,7 @@ impl Program {
         })
     }
 
-    /// Returns the pipeline that runs without another choice: `default`, or else the first one.
+    /// Returns the pipeline that runs by default: the one named `default`, otherwise the first one.
     pub fn entry_pipeline(&self) -> Option<(&Decl, &PipelineDecl)> {
         self.pipelines().find(|(_, pipeline)| pipeline.name.name == "default").or(self.pipelines().next())
     }
@@ -71,7 +71,7 @@ impl Program {
 /// `{ statements }`.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Block {
-    /// The statements in order. The last one, if it is an expression, gives the block its value.
+    /// The statements in order. If the last one is an expression, it is the value of the block.
     pub stmts: Vec<Stmt>,
     /// From `{` to `}`.
     pub span: Span,

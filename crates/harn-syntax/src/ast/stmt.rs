@@ -1,4 +1,4 @@
-//! Statements, and what they bind and assign.
+//! Statements, binding patterns and assignment targets.
 
 use super::{BinaryOp, Block, Decl, Expr, Function, Ident, Name, TypeExpr};
 use crate::span::Span;
@@ -6,9 +6,9 @@ use crate::span::Span;
 /// A statement.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Stmt {
-    /// What it is.
+    /// The kind, with its parts.
     pub kind: StmtKind,
-    /// Its text without the separator.
+    /// Source range without the separator.
     pub span: Span,
 }
 
@@ -19,7 +19,7 @@ pub enum StmtKind {
     Let {
         /// `var`: the names can be assigned.
         mutable: bool,
-        /// What is bound.
+        /// The bound pattern.
         pattern: Pattern,
         /// The annotation; only with [`PatternKind::Name`].
         ty: Option<TypeExpr>,
@@ -28,20 +28,20 @@ pub enum StmtKind {
     },
     /// `target = value`, `target += value`, ...
     Assign {
-        /// What is assigned.
+        /// The assigned place.
         target: Target,
         /// The operator of a compound assignment.
         op: Option<BinaryOp>,
-        /// Where `=`, `+=`, ... stands.
+        /// Location of `=`, `+=`, ...
         op_span: Span,
         /// The right side.
         value: Expr,
     },
     /// `for pattern in iter { body }`.
     For {
-        /// What each item is bound to.
+        /// The pattern that each item is bound to.
         pattern: Pattern,
-        /// What is iterated.
+        /// The iterated value.
         iter: Expr,
         /// The body.
         body: Block,
@@ -64,7 +64,7 @@ pub enum StmtKind {
     Require {
         /// The condition.
         cond: Expr,
-        /// Thrown when it is falsy.
+        /// The value thrown if the condition is falsy.
         message: Option<Expr>,
     },
     /// `return value`.
@@ -85,7 +85,7 @@ pub enum StmtKind {
     Mutex(Block),
     /// `override name(params) { body }`.
     Override {
-        /// The function replaced.
+        /// The replaced function.
         name: Ident,
         /// Its new body; parameters are plain names.
         func: Box<Function>,
@@ -103,16 +103,16 @@ pub enum StmtKind {
 pub struct Target {
     /// The variable.
     pub root: Ident,
-    /// The steps from its value to the part that is replaced; empty for a plain variable.
+    /// The path from the variable to the replaced part; empty for a plain variable.
     pub path: Vec<TargetStep>,
-    /// The whole text.
+    /// Source range of the target.
     pub span: Span,
 }
 
 /// One step of a [`Target`].
 #[derive(Clone, PartialEq, Debug)]
 pub enum TargetStep {
-    /// `.name`; the span is that of the name.
+    /// `.name`; the span covers the name.
     Member(Ident),
     /// `[index]`.
     Index {
@@ -124,7 +124,7 @@ pub enum TargetStep {
 }
 
 impl TargetStep {
-    /// Returns the text of the step without a leading `.`.
+    /// Returns the source range of the step without a leading `.`.
     pub fn span(&self) -> Span {
         match self {
             Self::Member(name) => name.span,
@@ -133,12 +133,12 @@ impl TargetStep {
     }
 }
 
-/// What a `let`, `var` or `for` binds.
+/// The pattern bound by a `let`, `var` or `for`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Pattern {
     /// Its form.
     pub kind: PatternKind,
-    /// Its text.
+    /// Source range of the pattern.
     pub span: Span,
 }
 
@@ -151,14 +151,14 @@ pub enum PatternKind {
     Dict {
         /// The entries before the rest.
         fields: Vec<DictField>,
-        /// The name behind `...`.
+        /// The name after `...`.
         rest: Option<Ident>,
     },
     /// `[a, b = default, ...rest]`.
     List {
         /// The elements before the rest.
         elems: Vec<ListElem>,
-        /// The name behind `...`.
+        /// The name after `...`.
         rest: Option<Ident>,
     },
     /// `(a, b)`, only in `for`.
@@ -168,9 +168,9 @@ pub enum PatternKind {
 /// An entry of a dict pattern.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DictField {
-    /// The key looked up.
+    /// The key.
     pub key: Ident,
-    /// The variable bound; the key again unless renamed.
+    /// The bound variable; equal to the key unless renamed.
     pub name: Ident,
     /// Used when the value is nil.
     pub default: Option<Expr>,
@@ -179,7 +179,7 @@ pub struct DictField {
 /// An element of a list pattern.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ListElem {
-    /// The variable bound.
+    /// The bound variable.
     pub name: Ident,
     /// Used when the value is nil.
     pub default: Option<Expr>,
@@ -188,21 +188,21 @@ pub struct ListElem {
 /// `[pub] import ...`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Import {
-    /// `pub import`: the names are exported again.
+    /// Whether it is `pub import`, which re-exports the names.
     pub is_pub: bool,
-    /// The listed names; `None` for the form that brings everything.
+    /// The listed names; `None` imports everything.
     pub names: Option<Vec<Ident>>,
     /// The path as written, without quotes.
     pub path: Name,
-    /// Where the path stands, with quotes.
+    /// Location of the path, including quotes.
     pub path_span: Span,
-    /// The whole text.
+    /// Source range of the import.
     pub span: Span,
 }
 
 impl Import {
-    /// What the imports at the head of a file are sorted by: embedded modules first, then paths, everything before
-    /// single names.
+    /// Returns the sort key of an import at the top of a file: embedded modules precede paths, and importing
+    /// everything precedes importing single names.
     pub fn sort_key(&self) -> (bool, &str, bool, Vec<&str>) {
         let mut names: Vec<&str> = self.names.iter().flatten().map(|name| name.name.as_str()).collect();
         names.sort_unstable();
@@ -211,7 +211,7 @@ impl Import {
 }
 
 impl Stmt {
-    /// Whether an empty line sets it apart from what is around it at the top of a file.
+    /// Returns whether the statement is separated from its neighbours by an empty line at file level.
     pub fn stands_apart(&self) -> bool {
         matches!(&self.kind, StmtKind::Decl(decl) if !matches!(decl.kind, super::DeclKind::Type(_)))
     }

@@ -1,4 +1,4 @@
-//! Types as written.
+//! Type expressions as written in the source.
 
 use super::{Ident, Name, Note};
 use crate::span::Span;
@@ -6,9 +6,9 @@ use crate::span::Span;
 /// A generic parameter.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TypeParam {
-    /// Its name.
+    /// The name.
     pub name: Ident,
-    /// `in` or `out` before it.
+    /// The `in` or `out` before it.
     pub variance: Option<Variance>,
 }
 
@@ -21,12 +21,12 @@ pub enum Variance {
     Out,
 }
 
-/// A type as written.
+/// A type expression as written in the source.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TypeExpr {
     /// Its form.
     pub kind: TypeKind,
-    /// Its text.
+    /// Source range of the type.
     pub span: Span,
 }
 
@@ -68,6 +68,6 @@ pub struct ShapeField {
     pub optional: bool,
     /// Its type.
     pub ty: TypeExpr,
-    /// Its description and limits.
+    /// Its description and schema constraints.
     pub note: Option<Box<Note>>,
 }

@@ -1,16 +1,16 @@
-//! What a row of the tables of forms says.
+//! The row type of the tables of foreign syntax forms.
 
 use regex::Captures;
 
-/// How the part that a pattern found is written in Harn.
+/// How the matched part is written in Harn.
 pub(super) enum Fix {
-    /// By a text with `$1` or `${name}` for the groups of the pattern.
+    /// Replaced by a template with `$1` or `${name}` for the groups of the pattern.
     By(&'static str),
-    /// By a function, where a template does not do.
+    /// Replaced by a function, if a template is not sufficient.
     With(fn(&Captures<'_>) -> String),
-    /// Not by changing this line.
+    /// Cannot be fixed by changing this line.
     None,
 }
 
-/// Rows of pattern, replacement, and the difference in a few words.
+/// Rows of pattern, replacement, and a short explanation.
 pub(super) type Table = &'static [(&'static str, Fix, &'static str)];

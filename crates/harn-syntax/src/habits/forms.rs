@@ -1,4 +1,4 @@
-//! Forms that cannot be said in Harn, with what stands for them: those that several languages share.
+//! Syntax forms shared by several other languages, with their Harn equivalents.
 
 use std::sync::LazyLock;
 
@@ -9,7 +9,7 @@ use super::form::{
     Table,
 };
 
-/// The table: pattern, replacement, and what to say.
+/// The table: pattern, replacement, and explanation.
 pub(super) const FORMS: Table = &[
     // Loops.
     (
@@ -192,7 +192,7 @@ pub(super) const FORMS: Table = &[
         "`break` and `continue` apply to the innermost loop and take no value",
     ),
     (r"\bgoto\s+\w+", Fix::None, "there is no `goto`: use loops, functions and `return`"),
-    // Arms of match.
+    // Match arms.
     (r"\b(?:case\s+)?([^\s{]+)\s*=>\s*\{", By("$1 -> {"), "write an arm as `pattern -> { ... }`"),
     (
         r"(\bmatch\b[^{]*\{.*?)([^\s{,]+)\s*=>\s*([^{},]+?)\s*([,}]|$)",
@@ -273,7 +273,7 @@ pub(super) const FORMS: Table = &[
         By("($3.map({ $2 -> $1 }))"),
         "create a list from another with `map`",
     ),
-    // Text.
+    // Strings.
     (r#"(^|[^\w"])[fF]"((?:[^"\\]|\\.)*)""#, With(interpolated), "every string can contain `${...}`"),
     (
         r#"(^|[^\w"])[bu]"((?:[^"\\]|\\.)*)""#,
@@ -557,7 +557,7 @@ pub(super) const FORMS: Table = &[
     (r"(\{\s*|,\s*)(\w+)\s*=\s*", By("$1$2: "), "write dict entries as `key: value`"),
     (r"(\{\s*|,\s*)(\w+)\s+([\w\x22]+)", By("$1$2: $3"), "write dict entries as `key: value`"),
     (r"([(,]\s*)\*{1,2}(\w+)", By("$1...$2"), "spread a list or dict with `...`"),
-    // Numbers and signs.
+    // Numbers and punctuation.
     (r"(^|[^\w.])\.(\d+)", By("${1}0.$2"), "a digit is required before the decimal point"),
     (r"\b(\d+)\.(\D|$)", By("$1.0$2"), "a digit is required after the decimal point"),
     (r"([,\[(]\s*),", By("$1"), "remove the extra comma"),
@@ -587,7 +587,7 @@ pub(super) const FORMS: Table = &[
     (r"`((?:[^`\\\x22]|\\.)*)`", By("\"$1\""), "strings need double quotes and can contain `${...}`"),
 ];
 
-/// `f"a {x}"` with the `$` that interpolation has here.
+/// Converts `f"a {x}"` to a string with `$` interpolation.
 fn interpolated(found: &Captures<'_>) -> String {
     let part = |number: usize| found.get(number).map_or("", |group| group.as_str());
     let text = part(2);
@@ -614,7 +614,7 @@ fn interpolated(found: &Captures<'_>) -> String {
     out
 }
 
-/// `total:.2f` as a call that gives these digits; other layouts are left out.
+/// Converts `total:.2f` to a call that formats this many digits; other format specifications are dropped.
 fn without_layout(value: &str) -> String {
     let Some((value, layout)) = value.rsplit_once(':') else {
         return value.trim_end_matches("!r").to_owned();
@@ -625,7 +625,7 @@ fn without_layout(value: &str) -> String {
     }
 }
 
-/// `print x`, also where a `)` is left behind it.
+/// Converts `print x` to a call, also if an unmatched `)` follows it.
 fn called(found: &Captures<'_>) -> String {
     let part = |number: usize| found.get(number).map_or("", |group| group.as_str());
     let value = part(2);
@@ -634,13 +634,13 @@ fn called(found: &Captures<'_>) -> String {
     format!("{}println({value})", part(1))
 }
 
-/// `if let Some(x) = f() {` with the name in front.
+/// Converts `if let Some(x) = f() {` to a `let` statement followed by the condition.
 fn some_or_nil(found: &Captures<'_>) -> String {
     let part = |number: usize| found.get(number).map_or("", |group| group.as_str());
     format!("let {name} = {value}; {word} {name} != nil {{", word = part(1), name = part(2), value = part(3))
 }
 
-/// `fn f(int a, int b` with every type behind its name.
+/// Converts `fn f(int a, int b` to parameters with the type after the name.
 fn typed_parameters(found: &Captures<'_>) -> String {
     static PARAMETER: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(r"\b(int|float|string|bool|list|dict)\s+(\w+)").ok());
@@ -651,18 +651,18 @@ fn typed_parameters(found: &Captures<'_>) -> String {
     }
 }
 
-/// `from a.b import c` with the path as a string.
+/// Converts `from a.b import c` to an import with the path as a string.
 fn import_from(found: &Captures<'_>) -> String {
     let dotted = &found[2];
     let path = if dotted.contains('/') { dotted.to_owned() } else { dotted.replace('.', "/") };
     format!("{}import {{ {} }} from \"{}\"", &found[1], &found[3], path.trim_start_matches('/'))
 }
 
-/// `import a.b` with the path as a string.
+/// Converts `import a.b` to an import with the path as a string.
 fn import(found: &Captures<'_>) -> String {
     let part = |number: usize| found.get(number).map_or("", |group| group.as_str());
     let path = part(2).replace("::", "/").replace('.', "/");
-    // Modules of the same name that come with Harn.
+    // Harn has standard modules with these names.
     let path = match path.as_str() {
         "json" | "math" | "path" | "runtime" => format!("std/{path}"),
         _ => path,

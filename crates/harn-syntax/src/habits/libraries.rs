@@ -1,4 +1,4 @@
-//! Functions, methods and types that other languages have in their libraries, and what stands for them here.
+//! Library functions, methods and types of other languages, with their Harn equivalents.
 
 use std::sync::LazyLock;
 
@@ -6,7 +6,7 @@ use regex::Regex;
 
 use super::names;
 
-/// Paths of functions, as `Math.max`. What begins with a path is meant as well.
+/// Paths of functions, such as `Math.max`. A path also matches its members.
 const MEMBERS: &[(&str, &str)] = &[
     // Python.
     ("os.path", "check a file with `file_exists(path)`; build paths with `path_join`, `dirname`, `basename`"),
@@ -227,7 +227,7 @@ const MEMBERS: &[(&str, &str)] = &[
     ("OpenAI", "call a model with `llm_call(prompt, system, {model: \"openai:gpt-4o\"})`"),
 ];
 
-/// Methods that no value has here.
+/// Methods that no Harn value has.
 const METHODS: &[(&str, &str)] = &[
     // Lists.
     ("append", "append to a list with `xs = xs.push(value)` or `xs = xs + [value]`"),
@@ -278,7 +278,7 @@ const METHODS: &[(&str, &str)] = &[
     ("setdefault", "use a default with `??`: `d[key] ?? []`"),
     ("update", "merge dicts with `{...a, ...b}` or `a.merge(b)`"),
     ("put", "assign an entry: `d[key] = value`"),
-    // Text.
+    // Strings.
     ("strip", "trim whitespace with `text.trim()`"),
     ("lstrip", "trim leading whitespace with `text.trim_start()`"),
     ("rstrip", "trim trailing whitespace with `text.trim_end()`"),
@@ -317,7 +317,7 @@ const METHODS: &[(&str, &str)] = &[
     ("into", "a value needs no conversion: leave it out"),
     ("as_ref", "there are no references: leave it out"),
     ("encode", "get the bytes of a string with `bytes_from_string(text)`"),
-    // Numbers and what may be missing.
+    // Numbers and optional values.
     ("toFixed", "format decimals with `fixed(n, 2)`"),
     ("toString", "convert to a string with `to_string(value)`, or interpolate: `\"${value}\"`"),
     (
@@ -370,7 +370,7 @@ const METHODS: &[(&str, &str)] = &[
     ("catch", "catch errors with `try { ... } catch (e) { ... }`"),
 ];
 
-/// Types and values in annotations and lines, and ours.
+/// Foreign types and values in annotations and lines, with the Harn equivalent.
 const WORDS: &[(&str, &str)] = &[
     (r"&(?:'\w+\s+)?(?:mut\s+)?", ""),
     (r"(?:u8|u16|u32|u64|u128|usize|i8|i16|i32|i64|i128|isize|uint|int32|int64|integer)\b", "int"),
@@ -381,7 +381,7 @@ const WORDS: &[(&str, &str)] = &[
     (r"(?:HashMap|BTreeMap|Map|Dict|Record)<", "dict<"),
 ];
 
-/// Returns our type for the name of one of another language.
+/// Returns the Harn type that corresponds to a type name of another language.
 pub fn type_instead_of(name: &str) -> Option<&'static str> {
     Some(match name {
         "u8" | "u16" | "u32" | "u64" | "u128" | "usize" | "i8" | "i16" | "i32" | "i64" | "i128" | "isize"
@@ -401,7 +401,7 @@ pub fn type_instead_of(name: &str) -> Option<&'static str> {
     })
 }
 
-/// Returns what to tell somebody who called a method that a value does not have.
+/// Returns advice for a call of a method that the value does not have.
 pub(super) fn method_advice(name: &str) -> Option<&'static str> {
     METHODS
         .iter()
@@ -410,7 +410,7 @@ pub(super) fn method_advice(name: &str) -> Option<&'static str> {
         .or_else(|| names::advice(name))
 }
 
-/// Returns what to tell about a name that nothing defines, with what stands behind it: `os.path.exists(...)`, `x = 5`.
+/// Returns advice for an undefined name, based on the source after it: `os.path.exists(...)`, `x = 5`.
 pub fn undefined(name: &str, behind: &str) -> Option<String> {
     let end = behind.find(|c: char| !c.is_alphanumeric() && c != '_' && c != '.').unwrap_or(behind.len());
     if let Some(advice) = member(&format!("{name}{}", &behind[..end])) {
@@ -435,34 +435,34 @@ pub fn undefined(name: &str, behind: &str) -> Option<String> {
     })
 }
 
-/// The longest known path that `path` begins with.
+/// Returns the advice of the longest known path that is a prefix of `path`.
 fn member(path: &str) -> Option<&'static str> {
     let begins =
         |known: &str| path.strip_prefix(known).is_some_and(|rest| rest.starts_with('.') || rest.is_empty());
     let known = MEMBERS.iter().filter(|(known, _)| begins(known));
-    // A path of one word may be a variable of the program.
+    // A path without a dot may be a variable of the program.
     let known = known.filter(|(known, _)| known.contains('.') || path.contains('.'));
     known.max_by_key(|(known, _)| known.len()).map(|(_, advice)| *advice)
 }
 
-/// Returns what stands for the first function of another language in a line.
+/// Returns advice for the first foreign library function called in a line.
 pub(super) fn in_line(line: &str) -> Option<&'static str> {
     static CALL: LazyLock<Option<Regex>> = LazyLock::new(|| {
         Regex::new(r#""(?:[^"\\]|\\.)*"|\b([A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)*)\s*\("#).ok()
     });
     let calls = (*CALL).as_ref()?.captures_iter(line);
-    // Methods of a value that has no name: `f(x).join(`.
+    // Excludes methods of a value without a name: `f(x).join(`.
     let has_name = |path: &regex::Match<'_>| !line[..path.start()].ends_with(['.', ':']);
     calls.filter_map(|found| found.get(1)).filter(has_name).find_map(|path| {
         let path = path.as_str().replace("::", ".");
-        // `format` is a builtin, too.
+        // `format` is also a Harn builtin.
         let alone =
             || names::advice(&path).filter(|_| !path.contains('.') && path != "format" && path != "require");
         member(&path).or_else(alone)
     })
 }
 
-/// The line with types and values of other languages in our words, outside of text.
+/// Replaces foreign types and values in the line by Harn ones, outside of string literals.
 pub(super) fn in_our_words(line: &str) -> String {
     static PIECES: LazyLock<Option<Regex>> = LazyLock::new(|| {
         let types: Vec<String> = WORDS.iter().map(|(word, _)| format!("({word})")).collect();
@@ -483,7 +483,7 @@ pub(super) fn in_our_words(line: &str) -> String {
             },
         }
     };
-    // `&Vec<i32>` is two words.
+    // `&Vec<i32>` needs two passes: `&Vec<` first, then `i32`.
     let once = pieces.replace_all(line, fix).into_owned();
     pieces.replace_all(&once, fix).into_owned()
 }

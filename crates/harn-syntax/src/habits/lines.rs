@@ -1,7 +1,7 @@
-//! The line as it should be: forms of other languages are replaced, one after the other, until the line can be read.
+//! Corrects a line with foreign syntax: replaces one form after the other until the line parses.
 //!
-//! A form is a pattern of a line and its replacement. It speaks only when the parser failed inside of what the pattern
-//! found, so a pattern may be generous. The first one that fits is taken: special forms stand before general ones.
+//! A form is a line pattern with its replacement. It applies only if the parser failed inside the matched part, so
+//! patterns may be broad. The first matching form is used, so special forms must precede general ones.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -13,24 +13,24 @@ use crate::token::TokenKind;
 use super::form::{Fix, Table};
 use super::{forms, libraries, shell, special, statements};
 
-/// The tables, in the order in which they are asked.
+/// The tables, in order of precedence.
 const TABLES: [Table; 4] = [statements::FORMS, special::FORMS, shell::FORMS, forms::FORMS];
 
-/// One form of another language.
+/// A compiled row of a table.
 struct Form {
     pattern: Regex,
     fix: &'static Fix,
     why: &'static str,
 }
 
-/// The forms, compiled when the first error asks.
+/// The forms, compiled on the first error.
 static COMPILED: LazyLock<Vec<Form>> = LazyLock::new(|| {
     let rows = TABLES.into_iter().flatten();
     rows.filter_map(|(pattern, fix, why)| Some(Form { pattern: Regex::new(pattern).ok()?, fix, why }))
         .collect()
 });
 
-/// How many forms of one line are replaced before it is given up.
+/// Maximum number of forms replaced in one line.
 const ROUNDS: usize = 8;
 
 /// Returns the advice for `line`, where the parser failed at byte `at`.
@@ -44,7 +44,7 @@ pub(super) fn advice(line: &str, at: usize) -> Option<String> {
             readable = true;
             break;
         };
-        // What is left of a line in another language is no shell command.
+        // Forms without a replacement are skipped: the rest of a foreign line is not a shell command.
         let Some((why, fixed)) = fix(&text, at, |form| !matches!(form.fix, Fix::None)) else { break };
         if !whys.contains(&why) {
             whys.push(why);
@@ -55,14 +55,14 @@ pub(super) fn advice(line: &str, at: usize) -> Option<String> {
         }
     }
     let mut said = whys.join("; ");
-    // A line that cannot be read either would lead astray.
+    // Shows the corrected line only if it parses; otherwise it would mislead.
     if readable {
         said.push_str(&format!(": `{}`", libraries::in_our_words(text.trim())));
     }
     Some(with_library(said, &text))
 }
 
-/// Adds what stands here for the first function in `line` that another language's library has.
+/// Appends the advice for the first foreign library function in `line`.
 fn with_library(mut said: String, line: &str) -> String {
     if let Some(more) = libraries::in_line(line).filter(|more| !said.contains(more)) {
         said.push_str("; ");
@@ -71,7 +71,8 @@ fn with_library(mut said: String, line: &str) -> String {
     said
 }
 
-/// The first of the `wanted` forms that fits at `at`: why, and the line with it replaced, if that is how it is fixed.
+/// Returns the explanation of the first matching form at `at` among the `wanted` ones, and the line with the match
+/// replaced if the form has a replacement.
 fn fix(line: &str, at: usize, wanted: fn(&Form) -> bool) -> Option<(&'static str, Option<String>)> {
     let texts = texts(line);
     let bare = Bare::of(line, &texts, at);
@@ -85,7 +86,8 @@ fn fix(line: &str, at: usize, wanted: fn(&Form) -> bool) -> Option<(&'static str
 }
 
 impl Form {
-    /// Why, and the line with what fits at `at` replaced. What begins or ends inside of one of the `texts` is no code.
+    /// Returns the explanation, and the line with the match at `at` replaced. Ignores matches that begin or end
+    /// inside one of the string literals `texts`.
     fn fix(&self, line: &str, at: usize, texts: &[Range<usize>]) -> Option<(&'static str, Option<String>)> {
         let found = self.pattern.captures_iter(line).find(|found| {
             found.get(0).is_some_and(|all| {
@@ -109,7 +111,7 @@ impl Form {
     }
 }
 
-/// Where in a line literal text stands, without its quotes.
+/// Returns the ranges of string contents in a line, without quotes.
 fn texts(line: &str) -> Vec<Range<usize>> {
     let inside = |kind: TokenKind, text: &str| match kind {
         TokenKind::Str if text.starts_with("\"\"\"") => Some((3, 3)),
@@ -127,17 +129,17 @@ fn texts(line: &str) -> Vec<Range<usize>> {
     texts.collect()
 }
 
-/// A line in which one letter stands for each text, so that nothing in the text is taken for code.
+/// A line in which each string content is replaced by one letter, so that patterns do not match inside strings.
 struct Bare {
     line: String,
-    /// Where the parser failed.
+    /// Byte offset at which the parser failed.
     at: usize,
-    /// The letters, and the text that each of them stands for.
+    /// The letters and the string contents that they replace.
     texts: Vec<(char, String)>,
 }
 
 impl Bare {
-    /// The line without what is in its texts; nothing where it has none, or the parser failed in one.
+    /// Replaces the string contents of a line; returns `None` if it has none, or if the parser failed inside one.
     fn of(line: &str, texts: &[Range<usize>], at: usize) -> Option<Bare> {
         let letters = || ('\u{ac00}'..='\u{d7a3}').take(texts.len());
         if texts.is_empty() || line.contains(|c| letters().any(|letter| letter == c)) {
@@ -161,7 +163,7 @@ impl Bare {
         Some(bare)
     }
 
-    /// A line with the texts in their places again.
+    /// Restores the string contents of a line.
     fn filled(&self, line: &str) -> String {
         let mut out = String::with_capacity(line.len());
         for c in line.chars() {
@@ -174,7 +176,8 @@ impl Bare {
     }
 }
 
-/// Where a line cannot be read; nothing when it can, or only goes on in the next one. A line may stand in a block.
+/// Returns the byte offset at which a line fails to parse; `None` if it parses, possibly inside a block, or is only
+/// incomplete.
 fn failure(line: &str) -> Option<usize> {
     const BLOCKS: [(&str, &str); 6] = [
         ("", ""),
@@ -197,7 +200,7 @@ fn failure(line: &str) -> Option<usize> {
     first
 }
 
-/// Returns advice for a line that opens a bracket and hides its partner behind `//`, as in `f(7 // 2)`.
+/// Returns advice for a line that opens a bracket and has the closing one in a `//` comment, as in `f(7 // 2)`.
 pub(super) fn hidden_closer(line: &str) -> Option<String> {
     static DIVISION: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"([\w)\]])\s*//\s*([\w(])").ok());
     let found = (*DIVISION).as_ref()?.captures(line)?;
@@ -222,10 +225,10 @@ mod tests {
     #[test]
     fn what_stands_in_a_text_is_no_code() {
         let told = |line: &str, sign: &str| advice(line, line.find(sign).unwrap());
-        // The end of one text and the beginning of the next are no `b"..."`.
+        // The end of one string and the beginning of the next must not match as `b"..."`.
         assert!(!told(r#"f({"a b": [x], 1: 2}["1"])"#, "1:").unwrap().contains("prefix"));
         assert!(told(r#"f(b"a b")"#, "\"a").unwrap().contains("prefix"));
-        // What a text holds is kept, and does not stand in the way of a form around it.
+        // String contents are preserved and do not prevent a match of the form around them.
         assert!(
             told(r#"match x { 1 => "a: b, c", _ => "d" }"#, "=>")
                 .unwrap()
