@@ -1,13 +1,14 @@
-//! The layout pass: decides on the token list what the grammar leaves to layout and lookahead.
+//! The layout pass: resolves on the token list what depends on newlines and lookahead.
 //!
-//! Three steps, each linear in the number of tokens:
+//! It takes three steps, each linear in the number of tokens:
 //!
-//! 1. [`join_lines`] drops every newline that does not separate anything, so that each one left in the list is a
-//!    separator (of statements, or of elements in place of a comma), and joins `not in`.
-//! 2. [`match_brackets`] links brackets and tells the three meanings of `{` apart.
-//! 3. [`resolve`](Resolver) tells the meanings of `?` and `<` apart and measures how deep the tree can become.
+//! 1. [`join_lines`] drops every newline that separates nothing, so that each remaining one is a separator (of
+//!    statements, or of elements instead of a comma), and joins `not in`.
+//! 2. [`match_brackets`] links brackets and distinguishes the three meanings of `{`.
+//! 3. [`resolve`](Resolver) distinguishes the meanings of `?` and `<` and computes an upper bound of the tree
+//!    depth.
 //!
-//! After that the parser never needs to look ahead further than two tokens.
+//! After that the parser needs at most two tokens of lookahead.
 
 use crate::error::{SyntaxError, SyntaxErrorKind};
 use crate::lexer::Lexed;
@@ -27,12 +28,12 @@ pub(crate) fn lay_out(lexed: &mut Lexed, source: &str) {
     lexed.tokens = tokens;
 }
 
-/// The kind of the token at `at`, `Eof` beyond either end.
+/// Returns the kind of the token at `at`; `Eof` out of bounds.
 fn kind_at(tokens: &[Token], at: usize) -> TokenKind {
     tokens.get(at).map_or(TokenKind::Eof, |token| token.kind)
 }
 
-/// Drops the newlines that do not separate anything.
+/// Drops the newlines that separate nothing.
 fn join_lines(tokens: Vec<Token>, source: &str) -> Vec<Token> {
     let mut out: Vec<Token> = Vec::with_capacity(tokens.len());
     for (at, &token) in tokens.iter().enumerate() {
@@ -56,13 +57,13 @@ fn join_lines(tokens: Vec<Token>, source: &str) -> Vec<Token> {
     out
 }
 
-/// Tells whether `out` ends in an operand followed by the word `not`, so that a following `in` belongs to it.
+/// Returns whether `out` ends in an operand followed by the word `not`, so that a following `in` belongs to it.
 fn is_negated(out: &[Token], source: &str) -> bool {
     let [.., before, last] = out else { return false };
     last.kind == TokenKind::Ident && last.span.slice(source) == "not" && ends_operand(before.kind)
 }
 
-/// Tells whether a token can be the last one of an operand.
+/// Returns whether a token can end an operand.
 fn ends_operand(kind: TokenKind) -> bool {
     matches!(
         kind,
@@ -80,10 +81,9 @@ fn ends_operand(kind: TokenKind) -> bool {
     ) || kind.closes()
 }
 
-/// Tells whether the line that ends with `out` continues on the next one whatever stands there.
+/// Returns whether the line that ends with `out` continues on the next line, regardless of its first token.
 ///
-/// `?` and `>` at a line end may also end the line (propagation, a type); the parser skips the newline when they are
-/// operators.
+/// `?` and `>` may also end a line (propagation, a type); the parser skips the newline if they are operators.
 fn line_goes_on(out: &[Token]) -> bool {
     use TokenKind::*;
     let Some(last) = out.last() else { return true };
@@ -97,13 +97,13 @@ fn line_goes_on(out: &[Token]) -> bool {
     }
 }
 
-/// Tells whether a line that begins with `next` (and then `behind`) continues the one before.
+/// Returns whether a line that begins with the tokens `next` and `behind` continues the previous line.
 fn joins_previous_line(next: TokenKind, behind: TokenKind) -> bool {
     use TokenKind::*;
     match next {
         PipeGt | OrOr | AndAnd | EqEq | NotEq | Lt | Gt | LtEq | GtEq | Plus | Star | Slash | Percent
         | StarStar | QuestionQuestion | Dot | QuestionDot | Question | Colon | Pipe | Comma | Eof => true,
-        // As a dict key or field name the word begins a new entry.
+        // As a dict key or field name, the keyword begins a new entry.
         Else | Catch | Finally => !matches!(behind, Colon | Question),
         _ => false,
     }
@@ -128,7 +128,7 @@ fn match_brackets(tokens: &mut [Token], source: &str) {
                 innermost.has_arrow = true;
             }
         } else if kind.closes() {
-            // A closer of the wrong kind ends the brackets that were left open inside its partner.
+            // A closing bracket of another kind also closes the brackets left open inside its partner.
             let Some(depth) = open.iter().rposition(|open| is_partner(tokens[open.at].kind, kind)) else {
                 continue;
             };
@@ -140,7 +140,7 @@ fn match_brackets(tokens: &mut [Token], source: &str) {
             }
         }
     }
-    // Braces that are never closed: still tell closures from dicts, for better errors.
+    // Distinguishes closures from dicts also in unclosed braces, for better errors.
     for unclosed in open {
         if unclosed.has_arrow && tokens[unclosed.at].kind == TokenKind::LBrace {
             tokens[unclosed.at].kind = TokenKind::BraceArrow;
@@ -148,7 +148,7 @@ fn match_brackets(tokens: &mut [Token], source: &str) {
     }
 }
 
-/// Tells whether `close` closes `open`.
+/// Returns whether `close` closes `open`.
 pub(crate) fn is_partner(open: TokenKind, close: TokenKind) -> bool {
     match close {
         TokenKind::RParen => open == TokenKind::LParen,
@@ -158,7 +158,7 @@ pub(crate) fn is_partner(open: TokenKind, close: TokenKind) -> bool {
     }
 }
 
-/// Tells whether the `{` at `at` continues a bare upper-case name as a struct literal.
+/// Returns whether the `{` at `at` continues a bare upper-case name as a struct literal.
 fn begins_struct_literal(tokens: &[Token], at: usize, source: &str) -> bool {
     let Some(name) = at.checked_sub(1).map(|before| tokens[before]) else { return false };
     let upper = name.span.slice(source).chars().next().is_some_and(char::is_uppercase);
@@ -175,7 +175,7 @@ fn begins_struct_literal(tokens: &[Token], at: usize, source: &str) -> bool {
     if kind_at(tokens, at + 1) != TokenKind::RBrace {
         return is_entry(tokens, at + 1);
     }
-    // `if Ready {}` ends behind its braces: they can only be the block.
+    // `if Ready {}` ends after its braces, so they must be the block.
     let is_head = matches!(before_name, Some(TokenKind::If | TokenKind::While | TokenKind::In));
     let behind = kind_at(tokens, at + 2);
     let ends = match behind {
@@ -185,28 +185,28 @@ fn begins_struct_literal(tokens: &[Token], at: usize, source: &str) -> bool {
     !(is_head && ends)
 }
 
-/// Tells whether `key :` stands at `at`.
+/// Returns whether the tokens at `at` are `key :`.
 fn is_entry(tokens: &[Token], at: usize) -> bool {
     let key = kind_at(tokens, at);
     (key.is_word() || key == TokenKind::Str) && kind_at(tokens, at + 1) == TokenKind::Colon
 }
 
-/// A `?` or `<` whose meaning is open.
+/// A `?` or `<` whose meaning is not resolved yet.
 #[derive(Clone, Copy)]
 struct Candidate {
     at: usize,
-    /// Taken first when a `:` looks for its `?`.
+    /// Preferred as the `?` of a following `:`.
     strong: bool,
 }
 
-/// What is known about one bracket level, or about one statement in it.
+/// State of one bracket level or of the current statement in it.
 #[derive(Default)]
 struct Level {
-    /// Something stands in the current statement or element.
+    /// The current statement or element has at least one token.
     begun: bool,
-    /// The statement begins with `if`, and nothing but `else` has followed a `}` so far.
+    /// The statement begins with `if`, and every `}` so far is followed by `else`.
     plain_if: bool,
-    /// The brackets hold dict or struct entries.
+    /// The brackets contain dict or struct entries.
     entries: bool,
     /// `?` that may be ternary operators.
     ternaries: Vec<Candidate>,
@@ -225,7 +225,7 @@ impl Level {
         self.deepest.max(self.operators + self.inner)
     }
 
-    /// Ends a statement or element.
+    /// Ends the current statement or element.
     fn separate(&mut self) {
         self.deepest = self.depth();
         self.operators = 0;
@@ -236,13 +236,13 @@ impl Level {
     }
 }
 
-/// The third step.
+/// Performs the third step.
 struct Resolver<'t> {
     tokens: &'t mut [Token],
     levels: Vec<Level>,
 }
 
-/// How many `<` of one level are remembered as possible openings of type arguments.
+/// Maximum number of `<` per level that are tracked as possible starts of type arguments.
 const MAX_ANGLES: usize = 32;
 
 impl<'t> Resolver<'t> {
@@ -252,7 +252,7 @@ impl<'t> Resolver<'t> {
         Self { tokens, levels }
     }
 
-    /// Returns an error if some statement chains too many operators.
+    /// Returns an error if a statement chains too many operators.
     fn run(mut self) -> Option<SyntaxError> {
         for at in 0..self.tokens.len() {
             let kind = self.tokens[at].kind;
@@ -280,7 +280,7 @@ impl<'t> Resolver<'t> {
         &mut self.levels[last]
     }
 
-    /// Keeps track of plain `if` statements.
+    /// Tracks plain `if` statements.
     fn note_start(&mut self, at: usize, kind: TokenKind) {
         use TokenKind::*;
         if matches!(kind, Newline | Semi | Comma) || kind.closes() {
@@ -324,7 +324,7 @@ impl<'t> Resolver<'t> {
         use TokenKind::*;
         match kind {
             Comma => {
-                // Commas stand between type arguments too.
+                // Commas also separate type arguments.
                 let angles = std::mem::take(&mut self.level().angles);
                 self.level().separate();
                 self.level().angles = angles;
@@ -351,7 +351,7 @@ impl<'t> Resolver<'t> {
             Ident | Int | Float | Duration | Str | RawStr | StrStart | StrText | StrEnd | Eof => {}
             Nil | True | False | Dot | Arrow | Pipe => self.level().operators += 1,
             Else if self.level().plain_if => {
-                // Nothing nested: the branches of an `if` are siblings in the tree.
+                // The branches of an `if` are siblings in the tree, so they do not add depth.
                 let level = self.level();
                 level.deepest = level.depth();
                 level.operators = 0;
@@ -361,7 +361,7 @@ impl<'t> Resolver<'t> {
         }
     }
 
-    /// A newline separates, except that behind a `?` or an operator `>` the expression may go on.
+    /// Treats a newline as a separator unless the expression may continue after a `?` or an operator `>`.
     fn newline(&mut self, at: usize) {
         let Some(before) = at.checked_sub(1) else { return };
         let open_question = self.level().ternaries.last().is_some_and(|candidate| candidate.at == before);
@@ -379,7 +379,7 @@ impl<'t> Resolver<'t> {
         let next = kind_at(self.tokens, next_at);
         let spaced = self.tokens[at].spaced;
         if next == TokenKind::LBracket && !line_end {
-            // Until a `:` says otherwise it is the optional subscript.
+            // It is an optional subscript unless a matching `:` follows.
             self.tokens[at].kind = TokenKind::QuestionIndex;
             if !spaced {
                 return;
@@ -410,8 +410,8 @@ impl<'t> Resolver<'t> {
         }
     }
 
-    /// A `>` may close type arguments: looks for the `<` it belongs to. If there is none it is an operator, and a
-    /// newline behind it does not end the statement.
+    /// Finds the `<` that this `>` closes as the end of type arguments. Without one, the `>` is an operator, and a
+    /// newline after it does not end the statement.
     fn greater(&mut self, at: usize) {
         let next = kind_at(self.tokens, at + 1);
         while let Some(open) = self.level().angles.pop() {
@@ -431,12 +431,12 @@ impl<'t> Resolver<'t> {
 /// The link of a `>` that is an operator at the end of a line.
 const GOES_ON: u32 = 1;
 
-/// Tells whether the newline behind this token is inside an expression.
+/// Returns whether the newline after this token is inside an expression.
 pub(crate) fn goes_on_behind(token: Token) -> bool {
     token.kind == TokenKind::Gt && token.link == GOES_ON
 }
 
-/// Tells whether an expression can begin with this token.
+/// Returns whether an expression can begin with this token.
 pub(crate) fn starts_expression(kind: TokenKind) -> bool {
     use TokenKind::*;
     matches!(

@@ -1,8 +1,8 @@
-//! Text to tokens.
+//! The lexer: converts source text to tokens.
 //!
-//! `logos` finds the plain tokens; strings, block comments and names with letters beyond ASCII are scanned here,
-//! from the place where `logos` met their first character. There is no recursion: strings that are interrupted by an
-//! interpolation wait on a stack, so `"a${"b${c}"}"` comes out as one flat list.
+//! `logos` finds the plain tokens; this module scans strings, block comments and names with non-ASCII letters from
+//! the first character found by `logos`. There is no recursion: strings interrupted by an interpolation are pushed
+//! on a stack, so `"a${"b${c}"}"` becomes one flat list.
 
 use logos::Logos;
 use smol_str::SmolStr;
@@ -16,28 +16,28 @@ use crate::{MAX_ERRORS, MAX_NESTING};
 /// The result of lexing.
 #[derive(Debug, Default)]
 pub struct Lexed {
-    /// The tokens with every newline; the last one is [`TokenKind::Eof`].
+    /// The tokens including every newline; the last one is [`TokenKind::Eof`].
     pub tokens: Vec<Token>,
-    /// The contents of strings that differ from their source text; see [`Token::link`].
+    /// The contents of strings that differ from their source; see [`Token::link`].
     pub texts: Vec<SmolStr>,
     /// All comments.
     pub comments: Vec<Comment>,
     /// The `#!` line.
     pub shebang: Option<Span>,
-    /// What was wrong, in source order.
+    /// All errors in source order.
     pub errors: Vec<SyntaxError>,
-    /// Lexing was given up (nesting limit); the tokens are not worth parsing.
+    /// Whether lexing was aborted (nesting limit); the tokens are then not parsed.
     pub aborted: bool,
 }
 
-/// Splits a source text into tokens.
+/// Splits a source into tokens.
 pub fn lex(source: &str) -> Lexed {
     let mut lexer = Lexer { source, out: Lexed::default(), strings: Vec::new(), open: 0 };
     if u32::try_from(source.len()).is_err() {
         lexer.abort(SyntaxErrorKind::TooLong, Span::at(0));
         return lexer.out;
     }
-    // A byte order mark some editors write is no part of the text.
+    // Skips the byte order mark that some editors write.
     let mut start = if source.starts_with('\u{FEFF}') { '\u{FEFF}'.len_utf8() } else { 0 };
     if source[start..].starts_with("#!") {
         let begin = start;
@@ -48,17 +48,17 @@ pub fn lex(source: &str) -> Lexed {
     lexer.out
 }
 
-/// A string that waits for the end of an interpolation.
+/// A string interrupted by an open interpolation.
 struct OpenString {
-    /// Its opening quote.
+    /// The opening quote.
     quote: Span,
     /// Written with `"""`.
     triple: bool,
     /// Braces open inside the current interpolation.
     braces: u32,
-    /// Where its first token stands in the token list.
+    /// Index of its first token in the token list.
     first_token: usize,
-    /// How many brackets were open when its current interpolation began.
+    /// Number of open brackets at the start of its current interpolation.
     open: usize,
 }
 
@@ -66,14 +66,15 @@ struct Lexer<'s> {
     source: &'s str,
     out: Lexed,
     strings: Vec<OpenString>,
-    /// Brackets and interpolations open so far.
+    /// Number of open brackets and interpolations.
     open: usize,
 }
 
 impl Lexer<'_> {
     fn run(&mut self, start: usize) {
         let mut at = start;
-        // `logos` is restarted behind everything scanned by hand; that costs nothing, a lexer is three words.
+        // `logos` is restarted after everything scanned by hand; this is cheap because a lexer is three machine
+        // words.
         while !self.out.aborted {
             let mut logos = TokenKind::lexer(&self.source[at..]);
             let mut stop = None;
@@ -100,7 +101,8 @@ impl Lexer<'_> {
         self.finish();
     }
 
-    /// Takes a token found by `logos`. Returns where to go on if more than the token was consumed.
+    /// Processes a token found by `logos`. Returns the offset at which lexing continues if more than the token was
+    /// consumed.
     fn token(&mut self, kind: TokenKind, span: Span) -> Option<usize> {
         match kind {
             TokenKind::LineComment => Some(self.line_comment(span)),
@@ -178,7 +180,7 @@ impl Lexer<'_> {
         self.push(kind, span);
     }
 
-    /// Takes a name or reserved word; letters beyond ASCII may follow the part `logos` saw.
+    /// Processes a name or keyword; non-ASCII letters may follow the part that `logos` matched.
     fn word(&mut self, kind: TokenKind, span: Span) -> Option<usize> {
         let rest = &self.source[span.end as usize..];
         if !rest.starts_with(|c: char| !c.is_ascii() && c.is_alphanumeric()) {
@@ -190,7 +192,7 @@ impl Lexer<'_> {
         Some(end)
     }
 
-    /// Takes a character `logos` knows nothing about: a name that begins beyond ASCII, or an error.
+    /// Processes a character unknown to `logos`: the start of a non-ASCII name, or an error.
     fn unknown(&mut self, span: Span) -> usize {
         let start = span.start as usize;
         let rest = &self.source[start..];
@@ -207,7 +209,7 @@ impl Lexer<'_> {
         end
     }
 
-    /// Takes a number. A name directly behind it is an error, never a second token.
+    /// Processes a number. A name directly after it is an error, not a second token.
     fn number(&mut self, kind: TokenKind, span: Span) -> Option<usize> {
         self.push(kind, span);
         let suffix_len = word_len(&self.source[span.end as usize..]);
@@ -307,10 +309,10 @@ impl Lexer<'_> {
         }
     }
 
-    /// Takes a string without closing quote. `end` is the line feed (or the end of the file) that was met instead.
+    /// Reports a string without closing quote. `end` is the offset of the line feed or of the end of the file.
     fn abandon(&mut self, string: OpenString, end: usize) -> usize {
-        // The outermost string that begins on this line is the one whose quote is missing; everything up to the line
-        // feed belongs to it.
+        // The quote of the outermost string that begins on this line is missing; it contains everything up to the
+        // line feed.
         let mut missing = string;
         while let Some(outer) = self.strings.last() {
             if outer.triple || self.source[outer.quote.start as usize..end].contains('\n') {
@@ -324,7 +326,7 @@ impl Lexer<'_> {
         self.out.tokens.truncate(missing.first_token);
         let end = self.unterminated(missing.quote, end);
         match self.strings.pop() {
-            // Go on with the text of the string around it: the rest of its interpolation makes no sense.
+            // Continues with the literal text of the enclosing string: the rest of its interpolation is not usable.
             Some(outer) if outer.triple && end < self.source.len() => {
                 self.open = outer.open;
                 self.drop_interpolation();
@@ -339,7 +341,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// Removes the tokens behind the last `${` that is not closed.
+    /// Removes the tokens after the last unclosed `${`.
     fn drop_interpolation(&mut self) {
         let mut closed = 0_usize;
         while let Some(last) = self.out.tokens.last() {
@@ -353,7 +355,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// Reports a string without closing quote and leaves a string token in its place.
+    /// Reports a string without closing quote and inserts a string token instead.
     fn unterminated(&mut self, quote: Span, end: usize) -> usize {
         self.error(SyntaxErrorKind::UnterminatedString, quote);
         self.out.texts.push(SmolStr::default());
@@ -369,7 +371,7 @@ impl Lexer<'_> {
         self.push_linked(TokenKind::StrText, span, link);
     }
 
-    /// Resolves escapes; returns the link of the resulting text, 0 if it is the source text.
+    /// Resolves escapes; returns the link of the resulting content, or 0 if it equals the source.
     fn cook(&mut self, span: Span) -> u32 {
         let raw = span.slice(self.source);
         if !raw.contains('\\') {
@@ -446,7 +448,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// Takes the `}` that ends the interpolation of the innermost waiting string.
+    /// Processes the `}` that ends the interpolation of the innermost interrupted string.
     fn end_interpolation(&mut self, span: Span) -> usize {
         let Some(string) = self.strings.pop() else { return span.end as usize };
         self.open = self.open.saturating_sub(1);
@@ -473,7 +475,7 @@ impl Lexer<'_> {
     }
 }
 
-/// The length of the name (letters, digits, `_`) at the start of `text`.
+/// Returns the length of the name (letters, digits, `_`) at the start of `text`.
 fn word_len(text: &str) -> usize {
     text.find(|c: char| c != '_' && !c.is_alphanumeric()).unwrap_or(text.len())
 }

@@ -1,13 +1,12 @@
-//! Source text to syntax tree: spans, tokens, parser, diagnostics.
+//! Parser and diagnostics: spans, tokens, syntax tree.
 //!
-//! This is the lowest crate: it knows nothing of values, types or execution. A text goes through
-//!
+//! This is the lowest crate: it does not depend on values, types or execution. Source text passes these stages:
 //! ```text
 //! lexer (tokens, comments) → layout (which newlines separate, what `{` `?` `<` mean) → parser → ast::Program
 //! ```
 //!
-//! and every stage goes on after an error, so that one [`parse`] reports all of them. Errors become
-//! [`Diagnostic`]s, the one form in which this and the higher crates tell people what is wrong.
+//! Every stage continues after an error, so that one [`parse`] reports all of them. Errors are converted to
+//! [`Diagnostic`]s, the common form in which this crate and the higher ones report problems to users.
 //!
 //! Read `ast/mod.rs` first, then `layout.rs`, then `parser/mod.rs`.
 
@@ -42,30 +41,30 @@ pub use span::{FileId, Span};
 
 use ast::Program;
 
-/// How many brackets, braces and interpolations may be open at once.
+/// Maximum number of brackets, braces and interpolations that are open at the same time.
 pub const MAX_NESTING: usize = 256;
 
-/// How many operators one statement may chain, counting along the deepest path through its brackets. It bounds the
-/// depth of the tree, so that recursive walks over it fit on an ordinary stack.
+/// Maximum number of chained operators in one statement, along the deepest path through its brackets. It bounds the
+/// depth of the tree, so that recursive walks do not overflow the stack.
 pub(crate) const MAX_CHAIN: usize = 1000;
 
-/// How many errors are reported for one text.
+/// Maximum number of errors reported for one source.
 pub const MAX_ERRORS: usize = 1000;
 
 /// The result of [`parse`].
 #[derive(Clone, Debug, Default)]
 pub struct Parsed {
-    /// The tree; of [`parse`], statements with errors are left out.
+    /// The tree; [`parse`] omits statements with errors.
     pub program: Program,
-    /// All errors in source order; the first is *the* error of the file.
+    /// All errors in source order; the first one is reported as *the* error of the file.
     pub errors: Vec<SyntaxError>,
-    /// The tokens, laid out; only of [`parse_for_tools`].
+    /// The tokens after the layout pass; only set by [`parse_for_tools`].
     pub tokens: Vec<token::Token>,
 }
 
 impl Parsed {
-    /// Tells whether `source`, the text that was parsed, may become correct when more lines follow: something is
-    /// still open at its end. A REPL asks this to decide whether to read on.
+    /// Returns whether the parsed `source` is incomplete, so that more lines may make it valid. A REPL uses this to
+    /// decide whether to read another line.
     pub fn is_incomplete(&self, source: &str) -> bool {
         self.errors.first().is_some_and(|error| match error.kind {
             SyntaxErrorKind::UnexpectedEnd { .. } | SyntaxErrorKind::UnterminatedComment => true,
@@ -75,19 +74,20 @@ impl Parsed {
     }
 }
 
-/// Parses a source text. Never panics, whatever the text; its time is linear in the length of the text.
+/// Parses a source file. Never panics; the time is linear in the length of the source.
 pub fn parse(source: &str) -> Parsed {
     parse_with(source, false)
 }
 
-/// Parses a text that somebody is still writing: the same errors as [`parse`], and besides them the tokens and a tree with
-/// what can be kept of statements that have errors. What is missing there is an empty name or
+/// Parses a source that is being edited. Returns the same errors as [`parse`], the tokens, and a tree that includes
+/// the valid parts of statements with errors. Missing parts are represented by an empty name or
 /// [`ExprKind::Error`](ast::ExprKind::Error): `let b = user.` is the member `""` of `user`.
 pub fn parse_for_tools(source: &str) -> Parsed {
     parse_with(source, true)
 }
 
-/// The laid-out tokens and the comments of a text, without a tree. Up to the first error where there is one.
+/// Returns the tokens after the layout pass and the comments of a source, without a tree. After an error that
+/// aborts the lexer, only the tokens up to it.
 pub fn tokens(source: &str) -> (Vec<token::Token>, Vec<token::Comment>) {
     let mut lexed = lexer::lex(source);
     if !lexed.aborted {

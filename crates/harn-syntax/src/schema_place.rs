@@ -1,6 +1,7 @@
-//! Where the name of a type stands for its schema: the compiler puts the schema there, and the checker knows that it does.
+//! Places where the name of a type denotes its schema. The compiler inserts the schema there; the checker uses the
+//! same list.
 
-/// Which argument of a builtin may be the name of a type.
+/// Returns the index of the argument of a builtin that may be the name of a type.
 pub fn argument(builtin: &str) -> Option<usize> {
     match builtin {
         "schema_of" => Some(0),
@@ -17,7 +18,7 @@ pub fn argument(builtin: &str) -> Option<usize> {
     }
 }
 
-/// Whether the value of a key in a dict may be the name of a type.
+/// Returns whether the value of this dict key may be the name of a type.
 pub fn is_key(key: &str) -> bool {
     matches!(key, "output_schema" | "json_schema" | "schema" | "input_schema" | "parameters" | "returns")
 }

@@ -1,7 +1,7 @@
-//! Dicts of options that several builtins take, or that are too long for a signature: the name that signatures use, and
-//! what the dict may hold.
+//! Shapes of option dicts that several builtins take or that are too long for a signature, by the name that
+//! signatures use.
 
-/// What a node of a workflow may hold; what a model call or loop takes is for its own table to say.
+/// The fields of a workflow node; the options of model calls and loops have separate tables.
 macro_rules! node_fields {
     () => {
         "id?: string, kind?: string, name?: string, mode?: string, prompt?: string, system?: string, \
@@ -24,7 +24,7 @@ macro_rules! node_fields {
     };
 }
 
-/// Names of shapes, and the shapes.
+/// The shapes by name.
 pub const SHAPES: &[(&str, &str)] = &[
     (
         "artifact_fields",
@@ -65,7 +65,7 @@ pub const SHAPES: &[(&str, &str)] = &[
          secure?: bool, same_site?: string}",
     ),
     ("workflow_node", concat!("{", node_fields!(), "}")),
-    // The check of the short form may say what it expects without a dict of its own.
+    // In the short form, the fields of the check are allowed at the top level.
     (
         "workflow_check",
         concat!(
@@ -154,7 +154,7 @@ pub const SHAPES: &[(&str, &str)] = &[
         "{name?: string, kind?: string, task?: any, handler?: any, restart?: any | supervisor_restart, \
          active_lease?: string, lease?: string}",
     ),
-    // What is no dict and no list is told in words of its own.
+    // The builtin itself reports values that are not a dict or list.
     (
         "supervisor_spec",
         "{id?: string, name?: string, strategy?: string, shutdown_ms?: duration | int | string, \
@@ -177,7 +177,7 @@ pub const SHAPES: &[(&str, &str)] = &[
     ),
 ];
 
-/// What the operations of `host_call` that are built in take.
+/// The parameters of the built-in operations of `host_call`.
 pub(crate) const HOST_OPERATIONS: &[(&str, &str)] = &[
     (
         "process.exec",
@@ -198,7 +198,7 @@ pub(crate) const HOST_OPERATIONS: &[(&str, &str)] = &[
     ("workspace.cwd", "{}"),
 ];
 
-/// What an operation of the host takes, as far as it is built in.
+/// Returns the name and the parameters of a host operation if it is built in.
 pub fn host_operation(name: &str) -> Option<(&'static str, &'static str)> {
     HOST_OPERATIONS.iter().find(|(operation, _)| *operation == name).copied()
 }

@@ -1,14 +1,14 @@
-//! What a call of a builtin must look like, and the words for what is wrong with one. The machine asks here when a
-//! call runs, and the checker when it reads one, so that both say the same.
+//! Signatures of builtins, and the messages for invalid calls. The virtual machine uses them at run time and the
+//! checker statically, so both report the same messages.
 //!
 //! Types of parameters are written in Harn's notation: `int | float`, `list<string>`, `function(2)` for a function
-//! that is called with two arguments, `{width?: int, height?: int}` for a dict of options, `any`. A `?` at the end
-//! says that the argument may be left out; nil means the same then. `text` is what has a printed form of one line:
-//! strings, numbers, bools, durations and enum values. A `!` at the start says that the builtin finds words of its own
-//! for a value of another type and for a missing one. `call_options` and `loop_options` are dicts whose names and
-//! values are in the tables of model calls and loops; `workflow_options` is that of runs of workflows,
-//! `stage_options` what one of their stages adds. Such a set may stand inside
-//! of another dict, too ([`option_sets`]). Dicts that several builtins take, or that are long, have a name in [`SHAPES`].
+//! that is called with two arguments, `{width?: int, height?: int}` for a dict of options, `any`. A trailing `?`
+//! marks an optional argument; nil is then equivalent to a missing argument. `text` stands for all values with a
+//! one-line printed form: strings, numbers, bools, durations and enum values. With a leading `!` the builtin itself
+//! reports values of other types and missing arguments. `call_options` and `loop_options` are dicts whose names and
+//! values are defined by the tables of model calls and loops; `workflow_options` are the options of a workflow run,
+//! `stage_options` the additional options of a workflow stage. Such a set may also be nested in another dict
+//! ([`option_sets`]). Dicts that are long or used by several builtins have a name in [`SHAPES`].
 
 use crate::shapes::SHAPES;
 use crate::suggest::nearest;
@@ -16,21 +16,21 @@ use crate::suggest::nearest;
 /// The type of the options of a model call.
 pub const CALL_OPTIONS: &str = "call_options";
 
-/// The type of the options of a loop: those of its calls and its own.
+/// The type of the options of a loop, which include those of its model calls.
 pub const LOOP_OPTIONS: &str = "loop_options";
 
-/// The type of the options of a run of a workflow.
+/// The type of the options of a workflow run.
 pub const WORKFLOW_OPTIONS: &str = "workflow_options";
 
-/// The type of the options of a stage's loop or call, to which its node and its run add more.
+/// The type of the options of a stage's loop or call, in addition to those of its node and run.
 pub const STAGE_OPTIONS: &str = "stage_options";
 
-/// Whether a type stands for options that have tables of their own.
+/// Returns whether a type denotes options that are defined by a separate table.
 pub fn is_option_set(ty: &str) -> bool {
     [CALL_OPTIONS, LOOP_OPTIONS, WORKFLOW_OPTIONS, STAGE_OPTIONS].contains(&ty.trim_end_matches('?'))
 }
 
-/// A value that stands in the text of a program.
+/// A value written as a literal in the source.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Literal {
     /// `nil`
@@ -43,22 +43,22 @@ pub enum Literal {
     Float(f64),
     /// A duration, in milliseconds.
     Duration(i64),
-    /// Text without interpolation.
+    /// A string without interpolation.
     Str(String),
-    /// A list of such values.
+    /// A list of literals.
     List(Vec<Literal>),
-    /// A dict of such values.
+    /// A dict of literals.
     Dict(Vec<(String, Literal)>),
     /// A closure.
     Closure,
 }
 
-/// An entry of a dict of options in the text of a program.
+/// An option written in the source.
 #[derive(Clone, PartialEq, Debug)]
 pub struct GivenOption {
     /// Its name.
     pub name: String,
-    /// Its value, where the text says it.
+    /// Its value, if it is a literal.
     pub value: Option<Literal>,
 }
 
@@ -67,9 +67,9 @@ pub struct GivenOption {
 pub struct Record {
     /// Its name in messages.
     pub name: &'static str,
-    /// All fields that it may have.
+    /// All possible fields.
     pub fields: &'static [RecordField],
-    /// What other libraries call a field, and what is meant.
+    /// Names of the fields in other libraries, with the Harn name.
     pub foreign: &'static [(&'static str, &'static str)],
 }
 
@@ -78,29 +78,29 @@ pub struct Record {
 pub struct RecordField {
     /// Its name.
     pub name: &'static str,
-    /// The fields of its value, if that is a dict with fields of its own.
+    /// The fields of its value, if that is a dict with known fields.
     pub record: Option<&'static Record>,
 }
 
 impl Record {
-    /// Returns a field by its name.
+    /// Returns the field with this name.
     pub fn field(&self, name: &str) -> Option<&RecordField> {
         self.fields.iter().find(|field| field.name == name)
     }
 }
 
-/// What the tables of model calls and loops say of an option.
+/// A problem with an option, reported by the tables of model calls and loops.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OptionProblem {
-    /// The option; empty when it is about several.
+    /// The option; empty if several are concerned.
     pub name: String,
-    /// What is wrong, as the call says it.
+    /// The message.
     pub text: String,
-    /// What the call does about it.
+    /// The effect on the call.
     pub effect: OptionEffect,
 }
 
-/// What a call does about a problem with an option.
+/// The effect of an invalid option on the call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OptionEffect {
     /// The call fails.
@@ -111,7 +111,7 @@ pub enum OptionEffect {
     Used,
 }
 
-/// Kinds of values, as a set of bits.
+/// A set of kinds of values, as a bit set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kinds(pub u32);
 
@@ -133,7 +133,7 @@ macro_rules! kinds {
     };
 }
 
-// The numbers up to 17 are those of the tags of values.
+// The numbers up to 17 are the tags of values.
 kinds! {
     NIL = 0, "nil";
     BOOL = 1, "bool";
@@ -164,32 +164,33 @@ kinds! {
 }
 
 impl Kinds {
-    /// What parameters called text take.
+    /// The kinds accepted by parameters of type `text`.
     pub const TEXT: Kinds = Kinds(
         Kinds::STRING.0 | Kinds::INT.0 | Kinds::FLOAT.0 | Kinds::BOOL.0 | Kinds::DURATION.0 | Kinds::ENUM.0,
     );
 
-    /// Everything.
+    /// All kinds.
     pub const ANY: Kinds = Kinds(u32::MAX);
 
-    /// The kind that `type_of` calls `name`.
+    /// Returns the kind that `type_of` names `name`.
     pub fn named(name: &str) -> Kinds {
         WORDS.iter().find(|(word, _)| *word == name).map_or(Kinds::OTHER, |&(_, bits)| Kinds(bits))
     }
 
-    /// Whether the sets have a kind in common.
+    /// Returns whether the sets intersect.
     pub const fn meets(self, other: Kinds) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// Whether it is a limit, a wait or an interval: a duration or a number of milliseconds (or of what its name says), and
-    /// never less than nothing. What takes bools takes any text, and what takes pairs anything that has an order.
+    /// Returns whether the type is a limit, a wait or an interval: a non-negative duration, or a number of
+    /// milliseconds or of the unit in its name. Types that accept bools accept any text, and types that accept
+    /// pairs accept any ordered value, so both are excluded.
     pub const fn is_time(self) -> bool {
         let takes_more = self.meets(Kinds::BOOL) || self.meets(Kinds::PAIR);
         self.meets(Kinds::DURATION) && self.meets(Kinds::INT) && !takes_more
     }
 
-    /// The kinds of a type; an unknown word is none.
+    /// Returns the kinds of a type; an unknown name has none.
     pub const fn of(ty: &str) -> Kinds {
         let ty = ty.as_bytes();
         let mut bits = if optional(ty) { Kinds::NIL.0 } else { 0 };
@@ -207,7 +208,7 @@ impl Kinds {
             };
             at = end_of_branch(ty, end) + 1;
         }
-        // A struct does wherever a dict does.
+        // A struct is accepted wherever a dict is.
         if bits & Kinds::DICT.0 != 0 {
             bits |= Kinds::STRUCT.0;
         }
@@ -222,7 +223,7 @@ const fn skip_blanks(text: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// The next `|` or the end, behind what is in brackets.
+/// Returns the offset of the next `|` outside brackets, or of the end.
 const fn end_of_branch(text: &[u8], mut at: usize) -> usize {
     let mut depth = 0;
     while at < text.len() {
@@ -255,7 +256,7 @@ const fn word_bits(text: &[u8], start: usize, end: usize) -> u32 {
     if is_named(text, start, end) { Kinds::DICT.0 } else { 0 }
 }
 
-/// Whether a word is the name of a shape.
+/// Returns whether this is the name of a shape.
 const fn is_named(text: &[u8], start: usize, end: usize) -> bool {
     let mut entry = 0;
     while entry < SHAPES.len() {
@@ -272,7 +273,7 @@ const fn is_named(text: &[u8], start: usize, end: usize) -> bool {
     false
 }
 
-/// Whether there is a dict of options in it, of which the names are known.
+/// Returns whether the type includes a dict of options with known names.
 const fn has_shape(ty: &[u8]) -> bool {
     let mut at = 0;
     while at < ty.len() {
@@ -298,30 +299,30 @@ const fn optional(ty: &[u8]) -> bool {
     !ty.is_empty() && ty[ty.len() - 1] == b'?'
 }
 
-/// What is asked of one argument, made from the parameter's type when the program is compiled.
+/// The requirements on one argument, computed at build time from the parameter's type.
 #[derive(Clone, Copy, Debug)]
 pub struct Wants {
     /// The type.
     pub ty: &'static str,
-    /// The kinds of values that it takes.
+    /// The accepted kinds of values.
     pub kinds: Kinds,
-    /// Whether it may be left out.
+    /// Whether the argument is optional.
     pub optional: bool,
-    /// With how many arguments a function is called; 255 when that is not known.
+    /// Number of arguments that a function is called with; 255 if unknown.
     pub gives: u8,
     /// Whether it may be a dict of options with known names.
     pub shape: bool,
     /// Whether it is a time ([`Kinds::is_time`]).
     pub time: bool,
-    /// Whether the builtin says itself what is wrong with the argument.
+    /// Whether the builtin itself reports invalid values.
     pub own: bool,
 }
 
 impl Wants {
-    /// What the type asks for.
+    /// Returns the requirements of a type.
     ///
     /// # Panics
-    /// When a word of the type is unknown. As the tables are constants, that is an error of the build.
+    /// Panics on an unknown type name. The tables are constants, so this fails the build.
     pub const fn of(ty: &'static str) -> Wants {
         let own = ty.as_bytes()[0] == b'!';
         let ty = if own { ty.split_at(1).1 } else { ty };
@@ -333,7 +334,7 @@ impl Wants {
     }
 }
 
-/// The number in `function(N)`.
+/// Returns the number in `function(N)`.
 const fn gives(ty: &[u8]) -> u8 {
     let mut at = 0;
     while at + 1 < ty.len() {
@@ -345,16 +346,16 @@ const fn gives(ty: &[u8]) -> u8 {
     u8::MAX
 }
 
-/// With how many arguments a function given for a parameter of this type is called.
+/// Returns the number of arguments that a function passed for a parameter of this type is called with.
 pub fn call_arguments(ty: &str) -> Option<u8> {
     Some(gives(ty.as_bytes())).filter(|&count| count != u8::MAX)
 }
 
-/// What a builtin touches besides its arguments. Everything but `Pure` passes through the system layer, which can reject, replace
-/// and record it.
+/// The side effect of a builtin. Every effect except `Pure` passes through the system layer, which can reject,
+/// replace and record it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
-    /// Nothing.
+    /// None.
     Pure,
     /// Writes to the program's output.
     Output,
@@ -362,11 +363,11 @@ pub enum Effect {
     Clock,
     /// Random numbers.
     Random,
-    /// Environment variables and facts of the process.
+    /// Environment variables and process information.
     Env,
     /// Files.
     Fs,
-    /// Writes files of the runtime, in which a program stores values beyond its end.
+    /// Writes files of the runtime in which programs persist values.
     Keep,
     /// The network.
     Net,
@@ -374,7 +375,7 @@ pub enum Effect {
     Process,
     /// Model calls.
     Llm,
-    /// Loops that ask models: each has a policy of its own, below the one around it.
+    /// Loops that call models: each has its own policy, limited by the enclosing one.
     Loop,
     /// Asks a human.
     Human,
@@ -383,7 +384,7 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// The word for it in documentation and permissions.
+    /// Returns the name used in documentation and permissions.
     pub const fn word(self) -> &'static str {
         match self {
             Effect::Pure => "pure",
@@ -401,36 +402,36 @@ impl Effect {
     }
 }
 
-/// A parameter, as the checker sees it.
+/// A parameter, as seen by the checker.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
     /// Its name.
     pub name: &'static str,
     /// Its type.
     pub ty: &'static str,
-    /// Whether it may be left out.
+    /// Whether it is optional.
     pub optional: bool,
     /// Whether it takes all remaining arguments.
     pub rest: bool,
 }
 
-/// A builtin or method, as the checker sees it.
+/// A builtin or method, as seen by the checker.
 #[derive(Clone, Debug)]
 pub struct Signature {
-    /// Its name; methods with their type: `list.sort`.
+    /// Its name; methods include their type: `list.sort`.
     pub name: &'static str,
-    /// Its parameters, without a receiver.
+    /// Its parameters, without the receiver.
     pub parameters: Vec<Parameter>,
     /// The type of its result.
     pub returns: &'static str,
-    /// What it touches.
+    /// Its side effect.
     pub effect: Effect,
-    /// Whether it can wait.
+    /// Whether it can block.
     pub waits: bool,
 }
 
 impl Signature {
-    /// What is wrong with this number of arguments.
+    /// Returns the message for a wrong number of arguments, `None` if it is valid.
     pub fn wrong_count(&self, got: usize) -> Option<String> {
         let rest = self.parameters.iter().any(|p| p.rest);
         let least = self.parameters.iter().filter(|p| !p.optional && !p.rest).count();
@@ -442,12 +443,12 @@ impl Signature {
         }
     }
 
-    /// Whether it calls models: other builtins with the effect of models only compute.
+    /// Returns whether it calls models: other builtins with the `Llm` effect only compute.
     pub fn calls_models(&self) -> bool {
         self.effect == Effect::Loop || self.effect == Effect::Llm && self.waits
     }
 
-    /// The parameter that takes the argument at this place, from 0.
+    /// Returns the parameter for the argument at this index.
     pub fn parameter(&self, at: usize) -> Option<&Parameter> {
         self.parameters.get(at).or_else(|| self.parameters.last().filter(|p| p.rest))
     }
@@ -459,7 +460,7 @@ fn arguments(count: usize) -> String {
 
 /// `NAME: expected at most 2 arguments, got 3`
 pub fn too_many(name: &str, most: usize, got: usize) -> String {
-    // Other languages take the indent there.
+    // In other languages this argument is the indentation.
     let also = if name == "json_stringify" { "; `json_pretty(value)` writes with indents" } else { "" };
     format!("{name}: expected at most {}, got {got}{also}", arguments(most))
 }
@@ -471,7 +472,7 @@ pub fn too_few(name: &str, least: usize, got: usize) -> String {
 
 /// `NAME: PARAM must be TYPE, got TYPE`
 pub fn wrong_type(name: &str, param: &str, ty: &str, got: &str) -> String {
-    // Options in the place of the system prompt would go to the model as text.
+    // A dict of options passed as system prompt would be sent to the model.
     let also = match (param, got) {
         ("system", "dict") => format!("; options are the third argument: {name}(prompt, nil, {{...}})"),
         _ => String::new(),
@@ -484,7 +485,7 @@ pub fn wrong_function(name: &str, takes: usize, gets: usize) -> String {
     format!("{name}: the function takes {}, but gets {gets}", arguments(takes))
 }
 
-/// A type as a message says it: `int or float`.
+/// Formats a type for a message: `int or float`.
 pub fn words(ty: &str) -> String {
     let ty = ty.trim_end_matches('?');
     let mut parts = Vec::new();
@@ -509,7 +510,7 @@ pub fn words(ty: &str) -> String {
     }
 }
 
-/// The branches of a type; the name of a shape stands for what it names.
+/// Iterates over the branches of a type; names of shapes are replaced by their shapes.
 fn branches(ty: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(ty.trim_end_matches('?'));
     std::iter::from_fn(move || {
@@ -521,18 +522,18 @@ fn branches(ty: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The dict of options among the branches of a type: `{max?: int}` of `int | {max?: int}?`.
+/// Returns the dict of options among the branches of a type: `{max?: int}` for `int | {max?: int}?`.
 pub fn shape(ty: &str) -> Option<&str> {
     branches(ty).find(|branch| branch.starts_with('{'))
 }
 
-/// What is in `word<...>`, where a branch of the type is one.
+/// Returns the argument of `word<...>` if it is a branch of the type.
 fn inside<'a>(ty: &'a str, word: &str) -> Option<&'a str> {
     branches(ty).find_map(|branch| branch.strip_prefix(word)?.strip_prefix('<')?.strip_suffix('>'))
 }
 
-/// The options of a type like `{width?: int, height?: int}`: names and types. Nothing for a dict of any names, which
-/// ends with `...`.
+/// Iterates over names and types of the options of a type like `{width?: int, height?: int}`. Yields nothing for a
+/// dict with arbitrary names, which ends with `...`.
 pub fn options(ty: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut rest = ty.trim_end_matches('?').strip_prefix('{').and_then(|t| t.strip_suffix('}')).unwrap_or("");
     std::iter::from_fn(move || {
@@ -558,36 +559,36 @@ pub fn options(ty: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// What is wrong with an option, if anything.
+/// A problem with an option.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum WrongOption {
-    /// No option has this name.
+    /// The name is unknown.
     Unknown(String),
-    /// Its value is of a wrong type.
+    /// The value has the wrong type.
     Type(String),
-    /// Its value is of the right type, but it is none that the option can have.
+    /// The value has the right type but is not allowed.
     Value(String),
 }
 
 impl WrongOption {
-    /// What is wrong, in words.
+    /// Returns the message.
     pub fn text(self) -> String {
         let (WrongOption::Unknown(text) | WrongOption::Type(text) | WrongOption::Value(text)) = self;
         text
     }
 }
 
-/// What is wrong with a time, in words.
+/// The problem of an invalid time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WrongTime {
-    /// It is less than nothing.
+    /// It is negative.
     Negative,
-    /// It is infinite or no number at all.
+    /// It is infinite or NaN.
     Endless,
 }
 
 impl WrongTime {
-    /// What is wrong with a number.
+    /// Returns the problem of a number used as time, if any.
     pub fn of(number: f64) -> Option<WrongTime> {
         if !number.is_finite() {
             Some(WrongTime::Endless)
@@ -606,28 +607,28 @@ impl WrongTime {
     }
 }
 
-/// What is held against a shape: a value, or an expression whose value may not be known yet.
+/// Something checked against a shape: a value, or an expression whose value may be unknown.
 pub trait Given {
-    /// Where it stands.
+    /// The type of locations.
     type Place;
 
-    /// Its kind and the word for it, where that is known.
+    /// Returns its kind and the name of the kind, if known.
     fn kind(&self) -> Option<(Kinds, &'static str)>;
 
-    /// Where it stands.
+    /// Returns its location.
     fn place(&self) -> Self::Place;
 
-    /// What is wrong with it as a limit, a wait or an interval, where that is known.
+    /// Returns its problem as a limit, a wait or an interval, if known.
     fn wrong_time(&self) -> Option<WrongTime>;
 
-    /// Calls `look` for the entries of a dict: key, place of the key, value.
+    /// Calls `look` for each entry of a dict with key, location of the key, and value.
     fn entries(&self, look: &mut dyn FnMut(&str, Self::Place, &Self));
 
-    /// Calls `look` for the items of a list.
+    /// Calls `look` for each item of a list.
     fn items(&self, look: &mut dyn FnMut(&Self));
 }
 
-/// Tells `found` what is wrong with the options that a value has, and with those inside of them.
+/// Calls `found` for every problem with the options of a value, including nested ones.
 pub fn wrong_options<G: Given>(
     name: &str,
     ty: &str,
@@ -644,7 +645,7 @@ fn wrong_inside<G: Given>(
     given: &G,
     found: &mut dyn FnMut(WrongOption, G::Place),
 ) {
-    // What a struct or a variable holds is looked at when the program runs.
+    // The values of structs and variables are checked at run time.
     if let Some(item) = inside(ty, "list") {
         let mut at = 0;
         given.items(&mut |value| {
@@ -667,8 +668,8 @@ fn wrong_inside<G: Given>(
     });
 }
 
-/// Calls `look` for each dict of options that has a table of its own, wherever it stands inside of a value of a type: its path, which
-/// is empty for the value itself, the name of the table, the dict.
+/// Calls `look` for each dict of options with a separate table, at any depth in a value of type `ty`. Passes its
+/// path (empty for the value itself), the name of the table, and the dict.
 pub fn option_sets<G: Given>(ty: &'static str, given: &G, look: &mut dyn FnMut(&str, &'static str, &G)) {
     sets_inside("", ty, given, look);
 }
@@ -708,7 +709,7 @@ fn wrong_value<G: Given>(
     found: &mut dyn FnMut(WrongOption, G::Place),
 ) {
     if let Some((kind, word)) = value.kind()
-        // An option that is nil is one that is not given.
+        // A nil option is treated as missing.
         && !kind.meets(Kinds(Kinds::of(ty).0 | Kinds::NIL.0))
     {
         return found(WrongOption::Type(wrong_type(name, path, ty, word)), value.place());
@@ -726,7 +727,7 @@ pub fn unknown_option<'a>(name: &str, key: &str, known: impl Iterator<Item = &'a
     unknown_option_in(name, "", key, known)
 }
 
-/// As [`unknown_option`], of a dict inside the options.
+/// Like [`unknown_option`], for a nested dict of the options.
 fn unknown_option_in<'a>(name: &str, path: &str, key: &str, known: impl Iterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.collect();
     let place = if path.is_empty() { String::new() } else { format!(" in `{path}`") };

@@ -1,12 +1,12 @@
-//! The files of a program: names, texts, lines and columns.
+//! The files of a program: names, contents, lines and columns.
 
 use std::sync::Arc;
 
 use crate::span::{FileId, Span};
 
-/// Returns the line and column of a byte offset, both from 1; columns count Unicode scalar values.
+/// Returns the 1-based line and column of a byte offset; columns count Unicode scalar values.
 ///
-/// Scans the text. For many lookups in one file use [`SourceFile::line_column`].
+/// Scans the source. For many lookups in one file use [`SourceFile::line_column`].
 pub fn line_column(source: &str, offset: u32) -> (usize, usize) {
     let before = &source.as_bytes()[..(offset as usize).min(source.len())];
     let line_start = before.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
@@ -14,62 +14,62 @@ pub fn line_column(source: &str, offset: u32) -> (usize, usize) {
     (line, count_chars(&before[line_start..]) + 1)
 }
 
-/// Counts the characters of UTF-8 text cut at a character boundary.
+/// Returns the number of characters in UTF-8 bytes cut at a character boundary.
 fn count_chars(bytes: &[u8]) -> usize {
     bytes.iter().filter(|&&b| b & 0xC0 != 0x80).count()
 }
 
-/// All files that take part in a run or check.
+/// All files of a run or check.
 #[derive(Clone, Default, Debug)]
 pub struct SourceMap {
     files: Vec<Arc<SourceFile>>,
 }
 
 impl SourceMap {
-    /// Makes an empty map.
+    /// Creates an empty map.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a file and returns its number. The name is shown in diagnostics as it is.
+    /// Adds a file and returns its id. The name is shown in diagnostics unchanged.
     pub fn add(&mut self, name: impl Into<String>, text: impl Into<String>) -> FileId {
         let id = FileId(self.files.len() as u32);
         self.files.push(Arc::new(SourceFile::new(name, text)));
         id
     }
 
-    /// Returns a file of this map; `None` for a number of another map.
+    /// Returns a file of this map; `None` if the id belongs to another map.
     pub fn get(&self, id: FileId) -> Option<&Arc<SourceFile>> {
         self.files.get(id.0 as usize)
     }
 
-    /// Returns the number of the first file with this name.
+    /// Returns the id of the first file with this name.
     pub fn find(&self, name: &str) -> Option<FileId> {
         self.files.iter().position(|file| file.name == name).map(|at| FileId(at as u32))
     }
 
-    /// Iterates over the files in the order they were added.
+    /// Iterates over the files in insertion order.
     pub fn iter(&self) -> impl Iterator<Item = (FileId, &Arc<SourceFile>)> {
         self.files.iter().enumerate().map(|(at, file)| (FileId(at as u32), file))
     }
 }
 
-/// One source text with its name.
+/// A source file with its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceFile {
     name: String,
     text: String,
     /// The offset of the first byte of every line.
     lines: Vec<u32>,
-    /// How many characters stand before each block of [`BLOCK`] bytes.
+    /// The number of characters before each block of [`BLOCK`] bytes.
     blocks: Vec<u32>,
 }
 
-/// Columns of longer lines are counted from the last block: a line of a megabyte may have ten thousand findings.
+/// Block size for counting columns of long lines: a line of a megabyte may have ten thousand diagnostics.
 const BLOCK: usize = 4096;
 
 impl SourceFile {
-    /// Takes a name, shown as it is, and a text.
+    /// Creates a source file. The name is shown in diagnostics unchanged.
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
         let text = text.into();
         let mut lines = vec![0];
@@ -91,17 +91,17 @@ impl SourceFile {
         &self.name
     }
 
-    /// Returns the whole text.
+    /// Returns the content.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Returns the line of an offset, from 1.
+    /// Returns the 1-based line of an offset.
     pub fn line(&self, offset: u32) -> usize {
         self.lines.partition_point(|&start| start <= offset)
     }
 
-    /// Returns line and column of an offset, both from 1; columns count Unicode scalar values.
+    /// Returns the 1-based line and column of an offset; columns count Unicode scalar values.
     pub fn line_column(&self, offset: u32) -> (usize, usize) {
         let offset = offset.min(self.text.len() as u32);
         let line = self.line(offset);
@@ -113,20 +113,20 @@ impl SourceFile {
         (line, column + 1)
     }
 
-    /// How many characters stand before an offset.
+    /// Returns the number of characters before an offset.
     fn chars_before(&self, offset: usize) -> usize {
         let block = (offset / BLOCK).min(self.blocks.len().saturating_sub(1));
         let before = self.blocks.get(block).map_or(0, |&chars| chars as usize);
         before + count_chars(&self.text.as_bytes()[block * BLOCK..offset])
     }
 
-    /// Returns the text of a line (from 1) without its line end; `None` if there is no such line.
+    /// Returns a line (1-based) without its line end; `None` if it does not exist.
     pub fn line_text(&self, line: usize) -> Option<&str> {
         let span = self.line_span(line)?;
         Some(span.slice(&self.text))
     }
 
-    /// Returns where a line (from 1) stands, without its line end.
+    /// Returns the span of a line (1-based) without its line end.
     pub(crate) fn line_span(&self, line: usize) -> Option<Span> {
         let start = *self.lines.get(line.checked_sub(1)?)?;
         let end = self.lines.get(line).map_or(self.text.len() as u32, |next| next - 1);
@@ -134,7 +134,7 @@ impl SourceFile {
         Some(Span::new(start, end - u32::from(cut)))
     }
 
-    /// Returns the offset of a line and column, both from 1; positions behind the end of a line give its end.
+    /// Returns the offset of a 1-based line and column; columns past the end of a line are clamped to its end.
     pub fn offset(&self, line: usize, column: usize) -> Option<u32> {
         let span = self.line_span(line)?;
         let text = span.slice(&self.text);
@@ -142,7 +142,7 @@ impl SourceFile {
         Some(span.start + inside as u32)
     }
 
-    /// Returns the number of lines; a final line feed begins one more, empty line.
+    /// Returns the number of lines; a final line feed starts an additional empty line.
     pub fn line_count(&self) -> usize {
         self.lines.len()
     }

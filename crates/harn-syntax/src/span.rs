@@ -1,24 +1,24 @@
-//! Positions in source text: byte ranges and file numbers.
+//! Locations in source text: byte ranges and file ids.
 
-/// A half-open range of byte offsets in one source text.
+/// A half-open range of byte offsets in a source file.
 ///
-/// Both ends lie on character boundaries. A span says nothing about the file it belongs to; where more than one
-/// file is in play, a [`FileId`] travels beside it.
+/// Both ends are on character boundaries. A span does not identify its file; where several files are involved, it
+/// is accompanied by a [`FileId`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Span {
     /// Offset of the first byte.
     pub start: u32,
-    /// Offset behind the last byte.
+    /// Offset after the last byte.
     pub end: u32,
 }
 
 impl Span {
-    /// Makes the span `start..end`.
+    /// Creates the span `start..end`.
     pub const fn new(start: u32, end: u32) -> Self {
         Self { start, end }
     }
 
-    /// Makes an empty span at `offset`.
+    /// Creates an empty span at `offset`.
     pub const fn at(offset: u32) -> Self {
         Self { start: offset, end: offset }
     }
@@ -34,27 +34,27 @@ impl Span {
         Self { start: self.start.min(other.start), end: self.end.max(other.end) }
     }
 
-    /// Returns the number of bytes covered.
+    /// Returns the length in bytes.
     pub const fn len(self) -> u32 {
         self.end - self.start
     }
 
-    /// Tells whether the span covers no byte.
+    /// Returns whether the span is empty.
     pub const fn is_empty(self) -> bool {
         self.start == self.end
     }
 
-    /// Tells whether `offset` lies inside.
+    /// Returns whether the span contains `offset`.
     pub const fn contains(self, offset: u32) -> bool {
         self.start <= offset && offset < self.end
     }
 
-    /// Returns the span as a range usable to slice the source text.
+    /// Returns the span as a range for slicing the source.
     pub const fn range(self) -> std::ops::Range<usize> {
         self.start as usize..self.end as usize
     }
 
-    /// Returns the covered part of `source`; empty if the span does not fit it.
+    /// Returns the covered part of `source`; empty if the span is out of bounds.
     pub fn slice(self, source: &str) -> &str {
         source.get(self.range()).unwrap_or("")
     }
@@ -66,6 +66,6 @@ impl std::fmt::Debug for Span {
     }
 }
 
-/// The number of a file in a [`SourceMap`](crate::SourceMap).
+/// The id of a file in a [`SourceMap`](crate::SourceMap).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct FileId(pub u32);

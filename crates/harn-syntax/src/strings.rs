@@ -1,10 +1,10 @@
-//! The inside of string literals: where their text ends, escapes, and the indentation of `"""` strings.
+//! The content of string literals: its end, escapes, and the indentation of `"""` strings.
 
 use std::ops::Range;
 
 use smol_str::{SmolStr, SmolStrBuilder};
 
-/// What ends a stretch of literal text; `len` counts the bytes before it.
+/// The end of a run of literal text; `len` is the number of bytes before it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum TextEnd {
     /// The closing quote (or quotes).
@@ -32,7 +32,7 @@ pub(crate) fn scan(text: &str, triple: bool) -> TextEnd {
     TextEnd::Missing { len: bytes.len() }
 }
 
-/// Resolves the escapes of a `"..."` string. Also returns where `\u{...}` names no character.
+/// Resolves the escapes of a `"..."` string. Also returns the ranges of invalid `\u{...}` escapes.
 pub(crate) fn unescape(raw: &str) -> (SmolStr, Vec<Range<usize>>) {
     let mut out = SmolStrBuilder::new();
     let mut bad = Vec::new();
@@ -81,12 +81,12 @@ fn unicode_escape(text: &str) -> Option<(&str, usize)> {
 pub(crate) enum Piece {
     /// Literal text.
     Text(String),
-    /// An interpolation; the text is not used.
+    /// An interpolation; its content is not used.
     Hole(String),
 }
 
-/// Applies the three steps of `"""` strings: drops a first line feed, strips the common indentation, drops the last
-/// line feed. Also turns `\r\n` into `\n`, so that a file's line ends do not change its strings.
+/// Applies the three steps of `"""` strings: drops the first line feed, strips the common indentation, drops the
+/// last line feed. Also converts `\r\n` to `\n`, so that strings do not depend on the line endings of the file.
 pub(crate) fn dedent(pieces: &mut [Piece]) {
     for piece in pieces.iter_mut() {
         if let Piece::Text(text) = piece
@@ -109,10 +109,10 @@ pub(crate) fn dedent(pieces: &mut [Piece]) {
     }
 }
 
-/// The least number of leading blanks over all lines that are not blank.
+/// Returns the minimum number of leading whitespace characters over all lines that are not blank.
 fn common_indent(pieces: &[Piece]) -> usize {
     let mut least = None;
-    // Blanks seen since the line began; `None` behind the first other character.
+    // Leading whitespace of the current line; `None` after its first other character.
     let mut blanks = Some(0);
     for piece in pieces {
         let Piece::Text(text) = piece else {
@@ -136,7 +136,7 @@ fn common_indent(pieces: &[Piece]) -> usize {
     least.unwrap_or(0)
 }
 
-/// Removes `indent` blanks from every line; blank lines become empty.
+/// Removes `indent` whitespace characters from every line; blank lines become empty.
 fn strip_indent(pieces: &mut [Piece], indent: usize) {
     let mut line_start = true;
     let last = pieces.len().saturating_sub(1);
@@ -153,7 +153,7 @@ fn strip_indent(pieces: &mut [Piece], indent: usize) {
                 line_start = true;
             }
             let blank = line.bytes().all(|b| b == b' ' || b == b'\t');
-            // The last line of a text goes on in the interpolation behind it, if there is one.
+            // The last line of a piece continues in the interpolation after it, if there is one.
             let whole_line = index < line_feeds || at == last;
             if !line_start {
                 out.push_str(line);

@@ -1,19 +1,19 @@
-//! "Did you mean": the nearest of some names.
+//! "Did you mean": finds the most similar of some names.
 
-/// Edit distance: insertions, deletions, replacements and swaps of two neighbours.
+/// Returns the edit distance: insertions, deletions, replacements and swaps of adjacent characters.
 pub fn distance(a: &str, b: &str) -> usize {
     strsim::osa_distance(a, b)
 }
 
-/// The nearest of `names` within the distance allowed for a word of this length: 1 for up to two characters, 2 for up
-/// to five, else 3. Most of a word is left of it: two edits of a short word keep its first letter and half of the longer
-/// word. Ties go to the nearest length, then the alphabet.
+/// Returns the nearest of `names` within the distance allowed for the length of the word: 1 for up to two
+/// characters, 2 for up to five, otherwise 3. Most of the word must remain: two edits of a short word must preserve
+/// its first letter and half of the longer word. Ties are resolved by the nearest length, then alphabetically.
 pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     within(3, word, names)
 }
 
-/// As [`nearest`], but never further away than two: where there are so many names that one of them is like any word, or
-/// other words are at hand to say what is wrong.
+/// Like [`nearest`], with a maximum distance of two: for sets so large that one name is always similar, or if
+/// another message can explain the problem.
 pub fn close<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     within(2, word, names)
 }

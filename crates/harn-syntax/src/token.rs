@@ -1,15 +1,15 @@
-//! Tokens: what the lexer hands to the layout pass and the parser.
+//! Tokens: the output of the lexer, which the layout pass and the parser process.
 
 use logos::Logos;
 
 use crate::span::Span;
 
-/// A comment, kept beside the tree for the formatter and for documentation.
+/// A comment, stored separately from the tree for the formatter and for documentation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Comment {
     /// Its form.
     pub kind: CommentKind,
-    /// Its text with the comment marks, without the line feed.
+    /// Its source range, including the comment markers, without the line feed.
     pub span: Span,
 }
 
@@ -26,25 +26,25 @@ pub enum CommentKind {
     DocBlock,
 }
 
-/// A token: 16 bytes, its text is looked up in the source.
+/// A token: 16 bytes; its text is looked up in the source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Token {
-    /// What it is.
+    /// Its kind.
     pub kind: TokenKind,
-    /// Blank space or a comment stands directly before it.
+    /// Whether whitespace or a comment directly precedes it.
     pub spaced: bool,
-    /// Where it stands.
+    /// Its location.
     pub span: Span,
-    /// For an opening bracket the index of its partner in the token list (0 if there is none); for a string the
-    /// number of its text in [`Lexed::texts`](crate::lexer::Lexed::texts) plus one (0: the source text itself); for
-    /// `>` 1 if the newline behind it does not end the statement.
+    /// For an opening bracket, the index of its partner in the token list (0 if there is none). For a string, the
+    /// index of its content in [`Lexed::texts`](crate::lexer::Lexed::texts) plus one (0 if the content equals the
+    /// source). For `>`, 1 if a newline after it does not end the statement.
     pub link: u32,
 }
 
 /// The kinds of tokens.
 ///
-/// The lexer produces the plain kinds. Where the language gives one sign several meanings, the layout pass decides
-/// from the tokens around it and puts a more specific kind in its place, so that the parser never has to guess:
+/// The lexer produces the plain kinds. Where one character has several meanings, the layout pass replaces it by a
+/// more specific kind based on the tokens around it, so that the parser needs no further lookahead:
 /// [`BraceArrow`](Self::BraceArrow), [`BraceStruct`](Self::BraceStruct), [`LtTypeArgs`](Self::LtTypeArgs),
 /// [`QuestionTernary`](Self::QuestionTernary), [`QuestionIndex`](Self::QuestionIndex), [`NotIn`](Self::NotIn).
 #[derive(Logos, Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -56,7 +56,7 @@ pub enum TokenKind {
     Eof,
     #[token("\n")]
     Newline,
-    /// A character that begins no token; the lexer has reported it.
+    /// A character that cannot start a token; the lexer has reported it.
     Unknown,
 
     // Names and literals.
@@ -72,7 +72,7 @@ pub enum TokenKind {
     Float,
     #[regex("[0-9](_?[0-9])*(ms|s|m|h|d|w)")]
     Duration,
-    /// `"..."` or `"""..."""` without interpolation, quotes included.
+    /// `"..."` or `"""..."""` without interpolation, including the quotes.
     #[token("\"")]
     Str,
     /// `r"..."`.
@@ -95,7 +95,7 @@ pub enum TokenKind {
     #[token("/*")]
     BlockComment,
 
-    // Reserved words.
+    // Keywords.
     #[token("break")]
     Break,
     #[token("catch")]
@@ -202,7 +202,7 @@ pub enum TokenKind {
     LBrace,
     #[token("}")]
     RBrace,
-    /// `{` with a `->` before its `}` outside nested brackets: a closure where an expression may stand.
+    /// `{` with a `->` before its `}` outside nested brackets: a closure in expression position.
     BraceArrow,
     /// `{` that continues an upper-case name as a struct literal.
     BraceStruct,
@@ -286,38 +286,39 @@ pub enum TokenKind {
 }
 
 impl TokenKind {
-    /// Tells whether this is one of the 46 reserved words.
+    /// Returns whether this is one of the 46 keywords.
     pub fn is_keyword(self) -> bool {
         (Self::Break as u8..=Self::Yield as u8).contains(&(self as u8))
     }
 
-    /// Tells whether a text is one of the reserved words.
+    /// Returns whether a string is a keyword.
     pub(crate) fn is_keyword_text(text: &str) -> bool {
         let mut tokens = <Self as logos::Logos>::lexer(text);
         matches!(tokens.next(), Some(Ok(kind)) if kind.is_keyword()) && tokens.span().end == text.len()
     }
 
-    /// Tells whether this may be used as a member name, dict key or field name.
+    /// Returns whether this can be a member name, dict key or field name.
     pub fn is_word(self) -> bool {
         self == Self::Ident || self.is_keyword()
     }
 
-    /// Tells whether this opens a bracket that a partner closes.
+    /// Returns whether this is an opening bracket.
     pub fn opens(self) -> bool {
         matches!(self, Self::LParen | Self::LBracket | Self::InterpStart) || self.is_lbrace()
     }
 
-    /// Tells whether this closes a bracket.
+    /// Returns whether this is a closing bracket.
     pub fn closes(self) -> bool {
         matches!(self, Self::RParen | Self::RBracket | Self::RBrace | Self::InterpEnd)
     }
 
-    /// Tells whether this is `{` in any meaning.
+    /// Returns whether this is `{` in any meaning.
     pub fn is_lbrace(self) -> bool {
         matches!(self, Self::LBrace | Self::BraceArrow | Self::BraceStruct)
     }
 
-    /// Returns the text of a token that always has the same one; empty for names, literals and the end of file.
+    /// Returns the source of a token that is always written the same; empty for names, literals and the end of the
+    /// file.
     pub fn text(self) -> &'static str {
         match self {
             Self::Eof

@@ -1,8 +1,8 @@
-//! Recognises a type argument list on the token list, to tell `f<T>(x)` from `a < b`.
+//! Recognizes type argument lists in the token list, to distinguish `f<T>(x)` from `a < b`.
 
 use crate::token::{Token, TokenKind};
 
-/// How deep a type may nest before it is taken for a comparison.
+/// Maximum nesting of a type; deeper ones are parsed as comparisons.
 const MAX_DEPTH: usize = 32;
 
 /// Returns the index of the `>` that closes the complete type list opened by the `<` at `open`.
@@ -15,7 +15,7 @@ struct Scan<'t> {
     tokens: &'t [Token],
 }
 
-/// Every method takes the index where a construct begins and returns the index behind it.
+/// Every method takes the index at which a construct begins and returns the index after it.
 impl Scan<'_> {
     fn kind(&self, at: usize) -> TokenKind {
         self.tokens.get(at).map_or(TokenKind::Eof, |token| token.kind)
@@ -29,7 +29,7 @@ impl Scan<'_> {
         at + usize::from(self.kind(at) == TokenKind::Newline)
     }
 
-    /// A list in `<` and `>`, items parted by commas; one more comma may end it.
+    /// A list in `<` and `>`, separated by commas; a trailing comma is allowed.
     fn args(&self, at: usize, depth: usize) -> Option<usize> {
         self.list(at + 1, TokenKind::Gt, depth, |at| self.ty(at, depth + 1))
     }

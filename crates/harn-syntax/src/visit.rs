@@ -1,48 +1,47 @@
-//! A walk over the tree in evaluation order. Passes override the nodes they look at; what they do not override is
-//! walked.
+//! Visits the tree in evaluation order. Passes override the methods of the nodes that they process.
 
 use crate::ast::*;
 
-/// A pass over the tree. Every method walks the children of its node unless overridden.
+/// A pass over the tree. Unless overridden, every method walks the children of its node.
 pub trait Visitor<'a>: Sized {
-    /// A block with a scope of its own.
+    /// Visits a block with its own scope.
     fn block(&mut self, block: &'a Block) {
         self.stmts(&block.stmts);
     }
 
-    /// The statements of a block, or of the file.
+    /// Visits the statements of a block or of the file.
     fn stmts(&mut self, stmts: &'a [Stmt]) {
         stmts.iter().for_each(|stmt| self.stmt(stmt));
     }
 
-    /// A statement.
+    /// Visits a statement.
     fn stmt(&mut self, stmt: &'a Stmt) {
         walk_stmt(self, stmt);
     }
 
-    /// An expression.
+    /// Visits an expression.
     fn expr(&mut self, expr: &'a Expr) {
         walk_expr(self, expr);
     }
 
-    /// A declaration.
+    /// Visits a declaration.
     fn decl(&mut self, decl: &'a Decl) {
         walk_decl(self, decl);
     }
 
-    /// A function of any kind, with the generic parameters of its declaration.
+    /// Visits a function of any kind, with the generic parameters of its declaration.
     fn function(&mut self, func: &'a Function, type_params: &'a [TypeParam]) {
         let _ = type_params;
         walk_function(self, func);
     }
 
-    /// A loop behind its iterated expression.
+    /// Visits the pattern and the body of a `for` loop, after the iterated expression.
     fn for_body(&mut self, pattern: &'a Pattern, body: &'a Block) {
         self.pattern(pattern);
         self.block(body);
     }
 
-    /// A binding pattern: only its defaults are evaluated.
+    /// Visits a binding pattern: only its defaults are evaluated.
     fn pattern(&mut self, pattern: &'a Pattern) {
         match &pattern.kind {
             PatternKind::Dict { fields, .. } => {
@@ -58,27 +57,27 @@ pub trait Visitor<'a>: Sized {
         }
     }
 
-    /// A pattern of a `match`: values in it are evaluated.
+    /// Visits a `match` pattern: the values in it are evaluated.
     fn match_pattern(&mut self, pattern: &'a MatchPattern) {
         walk_match_pattern(self, pattern);
     }
 
-    /// An arm of a `match`.
+    /// Visits an arm of a `match`.
     fn match_arm(&mut self, arm: &'a MatchArm) {
         walk_match_arm(self, arm);
     }
 
-    /// A handler.
+    /// Visits an error handler.
     fn catch(&mut self, catch: &'a Catch) {
         self.block(&catch.body);
     }
 
-    /// A case of a `select` behind its channel.
+    /// Visits a case of a `select`, after its channel.
     fn select_case(&mut self, case: &'a SelectCase) {
         self.block(&case.body);
     }
 
-    /// The statements of an `eval_pack`, which see its fields.
+    /// Visits the statements of an `eval_pack`, which can access its fields.
     fn eval_pack_body(&mut self, pack: &'a EvalPackDecl) {
         self.stmts(&pack.stmts);
         pack.summarize.iter().for_each(|block| self.block(block));

@@ -1,12 +1,12 @@
-//! What people bring along from other languages, and what to write instead.
+//! Recognizes habits from other languages and advises the Harn equivalent.
 //!
-//! None of it is part of the grammar: a program may use each of these words as a name. Only once a text failed to
-//! parse, or a name was not found, what stands there tells what its writer had in mind:
+//! Nothing here is part of the grammar: a program may use all of these words as names. The source is inspected only
+//! after it failed to parse or a name was not found:
 //!
-//! - `lines`: forms of a whole line (`for i, x in xs:`), answered with the line as it should be; the tables are
-//!   `forms`, `special` and `statements` (of single languages) and `shell`, of rows as in `form`;
-//! - `words`: single words and signs (`elif`, `i++`, quotes of other kinds);
-//! - `names`: names that other languages define (`null`, `str`, `open`);
+//! - `lines`: forms of a whole line (`for i, x in xs:`), answered with the corrected line; the tables are `forms`,
+//!   `special` and `statements` (single languages) and `shell`; `form` defines their rows;
+//! - `words`: single words and punctuation (`elif`, `i++`, typographic quotes);
+//! - `names`: names defined by other languages (`null`, `str`, `open`);
 //! - `libraries`: functions, methods and types of their libraries (`Math.max`, `xs.append`, `i32`).
 
 mod form;
@@ -28,10 +28,10 @@ pub use names::{advice as name_advice, instead_of};
 
 use crate::Span;
 
-/// The longest line that is looked at: advice about a longer one would not be read.
+/// Maximum length of an inspected line, in bytes: advice about a longer one is not useful.
 const MAX_LINE: usize = 400;
 
-/// Returns what a writer used to another language should have put at `span`, where `source` failed to parse.
+/// Returns advice for users of other languages about the location `span`, where `source` failed to parse.
 pub(crate) fn advice(source: &str, span: Span) -> Option<String> {
     let at = span.start as usize;
     let start = source[..at].rfind('\n').map_or(0, |end| end + 1);
@@ -57,12 +57,12 @@ pub(crate) fn advice(source: &str, span: Span) -> Option<String> {
         .or_else(|| words::command(line))
 }
 
-/// Words that statements begin with.
+/// Keywords that begin statements.
 const STATEMENTS: [&str; 12] =
     ["if", "for", "while", "try", "return", "throw", "let", "var", "match", "defer", "spawn", "parallel"];
 
-/// The advice for braces that stand where a value does, with a statement in them: without an arrow they are a dict.
-/// `begins` says whether a word in front of `at` and what stands there begin one.
+/// Returns advice for braces in value position that contain a statement: without an arrow they are parsed as a
+/// dict. `begins` returns whether the word before `at` and the character at `at` begin a statement.
 fn closure_without_arrow(source: &str, at: usize, begins: fn(&str, char) -> bool) -> Option<String> {
     let opener = crate::brackets::opener(&source[..at], u32::try_from(at).ok()?)?;
     let (head, inside) = source[..at].split_at(opener.start as usize);
@@ -73,10 +73,11 @@ fn closure_without_arrow(source: &str, at: usize, begins: fn(&str, char) -> bool
     is_statement.then(|| "write a closure without parameters as `{ -> ... }`".to_owned())
 }
 
-/// Blocks whose lines mean what their beginning says, and a sign of a line that is not what it should be.
+/// Keywords of blocks whose lines have a special meaning, each with a sign of a malformed line.
 const BLOCKS: [(&str, &str); 2] = [("match ", "=>"), ("struct ", "=")];
 
-/// The advice for a line in a `match` or `struct` that began earlier: read with the beginning of that block in front.
+/// Returns advice for a line in a multi-line `match` or `struct`: the line is checked with the head of the block
+/// before it.
 fn in_block(source: &str, start: usize, line: &str, at: usize) -> Option<String> {
     let blocks = || BLOCKS.into_iter().filter(|(_, sign)| line.contains(sign));
     blocks().next()?;
@@ -91,7 +92,7 @@ fn in_block(source: &str, start: usize, line: &str, at: usize) -> Option<String>
         .flatten()
 }
 
-/// Returns advice for the line around `span`, where a name is not defined, when only a shell would take such a line.
+/// Returns advice for the line around `span`, where a name is undefined, if the line looks like a shell command.
 pub fn of_a_shell(source: &str, span: Span) -> Option<String> {
     let at = span.start as usize;
     let start = source[..at].rfind('\n').map_or(0, |end| end + 1);
@@ -99,8 +100,7 @@ pub fn of_a_shell(source: &str, span: Span) -> Option<String> {
     shell::line(line)
 }
 
-/// Returns the way out of an error of a running program: by its text, without what kind of error it is, and by what stands at
-/// its place in the source.
+/// Returns help for a runtime error, based on its message without the error kind and on the source at its location.
 pub fn failed(text: &str, place: &str) -> Option<String> {
     if text == "cannot iterate over int" {
         let most = Some(place).filter(|place| place.len() <= 40 && !place.contains('\n')).unwrap_or("n");
@@ -155,7 +155,7 @@ pub fn failed(text: &str, place: &str) -> Option<String> {
     Some(format!("name the fields of the struct: `{name} {{field: value}}`"))
 }
 
-/// Methods of iterators that somebody may look for on a generator or stream.
+/// Methods of iterators that users may call on a generator or stream.
 const OF_ITERATORS: [&str; 25] = [
     "all",
     "any",
@@ -184,12 +184,11 @@ const OF_ITERATORS: [&str; 25] = [
     "zip",
 ];
 
-/// Returns the way out of the call of a method that values of `type_name` do not have; `names` are those that they have,
-/// in order.
+/// Returns help for a call of a method that values of `type_name` do not have; `names` are their methods in order.
 pub fn method_help(name: &str, type_name: &str, names: &[&str]) -> Option<String> {
     let near =
         || crate::suggest::nearest(name, names.iter().copied()).map(|near| format!("did you mean `{near}`?"));
-    // What gives one value after another is no dict and no list: the advice about those would lead astray.
+    // Advice about dicts and lists would be misleading for generators and streams.
     let lazy = matches!(type_name, "generator" | "stream");
     let advice = if lazy && OF_ITERATORS.contains(&name) {
         Some(format!("use an iterator: `it.iter().{name}(...)`"))
@@ -200,7 +199,7 @@ pub fn method_help(name: &str, type_name: &str, names: &[&str]) -> Option<String
         return Some(format!("wait for the result of the task: `await(task).{name}(...)`"));
     }
     let meant = advice.or_else(near);
-    // The few methods that functions have say nothing to somebody who took `log` for a module.
+    // The few methods of functions are not useful to a user who expected `log` to be a module.
     if type_name == "builtin" && meant.is_none() {
         return Some(
             "a builtin is a function, called by its name: `log(text)`; `harn explain NAME` shows it"
@@ -210,8 +209,8 @@ pub fn method_help(name: &str, type_name: &str, names: &[&str]) -> Option<String
     meant.or_else(|| (!names.is_empty()).then(|| format!("methods of {type_name}: {}", names.join(", "))))
 }
 
-/// Returns advice for a text whose `"` at `quote` is never closed, when a `${` in it is what is open, or a raw text before it
-/// has ended too early.
+/// Returns advice for a string whose `"` at `quote` is never closed, if it contains an unclosed `${`, or if a raw
+/// string before it ended too early.
 pub(crate) fn open_interpolation(source: &str, quote: Span) -> Option<String> {
     let at = quote.start as usize;
     let start = source[..at].rfind('\n').map_or(0, |end| end + 1);
@@ -225,7 +224,7 @@ pub(crate) fn open_interpolation(source: &str, quote: Span) -> Option<String> {
         .then(|| "close `${` with `}`, and the string with `\"`; for a literal `${`, write `\\${`".to_owned())
 }
 
-/// Returns advice for the line of `opener`, a bracket that is never closed: what hides its partner there.
+/// Returns advice for the line of `opener`, an unclosed bracket, if the closing bracket is hidden there.
 pub(crate) fn hidden_closer(source: &str, opener: Span) -> Option<String> {
     let start = opener.start as usize;
     let end = source[start..].find('\n').map_or(source.len(), |end| start + end);

@@ -1,6 +1,6 @@
-//! Names that other languages define, and what stands for them here.
+//! Names defined by other languages, with their Harn equivalents.
 
-/// A name, what to write instead, and what to say.
+/// The foreign name, its replacement, and the advice.
 const NAMES: &[(&str, &str, &str)] = &[
     ("null", "nil", "the absent value is `nil`"),
     ("None", "nil", "the absent value is `nil`"),
@@ -208,8 +208,8 @@ const NAMES: &[(&str, &str, &str)] = &[
     ("Path", "", "paths are strings: `path_join(a, b)`, `read_file(path)`, `write_file(path, text)`"),
 ];
 
-/// Returns the builtin that stands for a name of another language: `str` → `to_string`. It comes before names that
-/// are only spelt alike.
+/// Returns the builtin that replaces a name of another language: `str` → `to_string`. It takes precedence over
+/// names with a similar spelling.
 pub fn instead_of(name: &str) -> Option<&'static str> {
     NAMES
         .iter()
@@ -218,7 +218,7 @@ pub fn instead_of(name: &str) -> Option<&'static str> {
         .filter(|it| !it.is_empty())
 }
 
-/// Returns what to tell somebody who used a name of another language.
+/// Returns advice about a name of another language.
 pub fn advice(name: &str) -> Option<&'static str> {
     NAMES.iter().find(|(known, ..)| *known == name).map(|(.., advice)| *advice)
 }

@@ -1,4 +1,4 @@
-//! Forms of a shell, with what stands for them.
+//! Shell forms, with their Harn equivalents.
 
 use regex::Captures;
 
@@ -7,7 +7,7 @@ use super::form::{
     Table,
 };
 
-/// The table: pattern, replacement, and what to say.
+/// The table: pattern, replacement, and explanation.
 pub(super) const FORMS: Table = &[
     (r"^\s*set\s+[-+]\w+.*", Fix::None, "no setting is needed: an uncaught error ends the program"),
     (r"^\s*:\s*$", Fix::None, "an empty block is `{ }`"),
@@ -98,7 +98,7 @@ pub(super) const FORMS: Table = &[
         Fix::None,
         "the result has the exit status: `let r = exec(\"make\")`, then `r.status` and `r.success`",
     ),
-    // Commands whose work is done by functions.
+    // Commands replaced by functions.
     (r"^\s*cat\s*<<-?\s*\S+", Fix::None, "use `\"\"\"` for strings of several lines"),
     (
         r"^(\s*)((?:cat|ls|grep|find|echo|ps|sort|head|tail|awk|sed|cut|tr|uniq|wc|curl|du|df|git)\b[^|]*\|[^|].*)$",
@@ -190,7 +190,7 @@ pub(super) const FORMS: Table = &[
     ),
 ];
 
-/// Lines that can be read as Harn, but mean something to a shell alone: `set -x`, `make > log.txt`.
+/// Returns advice for lines that parse as Harn but are shell commands: `set -x`, `make > log.txt`.
 pub(super) fn line(line: &str) -> Option<String> {
     let is_word = |word: &str| word.chars().all(|c| c.is_ascii_alphanumeric() || "_./-".contains(c));
     let words: Vec<&str> = line.split_whitespace().collect();
@@ -215,7 +215,7 @@ fn part<'a>(found: &Captures<'a>, number: usize) -> &'a str {
     found.get(number).map_or("", |group| group.as_str())
 }
 
-/// `if ! cmd; then`.
+/// Converts `if ! cmd; then`.
 fn command_as_condition(found: &Captures<'_>) -> String {
     let not = (part(found, 2) == "until") != (part(found, 3) == "!");
     let word = if part(found, 2) == "if" { "if" } else { "while" };
@@ -223,7 +223,7 @@ fn command_as_condition(found: &Captures<'_>) -> String {
     format!("{}{word} {sign}shell(\"{}\").success {{", part(found, 1), part(found, 4))
 }
 
-/// A word of a shell as a value: `$x` and `"$x"` are names, the rest is text.
+/// Converts a shell word to a value: `$x` and `"$x"` become names, everything else except integers a string.
 fn value(word: &str) -> String {
     let bare = word.trim_matches(['"', '\'']);
     match bare.strip_prefix('$').map(|name| name.trim_matches(['{', '}'])) {
@@ -233,7 +233,7 @@ fn value(word: &str) -> String {
     }
 }
 
-/// A text of a shell with the braces that values have here.
+/// Converts a shell string to a string with `${...}` interpolation.
 fn text(word: &str) -> String {
     let bare = word.trim_matches(['"', '\'']).replace('"', "\\\"");
     let mut out = String::from("\"");
@@ -251,7 +251,7 @@ fn text(word: &str) -> String {
     format!("{out}{rest}\"")
 }
 
-/// `if [ "$n" -eq 1 ]; then` in our words.
+/// Converts `if [ "$n" -eq 1 ]; then` to a Harn condition.
 fn condition(found: &Captures<'_>) -> String {
     const SIGNS: [(&str, &str); 9] = [
         ("-eq", "=="),

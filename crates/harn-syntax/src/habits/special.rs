@@ -1,4 +1,4 @@
-//! Forms of single languages, with what stands for them. They are asked before those that several languages share.
+//! Forms of single languages, with their Harn equivalents. They precede forms shared by several languages.
 
 use regex::Captures;
 
@@ -7,7 +7,7 @@ use super::form::{
     Table,
 };
 
-/// The table: pattern, replacement, and what to say.
+/// The table: pattern, replacement, and explanation.
 pub(super) const FORMS: Table = &[
     // Harn.
     (
@@ -305,7 +305,7 @@ fn part<'a>(found: &Captures<'a>, number: usize) -> &'a str {
     found.get(number).map_or("", |group| group.as_str())
 }
 
-/// `func (p Point) Moved(dx int) Point {` with its type in front.
+/// Converts `func (p Point) Moved(dx int) Point {` to a method in an `impl` block.
 fn method_of_go(found: &Captures<'_>) -> String {
     let (owner, name, parameters, result) = (part(found, 2), part(found, 3), part(found, 4), part(found, 5));
     let comma = if parameters.trim().is_empty() { "" } else { ", " };
@@ -313,7 +313,7 @@ fn method_of_go(found: &Captures<'_>) -> String {
     format!("impl {owner} {{ fn {name}(self{comma}{parameters}) {result}{{")
 }
 
-/// `var n int` with the value that Go gives it.
+/// Converts `var n int` to a `let` with the zero value of the type.
 fn zero(found: &Captures<'_>) -> String {
     let (ty, value) = match part(found, 3) {
         "int" | "int32" | "int64" | "uint" | "uint64" | "byte" => ("int", "0"),
@@ -325,7 +325,8 @@ fn zero(found: &Captures<'_>) -> String {
     format!("{}var {}: {ty} = {value}", part(found, 1), part(found, 2))
 }
 
-/// A text with `{}` and `{name}` as `${...}`; the arguments are separated by commas.
+/// Converts a format string with `{}` and `{name}` to `${...}` interpolation; the arguments are separated by
+/// commas.
 fn text_of_macro(text: &str, arguments: &str) -> String {
     let mut arguments = split(arguments).into_iter();
     let mut out = String::from("\"");
@@ -347,7 +348,7 @@ fn text_of_macro(text: &str, arguments: &str) -> String {
     format!("{out}{rest}\"")
 }
 
-/// The arguments between commas that are in no bracket.
+/// Splits arguments at commas outside brackets.
 fn split(text: &str) -> Vec<&str> {
     let (mut depth, mut start, mut out) = (0i32, 0, Vec::new());
     for (at, c) in text.char_indices() {

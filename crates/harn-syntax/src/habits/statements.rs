@@ -1,4 +1,4 @@
-//! Statements of single languages that are told by their whole shape. They are asked before all other forms.
+//! Statements of single languages that are recognized by their overall shape. They precede all other forms.
 
 use regex::Captures;
 
@@ -7,7 +7,7 @@ use super::form::{
     Table,
 };
 
-/// The table: pattern, replacement, and what to say.
+/// The table: pattern, replacement, and explanation.
 pub(super) const FORMS: Table = &[
     (
         r"^(\s*)(if|while|for|match|guard|\}\s*else\s+if)\b([^{\x22]*?[\w)\]])\s*//\s*([\w(][^{]*\{.*)$",
@@ -353,7 +353,7 @@ pub(super) const FORMS: Table = &[
         Fix::None,
         "add packages with `harn add` and import them with `import \"path\"`",
     ),
-    // C and its relatives.
+    // C, C++ and Java.
     (
         r"^(\s*)(?:(?:public|private|protected|static|final)\s+)*(?:void|int|long|float|double|bool|boolean|char|string|String)\s+(\w+)\s*\(([^()]*)\)\s*\{",
         With(function_of_c),
@@ -388,7 +388,7 @@ pub(super) const FORMS: Table = &[
         "loop over the items, in a block with braces",
     ),
     (r"(\S+)\s*~=\s*(\S+)", By("$1 != $2"), "compare values with `!=`"),
-    // Bits.
+    // Bitwise operators.
     (
         r"(\w+)\s*(?:<<|>>>?|\^|&|\|)=\s*\S.*",
         Fix::None,
@@ -409,7 +409,7 @@ pub(super) const FORMS: Table = &[
         By("$1(-$2 - 1)"),
         "there are no bitwise operators: invert with `-x - 1`",
     ),
-    // A shell.
+    // Shell.
     (r"^(\s*)(?:declare|typeset)\s+-A\s+(\w+)\s*$", By("${1}var $2 = {}"), "write a dict with braces"),
     (
         r"^(\s*)(?:declare|typeset|readonly)\s+(?:-\w+\s+)*(\w+)=(\S.*)$",
@@ -486,7 +486,7 @@ fn part<'a>(found: &Captures<'a>, number: usize) -> &'a str {
     found.get(number).map_or("", |group| group.as_str())
 }
 
-/// `isinstance(x, (int, str))` with the names that types have here.
+/// Converts `isinstance(x, (int, str))`, with Harn's names of the types.
 fn one_of_types(found: &Captures<'_>) -> String {
     let ours = |name: &str| match name.trim() {
         "str" => "string".to_owned(),
@@ -496,13 +496,13 @@ fn one_of_types(found: &Captures<'_>) -> String {
     format!("type_of({}) in [{}]", part(found, 1), names.join(", "))
 }
 
-/// `with open(p, "w") as f: f.write(text)`.
+/// Converts `with open(p, "w") as f: f.write(text)`.
 fn whole_file_written(found: &Captures<'_>) -> String {
     let text = Some(part(found, 3)).filter(|text| !text.is_empty()).unwrap_or("text");
     format!("{}write_file({}, {text})", part(found, 1), part(found, 2))
 }
 
-/// `{a, b, c: 1}` with the names of all entries.
+/// Converts `{a, b, c: 1}` to a dict in which every entry has a key.
 fn entries(found: &Captures<'_>) -> String {
     let whole =
         |entry: &str| if entry.contains(':') { entry.to_owned() } else { format!("{entry}: {entry}") };
@@ -510,21 +510,21 @@ fn entries(found: &Captures<'_>) -> String {
     format!("{}{{{}}}", part(found, 1), entries.join(", "))
 }
 
-/// `P {x: 1, ..p}`.
+/// Converts `P {x: 1, ..p}`.
 fn updated(found: &Captures<'_>) -> String {
     let own = part(found, 2).trim();
     let comma = if own.is_empty() { "" } else { ", " };
     format!("{}...{}{comma}{own}}}", part(found, 1), part(found, 3))
 }
 
-/// `fn f<T: Clone>(x: T) -> T {` with the bound at its end.
+/// Converts `fn f<T: Clone>(x: T) -> T {` to a function with a `where` clause.
 fn bounded(found: &Captures<'_>) -> String {
     let name = part(found, 1).rsplit('<').next().unwrap_or_default().trim();
     let bound = part(found, 2).split('+').next().unwrap_or_default().trim();
     format!("{}{}{} where {name}: {bound} {{", part(found, 1), part(found, 3), part(found, 4))
 }
 
-/// `int add(int a, int b) {`.
+/// Converts `int add(int a, int b) {`.
 fn function_of_c(found: &Captures<'_>) -> String {
     let parameters: Vec<String> = part(found, 3)
         .split(',')
@@ -536,14 +536,14 @@ fn function_of_c(found: &Captures<'_>) -> String {
     format!("{}fn {}({}) {{", part(found, 1), part(found, 2), parameters.join(", "))
 }
 
-/// `cout << "a" << x`.
+/// Converts `cout << "a" << x`.
 fn streamed(found: &Captures<'_>) -> String {
     let values: Vec<&str> = part(found, 3).split("<<").map(str::trim).collect();
     let name = if part(found, 2) == "cerr" { "eprintln" } else { "println" };
     format!("{}{name}({})", part(found, 1), values.join(", "))
 }
 
-/// `for x in a b c; do`.
+/// Converts `for x in a b c; do`.
 fn loop_over_words(found: &Captures<'_>) -> String {
     let value = |word: &str| match word.parse::<i64>() {
         Ok(_) => word.to_owned(),

@@ -1,4 +1,4 @@
-//! Single words and signs.
+//! Foreign words and punctuation.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,7 @@ use regex::Regex;
 use crate::Span;
 use crate::token::TokenKind;
 
-/// Words that stand where the parser failed or directly before it, and the advice for each.
+/// Words at the location of the parse failure or directly before it, with the advice for each.
 const WORDS: &[(&str, &str)] = &[
     ("and", "write `&&` for and"),
     ("or", "write `||` for or"),
@@ -37,7 +37,7 @@ const WORDS: &[(&str, &str)] = &[
     ("from", "write `import { name } from \"path\"`"),
 ];
 
-/// Ends of the text before the failure and starts of the text at it, and the advice for each pair.
+/// Advice for pairs of a suffix of the source before the failure and a prefix of the source after it.
 const SIGNS: &[(&str, &str, &str)] = &[
     ("+", "+", "increment with `x += 1`"),
     ("==", "=", "compare values with `==`"),
@@ -48,7 +48,7 @@ const SIGNS: &[(&str, &str, &str)] = &[
     ("import ", "", "the path of an import is a string: `import \"std/json\"`"),
 ];
 
-/// Returns what a writer used to another language should have put at `span`, where `source` failed to parse.
+/// Returns advice for users of other languages about `span`, where `source` failed to parse.
 pub(crate) fn advice(source: &str, span: Span) -> Option<&'static str> {
     let line_start = source[..span.start as usize].rfind('\n').map_or(0, |at| at + 1);
     let before = &source[line_start..span.start as usize];
@@ -56,7 +56,7 @@ pub(crate) fn advice(source: &str, span: Span) -> Option<&'static str> {
     let word_at = at.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or("");
     let trimmed = before.trim_end();
     let word_before = trimmed.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or("");
-    // `from` stands in other places as well.
+    // `from` also occurs in other statements.
     let fits = |word: &str| word != "from" || before.contains("import") || at.contains("import");
     let word =
         |word: &str| WORDS.iter().find(|(known, _)| *known == word && fits(word)).map(|(_, advice)| *advice);
@@ -67,7 +67,7 @@ pub(crate) fn advice(source: &str, span: Span) -> Option<&'static str> {
     word(word_at).or_else(|| word(word_before)).or_else(sign)
 }
 
-/// Returns advice where a word of the language stands in the place of a name: behind `let`, or as a parameter.
+/// Returns advice if a keyword is used as a name: after `let`, or as a parameter.
 pub(crate) fn for_a_name(before: &str, at: &str) -> Option<String> {
     static DECLARED: LazyLock<Option<Regex>> = LazyLock::new(|| {
         Regex::new(concat!(
@@ -88,7 +88,7 @@ pub(crate) fn for_a_name(before: &str, at: &str) -> Option<String> {
     Some(format!("`{word}` is a keyword; choose another name, such as `{word}_`{tool}"))
 }
 
-/// Returns advice where the parser failed behind a raw text that has ended earlier than its writer meant.
+/// Returns advice if the parser failed after a raw string that ended earlier than intended.
 pub(crate) fn raw_text(line: &str, at: usize) -> Option<&'static str> {
     static RAW: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(r####"(?:^|[^\w])r(?:"""|#+"[^"]*"[^#]|"[^"]*\\"[^\s,;)\]}])"####).ok());
@@ -99,7 +99,7 @@ pub(crate) fn raw_text(line: &str, at: usize) -> Option<&'static str> {
     )
 }
 
-/// The words that statements and the fields of tools begin with.
+/// Keywords that begin statements or fields of tools.
 const BEGINNINGS: [&str; 33] = [
     "annotations",
     "break",
@@ -136,7 +136,8 @@ const BEGINNINGS: [&str; 33] = [
     "yield",
 ];
 
-/// Returns the keyword that was meant at the beginning of a statement, where the parser failed directly behind it.
+/// Returns the intended keyword at the beginning of a statement, where the parser failed directly after a misspelt
+/// one.
 pub(crate) fn misspelt(before: &str, goes_on: bool) -> Option<String> {
     let word = before.rsplit(['{', '}', ';']).next()?.trim();
     if !goes_on
@@ -151,7 +152,7 @@ pub(crate) fn misspelt(before: &str, goes_on: bool) -> Option<String> {
         letters.sort_unstable();
         letters
     };
-    // A letter too many, too few or another one; or all of them in another order.
+    // One inserted, deleted or replaced letter, or the same letters in another order.
     let is_slip = |meant: &&&str| {
         meant.starts_with(&word[..1])
             && (crate::suggest::distance(word, meant) == 1 || letters(word) == letters(meant))
@@ -159,7 +160,7 @@ pub(crate) fn misspelt(before: &str, goes_on: bool) -> Option<String> {
     BEGINNINGS.iter().find(is_slip).map(|meant| format!("did you mean `{meant}`?"))
 }
 
-/// Returns advice for a line of bare words, as a shell takes them.
+/// Returns advice for a line that looks like a shell command.
 pub(crate) fn command(line: &str) -> Option<String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let (first, rest) = words.split_first()?;
@@ -174,7 +175,7 @@ pub(crate) fn command(line: &str) -> Option<String> {
     })
 }
 
-/// Returns what to write instead of a character that no token begins with.
+/// Returns the replacement for a character that cannot start a token.
 pub(crate) fn character(c: char) -> Option<&'static str> {
     match c {
         '\'' | '`' | '“' | '”' | '„' | '‘' | '’' => Some("strings need double quotes: `\"text\"`"),

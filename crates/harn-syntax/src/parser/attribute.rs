@@ -14,7 +14,7 @@ pub(super) fn attribute<'s>() -> impl Grammar<'s, Attribute> {
     custom(|inp: &mut Input<'s, '_>| {
         let start = inp.at();
         inp.bump();
-        // `@retry` has the name of a statement.
+        // The attribute `@retry` is named like a keyword.
         let name = match inp.look_kind(0) {
             TokenKind::Retry => inp.parse(word("attribute name"))?,
             _ => inp.parse(ident("attribute name"))?,

@@ -23,7 +23,7 @@ use crate::error::{Rule, SyntaxErrorKind};
 use crate::span::Span;
 use crate::token::TokenKind;
 
-/// Attributes and a declaration.
+/// A declaration with its attributes.
 pub(super) fn declaration<'s>() -> impl Grammar<'s, Decl> {
     custom(|inp: &mut Input<'s, '_>| {
         let start = inp.at();
@@ -63,7 +63,7 @@ pub(super) fn declaration<'s>() -> impl Grammar<'s, Decl> {
     })
 }
 
-/// Wraps the parts of a function, noting whether its body yields.
+/// Wraps the parts of a function and records whether its body yields.
 pub(super) fn function<'s>(
     parts: impl Grammar<'s, (Vec<Param>, Option<TypeExpr>, Block)>,
 ) -> impl Grammar<'s, Function> {
@@ -82,10 +82,10 @@ pub(super) fn params<'s>() -> impl Grammar<'s, Vec<Param>> {
     tok(TokenKind::LParen).ignore_then(param_list(TokenKind::RParen, true))
 }
 
-/// The parameters of a closure and the arrow, and the statements that destructure the arguments of its patterns.
+/// The parameters of a closure with the arrow, and the statements that destructure its pattern parameters.
 ///
-/// A pattern becomes a parameter with a name that no program can write and a `let` at the start of the body, so that
-/// everything that reads functions knows one kind of parameter.
+/// A pattern becomes a parameter with a name that no program can write and a `let` at the start of the body, so
+/// that all other passes handle only one kind of parameter.
 pub(super) fn closure_params<'s>() -> impl Grammar<'s, (Vec<Param>, Vec<Stmt>)> {
     custom(|inp: &mut Input<'s, '_>| {
         let items = inp.parse(list(custom(closure_param), TokenKind::Arrow))?;
@@ -152,7 +152,7 @@ fn param<'s>(inp: &mut Input<'s, '_>, full: bool) -> Parse<Param> {
     Ok(Param { name, ty, default, rest, note, span: inp.span_from_token(start) })
 }
 
-/// Reports parameters in an order or with names that cannot work.
+/// Reports invalid orders and names of parameters.
 fn check_params(inp: &mut Input<'_, '_>, params: &[Param]) {
     let mut default_seen = false;
     for (at, param) in params.iter().enumerate() {
@@ -170,7 +170,7 @@ fn check_params(inp: &mut Input<'_, '_>, params: &[Param]) {
     report_repeated(inp, "parameter", params.iter().map(|param| &param.name));
 }
 
-/// Reports names that stand in a list before.
+/// Reports repeated names.
 fn report_repeated<'a>(
     inp: &mut Input<'_, '_>,
     what: &'static str,
@@ -184,7 +184,7 @@ fn report_repeated<'a>(
     }
 }
 
-/// A list whose items must have different names.
+/// A list whose items must have distinct names.
 fn distinct<'s, T>(
     inp: &mut Input<'s, '_>,
     what: &'static str,
@@ -213,7 +213,7 @@ fn fn_decl<'s>() -> impl Grammar<'s, FnDecl> {
     })
 }
 
-/// `where T: I, U: J` if it is there.
+/// An optional `where T: I, U: J`.
 fn where_clause<'s>(inp: &mut Input<'s, '_>) -> Parse<Vec<WhereBound>> {
     let mut bounds = Vec::new();
     if !inp.is_word(0, "where") {
@@ -268,14 +268,14 @@ fn tool<'s>(inp: &mut Input<'s, '_>) -> Parse<ToolDecl> {
     Ok(ToolDecl { name, doc: None, description, fields, func })
 }
 
-/// What stands in a tool's braces.
+/// The content of a tool's braces.
 struct ToolBody {
     description: Option<Name>,
     fields: Vec<ToolField>,
     body: Block,
 }
 
-/// One entry of it.
+/// An entry of a tool body.
 enum ToolEntry {
     Description(Name),
     Field(ToolField),
@@ -360,7 +360,7 @@ fn skill<'s>() -> impl Grammar<'s, SkillDecl> {
     })
 }
 
-/// What stands in an `eval_pack`'s braces.
+/// An entry of an `eval_pack` body.
 enum PackEntry {
     Field(SkillField),
     Statement(Stmt),
@@ -419,7 +419,7 @@ fn pack_entry<'s>(inp: &mut Input<'s, '_>) -> Parse<PackEntry> {
     inp.parse(statement()).map(PackEntry::Statement)
 }
 
-/// The variable an `eval_pack` named by a string is bound to.
+/// Returns the variable name of an `eval_pack` that has only a string id.
 fn pack_variable(id: &str) -> Name {
     let mut out = String::new();
     for c in id.chars().flat_map(char::to_lowercase) {

@@ -1,4 +1,4 @@
-//! Expressions: operators and what follows an operand. The operands themselves are in `primary.rs`.
+//! Expressions: operators and postfix forms. `primary.rs` parses the operands.
 
 use chumsky::pratt::{infix, left};
 use chumsky::prelude::*;
@@ -92,7 +92,7 @@ fn binary(lhs: Expr, (op, op_span): (BinaryOp, Span), rhs: Expr) -> Expr {
     Expr::new(ExprKind::Binary { op, op_span, lhs: Box::new(lhs), rhs: Box::new(rhs) }, span)
 }
 
-/// `cond ? then : other`, right associative. A chain is collected first, so that its length costs no stack.
+/// `cond ? then : other`, right associative. A chain is collected in a loop, so that long chains do not use stack.
 fn ternary<'s>() -> impl Grammar<'s, Expr> {
     custom(|inp: &mut Input<'s, '_>| {
         let mut branches = Vec::new();
@@ -160,7 +160,7 @@ fn unary<'s>(inp: &mut Input<'s, '_>) -> Parse<Expr> {
     Ok(Expr::new(kind, span))
 }
 
-/// What can follow an operand.
+/// The postfix forms of an operand.
 enum Postfix {
     Member { name: Ident, optional: bool },
     Method { name: Ident, args: Vec<Arg>, optional: bool },
@@ -171,7 +171,7 @@ enum Postfix {
     Propagate { op_span: Span },
 }
 
-/// A primary expression with everything that binds tighter than a prefix operator.
+/// A primary expression with its postfix forms.
 fn operand<'s>(inp: &mut Input<'s, '_>) -> Parse<Expr> {
     let mut operand = primary(inp)?;
     loop {
@@ -276,7 +276,8 @@ pub(super) fn arg<'s>() -> impl Grammar<'s, Arg> {
     })
 }
 
-/// An expression inside a literal or a call, and so perhaps inside a pattern: alternatives are patterns of whole arms.
+/// An expression inside a literal or a call, and therefore possibly inside a pattern: `|` is only allowed between
+/// patterns of a whole arm.
 pub(super) fn part<'s>() -> impl Grammar<'s, Expr> {
     custom(|inp: &mut Input<'s, '_>| {
         let value = inp.parse(expr())?;

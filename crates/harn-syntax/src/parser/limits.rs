@@ -1,4 +1,4 @@
-//! Descriptions and limits before fields and parameters: `/** Years */ @range(0..=150) age: int`.
+//! Doc comments and constraint attributes of fields and parameters: `/** Years */ @range(0..=150) age: int`.
 
 use super::attribute::attr_value;
 use super::{Input, InputExt, Parse, ident, tok};
@@ -6,7 +6,7 @@ use crate::ast::{AttrValue, Limit, Note, TypeExpr, TypeKind};
 use crate::error::{Rule, SyntaxErrorKind};
 use crate::token::TokenKind;
 
-/// Reads what stands before a field or parameter; `None` when nothing does.
+/// Parses the doc comment and the constraints before a field or parameter; `None` if there are none.
 pub(super) fn note(inp: &mut Input<'_, '_>) -> Parse<Option<Box<Note>>> {
     let doc = inp.doc_comment();
     let mut limits = Vec::new();
@@ -25,7 +25,7 @@ pub(super) fn note(inp: &mut Input<'_, '_>) -> Parse<Option<Box<Note>>> {
     Ok((doc.is_some() || !limits.is_empty()).then(|| Box::new(Note { doc, limits })))
 }
 
-/// The limits by name, with the words of a schema for the least and the most.
+/// The constraint attributes with the schema keywords of their lower and upper bound.
 const LIMITS: [(&str, &str, &str); 3] =
     [("range", "min", "max"), ("length", "min_length", "max_length"), ("items", "min_items", "max_items")];
 
@@ -50,7 +50,7 @@ fn limit(inp: &mut Input<'_, '_>) -> Parse<Limit> {
     Ok(Limit { words, span: inp.span_from_token(start) })
 }
 
-/// `a..=b`, `a..b`, `a..`, `..=b`, or one number for both ends.
+/// Parses `a..=b`, `a..b`, `a..`, `..=b`, or one number for both bounds.
 fn bounds(
     inp: &mut Input<'_, '_>,
     of_numbers: bool,
@@ -75,7 +75,7 @@ fn bounds(
             match (attr_value(inp)?, inclusive) {
                 (value, true) => words.push((most, value)),
                 (AttrValue::Int(end), false) => words.push((most, AttrValue::Int(end.saturating_sub(1)))),
-                // There is no useful predecessor of a float.
+                // An exclusive float bound has no useful inclusive equivalent.
                 (_, false) => return wrong(inp),
             }
         }
@@ -93,7 +93,7 @@ fn bounds(
     }
 }
 
-/// Reports limits that mean nothing for a type that is written in place; a named type may be anything.
+/// Reports constraints that do not apply to an inline type; named types are not resolved here and accept all.
 pub(super) fn check_limits(inp: &mut Input<'_, '_>, note: Option<&Note>, ty: Option<&TypeExpr>) {
     for limit in note.into_iter().flat_map(|note| &note.limits) {
         let word = limit.words.first().map_or("", |(word, _)| word);

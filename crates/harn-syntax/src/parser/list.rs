@@ -5,7 +5,7 @@ use chumsky::prelude::*;
 use super::{Grammar, Input, InputExt};
 use crate::token::TokenKind;
 
-/// Items up to and including `close`. A comma or a newline stands between two of them; a trailing comma is allowed.
+/// Items up to and including `close`, separated by commas or newlines; a trailing comma is allowed.
 pub(super) fn list<'s, T>(item: impl Grammar<'s, T>, close: TokenKind) -> impl Grammar<'s, Vec<T>> {
     custom(move |inp: &mut Input<'s, '_>| {
         let mut items = Vec::new();
@@ -37,7 +37,7 @@ pub(super) fn list<'s, T>(item: impl Grammar<'s, T>, close: TokenKind) -> impl G
     })
 }
 
-/// Whether a list that is never closed ends before a token.
+/// Returns whether a token ends a list that is never closed.
 pub(super) fn breaks_off(kind: TokenKind) -> bool {
     kind.closes()
         || matches!(
@@ -58,12 +58,12 @@ pub(super) fn breaks_off(kind: TokenKind) -> bool {
         )
 }
 
-/// Entries up to and including `}` with newlines or nothing between them.
+/// Entries up to and including `}`, separated by newlines or nothing.
 pub(super) fn entries<'s, T>(item: impl Grammar<'s, T>) -> impl Grammar<'s, Vec<T>> {
     until_brace(item, false)
 }
 
-/// Entries up to and including `}` with newlines, commas or nothing between them.
+/// Entries up to and including `}`, separated by newlines, commas or nothing.
 pub(super) fn loose_list<'s, T>(item: impl Grammar<'s, T>) -> impl Grammar<'s, Vec<T>> {
     until_brace(item, true)
 }

@@ -15,7 +15,7 @@ enum Number {
     TooLarge,
 }
 
-/// Reads an integer literal; decimal ones that do not fit an int are floats.
+/// Parses an integer literal; decimal ones that do not fit an int become floats.
 fn read_int(text: &str) -> Number {
     let digits = text.replace('_', "");
     let radix = match digits.as_bytes() {
@@ -23,7 +23,7 @@ fn read_int(text: &str) -> Number {
         [b'0', b'o', ..] => 8,
         [b'0', b'b', ..] => 2,
         _ => {
-            // Anything but digits was reported by the lexer.
+            // The lexer has already reported anything but digits.
             let parsed = digits.parse().map(Number::Int);
             return parsed.unwrap_or_else(|_| Number::Float(digits.parse().unwrap_or(0.0)));
         }
@@ -31,7 +31,7 @@ fn read_int(text: &str) -> Number {
     i64::from_str_radix(&digits[2..], radix).map_or(Number::TooLarge, Number::Int)
 }
 
-/// Reads a duration literal as milliseconds; `None` if it does not fit.
+/// Parses a duration literal to milliseconds; `None` on overflow.
 fn read_duration(text: &str) -> Option<i64> {
     let unit_at = text.find(|c: char| c.is_ascii_alphabetic())?;
     let (digits, unit) = text.split_at(unit_at);
@@ -46,7 +46,7 @@ fn read_duration(text: &str) -> Option<i64> {
     digits.replace('_', "").parse::<i64>().ok()?.checked_mul(factor)
 }
 
-/// A number or duration; the caller has looked at the token.
+/// A number or duration; the caller must have checked the kind of the token.
 pub(super) fn number<'s>() -> impl Grammar<'s, ExprKind> {
     custom(|inp: &mut Input<'s, '_>| {
         let token = inp.bump();
@@ -69,7 +69,7 @@ pub(super) fn number<'s>() -> impl Grammar<'s, ExprKind> {
     })
 }
 
-/// An integer with an optional `-`, as types and attributes have it.
+/// An integer with an optional `-`, as used in types and attributes.
 pub(super) fn type_int<'s>() -> impl Grammar<'s, i64> {
     custom(|inp: &mut Input<'s, '_>| {
         let start = inp.at();
@@ -82,7 +82,7 @@ pub(super) fn type_int<'s>() -> impl Grammar<'s, i64> {
         let text = token.span.slice(inp.state().0.source);
         let value = match read_int(text) {
             Number::Int(value) => Some(if negative { -value } else { value }),
-            // The smallest int has no positive counterpart.
+            // The minimum int has no positive counterpart.
             _ if negative => format!("-{}", text.replace('_', "")).parse().ok(),
             _ => None,
         };
@@ -94,7 +94,7 @@ pub(super) fn type_int<'s>() -> impl Grammar<'s, i64> {
     })
 }
 
-/// The parts of a string with interpolation, from its opening quote on.
+/// The parts of a string with interpolation, beginning with its opening quote.
 pub(super) fn interpolated<'s>() -> impl Grammar<'s, ExprKind> {
     custom(|inp: &mut Input<'s, '_>| {
         inp.parse(tok(TokenKind::StrStart))?;
@@ -124,7 +124,7 @@ pub(super) fn interpolated<'s>() -> impl Grammar<'s, ExprKind> {
 fn hole<'s>(inp: &mut Input<'s, '_>) -> Parse<Expr> {
     let next = inp.look(0);
     if next.kind == TokenKind::InterpEnd {
-        // The lexer has reported the empty interpolation.
+        // The lexer has already reported the empty interpolation.
         inp.bump();
         return Ok(Expr::new(ExprKind::Error, next.span));
     }

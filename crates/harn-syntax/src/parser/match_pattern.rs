@@ -1,4 +1,5 @@
-//! Match arms. A pattern is parsed as an expression and then read as a pattern: their forms coincide.
+//! Match arms. A pattern is parsed as an expression and then converted to a pattern, because the syntax is the
+//! same.
 
 use chumsky::prelude::*;
 
@@ -29,7 +30,7 @@ fn alternatives<'s>(inp: &mut Input<'s, '_>) -> Parse<Vec<Expr>> {
     Ok(found)
 }
 
-/// Reads an expression as a pattern. Inside or-patterns (`binds` is false) names are values.
+/// Converts an expression to a pattern. Inside or-patterns (`binds` is false) names are values.
 fn read(expr: Expr, binds: bool) -> MatchPattern {
     let span = expr.span;
     let kind = match expr.kind {
@@ -81,11 +82,11 @@ fn read_args(args: Vec<Arg>, binds: bool) -> Vec<MatchPattern> {
     args.into_iter().map(|arg| read(arg.value, binds)).collect()
 }
 
-/// What an element of a list or dict is in a pattern.
+/// The meaning of a list or dict element in a pattern.
 enum Element {
     Plain,
     Rest(Ident),
-    /// Makes the whole literal a value.
+    /// The whole literal is a value.
     Other,
 }
 

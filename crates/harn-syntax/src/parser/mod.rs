@@ -1,14 +1,14 @@
-//! Tokens to tree: the grammar, written with `chumsky`.
+//! The parser: converts tokens to the syntax tree with a grammar written in `chumsky`.
 //!
-//! Every rule is a function that returns a parser; rules that call each other in circles meet in `custom(rule)`, where
-//! `rule` is an ordinary function over the input. Nothing is boxed or cached: building the whole grammar costs
-//! nothing, because combinators over functions are values of size zero.
+//! Every rule is a function that returns a parser; recursive rules use `custom(rule)`, where `rule` is an ordinary
+//! function over the input. Nothing is boxed or cached: building the grammar is free, because combinators over
+//! functions are zero-sized values.
 //!
-//! The layout pass has settled all ambiguities, so every rule decides by looking at one or two tokens. Failures
-//! ([`Fail`]) are copied around freely; only those that are reported become a [`SyntaxError`].
+//! The layout pass has resolved all ambiguities, so every rule needs at most two tokens of lookahead. Failures
+//! ([`Fail`]) are cheap to copy; only reported ones are converted to a [`SyntaxError`].
 //!
-//! Recovery happens in one place, [`stmt::statements`]: a statement that fails is reported and skipped. Lists of
-//! statements nest, so an error inside a function body costs one statement of that body.
+//! Recovery happens in one place, [`stmt::statements`]: a failing statement is reported and skipped. Lists of
+//! statements nest, so an error inside a function body skips one statement of that body.
 
 mod attribute;
 mod decl;
@@ -37,9 +37,9 @@ use crate::lexer::Lexed;
 use crate::span::Span;
 use crate::token::{Comment, Token, TokenKind};
 
-/// The input: tokens that end in [`TokenKind::Eof`].
+/// The input: tokens terminated by [`TokenKind::Eof`].
 type Tokens<'s> = &'s [Token];
-/// What rides along: our error type and the parser's state.
+/// The error type and the state of the parser.
 type Extra<'s> = extra::Full<Fail, SimpleState<State<'s>>, ()>;
 /// The input inside a `custom` rule.
 type Input<'s, 'p> = InputRef<'s, 'p, Tokens<'s>, Extra<'s>>;
@@ -50,49 +50,49 @@ type Parse<T> = Result<T, Fail>;
 trait Grammar<'s, T>: Parser<'s, Tokens<'s>, T, Extra<'s>> + Clone {}
 impl<'s, T, P: Parser<'s, Tokens<'s>, T, Extra<'s>> + Clone> Grammar<'s, T> for P {}
 
-/// What rules can look up and write down.
+/// The state available to all rules.
 struct State<'s> {
     source: &'s str,
     tokens: &'s [Token],
     texts: &'s [SmolStr],
     comments: &'s [Comment],
     errors: Vec<SyntaxError>,
-    /// A `yield` was seen since the innermost function began.
+    /// Whether a `yield` was found since the start of the innermost function.
     yields: bool,
-    /// The failure furthest to the right in the current statement: what a rule that tried the longest stumbled over.
-    /// `chumsky` keeps one too, but places it where the `custom` rule began, not where it failed.
+    /// The failure furthest to the right in the current statement, from the rule that got furthest. `chumsky` has
+    /// one too, but reports it at the start of the `custom` rule instead of the location of the failure.
     furthest: Option<Fail>,
-    /// Statements with errors shall stay in the tree, as far as they go.
+    /// Whether the tree includes the valid parts of statements with errors.
     keep: bool,
-    /// A statement with an error is read once more, for what can be kept of it: what is missing counts as there, and
-    /// nothing is reported.
+    /// Whether a statement with an error is being parsed again to retain its valid parts: missing tokens are
+    /// treated as present, and no errors are reported.
     lenient: bool,
-    /// Where the text ends for what is being read: the end of the broken statement.
+    /// The token index at which the input ends while a broken statement is parsed again.
     limit: usize,
 }
 
-/// Why a rule does not apply: cheap to make, since most failures only mean "try the next alternative".
+/// A failure of a rule. It is cheap to create, because most failures only select the next alternative.
 #[derive(Clone, Copy, Debug)]
 struct Fail {
-    /// The token where it happened.
+    /// Index of the token at which the rule failed.
     at: u32,
     reason: Reason,
 }
 
-/// The reason of a [`Fail`]. Of several at the same token the last one is reported.
+/// The reason of a [`Fail`]. Of several failures at the same token the last one is reported.
 #[derive(Clone, Copy, Debug)]
 enum Reason {
-    /// Not worth telling: an optional part is not there.
+    /// An optional part is absent; not reported.
     Absent,
-    /// Something else should stand here.
+    /// A different token was expected.
     Expected(&'static str),
-    /// A variable name should stand here; a reserved word is explained.
+    /// A variable name was expected; a keyword gets an explanation.
     ExpectedBinding,
-    /// An attribute precedes something that is no declaration.
+    /// An attribute precedes something other than a declaration.
     AttributeOnStatement,
     /// An unknown option of `parallel ... with`; the token is its name.
     UnknownOption,
-    /// A rule with a text of its own.
+    /// A grammar rule with its own message.
     Rule(Rule),
     /// An error of the compile stage.
     Compile(CompileRule),
@@ -110,7 +110,8 @@ impl<'s> LabelError<'s, Tokens<'s>, chumsky::DefaultExpected<'s, Token>> for Fai
 
 impl<'s> chumsky::error::Error<'s, Tokens<'s>> for Fail {}
 
-/// Parses laid-out tokens. Errors are in the order they were met; with `keep`, statements with errors stay in the tree.
+/// Parses the tokens of the layout pass. Errors are in the order in which they were found; with `keep`, the tree
+/// includes statements with errors.
 pub(crate) fn parse_program(source: &str, lexed: &Lexed, keep: bool) -> (Vec<Stmt>, Vec<SyntaxError>) {
     let tokens = &lexed.tokens[..];
     let state = State {
@@ -130,42 +131,42 @@ pub(crate) fn parse_program(source: &str, lexed: &Lexed, keep: bool) -> (Vec<Stm
     (items, state.0.errors)
 }
 
-/// Attaches what does not come from the grammar.
+/// Adds the parts that do not come from the grammar.
 pub(crate) fn finish_program(items: Vec<Stmt>, lexed: Lexed) -> Program {
     Program { items, shebang: lexed.shebang, comments: lexed.comments }
 }
 
 /// Access to the input from `custom` rules.
 trait InputExt<'s> {
-    /// The index of the next token.
+    /// Returns the index of the next token.
     fn at(&self) -> usize;
-    /// The token `ahead` places further on; `Eof` beyond the end.
+    /// Returns the token `ahead` positions after the next one; `Eof` past the end.
     fn look(&mut self, ahead: usize) -> Token;
-    /// Its kind.
+    /// Returns the kind of that token.
     fn look_kind(&mut self, ahead: usize) -> TokenKind;
     /// Fails at the next token.
     fn fail<T>(&mut self, reason: Reason) -> Parse<T>;
     /// Fails at the token with this index.
     fn fail_at<T>(&mut self, at: usize, reason: Reason) -> Parse<T>;
-    /// Fails at the next token because something else should stand there.
+    /// Fails at the next token because another one was expected.
     fn expected<T>(&mut self, what: &'static str) -> Parse<T>;
     /// Consumes the next token and returns it.
     fn bump(&mut self) -> Token;
     /// Consumes the next token if it is of this kind.
     fn eat(&mut self, kind: TokenKind) -> Option<Span>;
-    /// Tells whether a contextual word stands `ahead`.
+    /// Returns whether the token at `ahead` is this contextual keyword.
     fn is_word(&mut self, ahead: usize, word: &str) -> bool;
-    /// The span from the token at `start` to the last one consumed.
+    /// Returns the span from the token at `start` to the last consumed one.
     fn span_from_token(&mut self, start: usize) -> Span;
-    /// Writes down an error without failing.
+    /// Records an error without failing.
     fn report(&mut self, fail: Fail);
-    /// Writes down an error at a span without failing.
+    /// Records an error at a span without failing.
     fn report_at(&mut self, kind: SyntaxErrorKind, span: Span);
-    /// The text of the doc comment right before the next token.
+    /// Returns the doc comment directly before the next token.
     fn doc_comment(&mut self) -> Option<Name>;
-    /// The name the token stands for.
+    /// Returns the token as an identifier.
     fn ident_of(&mut self, token: Token) -> Ident;
-    /// Where something is missing that counts as there; `None` when it must be there.
+    /// Returns the location of a missing token that is treated as present; `None` if it is required.
     fn missing(&mut self) -> Option<Span>;
 }
 
@@ -277,7 +278,7 @@ impl State<'_> {
         }
     }
 
-    /// Turns a failure into an error for people.
+    /// Converts a failure to an error.
     fn describe(&self, fail: Fail) -> SyntaxError {
         let last = self.tokens.len().saturating_sub(1);
         let Some(&token) = self.tokens.get((fail.at as usize).min(last)) else {
@@ -318,7 +319,7 @@ impl State<'_> {
         SyntaxErrorKind::Expected { what, found: self.show(token) }
     }
 
-    /// The form in which messages show a token.
+    /// Formats a token for messages.
     fn show(&self, token: Token) -> SmolStr {
         let text = token.span.slice(self.source);
         match token.kind {
@@ -333,7 +334,7 @@ impl State<'_> {
         }
     }
 
-    /// The content of a string token, or the text of another.
+    /// Returns the content of a string token, or the source of another token.
     fn text(&self, token: Token) -> Name {
         if let Some(text) = (token.link as usize).checked_sub(1).and_then(|at| self.texts.get(at))
             && matches!(token.kind, TokenKind::Str | TokenKind::StrText)
@@ -350,7 +351,7 @@ impl State<'_> {
     }
 }
 
-/// A string's text as messages show it: on one line and not too long.
+/// Shortens a string for messages: one line of limited length.
 fn brief(text: &str) -> String {
     const LIMIT: usize = 60;
     let mut out: String = text.chars().take(LIMIT).collect::<String>().replace('\n', "\\n");
@@ -360,17 +361,17 @@ fn brief(text: &str) -> String {
     out
 }
 
-/// Runs a rule on a fresh piece of stack if the current one is nearly used up.
+/// Runs a rule on a new stack segment if the current one is nearly used up.
 fn grow<T>(rule: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(128 * 1024, 1024 * 1024, rule)
 }
 
-/// One token of this kind; the failure says that its text was expected.
+/// A token of this kind; the failure names the token as expected.
 fn tok<'s>(kind: TokenKind) -> impl Grammar<'s, Span> {
     tok_as(kind, kind.text())
 }
 
-/// One token of this kind; the failure says that `what` was expected.
+/// A token of this kind; the failure names `what` as expected.
 fn tok_as<'s>(kind: TokenKind, what: &'static str) -> impl Grammar<'s, Span> {
     custom(move |inp: &mut Input<'s, '_>| match inp.eat(kind) {
         Some(span) => Ok(span),
@@ -381,12 +382,12 @@ fn tok_as<'s>(kind: TokenKind, what: &'static str) -> impl Grammar<'s, Span> {
     })
 }
 
-/// A token of this kind if it is there.
+/// An optional token of this kind.
 fn maybe<'s>(kind: TokenKind) -> impl Grammar<'s, Option<Span>> {
     custom(move |inp: &mut Input<'s, '_>| Ok(inp.eat(kind)))
 }
 
-/// Runs `rule` if the next token is of this kind, which it consumes.
+/// Consumes a token of this kind and runs `rule`, or returns `None` if the next token has another kind.
 fn after<'s, T>(kind: TokenKind, rule: impl Grammar<'s, T>) -> impl Grammar<'s, Option<T>> {
     custom(move |inp: &mut Input<'s, '_>| match inp.eat(kind) {
         Some(_) => inp.parse(&rule).map(Some),
@@ -399,7 +400,7 @@ fn newline<'s>() -> impl Grammar<'s, ()> {
     maybe(TokenKind::Newline).ignored()
 }
 
-/// `{` in any meaning, possibly on the next line. The result is the index of its partner, 0 if it is never closed.
+/// `{` in any meaning, possibly on the next line. Returns the index of its partner, or 0 if it is never closed.
 fn open_brace<'s>() -> impl Grammar<'s, usize> {
     custom(|inp: &mut Input<'s, '_>| {
         let skip = usize::from(inp.look_kind(0) == TokenKind::Newline && inp.look_kind(1).is_lbrace());
@@ -425,7 +426,7 @@ fn ident<'s>(what: &'static str) -> impl Grammar<'s, Ident> {
     })
 }
 
-/// A name or reserved word.
+/// A name or keyword.
 fn word<'s>(what: &'static str) -> impl Grammar<'s, Ident> {
     custom(move |inp: &mut Input<'s, '_>| {
         let token = inp.look(0);
@@ -437,7 +438,7 @@ fn word<'s>(what: &'static str) -> impl Grammar<'s, Ident> {
     })
 }
 
-/// Where a name is missing: an empty one if something is to be kept.
+/// Returns an empty name if missing tokens are treated as present, otherwise fails.
 fn nameless(inp: &mut Input<'_, '_>, what: &'static str) -> Parse<Ident> {
     match inp.missing() {
         Some(span) => Ok(Ident { name: Name::default(), span }),
@@ -445,7 +446,7 @@ fn nameless(inp: &mut Input<'_, '_>, what: &'static str) -> Parse<Ident> {
     }
 }
 
-/// Whether a reserved word on a line of its own begins the statement behind a broken one, as after `user.`.
+/// Returns whether a keyword on a new line begins the statement after a broken one, as after `user.`.
 fn is_next_statement(inp: &mut Input<'_, '_>, token: Token) -> bool {
     token.kind.is_keyword()
         && inp.missing().is_some_and(|end| {

@@ -1,4 +1,4 @@
-//! Primary expressions: literals, names, brackets, and the expressions that begin with a reserved word.
+//! Primary expressions: literals, names, brackets, and the expressions that begin with a keyword.
 
 use chumsky::prelude::*;
 
@@ -90,7 +90,8 @@ pub(super) fn primary<'s>(inp: &mut Input<'s, '_>) -> Parse<Expr> {
     Ok(Expr::new(kind, inp.span_from_token(start)))
 }
 
-/// What stands between `deadline` or `retry` and the block: a primary, or one below zero, which is refused when it runs.
+/// The operand between `deadline` or `retry` and the block: a primary expression, possibly with a minus sign, which
+/// is rejected at run time.
 fn head<'s>(inp: &mut Input<'s, '_>) -> Parse<Expr> {
     let token = inp.look(0);
     if token.kind != TokenKind::Minus {
@@ -102,7 +103,7 @@ fn head<'s>(inp: &mut Input<'s, '_>) -> Parse<Expr> {
     Ok(Expr::new(ExprKind::Unary { op: UnaryOp::Neg, op_span: token.span, operand }, span))
 }
 
-/// The entries of a dict or struct literal and the closing brace.
+/// The entries of a dict or struct literal with the closing brace.
 pub(super) fn dict_items<'s>() -> impl Grammar<'s, Vec<DictItem>> {
     list(custom(dict_item), TokenKind::RBrace)
 }
@@ -213,7 +214,7 @@ fn catch<'s>(inp: &mut Input<'s, '_>) -> Parse<Catch> {
 
 fn parallel<'s>(inp: &mut Input<'s, '_>) -> Parse<Parallel> {
     inp.bump();
-    // A variable of that name may be the count: then the body follows.
+    // A variable named `each` or `settle` may be the count; then the body follows directly.
     let is_form = !inp.look_kind(1).is_lbrace() && inp.look_kind(1) != TokenKind::Newline;
     let kind = if is_form && inp.is_word(0, "each") {
         ParallelKind::Each
@@ -265,7 +266,7 @@ fn max_concurrent<'s>(inp: &mut Input<'s, '_>) -> Parse<Expr> {
 
 type FunctionParts = (Vec<crate::ast::Param>, Option<crate::ast::TypeExpr>, crate::ast::Block);
 
-/// `{ name -> statements }`, where the name (or pattern) and the arrow may be missing.
+/// `{ name -> statements }`; the name (or pattern) and the arrow are optional.
 fn parallel_body<'s>(inp: &mut Input<'s, '_>) -> Parse<FunctionParts> {
     let close = inp.parse(open_brace())?;
     let start = inp.at().saturating_sub(1);
@@ -317,7 +318,7 @@ fn select<'s>(inp: &mut Input<'s, '_>) -> Parse<Select> {
         if select.timeout.is_some() && select.default.is_some() {
             return inp.fail_at(start, Reason::Rule(Rule::TimeoutAndDefault));
         }
-        // Where what is missing counts as there, a case may be made of nothing.
+        // A case can be empty if missing tokens are treated as present; consume one token to guarantee progress.
         if inp.at() == start {
             inp.bump();
         }

@@ -45,8 +45,8 @@ pub(super) fn block<'s>() -> impl Grammar<'s, Block> {
     })
 }
 
-/// The statements of a block and its closing brace. `close` is the index of that brace (0 if there is none), `start`
-/// that of the opening one.
+/// The statements of a block with its closing brace. `close` is the index of that brace (0 if there is none),
+/// `start` the index of the opening one.
 pub(super) fn statements<'s>(close: usize, start: usize) -> impl Grammar<'s, Block> {
     custom(move |inp: &mut Input<'s, '_>| {
         let mut stmts = Vec::new();
@@ -59,22 +59,22 @@ pub(super) fn statements<'s>(close: usize, start: usize) -> impl Grammar<'s, Blo
     })
 }
 
-/// A place where statements or entries stand in a row.
+/// A sequence of statements or entries.
 #[derive(Clone, Copy)]
 pub(super) struct Scope {
     /// The index of the closing brace, `usize::MAX` if there is none.
     close: usize,
-    /// How errors call the separator.
+    /// The name of the separator in errors.
     separator: &'static str,
 }
 
 impl Scope {
-    /// `close` is the index of the closing brace, 0 if there is none.
+    /// Creates a scope; `close` is the index of the closing brace, 0 if there is none.
     pub(super) fn new(close: usize, separator: &'static str) -> Self {
         Self { close: if close == 0 { usize::MAX } else { close }, separator }
     }
 
-    /// Tells whether something is left before the closing brace; fails at the end of the file.
+    /// Returns whether entries remain before the closing brace; fails at the end of the file.
     pub(super) fn is_open(self, inp: &mut Input<'_, '_>) -> Parse<bool> {
         while inp.eat(TokenKind::Newline).is_some() {}
         match inp.look_kind(0) {
@@ -85,7 +85,7 @@ impl Scope {
         }
     }
 
-    /// Parses one entry and the separator behind it. An error is reported and costs the rest of the entry.
+    /// Parses one entry with its separator. An error is reported, and the rest of the entry is skipped.
     pub(super) fn next<'s, T>(self, inp: &mut Input<'s, '_>, rule: impl Grammar<'s, T>, found: &mut Vec<T>) {
         while inp.eat(TokenKind::Newline).is_some() {}
         let start = inp.at();
@@ -117,7 +117,7 @@ impl Scope {
         }
     }
 
-    /// Parses one entry of a broken statement: what can be made of it is kept, the rest of it is skipped.
+    /// Parses one entry of a broken statement: retains its valid parts and skips the rest.
     fn keep<'s, T>(self, inp: &mut Input<'s, '_>, rule: impl Grammar<'s, T>, found: &mut Vec<T>) {
         let start = inp.at();
         let before = inp.save();
@@ -130,13 +130,13 @@ impl Scope {
                 inp.bump();
             }
             TokenKind::RBrace | TokenKind::Eof if inp.at() > start => {}
-            // The next statement, behind one that stops too early.
+            // The next statement follows one that ends too early.
             _ if inp.at() > start && begins_line(inp) => {}
             _ => {
                 let failed = inp.at().max(start + 1);
                 let target = self.recovery(inp, start, failed);
                 skip_to(inp, target);
-                // Something has to be read, or this would never end.
+                // Guarantees progress.
                 if inp.at() == start {
                     inp.bump();
                 }
@@ -144,7 +144,7 @@ impl Scope {
         }
     }
 
-    /// The separator behind an entry, or a look at the closing brace.
+    /// The separator after an entry; a closing brace is not consumed.
     fn separated<'s>(self) -> impl Grammar<'s, ()> {
         custom(move |inp: &mut Input<'s, '_>| match inp.look_kind(0) {
             TokenKind::Newline | TokenKind::Semi => {
@@ -158,8 +158,8 @@ impl Scope {
         })
     }
 
-    /// The end of the entry that began at `start` and failed at `failed`: behind the first separator from there on that
-    /// is not inside brackets, or the end of the scope.
+    /// Returns the end of the entry that began at `start` and failed at `failed`: after the first separator at or
+    /// after `failed` that is not inside brackets, or at the end of the scope.
     fn recovery(self, inp: &mut Input<'_, '_>, start: usize, failed: usize) -> usize {
         let (tokens, source) = (inp.state().0.tokens, inp.state().0.source);
         let give_up = inp.state().0.errors.len() >= MAX_ERRORS;
@@ -173,7 +173,7 @@ impl Scope {
                 TokenKind::Eof => break at,
                 TokenKind::RBrace if at == self.close => break at,
                 TokenKind::Newline | TokenKind::Semi if at + 1 >= failed => break at + 1,
-                // A declaration on a new line behind a bracket that is never closed is worth a fresh start.
+                // Recovery resumes at a declaration on a new line, even inside an unclosed bracket.
                 kind if at > start
                     && at >= failed
                     && begins_declaration(kind)
@@ -188,20 +188,20 @@ impl Scope {
     }
 }
 
-/// Skips to a token, or to the end.
+/// Skips to a token, or to the end of the input.
 fn skip_to(inp: &mut Input<'_, '_>, target: usize) {
     while inp.at() < target && inp.look_kind(0) != TokenKind::Eof {
         inp.bump();
     }
 }
 
-/// Whether the next token is the first of its line.
+/// Returns whether the next token is the first of its line.
 fn begins_line(inp: &mut Input<'_, '_>) -> bool {
     let (tokens, source, at) = (inp.state().0.tokens, inp.state().0.source, inp.at());
     at < tokens.len() && is_first_of_line(source, tokens, at)
 }
 
-/// Tells whether there is a line feed between the token at `at` and the one before.
+/// Returns whether there is a line feed between the token at `at` and the previous one.
 fn is_first_of_line(source: &str, tokens: &[Token], at: usize) -> bool {
     let Some(before) = at.checked_sub(1) else { return true };
     Span::new(tokens[before].span.end, tokens[at].span.start).slice(source).contains('\n')
@@ -322,7 +322,7 @@ fn require<'s>() -> impl Grammar<'s, StmtKind> {
         .map(|(cond, message)| StmtKind::Require { cond, message })
 }
 
-/// A reserved word and the expression behind it, unless the statement ends there.
+/// A keyword with an optional expression after it.
 fn value_after<'s>(kind: TokenKind) -> impl Grammar<'s, Option<Expr>> {
     custom(move |inp: &mut Input<'s, '_>| {
         inp.parse(tok(kind))?;
@@ -356,7 +356,7 @@ fn expression<'s>(inp: &mut Input<'s, '_>) -> Parse<StmtKind> {
     Ok(StmtKind::Assign { target, op, op_span, value })
 }
 
-/// Tells whether an expression may stand on the left of `=`.
+/// Returns whether an expression can be the left side of `=`.
 fn is_target(expr: &Expr) -> bool {
     match &expr.kind {
         ExprKind::Name(_) => true,
@@ -366,7 +366,7 @@ fn is_target(expr: &Expr) -> bool {
     }
 }
 
-/// Turns `a.b[i]` into a target.
+/// Converts `a.b[i]` to a target.
 fn target(expr: Expr) -> Option<Target> {
     let span = expr.span;
     let mut path = Vec::new();

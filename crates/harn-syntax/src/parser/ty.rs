@@ -9,7 +9,7 @@ use super::{Grammar, Input, InputExt, Parse, after, grow, ident, newline, open_b
 use crate::ast::{Ident, Name, ShapeField, TypeExpr, TypeKind, TypeParam, Variance};
 use crate::token::TokenKind;
 
-/// A type, also a union.
+/// A type, possibly a union.
 pub(super) fn ty<'s>() -> impl Grammar<'s, TypeExpr> {
     custom(|inp: &mut Input<'s, '_>| grow(|| union(inp)))
 }
@@ -22,7 +22,7 @@ fn union<'s>(inp: &mut Input<'s, '_>) -> Parse<TypeExpr> {
     let start = first.span;
     let mut members = vec![first];
     while inp.eat(TokenKind::Pipe).is_some() {
-        // `fn() -> a | b` takes the union as its result, so a member that is one belongs to a `fn` type.
+        // In `fn() -> a | b` the union is the result type, so a member that is a union belongs to a `fn` type.
         members.push(primary(inp)?);
     }
     let end = members.last().map_or(start, |last| last.span);
@@ -96,7 +96,7 @@ fn shape_field<'s>() -> impl Grammar<'s, ShapeField> {
     })
 }
 
-/// The `?` behind a field name, whatever the layout pass took it for.
+/// The optional `?` after a field name, in any of the meanings assigned by the layout pass.
 pub(super) fn optional_mark<'s>() -> impl Grammar<'s, bool> {
     custom(|inp: &mut Input<'s, '_>| {
         let kind = inp.look_kind(0);
@@ -119,12 +119,12 @@ fn open_angle<'s>() -> impl Grammar<'s, bool> {
     })
 }
 
-/// `<type, ...>` if it is there.
+/// Optional `<type, ...>`.
 pub(super) fn type_args<'s>() -> impl Grammar<'s, Vec<TypeExpr>> {
     angle_list(ty())
 }
 
-/// `<T, in U>` of a declaration, if it is there.
+/// Optional `<T, in U>` of a declaration.
 pub(super) fn type_params<'s>() -> impl Grammar<'s, Vec<TypeParam>> {
     angle_list(type_param())
 }
@@ -138,7 +138,7 @@ fn angle_list<'s, T>(item: impl Grammar<'s, T>) -> impl Grammar<'s, Vec<T>> {
     )
 }
 
-/// What follows `<`, with the closing `>`. An empty list says nothing, and is more likely a slip.
+/// The items after `<` with the closing `>`. An empty list is an error.
 pub(super) fn angle_items<'s, T>(item: impl Grammar<'s, T>) -> impl Grammar<'s, Vec<T>> {
     let items = list(item, TokenKind::Gt);
     custom(move |inp: &mut Input<'s, '_>| {
@@ -164,12 +164,12 @@ fn type_param<'s>() -> impl Grammar<'s, TypeParam> {
     })
 }
 
-/// `: type` if it is there.
+/// Optional `: type`.
 pub(super) fn annotation<'s>() -> impl Grammar<'s, Option<TypeExpr>> {
     after(TokenKind::Colon, ty())
 }
 
-/// `-> type` if it is there.
+/// Optional `-> type`.
 pub(super) fn result_type<'s>() -> impl Grammar<'s, Option<TypeExpr>> {
     after(TokenKind::Arrow, ty())
 }
