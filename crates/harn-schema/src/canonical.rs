@@ -1,31 +1,31 @@
-//! The one form of a schema: snake_case keys, Harn's type names, unknown keys dropped.
+//! The canonical form of a schema: snake_case keys, Harn's type names, no unknown keys.
 
 use harn_value::{Dict, Str, Value, steps};
 
 use crate::with_stack;
 use crate::{words, written};
 
-/// Why a dict is no schema.
+/// The reason why a value is not a valid schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SchemaError {
-    /// A schema, or a part that must be one, is something else.
+    /// A schema, or a part that must be a schema, is not a dict.
     NotADict,
-    /// `union` or `all_of` is no list.
+    /// `union` or `all_of` is not a list.
     NotAList,
-    /// A keyword, as it was written, has a value that it cannot have.
+    /// A keyword has an invalid value.
     Keyword {
-        /// The keyword.
+        /// The keyword as written.
         name: String,
-        /// What its value must be.
+        /// The expected value.
         expected: &'static str,
-        /// The type of the value that it has.
+        /// The type of its value.
         got: &'static str,
     },
-    /// A keyword that does not exist, near one that does.
+    /// An unknown keyword similar to an existing one.
     Unknown {
         /// The key.
         name: String,
-        /// The keyword that was meant.
+        /// The similar keyword.
         near: &'static str,
     },
 }
@@ -47,7 +47,7 @@ impl std::fmt::Display for SchemaError {
 
 impl std::error::Error for SchemaError {}
 
-/// The canonical spelling of a schema key; `None` for keys that mean nothing.
+/// Returns the canonical spelling of a schema key; `None` for unknown keys.
 fn key_name(key: &str) -> Option<&str> {
     Some(match key {
         "additionalProperties" => "additional_properties",
@@ -94,11 +94,11 @@ fn key_name(key: &str) -> Option<&str> {
     })
 }
 
-/// The canonical form of a schema.
+/// Returns the canonical form of a schema.
 ///
 /// # Errors
-/// When the schema, or a part of it that must be one, is no dict, a list of branches no list, or a keyword has a value that
-/// it cannot have, or is a slip of another.
+/// Returns an error if the schema or a subschema is not a dict, a list of branches is not a list, a keyword has an
+/// invalid value, or a key is a misspelt keyword.
 pub fn canonical(schema: &Value) -> Result<Dict, SchemaError> {
     let Some(schema) = schema.as_dict() else { return Err(SchemaError::NotADict) };
     with_stack(|| canonical_dict(schema))
@@ -120,7 +120,7 @@ fn canonical_dict(schema: &Dict) -> Result<Dict, SchemaError> {
                 got: value.type_name(),
             });
         }
-        // When both spellings are given the canonical one wins.
+        // The canonical spelling takes precedence if both are present.
         if name != key.as_str() && schema.contains(name) {
             continue;
         }
@@ -130,7 +130,7 @@ fn canonical_dict(schema: &Dict) -> Result<Dict, SchemaError> {
                 None => drop(out.insert("type", canonical_type(value))),
             },
             "properties" | "$defs" | "definitions" => drop(out.insert(name, canonical_parts(value)?)),
-            // References lead here, so what they name must stay; besides schemas OpenAPI keeps other things here.
+            // References point here, so referenced parts must be retained; OpenAPI also stores other objects here.
             "components" => {
                 let mut components =
                     value.as_dict().map(|dict| (**dict).clone()).ok_or(SchemaError::NotADict)?;
@@ -162,13 +162,13 @@ fn canonical_dict(schema: &Dict) -> Result<Dict, SchemaError> {
     Ok(out)
 }
 
-/// Schemas by name.
+/// Canonicalizes a dict of named schemas.
 fn canonical_parts(value: &Value) -> Result<Dict, SchemaError> {
     let Some(named) = value.as_dict() else { return Err(SchemaError::NotADict) };
     named.iter().map(|(key, part)| Ok((key.clone(), Value::from(canonical(part)?)))).collect()
 }
 
-/// What the value of a keyword must be, when this one is something else. Nil is like a keyword that is not there.
+/// Returns the expected value of a keyword if `value` is invalid. Nil is equivalent to a missing keyword.
 fn unfit(name: &str, value: &Value) -> Option<&'static str> {
     let is_text = |value: &Value| value.as_str().is_some();
     let all = |fits: &dyn Fn(&Value) -> bool| value.as_list().is_some_and(|list| list.iter().all(fits));
@@ -176,7 +176,7 @@ fn unfit(name: &str, value: &Value) -> Option<&'static str> {
     let (fits, expected) = match name {
         _ if value.is_nil() => return None,
         "type" => (is_text(value) || all(&is_text), "a type or a list of types"),
-        // In a property, true or false: the older spelling of OpenAPI.
+        // A bool in a property: the older OpenAPI spelling.
         "required" => (value.as_bool().is_some() || all(&is_text), "a list of names"),
         "enum" => (value.as_list().is_some(), "a list of values"),
         "additional_properties" => {
@@ -202,7 +202,7 @@ fn type_schema(value: &Value) -> Value {
     Value::dict([("type", canonical_type(value))].into_iter().collect())
 }
 
-/// The text of an entry that is a string.
+/// Returns the content if the entry is a string.
 pub(crate) fn text(value: Option<&Value>) -> Option<&str> {
     value.and_then(Value::as_str).map(|text| text.as_str())
 }

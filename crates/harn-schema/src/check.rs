@@ -8,12 +8,11 @@ use crate::pattern::compiled;
 use crate::search::find;
 use crate::with_stack;
 
-/// Checks `value` against `schema`, with missing properties filled from their defaults first when
-/// `defaults` is set. Gives the normalized value, or all errors in the contract's order, each
-/// `at <path>: <text>`.
+/// Validates `value` against `schema`. With `defaults`, missing properties are filled from their defaults first.
+/// Returns the normalized value, or all errors in the documented order, each as `at <path>: <message>`.
 ///
 /// # Errors
-/// When the schema itself is malformed.
+/// Returns an error if the schema itself is malformed.
 pub fn check(
     value: &Value,
     schema: &Value,
@@ -24,7 +23,7 @@ pub fn check(
     Ok(if checker.errors.is_empty() { Ok(checked) } else { Err(checker.errors) })
 }
 
-/// Where in the value the checker is; a chain up to the root, made text only for an error.
+/// The current path in the value: a linked list up to the root, formatted only for errors.
 enum Path<'a> {
     Root,
     Key(&'a Path<'a>, &'a str),
@@ -33,7 +32,7 @@ enum Path<'a> {
 
 impl std::fmt::Display for Path<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The way up, without recursion: values are as deep as they like.
+        // Iterates instead of recursing, because values may be arbitrarily deep.
         let mut steps = Vec::new();
         let mut at = self;
         while let Path::Key(parent, _) | Path::Index(parent, _) = at {
@@ -56,13 +55,13 @@ impl std::fmt::Display for Path<'_> {
 }
 
 struct Checker<'a> {
-    /// The schema as given: references lead into it.
+    /// The schema as passed: references are resolved in it.
     root: &'a Value,
-    /// The `$defs` of the schemas around the value, innermost last: a schema may be part of another one, with its own.
+    /// The `$defs` of the enclosing schemas, innermost last: a subschema may have its own.
     named: Vec<Ref<Dict>>,
     defaults: bool,
     errors: Vec<String>,
-    /// References and branches followed since the last step into the value: a circle never ends.
+    /// Number of references and branches followed since the last step into the value; bounds circular references.
     hops: usize,
 }
 
@@ -79,7 +78,7 @@ impl Checker<'_> {
         with_stack(|| self.check_here(value, schema, path))
     }
 
-    /// Checks a part of the value.
+    /// Validates a part of the value.
     fn check_child(&mut self, value: &Value, schema: &Dict, path: &Path<'_>) -> Checked {
         let hops = std::mem::take(&mut self.hops);
         let checked = self.check(value, schema, path);
@@ -87,7 +86,7 @@ impl Checker<'_> {
         checked
     }
 
-    /// Checks the same value against another schema; `label` names it if that goes round in circles.
+    /// Validates the same value against another schema; `label` names it in the error about circular references.
     fn check_same(&mut self, value: &Value, schema: &Dict, path: &Path<'_>, label: &str) -> Checked {
         if self.hops >= MAX_HOPS {
             self.error(path, Complaint::Reference(label));
@@ -109,13 +108,13 @@ impl Checker<'_> {
         checked
     }
 
-    /// Checks against a schema that is one of the named ones, if a reference leads to one.
+    /// Validates against a named schema from `$defs` if the reference points to one.
     fn check_named(&mut self, value: &Value, reference: &str, path: &Path<'_>) -> Option<Checked> {
         let name = reference.strip_prefix("#/$defs/")?.replace("~1", "/").replace("~0", "~");
         let of = |named: &Ref<Dict>| named.get_str(&name)?.as_dict().cloned();
         let at = self.named.iter().rposition(|named| of(named).is_some())?;
         let schema = of(&self.named[at])?;
-        // What it refers to is what is named around it.
+        // Names in the referenced schema are resolved in the scope of its definition.
         let inner = self.named.split_off(at + 1);
         let checked = self.check_same(value, &schema, path, reference);
         self.named.extend(inner);
@@ -169,7 +168,7 @@ impl Checker<'_> {
         Ok(value)
     }
 
-    /// The value as the first branch that accepts it gives it.
+    /// Returns the value normalized by the first branch that accepts it.
     fn check_union(&mut self, value: &Value, branches: &[Value], path: &Path<'_>) -> Checked {
         for branch in branches.iter().filter_map(Value::as_dict) {
             let before = self.errors.len();
@@ -183,7 +182,7 @@ impl Checker<'_> {
         Ok(value.clone())
     }
 
-    /// Bounds, lengths and patterns, each for the kinds of value it makes sense for.
+    /// Checks bounds, lengths and patterns for the kinds of values that they apply to.
     fn check_limits(&mut self, value: &Value, schema: &Dict, path: &Path<'_>) {
         use std::cmp::Ordering::{Greater, Less};
         let limit = |name: &str| schema.get_str(name).filter(|limit| limit.as_number().is_some());
@@ -233,7 +232,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Properties and items.
+    /// Validates properties and items.
     fn check_parts(&mut self, value: &Value, schema: &Dict, path: &Path<'_>) -> Checked {
         match value.view() {
             View::Dict(_) | View::Struct(_) => self.check_properties(value, schema, path),
@@ -306,7 +305,7 @@ impl Checker<'_> {
         Ok(with_entries(value, changes))
     }
 
-    /// What a reference leads to, from the root of the schema as given.
+    /// Resolves a reference from the root of the schema as passed.
     fn resolve(&self, reference: &str) -> Option<Value> {
         let path = reference.strip_prefix('#')?;
         let steps = path.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~"));
@@ -318,7 +317,7 @@ impl Checker<'_> {
     }
 }
 
-/// A dict or struct with some entries replaced or added.
+/// Returns a copy of a dict or struct with some entries replaced or added.
 fn with_entries(value: &Value, entries: Vec<(Str, Value)>) -> Value {
     if entries.is_empty() {
         return value.clone();
@@ -339,7 +338,7 @@ fn has_type(value: &Value, expected: &str) -> bool {
     match expected {
         "any" => true,
         "dict" => matches!(value.view(), View::Dict(_) | View::Struct(_)),
-        // Each int is a number; a float is not an int, even without a fraction.
+        // An int is also a number; a float is not an int, even without a fractional part.
         "float" => matches!(value.view(), View::Int(_) | View::Float(_)),
         _ => value.type_name() == expected,
     }

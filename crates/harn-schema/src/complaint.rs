@@ -1,8 +1,8 @@
-//! What is said about a value that does not fit.
+//! Messages about values that do not match a schema.
 
 use std::fmt::{self, Display};
 
-/// One complaint, without the place.
+/// A validation message without the path.
 pub(crate) enum Complaint<'a> {
     Type { expected: &'a str, got: &'a str },
     Constant { expected: &'a dyn Display, got: &'a dyn Display },

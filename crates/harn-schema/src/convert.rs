@@ -1,4 +1,4 @@
-//! Canonical schemas as JSON Schema and OpenAPI.
+//! Converts canonical schemas to JSON Schema and OpenAPI.
 
 use harn_value::{Dict, Str, Value};
 
@@ -6,19 +6,19 @@ use crate::canonical::{SchemaError, canonical, text};
 use crate::with_stack;
 use crate::words;
 
-/// Which notation a schema is written in.
+/// The target notation of a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
-    /// `type: ["string", "null"]` for what may be nil.
+    /// `type: ["string", "null"]` for nullable values.
     JsonSchema,
-    /// `nullable: true` for what may be nil.
+    /// `nullable: true` for nullable values.
     OpenApi,
 }
 
-/// A schema in the names of JSON Schema.
+/// Converts a schema to JSON Schema.
 ///
 /// # Errors
-/// When the schema is malformed.
+/// Returns an error if the schema is malformed.
 pub fn to_json_schema(schema: &Value, dialect: Dialect) -> Result<Dict, SchemaError> {
     Ok(convert(&canonical(schema)?, dialect))
 }
@@ -77,10 +77,10 @@ fn parts_by_name(value: &Value, part: &dyn Fn(&Value) -> Value) -> Value {
     parts.map_or_else(|| value.clone(), Value::from)
 }
 
-/// What stays outside when a schema becomes a branch: references lead to it, or people read it.
+/// Keywords that stay outside when a schema becomes a branch: reference targets and annotations.
 const OUTSIDE: [&str; 6] = ["$defs", "definitions", "components", "title", "description", "default"];
 
-/// A schema that takes null, too. Each keyword that would refuse it must let it pass.
+/// Returns a schema that also accepts null. Every keyword that would reject null is adapted.
 fn with_null(mut schema: Dict) -> Dict {
     let null = || Value::from([("type", "null")].into_iter().collect::<Dict>());
     if ["const", "$ref", "allOf"].iter().any(|key| schema.contains(key)) {

@@ -1,5 +1,5 @@
-//! Validation of JSON. What fits is for JSON Schema to say, with all that it has (there 1 is a number); what is wrong is said
-//! in the words and the order of [`check()`](crate::check()), as far as that knows the matter.
+//! Validation of JSON. JSON Schema with its full vocabulary decides validity (there 1 is a number); errors have the
+//! messages and the order of [`check()`](crate::check()) wherever that supports the keyword.
 
 use harn_value::Data as Value;
 use harn_value::json::from_data;
@@ -10,8 +10,9 @@ use crate::complaint::Complaint;
 use crate::json::as_json_schema;
 use crate::{check, words};
 
-/// JSON has one kind of number, so a whole one such as 1.0 fits where an int is wanted. Makes ints of those, for a function that is
-/// given an int gets one, and says whether there were any. What is too large stays a float, and [`errors`] says so.
+/// Converts whole numbers such as 1.0 to ints where the schema requires an int, because JSON has only one kind of
+/// number and functions with an int parameter expect an int. Returns whether any number was converted. Numbers that
+/// do not fit 64 bits remain floats, and [`errors`] reports them.
 pub fn with_ints(schema: &Value, data: &mut Value) -> bool {
     let schema = as_json_schema(schema);
     let mut changed = false;
@@ -24,15 +25,16 @@ pub fn with_ints(schema: &Value, data: &mut Value) -> bool {
     changed
 }
 
-/// Whether a float is an int that 64 bits hold.
+/// Returns whether a float is an int that fits 64 bits.
 fn is_whole_int(float: f64) -> bool {
     float.fract() == 0.0 && (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&float)
 }
 
-/// Follows references and parts at most this deep.
+/// Maximum depth of followed references and subschemas.
 const MAX_STEPS: usize = 256;
 
-/// Calls `found` with the path and value of each number that is no int, where the schema takes ints and no other numbers.
+/// Calls `found` with the path and the value of each non-int number where the schema accepts ints but no other
+/// numbers.
 fn at_ints(
     root: &Value,
     schema: &Value,
@@ -77,7 +79,7 @@ fn at_ints(
     }
 }
 
-/// Whether a schema takes values of a type, as far as its types and branches say.
+/// Returns whether a schema accepts values of a type, based on its types and branches.
 fn wants(root: &Value, schema: &Value, word: &str, steps: usize) -> bool {
     let Some(map) = schema.as_object().filter(|_| steps < MAX_STEPS) else { return false };
     let of_type = match map.get("type") {
@@ -91,7 +93,8 @@ fn wants(root: &Value, schema: &Value, word: &str, steps: usize) -> bool {
     of_type || branches.chain(target).any(|inner| wants(root, inner, word, steps + 1))
 }
 
-/// Returns the errors of `data`, each `at <path>: <text>`; empty when it fits. A schema that makes no sense is an error itself.
+/// Returns the errors of `data`, each as `at <path>: <message>`; empty if it is valid. An invalid schema is
+/// reported as an error.
 pub fn errors(schema: &Value, data: &Value) -> Vec<String> {
     let errors = by_json_schema(schema, data);
     if errors.is_empty() {
@@ -103,12 +106,12 @@ pub fn errors(schema: &Value, data: &Value) -> Vec<String> {
     }
 }
 
-/// Returns why a schema makes no sense; `None` when it does.
+/// Returns the error of an invalid schema; `None` if it is valid.
 pub fn compile_error(schema: &Value) -> Option<String> {
     jsonschema::validator_for(&Tree::from(as_json_schema(schema))).err().map(|error| error.to_string())
 }
 
-/// Numbers that JSON Schema takes for ints, and that are none here.
+/// Returns errors for numbers that are ints in JSON Schema but do not fit an int in Harn.
 fn too_large(schema: &Value, data: &Value) -> Vec<String> {
     let schema = as_json_schema(schema);
     let mut errors = Vec::new();
@@ -136,12 +139,12 @@ fn by_json_schema(schema: &Value, data: &Value) -> Vec<String> {
             found.push((rank, format!("at {path}: {text}")));
         }
     }
-    // Missing keys are what a model must hear first.
+    // Missing keys are the most important information for a model.
     found.sort_by_key(|(rank, _)| *rank);
     found.into_iter().map(|(_, text)| text).collect()
 }
 
-/// Turns a JSON pointer into `a.b[0]`, or `root`.
+/// Converts a JSON pointer to `a.b[0]`, or to `root`.
 fn path_text(pointer: &str, data: &Value) -> String {
     let mut out = String::new();
     let mut here = Some(data);
@@ -164,7 +167,7 @@ fn path_text(pointer: &str, data: &Value) -> String {
     if out.is_empty() { "root".to_string() } else { out }
 }
 
-/// A value as Harn prints it.
+/// Formats a value like Harn.
 fn display(tree: &Tree) -> String {
     Value::from(tree.clone()).printed()
 }
@@ -237,7 +240,7 @@ mod tests {
         assert!(errors(&schema, &json!({"a": 3, "b": ""})).is_empty());
     }
 
-    /// Both validators say the same of the same data, to the letter.
+    /// Both validators report identical messages for the same data.
     #[test]
     fn programs_and_replies_hear_the_same_words() {
         let object = |properties: Value| json!({"type": "dict", "properties": properties});

@@ -1,5 +1,5 @@
-//! Schemas as they travel: Harn dicts and OpenAPI objects become JSON Schema. What JSON Schema has and Harn's form has
-//! not stays as it is.
+//! Schemas serialized as JSON: converts Harn dicts and OpenAPI objects to JSON Schema. JSON Schema keywords without
+//! a Harn equivalent remain unchanged.
 
 use harn_value::{Data as Value, data::Map, json};
 
@@ -7,13 +7,13 @@ use crate::words;
 
 type Object = Map<String, Value>;
 
-/// Writes a schema (JSON Schema, OpenAPI or a Harn schema dict) as JSON Schema.
+/// Converts a schema (JSON Schema, OpenAPI or a Harn schema dict) to JSON Schema.
 pub fn as_json_schema(schema: &Value) -> Value {
     hoisted(plain(schema))
 }
 
-/// Brings the `$defs` of parts of a schema to its root, where references are looked up. A name that stands there for another
-/// schema already gets a number.
+/// Moves the `$defs` of subschemas to the root, where references are resolved. A name that the root already uses
+/// for another schema gets a numeric suffix.
 pub fn hoisted(mut schema: Value) -> Value {
     let Some(root) = schema.as_object_mut() else { return schema };
     let mut named = match root.shift_remove("$defs") {
@@ -35,7 +35,7 @@ pub fn hoisted(mut schema: Value) -> Value {
     schema
 }
 
-/// Takes the `$defs` out of a part of a schema.
+/// Collects the `$defs` of a subschema and removes them from it.
 fn gather(part: &mut Value, named: &mut Object) {
     match part {
         Value::Array(items) => items.iter_mut().for_each(|item| gather(item, named)),
@@ -71,7 +71,7 @@ fn gather(part: &mut Value, named: &mut Object) {
     }
 }
 
-/// Gives references to named schemas their new names.
+/// Updates references to renamed schemas.
 fn refer(part: &mut Value, renamed: &impl Fn(&str) -> String) {
     match part {
         Value::Array(items) => items.iter_mut().for_each(|item| refer(item, renamed)),
@@ -109,7 +109,7 @@ fn plain(schema: &Value) -> Value {
             "components" => (key.as_str(), map_of(value, map_values)),
             "additional_properties" | "additionalProperties" => ("additionalProperties", plain(value)),
             "items" => ("items", plain(value)),
-            // The first branch that fits wins, so several may; and strict hosts know no `oneOf`.
+            // The first matching branch is used, so several may match; strict servers do not support `oneOf`.
             "union" => ("anyOf", each(value)),
             "oneOf" | "anyOf" => (key.as_str(), each(value)),
             "all_of" | "allOf" => ("allOf", each(value)),
@@ -141,7 +141,7 @@ fn each(value: &Value) -> Value {
     }
 }
 
-/// Translates type words; `any` has no counterpart and `set` needs a second keyword.
+/// Translates type names; `any` has no equivalent and `set` requires a second keyword.
 fn type_words(value: &Value, out: &mut Object) -> Option<Value> {
     let word = words::json_or_text;
     match value {

@@ -1,8 +1,8 @@
-//! A shorter way to the groups of patterns that begin with a text.
+//! A fast path to the capture groups of patterns that begin with a literal prefix.
 //!
-//! A general search looks for the end of a match, then for its start, then for its groups. When all matches of a pattern begin
-//! with the same text, as those of `user=(\w+)` do, each starts where that text stands, and one pass over the match finds
-//! the groups.
+//! A general search finds the end of a match, then its start, then its groups. If all matches of a pattern begin
+//! with the same literal, as for `user=(\w+)`, a match can only start at an occurrence of it, and one pass over the
+//! match finds the groups.
 
 use std::cell::RefCell;
 
@@ -12,33 +12,34 @@ use regex_automata::{Anchored, Input, dfa::onepass};
 use regex_syntax::hir::{Hir, HirKind};
 use smallvec::{SmallVec, smallvec};
 
-/// Bytes that the states of a pattern may take: those of a line's fields need a few thousand.
+/// Size limit of the compiled automaton in bytes: patterns for the fields of a line need a few thousand.
 const STATES: usize = 256 << 10;
 
-/// The ends of groups: the start of group n at 2n, its end behind it.
+/// The bounds of the groups: the start of group n at index 2n, its end at 2n + 1.
 pub(crate) type Slots = SmallVec<[Option<NonMaxUsize>; 16]>;
 
-/// How the groups of a pattern that begins with a text are found.
+/// Finds the groups of a pattern that begins with a literal prefix.
 pub(crate) struct Lead {
     text: Finder<'static>,
     states: onepass::DFA,
     cache: RefCell<onepass::Cache>,
 }
 
-/// What a look for the next match comes to.
+/// The result of a search for the next match.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Look {
-    /// There is none.
+    /// No match.
     None,
-    /// Its groups are in the slots.
+    /// A match; its groups are in the slots.
     Found,
-    /// There is none that starts before this place. Looking on may read the rest of the text again for each place where the
-    /// pattern might start, so it is for the general search, whose time is linear.
+    /// No match starts before this offset. Continuing here could scan the rest of the text again for each possible
+    /// start, so the caller continues with the general search, which has linear time.
     From(usize),
 }
 
 impl Lead {
-    /// For a pattern without flags; none when it does not begin with a text or one pass does not tell its groups.
+    /// Compiles a pattern without flags; `None` if it has no literal prefix or one pass cannot determine its
+    /// groups.
     pub(crate) fn new(pattern: &str) -> Option<Lead> {
         let tree = regex_syntax::parse(pattern).ok()?;
         let text = first_text(&tree)?;
@@ -48,12 +49,12 @@ impl Lead {
         Some(Lead { text: Finder::new(text).into_owned(), states, cache })
     }
 
-    /// Room for the groups.
+    /// Allocates slots for the groups.
     pub(crate) fn slots(&self) -> Slots {
         smallvec![None; self.states.get_nfa().group_info().slot_len()]
     }
 
-    /// Looks for the first match from a place on.
+    /// Searches for the first match at or after an offset.
     pub(crate) fn look(&self, text: &str, from: usize, slots: &mut Slots) -> Look {
         let Some(at) = self.text.find(&text.as_bytes()[from..]) else { return Look::None };
         let start = from + at;
@@ -65,7 +66,7 @@ impl Lead {
     }
 }
 
-/// The text that each match begins with.
+/// Returns the literal prefix of all matches.
 fn first_text(tree: &Hir) -> Option<&[u8]> {
     match tree.kind() {
         HirKind::Literal(text) => Some(&text.0),

@@ -1,24 +1,25 @@
-//! Schemas: dicts that describe values, with JSON Schema spellings accepted everywhere.
+//! Schemas: dicts that describe values. JSON Schema spellings are accepted everywhere.
 //!
-//! There is one table of type words ([`words`]), one form that every schema is brought into ([`canonical()`]), one way
-//! to write one as JSON Schema, and one set of messages about values that do not fit. Nothing here knows of the machine or of models.
+//! The crate has one table of type names ([`words`]), one canonical form of schemas ([`canonical()`]), one
+//! conversion to JSON Schema, and one set of validation messages. It does not depend on the virtual machine or on
+//! models.
 //!
-//! | File | What it holds |
+//! | File | Content |
 //! | --- | --- |
-//! | `words` | the words for types, in Harn and in JSON Schema |
-//! | `canonical` | the one form of a schema |
+//! | `words` | type names in Harn and in JSON Schema |
+//! | `canonical` | the canonical form of a schema |
 //! | `check` | validation of a value, with defaults |
-//! | `convert` | a canonical schema as JSON Schema or OpenAPI |
-//! | `json` | schemas that travel as JSON: to JSON Schema, as they are |
-//! | `fits` | validation of JSON by all of JSON Schema (feature `json`) |
+//! | `convert` | conversion of a canonical schema to JSON Schema or OpenAPI |
+//! | `json` | conversion of serialized schemas to JSON Schema |
+//! | `fits` | validation of JSON with full JSON Schema (feature `json`) |
 //! | `minimal` | the smallest value of a schema |
-//! | `complaint` | what is said about a value that does not fit |
-//! | `lead` | a shorter way to the groups of patterns that begin with a text |
+//! | `complaint` | validation messages |
+//! | `lead` | fast path to the groups of patterns with a literal prefix |
 //! | `pattern` | compiled regular expressions |
-//! | `near` | the name that was meant |
-//! | `options` | option dicts that structs describe |
-//! | `written` | slips in schemas that people write |
-//! | `search` | searches in large texts that can be stopped |
+//! | `near` | similar names for suggestions |
+//! | `options` | option dicts described by structs |
+//! | `written` | typos in handwritten schemas |
+//! | `search` | interruptible searches in large texts |
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 

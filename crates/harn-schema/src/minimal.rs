@@ -1,14 +1,14 @@
-//! The smallest value of a schema: the default reply of the mock.
+//! The smallest value of a schema: the default reply of the mock model.
 
 use harn_value::{Data as Value, data::Map, json};
 
 use crate::json::as_json_schema;
 
-/// Follows parts and references at most this deep.
+/// Maximum depth of followed subschemas and references.
 const MAX_DEPTH: usize = 32;
 
-/// Returns a small value that fits a schema, as far as its types, limits, choices and required properties say. A `pattern` is
-/// not looked at.
+/// Returns a small value that matches the types, limits, enums and required properties of a schema. Ignores
+/// `pattern`.
 pub fn minimal(schema: &Value) -> Value {
     let schema = as_json_schema(schema);
     of(&schema, &schema, 0)

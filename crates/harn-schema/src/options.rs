@@ -1,5 +1,5 @@
-//! Option dicts that a Rust struct describes: names, types, defaults, documentation and the parser come from its fields
-//! (`#[derive(Options)]` of `harn-derive`).
+//! Option dicts described by a Rust struct: names, types, defaults, documentation and the parser are derived from
+//! its fields (`#[derive(Options)]` of `harn-derive`).
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ pub use harn_derive::Options;
 pub use harn_value::Value;
 use harn_value::{Dict, List, Ref, Str};
 
-/// An option of a dict.
+/// The description of an option.
 #[derive(Debug, Clone, Copy)]
 pub struct OptionField {
     /// Its name.
@@ -16,60 +16,61 @@ pub struct OptionField {
     pub ty: &'static str,
     /// Its documentation.
     pub doc: &'static str,
-    /// Its default in the documentation; `None` for options that may be absent.
+    /// Its documented default; `None` if there is none.
     pub default: Option<&'static str>,
 }
 
-/// A struct that describes an option dict and holds its values.
+/// A struct that describes an option dict and stores its values.
 pub trait Options: Sized {
-    /// The options, in the order of the documentation.
+    /// The options in documentation order.
     const FIELDS: &'static [OptionField];
-    /// The type of the dict in the notation of signatures: `{width?: int, height?: int}`, ending with `?` as an argument that may
-    /// be left out.
+    /// The type of the dict in the notation of signatures: `{width?: int, height?: int}`, with a trailing `?` as
+    /// for an optional argument.
     const TYPE: &'static str;
-    /// Whether wrong values are thrown errors of the builtin.
+    /// Whether the builtin throws an error for invalid values.
     const IS_THROWN: bool;
-    /// Whether a value that is no dict is such an error as well, not a type error of the call.
+    /// Whether the builtin also throws its own error if the value is not a dict, instead of a type error of the
+    /// call.
     const OWN_TYPE: bool;
-    /// The option whose value may be given in place of the dict.
+    /// The option whose value can be passed instead of the dict.
     const SHORT: Option<&'static str>;
 
-    /// Reads the options. Their names and types were checked against [`Options::TYPE`].
+    /// Parses the options. Their names and types have already been checked against [`Options::TYPE`].
     ///
     /// # Errors
-    /// The first option whose value is wrong: its name and what it must be.
+    /// Returns the name of the first option with an invalid value and what is expected.
     fn read(given: &Entries<'_>) -> Result<Self, String>;
 }
 
-/// The type of an option.
+/// The Rust type of an option.
 pub trait FromOption: Sized {
     /// The type in the notation of signatures.
     const TYPE: &'static str;
-    /// The value of a missing option in the documentation.
+    /// The documented value of a missing option.
     const MISSING: Option<&'static str> = None;
 
-    /// Reads a value that is not nil.
+    /// Parses a value that is not nil.
     ///
     /// # Errors
-    /// What the option must be: `must be a positive int`.
+    /// Returns what is expected: `must be a positive int`.
     fn from_option(value: &Value) -> Result<Self, String>;
 }
 
-/// The entries of a given option dict.
+/// The entries of an option dict passed by the caller.
 pub enum Entries<'a> {
-    /// None are given.
+    /// No options.
     None,
     /// A dict.
     Dict(&'a Dict),
-    /// The value of one option in place of a dict.
+    /// The value of one option instead of a dict.
     Short(&'static str, &'a Value),
 }
 
 impl Entries<'_> {
-    /// Reads an option; `None` if it is missing or nil.
+    /// Parses an option; `None` if it is missing or nil.
     ///
     /// # Errors
-    /// The name of the option and what is wrong with its value.
+    /// Returns the name of the option and the problem with its value.
     pub fn read<T>(
         &self,
         name: &str,
@@ -77,7 +78,7 @@ impl Entries<'_> {
     ) -> Result<Option<T>, String> {
         match self.get(name).filter(|value| !value.is_nil()) {
             Some(value) => from(value).map(Some).map_err(|wrong| match wrong.starts_with(['.', ':']) {
-                // A problem inside of the option, or an explanation.
+                // A problem in a nested option, or an explanation.
                 true => format!("{name}{wrong}"),
                 false => format!("{name} {wrong}"),
             }),
@@ -85,7 +86,7 @@ impl Entries<'_> {
         }
     }
 
-    /// The value of an option for which nil is a value.
+    /// Returns the value of an option for which nil is a valid value.
     pub fn given(&self, name: &str) -> Option<Value> {
         self.get(name).cloned()
     }
@@ -99,10 +100,10 @@ impl Entries<'_> {
     }
 }
 
-/// Reads an option dict; nil is an empty one.
+/// Parses an option dict; nil is equivalent to an empty one.
 ///
 /// # Errors
-/// The name of the first wrong option, and what it must be.
+/// Returns the name of the first invalid option and what is expected.
 pub fn read<T: Options>(value: &Value) -> Result<T, String> {
     match (value.to_dict(), T::SHORT) {
         (Some(dict), _) => T::read(&Entries::Dict(&dict)),
@@ -111,10 +112,10 @@ pub fn read<T: Options>(value: &Value) -> Result<T, String> {
     }
 }
 
-/// Reads a dict inside of another option.
+/// Parses a dict nested in another option.
 ///
 /// # Errors
-/// As [`read`], marked as a problem inside of the outer option.
+/// Like [`read`], with the problem marked as nested in the outer option.
 pub fn within<T: Options>(value: &Value) -> Result<T, String> {
     if value.to_dict().is_none() && T::SHORT.is_none() {
         return Err(format!("must be a dict, got {}", value.type_name()));
@@ -161,7 +162,7 @@ impl<T: FromOption> FromOption for Option<T> {
     }
 }
 
-/// A wait or a limit: a duration, or a number of milliseconds.
+/// A timeout or interval: a duration, or a number of milliseconds.
 impl FromOption for Duration {
     const TYPE: &'static str = "duration | int";
 
@@ -172,7 +173,7 @@ impl FromOption for Duration {
     }
 }
 
-/// The number of options of all groups.
+/// Returns the number of options in all groups.
 #[doc(hidden)]
 pub const fn count(groups: &[&[OptionField]]) -> usize {
     let (mut sum, mut at) = (0, 0);
@@ -183,7 +184,7 @@ pub const fn count(groups: &[&[OptionField]]) -> usize {
     sum
 }
 
-/// The options of all groups.
+/// Returns the options of all groups.
 #[doc(hidden)]
 pub const fn joined<const N: usize>(groups: &[&[OptionField]]) -> [OptionField; N] {
     let mut all = [OptionField { name: "", ty: "", doc: "", default: None }; N];
@@ -200,7 +201,7 @@ pub const fn joined<const N: usize>(groups: &[&[OptionField]]) -> [OptionField; 
     all
 }
 
-/// The option of this name.
+/// Returns the option with this name.
 const fn option_of<'a>(fields: &'a [OptionField], name: &str) -> &'a OptionField {
     let mut at = 0;
     while at < fields.len() {
@@ -217,7 +218,7 @@ const fn option_of<'a>(fields: &'a [OptionField], name: &str) -> &'a OptionField
     panic!("the short form names an option")
 }
 
-/// A text that is built by constant functions. Without a place for it, only its length is counted.
+/// A string built by constant functions. With `N` = 0 only its length is computed.
 struct Text<const N: usize> {
     bytes: [u8; N],
     len: usize,
@@ -238,7 +239,7 @@ impl<const N: usize> Text<N> {
     }
 }
 
-/// The type of a dict with these options: `{name?: type, ...}?`, after the type of the short form.
+/// Returns the type of a dict with these options, `{name?: type, ...}?`, preceded by the type of the short form.
 const fn write<const N: usize>(short: Option<&str>, fields: &[OptionField]) -> Text<N> {
     let mut text = Text { bytes: [0; N], len: 0 };
     if let Some(name) = short {
@@ -256,19 +257,19 @@ const fn write<const N: usize>(short: Option<&str>, fields: &[OptionField]) -> T
     text.push("}?")
 }
 
-/// The length of [`notation`].
+/// Returns the length of [`notation`].
 #[doc(hidden)]
 pub const fn notation_len(short: Option<&str>, fields: &[OptionField]) -> usize {
     write::<0>(short, fields).len
 }
 
-/// The type of a dict with these options in the notation of signatures.
+/// Returns the type of a dict with these options in the notation of signatures.
 #[doc(hidden)]
 pub const fn notation<const N: usize>(short: Option<&str>, fields: &[OptionField]) -> [u8; N] {
     write::<N>(short, fields).bytes
 }
 
-/// The notation as text.
+/// Converts the notation to a string.
 #[doc(hidden)]
 pub const fn as_text(bytes: &'static [u8]) -> &'static str {
     match std::str::from_utf8(bytes) {

@@ -9,36 +9,37 @@ use rustc_hash::FxHashMap;
 
 use crate::lead::Lead;
 
-/// How many are kept.
+/// Maximum number of cached patterns.
 const CACHED: usize = 256;
 
-/// Uses of a pattern after which a shorter way to its groups is worth being made.
+/// Number of uses after which the fast path of a pattern is compiled.
 const OFTEN: u32 = 32;
 
-/// Bytes that the patterns of the cache may take, where the allocator counts.
+/// Maximum total size of cached patterns in bytes, if the allocator measures it.
 const CACHED_BYTES: usize = 32 << 20;
 
-/// Bytes of the longest pattern: nothing interrupts the parser of the `regex` crate.
+/// Maximum length of a pattern in bytes: the parser of the `regex` crate cannot be interrupted.
 const LONGEST: usize = 1 << 17;
 
 /// A compiled pattern.
 pub struct Pattern {
     regex: Regex,
-    /// The groups that have a name, with their numbers.
+    /// The named groups with their indices.
     pub names: Vec<(usize, String)>,
     uses: Cell<u32>,
     lead: OnceCell<Option<Lead>>,
 }
 
 impl Pattern {
-    /// For a regular expression.
+    /// Wraps a regular expression.
     pub fn new(regex: Regex) -> Pattern {
         let names =
             regex.capture_names().enumerate().filter_map(|(n, name)| Some((n, name?.to_owned()))).collect();
         Pattern { regex, names, uses: Cell::new(0), lead: OnceCell::new() }
     }
 
-    /// The shorter way to its groups, if it has one and is used often. A pattern with flags has none.
+    /// Returns the fast path to its groups, if the pattern supports it and is used often. Patterns with flags do
+    /// not support it.
     pub(crate) fn lead(&self) -> Option<&Lead> {
         let uses = self.uses.get();
         if uses < OFTEN {
@@ -64,21 +65,21 @@ impl Deref for Pattern {
 
 #[derive(Default)]
 struct Cache {
-    /// The one that was asked for last, as is often the one that is asked for next.
+    /// The most recently used pattern, which is often used again.
     last: Option<(String, String, Rc<Pattern>)>,
     patterns: FxHashMap<(String, String), Rc<Pattern>>,
     bytes: usize,
 }
 
 thread_local! {
-    // Scripts use few patterns many times; when one uses many, the cache is emptied and starts again.
+    // Scripts use few patterns many times; the cache is cleared if it becomes too large.
     static CACHE: RefCell<Cache> = RefCell::default();
 }
 
-/// The compiled form of a pattern with flags of `imsx`.
+/// Returns the compiled form of a pattern with flags from `imsx`.
 ///
 /// # Errors
-/// Why it has none.
+/// Returns the reason why the pattern is invalid.
 pub fn compiled(pattern: &str, flags: &str) -> Result<Rc<Pattern>, String> {
     let last = CACHE.with_borrow(|cache| {
         cache.last.as_ref().filter(|last| last.0 == pattern && last.1 == flags).map(|last| last.2.clone())
@@ -100,7 +101,7 @@ pub fn compiled(pattern: &str, flags: &str) -> Result<Rc<Pattern>, String> {
     let before = harn_value::memory::used_by_thread();
     let regex = Rc::new(Pattern::new(build(pattern, flags)?));
     if !flags.is_empty() {
-        // What the flags mean stands in the compiled form only.
+        // Flags are only part of the compiled form, so the fast path cannot be built from the pattern.
         let _ = regex.lead.set(None);
     }
     let bytes = (harn_value::memory::used_by_thread() - before).max(0).unsigned_abs();

@@ -1,8 +1,9 @@
-//! Searches in large texts that can be stopped.
+//! Interruptible searches in large texts.
 //!
-//! A search of a regular expression takes time by the length of text and pattern, and cannot be stopped: seconds for
-//! some megabytes and an unlucky pattern. So large texts are searched on a thread of their own, while the program's thread
-//! looks at deadlines, signals and the memory limit. When the work ends there, the thread ends with the search it is in.
+//! The time of a regular expression search grows with the length of text and pattern, and the search cannot be
+//! interrupted: it takes seconds for some megabytes and an unfavourable pattern. Therefore large texts are searched
+//! on a separate thread, while the program's thread checks deadlines, signals and the memory limit. If the
+//! program's thread stops, the search thread exits after its current search.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,19 +16,19 @@ use regex::{CaptureLocations, Captures, Regex};
 use crate::Pattern;
 use crate::lead::{Lead, Look, Slots};
 
-/// Bytes of a text from which on a thread is worth its start.
+/// Minimum size in bytes of a text that is searched on a thread.
 const LARGE: usize = 64 << 10;
 
-/// Matches that are handed over at once.
+/// Number of matches sent at once.
 const BATCH: usize = 512;
 
-/// Time between two looks.
+/// Time between two checks.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// The places of all matches, as `Regex::find_iter` gives them.
+/// Returns the ranges of all matches, like `Regex::find_iter`.
 pub fn find<'t>(regex: &'t Regex, text: &'t str) -> Box<dyn Iterator<Item = Range<usize>> + 't> {
     let here = || {
-        // Each match may have taken a search through the rest of the text.
+        // Each match may have required a search through the rest of the text.
         Box::new(regex.find_iter(text).inspect(|_| steps::bytes(text.len())).map(|found| found.range()))
     };
     if text.len() < LARGE {
@@ -43,22 +44,22 @@ pub fn find<'t>(regex: &'t Regex, text: &'t str) -> Box<dyn Iterator<Item = Rang
     }
 }
 
-/// The groups of all matches, for those who need each of them as a value of the library.
+/// Returns the groups of all matches, for callers that need each match as a `Captures` value.
 pub fn captures<'t>(regex: &'t Regex, text: &'t str) -> Box<dyn Iterator<Item = Captures<'t>> + 't> {
     if text.len() < LARGE {
         return Box::new(regex.captures_iter(text).inspect(|_| steps::bytes(text.len())));
     }
     let groups = |found: Range<usize>| {
-        // It may read the rest of the text.
+        // The search may read the rest of the text.
         steps::look();
-        // A search that begins where a match was found gives that match.
+        // A search that begins at the start of a match finds the same match.
         regex.captures_at(text, found.start)
     };
     Box::new(find(regex, text).filter_map(groups))
 }
 
-/// The places of the groups of all matches, the matches as `Regex::captures_iter` gives them. One buffer holds the places of
-/// one match after the other, so this is not an `Iterator`.
+/// The ranges of the groups of all matches, with the matches of `Regex::captures_iter`. One buffer is reused for
+/// all matches, so this is not an `Iterator`.
 pub struct Groups<'t> {
     pattern: &'t Pattern,
     text: &'t str,
@@ -67,23 +68,23 @@ pub struct Groups<'t> {
     search: Search<'t>,
 }
 
-/// Where the groups of a match lie.
+/// The ranges of the groups of a match.
 enum Places {
     None,
     Slots(Slots),
     Locations(CaptureLocations),
 }
 
-/// Where the places of the matches come from.
+/// The source of the matches.
 enum Search<'t> {
-    /// A search from here on. The end of the match before is kept: behind it there is no empty match.
+    /// Searches from this offset. `last` is the end of the previous match: an empty match there is skipped.
     From { start: usize, last: Option<usize> },
-    /// A large text is searched elsewhere.
+    /// A large text is searched on another thread.
     Found(Box<dyn Iterator<Item = Range<usize>> + 't>),
 }
 
 impl<'t> Groups<'t> {
-    /// The groups of the matches in a text.
+    /// Starts a search for the groups of all matches in a text.
     pub fn new(pattern: &'t Pattern, text: &'t str) -> Groups<'t> {
         let (lead, search) = match text.len() < LARGE {
             true => (pattern.lead(), Search::From { start: 0, last: None }),
@@ -92,12 +93,13 @@ impl<'t> Groups<'t> {
         Groups { pattern, text, places: Places::None, lead, search }
     }
 
-    /// Goes to the next match, if there is one.
+    /// Advances to the next match; returns whether there is one.
     pub fn advance(&mut self) -> bool {
         self.found().is_some()
     }
 
-    /// Where a group of the match lies, at 0 the whole; none when it took no part.
+    /// Returns the range of a group of the current match, with group 0 for the whole match; `None` if it did not
+    /// participate.
     pub fn get(&self, n: usize) -> Option<Range<usize>> {
         match &self.places {
             Places::Slots(slots) => Some(slots[2 * n]?.get()..slots[2 * n + 1]?.get()),
@@ -110,15 +112,15 @@ impl<'t> Groups<'t> {
         match &mut self.search {
             Search::Found(found) => {
                 let found = found.next()?;
-                // It may read the rest of the text.
+                // The search may read the rest of the text.
                 steps::look();
-                // A search that begins where a match was found gives that match.
+                // A search that begins at the start of a match finds the same match.
                 self.search_at(found.start)?;
             }
             Search::From { start, .. } => {
                 let mut start = *start;
                 loop {
-                    // Behind an empty match at the end there is nothing to search.
+                    // The search ends after an empty match at the end.
                     self.text.get(start..)?;
                     let found = self.next_at(start)?;
                     let Search::From { start: next, last } = &mut self.search else { return None };
@@ -157,7 +159,7 @@ impl<'t> Groups<'t> {
     }
 }
 
-/// The pieces of a text between the matches, as `Regex::split` gives them.
+/// Returns the parts of a text between the matches, like `Regex::split`.
 pub fn split<'t>(regex: &'t Regex, text: &'t str) -> impl Iterator<Item = &'t str> {
     let mut end = Some(0);
     let mut found = find(regex, text);
@@ -181,14 +183,14 @@ fn send_all(regex: &Regex, text: &str, sender: &SyncSender<Vec<Range<usize>>>) {
     loop {
         let batch: Vec<_> = found.by_ref().take(BATCH).collect();
         let last = batch.len() < BATCH;
-        // Whoever no longer listens has stopped.
+        // The receiver was dropped.
         if sender.send(batch).is_err() || last {
             return;
         }
     }
 }
 
-/// Matches that come from a thread.
+/// Iterates over matches sent by a thread.
 struct Batches {
     receiver: Receiver<Vec<Range<usize>>>,
     batch: std::vec::IntoIter<Range<usize>>,

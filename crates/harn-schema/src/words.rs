@@ -1,15 +1,15 @@
-//! The words for types: Harn's own, and those of JSON Schema.
+//! Type names of Harn and of JSON Schema.
 
-/// A type that both have a word for.
+/// A type with its name in both notations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Word {
-    /// Harn's.
+    /// The Harn name.
     pub harn: &'static str,
-    /// That of JSON Schema, which has fewer.
+    /// The JSON Schema name; JSON Schema has fewer types.
     pub json: &'static str,
 }
 
-/// All of them. Where one JSON word stands for several of Harn's, the first is its translation back.
+/// All types. If several Harn types share a JSON Schema name, the first one is its reverse translation.
 pub const WORDS: &[Word] = &[
     Word { harn: "string", json: "string" },
     Word { harn: "int", json: "integer" },
@@ -22,26 +22,26 @@ pub const WORDS: &[Word] = &[
     Word { harn: "bytes", json: "string" },
 ];
 
-/// The type that a word of either language means.
+/// Returns the type with this name in either notation.
 #[must_use]
 pub fn find(word: &str) -> Option<Word> {
     let own = WORDS.iter().find(|known| known.harn == word);
     own.or_else(|| WORDS.iter().find(|known| known.json == word)).copied()
 }
 
-/// Harn's word for a type; an unknown word stays as it is.
+/// Returns Harn's name of a type; returns unknown names unchanged.
 #[must_use]
 pub fn harn(word: &str) -> &str {
     find(word).map_or(word, |known| known.harn)
 }
 
-/// JSON Schema's word for a type; an unknown word stays as it is.
+/// Returns JSON Schema's name of a type; returns unknown names unchanged.
 #[must_use]
 pub fn json(word: &str) -> &str {
     find(word).map_or(word, |known| known.json)
 }
 
-/// JSON Schema's word for a limit of Harn's schemas; an unknown word stays as it is.
+/// Returns JSON Schema's name of a Harn constraint keyword; returns unknown names unchanged.
 #[must_use]
 pub fn json_key(key: &str) -> &str {
     match key {
@@ -55,7 +55,7 @@ pub fn json_key(key: &str) -> &str {
     }
 }
 
-/// JSON Schema's word for a type; text for what it has no word for.
+/// Returns JSON Schema's name of a type; `string` for types that JSON Schema does not have.
 #[must_use]
 pub fn json_or_text(word: &str) -> &'static str {
     find(word).map_or("string", |known| known.json)

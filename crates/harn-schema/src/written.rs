@@ -1,11 +1,12 @@
-//! Slips in schemas that people write. A type that does not exist, or a keyword under another name, checks nothing, or what no
-//! value fits: either way the model that is asked for such a value is blamed.
+//! Typos in handwritten schemas. An unknown type or a misspelt keyword checks nothing or rejects every value;
+//! without this check the model would be blamed for it.
 
 use harn_value::{Data as Value, data::Map};
 
 use crate::{near::nearest, words};
 
-/// Every keyword of a schema: Harn's spellings, those of JSON Schema and of OpenAPI. `x-` and `$` begin others.
+/// All keywords of a schema: the spellings of Harn, JSON Schema and OpenAPI. Keys with the prefix `x-` or `$` are
+/// accepted too.
 const KEYWORDS: &[&str] = &[
     "additionalItems",
     "additionalProperties",
@@ -76,19 +77,20 @@ const KEYWORDS: &[&str] = &[
     "xml",
 ];
 
-/// Types of values that data has no word for; they are described as text.
+/// Types of values without a JSON equivalent; they are described as strings.
 const OTHER_TYPES: &[&str] = &["any", "closure", "duration", "enum", "struct", "range", "pair", "function"];
 
-/// How deep a schema is looked at.
+/// Maximum depth of the search.
 const DEPTH: usize = 64;
 
-/// Finds the first slip in a schema; `place` is where it stands. `None` when there is none to be seen.
+/// Returns a message about the first typo in a schema; `place` is the location of the schema. `None` if it finds
+/// none.
 #[must_use]
 pub fn slip(schema: &Value, place: &str) -> Option<String> {
     slip_at(schema, place, 0)
 }
 
-/// Says that a word is no type, if it is none.
+/// Returns a message if `word` is not a type.
 #[must_use]
 pub(crate) fn slip_of_type(word: &str, place: &str) -> Option<String> {
     if words::find(word).is_some() || OTHER_TYPES.contains(&word) {
@@ -101,7 +103,7 @@ pub(crate) fn slip_of_type(word: &str, place: &str) -> Option<String> {
     Some(format!("{place}: unknown type \"{word}\"; {hint}"))
 }
 
-/// The type that a word is a slip of, if it is near one.
+/// Returns the type that a misspelt type name probably means.
 #[must_use]
 pub fn meant_type(word: &str) -> Option<&'static str> {
     if words::find(word).is_some() || OTHER_TYPES.contains(&word) { None } else { nearest(word, types()) }
@@ -111,16 +113,16 @@ fn is_known(key: &str) -> bool {
     KEYWORDS.contains(&key) || key.starts_with("x-") || key.starts_with('$')
 }
 
-/// The keyword that a key is a slip of, if it is none itself and near one. Schemas may have keys of their own, such as `note`
-/// or `units`, so a short keyword is meant only by a key that differs in little.
+/// Returns the keyword that an unknown key probably means. Schemas may have additional keys such as `note` or
+/// `units`, so short keywords are only suggested for small differences.
 #[must_use]
 pub(crate) fn meant_keyword(key: &str) -> Option<&'static str> {
     if is_known(key) {
         return None;
     }
-    // Each comparison below is work for each of the keywords.
+    // The comparisons below cost a step per keyword.
     harn_value::steps::steps(KEYWORDS.len());
-    // `any_of` is `anyOf`, and not `all_of`.
+    // `any_of` means `anyOf`, not `all_of`.
     let letters = |word| str::bytes(word).filter(|byte| *byte != b'_').map(|byte| byte.to_ascii_lowercase());
     if let Some(same) = KEYWORDS.iter().find(|keyword| letters(keyword).eq(letters(key))) {
         return Some(same);
@@ -147,7 +149,7 @@ fn types() -> impl Iterator<Item = &'static str> {
 fn slip_at(schema: &Value, place: &str, depth: usize) -> Option<String> {
     let map = match schema {
         Value::Object(map) => map,
-        // True takes everything, false nothing.
+        // True accepts everything, false nothing.
         Value::Bool(_) => return None,
         other => {
             let got = other
@@ -164,7 +166,8 @@ fn slip_at(schema: &Value, place: &str, depth: usize) -> Option<String> {
     })
 }
 
-/// A key that is no keyword but near one, or one of a dict that holds no keyword at all: it lists fields, not what they must be.
+/// Returns a message about a key that is similar to a keyword, or about a dict without any keyword, which probably
+/// lists fields instead of constraints.
 fn slip_of_key(map: &Map<String, Value>, place: &str) -> Option<String> {
     let unknown = || map.keys().filter(|key| !is_known(key));
     let near = unknown().find_map(|key| Some((key, meant_keyword(key)?)));
@@ -196,7 +199,7 @@ fn slip_of_value(key: &str, value: &Value, place: &str, depth: usize) -> Option<
         }
         ("properties", _) => wrong("a dict of schemas"),
         ("required", Value::Array(names)) if names.iter().all(Value::is_string) => None,
-        // In a property: the older spelling of OpenAPI.
+        // A bool in a property: the older OpenAPI spelling.
         ("required", Value::Bool(_)) => None,
         ("required", _) => wrong("a list of names"),
         ("enum", Value::Array(_)) => None,
@@ -205,7 +208,7 @@ fn slip_of_value(key: &str, value: &Value, place: &str, depth: usize) -> Option<
             schemas(list)
         }
         ("union" | "oneOf" | "anyOf" | "all_of" | "allOf" | "prefixItems", _) => wrong("a list of schemas"),
-        // A list of schemas is what `prefixItems` was called before.
+        // A list of schemas is the former spelling of `prefixItems`.
         ("items", Value::Array(list)) => schemas(list),
         (
             "items"
