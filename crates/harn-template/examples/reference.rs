@@ -1,4 +1,4 @@
-//! Writes docs/template-reference.md from the tables of the engine.
+//! Generates docs/template-reference.md from the tables of the engine.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! What can be said of a template without rendering it: the names it takes from its bindings, and the
-//! templates it includes. `harn check` asks.
+//! Static analysis of a template: the names that it takes from its bindings, and the templates that it includes.
+//! Used by `harn check`.
 
 use std::rc::Rc;
 
@@ -11,39 +11,39 @@ use crate::loader::{Caller, Loader, Origin};
 use crate::program::{Include, Op};
 use crate::template::Template;
 
-/// A name that a template takes from outside.
+/// A name that a template takes from its bindings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FreeName {
     /// The name.
     pub name: String,
     /// The template that uses it.
     pub template_uri: Rc<str>,
-    /// Line of the first directive that uses it, from 1.
+    /// Line of the first directive that uses it, 1-based.
     pub line: u32,
-    /// Column of that directive in characters, from 1.
+    /// Column of that directive in characters, 1-based.
     pub col: u32,
-    /// Whether every use is `{{ name }}`, which passes through when it is not bound.
+    /// Whether every use is `{{ name }}`, which is copied to the output if the name is unbound.
     pub bare: bool,
 }
 
-/// The names that a template and those it includes take from the bindings of `render`.
+/// The names that a template and its includes take from the bindings of `render`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FreeNames {
-    /// In order of the text; names of an included template stand where the include does. `llm` is left
-    /// out: the runtime binds it.
+    /// The names in source order; those of an included template are at the position of the include. Excludes `llm`,
+    /// which the runtime binds.
     pub names: Vec<FreeName>,
-    /// Whether all is known: false when an include has a computed path, or could not be read.
+    /// Whether the names are complete: false if an include has a computed path or could not be read.
     pub complete: bool,
 }
 
 /// An `include` directive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IncludeSite {
-    /// The path, when it is a string literal.
+    /// The path, if it is a string literal.
     pub path: Option<String>,
-    /// Line of the directive, from 1.
+    /// Line of the directive, 1-based.
     pub line: u32,
-    /// Column of the directive in characters, from 1.
+    /// Column of the directive in characters, 1-based.
     pub col: u32,
     /// Byte range of the directive.
     pub span: std::ops::Range<usize>,
@@ -57,7 +57,7 @@ fn literal_path(include: &Include) -> Option<&str> {
 }
 
 impl Template {
-    /// The includes, in order.
+    /// Returns the includes, in order.
     pub fn includes(&self) -> Vec<IncludeSite> {
         let site = |include: &Include| {
             let (line, col) = self.position(include.site.start as usize);
@@ -67,7 +67,8 @@ impl Template {
         self.program.includes.iter().map(site).collect()
     }
 
-    /// The names that this template and, through `loader`, those it includes take from the bindings.
+    /// Returns the names that this template, and the templates it includes through `loader`, take from the
+    /// bindings.
     pub fn free_names(&self, loader: &dyn Loader) -> FreeNames {
         let mut analysis = Analysis { loader, entry: &self.origin, known: FxHashMap::default() };
         analysis.known.insert(
@@ -77,7 +78,7 @@ impl Template {
         analysis.names(self)
     }
 
-    /// Free names of one expression.
+    /// Collects the free names of one expression.
     fn collect(&self, expr: &Expr, at: u32, found: &mut Vec<(String, u32, bool)>) {
         expr.walk(&mut |expr| {
             if let Expr::Path(path) = expr
@@ -92,8 +93,7 @@ impl Template {
 struct Analysis<'a> {
     loader: &'a dyn Loader,
     entry: &'a Origin,
-    /// Results by identity; a template that is being looked at counts as having no names, which ends
-    /// circles.
+    /// Results by identity. A template under analysis is entered without names, which terminates include cycles.
     known: FxHashMap<String, Rc<FreeNames>>,
 }
 
@@ -108,7 +108,7 @@ impl Analysis<'_> {
                     let write = &program.writes[i as usize];
                     template.collect(&write.expr, write.site.start, &mut found);
                 }
-                // The braces stand in front of the text between them.
+                // The opening braces precede the text between them.
                 Op::Bare { free, start, .. } => {
                     let open = template.source[..start as usize].rfind("{{").unwrap_or_default();
                     found.push((program.free[free as usize].to_string(), open as u32, true));
@@ -179,7 +179,7 @@ impl Analysis<'_> {
     }
 }
 
-/// Adds a name, unless the same template used it before.
+/// Adds a name, unless the same template has already used it.
 fn add(names: &mut Vec<FreeName>, name: FreeName) {
     if name.name == "llm" {
         return;

@@ -1,4 +1,4 @@
-//! Keeps parsed templates between renders.
+//! Caches parsed templates between renders.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -10,11 +10,11 @@ use crate::error::TemplateError;
 use crate::loader::Origin;
 use crate::template::Template;
 
-/// How many templates are kept.
+/// Maximum number of cached templates.
 const CAPACITY: usize = 128;
 
-/// Parsed templates by identity. A template is reused only if its text is still the same, so the cache
-/// shows in speed alone: an edited file renders its new text at once.
+/// Parsed templates by origin. A template is reused only if its source is unchanged, so the cache only affects
+/// speed: an edited file is always rendered with its new content.
 #[derive(Default)]
 pub struct TemplateCache(RefCell<Entries>);
 
@@ -25,15 +25,15 @@ struct Entries {
 }
 
 impl TemplateCache {
-    /// An empty cache.
+    /// Creates an empty cache.
     pub fn new() -> TemplateCache {
         TemplateCache::default()
     }
 
-    /// The parsed form of `text`. Inline templates are told apart by their text alone and not kept.
+    /// Returns the parsed form of `text`. Inline templates are not cached, because they have no identity.
     ///
     /// # Errors
-    /// As [`Template::parse`]; failures are not kept.
+    /// Returns the errors of [`Template::parse`]; failures are not cached.
     pub fn get_or_parse(
         &self,
         origin: Origin,
@@ -53,7 +53,7 @@ impl TemplateCache {
         }
         let template = Rc::new(Template::parse(origin.clone(), text)?);
         if entries.by_origin.len() >= CAPACITY && !entries.by_origin.contains_key(&origin) {
-            // Use counts are unique, so the order of the map does not matter.
+            // Use counts are unique, so the iteration order of the map does not matter.
             let oldest =
                 entries.by_origin.iter().min_by_key(|(_, (_, used))| *used).map(|(origin, _)| origin.clone());
             if let Some(oldest) = oldest {

@@ -1,5 +1,5 @@
-//! Text to instructions in one pass: pieces from the scanner, blocks on an explicit stack (so that
-//! nesting costs no Rust stack), jumps patched when a block closes.
+//! Compiles a source to instructions in one pass: it reads pieces from the scanner, tracks blocks on an explicit
+//! stack (so that nesting does not use the Rust stack), and patches jumps when a block closes.
 
 use harn_value::Str;
 use rustc_hash::FxHashMap;
@@ -33,13 +33,13 @@ pub(crate) fn compile(source: &str) -> Result<Program, (Site, Fail)> {
     compiler.finish()
 }
 
-/// Names of the template: loop variables by slot, the rest as free names, all texts shared.
+/// The names of the template: loop variables by slot, all others as free names. Strings are shared.
 #[derive(Default)]
 struct Names<'s> {
     shared: FxHashMap<&'s str, Str>,
     free: FxHashMap<&'s str, u32>,
     free_list: Vec<Str>,
-    /// Open loops, outermost first: key and value names with their slots.
+    /// The open loops, outermost first: key and value names with their slots.
     layers: Vec<Layer<'s>>,
     locals: usize,
 }
@@ -59,7 +59,7 @@ impl<'s> Names<'s> {
         (key.map(|(_, slot)| slot), first)
     }
 
-    /// Loop variables in sight, innermost first, hidden ones left out.
+    /// Returns the visible loop variables, innermost first, without shadowed ones.
     fn visible(&mut self) -> Box<[(Str, Name)]> {
         let mut seen: Vec<(&'s str, Name)> = Vec::new();
         for (depth, layer) in self.layers.iter().enumerate().rev() {
@@ -106,22 +106,22 @@ impl<'s> Resolver<'s> for Names<'s> {
     }
 }
 
-/// A block that is open.
+/// An open block.
 enum Block {
     If {
         site: Site,
-        /// The `else` directive, once it was seen.
+        /// The `else` directive, if it has been found.
         else_site: Option<Site>,
-        /// Instruction of the test whose failure leads to what comes next.
+        /// The test instruction whose failure target is not patched yet.
         test: Option<usize>,
-        /// Ends of finished branches, to be pointed behind the block.
+        /// End instructions of finished branches; their targets are set to the end of the block.
         ends: Vec<usize>,
         branches: u32,
     },
     For {
         site: Site,
         start: usize,
-        /// The `Next` instruction, once the body is closed by `else`.
+        /// The `Next` instruction, if `else` has closed the body.
         next: Option<usize>,
     },
     Section {
@@ -231,7 +231,7 @@ impl<'s> Compiler<'s> {
         Ok(())
     }
 
-    /// Points the failing side of a test at the next instruction.
+    /// Sets the failure target of a test to the next instruction.
     fn patch_test(&mut self, test: Option<usize>, meaning: Otherwise) {
         let here = self.here();
         if let Some(Op::Test { test, otherwise }) = test.map(|at| &mut self.program.ops[at]) {
@@ -286,7 +286,7 @@ impl<'s> Compiler<'s> {
         Ok(())
     }
 
-    /// Ends the body of the innermost `for`: what follows is the `else` body or the exit.
+    /// Ends the body of the innermost `for`: the `else` body or the exit follows.
     fn close_body(&mut self) -> usize {
         let next = self.program.ops.len();
         self.program.ops.push(Op::Next { body: 0, exit: next as u32 + 1 });

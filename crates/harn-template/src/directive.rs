@@ -1,4 +1,4 @@
-//! The heads of `for`, `include`, `section` and `endsection`.
+//! Parsers for the heads of `for`, `include`, `section` and `endsection`.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use crate::expr::parser::{Parser, Resolver, Within};
 use crate::expr::{Expr, is_identifier, reserved_literal, string_length_at, unescape};
 use crate::sections::{self, SectionSpec};
 
-/// `K, V in E` or `X in E`, up to where the iterable starts.
+/// `K, V in E` or `X in E`, up to the start of the iterable.
 pub(crate) struct ForHead<'s> {
     pub(crate) key: Option<&'s str>,
     pub(crate) value: &'s str,
@@ -23,13 +23,13 @@ pub(crate) struct IncludeHead {
 
 pub(crate) struct SectionHead {
     pub(crate) spec: &'static SectionSpec,
-    /// The argument that the section reads.
+    /// The argument used by the section.
     pub(crate) argument: Option<Expr>,
-    /// Where the names of other arguments stand; they mean nothing.
+    /// Locations of the names of ignored arguments.
     pub(crate) others: Vec<(u32, u32)>,
 }
 
-/// Reads what is behind `for`.
+/// Parses the head of a `for`.
 pub(crate) fn for_head(source: &str, (start, end): (usize, usize)) -> Result<ForHead<'_>, Fail> {
     let text = &source[start..end];
     let at = find_word(text, "in").ok_or_else(|| Box::new(ErrorKind::ExpectedIn))?;
@@ -44,7 +44,7 @@ pub(crate) fn for_head(source: &str, (start, end): (usize, usize)) -> Result<For
     }
 }
 
-/// Where `word` stands in `text` with whitespace on both sides, outside quotes and brackets.
+/// Returns the offset of `word` in `text`, surrounded by whitespace and outside quotes and brackets.
 fn find_word(text: &str, word: &str) -> Option<usize> {
     let mut depth = 0usize;
     let mut at = 0;
@@ -71,7 +71,7 @@ fn find_word(text: &str, word: &str) -> Option<usize> {
     None
 }
 
-/// Reads what is behind `include`.
+/// Parses the head of an `include`.
 pub(crate) fn include_head<'s>(
     source: &'s str,
     (start, end): (usize, usize),
@@ -125,7 +125,7 @@ pub(crate) fn include_head<'s>(
     Ok(IncludeHead { path, with })
 }
 
-/// Reads what is behind `section`.
+/// Parses the head of a `section`.
 pub(crate) fn section_head<'s>(
     source: &'s str,
     (start, end): (usize, usize),
@@ -166,7 +166,7 @@ pub(crate) fn section_head<'s>(
     }
 }
 
-/// The name that an `endsection` repeats, if it does.
+/// Returns the name repeated in an `endsection`, if any.
 pub(crate) fn end_section_name(
     source: &str,
     (start, end): (usize, usize),
@@ -182,7 +182,7 @@ pub(crate) fn end_section_name(
     Ok(Some(name))
 }
 
-/// The string literal at the start of `text`, and its length; `None` if there is no quote.
+/// Returns the string literal at the start of `text` and its length; `None` if there is no quote.
 fn quoted_name(text: &str) -> Result<Option<(Cow<'_, str>, usize)>, Fail> {
     if !text.starts_with(['"', '\'']) {
         return Ok(None);

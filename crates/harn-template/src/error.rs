@@ -1,6 +1,6 @@
-//! Everything that can go wrong: one table with the exact texts, and the error that carries a place.
+//! All errors: one table with the exact messages, and the error type with a location.
 //!
-//! The table [`ERRORS`] is what docs/template-reference.md is generated from.
+//! docs/template-reference.md is generated from the table [`ERRORS`].
 
 use std::fmt;
 use std::rc::Rc;
@@ -8,14 +8,14 @@ use std::rc::Rc;
 /// A row of the error reference.
 #[derive(Clone, Copy, Debug)]
 pub struct ErrorDoc {
-    /// The text as a format string: `{name}` stands for a part that varies, `{{` and `}}` for braces.
+    /// The message as a format string: `{name}` denotes a variable part, `{{` and `}}` denote braces.
     pub format: &'static str,
-    /// When it happens.
+    /// The cause.
     pub when: &'static str,
 }
 
 impl ErrorDoc {
-    /// The text as people read it, with `<name>` for the parts that vary.
+    /// Returns the message for documentation, with `<name>` for the variable parts.
     pub fn text(&self) -> String {
         self.format
             .replace("{{", "\u{1}")
@@ -29,7 +29,7 @@ impl ErrorDoc {
 
 macro_rules! errors {
     ($( $(#[doc = $when:literal])+ $name:ident $({ $($field:ident),+ })? => $format:literal; )+) => {
-        /// What went wrong, without the place. `Display` gives the exact text.
+        /// The kind of error, without the location. `Display` writes the exact message.
         #[derive(Clone, Debug, PartialEq, Eq)]
         #[allow(missing_docs, reason = "the fields are the varying parts of the text right beside them")]
         pub enum ErrorKind {
@@ -180,32 +180,32 @@ errors! {
     Interrupted => "rendering was interrupted";
 }
 
-/// An [`ErrorKind`] on its way up, before the place is known. Boxed to keep results small.
+/// An [`ErrorKind`] before its location is known. Boxed to keep results small.
 pub(crate) type Fail = Box<ErrorKind>;
 
-/// A failed parse or render. `Display` gives the text that scripts see:
-/// `<path> at <line>:<col>: <text>`, without the path for inline templates, and the bare text for
-/// errors that have no place (a template that could not be loaded, a sandbox violation).
+/// A failed parse or render. `Display` writes the message that scripts receive: `<path> at <line>:<col>:
+/// <message>`, without the path for inline templates, and only the message for errors without a location (a
+/// template that could not be loaded, a sandbox violation).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemplateError(Box<Inner>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Inner {
     uri: Rc<str>,
-    /// Line and column from 1, in characters; `None` without a place.
+    /// 1-based line and column in characters; `None` without a location.
     position: Option<(u32, u32)>,
-    /// Byte range of the directive; empty without a place.
+    /// Byte range of the directive; empty without a location.
     span: std::ops::Range<usize>,
     kind: ErrorKind,
 }
 
 impl TemplateError {
-    /// An error without a place.
+    /// Creates an error without a location.
     pub(crate) fn bare(kind: ErrorKind) -> TemplateError {
         TemplateError(Box::new(Inner { uri: Rc::from(""), position: None, span: 0..0, kind }))
     }
 
-    /// An error at a directive of the template `uri`.
+    /// Creates an error at a directive of the template `uri`.
     pub(crate) fn at(
         uri: Rc<str>,
         position: (u32, u32),
@@ -215,27 +215,28 @@ impl TemplateError {
         TemplateError(Box::new(Inner { uri, position: Some(position), span, kind }))
     }
 
-    /// What went wrong.
+    /// Returns the kind of error.
     pub fn kind(&self) -> &ErrorKind {
         &self.0.kind
     }
 
-    /// Path or `std://` URI of the file that holds the directive; empty for inline templates.
+    /// Returns the path or `std://` URI of the file that contains the directive; empty for inline templates.
     pub fn uri(&self) -> &str {
         &self.0.uri
     }
 
-    /// Line and column of the directive's `{{`, from 1, columns in characters.
+    /// Returns the 1-based line and column of the directive's `{{`; columns count characters.
     pub fn position(&self) -> Option<(u32, u32)> {
         self.0.position
     }
 
-    /// Byte range of the directive in its file, as far as it was read.
+    /// Returns the byte range of the directive in its file, as far as it was parsed.
     pub fn span(&self) -> std::ops::Range<usize> {
         self.0.span.clone()
     }
 
-    /// Whether the execution policy refused a file: the host raises these with category `tool_rejected`.
+    /// Returns whether the execution policy rejected a file: the host throws these errors with category
+    /// `tool_rejected`.
     pub fn is_sandbox_violation(&self) -> bool {
         matches!(self.0.kind, ErrorKind::Sandbox { .. })
     }

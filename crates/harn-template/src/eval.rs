@@ -1,4 +1,4 @@
-//! Evaluates expressions in a frame. Values are borrowed wherever they exist already.
+//! Evaluates expressions in a frame. Existing values are borrowed.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use crate::form::{field, index, order, truthy, write_value};
 use crate::frame::Frame;
 
 impl<'f> Frame<'f> {
-    /// The value of `expr`.
+    /// Evaluates `expr`.
     pub(crate) fn eval<'v>(&'v self, expr: &'v Expr) -> Result<Cow<'v, Value>, Fail> {
         Ok(match expr {
             Expr::Path(path) => self.path(path),
@@ -25,7 +25,7 @@ impl<'f> Frame<'f> {
         })
     }
 
-    /// Whether `expr` is true.
+    /// Returns whether `expr` is truthy.
     #[inline]
     pub(crate) fn test(&self, expr: &Expr) -> Result<bool, Fail> {
         match expr {
@@ -50,7 +50,7 @@ impl<'f> Frame<'f> {
         Ok(())
     }
 
-    /// The first operand whose truth is `wanted`, else the last one.
+    /// Returns the first operand whose truth is `wanted`, otherwise the last one.
     fn first_operand<'v>(&'v self, all: &'v [Expr], wanted: bool) -> Result<Cow<'v, Value>, Fail> {
         let mut value = Cow::Owned(Value::NIL);
         for operand in all {
@@ -98,7 +98,7 @@ impl<'f> Frame<'f> {
         Cow::Borrowed(value)
     }
 
-    /// The rest of a path on a value that was made on the way.
+    /// Evaluates the remaining steps of a path on a temporary value.
     fn owned_path<'v>(&self, mut value: Value, steps: &[Step]) -> Cow<'v, Value> {
         for step in steps {
             let next = match step {

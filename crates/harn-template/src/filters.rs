@@ -1,6 +1,5 @@
-//! The filters. The table [`FILTERS`] is the only place that knows them: the parser checks names and
-//! argument counts against it, the renderer calls `run`, docs/template-reference.md is generated from it,
-//! and a test runs every example.
+//! The filters. The table [`FILTERS`] defines them: the parser checks names and argument counts against it, the
+//! renderer calls `run`, docs/template-reference.md is generated from it, and a test runs every example.
 
 use std::borrow::Cow;
 
@@ -11,17 +10,17 @@ use crate::form::{text_of, truthy};
 
 /// A filter.
 pub struct FilterSpec {
-    /// The name behind `|`.
+    /// The name after `|`.
     pub name: &'static str,
-    /// Its parameters, `?` marks optional ones; empty for none.
+    /// Its parameters, with `?` for optional ones; empty if there are none.
     pub params: &'static str,
-    /// What it gives.
+    /// Its result.
     pub doc: &'static str,
-    /// Edge cases worth knowing; may be empty.
+    /// Notes about edge cases; may be empty.
     pub notes: &'static str,
-    /// A template and what it renders to.
+    /// A template and its output.
     pub example: (&'static str, &'static str),
-    /// Least and largest number of arguments.
+    /// Minimum and maximum number of arguments.
     arity: (usize, usize),
     run: for<'a> fn(Piped<'a>, &Call<'_>) -> Result<Piped<'a>, Fail>,
 }
@@ -33,7 +32,7 @@ impl std::fmt::Debug for FilterSpec {
 }
 
 impl FilterSpec {
-    /// Whether it can be called with this many arguments.
+    /// Returns whether it accepts this number of arguments.
     pub(crate) fn takes(&self, args: usize) -> bool {
         (self.arity.0..=self.arity.1).contains(&args)
     }
@@ -41,23 +40,24 @@ impl FilterSpec {
     pub(crate) fn run<'a>(&self, input: Piped<'a>, call: &Call<'_>) -> Result<Piped<'a>, Fail> {
         let taken = input.text_size();
         let made = (self.run)(input, call)?;
-        // A loop without end may call it on a long text: each call is as many steps as there is text.
+        // A long-running loop may call it on a long string, so each call costs steps in proportion to the string
+        // length.
         harn_value::steps::bytes(taken + made.text_size());
         Ok(made)
     }
 }
 
-/// The most arguments any filter takes.
+/// Maximum number of arguments of all filters.
 pub(crate) const MAX_ARGS: usize = 2;
 
-/// The arguments of a call, and how much text it may make.
+/// The arguments of a call, and the maximum size of its output.
 pub(crate) struct Call<'c> {
     pub(crate) args: &'c [Value],
     pub(crate) limit: usize,
 }
 
 impl Call<'_> {
-    /// Refuses to build more text than a render may give.
+    /// Rejects output that is larger than a render may produce.
     fn check_size(&self, bytes: usize) -> Result<(), Fail> {
         if bytes <= self.limit {
             return Ok(());
@@ -70,14 +70,14 @@ impl Call<'_> {
     }
 }
 
-/// What flows through a pipeline: text that a filter made stays plain text until something needs a value.
+/// The value in a pipeline: the string output of a filter is converted to a value only if required.
 pub(crate) enum Piped<'a> {
     Value(Cow<'a, Value>),
     Text(Cow<'a, str>),
 }
 
 impl Piped<'_> {
-    /// Bytes of a text.
+    /// Returns the size of a string in bytes, otherwise 0.
     fn text_size(&self) -> usize {
         match self {
             Piped::Text(text) => text.len(),
@@ -87,7 +87,7 @@ impl Piped<'_> {
 }
 
 impl<'a> Piped<'a> {
-    /// The string form.
+    /// Returns the string form.
     pub(crate) fn into_text(self) -> Cow<'a, str> {
         match self {
             Piped::Text(text) => text,
@@ -319,7 +319,7 @@ fn capitalize(text: &str, out: &mut String) {
 fn title(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for word in text.split_inclusive(char::is_whitespace) {
-        // The blank at the end of the piece is its own lower case.
+        // The trailing whitespace of the piece is not changed by lower-casing.
         capitalize(word, &mut out);
     }
     out
@@ -530,7 +530,7 @@ mod tests {
         assert!(
             with("{{ v | indent: 9000000000000000000, true }}", Value::str("a")).contains("output exceeds")
         );
-        // The first line is not indented, nor are empty ones: then no width is too large.
+        // Neither the first line nor empty lines are indented, so no width is too large.
         assert_eq!(with("{{ v | indent: 99999999999 }}", Value::str("a\n\n")), "a\n\n");
     }
 

@@ -1,12 +1,12 @@
-//! How values behave in templates: string form, truth, order, field access. Close to the language's
-//! own rules but not the same: blank text is false, any path step on any value gives at least `nil`.
+//! Semantics of values in templates: string form, truthiness, order, field access. They differ from those of the
+//! language: blank strings are falsy, and a path step on any value returns at least `nil`.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use harn_value::{Str, Value, View};
 
-/// The string form: `nil` is empty, a string is itself, everything else prints as `to_string` does.
+/// Returns the string form: `nil` is empty, a string is unchanged, everything else is formatted like `to_string`.
 pub(crate) fn text_of(value: &Value) -> Cow<'_, str> {
     match value.view() {
         View::Nil => Cow::Borrowed(""),
@@ -29,8 +29,8 @@ pub(crate) fn write_value(value: &Value, out: &mut String) {
     }
 }
 
-/// Truth in `if`, `and`, `or`, `not` and `default`: as in the language, except that blank text is
-/// false and a zero duration and empty bytes are true.
+/// Returns the truthiness for `if`, `and`, `or`, `not` and `default`: as in the language, except that blank strings
+/// are falsy and a zero duration and empty bytes are truthy.
 #[inline]
 pub(crate) fn truthy(value: &Value) -> bool {
     match value.view() {
@@ -46,7 +46,7 @@ pub(crate) fn truthy(value: &Value) -> bool {
     }
 }
 
-/// The order of two numbers or two strings; `None` for anything else and for NaN.
+/// Compares two numbers or two strings; `None` for anything else and for NaN.
 pub(crate) fn order(a: &Value, b: &Value) -> Option<Ordering> {
     use View::{Float, Int};
     match (a.view(), b.view()) {
@@ -55,7 +55,7 @@ pub(crate) fn order(a: &Value, b: &Value) -> Option<Ordering> {
     }
 }
 
-/// The field of a dict or struct instance; `None` if absent, and for other values.
+/// Returns the field of a dict or struct instance; `None` if it is absent or the value has no fields.
 #[inline]
 pub(crate) fn field<'v>(value: &'v Value, name: &Str) -> Option<&'v Value> {
     if let Some(dict) = value.as_dict() {
@@ -64,7 +64,7 @@ pub(crate) fn field<'v>(value: &'v Value, name: &Str) -> Option<&'v Value> {
     value.as_struct().and_then(|object| object.get(name))
 }
 
-/// The item of a list or the character of a string; a negative index counts from the end.
+/// Returns the item of a list or the character of a string; a negative index is relative to the end.
 pub(crate) fn index(value: &Value, index: i64) -> Option<Cow<'_, Value>> {
     let place = |length: usize| {
         let at = if index < 0 { i64::try_from(length).ok()?.checked_add(index)? } else { index };

@@ -1,5 +1,5 @@
-//! What a template sees while it renders: names from outside, loop variables, loop counters, and for
-//! an included template the frame of the one that includes it.
+//! The state of a template during rendering: bound names, loop variables, loop counters, and for an included
+//! template the frame of the including one.
 
 use harn_value::{Dict, List, Ref, Set, Str, Value, View};
 
@@ -8,24 +8,24 @@ use crate::expr::{LoopField, Name};
 use crate::program::Include;
 use crate::template::Template;
 
-/// One template being rendered.
+/// A template that is being rendered.
 pub(crate) struct Frame<'f> {
     pub(crate) template: &'f Template,
-    /// Values of `template.program.free`; `None` for names that are bound nowhere.
+    /// The values of `template.program.free`; `None` for unbound names.
     pub(crate) free: Vec<Option<Value>>,
     pub(crate) locals: Vec<Value>,
-    /// Loops that are running, outermost first.
+    /// The running loops, outermost first.
     pub(crate) loops: Vec<LoopState>,
-    /// How much text may be made.
+    /// Maximum size of the output in bytes.
     pub(crate) limit: usize,
     scope: Scope<'f>,
 }
 
-/// Where a frame finds names that its template does not bind.
+/// The source of names that the template does not bind.
 pub(crate) enum Scope<'f> {
     /// The bindings of the render and the injected `llm`.
     Entry { bindings: &'f Value, llm: &'f Value },
-    /// Everything visible at an `include`, under the entries of its `with`.
+    /// Everything visible at an `include`, shadowed by the entries of its `with`.
     Included { with: Vec<(Str, Value)>, parent: &'f Frame<'f>, site: &'f Include },
 }
 
@@ -44,7 +44,7 @@ impl<'f> Frame<'f> {
         frame
     }
 
-    /// The value of a name that is bound outside this frame's template; `None` if it is bound nowhere.
+    /// Returns the value of a name that is bound outside this frame's template; `None` if it is unbound.
     fn outside(&self, name: &Str) -> Option<Value> {
         let mut scope = &self.scope;
         loop {
@@ -66,7 +66,7 @@ impl<'f> Frame<'f> {
         }
     }
 
-    /// The value behind a resolved name.
+    /// Returns the value of a resolved name.
     pub(crate) fn get(&self, name: Name) -> Option<Value> {
         match name {
             Name::Local(slot) => Some(self.locals[slot as usize].clone()),
@@ -75,7 +75,7 @@ impl<'f> Frame<'f> {
         }
     }
 
-    /// The `loop` dict of a running loop.
+    /// Returns the `loop` dict of a running loop.
     pub(crate) fn loop_dict(&self, depth: u16) -> Value {
         let state = &self.loops[depth as usize];
         let fields = [
@@ -89,14 +89,14 @@ impl<'f> Frame<'f> {
     }
 }
 
-/// A loop that is running.
+/// The state of a running loop.
 pub(crate) struct LoopState {
     items: Items,
     at: u64,
     length: u64,
     /// Index into the program's loops.
     pub(crate) info: u32,
-    /// Length of the output when the current round began.
+    /// Length of the output at the start of the current iteration.
     pub(crate) round_start: usize,
 }
 
@@ -110,7 +110,7 @@ enum Items {
 }
 
 impl LoopState {
-    /// Starts a loop over `value`; `None` when there is nothing to iterate over.
+    /// Starts a loop over `value`; `None` if it is nil or empty.
     pub(crate) fn start(value: &Value, info: u32) -> Result<Option<LoopState>, Fail> {
         let (items, length) = match value.view() {
             View::Nil => return Ok(None),
@@ -129,14 +129,14 @@ impl LoopState {
         Ok((length > 0).then_some(LoopState { items, at: 0, length, info, round_start: 0 }))
     }
 
-    /// Moves to the next item; false at the end.
+    /// Advances to the next item; returns false at the end.
     #[inline]
     pub(crate) fn advance(&mut self) -> bool {
         self.at += 1;
         self.at < self.length
     }
 
-    /// The current item.
+    /// Returns the current item.
     #[inline]
     pub(crate) fn value(&self) -> Value {
         let at = self.at as usize;
@@ -149,7 +149,7 @@ impl LoopState {
         }
     }
 
-    /// The key of the current item: of a dict or struct its name, else the index from 0.
+    /// Returns the key of the current item: the name for dicts and structs, otherwise the 0-based index.
     #[inline]
     pub(crate) fn key(&self) -> Value {
         let at = self.at as usize;

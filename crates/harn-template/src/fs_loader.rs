@@ -1,5 +1,5 @@
-//! [`FsLoader`]: templates of a program on disk. Resolves the path forms, keeps includes inside the
-//! template root and every file inside the workspace roots, and reads with care.
+//! [`FsLoader`]: loads the templates of a program from disk. It resolves the path forms, restricts includes to the
+//! template root and all files to the workspace roots, and limits the size of files.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,22 +11,22 @@ use crate::loader::{Assets, Caller, Loaded, Loader, Origin, load_asset};
 use crate::paths::{folder_of, is_project_path, join, project_root, real_path, shortest};
 use crate::program::MAX_TEMPLATE_BYTES;
 
-/// Reads templates for one module of a program.
+/// Loads templates for one module of a program.
 pub struct FsLoader<'a> {
-    /// The system that tells where files lie and which project they belong to.
+    /// The system used to resolve paths and projects.
     pub system: &'a dyn System,
-    /// The system that the texts of templates are read from: the same, or one that permits less.
+    /// The system used to read template contents: the same, or one with fewer permissions.
     pub reader: &'a dyn System,
     /// The embedded templates.
     pub assets: &'a dyn Assets,
-    /// The folder of the module that calls `render`.
+    /// The directory of the module that calls `render`.
     pub module_dir: PathBuf,
-    /// The folders that the active execution policy allows to read; `None` for everything.
+    /// The directories that the active execution policy allows to read; `None` for no restriction.
     pub workspace_roots: Option<Vec<PathBuf>>,
 }
 
 impl<'a> FsLoader<'a> {
-    /// A loader without a policy.
+    /// Creates a loader without a policy.
     pub fn new(
         system: &'a dyn System,
         assets: &'a dyn Assets,
@@ -35,10 +35,10 @@ impl<'a> FsLoader<'a> {
         FsLoader { system, reader: system, assets, module_dir: module_dir.into(), workspace_roots: None }
     }
 
-    /// The file that `path` names, unread; `None` for an embedded template.
+    /// Returns the file that `path` refers to, without reading it; `None` for an embedded template.
     ///
     /// # Errors
-    /// The errors of `@` paths.
+    /// Returns the errors of `@` paths.
     pub fn resolve(&self, path: &str, caller: Caller<'_>) -> Result<Option<PathBuf>, ErrorKind> {
         let from_asset = matches!(caller, Caller::Include { parent: Origin::Asset(_), .. });
         if from_asset || crate::loader::asset_path(path).is_some() {
@@ -47,7 +47,7 @@ impl<'a> FsLoader<'a> {
         self.place(path, caller).map(|(file, _)| Some(shortest(file, self.system)))
     }
 
-    /// The folder that relative paths of `caller` start from.
+    /// Returns the base directory of relative paths of `caller`.
     fn folder(&self, caller: Caller<'_>) -> PathBuf {
         match caller {
             Caller::Include { parent: Origin::File(path), .. } => folder_of(path),
@@ -55,12 +55,12 @@ impl<'a> FsLoader<'a> {
         }
     }
 
-    /// The module's folder, without `.` segments and a slash at the end.
+    /// Returns the module's directory, without `.` segments and trailing slash.
     fn module_folder(&self) -> PathBuf {
         self.module_dir.components().collect()
     }
 
-    /// The file that `path` names, and the folder it must stay in if any.
+    /// Returns the file that `path` refers to, and the directory that must contain it, if any.
     fn place(&self, path: &str, caller: Caller<'_>) -> Result<(PathBuf, Option<Fence>), ErrorKind> {
         let folder = self.folder(caller);
         if let Some((alias, rel)) = path.strip_prefix('@').and_then(|rest| rest.split_once('/')) {
@@ -95,7 +95,8 @@ impl<'a> FsLoader<'a> {
         Ok((join(&base, rel), Some(Fence::Project { root, error: invalid() })))
     }
 
-    /// Where the includes of a render may read: the project of its entry template, or that template's folder.
+    /// Returns the directory that includes of a render may read: the project of the entry template, or that
+    /// template's directory.
     fn template_root(&self, entry: &Origin) -> PathBuf {
         let folder = match entry {
             Origin::File(path) => folder_of(path),
@@ -104,7 +105,7 @@ impl<'a> FsLoader<'a> {
         project_root(&folder, self.system).unwrap_or(folder)
     }
 
-    /// The folder of an alias in the manifest of `root`.
+    /// Returns the directory of an alias from the manifest of `root`.
     fn asset_root(&self, root: &Path, alias: &str) -> Result<String, ErrorKind> {
         let manifest =
             read(self.system, &root.join("harn.toml")).ok().and_then(|text| text.parse::<toml::Table>().ok());
@@ -133,7 +134,7 @@ impl<'a> FsLoader<'a> {
     }
 }
 
-/// What a file must stay inside of, after resolving links.
+/// The directory that must contain a file after links are resolved.
 enum Fence {
     /// The template root: plain includes.
     Template(PathBuf),
@@ -181,7 +182,7 @@ impl Loader for FsLoader<'_> {
     }
 }
 
-/// Reads a template of a bounded size.
+/// Reads a template with a size limit.
 fn read(system: &dyn System, path: &Path) -> io::Result<String> {
     let limit = MAX_TEMPLATE_BYTES as u64;
     let size = system.facts(path).map(|facts| if facts.is_file() { facts.size } else { 0 })?;
@@ -189,7 +190,7 @@ fn read(system: &dyn System, path: &Path) -> io::Result<String> {
         let problem = ErrorKind::TooLarge { bytes: size.to_string(), limit: limit.to_string() };
         return Err(io::Error::new(io::ErrorKind::InvalidInput, problem.to_string()));
     }
-    // A byte order mark is not part of a prompt.
+    // A byte order mark is not part of the prompt.
     let text = system.read_text(path, limit)?;
     Ok(text.strip_prefix('\u{feff}').map_or_else(|| text.clone(), str::to_owned))
 }

@@ -1,6 +1,5 @@
-//! The `.harn.prompt` template engine: text with `{{ directives }}` becomes a [`Template`], which
-//! renders over Harn values, many times, to the same bytes each time.
-//!
+//! The `.harn.prompt` template engine: text with `{{ directives }}` is parsed to a [`Template`], which can be
+//! rendered with Harn values any number of times. Rendering is deterministic.
 //! ```
 //! use harn_template::{RenderContext, Template};
 //! use harn_value::{Dict, Value};
@@ -10,13 +9,13 @@
 //! assert_eq!(template.render(&Value::dict(bindings), &RenderContext::default()).unwrap(), "Hello Ada!");
 //! ```
 //!
-//! The way of a template: `scan.rs` cuts the text into pieces and applies trim markers, `compile.rs`
-//! turns pieces into the flat instructions of `program.rs` with the help of `directive.rs` and `expr/`,
-//! `render.rs` runs them over the `frame.rs` of each included template. Read `program.rs` first.
+//! The stages: `scan.rs` splits the source into pieces and applies trim markers, `compile.rs` compiles pieces to
+//! the flat instructions of `program.rs` with `directive.rs` and `expr/`, and `render.rs` executes them with a
+//! `frame.rs` frame per included template. Read `program.rs` first.
 //!
-//! The three tables — [`FILTERS`], [`SECTIONS`], [`ERRORS`] — define what there is; the reference page
-//! is generated from them. The engine knows nothing of the VM and reads nothing by itself: files and
-//! embedded templates come through a [`Loader`].
+//! The three tables [`FILTERS`], [`SECTIONS`] and [`ERRORS`] define filters, sections and errors; the reference
+//! page is generated from them. The engine does not depend on the virtual machine and performs no I/O: files and
+//! embedded templates are read through a [`Loader`].
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 #![forbid(unsafe_code)]
@@ -58,7 +57,7 @@ pub use render::{MAX_INCLUDES, OnUnbound, RenderContext, Unbound};
 pub use sections::{EnvelopeDoc, SECTIONS, SectionSpec};
 pub use template::Template;
 
-/// The README, so that its example runs.
+/// Includes the README, so that its example is tested.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 pub struct Readme;

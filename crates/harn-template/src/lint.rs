@@ -8,23 +8,23 @@ use crate::loader::Origin;
 use crate::program::{Op, Section, Site};
 use crate::template::Template;
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// The template cannot be rendered.
     Error,
-    /// The template works, but something about it is likely to hurt.
+    /// The template works, but probably not as intended.
     Warning,
 }
 
-/// A rule.
+/// A lint rule.
 #[derive(Debug)]
 pub struct RuleDoc {
-    /// The name, as `[lint] disabled` takes it.
+    /// The name, as used in `[lint] disabled`.
     pub name: &'static str,
-    /// How bad its findings are.
+    /// The severity of its findings.
     pub severity: Severity,
-    /// What it catches and what to do instead.
+    /// The detected problem and the fix.
     pub doc: &'static str,
 }
 
@@ -67,13 +67,13 @@ const LOST: RuleDoc = RuleDoc {
 /// All rules.
 pub const RULES: &[RuleDoc] = &[PARSE, IDENTITY, EXPLOSION, FILTER, NAME, LOST];
 
-/// What `llm` holds.
+/// The fields of `llm`.
 const LLM_FIELDS: &[&str] = &["provider", "model", "family", "capabilities"];
 
-/// What `loop` holds.
+/// The fields of `loop`.
 const LOOP_FIELDS: &[&str] = &["first", "index", "index0", "last", "length"];
 
-/// The keys of `llm.capabilities`, those of `provider_capabilities`.
+/// The keys of `llm.capabilities`, which are those of `provider_capabilities`.
 pub const CAPABILITIES: &[&str] = &[
     "provider",
     "model",
@@ -112,10 +112,10 @@ pub const CAPABILITIES: &[&str] = &[
     "tools",
 ];
 
-/// What a manifest can set.
+/// The settings from the manifest.
 #[derive(Clone, Copy, Debug)]
 pub struct LintSettings {
-    /// `[lint] template_variant_branch_threshold`: this many capability-aware conditions are fine.
+    /// `[lint] template_variant_branch_threshold`: the number of capability-aware conditions that is accepted.
     pub variant_branch_threshold: usize,
 }
 
@@ -125,25 +125,24 @@ impl Default for LintSettings {
     }
 }
 
-/// Something a rule found.
+/// A finding of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// Name of the rule.
     pub rule: &'static str,
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// What is wrong and what to do.
+    /// The problem and the fix.
     pub message: String,
     /// Byte range: the directive, or the name of the filter.
     pub span: Range<usize>,
-    /// Line of its start, from 1.
+    /// Line of its start, 1-based.
     pub line: u32,
-    /// Column of its start in characters, from 1.
+    /// Column of its start in characters, 1-based.
     pub col: u32,
 }
 
-/// Runs all rules on a template. Findings are in order of the text; which rules are disabled is for the
-/// caller to filter.
+/// Runs all rules on a template. Returns findings in source order; the caller filters disabled rules.
 pub fn lint(origin: Origin, text: &str, settings: &LintSettings) -> Vec<Finding> {
     let template = match Template::parse(origin, text.to_owned()) {
         Ok(template) => template,
@@ -212,7 +211,7 @@ impl Linter<'_> {
         }
     }
 
-    /// The name of a field of `llm` that `path` starts with.
+    /// Returns the field of `llm` that `path` starts with.
     fn llm_field<'p>(&self, path: &'p Path) -> Option<(&'p str, &'p [Step])> {
         let Name::Free(free) = path.root else { return None };
         if self.template.program.free[free as usize] != "llm" {
@@ -228,7 +227,7 @@ impl Linter<'_> {
         self.llm_field(path).is_some_and(|(name, rest)| name == "capabilities" && !rest.is_empty())
     }
 
-    /// The field and the literal, when `expr` compares an identity of the model with a string.
+    /// Returns the field and the literal if `expr` compares an identity of the model with a string.
     fn identity_test<'e>(&self, expr: &'e Expr) -> Option<(&'e str, &'e str)> {
         let Expr::Compare(parts) = expr else { return None };
         let (operator, left, right) = &**parts;
@@ -246,7 +245,7 @@ impl Linter<'_> {
         pair(left, right).or_else(|| pair(right, left))
     }
 
-    /// Shows every expression of the template, with the directive around it.
+    /// Calls `look` for every expression of the template with its directive.
     fn expressions(&self, look: &mut dyn FnMut(&Expr, Site)) {
         let program = &self.template.program;
         for op in &program.ops {
@@ -286,7 +285,7 @@ impl Linter<'_> {
         });
     }
 
-    /// Names in sets that are closed: other names may be bound by whoever renders.
+    /// Checks names in closed sets only; other names may be bound by the caller of `render`.
     fn names(&self, findings: &mut Vec<Finding>) {
         self.expressions(&mut |expr, site| {
             expr.walk(&mut |expr| {
@@ -310,7 +309,7 @@ impl Linter<'_> {
         }
     }
 
-    /// The holder, the name and the names that there are, when a path asks for a field that does not exist.
+    /// Returns the container, the name and the existing names if a path accesses a field that does not exist.
     fn unknown_field<'p>(&self, path: &'p Path) -> Option<(&'static str, &'p str, &'static [&'static str])> {
         let (holder, name, known) = match (path.root, self.llm_field(path)) {
             (Name::Loop(_), _) => match path.steps.first()? {
@@ -326,7 +325,7 @@ impl Linter<'_> {
         (!known.contains(&name)).then_some((holder, name, known))
     }
 
-    /// Sections `output_format` with words of their own.
+    /// Checks `output_format` sections with their own content.
     fn lost_formats(&self, findings: &mut Vec<Finding>) {
         let program = &self.template.program;
         let mut open: Vec<(&Section, bool)> = Vec::new();
@@ -353,7 +352,7 @@ impl Linter<'_> {
     }
 }
 
-/// The name that was meant, or all that there are.
+/// Returns a suggestion: the similar name, or all existing ones.
 fn meant(name: &str, known: &[&str]) -> String {
     let near = known.iter().map(|known| (strsim::damerau_levenshtein(name, known), known)).min();
     match near.filter(|(distance, _)| *distance <= 2) {
@@ -364,7 +363,7 @@ fn meant(name: &str, known: &[&str]) -> String {
     }
 }
 
-/// What filters are applied to: `(llm.provider | lower)` is about the provider, too.
+/// Returns the expression without filters: `(llm.provider | lower)` also refers to the provider.
 fn unfiltered(expr: &Expr) -> &Expr {
     match expr {
         Expr::Pipeline(parts) => unfiltered(&parts.0),

@@ -1,5 +1,5 @@
-//! Where templates come from. The engine reads nothing by itself: a [`Loader`] does, so that the same
-//! engine serves a program on disk, the embedded prompts of the standard library and tests.
+//! Loading of templates. The engine performs no I/O: it reads through a [`Loader`], so that the same engine works
+//! for programs on disk, the embedded prompts of the standard library and tests.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -9,16 +9,16 @@ use crate::error::{ErrorKind, TemplateError};
 /// The identity of a template.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
-    /// A file, as its path was given to the file system.
+    /// A file, with its path as passed to the file system.
     File(PathBuf),
     /// An embedded template, by its path after `std/`.
     Asset(String),
-    /// Text that is in no file.
+    /// A string that is not stored in a file.
     Inline,
 }
 
 impl Origin {
-    /// The path, the `std://` URI, or the empty string: as errors, traces and spans show it.
+    /// Returns the path, the `std://` URI, or an empty string, as shown in errors, traces and spans.
     pub fn uri(&self) -> String {
         match self {
             Origin::File(path) => path.display().to_string(),
@@ -28,7 +28,7 @@ impl Origin {
     }
 }
 
-/// Who asks for a template.
+/// The requester of a template.
 #[derive(Clone, Copy, Debug)]
 pub enum Caller<'a> {
     /// The module that calls `render`.
@@ -42,26 +42,26 @@ pub enum Caller<'a> {
     },
 }
 
-/// A template that was found and read.
+/// A template that has been resolved and read.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// Its identity as people see it.
+    /// Its identity for messages.
     pub origin: Origin,
-    /// What tells two templates apart: the path after resolving links, or the URI.
+    /// Its unique identity: the path after resolving links, or the URI.
     pub identity: String,
-    /// Its text.
+    /// Its source.
     pub text: Cow<'static, str>,
 }
 
-/// Resolves the path forms of `render` and `include`, enforces what may be read, and reads.
+/// Resolves the path forms of `render` and `include`, enforces read permissions, and reads templates.
 pub trait Loader {
-    /// Finds and reads the template that `path` names.
+    /// Resolves and reads the template at `path`.
     ///
     /// # Errors
-    /// The error of the table in [`crate::ERRORS`] that fits, without a place.
+    /// Returns the matching error from [`crate::ERRORS`], without a location.
     fn load(&self, path: &str, caller: Caller<'_>) -> Result<Loaded, ErrorKind>;
 
-    /// What tells the template apart from others, as [`Loaded::identity`] does; `None` for inline text.
+    /// Returns the unique identity of a template, like [`Loaded::identity`]; `None` for inline templates.
     fn identity(&self, origin: &Origin) -> Option<String> {
         (*origin != Origin::Inline).then(|| origin.uri())
     }
@@ -69,7 +69,7 @@ pub trait Loader {
 
 /// Embedded templates, by their path after `std/`.
 pub trait Assets {
-    /// The text of an embedded template.
+    /// Returns the source of an embedded template.
     fn get(&self, path: &str) -> Option<Cow<'static, str>>;
 }
 
@@ -85,7 +85,7 @@ impl<F: Fn(&str) -> Option<&'static str>> Assets for F {
     }
 }
 
-/// A loader that knows the embedded templates only; everything else is missing.
+/// A loader that provides only the embedded templates.
 pub struct AssetLoader<A>(pub A);
 
 impl<A: Assets> Loader for AssetLoader<A> {
@@ -101,12 +101,12 @@ impl<A: Assets> Loader for AssetLoader<A> {
     }
 }
 
-/// The part of `path` after `std/`, when it names an embedded template.
+/// Returns the part of `path` after `std/` if it refers to an embedded template.
 pub(crate) fn asset_path(path: &str) -> Option<&str> {
     path.strip_prefix("std/").filter(|rest| rest.ends_with(".prompt"))
 }
 
-/// The embedded template that `path` names for `caller`; `None` when it names something on disk.
+/// Loads the embedded template that `path` refers to for `caller`; `None` if it refers to a file.
 pub(crate) fn load_asset(
     assets: &dyn Assets,
     path: &str,
@@ -140,16 +140,16 @@ pub(crate) fn load_asset(
     Some(found(key).ok_or_else(|| ErrorKind::UnknownAsset { path: path.to_owned() }))
 }
 
-/// `path` without empty and `.` segments.
+/// Returns `path` without empty and `.` segments.
 fn drop_dots(path: &str) -> String {
     path.split('/').filter(|segment| !segment.is_empty() && *segment != ".").collect::<Vec<_>>().join("/")
 }
 
 impl crate::Template {
-    /// Finds, reads and parses the template that a module names with `path`.
+    /// Loads and parses the template at `path` for a module.
     ///
     /// # Errors
-    /// What the loader reports, bare; or a parse error with its place.
+    /// Returns the error of the loader without a location, or a parse error with its location.
     pub fn load(path: &str, loader: &dyn Loader) -> Result<crate::Template, TemplateError> {
         let loaded = loader.load(path, Caller::Module).map_err(TemplateError::bare)?;
         crate::Template::parse(loaded.origin, loaded.text)

@@ -1,21 +1,21 @@
-//! Paths of templates: joined, compared, and the project that they belong to.
+//! Paths of templates: joins and normalizes them, and finds their project.
 
 use std::path::{Component, Path, PathBuf};
 
 use harn_system::System;
 
-/// The folder that holds a file.
+/// Returns the directory of a file.
 pub(crate) fn folder_of(path: &Path) -> PathBuf {
     path.parent().map(Path::to_owned).unwrap_or_default()
 }
 
-/// `base` and `rel` joined, without `.` segments.
+/// Joins `base` and `rel`, without `.` segments.
 pub(crate) fn join(base: &Path, rel: &str) -> PathBuf {
     base.join(rel).components().filter(|part| *part != Component::CurDir).collect()
 }
 
-/// The path of a file without `..` segments, where that names the same file. It asks the file system, so a path that
-/// must not be looked at is to be refused before.
+/// Returns the path of a file without `..` segments if that refers to the same file. It accesses the file system,
+/// so callers must reject forbidden paths first.
 pub(crate) fn shortest(path: PathBuf, system: &dyn System) -> PathBuf {
     match path.file_name() {
         Some(name) => without_parents(&folder_of(&path), system).join(name),
@@ -23,7 +23,7 @@ pub(crate) fn shortest(path: PathBuf, system: &dyn System) -> PathBuf {
     }
 }
 
-/// `folder` without `..` segments; as it is when that would be another folder, which links can bring about, or when it
+/// Returns `folder` without `..` segments; unchanged if that would be another directory, because of links, or if it
 /// does not exist.
 fn without_parents(folder: &Path, system: &dyn System) -> PathBuf {
     if !folder.components().any(|part| part == Component::ParentDir) {
@@ -45,32 +45,32 @@ fn without_parents(folder: &Path, system: &dyn System) -> PathBuf {
     }
 }
 
-/// A folder without links; `None` when there is no such folder.
+/// Returns a directory with links resolved; `None` if it does not exist.
 fn existing(folder: &Path, system: &dyn System) -> Option<PathBuf> {
     system.canonical(if folder.as_os_str().is_empty() { Path::new(".") } else { folder }).ok()
 }
 
-/// The path from the root on, without `.` segments; `..` stays.
+/// Returns the absolute path without `.` segments; `..` segments are retained.
 fn absolute(path: &Path, system: &dyn System) -> Option<PathBuf> {
     let whole = if path.is_absolute() { path.to_owned() } else { system.cwd().ok()?.join(path) };
     Some(whole.components().filter(|part| *part != Component::CurDir).collect())
 }
 
-/// The absolute path of a folder, empty for the current one, such that each of its ancestors holds the one below it:
-/// without `.` and `..`.
+/// Returns the absolute path of a directory (empty for the current one) without `.` and `..` segments, so that each
+/// of its ancestors contains the next one.
 pub fn absolute_folder(folder: &Path, system: &dyn System) -> Option<PathBuf> {
     let absolute = without_parents(&absolute(folder, system)?, system);
     let tidy = !absolute.components().any(|part| part == Component::ParentDir);
     Some(if tidy { absolute } else { real_path(&absolute, system) })
 }
 
-/// The folder of the manifest for what lies in `folder`.
+/// Returns the directory of the manifest that applies to `folder`.
 pub fn project_root(folder: &Path, system: &dyn System) -> Option<PathBuf> {
     harn_front::project_root(&absolute_folder(folder, system)?, &harn_front::Through(system))
 }
 
-/// Whether a path stays below the folder of the project that it is joined to: what follows `@/`, and the folders of
-/// `[asset_roots]`.
+/// Returns whether a path stays below the project directory that it is joined to. Applies to the part after `@/`
+/// and to the directories of `[asset_roots]`.
 pub fn is_project_path(rel: &str) -> bool {
     !rel.is_empty()
         && !rel.starts_with('/')
@@ -78,8 +78,8 @@ pub fn is_project_path(rel: &str) -> bool {
         && rel.split('/').all(|segment| segment != "..")
 }
 
-/// `path` without links, `.` and `..`. What does not exist is resolved as far as it does, so that a
-/// missing file is judged by where it would be.
+/// Returns `path` without links, `.` and `..`. A path that does not exist is resolved up to its last existing
+/// ancestor, so that permission checks apply to the location that a missing file would have.
 pub(crate) fn real_path(path: &Path, system: &dyn System) -> PathBuf {
     let absolute = absolute(path, system).unwrap_or_else(|| path.to_owned());
     if let Ok(real) = system.canonical(&absolute) {

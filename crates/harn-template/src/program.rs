@@ -1,15 +1,15 @@
-//! The compiled form of a template. A flat list of instructions over the source text; names are slots, jumps are indices,
-//! static text stays a range of the source.
+//! The compiled form of a template: a flat list of instructions over the source. Names are slots, jumps are
+//! indices, and static text is a range of the source.
 
 use harn_value::Str;
 
 use crate::expr::{Expr, Name};
 use crate::sections::SectionSpec;
 
-/// The largest template that is accepted, in bytes.
+/// Maximum size of a template in bytes.
 pub const MAX_TEMPLATE_BYTES: usize = 64 << 20;
 
-/// What the compiler makes of the source.
+/// The output of the compiler.
 #[derive(Debug, Default)]
 pub(crate) struct Program {
     pub(crate) ops: Vec<Op>,
@@ -18,20 +18,20 @@ pub(crate) struct Program {
     pub(crate) loops: Vec<Loop>,
     pub(crate) includes: Vec<Include>,
     pub(crate) sections: Vec<Section>,
-    /// Names that are bound outside the template.
+    /// Names bound outside the template.
     pub(crate) free: Vec<Str>,
-    /// How many loop variables are alive at once, at most.
+    /// Maximum number of loop variables that are live at the same time.
     pub(crate) locals: usize,
 }
 
-/// The bytes of a directive, from `{{` to behind `}}`.
+/// The byte range of a directive, from `{{` to after `}}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Site {
     pub(crate) start: u32,
     pub(crate) end: u32,
 }
 
-/// An instruction. Targets are indices into the list.
+/// An instruction. Jump targets are indices into the list.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Op {
     /// Copies a range of the source.
@@ -46,14 +46,14 @@ pub(crate) enum Op {
         slot: u16,
         at: u32,
     },
-    /// `{{ name }}` with a name from outside. `start..end` is the source between the braces, written
-    /// back when the name is bound nowhere.
+    /// `{{ name }}` with a free name. `start..end` is the source between the braces, which is copied to the output
+    /// if the name is unbound.
     Bare {
         free: u32,
         start: u32,
         end: u32,
     },
-    /// Goes on if the condition holds, else jumps.
+    /// Continues if the condition holds, otherwise jumps.
     Test {
         test: u32,
         otherwise: u32,
@@ -62,12 +62,12 @@ pub(crate) enum Op {
     EndBranch {
         target: u32,
     },
-    /// Starts a loop, or jumps to `empty` (the `else` body, or behind the loop).
+    /// Starts a loop, or jumps to `empty` (the `else` body, or after the loop).
     For {
         info: u32,
         empty: u32,
     },
-    /// The next round, or on to `exit`.
+    /// Starts the next iteration, or continues at `exit`.
     Next {
         body: u32,
         exit: u32,
@@ -88,7 +88,7 @@ pub(crate) struct Write {
 pub(crate) struct Test {
     pub(crate) expr: Expr,
     pub(crate) site: Site,
-    /// Where the condition is written.
+    /// Source range of the condition.
     pub(crate) condition: (u32, u32),
     /// 0 for the `if`, then the number of the `elif`.
     pub(crate) branch: u32,
@@ -97,14 +97,14 @@ pub(crate) struct Test {
     pub(crate) otherwise: Otherwise,
 }
 
-/// What a failed test means.
+/// The effect of a failed test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Otherwise {
-    /// Another condition is tried.
+    /// The next condition is tested.
     Elif,
-    /// The `else` at this place is taken.
+    /// The `else` at this offset is executed.
     Else(u32),
-    /// Nothing is taken.
+    /// No branch is executed.
     Nothing,
 }
 
@@ -120,7 +120,7 @@ pub(crate) struct Loop {
 pub(crate) struct Include {
     pub(crate) path: Expr,
     pub(crate) with: Vec<(Str, Expr)>,
-    /// Loop variables that the included template sees, innermost first.
+    /// Loop variables visible to the included template, innermost first.
     pub(crate) scope: Box<[(Str, Name)]>,
     pub(crate) site: Site,
 }
@@ -129,9 +129,9 @@ pub(crate) struct Include {
 pub(crate) struct Section {
     pub(crate) spec: &'static SectionSpec,
     pub(crate) argument: Option<Expr>,
-    /// Where the names of arguments stand that the section does not read.
+    /// Locations of the names of ignored arguments.
     pub(crate) others: Vec<(u32, u32)>,
-    /// Where `llm` is found.
+    /// The name that `llm` resolves to.
     pub(crate) llm: Name,
     pub(crate) site: Site,
 }

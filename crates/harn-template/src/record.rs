@@ -1,30 +1,30 @@
-//! What a render can report besides its text: which branches were taken and where each part came from.
+//! Additional results of a render: the executed branches and the origin of each part of the output.
 
 use std::rc::Rc;
 
-/// Everything a recorded render gives.
+/// The result of a recorded render.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rendered {
-    /// The text.
+    /// The output.
     pub text: String,
-    /// Decisions in order of execution: `branches` of the `template.render` event.
+    /// Branches in execution order: `branches` of the `template.render` event.
     pub branches: Vec<Branch>,
-    /// Where each part came from, in the order in which parts were finished; empty unless asked for.
+    /// The origins of all parts, in the order in which the parts were finished; empty unless requested.
     pub spans: Vec<Span>,
 }
 
-/// A decision: which branch of an `if` was taken, or which envelope a section got.
+/// A decision: the executed branch of an `if`, or the envelope of a section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Branch {
     /// `if` or `section`.
     pub kind: &'static str,
     /// The template that contains the directive.
     pub template_uri: Rc<str>,
-    /// Line of the directive, from 1.
+    /// Line of the directive, 1-based.
     pub line: u32,
-    /// Column of the directive in characters, from 1.
+    /// Column of the directive in characters, 1-based.
     pub col: u32,
-    /// Line and column of the `if` or `section` that it is a branch of.
+    /// Line and column of the `if` or `section` that contains the branch.
     pub opened: (u32, u32),
     /// `if`, `elif:<n>`, `else`, `none`, or the label of an envelope.
     pub branch_id: String,
@@ -32,7 +32,7 @@ pub struct Branch {
     pub branch_label: Option<String>,
 }
 
-/// What made a part of the output.
+/// The construct that produced a part of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanKind {
     /// Literal text.
@@ -41,9 +41,9 @@ pub enum SpanKind {
     Expr,
     /// `{{ name }}`, bound or not.
     LegacyBare,
-    /// The taken branch of an `if`.
+    /// The executed branch of an `if`.
     If,
-    /// One round of a loop.
+    /// One iteration of a loop.
     ForIteration,
     /// A whole include.
     Include,
@@ -52,7 +52,7 @@ pub enum SpanKind {
 }
 
 impl SpanKind {
-    /// The name that scripts see.
+    /// Returns the name that scripts see.
     pub fn as_str(self) -> &'static str {
         match self {
             SpanKind::Text => "text",
@@ -69,21 +69,21 @@ impl SpanKind {
 /// A part of the output and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// What made it.
+    /// The construct that produced it.
     pub kind: SpanKind,
-    /// First byte in the text.
+    /// Start offset in the output.
     pub output_start: usize,
-    /// Byte behind the last one.
+    /// End offset in the output, exclusive.
     pub output_end: usize,
-    /// Line of the directive, from 1; 0 for [`SpanKind::Text`] and [`SpanKind::LegacyBare`].
+    /// Line of the directive, 1-based; 0 for [`SpanKind::Text`] and [`SpanKind::LegacyBare`].
     pub template_line: u32,
-    /// Column of the directive, from 1; 0 like the line.
+    /// Column of the directive, 1-based; 0 like the line.
     pub template_col: u32,
-    /// The text that an expression or a bound bare name wrote, cut to 79 characters and `…` if longer than 80.
+    /// The output of an expression or a bound bare name; truncated to 79 characters and `…` if longer than 80.
     pub bound_value: Option<String>,
     /// The template that contains the directive.
     pub template_uri: Rc<str>,
-    /// For spans made inside an include: the index of the include's own span in the list.
+    /// For spans inside an include: the index of the include's span in the list.
     pub parent: Option<usize>,
 }
 
@@ -93,7 +93,7 @@ pub(crate) struct Recorder {
     pub(crate) branches: Vec<Branch>,
     pub(crate) spans: Vec<Span>,
     pub(crate) want_spans: bool,
-    /// Output length and place of every `if` that is open.
+    /// Output offset and location of every open `if`.
     pub(crate) open_ifs: Vec<(usize, (u32, u32))>,
 }
 
@@ -114,14 +114,14 @@ impl Recorder {
         }
     }
 
-    /// Notes the text of the span that was added last.
+    /// Records the output of the most recent span.
     pub(crate) fn bound_value(&mut self, text: &str) {
         if let Some(span) = self.spans.last_mut() {
             span.bound_value = Some(shorten(text));
         }
     }
 
-    /// Makes the span that was added last the parent of those from `first` on that have none.
+    /// Sets the most recent span as the parent of all spans from index `first` that have no parent.
     pub(crate) fn adopt(&mut self, first: usize) {
         if let Some((_, children)) = self.spans.get_mut(first..).and_then(<[Span]>::split_last_mut) {
             let parent = first + children.len();
@@ -131,8 +131,8 @@ impl Recorder {
         }
     }
 
-    /// Moves the spans from `first` on after a section was wrapped: its body began at `start`, lost
-    /// `stripped` bytes in front, and is now `body`.
+    /// Adjusts the spans from index `first` after a section was wrapped: its body began at `start`, lost `stripped`
+    /// leading bytes, and now has the range `body`.
     pub(crate) fn shift(&mut self, first: usize, start: usize, stripped: usize, body: (usize, usize)) {
         let moved = |at: usize| body.0 + at.saturating_sub(start + stripped).min(body.1 - body.0);
         for span in self.spans.iter_mut().skip(first) {
@@ -142,7 +142,7 @@ impl Recorder {
     }
 }
 
-/// At most 80 characters of `text`.
+/// Truncates `text` to at most 80 characters.
 fn shorten(text: &str) -> String {
     match text.char_indices().nth(80) {
         None => text.to_owned(),
@@ -153,7 +153,7 @@ fn shorten(text: &str) -> String {
     }
 }
 
-/// `text` with every run of whitespace as one blank.
+/// Replaces every run of whitespace in `text` by one space.
 pub(crate) fn collapse(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,4 +1,4 @@
-//! The reference page: docs/template-reference.md, made from the tables.
+//! Generates the reference page docs/template-reference.md from the tables.
 
 use std::fmt::Write;
 
@@ -7,23 +7,23 @@ use crate::filters::FILTERS;
 use crate::lint::{RULES, Severity};
 use crate::sections::SECTIONS;
 
-/// Text for a table cell.
+/// Escapes text for a table cell.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }
 
-/// Text in a code span that may hold backticks itself.
+/// Formats text as a code span; the text may contain backticks.
 fn code(text: &str) -> String {
     let text = cell(text);
     if text.contains('`') { format!("`` {text} ``") } else { format!("`{text}`") }
 }
 
-/// Output in a code span, with line breaks shown.
+/// Formats output as a code span with visible line breaks.
 fn output(text: &str) -> String {
     if text.is_empty() { "nothing".to_owned() } else { code(&text.replace('\n', "⏎")) }
 }
 
-/// The page.
+/// Returns the page.
 pub fn reference() -> String {
     let mut page = String::from(
         "# Template reference\n\n\

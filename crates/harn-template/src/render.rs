@@ -1,4 +1,4 @@
-//! The renderer: runs the instructions of a template and of those it includes.
+//! The renderer: executes the instructions of a template and of its includes.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -16,51 +16,51 @@ use crate::program::{Include, Op, Otherwise, Site, Test};
 use crate::record::{Branch, Recorder, Rendered, SpanKind, collapse};
 use crate::template::Template;
 
-/// Includes inside includes.
+/// Maximum depth of nested includes.
 pub const MAX_INCLUDES: usize = 32;
 
-/// Rounds of loops between two looks at the limits.
+/// Number of loop iterations between two checks of the limits.
 const CHECK_EVERY: u32 = 1024;
 
-/// How many rounds an include counts for.
+/// Number of iterations that an include is equivalent to.
 const INCLUDE_COSTS: u32 = 16;
 
-/// The surroundings of a render.
+/// The context of a render.
 #[derive(Clone, Copy)]
 pub struct RenderContext<'a> {
     /// Reads included templates.
     pub loader: &'a dyn Loader,
-    /// The `llm` binding; `nil` outside an LLM context. A binding `llm` of the caller wins.
+    /// The `llm` binding; `nil` outside an LLM context. A binding `llm` of the caller takes precedence.
     pub llm: &'a Value,
-    /// Keeps parsed templates between renders.
+    /// Caches parsed templates between renders.
     pub cache: Option<&'a TemplateCache>,
-    /// The most bytes a render may give.
+    /// Maximum size of the output in bytes.
     pub max_output: usize,
-    /// Asked now and then; `true` stops the render with an error.
+    /// Polled regularly; `true` aborts the render with an error.
     pub interrupted: Option<&'a dyn Fn() -> bool>,
-    /// Writes a schema of the host's language as JSON Schema, for the argument `schema` of sections; without it schemas
-    /// are written as they are.
+    /// Converts a schema of the host language to JSON Schema, for the `schema` argument of sections; without it
+    /// schemas are written unchanged.
     pub json_schema: Option<&'a dyn Fn(&Value) -> Value>,
-    /// Told of each name that is written and not bound, with the template that writes it.
+    /// Called for each unbound name that is written, with the template that writes it.
     pub unbound: Option<&'a OnUnbound<'a>>,
 }
 
-/// Is told of a name that a template writes and that is not bound.
+/// Callback for a name that a template writes and that is not bound.
 pub type OnUnbound<'a> = dyn Fn(&Template, &Unbound<'_>) + 'a;
 
-/// A name that a template writes and that is not bound.
+/// An unbound name that a template writes.
 #[derive(Clone, Copy, Debug)]
 pub struct Unbound<'a> {
     /// The name.
     pub name: &'a str,
-    /// Where its directive begins in the text of the template.
+    /// Offset of its directive in the source of the template.
     pub offset: usize,
-    /// Whether the directive stays in the output as it is; otherwise nothing is written.
+    /// Whether the directive is copied to the output; otherwise nothing is written.
     pub stays: bool,
 }
 
 impl Default for RenderContext<'_> {
-    /// No files, no embedded templates, no `llm`, at most 256 MiB of text.
+    /// Returns a context without files, embedded templates and `llm`, with at most 256 MiB of output.
     fn default() -> Self {
         const NIL: &Value = &Value::NIL;
         RenderContext {
@@ -76,18 +76,18 @@ impl Default for RenderContext<'_> {
 }
 
 impl Template {
-    /// Renders with `bindings`: a dict or struct instance, or `nil` for none.
+    /// Renders with `bindings`: a dict, a struct instance, or `nil` for none.
     ///
     /// # Errors
-    /// The error of the directive that failed, in the file that contains it. Nothing is rendered then.
+    /// Returns the error of the failing directive, in the file that contains it. There is no partial output.
     pub fn render(&self, bindings: &Value, context: &RenderContext<'_>) -> Result<String, TemplateError> {
         self.run(bindings, context, Recorder::default(), false).map(|rendered| rendered.text)
     }
 
-    /// Renders and records the branches: what a `template.render` event reports.
+    /// Renders and records the branches, for the `template.render` event.
     ///
     /// # Errors
-    /// As [`Template::render`].
+    /// Like [`Template::render`].
     pub fn render_with_trace(
         &self,
         bindings: &Value,
@@ -99,7 +99,7 @@ impl Template {
     /// Renders and records branches and spans.
     ///
     /// # Errors
-    /// As [`Template::render`].
+    /// Like [`Template::render`].
     pub fn render_with_provenance(
         &self,
         bindings: &Value,
@@ -148,7 +148,7 @@ fn too_large(limit: usize) -> ErrorKind {
     ErrorKind::OutputTooLarge { limit: limit.to_string() }
 }
 
-/// An included template, and what tells it apart from others.
+/// An included template with its unique identity.
 struct Included {
     template: Rc<Template>,
     identity: String,
@@ -157,20 +157,21 @@ struct Included {
 struct Renderer<'c> {
     context: &'c RenderContext<'c>,
     entry: &'c Template,
-    /// What tells the entry template apart, once an include asks; `None` inside for an inline one.
+    /// The identity of the entry template, set by the first include; the inner value is `None` for an inline
+    /// template.
     entry_identity: OnceCell<Option<String>>,
     out: String,
-    /// Templates that are being rendered because of an include, outermost first.
+    /// The included templates that are being rendered, outermost first.
     active: Vec<Rc<Included>>,
-    /// What was included so far, by including template and path as written: a partial in a loop is
-    /// resolved and read once per render.
+    /// The templates included so far, by including template and path as written: a partial in a loop is resolved
+    /// and read once per render.
     included: FxHashMap<usize, FxHashMap<Box<str>, Rc<Included>>>,
     recorder: Recorder,
     until_check: u32,
 }
 
 impl Renderer<'_> {
-    /// Tells of the names that are the reason why an expression wrote nothing.
+    /// Reports the unbound names that are the reason for the empty output of an expression.
     fn wrote_nothing(&self, frame: &Frame<'_>, expr: &Expr, offset: u32) {
         let Some(unbound) = self.context.unbound else { return };
         let has_default =
@@ -191,11 +192,11 @@ impl Renderer<'_> {
         });
     }
 
-    /// Runs a template. `RECORD` says whether the recorder is fed; the plain version does not pay for it.
+    /// Executes a template. `RECORD` enables the recorder; the plain version has no overhead.
     fn template<const RECORD: bool>(&mut self, frame: &mut Frame<'_>) -> Result<(), TemplateError> {
         let template = frame.template;
         let program = &template.program;
-        // Start of the body of every open section, and the number of spans then.
+        // Start of the body of every open section, and the number of spans at that time.
         let mut sections: Vec<(usize, usize)> = Vec::new();
         let mut at = 0;
         while let Some(op) = program.ops.get(at) {
@@ -343,7 +344,7 @@ impl Renderer<'_> {
         Ok(())
     }
 
-    /// Looks at the limits of the render.
+    /// Checks the limits of the render.
     #[cold]
     fn check_limits(&mut self) -> Result<(), Fail> {
         self.until_check = CHECK_EVERY;
@@ -356,7 +357,7 @@ impl Renderer<'_> {
         Ok(())
     }
 
-    /// Records what an expression or a bound name wrote.
+    /// Records the output of an expression or a bound name.
     #[cold]
     fn wrote(&mut self, kind: SpanKind, start: usize, template: &Template, at: u32) {
         if self.recorder.want_spans {
@@ -444,9 +445,9 @@ impl Renderer<'_> {
         Ok(())
     }
 
-    /// The template that `path` names in an include of `parent`.
+    /// Returns the template that `path` refers to in an include of `parent`.
     fn load(&mut self, parent: &Template, path: &str) -> Result<Rc<Included>, Loaded> {
-        // Templates that include something stay alive until the render ends, so their address is a name.
+        // Including templates stay alive until the render ends, so their address is a unique key.
         let key = std::ptr::from_ref(parent).addr();
         if let Some(included) = self.included.get(&key).and_then(|paths| paths.get(path)) {
             return Ok(Rc::clone(included));
@@ -463,7 +464,7 @@ impl Renderer<'_> {
         Ok(included)
     }
 
-    /// Refuses templates that include each other, and chains that are too long.
+    /// Rejects circular includes and too deep include chains.
     fn check_cycle(&self, next: &Included) -> Result<(), Fail> {
         let entry = self.entry_identity.get_or_init(|| self.context.loader.identity(&self.entry.origin));
         let identities = entry.as_deref().into_iter().chain(self.active.iter().map(|i| i.identity.as_str()));
@@ -482,7 +483,7 @@ impl Renderer<'_> {
     }
 }
 
-/// Why a template could not be loaded: in the include itself, or inside the other file.
+/// The location of a failure to load a template: the include itself, or the other file.
 enum Loaded {
     Here(Fail),
     There(TemplateError),
@@ -497,7 +498,7 @@ impl Loaded {
     }
 }
 
-/// The error of a directive.
+/// Creates the error of a directive.
 #[cold]
 #[expect(clippy::boxed_local, reason = "failures travel boxed, and this is where they arrive")]
 fn failed(template: &Template, site: Site, fail: Fail) -> TemplateError {

@@ -4,15 +4,15 @@ use crate::error::{ErrorKind, Fail};
 use crate::expr::string_length_at;
 use crate::program::Site;
 
-/// A piece of a template. Ranges are bytes of the source.
+/// A piece of a template. Ranges are byte offsets in the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Piece {
     /// Literal text, already trimmed; may be empty.
     Text { start: usize, end: usize },
     /// The content of a raw block.
     Raw { start: usize, end: usize },
-    /// A directive: its place, the body without surrounding whitespace, and all that stands between
-    /// the braces except trim dashes.
+    /// A directive: its location, the body without surrounding whitespace, and everything between the braces except
+    /// trim dashes.
     Directive { site: Site, body: (usize, usize), inner: (usize, usize) },
 }
 
@@ -20,9 +20,9 @@ pub(crate) enum Piece {
 pub(crate) struct Scanner<'s> {
     source: &'s str,
     at: usize,
-    /// The last directive ended in `-}}`: trim the text that follows it.
+    /// Whether the last directive ended in `-}}`, so that the following text is trimmed.
     trim_next: bool,
-    /// Read already, due after the text before it.
+    /// A piece that has been read and is returned after the text before it.
     pending: Option<Piece>,
 }
 
@@ -31,7 +31,7 @@ impl<'s> Scanner<'s> {
         Scanner { source, at: 0, trim_next: false, pending: None }
     }
 
-    /// The next piece; `None` at the end.
+    /// Returns the next piece; `None` at the end.
     pub(crate) fn next(&mut self) -> Result<Option<Piece>, (Site, Fail)> {
         if let Some(piece) = self.pending.take() {
             return Ok(Some(piece));
@@ -63,12 +63,12 @@ impl<'s> Scanner<'s> {
         }
     }
 
-    /// Reads what the `{{` at `open` starts, and moves behind it. `None` for a comment.
+    /// Reads the construct that starts with the `{{` at `open`, and moves past it. Returns `None` for a comment.
     fn tag(&mut self, open: usize) -> Result<Option<Piece>, (Site, Fail)> {
         let bytes = self.source.as_bytes();
         let inner = open + 2 + usize::from(bytes.get(open + 2) == Some(&b'-'));
         let fail = |kind| {
-            // The whole rest is to blame; show the line of the opening.
+            // The error concerns the whole rest of the source; it shows the line of the opening braces.
             let end = memchr::memchr(b'\n', &bytes[open..]).map_or(bytes.len(), |at| open + at);
             (site(open, end), Box::new(kind))
         };
@@ -103,7 +103,7 @@ fn site(start: usize, end: usize) -> Site {
     Site { start: start as u32, end: end as u32 }
 }
 
-/// Where two bytes `brace` stand side by side, from `at` on.
+/// Returns the offset of the first pair of `brace` bytes at or after `at`.
 fn find_pair(bytes: &[u8], mut at: usize, brace: u8) -> Option<usize> {
     loop {
         at += memchr::memchr(brace, &bytes[at..])?;
@@ -114,7 +114,8 @@ fn find_pair(bytes: &[u8], mut at: usize, brace: u8) -> Option<usize> {
     }
 }
 
-/// Where the `}}` of a directive is whose inside starts at `from`: the first one outside quotes.
+/// Returns the offset of the `}}` that closes a directive whose content starts at `from`: the first one outside
+/// quotes.
 fn directive_end(source: &str, from: usize) -> Option<usize> {
     let bytes = source.as_bytes();
     let mut at = from;
@@ -130,7 +131,7 @@ fn directive_end(source: &str, from: usize) -> Option<usize> {
     }
 }
 
-/// Whether the inside of a directive says `raw`.
+/// Returns whether the content of a directive begins with `raw`.
 fn starts_raw(inside: &[u8]) -> bool {
     let blanks = inside.iter().take_while(|b| matches!(b, b' ' | b'\t')).count();
     inside[blanks..].strip_prefix(b"raw").is_some_and(|rest| {
@@ -140,7 +141,7 @@ fn starts_raw(inside: &[u8]) -> bool {
     })
 }
 
-/// Start and end of the first `{{ endraw }}` from `from` on, with any whitespace and dashes inside.
+/// Returns the range of the first `{{ endraw }}` at or after `from`, with any whitespace and dashes inside.
 fn raw_end(source: &str, from: usize) -> Option<(usize, usize)> {
     let padding = |c: char| c == '-' || c.is_whitespace();
     let mut at = from;
@@ -157,14 +158,16 @@ fn raw_end(source: &str, from: usize) -> Option<(usize, usize)> {
     }
 }
 
-/// How many bytes a `{{-` takes from the end of `text`: blanks, then at most one line break.
+/// Returns the number of bytes that `{{-` removes from the end of `text`: spaces and tabs, then at most one line
+/// break.
 fn left_trim(text: &str) -> usize {
     let kept = text.trim_end_matches([' ', '\t']);
     let kept = kept.strip_suffix("\r\n").or_else(|| kept.strip_suffix('\n')).unwrap_or(kept);
     text.len() - kept.len()
 }
 
-/// How many bytes a `-}}` takes from the start of `text`: blanks, then at most one line break.
+/// Returns the number of bytes that `-}}` removes from the start of `text`: spaces and tabs, then at most one line
+/// break.
 fn right_trim(text: &str) -> usize {
     let kept = text.trim_start_matches([' ', '\t']);
     let kept = kept.strip_prefix("\r\n").or_else(|| kept.strip_prefix(['\n', '\r'])).unwrap_or(kept);
@@ -176,7 +179,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Text as it is, directives as `<body>`, raw blocks as `[text]`.
+    /// Formats pieces: text unchanged, directives as `<body>`, raw blocks as `[text]`.
     fn show(source: &str) -> String {
         let mut scanner = Scanner::new(source);
         let mut shown = String::new();

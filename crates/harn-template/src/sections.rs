@@ -1,5 +1,5 @@
-//! Logical sections: what each of the seven means, and the envelope that the model's capabilities
-//! choose for it. The table [`SECTIONS`] is what docs/template-reference.md is generated from.
+//! Logical sections: the purpose of each of the seven, and the envelope selected by the capabilities of the model.
+//! docs/template-reference.md is generated from the table [`SECTIONS`].
 
 use harn_value::{Dict, Set, Value, View, json};
 
@@ -7,13 +7,13 @@ use harn_value::{Dict, Set, Value, View, json};
 pub struct SectionSpec {
     /// The name in `{{ section "name" }}`.
     pub name: &'static str,
-    /// What it is for.
+    /// Its purpose.
     pub purpose: &'static str,
-    /// The argument it reads, if any; others are allowed and ignored.
+    /// The argument that it uses, if any; others are allowed and ignored.
     pub argument: Option<&'static str>,
-    /// What is used in place of an empty body, by envelope.
+    /// The default content that replaces an empty body, by envelope.
     pub defaults: &'static [(&'static str, &'static str)],
-    /// The possible envelopes: label in traces, condition, output. The first condition that holds decides.
+    /// The possible envelopes: label in traces, condition, output. The first one whose condition holds is used.
     pub envelopes: &'static [EnvelopeDoc],
     select: fn(&Capabilities<'_>) -> Envelope,
 }
@@ -22,9 +22,9 @@ pub struct SectionSpec {
 pub struct EnvelopeDoc {
     /// The label in traces.
     pub label: &'static str,
-    /// When it is chosen.
+    /// The condition for its use.
     pub when: &'static str,
-    /// What is written; `BODY` stands for the stripped body (and the argument).
+    /// The output; `BODY` denotes the stripped body (and the argument).
     pub output: &'static str,
 }
 
@@ -34,12 +34,12 @@ impl std::fmt::Debug for SectionSpec {
     }
 }
 
-/// What goes around the body.
+/// The text around the body.
 struct Envelope {
     label: &'static str,
     before: &'static str,
     after: &'static str,
-    /// Nothing is written at all.
+    /// Whether nothing is written.
     suppressed: bool,
 }
 
@@ -53,12 +53,12 @@ impl Envelope {
     }
 }
 
-/// Finds a section by name.
+/// Returns the section with this name.
 pub(crate) fn find(name: &str) -> Option<&'static SectionSpec> {
     SECTIONS.iter().find(|spec| spec.name == name)
 }
 
-/// `llm.capabilities`, read with the rules for missing and odd values.
+/// `llm.capabilities`, with defaults for missing and invalid values.
 struct Capabilities<'a>(Option<&'a Dict>);
 
 enum Scaffold {
@@ -73,7 +73,7 @@ impl<'a> Capabilities<'a> {
         Capabilities(dict(dict(llm).and_then(|llm| llm.get_str("capabilities"))))
     }
 
-    /// Whether a flag is exactly `true`.
+    /// Returns whether a flag is exactly `true`.
     fn has(&self, flag: &str) -> bool {
         self.0.and_then(|caps| caps.get_str(flag)).and_then(Value::as_bool) == Some(true)
     }
@@ -313,19 +313,19 @@ pub const SECTIONS: &[SectionSpec] = &[
     },
 ];
 
-/// How [`SectionSpec::close`] changed the text.
+/// The changes made by [`SectionSpec::close`].
 pub(crate) struct Closed {
     /// The label for traces.
     pub(crate) label: &'static str,
-    /// Where the stripped body starts and ends in the text now; empty when nothing was written.
+    /// The range of the stripped body in the output; empty if nothing was written.
     pub(crate) body: (usize, usize),
-    /// Bytes that were stripped in front of the body.
+    /// Number of bytes stripped before the body.
     pub(crate) stripped: usize,
 }
 
 impl SectionSpec {
-    /// Wraps the body, which is `out[start..]`, in place. `argument` is the value of the argument that
-    /// the section reads, if one was given.
+    /// Wraps the body `out[start..]` in place. `argument` is the value of the argument used by the section, if
+    /// present.
     pub(crate) fn close(
         &self,
         out: &mut String,
@@ -370,11 +370,13 @@ impl SectionSpec {
     }
 }
 
-/// Keys of a tool that are the runtime's own: how the tool is run, and guidance, which is prose of the system prompt.
+/// Keys of a tool that are not sent as its description: those for its execution, and the guidance, which is part of
+/// the system prompt.
 const INTERNAL: &[&str] =
     &["guidance", "system_guidance", "handler", "executor", "host_capability", "mcp_server"];
 
-/// A tools argument as pretty JSON: of a registry its list; closures and what is no description are left out.
+/// Writes a tools argument as pretty-printed JSON: the list of a registry, without closures and keys that are not
+/// part of the description.
 fn write_tools(value: &Value, out: &mut String) {
     let registry = value.as_dict().filter(|dict| {
         dict.get_str("_type").and_then(Value::as_str).is_some_and(|ty| ty.as_str() == "tool_registry")
@@ -387,7 +389,7 @@ fn write_tools(value: &Value, out: &mut String) {
     out.push_str(&json::pretty(&described));
 }
 
-/// What of a tool a model is told.
+/// Returns the part of a tool that is sent to the model.
 fn description(tool: &Value) -> Value {
     match tool.view() {
         View::Dict(entries) => {
@@ -398,8 +400,8 @@ fn description(tool: &Value) -> Value {
     }
 }
 
-/// A copy without closures and builtin functions. Values nest as deep as memory allows, so the stack
-/// grows on demand.
+/// Returns a copy without closures and builtin functions. Values may be nested arbitrarily deep, so the stack grows
+/// on demand.
 fn without_functions(value: &Value) -> Value {
     let kept = |value: &&Value| !matches!(value.type_name(), "closure" | "builtin");
     let dict = |entries: Vec<(&harn_value::Str, &Value)>| -> Value {
@@ -438,7 +440,7 @@ mod tests {
         (out.strip_prefix("before ").unwrap().to_owned(), label)
     }
 
-    /// Capabilities under which an envelope of the table is chosen, from the words of its condition.
+    /// Returns capabilities that select an envelope of the table, based on its documented condition.
     fn capabilities_for(doc: &EnvelopeDoc) -> Vec<(&'static str, Value)> {
         let quoted: Vec<&str> = doc.when.split('`').skip(1).step_by(2).collect();
         match (doc.when.contains(" is "), &quoted[..]) {

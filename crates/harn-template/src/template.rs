@@ -1,4 +1,4 @@
-//! [`Template`]: a text that was parsed once, and can be rendered many times.
+//! [`Template`]: a template that is parsed once and can be rendered many times.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -9,7 +9,7 @@ use crate::error::TemplateError;
 use crate::loader::Origin;
 use crate::program::Program;
 
-/// A parsed template: parse once, render many times.
+/// A parsed template.
 pub struct Template {
     pub(crate) origin: Origin,
     pub(crate) uri: Rc<str>,
@@ -22,7 +22,8 @@ impl Template {
     /// Parses `text`.
     ///
     /// # Errors
-    /// The first parse error, with its place; or that the text is larger than [`crate::MAX_TEMPLATE_BYTES`].
+    /// Returns the first parse error with its location, or an error if the source is larger than
+    /// [`crate::MAX_TEMPLATE_BYTES`].
     pub fn parse(origin: Origin, text: impl Into<Cow<'static, str>>) -> Result<Template, TemplateError> {
         let source = text.into();
         let uri: Rc<str> = origin.uri().into();
@@ -35,30 +36,31 @@ impl Template {
         }
     }
 
-    /// Parses a template that is in no file.
+    /// Parses a template that is not stored in a file.
     ///
     /// # Errors
-    /// As [`Template::parse`].
+    /// Like [`Template::parse`].
     pub fn inline(text: &str) -> Result<Template, TemplateError> {
         Template::parse(Origin::Inline, text.to_owned())
     }
 
-    /// Where the template comes from.
+    /// Returns the origin of the template.
     pub fn origin(&self) -> &Origin {
         &self.origin
     }
 
-    /// Path, `std://` URI, or the empty string for an inline template.
+    /// Returns the path, the `std://` URI, or an empty string for an inline template.
     pub fn uri(&self) -> &str {
         &self.uri
     }
 
-    /// The text it was parsed from.
+    /// Returns the source.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// SHA-256 of the source, 64 lowercase hex digits: `template_revision_hash` of the render event.
+    /// Returns the SHA-256 hash of the source as 64 lowercase hex digits: `template_revision_hash` of the render
+    /// event.
     pub fn revision_hash(&self) -> &str {
         self.hash.get_or_init(|| {
             use sha2::{Digest, Sha256};
@@ -70,7 +72,7 @@ impl Template {
         })
     }
 
-    /// Line and column of a byte offset, from 1, columns in characters.
+    /// Returns the 1-based line and column of a byte offset; columns count characters.
     pub fn position(&self, offset: usize) -> (u32, u32) {
         position(&self.source, offset as u32)
     }
@@ -86,7 +88,8 @@ impl fmt::Debug for Template {
     }
 }
 
-/// Line and column of `offset`. Counted on demand: only errors, traces and lints ask.
+/// Returns the 1-based line and column of `offset`. Computed on demand, because only errors, traces and lints need
+/// it.
 pub(crate) fn position(source: &str, offset: u32) -> (u32, u32) {
     let before = &source[..offset as usize];
     let line_start = memchr::memrchr(b'\n', before.as_bytes()).map_or(0, |at| at + 1);

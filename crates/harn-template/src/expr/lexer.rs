@@ -1,8 +1,8 @@
-//! Tokens of an expression, read one at a time from the body of a directive.
+//! The expression lexer: reads one token at a time from the body of a directive.
 
 use crate::error::{ErrorKind, Fail};
 
-/// A token. Text is not copied; strings keep their quotes and are unescaped by [`unescape`].
+/// A token. Source text is not copied; strings include their quotes and are unescaped by [`unescape`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Token<'s> {
     Name(&'s str),
@@ -26,13 +26,13 @@ pub(crate) enum Token<'s> {
     End,
 }
 
-/// Whether `text` is an identifier: a letter of any script or `_`, then letters, digits, `_`.
+/// Returns whether `text` is an identifier: a letter of any script or `_`, then letters, digits, `_`.
 pub(crate) fn is_identifier(text: &str) -> bool {
     let mut chars = text.chars();
     chars.next().is_some_and(starts_name) && chars.all(continues_name)
 }
 
-/// Whether `name` is a literal even when it stands alone.
+/// Returns whether `name` is a reserved literal.
 pub(crate) fn reserved_literal(name: &str) -> bool {
     matches!(name, "true" | "false" | "nil")
 }
@@ -45,7 +45,7 @@ fn continues_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Length of the identifier at the start of `text`; 0 if there is none.
+/// Returns the length of the identifier at the start of `text`; 0 if there is none.
 fn name_length(text: &str) -> usize {
     let bytes = text.as_bytes();
     if !bytes.first().is_some_and(|b| b.is_ascii_alphabetic() || *b == b'_' || *b >= 0x80) {
@@ -61,9 +61,9 @@ fn name_length(text: &str) -> usize {
     text.find(|c| !continues_name(c)).unwrap_or(text.len())
 }
 
-/// Reads the token at the start of `text`, which has no leading whitespace. Returns its length too.
+/// Reads the token at the start of `text`, which has no leading whitespace. Also returns its length.
 ///
-/// `braces` says whether `}` is a token: it is inside the bindings of an include.
+/// `braces` enables `}` as a token, for the bindings of an include.
 pub(crate) fn token(text: &str, braces: bool) -> Result<(Token<'_>, usize), Fail> {
     use super::Comparison::*;
     let bytes = text.as_bytes();
@@ -139,7 +139,7 @@ fn number(text: &str) -> Result<(Token<'_>, usize), Fail> {
     Ok((token, end))
 }
 
-/// Length of the string literal at the start of `text`, quotes included; `None` if it never closes.
+/// Returns the length of the string literal at the start of `text`, including quotes; `None` if it is not closed.
 pub(crate) fn string_length(text: &str) -> Option<usize> {
     let quote = *text.as_bytes().first()?;
     let mut at = 1;
@@ -148,12 +148,12 @@ pub(crate) fn string_length(text: &str) -> Option<usize> {
         if text.as_bytes()[at] == quote {
             return Some(at + 1);
         }
-        // The backslash hides one character, which may take several bytes.
+        // The backslash escapes one character, which may be several bytes long.
         at += 1 + text[at + 1..].chars().next()?.len_utf8();
     }
 }
 
-/// The text of a string literal given with its quotes.
+/// Returns the content of a string literal with quotes.
 pub(crate) fn unescape(literal: &str) -> std::borrow::Cow<'_, str> {
     let inner = &literal[1..literal.len() - 1];
     if !inner.contains('\\') {

@@ -1,4 +1,4 @@
-//! Expressions: the tree that the parser builds and the renderer walks.
+//! Expressions: the tree built by the parser and evaluated by the renderer.
 
 mod lexer;
 pub(crate) mod parser;
@@ -9,41 +9,41 @@ use crate::filters::FilterSpec;
 
 pub(crate) use lexer::{is_identifier, reserved_literal, unescape};
 
-/// A compiled expression. Names are resolved to slots; chains are flat, so that depth comes from
-/// parentheses and `not` alone, which the parser limits.
+/// A compiled expression. Names are resolved to slots; chains are flat, so only parentheses and `not` add depth,
+/// which the parser limits.
 #[derive(Debug)]
 pub(crate) enum Expr {
     Literal(Value),
     Path(Path),
-    /// `loop.index` and its siblings, read without building the `loop` dict.
+    /// `loop.index` and the other fields of `loop`, read without building the `loop` dict.
     Loop {
         depth: u16,
         field: LoopField,
     },
     Not(Box<Expr>),
-    /// `a and b and c`: the first falsy operand, else the last one.
+    /// `a and b and c`: the first falsy operand, otherwise the last one.
     And(Box<[Expr]>),
-    /// `a or b or c`: the first truthy operand, else the last one.
+    /// `a or b or c`: the first truthy operand, otherwise the last one.
     Or(Box<[Expr]>),
     Compare(Box<(Comparison, Expr, Expr)>),
     Pipeline(Box<(Expr, Box<[FilterCall]>)>),
 }
 
-/// A name and the steps behind it.
+/// A name with the steps after it.
 #[derive(Debug)]
 pub(crate) struct Path {
     pub(crate) root: Name,
     pub(crate) steps: Box<[Step]>,
 }
 
-/// Where a name lives.
+/// The storage of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Name {
     /// A variable of an enclosing loop of the same template.
     Local(u16),
     /// The `loop` dict of the enclosing loop at this depth, counted from the outermost.
     Loop(u16),
-    /// Anything else: an index into the template's free names.
+    /// Any other name, as an index into the template's free names.
     Free(u32),
 }
 
@@ -87,7 +87,8 @@ pub(crate) enum Comparison {
     GreaterEqual,
 }
 
-/// `| name: args`. Unknown names and wrong counts are kept, for they fail when they are reached.
+/// `| name: args`. Unknown names and wrong argument counts are stored, because they fail only when rendering
+/// reaches them.
 #[derive(Debug)]
 pub(crate) struct FilterCall {
     pub(crate) filter: Result<&'static FilterSpec, FilterProblem>,
@@ -103,7 +104,7 @@ pub(crate) enum FilterProblem {
 }
 
 impl Expr {
-    /// Calls `visit` for this expression and everything inside it, outermost first.
+    /// Calls `visit` for this expression and all nested ones, outermost first.
     pub(crate) fn walk<'e>(&'e self, visit: &mut dyn FnMut(&'e Expr)) {
         visit(self);
         match self {
@@ -122,7 +123,7 @@ impl Expr {
     }
 }
 
-/// Length of the string literal that starts at `at`, quotes included; `None` if it never closes.
+/// Returns the length of the string literal that starts at `at`, including quotes; `None` if it is not closed.
 pub(crate) fn string_length_at(source: &str, at: usize) -> Option<usize> {
     lexer::string_length(&source[at..])
 }

@@ -17,16 +17,16 @@ use super::{Expr, FilterCall, FilterProblem, LoopField, Name, Path, Step};
 use crate::error::{ErrorKind, Fail};
 use crate::filters;
 
-/// Nesting of parentheses and `not`s, and of blocks.
+/// Maximum nesting of parentheses and `not`s, and of blocks.
 pub(crate) const MAX_NESTING: usize = 128;
 
-/// Turns names into slots and shares the text of names within a template.
+/// Resolves names to slots and shares equal strings within a template.
 pub(crate) trait Resolver<'s> {
     fn resolve(&mut self, name: &'s str) -> Name;
     fn intern(&mut self, name: &'s str) -> Str;
 }
 
-/// What may follow an expression, besides the end of the body.
+/// The context of an expression: what may follow it, in addition to the end of the body.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Within {
     /// Nothing.
@@ -39,7 +39,7 @@ pub(crate) enum Within {
     IncludePath,
 }
 
-/// A cursor over a directive body.
+/// A cursor on a directive body.
 pub(crate) struct Parser<'s, 'r> {
     source: &'s str,
     /// End of the body in the source.
@@ -54,7 +54,7 @@ pub(crate) struct Parser<'s, 'r> {
 }
 
 impl<'s, 'r> Parser<'s, 'r> {
-    /// A parser of `source[start..end]`, positioned at the first token.
+    /// Creates a parser of `source[start..end]`, positioned at the first token.
     pub(crate) fn new(
         source: &'s str,
         start: usize,
@@ -68,28 +68,28 @@ impl<'s, 'r> Parser<'s, 'r> {
         Ok(parser)
     }
 
-    /// Whether everything was read.
+    /// Returns whether the whole body has been parsed.
     pub(crate) fn at_end(&self) -> bool {
         self.token == Token::End
     }
 
-    /// What is left, from the current token on.
+    /// Returns the remaining source, beginning with the current token.
     pub(crate) fn rest(&self) -> &'s str {
         &self.source[self.start..self.end]
     }
 
-    /// Moves to the token at `offset` bytes behind the current one.
+    /// Moves to the token `offset` bytes after the start of the current one.
     pub(crate) fn skip(&mut self, offset: usize) -> Result<(), Fail> {
         self.next = self.start + offset;
         self.advance()
     }
 
-    /// Where the current token starts, and whether whitespace is in front of it.
+    /// Returns whether whitespace precedes the current token.
     pub(crate) fn follows_whitespace(&self) -> bool {
         self.source[..self.start].ends_with(char::is_whitespace)
     }
 
-    /// Takes a comma, if one is next.
+    /// Consumes a comma, if it is next.
     pub(crate) fn take_comma(&mut self) -> Result<bool, Fail> {
         let found = self.token == Token::Comma;
         if found {
@@ -98,7 +98,7 @@ impl<'s, 'r> Parser<'s, 'r> {
         Ok(found)
     }
 
-    /// Takes the closing brace of include bindings, if it is next.
+    /// Consumes the closing brace of include bindings, if it is next.
     pub(crate) fn take_close_brace(&mut self) -> Result<bool, Fail> {
         let found = self.token == Token::CloseBrace;
         if found {
@@ -108,29 +108,29 @@ impl<'s, 'r> Parser<'s, 'r> {
         Ok(found)
     }
 
-    /// Moves behind the `{` of include bindings, with `left` bytes of the body to go.
+    /// Moves past the `{` of include bindings, with `left` bytes of the body remaining.
     pub(crate) fn enter_bindings(&mut self, left: usize) -> Result<(), Fail> {
         self.within = Within::WithBindings;
         self.next = self.end - left;
         self.advance()
     }
 
-    /// The shared text of a name.
+    /// Returns the shared string of a name.
     pub(crate) fn intern(&mut self, name: &'s str) -> Str {
         self.resolver.intern(name)
     }
 
-    /// Fails unless everything was read.
+    /// Fails unless the whole body has been parsed.
     pub(crate) fn finish(&self) -> Result<(), Fail> {
         if self.at_end() { Ok(()) } else { Err(self.left_over()) }
     }
 
-    /// The error for a token that nothing expected.
+    /// Returns the error for an unexpected token.
     pub(crate) fn left_over(&self) -> Fail {
         Box::new(ErrorKind::UnexpectedTokenIn { token: self.written() })
     }
 
-    /// The current token as written.
+    /// Returns the current token as written.
     fn written(&self) -> String {
         self.source[self.start..self.next].to_owned()
     }
@@ -156,7 +156,7 @@ impl<'s, 'r> Parser<'s, 'r> {
         Ok(result)
     }
 
-    /// Parses one expression with its filters; the token behind it is current afterwards.
+    /// Parses one expression with its filters; afterwards the token after it is current.
     pub(crate) fn expression(&mut self) -> Result<Expr, Fail> {
         let value = self.or()?;
         if self.token != Token::Pipe {
@@ -171,7 +171,7 @@ impl<'s, 'r> Parser<'s, 'r> {
     }
 
     fn filter_call(&mut self) -> Result<FilterCall, Fail> {
-        // `and`, `or` and `not` are names here, of filters that do not exist.
+        // `and`, `or` and `not` are parsed as filter names here; such filters do not exist.
         if !matches!(self.token, Token::Name(_)) && !super::is_identifier(&self.source[self.start..self.next])
         {
             return Err(Box::new(ErrorKind::ExpectedFilterName));
@@ -195,8 +195,8 @@ impl<'s, 'r> Parser<'s, 'r> {
         Ok(FilterCall { filter, name: (range.0 as u32, range.1 as u32), args: args.into() })
     }
 
-    /// Whether the current comma separates section arguments or include bindings rather than the
-    /// arguments of a filter: `name =`, `name :` or the closing brace is behind it.
+    /// Returns whether the current comma separates section arguments or include bindings instead of filter
+    /// arguments: it is followed by `name =`, `name :` or the closing brace.
     fn comma_ends_arguments(&self) -> bool {
         let separator = match self.within {
             Within::Directive | Within::IncludePath => return false,
@@ -298,7 +298,7 @@ impl<'s, 'r> Parser<'s, 'r> {
             match self.token {
                 Token::Dot => {
                     self.advance()?;
-                    // Behind a dot `and`, `or`, `not` and the literals are ordinary names.
+                    // After a dot, `and`, `or`, `not` and the literals are ordinary names.
                     let name = match self.token {
                         Token::Name(name) => name,
                         Token::And | Token::Or | Token::Not
