@@ -1,19 +1,19 @@
-//! Edits of a text: spans and what replaces them.
+//! Source edits: spans with their replacements.
 
 use harn_syntax::Span;
 
-/// Returns a text after edits, which do not overlap.
+/// Applies edits to `text`. The edits must not overlap.
 #[must_use]
 pub fn apply_edits(text: &str, edits: &[(Span, String)]) -> String {
     let mut sorted: Vec<&(Span, String)> = edits.iter().collect();
-    // Of two at one offset, the one that only inserts is the first in the text.
+    // Of two edits at one offset, the insertion comes first in the text.
     sorted.sort_by_key(|(span, _)| std::cmp::Reverse((span.start, span.end)));
     let mut out = text.to_owned();
     sorted.into_iter().for_each(|(span, new)| out.replace_range(span.range(), new));
     out
 }
 
-/// Returns the spans that edits replace, in order, each with the span of its replacement in the text after all of them.
+/// Returns the replaced spans in order, each with the span of its replacement after all edits are applied.
 #[must_use]
 pub fn edited_spans(edits: &[(Span, String)]) -> Vec<(Span, Span)> {
     let mut sorted: Vec<&(Span, String)> = edits.iter().collect();

@@ -1,35 +1,35 @@
-//! Imports that lead nowhere.
+//! Errors of unresolvable imports.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Why an import leads nowhere. It is shown as the run reports it.
+/// The reason why an import cannot be resolved. `Display` writes the message reported at run time.
 #[derive(Debug)]
 pub enum ImportError {
-    /// There is no such embedded module.
+    /// The embedded module does not exist.
     UnknownStd {
         /// The path of the import.
         path: String,
     },
-    /// The path leads out of its package.
+    /// The path is outside its package.
     Escape {
         /// The path of the import.
         path: String,
-        /// What it does, or must not do.
+        /// The violated rule.
         what: &'static str,
     },
-    /// A package's manifest cannot be read, or names a file that cannot be imported.
+    /// The manifest of a package cannot be read, or refers to a file that cannot be imported.
     Manifest {
         /// The manifest.
         manifest: PathBuf,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
-    /// There is no such file.
+    /// The file does not exist.
     NotFound {
         /// The path of the import.
         path: String,
-        /// The system's reason.
+        /// The reason reported by the system.
         why: String,
     },
 }

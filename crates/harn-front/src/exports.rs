@@ -1,4 +1,4 @@
-//! What a file gives to those who import it.
+//! The declarations that a file exports to its importers.
 
 use harn_syntax::ast::{Decl, DeclKind, Program, StmtKind};
 
@@ -9,18 +9,19 @@ fn declarations(tree: &Program) -> impl Iterator<Item = &Decl> {
     })
 }
 
-/// Whether a file marks anything `pub`. Then it exports only what is marked, and its aliases and interfaces.
+/// Returns whether a file contains `pub`. If so, it exports only `pub` declarations, type aliases and interfaces.
 fn is_marked(tree: &Program) -> bool {
     tree.imports().any(|import| import.is_pub) || declarations(tree).any(|decl| decl.is_pub)
 }
 
-/// The declarations that a file exports itself: what is marked `pub`, without any mark all functions, structs, enums and
-/// pipelines; and type aliases and interfaces, which are only names.
+/// Returns the declarations that a file exports: those marked `pub`, or without any `pub` all functions, structs,
+/// enums and pipelines; and always type aliases and interfaces, which exist only as names.
 pub fn exports(tree: &Program) -> impl Iterator<Item = &Decl> {
     selectable(tree).filter(|decl| decl.is_pub || !decl.kind.is_variable())
 }
 
-/// The declarations that an import may name: the exported ones, and without any `pub` also tools, skills and packs.
+/// Returns the declarations that an import may name: the exported ones, and in files without `pub` also tools,
+/// skills and eval packs.
 pub fn selectable(tree: &Program) -> impl Iterator<Item = &Decl> {
     let explicit = is_marked(tree);
     declarations(tree).filter(move |decl| match &decl.kind {
@@ -30,7 +31,7 @@ pub fn selectable(tree: &Program) -> impl Iterator<Item = &Decl> {
     })
 }
 
-/// Whether a file declares a name and keeps it to itself: it marks others `pub`.
+/// Returns whether a file declares a name without exporting it, because other declarations are marked `pub`.
 pub fn is_hidden(tree: &Program, name: &str) -> bool {
     let named = |decl: &&Decl| decl.kind.name().name == name && !matches!(decl.kind, DeclKind::Impl(_));
     declarations(tree).any(|decl| named(&decl)) && !selectable(tree).any(|decl| named(&decl))

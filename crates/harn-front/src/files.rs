@@ -1,62 +1,63 @@
-//! How the front end looks at files.
+//! File access of the front end.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use harn_system::System;
 
-/// The largest source that is read: 16 MiB. What is made of one takes up to a hundred times as much.
+/// Maximum size of a source file: 16 MiB. Compilation needs up to a hundred times as much memory.
 pub const MAX_BYTES: u64 = 16 << 20;
 
-/// What a path leads to.
+/// The kind of a file system entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.
     File,
     /// A directory.
     Folder,
-    /// A device, a pipe, a socket.
+    /// A device, a pipe or a socket.
     Other,
 }
 
-/// The files that sources are read from.
+/// The file system that sources are read from.
 pub trait Files {
-    /// What a path leads to.
+    /// Returns the kind of the entry at a path.
     ///
     /// # Errors
-    /// The system's error.
+    /// Returns the system's error.
     fn kind(&self, path: &Path) -> io::Result<Kind>;
 
-    /// The absolute path without links, `.` and `..`.
+    /// Returns the absolute path without links, `.` and `..`.
     ///
     /// # Errors
-    /// The system's error; there must be something at the path.
+    /// Returns the system's error, also if nothing exists at the path.
     fn canonical(&self, path: &Path) -> io::Result<PathBuf>;
 
-    /// The bytes of a regular file of at most [`MAX_BYTES`].
+    /// Reads a regular file of at most [`MAX_BYTES`].
     ///
     /// # Errors
-    /// The system's error; an error for what is no regular file or too large.
+    /// Returns the system's error, or an error if the entry is not a regular file or is too large.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
 
-    /// Whether a manifest may start programs, name addresses for keys and widen permissions; see [`crate::trust`].
+    /// Returns whether a manifest may start programs, configure endpoints that receive keys, and extend
+    /// permissions; see [`crate::trust`].
     fn trusts(&self, manifest: &Path) -> bool {
         let _ = manifest;
         true
     }
 
-    /// Whether a path leads to a regular file.
+    /// Returns whether the path is a regular file.
     fn is_file(&self, path: &Path) -> bool {
         self.kind(path).is_ok_and(|kind| kind == Kind::File)
     }
 
-    /// Whether a path leads to a directory.
+    /// Returns whether the path is a directory.
     fn is_folder(&self, path: &Path) -> bool {
         self.kind(path).is_ok_and(|kind| kind == Kind::Folder)
     }
 }
 
-/// The files of a system.
+/// Accesses files through a `System`.
 #[derive(Clone, Copy)]
 pub struct Through<'a>(pub &'a dyn System);
 

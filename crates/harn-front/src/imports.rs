@@ -1,5 +1,5 @@
-//! From the text of an import to the file that it means (modules guide, "Paths"): an embedded `std/` module, a file beside
-//! the importer, a file of an installed package.
+//! Resolves the path of an import (modules guide, "Paths"): to an embedded `std/` module, a file relative to the
+//! importer, or a file of an installed package.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,20 +8,20 @@ use crate::error::ImportError;
 use crate::files::Files;
 use crate::packages;
 
-/// The source of `std/NAME`, by its name.
+/// Returns the source of an embedded module `std/NAME` by its name.
 pub type StdModules = fn(&str) -> Option<&'static str>;
 
-/// Where an import leads.
+/// The target of an import.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
-    /// An embedded module, by its name behind `std/`.
+    /// An embedded module, by its name after `std/`.
     Std(String),
     /// A file, without `.` segments.
     File(PathBuf),
 }
 
 impl Target {
-    /// The name shown in messages.
+    /// Returns the name shown in messages.
     #[must_use]
     pub fn name(&self) -> String {
         match self {
@@ -30,7 +30,7 @@ impl Target {
         }
     }
 
-    /// The folder that its own imports start from.
+    /// Returns the directory that its own imports are relative to.
     #[must_use]
     pub fn dir(&self) -> PathBuf {
         match self {
@@ -39,7 +39,7 @@ impl Target {
         }
     }
 
-    /// What tells two targets apart: a file has one key, however it is reached.
+    /// Returns a unique key: a file has the same key for all paths that refer to it.
     #[must_use]
     pub fn key(&self, files: &dyn Files) -> PathBuf {
         match self {
@@ -49,10 +49,10 @@ impl Target {
     }
 }
 
-/// Finds what `import "path"` means in a file of the folder `dir`.
+/// Resolves `import "path"` in a file of the directory `dir`.
 ///
 /// # Errors
-/// See [`ImportError`].
+/// Returns an error if the import cannot be resolved; see [`ImportError`].
 pub fn resolve(path: &str, dir: &Path, files: &dyn Files, std: StdModules) -> Result<Target, ImportError> {
     if let Some(name) = path.strip_prefix("std/") {
         let unknown = || ImportError::UnknownStd { path: path.to_owned() };

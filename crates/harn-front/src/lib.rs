@@ -1,20 +1,21 @@
-//! Where the sources of a program lie: which folder is the project's root, which file an import means, and what it says.
-//! Running, checking and linting ask here, so that they cannot disagree.
+//! Locates the sources of a program: the root directory of the project, the file of each import, and its content.
+//! The commands to run, check and lint programs all use this crate, so their results are consistent.
 //!
-//! This crate reads files through [`Files`], and knows nothing of what a program does. Read `imports.rs` first.
+//! The crate reads files through [`Files`] and does not depend on the semantics of programs. Read `imports.rs`
+//! first.
 //!
-//! | File | What it holds |
+//! | File | Content |
 //! | --- | --- |
-//! | `files` | how the front end looks at files |
-//! | `imports` | from the text of an import to the file that it means |
+//! | `files` | file access of the front end |
+//! | `imports` | resolution of import paths to files |
 //! | `packages` | installed packages and their `[exports]` |
-//! | `roots` | the project that a folder belongs to |
-//! | `trust` | which manifests may start programs and name addresses |
-//! | `sources` | the files that were read, each once, with text and tree |
-//! | `error` | imports that lead nowhere |
-//! | `names` | what the names of a file stand for |
-//! | `edits` | edits of a text |
-//! | `exports` | the declarations that a file gives to others |
+//! | `roots` | the project that a directory belongs to |
+//! | `trust` | manifests that may start programs and configure endpoints |
+//! | `sources` | cache of files with their source and tree |
+//! | `error` | errors of unresolvable imports |
+//! | `names` | name resolution in a file |
+//! | `edits` | source edits |
+//! | `exports` | the declarations that a file exports |
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 

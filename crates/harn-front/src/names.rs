@@ -1,9 +1,9 @@
-//! What the names of a file stand for: every place that introduces one, and for every place that mentions one where it was
-//! introduced. Works on trees with errors, too.
+//! Name resolution in a file: all definitions of names, and the definition of each use. Also works on trees with
+//! errors.
 //!
-//! The rules are those of a run: a declaration holds in all of its block, a variable from its statement on and in the
-//! functions before it; a variable that is declared twice is the later one from its statement on, and what no scope knows
-//! is imported or built in.
+//! The rules are those of the runtime: a declaration is visible in its whole block; a variable is visible after its
+//! statement and in functions before it; a redeclared variable refers to the later declaration after its statement;
+//! names that no scope defines are imported or built in.
 
 mod compare;
 mod walk;
@@ -13,7 +13,7 @@ use harn_syntax::Span;
 use harn_syntax::ast::{Name, Program};
 use rustc_hash::FxHashMap;
 
-/// What a name is introduced as.
+/// The kind of a definition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SymbolKind {
     /// `fn`, `gen fn`.
@@ -42,119 +42,121 @@ pub enum SymbolKind {
     Interface,
     /// A parameter of a generic declaration, an associated type.
     TypeParam,
-    /// `let`, and whatever else binds a value once.
+    /// `let`, or any other construct that binds a value once.
     Let,
     /// `var`.
     Var,
     /// A parameter.
     Param,
-    /// A name in the list of an import.
+    /// A name in an import list.
     Import,
 }
 
 impl SymbolKind {
-    /// Whether it is declared by a word of its own, and so may be called, imported or named as a type.
+    /// Returns whether it is declared by a keyword and can be called, imported or used as a type.
     #[must_use]
     pub fn is_declaration(self) -> bool {
         use SymbolKind::{Enum, EvalPack, Function, Interface, Pipeline, Skill, Struct, Tool, Type};
         matches!(self, Function | Pipeline | Tool | Skill | EvalPack | Enum | Struct | Type | Interface)
     }
 
-    /// Whether it is a part of another symbol, which is reached through that one only.
+    /// Returns whether it is a member of another symbol and only accessible through it.
     #[must_use]
     pub fn is_member(self) -> bool {
         matches!(self, SymbolKind::Variant | SymbolKind::Field | SymbolKind::Method)
     }
 }
 
-/// The number of a symbol of a file.
+/// The index of a symbol in its file.
 pub type SymbolId = usize;
 
-/// A name that a file introduces.
+/// A name defined by a file.
 #[derive(Clone, Debug)]
 pub struct Symbol {
     /// The name.
     pub name: Name,
-    /// Where it stands.
+    /// Location of the name.
     pub span: Span,
-    /// What introduces it: the declaration, the statement, the parameter.
+    /// Source range of the construct that defines it: the declaration, the statement or the parameter.
     pub whole: Span,
-    /// What it is.
+    /// The kind.
     pub kind: SymbolKind,
-    /// The struct, enum or interface that it belongs to.
+    /// The struct, enum or interface that contains it.
     pub owner: Option<SymbolId>,
-    /// Written as the key of a pattern, too, as in `let {name} = user`.
+    /// Whether the name is also the key of a pattern, as in `let {name} = user`.
     pub shorthand: bool,
-    /// Where its type is written.
+    /// Source range of its type annotation.
     pub ty: Option<Span>,
-    /// Introduced at the level of the file.
+    /// Whether it is defined at file level.
     pub top: bool,
-    /// From where on it holds in its scope; 0 for what holds in all of it.
+    /// Offset from which it is visible in its scope; 0 if it is visible in the whole scope.
     from: u32,
     scope: usize,
 }
 
-/// A place that mentions a name.
+/// A use of a name.
 #[derive(Clone, Debug)]
 pub struct Use {
     /// The name.
     pub name: Name,
-    /// Where.
+    /// Location of the name.
     pub span: Span,
-    /// What it stands for; `None` for builtins, what a whole file brings, and unknown names.
+    /// The symbol that it resolves to; `None` for builtins, names imported by whole-file imports, and unknown
+    /// names.
     pub symbol: Option<SymbolId>,
-    /// It is assigned.
+    /// Whether it is assigned.
     pub write: bool,
 }
 
-/// A place that mentions a member of a value: `object.name`.
+/// A use of a member of a value: `object.name`.
 #[derive(Clone, Debug)]
 pub struct MemberUse {
-    /// The name of the member; empty while it is missing.
+    /// The name of the member; empty if it is missing in an incomplete source.
     pub name: Name,
-    /// Where it stands.
+    /// Location of the name.
     pub span: Span,
-    /// Where the object stands.
+    /// Location of the object.
     pub object: Span,
-    /// It is called.
+    /// Whether it is called.
     pub call: bool,
 }
 
-/// A place that mentions a part of a declaration through its name: `Shape.Dot`, the key of a struct literal.
+/// A use of a part of a declaration, qualified by its name: `Shape.Dot`, or a key of a struct literal.
 #[derive(Clone, Debug)]
 pub struct Qualified {
     /// The name of the declaration.
     pub owner: Name,
-    /// What that stands for; an import when it is declared elsewhere.
+    /// The symbol of the declaration; an import if it is declared in another file.
     pub owner_symbol: Option<SymbolId>,
     /// The name of the part.
     pub name: Name,
-    /// Where it stands.
+    /// Location of the name.
     pub span: Span,
 }
 
-/// A stretch of text in which names hold.
+/// A source range in which names are visible.
 #[derive(Clone, Debug)]
 struct Scope {
     span: Span,
     parent: Option<usize>,
-    /// It is that of a function, whose body may run when later variables around it are set.
+    /// Whether it is the scope of a function, whose body may run after later variables of the enclosing scope are
+    /// set.
     function: bool,
 }
 
-/// The names of one file.
+/// The names of a file.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
-    /// What is introduced, in order of the walk.
+    /// The definitions, in traversal order.
     pub symbols: Vec<Symbol>,
-    /// What is mentioned, in order of the text.
+    /// The uses, in source order.
     pub uses: Vec<Use>,
-    /// Members that are mentioned, in order of the text.
+    /// The uses of members, in source order.
     pub members: Vec<MemberUse>,
-    /// Parts of declarations that are mentioned through their names.
+    /// The qualified uses of parts of declarations.
     pub qualified: Vec<Qualified>,
     scopes: Vec<Scope>,
-    /// By their scopes, those of one scope as they were introduced.
+    /// The symbols by name, sorted by scope and then by order of definition.
     by_name: FxHashMap<Name, Vec<SymbolId>>,
 }
 
@@ -168,13 +170,13 @@ impl Names {
         })
     }
 
-    /// The names of a file.
+    /// Resolves the names of a file.
     #[must_use]
     pub fn of(tree: &Program, text_len: u32) -> Names {
         walk::walk(tree, text_len)
     }
 
-    /// The symbol whose name stands at a place: introduced there, or mentioned.
+    /// Returns the symbol that is defined or used at an offset.
     #[must_use]
     pub fn symbol_at(&self, offset: u32) -> Option<SymbolId> {
         self.use_at(offset).and_then(|used| used.symbol).or_else(|| {
@@ -182,40 +184,40 @@ impl Names {
         })
     }
 
-    /// The mention at a place.
+    /// Returns the use at an offset.
     #[must_use]
     pub fn use_at(&self, offset: u32) -> Option<&Use> {
-        // A name that begins here wins over one that ends here.
+        // A name that begins here takes precedence over one that ends here.
         let end = self.uses.partition_point(|used| used.span.start <= offset);
         self.uses[..end].iter().rev().take(2).find(|used| touches(used.span, offset))
     }
 
-    /// The member at a place.
+    /// Returns the member use at an offset.
     #[must_use]
     pub fn member_at(&self, offset: u32) -> Option<&MemberUse> {
         self.members.iter().find(|member| touches(member.span, offset) && !member.span.is_empty())
     }
 
-    /// The mentions of a symbol.
+    /// Returns the uses of a symbol.
     pub fn uses_of(&self, symbol: SymbolId) -> impl Iterator<Item = &Use> {
         self.uses.iter().filter(move |used| used.symbol == Some(symbol))
     }
 
-    /// Whether the file mentions something of this name that an import brings, or may bring; the lists of imports aside.
+    /// Returns whether the file uses an imported or possibly imported name, apart from import lists.
     #[must_use]
     pub fn mentions_imported(&self, name: &str) -> bool {
         let is_imported = |id: SymbolId| self.symbols[id].kind == SymbolKind::Import;
         self.uses.iter().any(|used| used.name == name && used.symbol.is_none_or(is_imported))
     }
 
-    /// The declaration of this name at the level of the file.
+    /// Returns the declaration with this name at file level.
     #[must_use]
     pub fn top(&self, name: &str) -> Option<SymbolId> {
         let found = self.by_name.get(name)?;
         found.iter().copied().find(|&id| self.symbols[id].top && !self.symbols[id].kind.is_member())
     }
 
-    /// What holds at a place, the innermost first, each name once.
+    /// Returns the symbols visible at an offset, innermost first, without shadowed ones.
     #[must_use]
     pub fn visible(&self, offset: u32) -> Vec<SymbolId> {
         let mut found: Vec<(usize, SymbolId)> = Vec::new();
@@ -239,26 +241,26 @@ impl Names {
         found.into_iter().map(|(_, id)| id).collect()
     }
 
-    /// The innermost scope around a place.
+    /// Returns the innermost scope at an offset.
     fn scope_at(&self, offset: u32) -> usize {
         let inside = |scope: &Scope| scope.span.start <= offset && offset <= scope.span.end;
-        // Inner scopes come behind outer ones.
+        // Inner scopes follow outer ones.
         self.scopes.iter().rposition(inside).unwrap_or(0)
     }
 
-    /// What a name means in a scope, at a place.
+    /// Resolves a name in a scope at an offset.
     fn resolve(&self, name: &str, mut scope: usize, offset: u32) -> Option<SymbolId> {
         let candidates = self.by_name.get(name)?;
         let (mut later, mut in_function) = (None, false);
         loop {
-            // A file may use a name in each of its functions.
+            // Binary search, because a file may define a name in many functions.
             let start = candidates.partition_point(|&id| self.symbols[id].scope < scope);
             let here =
                 || candidates[start..].iter().copied().take_while(|&id| self.symbols[id].scope == scope);
             if let Some(set) = here().filter(|&id| self.symbols[id].from <= offset).last() {
                 return Some(set);
             }
-            // A variable that is declared later hides an outer one only in functions before it.
+            // A variable that is declared later shadows an outer one only in functions before its declaration.
             let first = here().next();
             if in_function && first.is_some() {
                 return first;
@@ -270,7 +272,7 @@ impl Names {
         }
     }
 
-    /// The variables that one scope declares with the name of a symbol, which may share a value.
+    /// Returns the variables that the same scope declares with the name of a symbol; they may share a value.
     #[must_use]
     pub fn redeclared(&self, id: SymbolId) -> Vec<SymbolId> {
         let symbol = &self.symbols[id];
@@ -280,7 +282,7 @@ impl Names {
     }
 }
 
-/// Whether a place is in a span or at its end, where a cursor stands behind a word.
+/// Returns whether an offset is in a span or at its end, where the cursor is after a word has been typed.
 fn touches(span: Span, offset: u32) -> bool {
     span.start <= offset && offset <= span.end
 }

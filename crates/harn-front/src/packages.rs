@@ -1,11 +1,12 @@
-//! Imports of installed packages: `.harn/packages/` of the nearest folder above the importer that has the package.
+//! Resolves imports of installed packages: from `.harn/packages/` of the nearest parent directory of the importer
+//! that contains the package.
 
 use std::path::{Component, Path, PathBuf};
 
 use crate::error::ImportError;
 use crate::files::Files;
 
-/// The file of package import `path`, looked up from `dir`. `Ok(None)` when no package matches.
+/// Returns the file of package import `path`, resolved from `dir`. Returns `Ok(None)` if no package matches.
 pub(crate) fn find(path: &str, dir: &Path, files: &dyn Files) -> Result<Option<PathBuf>, ImportError> {
     if path.is_empty() || path.starts_with('.') || path.starts_with('/') {
         return Ok(None);
@@ -30,12 +31,12 @@ pub(crate) fn find(path: &str, dir: &Path, files: &dyn Files) -> Result<Option<P
     Ok(None)
 }
 
-/// Whether a path can only lead downwards.
+/// Returns whether a path has only normal components, so that it cannot leave its base directory.
 fn is_tidy(path: &str) -> bool {
     !path.contains('\\') && Path::new(path).components().all(|part| matches!(part, Component::Normal(_)))
 }
 
-/// The file in one folder of packages: by its place, or by what the package's manifest exports.
+/// Returns the file in one packages directory: by its path, or by the exports of the package's manifest.
 fn installed(packages: &Path, path: &str, files: &dyn Files) -> Result<Option<PathBuf>, ImportError> {
     let root = packages.join(path.split('/').next().unwrap_or(path));
     let direct = packages.join(path);
@@ -44,10 +45,10 @@ fn installed(packages: &Path, path: &str, files: &dyn Files) -> Result<Option<Pa
     let Some(file) = by_place.map_or_else(|| exported(&root, path, files), |file| Ok(Some(file)))? else {
         return Ok(None);
     };
-    // A link may lead anywhere.
+    // A link may point outside the package.
     let inside = match (files.canonical(&file), files.canonical(&root)) {
         (Ok(file), Ok(root)) => file.starts_with(&root),
-        // A package that is one file has no folder.
+        // A package that is a single file has no directory.
         (Ok(_), Err(_)) => true,
         _ => false,
     };
@@ -57,7 +58,7 @@ fn installed(packages: &Path, path: &str, files: &dyn Files) -> Result<Option<Pa
     Err(ImportError::Escape { path: path.to_owned(), what: "leaves the package" })
 }
 
-/// What `[exports]` of a package's manifest says about the rest of the path.
+/// Looks up the rest of the path in `[exports]` of a package's manifest.
 fn exported(root: &Path, path: &str, files: &dyn Files) -> Result<Option<PathBuf>, ImportError> {
     let Some((_, key)) = path.split_once('/') else { return Ok(None) };
     let manifest = root.join("harn.toml");

@@ -13,22 +13,22 @@ use crate::error::ImportError;
 use crate::files::Files;
 use crate::imports::{StdModules, Target, resolve};
 
-/// A file that was imported.
+/// An imported file.
 #[derive(Debug)]
 pub struct Unit {
-    /// Where it lies.
+    /// Its import target.
     pub target: Target,
-    /// Its name as messages show it, and its text.
+    /// Its source, with the name shown in messages.
     pub file: Arc<SourceFile>,
-    /// Its tree; with syntax errors, what could be made of it.
+    /// Its tree; a partial tree if there are syntax errors.
     pub tree: Rc<Program>,
     /// Its syntax errors.
     pub errors: Vec<SyntaxError>,
-    /// The folder that its imports and templates start from.
+    /// The directory that its imports and templates are relative to.
     pub dir: PathBuf,
 }
 
-/// What was read so far; a file that cannot be read is tried once.
+/// A cache of loaded files; failures are cached too.
 pub struct Sources<'a> {
     files: &'a dyn Files,
     std: StdModules,
@@ -36,29 +36,29 @@ pub struct Sources<'a> {
 }
 
 impl<'a> Sources<'a> {
-    /// Nothing is read yet.
+    /// Creates an empty cache.
     pub fn new(files: &'a dyn Files, std: StdModules) -> Sources<'a> {
         Sources { files, std, read: RefCell::default() }
     }
 
-    /// The files that are looked at.
+    /// Returns the file system that sources are read from.
     #[must_use]
     pub fn files(&self) -> &'a dyn Files {
         self.files
     }
 
-    /// Finds what `import "path"` means in a file of the folder `dir`.
+    /// Resolves `import "path"` in a file of the directory `dir`.
     ///
     /// # Errors
-    /// See [`ImportError`].
+    /// Returns an error if the import cannot be resolved; see [`ImportError`].
     pub fn resolve(&self, path: &str, dir: &Path) -> Result<Target, ImportError> {
         resolve(path, dir, self.files, self.std)
     }
 
-    /// The file behind an import.
+    /// Loads the file of an import.
     ///
     /// # Errors
-    /// That it cannot be read, as the run reports it. Syntax errors are a part of the unit.
+    /// Returns the message reported at run time if the file cannot be read. Syntax errors are part of the unit.
     pub fn load(&self, target: &Target) -> Result<Rc<Unit>, String> {
         let key = target.key(self.files);
         if let Some(known) = self.read.borrow().get(&key) {

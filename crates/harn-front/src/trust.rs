@@ -1,33 +1,34 @@
-//! Which manifests are trusted: one outside of the working directory's own tree that another user owns or can change starts no
-//! programs, names no addresses for keys and widens no permissions. `HARN_TRUST` and `harn trust` name directories that are.
+//! Trust in manifests: a manifest outside the working directory that another user owns or can modify starts no
+//! programs, configures no endpoints that receive keys, and extends no permissions. `HARN_TRUST` and `harn trust`
+//! add trusted directories.
 
 use std::path::{Path, PathBuf};
 
 use harn_system::{System, SystemExt};
 
-/// The variable with directories whose manifests are trusted, separated by commas.
+/// The variable with the directories of trusted manifests, separated by commas.
 const VARIABLE: &str = "HARN_TRUST";
 
-/// The largest list of trusted directories that is read: 1 MiB.
+/// Maximum size of the list of trusted directories: 1 MiB.
 const MAX_LIST: u64 = 1 << 20;
 
-/// The file that lists the trusted directories of the user, one per line.
+/// Returns the file that lists the user's trusted directories, one per line.
 pub fn list_file(system: &dyn System) -> Option<PathBuf> {
     let home = system.env("HOME").filter(|home| !home.is_empty())?;
     Some(Path::new(&home).join(".config/harn/trusted"))
 }
 
-/// The trusted directories of the user, as the file lists them.
+/// Returns the user's trusted directories from that file.
 pub fn listed(system: &dyn System) -> Vec<PathBuf> {
-    // A list that others can change says nothing.
+    // A list that other users can modify is ignored.
     let file = list_file(system).filter(|file| system.is_file(file) && !system.is_foreign(file));
     let text = file.and_then(|file| system.read_text(&file, MAX_LIST).ok()).unwrap_or_default();
     text.lines().map(str::trim).filter(|line| !line.is_empty()).map(PathBuf::from).collect()
 }
 
-/// Whether a manifest is trusted.
+/// Returns whether a manifest is trusted.
 pub(crate) fn trusts(system: &dyn System, manifest: &Path) -> bool {
-    // First, for most manifests are the user's own: what follows is written down in a journal.
+    // Checked first, because most manifests belong to the user and the following queries are recorded in a journal.
     if !system.is_foreign(manifest) {
         return true;
     }
@@ -41,7 +42,7 @@ pub(crate) fn trusts(system: &dyn System, manifest: &Path) -> bool {
     named.chain(listed(system)).any(|path| path.is_absolute() && real(&path) == folder)
 }
 
-/// The warning about a manifest that is not trusted.
+/// Returns the warning about a manifest that is not trusted.
 pub fn warning(system: &dyn System, manifest: &Path) -> Option<String> {
     if trusts(system, manifest) {
         return None;

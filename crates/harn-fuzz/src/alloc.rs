@@ -1,22 +1,23 @@
-//! The system's allocator, counting bytes per thread, so that the memory limit of the machine works here too.
+//! The system allocator with per-thread counters of bytes, so that the memory limit of the virtual machine is
+//! enforced.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
 use harn_value::memory::{allocated, freed, large};
 use harn_value::steps::LARGE;
 
-/// The system's allocator with counts.
+/// The system allocator with counters.
 pub(crate) struct Counting;
 
-// SAFETY: every call goes to the system's allocator with the same arguments; counting touches two thread-local cells,
-// which need no allocation themselves.
+// SAFETY: every call is forwarded to the system allocator with the same arguments; the counters are two
+// thread-local cells, which do not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         allocated(layout.size());
         if layout.size() >= LARGE {
             large();
         }
-        // SAFETY: the caller's contract is the system's.
+        // SAFETY: the caller fulfils the contract of the system allocator.
         unsafe { System.alloc(layout) }
     }
 

@@ -1,9 +1,9 @@
-//! Writes expressions of a program in another way with the same value: `e` becomes `(if true { e } else { nil })`, or
-//! `{ -> e }()`, or `[e][0]`.
+//! Rewrites expressions of a program to equivalent ones: `e` becomes `(if true { e } else { nil })`, `{ -> e }()`,
+//! or `[e][0]`.
 //!
-//! What an operand is worth must not depend on whether its neighbours contain statements, nor a variable on whether a
-//! function has captured it. A compiler that keeps intermediate results in registers can get that wrong without any sign
-//! of it.
+//! The value of an operand must not depend on whether its neighbours contain statements, and a variable must not
+//! depend on whether a function has captured it. A compiler that stores intermediate results in registers can
+//! violate this without an error.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -15,7 +15,7 @@ use harn_syntax::visit::{self, Visitor};
 
 use crate::rng::Rng;
 
-/// Forms with the value of an expression; the last two only of one without control flow.
+/// Expression templates that preserve the value; the last two only for expressions without control flow.
 const FORMS: [(&str, &str); 4] = [
     ("(if true { ", " } else { nil })"),
     ("(match 1 { 1 -> { ", " } })"),
@@ -23,7 +23,7 @@ const FORMS: [(&str, &str); 4] = [
     ("[", "][0]"),
 ];
 
-/// Rewrites some expressions of a program; which ones depends on its text and the round.
+/// Rewrites some expressions of a program; the selection depends on its source and the round.
 pub(crate) fn rewritten(text: &str, round: u64) -> String {
     let parsed = parse(text);
     if !parsed.errors.is_empty() {
@@ -35,7 +35,7 @@ pub(crate) fn rewritten(text: &str, round: u64) -> String {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     let mut rng = Rng::new(hasher.finish(), round);
-    // From the end, so that earlier positions stay; what encloses a rewritten expression is left alone.
+    // From the end, so that earlier offsets remain valid; expressions around a rewritten one are not changed.
     found.spans.sort_by_key(|(span, _)| std::cmp::Reverse((span.start, span.end)));
     let mut out = text.to_owned();
     let mut from = text.len();
@@ -46,14 +46,14 @@ pub(crate) fn rewritten(text: &str, round: u64) -> String {
         }
         let expr = &text[start..end];
         let written = if found.assigned.contains(expr) && rng.chance(50) {
-            // The variable is assigned what it holds while an operand before it waits.
+            // Assigns the variable its own value while a previous operand is pending.
             format!("(if true {{ let t_ = {expr}; {expr} = t_; t_ }} else {{ nil }})")
         } else {
             let (open, close) = FORMS[rng.below(if plain { 4 } else { 2 })];
             format!("{open}{expr}{close}")
         };
         let changed = format!("{}{written}{}", &out[..start], &out[end..]);
-        // Behind a `<`, parentheses may be those of a call: `[a < b, c > (d)]` calls `a<b, c>`.
+        // After a `<`, parentheses may become those of a call: `[a < b, c > (d)]` calls `a<b, c>`.
         let place = Span::new(span.start, span.start + written.len() as u32);
         if stands_at(&parse(&changed), place) {
             out = changed;
@@ -63,7 +63,7 @@ pub(crate) fn rewritten(text: &str, round: u64) -> String {
     out
 }
 
-/// Whether a text is a program in which an expression stands at this place.
+/// Returns whether a program contains an expression with exactly this span.
 fn stands_at(parsed: &harn_syntax::Parsed, place: Span) -> bool {
     struct Search(Span, bool);
     impl<'a> Visitor<'a> for Search {
@@ -77,17 +77,17 @@ fn stands_at(parsed: &harn_syntax::Parsed, place: Span) -> bool {
     parsed.errors.is_empty() && search.1
 }
 
-/// Collects the spans of expressions that are read as values.
+/// Collects the spans of expressions that are evaluated.
 struct Values<'t> {
     text: &'t str,
-    /// With whether they are without control flow.
+    /// Each span, and whether it contains no control flow.
     spans: Vec<(Span, bool)>,
-    /// Names that are assigned somewhere, and those that are somewhere declared for good.
+    /// Names that are assigned somewhere, and names that are declared somewhere as immutable.
     assigned: HashSet<String>,
     fixed: HashSet<String>,
 }
 
-/// Finds control flow in an expression: what must not move into a function.
+/// Finds control flow in an expression, which must not be moved into a function.
 struct Plain(bool);
 
 impl<'a> Visitor<'a> for Plain {
@@ -125,8 +125,8 @@ impl<'a> Visitor<'a> for Values<'_> {
             let before = &self.text[..expr.span.start as usize];
             before.rsplit('\n').next().is_some_and(|line| line.trim().is_empty())
         };
-        // A name with a capital may stand for a type, a closure is named after its variable, and `?` and errors with a
-        // place are about where they stand.
+        // An upper-case name may denote a type, a closure is named after its variable, and the result of `?` and of
+        // errors with a location depends on their position.
         let is_value = match &expr.kind {
             ExprKind::Name(name) => !name.starts_with(char::is_uppercase) && name != "_",
             ExprKind::Closure { .. } | ExprKind::Error => false,
@@ -138,7 +138,7 @@ impl<'a> Visitor<'a> for Values<'_> {
             self.spans.push((expr.span, plain.0));
         }
         match &expr.kind {
-            // What is called or looked into may be a name that is no value: a builtin, a module, an enum.
+            // The callee or the object may be a name without a value: a builtin, a module, an enum.
             ExprKind::Call { callee, args, .. } => {
                 if !matches!(callee.kind, ExprKind::Name(_) | ExprKind::Member { .. }) {
                     self.expr(callee);
@@ -152,7 +152,7 @@ impl<'a> Visitor<'a> for Values<'_> {
                 args.iter().for_each(|arg| self.expr(&arg.value));
             }
             ExprKind::Member { object, .. } if matches!(object.kind, ExprKind::Name(_)) => {}
-            // Strings in strings would need other quotes.
+            // Strings in strings would require other quotes.
             ExprKind::Interp(_) => {}
             _ => visit::walk_expr(self, expr),
         }
@@ -175,7 +175,8 @@ impl<'a> Visitor<'a> for Values<'_> {
         }
         let before = self.spans.len();
         visit::walk_stmt(self, stmt);
-        // In its own initialiser a name is what it was before, but for a closure, which may call itself.
+        // In its own initializer a name refers to the previous variable, except in a closure, which may call
+        // itself.
         if let StmtKind::Let { pattern, value, .. } = &stmt.kind {
             let text = |span: Span| &self.text[span.start as usize..span.end as usize];
             let words = |text: &str| {
@@ -190,7 +191,7 @@ impl<'a> Visitor<'a> for Values<'_> {
     }
 
     fn decl(&mut self, decl: &'a Decl) {
-        // Fields of tools and skills are declarations, not code.
+        // Fields of tools and skills are declarations instead of code.
         if !matches!(decl.kind, DeclKind::Tool(_) | DeclKind::Skill(_) | DeclKind::EvalPack(_)) {
             visit::walk_decl(self, decl);
         }

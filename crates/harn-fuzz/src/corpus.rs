@@ -1,9 +1,9 @@
-//! The kept inputs: one folder per kind of text under `fuzz/corpus`, and the programs of the conformance suite and
-//! the examples, which are a corpus too.
+//! The stored inputs: one directory per kind of input in `fuzz/corpus`, and the programs of the conformance suite
+//! and the examples.
 
 use std::path::{Path, PathBuf};
 
-/// Most bytes of a file that is worth mutating.
+/// Maximum size in bytes of a file that is mutated.
 const MAX_BYTES: u64 = 16 << 10;
 
 /// Reads the corpus of a target in the order of the file names.
@@ -17,8 +17,8 @@ pub(crate) fn read(root: &Path, folder: &str, extension: &str) -> Vec<Vec<u8>> {
     paths.iter().filter_map(|path| std::fs::read(path).ok()).collect()
 }
 
-/// Writes a corpus into one file, which [`read_copy`] reads. Files of the real one may change while a run goes on, and then the
-/// number of an input no longer says what it was.
+/// Writes a corpus to one file for [`read_copy`]. Files of the original corpus may change during a run, and then
+/// the index of an input would no longer identify it.
 pub(crate) fn write_copy(corpus: &[Vec<u8>], path: &Path) -> std::io::Result<()> {
     let mut bytes = Vec::new();
     for text in corpus {
@@ -28,7 +28,7 @@ pub(crate) fn write_copy(corpus: &[Vec<u8>], path: &Path) -> std::io::Result<()>
     std::fs::write(path, bytes)
 }
 
-/// Reads a corpus that [`write_copy`] wrote.
+/// Reads a corpus written by [`write_copy`].
 pub(crate) fn read_copy(path: &Path) -> std::io::Result<Vec<Vec<u8>>> {
     let bytes = std::fs::read(path)?;
     let (mut rest, mut corpus) = (&bytes[..], Vec::new());
@@ -49,7 +49,7 @@ fn collect(folder: &Path, extension: &str, paths: &mut Vec<PathBuf>) {
         if meta.is_dir() {
             collect(&path, extension, paths);
         } else if path.with_extension("answers").exists() {
-            // It waits for people, and there is nobody here.
+            // The program requires user input, which is not available here.
         } else if meta.len() <= MAX_BYTES && path.to_string_lossy().ends_with(extension) {
             paths.push(path);
         }

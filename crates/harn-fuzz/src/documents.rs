@@ -1,4 +1,4 @@
-//! Files that people and other programs write: manifests, transcripts.
+//! Files written by users and other programs: manifests, transcripts.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use harn_value::{Data as Value, json};
 
 use crate::rng::Rng;
 
-/// A manifest of known tables and odd values.
+/// Generates a manifest with known tables and unusual values.
 pub(crate) fn generate_manifest(rng: &mut Rng) -> Vec<u8> {
     const TABLES: &[&str] = &[
         "[package]",
@@ -108,8 +108,8 @@ pub(crate) fn generate_manifest(rng: &mut Rng) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// A manifest is read by everybody who reads manifests: problems have a text and a place, and calls can be prepared or are
-/// refused.
+/// Passes a manifest to all its readers: problems must have a message and a location, and calls must be prepared or
+/// rejected.
 pub(crate) fn check_manifest(bytes: &[u8]) {
     let memory = Memory::new()
         .with_file("/project/harn.toml", bytes)
@@ -135,7 +135,7 @@ pub(crate) fn check_manifest(bytes: &[u8]) {
     }
 }
 
-/// A transcript of odd messages.
+/// Generates a transcript of unusual messages.
 pub(crate) fn generate_transcript(rng: &mut Rng) -> Vec<u8> {
     const MESSAGES: &[&str] = &[
         "{\"role\": \"user\", \"content\": \"hi\"}",
@@ -165,7 +165,8 @@ pub(crate) fn generate_transcript(rng: &mut Rng) -> Vec<u8> {
     format!("{{\"_type\": {kind}, \"version\": 2, \"id\": \"i\", \"messages\": [{messages}], \"events\": [{events}], {rest}}}").into_bytes()
 }
 
-/// What is imported can be shown, changed, shortened and exported, and comes back as it was.
+/// An imported transcript can be rendered, modified, compacted and exported, and re-importing the export returns
+/// the same transcript.
 pub(crate) fn check_transcript(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let ids = || "i".to_owned();

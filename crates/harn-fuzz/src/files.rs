@@ -1,9 +1,10 @@
-//! All builtins that touch files, in random sequences with hostile arguments: beside a canary, and on a disk that is full at
-//! random moments.
+//! All builtins that access files, in random sequences with hostile arguments: next to a canary directory, and on a
+//! disk that becomes full at random times.
 //!
-//! The tree is in memory, or a scratch folder of this machine. There a layer at the bottom refuses whatever would change
-//! something outside of the roots or read the canary, and that is a finding. It does not panic: a program takes that for an error.
-//! The directory of the runtime's files is a link now and then, or holds one, or a variable names another one.
+//! The tree is in memory or in a temporary directory. For the latter, a layer at the bottom rejects every change
+//! outside the roots and every read of the canary, and records it as a finding. It does not panic, because a
+//! program would catch that as an error. The state directory of the runtime is sometimes a link, contains one, or
+//! is set by a variable.
 
 use std::cell::{Cell, RefCell};
 use std::fs;
@@ -17,7 +18,7 @@ use harn_vm::{Source, Vm, block_on, load};
 
 use crate::rng::Rng;
 
-/// Paths; `@` stands for the folder that holds project, home and canary.
+/// Paths; `@` is replaced by the directory that contains project, home and canary.
 const PATHS: &[&str] = &[
     "",
     ".",
@@ -78,7 +79,7 @@ const PATHS: &[&str] = &[
     "é\u{202e}",
 ];
 
-/// Arguments that are no paths.
+/// Arguments other than paths.
 const OTHERS: &[&str] = &[
     "nil",
     "true",
@@ -107,7 +108,7 @@ static BUILTINS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     names
 });
 
-/// Builtins that change files come more often.
+/// Builtins that modify files, which are called more often.
 const CHANGING: &[&str] = &[
     "write_file",
     "write_file_bytes",
@@ -121,7 +122,7 @@ const CHANGING: &[&str] = &[
     "store_clear",
 ];
 
-/// Links that a hostile checkout brings along: below `project/.harn`, or that itself.
+/// Links that a hostile checkout may contain: in `project/.harn`, or that directory itself.
 const STATE_LINKS: &[(&str, &str)] = &[
     ("@/canary", ".harn"),
     ("@/nowhere", ".harn"),
@@ -140,7 +141,7 @@ const STATE_LINKS: &[(&str, &str)] = &[
     ("@/canary", ".harn-runs"),
 ];
 
-/// Variables that name directories of the runtime.
+/// Variables that set directories of the runtime.
 const VARIABLES: &[&str] = &[
     "HARN_STATE_DIR",
     "HARN_STATE_FILE",
@@ -150,11 +151,11 @@ const VARIABLES: &[&str] = &[
     "HARN_WORKFLOW_STATE_DIR",
 ];
 
-/// What they name.
+/// The values of these variables.
 const PLACES: &[&str] =
     &["@/canary", "@/canary/new", "../../canary", "out", "out/new", "@/nowhere", "@/home/state"];
 
-/// Lines of calls; the first line holds the seed of the disk.
+/// Generates lines of calls; the first line contains the seed of the disk.
 pub(crate) fn generate(rng: &mut Rng) -> Vec<u8> {
     let mut out = format!("{}\n", rng.bits());
     let path = |rng: &mut Rng| format!("\"{}\"", rng.pick(PATHS));
@@ -169,20 +170,20 @@ pub(crate) fn generate(rng: &mut Rng) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// The system below the programs: with faults and a guard.
+/// The system of the programs, with fault injection and a guard.
 struct Disk {
-    /// The scratch folder, unless the tree is in memory.
+    /// The temporary directory, unless the tree is in memory.
     scratch: Option<tempfile::TempDir>,
     inner: Rc<dyn System>,
-    /// What holds project, home and canary; empty in memory.
+    /// The directory that contains project, home and canary; empty in memory.
     top: PathBuf,
     rng: RefCell<Rng>,
     faults: Cell<bool>,
-    /// What programs may use: the working directory, or the project.
+    /// The directory that programs may access: the working directory or the project.
     root: PathBuf,
-    /// A variable of the environment.
+    /// An environment variable.
     variable: Option<(&'static str, String)>,
-    /// What would have been changed outside.
+    /// The first rejected change outside the roots.
     outside: RefCell<Option<String>>,
 }
 
@@ -267,7 +268,7 @@ impl Disk {
         if self.scratch.is_some() { self.top.join("project/work") } else { PathBuf::from("/project/work") }
     }
 
-    /// Fails now and then.
+    /// Returns an injected error at random.
     fn fault(&self) -> io::Result<()> {
         if self.faults.get() && self.rng.borrow_mut().chance(25) {
             return Err(io::Error::from(io::ErrorKind::StorageFull));
@@ -275,7 +276,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Refuses a change that would go outside of the roots, and notes it. Knows nothing of how permissions are checked.
+    /// Rejects and records a change outside the roots. Independent of the permission checks of the runtime.
     fn guard(&self, path: &Path, follow: bool) -> io::Result<()> {
         if self.scratch.is_none() {
             return Ok(());
@@ -287,9 +288,9 @@ impl Disk {
                 path = path.parent().unwrap_or(Path::new("/")).join(next);
             }
         }
-        // A folder is not replaced: what could change is in it, also where a link leads to `.`.
+        // An existing directory is not replaced, only its content can change, also if a link points to `.`.
         let folder = if follow && path.is_dir() { &path } else { path.parent().unwrap_or(Path::new("/")) };
-        // Folders that are there are where they are, and what is missing would be made below them.
+        // Existing directories are canonicalized; missing ones would be created below them.
         let mut real = PathBuf::from("/");
         for part in folder.components() {
             match part {
@@ -305,7 +306,7 @@ impl Disk {
         Err(io::Error::from(io::ErrorKind::PermissionDenied))
     }
 
-    /// Notes a look into the canary, and refuses it.
+    /// Rejects and records a read of the canary.
     fn guard_read(&self, path: &Path) -> io::Result<()> {
         let real = self.inner.canonical(path).unwrap_or_else(|_| path.to_owned());
         if !self.faults.get() || !real.starts_with(self.top.join("canary")) || self.top.as_os_str().is_empty()
@@ -316,18 +317,18 @@ impl Disk {
         Err(io::Error::from(io::ErrorKind::PermissionDenied))
     }
 
-    /// Everything below a folder, as text.
+    /// Formats everything below a directory.
     fn content(&self, folder: &Path, out: &mut String) {
         for name in self.inner.names(folder).expect("a folder") {
             let path = folder.join(name);
-            // The state of the runtime: no file of the program.
+            // The state of the runtime is not part of the program's files.
             let is_state =
                 [".harn", ".harn-runs"].iter().any(|own| path.file_name().is_some_and(|name| name == *own));
             if is_state {
                 continue;
             }
             let facts = self.inner.link_facts(&path).expect("an entry");
-            // Escaped: a line is an entry, whatever its name holds.
+            // Escaped, so that each entry is one line regardless of its name.
             out.push_str(&format!("{}: {:?} ", path.display().to_string().escape_debug(), facts.kind));
             if facts.is_file() {
                 let bytes = self.inner.read(&path, u64::MAX).expect("a file");
@@ -348,7 +349,7 @@ impl Disk {
     }
 }
 
-/// A draft on a disk that may become full.
+/// A draft file on a disk that may become full.
 struct Faulty {
     inner: Box<dyn Draft>,
     full: bool,
@@ -357,7 +358,7 @@ struct Faulty {
 impl Write for Faulty {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.full {
-            // A part still fits.
+            // A part is still written.
             self.inner.write_all(&bytes[..bytes.len() / 2])?;
             return Err(io::Error::from(io::ErrorKind::StorageFull));
         }
@@ -459,13 +460,16 @@ impl Layer for Disk {
     }
 }
 
-/// A machine for the calls of one input.
+/// Creates a virtual machine for the calls of one input.
 fn machine(disk: &Rc<Disk>) -> Rc<Vm> {
     let ceiling = Ceiling { roots: Some(vec![disk.root.clone()]), ..Ceiling::default() };
     harn_runtime::vm_builder(disk.clone()).limit(ceiling).build()
 }
 
-/// Runs one call; gives the text of its error.
+/// Runs one call.
+///
+/// # Errors
+/// Returns the message of the error.
 fn run(vm: &Rc<Vm>, disk: &Disk, call: &str) -> Result<(), String> {
     let source = Source { name: "fuzz.harn".to_owned(), text: call.to_owned(), dir: disk.work() };
     let Ok(program) = load(vm, &source) else { return Err("no program".to_owned()) };
@@ -475,7 +479,8 @@ fn run(vm: &Rc<Vm>, disk: &Disk, call: &str) -> Result<(), String> {
     outcome?.result.map(|_| ()).map_err(|error| error.uncaught_text())
 }
 
-/// Nothing outside of the roots changes or is read, what the run stands on stays, and a call that fails changes nothing.
+/// Checks that nothing outside the roots is changed or read, that the working directory remains, and that a failing
+/// call changes nothing.
 pub(crate) fn check(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let mut lines = text.lines();
@@ -492,9 +497,10 @@ pub(crate) fn check(bytes: &[u8]) {
     let mut before = disk.all();
     let kept = outside(&before);
     for line in lines.take(40) {
-        // Only calls of these builtins: mutated text must not reach for others.
+        // Runs only calls of these builtins: mutated input must not call others.
         let Some((name, rest)) = line.split_once('(') else { continue };
-        // One call alone: where two are in one line, the first may have changed something when the second fails.
+        // Runs only single calls: with two calls in one line, the first may have changed something when the second
+        // fails.
         let bare = OTHERS.iter().fold(rest.to_owned(), |bare, other| bare.replace(other, ""));
         let plain =
             !bare.contains(['(', '$']) && bare.find(')').is_some_and(|at| at + 1 == bare.trim_end().len());
@@ -533,7 +539,7 @@ mod tests {
         }
     }
 
-    /// A program takes a panic for an error, so what is refused must show in the end.
+    /// A program catches a panic as an error, so a rejected access must be detected at the end.
     #[test]
     fn a_call_that_reaches_out_is_a_finding() {
         let disk = Disk::new(true, 1);

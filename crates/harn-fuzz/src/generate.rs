@@ -1,10 +1,10 @@
-//! Random programs that are well-formed: every text made here must parse, and running it must end in a value or
-//! in an error, never in a panic. Loops are short and calls only go to functions written earlier, so that most
-//! programs end by themselves. And random templates.
+//! Generates random well-formed programs and templates. Every program must parse, and running it must end in a
+//! value or an error, never in a panic. Loops are short and calls only refer to previously generated functions, so
+//! that most programs terminate.
 
 use crate::rng::Rng;
 
-/// Writes a random program.
+/// Generates a random program.
 pub(crate) fn program(rng: &mut Rng) -> String {
     let mut writer = Writer {
         rng,
@@ -18,7 +18,7 @@ pub(crate) fn program(rng: &mut Rng) -> String {
     writer.out
 }
 
-/// Writes a random template.
+/// Generates a random template.
 pub(crate) fn template(rng: &mut Rng) -> String {
     const VALUES: &[&str] = &[
         "name",
@@ -67,7 +67,7 @@ pub(crate) fn template(rng: &mut Rng) -> String {
     out
 }
 
-/// Members that exist on some type; called on values of any type.
+/// Members that exist on some type; applied to values of any type.
 const METHODS: &[&str] = &[
     "len",
     "count",
@@ -102,7 +102,7 @@ const METHODS: &[&str] = &[
     "moved",
 ];
 
-/// Methods with one argument that is a value.
+/// Methods with one value argument.
 const METHODS_VALUE: &[&str] = &[
     "contains",
     "index_of",
@@ -131,7 +131,7 @@ const METHODS_VALUE: &[&str] = &[
     "windows",
 ];
 
-/// Methods with one argument that is a function.
+/// Methods with one function argument.
 const METHODS_FUNCTION: &[&str] = &[
     "map",
     "filter",
@@ -153,7 +153,7 @@ const METHODS_FUNCTION: &[&str] = &[
     "for_each",
 ];
 
-/// Builtins that touch nothing outside of the program, with their number of arguments.
+/// Builtins without external effects, with their number of arguments.
 const BUILTINS: &[(&str, usize)] = &[
     ("len", 1),
     ("type_of", 1),
@@ -193,9 +193,9 @@ struct Writer<'r> {
     rng: &'r mut Rng,
     out: String,
     indent: usize,
-    /// Names in reach, and whether they may be assigned.
+    /// Visible names, and whether they can be assigned.
     scopes: Vec<Vec<(String, bool)>>,
-    /// Names of functions that may be called.
+    /// Names of callable functions.
     functions: Vec<String>,
     /// Number of the next fresh name.
     next: usize,
@@ -272,7 +272,7 @@ impl Writer<'_> {
         self.functions.push(name);
     }
 
-    /// Statements of a block in a scope of their own.
+    /// Generates the statements of a block with its own scope.
     fn body(&mut self, depth: usize, names: &[&str]) {
         self.scopes.push(names.iter().map(|n| ((*n).to_owned(), false)).collect());
         self.indent += 1;
@@ -323,7 +323,7 @@ impl Writer<'_> {
             9 => {
                 let value = self.expr(d);
                 let name = self.fresh();
-                // An endless iterable would make an endless program.
+                // An infinite iterable would make the program run forever.
                 self.block(&format!("for {name} in [{value}, 1, \"ab\"]"), d, true, &[name.as_str()]);
             }
             10 => {
@@ -403,7 +403,7 @@ impl Writer<'_> {
         }
     }
 
-    /// An expression whose error mostly does not end the program: most random expressions fail.
+    /// Generates an expression whose error usually does not end the program: most random expressions fail.
     fn caught(&mut self, depth: usize) -> String {
         let value = self.expr(depth);
         if self.rng.chance(70) { format!("try {{ {value} }} catch (e) {{ e }}") } else { value }
@@ -418,7 +418,7 @@ impl Writer<'_> {
             _ => name.to_owned(),
         };
         let op = self.rng.pick(&["=", "=", "=", "+=", "-=", "*=", "%="]);
-        // A value that holds itself doubles with every round of a loop: keep it from growing without bound.
+        // A value that contains itself would double with every loop iteration; this bounds its size.
         let value = if value.contains(name) { format!("len(to_string({value}))") } else { value };
         self.line(&format!("{target} {op} {value}"));
     }

@@ -1,7 +1,7 @@
-//! The VM as a fuzz target: programs run in a machine whose system is in memory.
+//! The virtual machine as a fuzz target: programs run with an in-memory system.
 //!
-//! Inputs are mutations of real programs, so whatever reaches beyond the process (files, processes, the network) is
-//! kept out by the names of the builtins: a program that mentions one of those is parsed, not run.
+//! Inputs are mutations of real programs, so access to files, processes and the network is prevented by the names
+//! of the builtins: a program that mentions one of those is only parsed.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -17,19 +17,19 @@ use harn_syntax::token::TokenKind;
 use harn_system::{Asked, Inquiry, Layer, Memory, System, Waiting};
 use harn_vm::{Effect, Interrupt, Source, Vm, block_on, load, uncaught};
 
-/// A program is stopped after this time. Many random programs do not end by themselves.
+/// Time limit of a program. Many random programs do not terminate.
 const LIMIT: Duration = Duration::from_millis(400);
 
-/// Most memory of a program's data.
+/// Memory limit of a program's data in bytes.
 const MEMORY: usize = 256 << 20;
 
-/// How often a program is rewritten, each time at other places.
+/// Number of rewrites of a program, each at different expressions.
 const ROUNDS: u64 = 3;
 
-/// Most output that is kept before printing ends the program.
+/// Maximum output in bytes before printing ends the program.
 const OUTPUT: usize = 1 << 20;
 
-/// A system in memory without files of its own, whose output has a limit and whose chance is no chance.
+/// An in-memory system without files, with limited output and deterministic random numbers.
 struct Nowhere {
     inner: Memory,
     out: Rc<RefCell<String>>,
@@ -49,11 +49,11 @@ impl Layer for Nowhere {
     fn write_out(&self, text: &str) -> io::Result<()> {
         let mut out = self.out.borrow_mut();
         out.push_str(text);
-        // The end of what anybody reads: the program ends quietly.
+        // A closed pipe ends the program without an error message.
         if out.len() > OUTPUT { Err(io::Error::from(io::ErrorKind::BrokenPipe)) } else { Ok(()) }
     }
 
-    /// Nobody is there to answer, however long one waits.
+    /// Never returns an answer, regardless of the timeout.
     fn inquire(&self, _: Inquiry) -> Waiting<'static, Asked> {
         Box::pin(async { Ok(None) })
     }
@@ -79,7 +79,7 @@ static FORBIDDEN: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Runs a program. It must end in a value or an error, twice in the same way if nothing interrupts it.
+/// Runs a program. It must end in a value or an error.
 pub(crate) fn check(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes).into_owned();
     if !harmless(&text) {
@@ -89,12 +89,13 @@ pub(crate) fn check(bytes: &[u8]) {
     let _ = run(&text);
 }
 
-/// Limits what the next program may use. What is counted already is what other threads free: a little of every watcher.
+/// Sets the memory limit for the next program relative to the current use, which includes memory freed by other
+/// threads: a little for every watcher.
 fn limit_memory() {
     harn_value::memory::set_limit(harn_value::memory::used() + MEMORY);
 }
 
-/// Whether a program imports nothing and mentions nothing that reaches outside.
+/// Returns whether a program imports nothing and mentions no builtin with external effects.
 fn harmless(text: &str) -> bool {
     lex(text).tokens.iter().all(|token| match token.kind {
         TokenKind::Import => false,
@@ -102,8 +103,8 @@ fn harmless(text: &str) -> bool {
     })
 }
 
-/// Runs a program. Wherever one of its expressions is written as a block with the same value, it must print the same and
-/// end in the same way.
+/// Runs a program and rewritten versions of it, in which expressions are replaced by equivalent blocks. Output and
+/// result must be the same.
 pub(crate) fn check_blocks(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Some(difference) = (0..ROUNDS).find_map(|round| difference(&text, round)) {
@@ -111,7 +112,7 @@ pub(crate) fn check_blocks(bytes: &[u8]) {
     }
 }
 
-/// What changes when expressions of a program are written as blocks.
+/// Returns the difference between a program and its rewritten version.
 fn difference(text: &str, round: u64) -> Option<String> {
     if !harmless(text) {
         return None;
@@ -126,20 +127,21 @@ fn difference(text: &str, round: u64) -> Option<String> {
     (!same).then(|| format!("blocks change the meaning:\n{blocks}\n--- before\n{before}\n--- after\n{after}"))
 }
 
-/// The lines of an output, sorted: a variable that a closure mentions lives longer than others, so generators that are
-/// still suspended at the end of a script clean up in another order when a block is written around their name.
+/// Sorts the lines of an output: a variable captured by a closure lives longer than others, so generators that are
+/// still suspended at the end of a script run their cleanup in another order if a block is inserted around their
+/// name.
 fn lines_in_order(output: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = output.lines().collect();
     lines.sort_unstable();
     lines
 }
 
-/// Runs a program to its end. Returns what it printed, and its result or error; `None` when it was refused or stopped.
+/// Runs a program to its end. Returns its output with its result or error; `None` if it was rejected or stopped.
 pub(crate) fn run(text: &str) -> Option<String> {
     run_with(text, |vm| Watched::start(vm.interrupt().clone()))
 }
 
-/// As [`run`], beside something that lives as long as the program runs.
+/// Like [`run`], with a guard object that lives as long as the program runs.
 fn run_with<T>(text: &str, beside: impl FnOnce(&Vm) -> T) -> Option<String> {
     let out = Rc::<RefCell<String>>::default();
     let vm = harn_runtime::vm_builder(Rc::new(Nowhere::new(out.clone()))).verify().tell_deadlocks().build();
@@ -167,27 +169,27 @@ fn run_with<T>(text: &str, beside: impl FnOnce(&Vm) -> T) -> Option<String> {
     };
     drop(outcome);
     drop(program);
-    // A machine that is still referred to is a leak, and leaks add up here.
+    // A virtual machine that is still referenced is a leak, and leaks accumulate here.
     drop(Rc::try_unwrap(vm).ok());
-    // A task of a program that was stopped may have caught it.
+    // A task of the stopped program may have caught the interruption.
     end.filter(|_| !stopped).map(|end| without_suggestions(&format!("{}\n{end}", out.borrow())))
 }
 
-/// Which name is suggested depends on those that are visible where an expression stands.
+/// Removes suggestions of names, which depend on the scope of the expression.
 fn without_suggestions(text: &str) -> String {
     let mut parts = text.split(" (did you mean `");
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |text, part| text + part.split_once("`?)").map_or(part, |(_, rest)| rest))
 }
 
-/// While it lives, a program is watched. Each has a watcher of its own: tests run programs at the same time.
+/// Watches a program while it is alive. Each program has its own watcher, because tests run programs in parallel.
 struct Watched(#[expect(dead_code, reason = "the watcher ends when it is dropped")] Sender<()>);
 
 impl Watched {
     fn start(interrupt: Interrupt) -> Watched {
         let (alive, ended) = channel();
         std::thread::spawn(move || {
-            // A program that goes on all the same is a hang, which the parent notices.
+            // A program that still continues is a hang, which the parent detects.
             if ended.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
                 interrupt.interrupt();
             }
@@ -218,8 +220,9 @@ mod tests {
         assert_eq!(without_suggestions("plain"), "plain");
     }
 
-    /// Bytes that a program leaves behind when it has run before: the first runs fill what is kept for all programs. Only
-    /// this thread is measured, since other tests run meanwhile; so no watcher frees what the program allocated.
+    /// Returns the bytes not freed by a program that has run before: the first runs fill the shared caches.
+    /// Measures only this thread, since other tests run in parallel; therefore there is no watcher, which could
+    /// free memory of the program.
     fn left_behind(text: &str) -> isize {
         (0..2).for_each(|_| drop(run_with(text, |_| ())));
         let before = harn_value::memory::used_by_thread();
@@ -242,7 +245,7 @@ mod tests {
         }
     }
 
-    /// Every tenth program; the fuzz target begins with all of them.
+    /// Tests every tenth program; the fuzz target starts with all of them.
     #[test]
     fn blocks_do_not_change_known_programs() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
@@ -262,8 +265,8 @@ mod tests {
         assert!(begin.elapsed() < Duration::from_secs(20));
     }
 
-    /// Interruptions at many moments of a program that starts tasks, waits, catches and cleans up. A lost one would
-    /// let the last task, which never ends, keep the program.
+    /// Interrupts a program that starts tasks, waits, catches errors and cleans up, at many different times. If an
+    /// interruption were lost, the last task would keep the program running forever.
     #[test]
     fn an_interruption_is_never_lost() {
         let text =

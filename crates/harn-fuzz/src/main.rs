@@ -1,12 +1,12 @@
-//! `harn-fuzz [--seconds N] [--seed N] [TARGET...]`: feeds random input to the parts of Harn that read what
-//! strangers write, and stops at the first panic, hang or growth without bound.
+//! `harn-fuzz [--seconds N] [--seed N] [TARGET...]`: runs the parts of Harn that process untrusted input with
+//! random input, and stops at the first panic, hang or unbounded memory growth.
 //!
-//! One run of a target is a child process: so that a stack overflow or an abort is a finding too, not the end of
-//! the run. Input number `i` depends on the seed, on `i` and on the kept corpus alone, so the parent can write down
-//! any input a child died on. Files: `generate.rs` makes programs, `mutate.rs` breaks texts, `corpus.rs` keeps
-//! inputs, `blocks.rs` rewrites programs without changing them, `reference` is a second interpreter, `replies.rs`,
-//! `documents.rs`, `values.rs` and `files.rs` hold targets for text from outside, `target.rs` says what must hold, `watch.rs` is
-//! the parent.
+//! A run of a target is a child process, so that stack overflows and aborts are findings too. Input number `i`
+//! depends only on the seed, on `i` and on the stored corpus, so the parent can save the input that crashed a
+//! child. Files: `generate.rs` generates programs, `mutate.rs` mutates inputs, `corpus.rs` stores inputs,
+//! `blocks.rs` rewrites programs to equivalent ones, `reference` is a second interpreter, `replies.rs`,
+//! `documents.rs`, `values.rs` and `files.rs` contain the targets for external input, `target.rs` defines the
+//! checked properties, `watch.rs` is the parent.
 
 mod alloc;
 mod blocks;
@@ -29,15 +29,15 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: alloc::Counting = alloc::Counting;
 
-/// What the command line asks for.
+/// The command line arguments.
 struct Options {
     seconds: u64,
     seed: u64,
-    /// Only this input, in this process (set by `--input`, to look at a finding).
+    /// Run only this input in this process (set by `--input`, to reproduce a finding).
     input: Option<PathBuf>,
-    /// So many generated inputs, in this process, instead of a time.
+    /// Run this number of generated inputs in this process instead of for a time.
     count: Option<u64>,
-    /// This process is a child: where it counts its inputs, and the first one to try.
+    /// For a child process: the file with its input counter, and the number of its first input.
     child: Option<(PathBuf, u64)>,
     targets: Vec<&'static target::Target>,
 }

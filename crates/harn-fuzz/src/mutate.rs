@@ -1,8 +1,8 @@
-//! Turns a known text into a similar, usually broken one.
+//! Mutates a known input to a similar, usually invalid one.
 
 use crate::rng::Rng;
 
-/// Pieces that matter to the lexer, the layout pass, the parser or the template engine.
+/// Fragments that are significant for the lexer, the layout pass, the parser or the template engine.
 const PIECES: &[&str] = &[
     "{",
     "}",
@@ -82,7 +82,7 @@ const PIECES: &[&str] = &[
     "{{ include \"",
 ];
 
-/// Changes a text in one to eight places. The result is any bytes, not always UTF-8.
+/// Changes an input in one to eight places. The result may be invalid UTF-8.
 pub(crate) fn mutate(rng: &mut Rng, text: &[u8], other: &[u8]) -> Vec<u8> {
     let mut out = text.to_vec();
     for _ in 0..=rng.below(8) {

@@ -1,4 +1,4 @@
-//! What model servers send: framed streams, the decoders of every wire format, JSON in prose, tagged text.
+//! Responses of model servers: framed streams, the decoders of every wire format, JSON in prose, tagged text.
 
 use std::rc::Rc;
 use std::sync::LazyLock;
@@ -13,15 +13,15 @@ use harn_value::{Data as Value, json};
 
 use crate::rng::Rng;
 
-/// The largest line and event of a stream.
+/// Maximum size of a line and of an event in a stream.
 const LIMIT: usize = 4096;
 
-/// The first byte of an input says how it is cut, the rest is the text.
+/// Splits an input: the first byte selects how it is cut, the rest is the content.
 fn parts(bytes: &[u8]) -> (usize, &[u8]) {
     bytes.split_first().map_or((0, bytes), |(first, rest)| (usize::from(*first), rest))
 }
 
-/// Pieces of random length, decided by `choice`.
+/// Splits `bytes` into chunks of random length, determined by `choice`.
 fn pieces(choice: usize, bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rng = Rng::new(choice as u64, bytes.len() as u64);
     let mut rest = bytes;
@@ -32,7 +32,7 @@ fn pieces(choice: usize, bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// A text of pieces from a list, with a first byte.
+/// Generates a random first byte followed by random fragments of a list.
 fn text(rng: &mut Rng, pieces: &[&str], most: usize) -> Vec<u8> {
     let mut out = vec![rng.bits() as u8];
     for _ in 0..rng.below(most) {
@@ -43,7 +43,7 @@ fn text(rng: &mut Rng, pieces: &[&str], most: usize) -> Vec<u8> {
     out
 }
 
-/// Lines of a stream.
+/// Generates lines of a stream.
 pub(crate) fn generate_sse(rng: &mut Rng) -> Vec<u8> {
     const PIECES: &[&str] = &[
         "data: ",
@@ -71,7 +71,7 @@ pub(crate) fn generate_sse(rng: &mut Rng) -> Vec<u8> {
     text(rng, PIECES, 60)
 }
 
-/// Wherever a stream is cut, the messages are the same; none is longer than the limit allows.
+/// The messages do not depend on how the stream is cut, and none exceeds the limit.
 pub(crate) fn check_sse(bytes: &[u8]) {
     let (choice, bytes) = parts(bytes);
     let framing = if choice % 2 == 0 { Framing::Sse } else { Framing::Lines };
@@ -94,13 +94,13 @@ pub(crate) fn check_sse(bytes: &[u8]) {
     let cut = read(&mut pieces(choice, bytes), usize::MAX);
     assert_eq!(whole, cut, "where the stream is cut changes its messages");
     let (bounded, _) = read(&mut pieces(choice, bytes), LIMIT);
-    // Bytes that are no UTF-8 become three each.
+    // Each invalid UTF-8 byte becomes three bytes.
     let longest = bounded.iter().map(String::len).max().unwrap_or(0);
     assert!(longest <= 3 * (LIMIT + 16), "a message of {longest} bytes");
     assert!(whole.0.starts_with(&bounded) || framing == Framing::Sse, "the limit changes messages before it");
 }
 
-/// The wire formats that are read.
+/// The supported wire formats.
 const STYLES: [WireStyle; 8] = [
     WireStyle::OpenAiChat,
     WireStyle::OpenAiResponses,
@@ -112,7 +112,7 @@ const STYLES: [WireStyle; 8] = [
     WireStyle::Completion,
 ];
 
-/// Events and replies of all formats, whole and in parts.
+/// Generates complete and partial events and responses of all formats.
 pub(crate) fn generate_stream(rng: &mut Rng) -> Vec<u8> {
     const PIECES: &[&str] = &[
         "{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"}}]}",
@@ -158,7 +158,7 @@ pub(crate) fn generate_stream(rng: &mut Rng) -> Vec<u8> {
 static KEY: &str = "sk-fuzz-0123456789";
 
 thread_local! {
-    /// A request whose format is exchanged.
+    /// A request whose wire format is replaced by each test.
     static REQUEST: Request = {
         let embedder = Rc::new(StdEmbedder::with_env([("OPENAI_API_KEY", KEY)]));
         let runtime = LlmRuntime::new(embedder);
@@ -167,7 +167,7 @@ thread_local! {
     };
 }
 
-/// A reply gives the same events wherever it is cut, or the same error; no error shows the key.
+/// The events or the error of a response do not depend on how it is cut, and no error contains the key.
 pub(crate) fn check_stream(bytes: &[u8]) {
     let (choice, bytes) = parts(bytes);
     let mut request = REQUEST.with(Clone::clone);
@@ -190,7 +190,7 @@ pub(crate) fn check_stream(bytes: &[u8]) {
     for streamed in [true, false] {
         let whole = read(&mut std::iter::once(bytes), streamed);
         if let Err(error) = &whole.1 {
-            // As every caller does. Half a key would be left if it had been cut before.
+            // Every caller redacts errors. If the error were truncated first, a part of the key would remain.
             let shown = Secret::new(KEY).redact(&error.to_string());
             let parts = String::from_utf8_lossy(bytes).replace(KEY, "").contains(&KEY[..12]);
             assert!(parts || !shown.contains(&KEY[..12]), "an error shows the key: {error}");
@@ -200,7 +200,7 @@ pub(crate) fn check_stream(bytes: &[u8]) {
     }
 }
 
-/// Texts with JSON in them.
+/// Generates text with embedded JSON.
 pub(crate) fn generate_json(rng: &mut Rng) -> Vec<u8> {
     const PIECES: &[&str] = &[
         "{",
@@ -233,7 +233,7 @@ pub(crate) fn generate_json(rng: &mut Rng) -> Vec<u8> {
     text(rng, PIECES, 60)[1..].to_vec()
 }
 
-/// What is JSON is found as it is, and what is found is found again.
+/// Input that is valid JSON is returned unchanged, and extraction is idempotent.
 pub(crate) fn check_json(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let found = from_text(&text);
@@ -255,7 +255,7 @@ pub(crate) fn check_json(bytes: &[u8]) {
     }
 }
 
-/// Text of replies in tagged form.
+/// Generates replies in the tagged format.
 pub(crate) fn generate_tagged(rng: &mut Rng) -> Vec<u8> {
     const PIECES: &[&str] = &[
         "<tool_call>",
@@ -317,7 +317,7 @@ pub(crate) fn generate_tagged(rng: &mut Rng) -> Vec<u8> {
     text(rng, PIECES, 40)[1..].to_vec()
 }
 
-/// Every text is read; text of others in a frame never ends the frame, and no call in it is run.
+/// Every input is parsed; untrusted content in a frame never ends the frame, and no call in it is executed.
 pub(crate) fn check_tagged(bytes: &[u8]) {
     static TOOLS: LazyLock<Vec<String>> = LazyLock::new(|| vec!["t".to_owned()]);
     let text = String::from_utf8_lossy(bytes);

@@ -1,4 +1,4 @@
-//! What is fuzzed, and what must hold for every input.
+//! The fuzz targets, and the properties that must hold for every input.
 
 use harn_syntax::lexer::lex;
 use harn_syntax::token::TokenKind;
@@ -9,15 +9,15 @@ use harn_value::{Dict, Value};
 use crate::rng::Rng;
 use crate::{documents, files, generate, machine, reference, replies, values};
 
-/// A part of Harn that reads text from outside.
+/// A part of Harn that processes external input.
 pub(crate) struct Target {
     /// Its name on the command line.
     pub(crate) name: &'static str,
-    /// Folder under `fuzz/corpus` with its inputs.
+    /// Directory in `fuzz/corpus` with its inputs.
     pub(crate) corpus: &'static str,
-    /// End of the names of further files that serve as inputs.
+    /// Extension of additional files that are used as inputs.
     pub(crate) extension: &'static str,
-    /// Writes a well-formed input.
+    /// Generates a well-formed input.
     pub(crate) generate: fn(&mut Rng) -> Vec<u8>,
     /// Panics if a property does not hold.
     pub(crate) check: fn(&[u8]),
@@ -116,8 +116,8 @@ fn template(rng: &mut Rng) -> Vec<u8> {
     generate::template(rng).into_bytes()
 }
 
-/// The lexer accounts for every byte: tokens stand in order, on character boundaries, and between them there is
-/// only blank space, comments, or text that an error is reported for.
+/// The lexer accounts for every byte: tokens are in order and on character boundaries, and between them there is
+/// only whitespace, comments, or source text with a reported error.
 fn check_lexer(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let lexed = lex(&text);
@@ -125,7 +125,7 @@ fn check_lexer(bytes: &[u8]) {
     for token in &lexed.tokens {
         let (from, to) = (token.span.start as usize, token.span.end as usize);
         if token.kind == TokenKind::Eof {
-            // The end of the file is said to be where its last line ends, not behind blank lines.
+            // The end of the file is reported at the end of the last line with content, not after blank lines.
             assert!(to <= text.len(), "the end of the file lies beyond it");
             break;
         }
@@ -147,7 +147,7 @@ fn check_lexer(bytes: &[u8]) {
     }
 }
 
-/// What stands between two tokens is blank, a line joined by `\`, a comment or the first line.
+/// Asserts that there is only whitespace, a line joined by `\`, a comment or the first line between two tokens.
 fn assert_trivia(gap: &str, at: usize, lexed: &harn_syntax::lexer::Lexed) {
     let inside = |offset: usize| {
         let offset = offset as u32;
@@ -159,8 +159,8 @@ fn assert_trivia(gap: &str, at: usize, lexed: &harn_syntax::lexer::Lexed) {
     }
 }
 
-/// The parser reports every error with a text and a place inside of the file; and a comment more between two tokens
-/// changes nothing about the tree.
+/// The parser reports every error with a message and a location inside the file, and an additional comment between
+/// two tokens does not change the tree.
 fn check_parser(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let parsed = parse(&text);
@@ -180,8 +180,8 @@ fn check_parser(bytes: &[u8]) {
     }
 }
 
-/// A formatted program has the same tokens and comments (the formatter looks itself and refuses otherwise), and is not changed
-/// by a second pass.
+/// A formatted program has the same tokens and comments (the formatter verifies this and otherwise rejects it), and
+/// a second pass does not change it.
 fn check_format(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let options = harn_fmt::Options::default();
@@ -196,7 +196,7 @@ fn check_format(bytes: &[u8]) {
     }
 }
 
-/// The text with a comment more before every token that has blank space before it.
+/// Inserts a comment before every token that is preceded by whitespace.
 fn with_comments(text: &str) -> String {
     let lexed = lex(text);
     let mut out = String::with_capacity(text.len() * 2);
@@ -213,7 +213,7 @@ fn with_comments(text: &str) -> String {
     out
 }
 
-/// The tree as text, without positions: `12..15` in the debug form.
+/// Formats the tree without spans, which are written as `12..15` in the debug form.
 fn without_spans(tree: &impl std::fmt::Debug) -> String {
     let text = format!("{tree:?}");
     let mut out = String::with_capacity(text.len());
@@ -229,7 +229,7 @@ fn without_spans(tree: &impl std::fmt::Debug) -> String {
     out
 }
 
-/// A template parses or is refused with a place, and renders the same bytes twice.
+/// A template parses or is rejected with a location, and renders the same output twice.
 fn check_template(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let template = match Template::inline(&text) {

@@ -1,4 +1,4 @@
-//! Templates over hostile values: deep, shared, huge, odd.
+//! Templates with hostile values: deep, shared, huge, unusual.
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -8,12 +8,12 @@ use harn_vm::{Source, block_on, load};
 
 use crate::rng::Rng;
 
-/// Most memory of a rendering.
+/// Memory limit of a render in bytes.
 const MEMORY: usize = 64 << 20;
 
-/// Values that templates get, and a rendering under a deadline. Twice the same text or the same error must come, unless the
-/// time was over. The clock of the scratch machine moves by a bit each time somebody looks at it, so the deadline is a
-/// number of looks.
+/// The values passed to templates, and a render with a deadline. Both runs must produce the same output or the same
+/// error, unless the deadline is exceeded. The clock of the in-memory system advances on every read, so the
+/// deadline is a number of reads.
 const PROGRAM: &str = r#"
 var shared = ["x"]
 for i in 1 to 60 { shared = [shared, shared] }
@@ -31,7 +31,7 @@ let late = [first, second].any({ r -> is_err(r) && to_string(r).contains("Deadli
 if !late { assert_eq(to_string(first), to_string(second)) }
 "#;
 
-/// A template over the names of the program.
+/// Generates a template that uses the names of the program.
 pub(crate) fn generate(rng: &mut Rng) -> Vec<u8> {
     const VALUES: &[&str] = &[
         "shared",
@@ -97,7 +97,7 @@ pub(crate) fn generate(rng: &mut Rng) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// A rendering ends: in a text, an error, or at its deadline.
+/// A render ends with output, an error, or at its deadline.
 pub(crate) fn check(bytes: &[u8]) {
     harn_value::memory::set_limit(MEMORY);
     let memory = Memory::new().with_file("/project/t", bytes).with_file("/project/harn.toml", "");

@@ -1,4 +1,4 @@
-//! The parent that watches a fuzzing child, and the child's loop.
+//! The parent that watches a fuzzing child, and the loop of the child.
 
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -11,18 +11,18 @@ use crate::rng::Rng;
 use crate::target::Target;
 use crate::{corpus, mutate};
 
-/// A single input that takes longer has hung: if it does so again when it is tried alone. It is time of the processor, for
-/// the machine may have other things to do.
+/// CPU time after which an input is treated as hanging, if it does so again when run alone. CPU time is used
+/// because the machine may be busy with other processes.
 const HANG: Duration = Duration::from_secs(20);
 
-/// An input that waits for something that never comes takes no time of the processor.
+/// Wall-clock limit, for an input that waits forever and uses no CPU time.
 const STUCK: Duration = Duration::from_secs(300);
 
-/// More resident memory than this is growth without bound: the largest input has 64 KiB.
+/// Limit of resident memory in bytes. More is unbounded growth: the largest input has 64 KiB.
 const MAX_RESIDENT_BYTES: u64 = 3 << 30;
 
-/// Runs inputs from number `first` on until the parent ends the process. Before each, its number is written to the
-/// counter file; the copy of the corpus stands beside that.
+/// Runs inputs beginning with number `first` until the parent ends the process. Before each input, its number is
+/// written to the counter file; the copy of the corpus is stored next to that file.
 pub(crate) fn run_child(target: &Target, seed: u64, first: u64, counter: &Path) -> ExitCode {
     let copy = copy_beside(counter);
     let corpus = match corpus::read_copy(&copy) {
@@ -49,7 +49,7 @@ pub(crate) fn run_child(target: &Target, seed: u64, first: u64, counter: &Path) 
     ExitCode::SUCCESS
 }
 
-/// Input number `index`: a file of the corpus as it is, a generated text, or a mutation of one of them.
+/// Returns input number `index`: an unchanged file of the corpus, a generated input, or a mutation of one of them.
 fn input(target: &Target, corpus: &[Vec<u8>], seed: u64, index: u64) -> Vec<u8> {
     if let Some(kept) = corpus.get(index as usize) {
         return kept.clone();
@@ -74,7 +74,7 @@ fn copy_beside(counter: &Path) -> PathBuf {
     counter.with_extension("corpus")
 }
 
-/// Watches children that run the target for a time; false if one of them found something.
+/// Watches children that run the target for a time; returns false if one of them found something.
 pub(crate) fn run_parent(target: &Target, root: &Path, seed: u64, seconds: u64) -> bool {
     let counter = std::env::temp_dir().join(format!("harn-fuzz-{}-{}", target.name, std::process::id()));
     let corpus = corpus::read(root, target.corpus, target.extension);
@@ -128,11 +128,11 @@ fn run_children(
     false
 }
 
-/// What went wrong in a child.
+/// The problem found by a child.
 enum Finding {
-    /// It died, and said this, or took too much memory.
+    /// It crashed with this output, or used too much memory.
     Fault { what: String, said: String },
-    /// It did not get on.
+    /// It hung.
     Hang,
 }
 
@@ -154,7 +154,7 @@ impl std::fmt::Display for Finding {
     }
 }
 
-/// Waits for a child that begins with input number `first`.
+/// Watches a child that begins with input number `first`.
 fn watch(target: &Target, seed: u64, first: u64, counter: &Path, end: Instant) -> Result<(), Finding> {
     let mut child = start(target, seed, first, counter)
         .map_err(|e| Finding::fault(format!("cannot start a child: {e}")))?;
@@ -185,7 +185,7 @@ fn watch(target: &Target, seed: u64, first: u64, counter: &Path, end: Instant) -
     finding
 }
 
-/// Whether the input in a file is done with in time when it is the only one.
+/// Returns whether the input in a file finishes in time when it is run alone.
 fn ends_alone(target: &Target, input: &Path) -> bool {
     let Ok(program) = std::env::current_exe() else { return false };
     let child = Command::new(program)
@@ -219,10 +219,10 @@ fn start(target: &Target, seed: u64, first: u64, counter: &Path) -> std::io::Res
         .spawn()
 }
 
-/// So much of the end of what a child says is kept.
+/// Maximum size of the retained end of a child's error output, in bytes.
 const SAID: usize = 1 << 16;
 
-/// Reads what a child writes to standard error as it comes. Read at its end it would fill the pipe, and the child would wait for ever.
+/// Reads the standard error of a child continuously. Otherwise the pipe would fill up and block the child.
 fn listen(child: &mut Child) -> JoinHandle<Vec<u8>> {
     let stderr = child.stderr.take();
     std::thread::spawn(move || {
@@ -243,7 +243,7 @@ fn read_counter(path: &Path) -> u64 {
     if read.is_ok() { u64::from_le_bytes(bytes) } else { 0 }
 }
 
-/// Since when a process works on one input.
+/// The time since a process started the current input.
 struct Watch {
     process: u32,
     begin: Instant,
@@ -255,7 +255,7 @@ impl Watch {
         Watch { process, begin: Instant::now(), cpu: cpu_time(process).unwrap_or_default() }
     }
 
-    /// What it took of the processor; where the system does not say, what has passed.
+    /// Returns the CPU time used so far; the wall-clock time if the system does not report it.
     fn taken(&self) -> Duration {
         cpu_time(self.process).map_or_else(|| self.begin.elapsed(), |now| now.saturating_sub(self.cpu))
     }
@@ -264,28 +264,28 @@ impl Watch {
         self.taken() > HANG || self.begin.elapsed() > STUCK
     }
 
-    /// Whether it may turn out to hang.
+    /// Returns whether it may turn out to hang.
     fn is_slow(&self) -> bool {
         self.taken() > HANG / 4
     }
 }
 
-/// Processor time of a process so far.
+/// Returns the CPU time of a process.
 fn cpu_time(process: u32) -> Option<Duration> {
     let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // Behind the name in parentheses: the state and ten numbers, then ticks of 10 ms in the program and in the kernel.
+    // After the name in parentheses: the state and ten numbers, then ticks of 10 ms in user mode and in the kernel.
     let mut fields = text.rsplit_once(')')?.1.split_whitespace().skip(11);
     let mut ticks = || fields.next()?.parse::<u64>().ok();
     Some(Duration::from_millis(10 * (ticks()? + ticks()?)))
 }
 
-/// Resident memory of a process; 0 where the system does not say.
+/// Returns the resident memory of a process; 0 if the system does not report it.
 fn resident_bytes(pid: u32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
     text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096
 }
 
-/// Writes an input down, and beside it what the child said of it: it may have had other causes than the input.
+/// Saves an input together with the error output of the child: the cause may be something other than the input.
 fn keep(root: &Path, target: &Target, bytes: &[u8], what: &Finding) -> std::io::Result<PathBuf> {
     let folder = root.join("artifacts");
     fs::create_dir_all(&folder)?;

@@ -1,6 +1,6 @@
 //! Finds similar names for suggestions.
 
-/// Returns the known name that is similar to a word: at most one edit in short words, two in longer ones.
+/// Returns the known name that is similar to `word`: at most one edit in short names, two in longer ones.
 pub fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let length = word.chars().count();
     let limit = if length < 5 { 1 } else { 2 };

@@ -16,7 +16,7 @@ use regex::{CaptureLocations, Captures, Regex};
 use crate::Pattern;
 use crate::lead::{Lead, Look, Slots};
 
-/// Minimum size in bytes of a text that is searched on a thread.
+/// Minimum text size in bytes for searching on a thread.
 const LARGE: usize = 64 << 10;
 
 /// Number of matches sent at once.
@@ -84,7 +84,7 @@ enum Search<'t> {
 }
 
 impl<'t> Groups<'t> {
-    /// Starts a search for the groups of all matches in a text.
+    /// Starts a search for the groups of all matches in `text`.
     pub fn new(pattern: &'t Pattern, text: &'t str) -> Groups<'t> {
         let (lead, search) = match text.len() < LARGE {
             true => (pattern.lead(), Search::From { start: 0, last: None }),
@@ -159,7 +159,7 @@ impl<'t> Groups<'t> {
     }
 }
 
-/// Returns the parts of a text between the matches, like `Regex::split`.
+/// Returns the parts of `text` between the matches, like `Regex::split`.
 pub fn split<'t>(regex: &'t Regex, text: &'t str) -> impl Iterator<Item = &'t str> {
     let mut end = Some(0);
     let mut found = find(regex, text);

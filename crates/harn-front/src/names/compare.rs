@@ -1,4 +1,4 @@
-//! Compares the names of a file before and after an edit: every mention that remains must mean the same declaration.
+//! Compares the names of a file before and after an edit: every remaining use must resolve to the same declaration.
 
 use harn_syntax::Span;
 use harn_syntax::ast::Name;
@@ -7,24 +7,24 @@ use rustc_hash::FxHashMap;
 use super::{Names, SymbolId};
 use crate::edits::edited_spans;
 
-/// The edits of a text, in order, and where its offsets are afterwards.
+/// The edits of a text in order, to map offsets before the edits to offsets after them.
 struct Shift {
-    /// The span before, and the span after.
+    /// Each span before the edits with the span after them.
     edits: Vec<(Span, Span)>,
 }
 
 impl Shift {
-    /// The edit that replaces a part of a span before the edits.
+    /// Returns the edit that replaces a part of a span in the original text.
     fn region(&self, span: Span) -> Option<usize> {
         self.edits.iter().position(|(old, _)| old.start < span.end && span.start < old.end)
     }
 
-    /// The edit that wrote a part of a span after the edits.
+    /// Returns the edit that produced a part of a span in the edited text.
     fn region_after(&self, span: Span) -> Option<usize> {
         self.edits.iter().position(|(_, new)| new.start < span.end && span.start < new.end)
     }
 
-    /// Where the start of a name that no edit replaces is afterwards.
+    /// Maps the start of a name that no edit replaces.
     fn start(&self, offset: u32) -> u32 {
         let before = self.edits.iter().rev().find(|(old, _)| old.end <= offset);
         before.map_or(offset, |(old, new)| offset - old.end + new.end)
@@ -34,15 +34,15 @@ impl Shift {
 /// The result of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct NameChanges {
-    /// The first name that means another declaration, or that is mentioned at a new place, with a span before.
+    /// The first name that resolves to another declaration or has a new use, with a span in the original text.
     pub rebound: Option<(Name, Span)>,
-    /// The mentions, by their spans before, that the edits remove.
+    /// The removed uses, by their spans in the original text.
     pub removed: Vec<Span>,
 }
 
 impl Names {
-    /// Compares with the names of the text after `edits`. The mentions in a replaced span are paired by name, then by
-    /// order, so that an edit may rename a declaration together with its mentions.
+    /// Compares with the names of the text after `edits`. Uses in a replaced span are paired by name, then by
+    /// order, so that an edit may rename a declaration together with its uses.
     #[must_use]
     pub fn changes(&self, after: &Names, edits: &[(Span, String)]) -> NameChanges {
         let shift = Shift { edits: edited_spans(edits) };
@@ -128,8 +128,8 @@ impl Names {
     }
 }
 
-/// Pairs what an edit replaces with what it writes: the nth of a name with the nth, then the rest in order if there are
-/// equally many. Returns the pairs, and what is new.
+/// Pairs replaced items with new items: first the nth occurrence of each name with the nth, then the remaining ones
+/// in order if there are equally many. Returns the pairs and the new items without a counterpart.
 fn pair<'n>(
     old: &[usize],
     new: &[usize],

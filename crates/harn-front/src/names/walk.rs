@@ -1,4 +1,4 @@
-//! The walk that finds the names of a file: first what each scope declares, then what is mentioned in it.
+//! The tree walk that collects the names of a file: first the declarations of each scope, then the uses in it.
 
 use harn_syntax::Span;
 use harn_syntax::ast::*;
@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::{MemberUse, Names, Qualified, Scope, Symbol, SymbolId, SymbolKind, Use};
 
-/// A mention that is resolved when all names are known.
+/// A use that is resolved after all definitions are known.
 struct Pending {
     name: Name,
     span: Span,
@@ -15,7 +15,7 @@ struct Pending {
     write: bool,
 }
 
-/// A mention of a variant or field, resolved through its type's name.
+/// A use of a variant or field, resolved through the name of its type.
 struct PendingMember {
     owner: Name,
     name: Ident,
@@ -27,7 +27,7 @@ struct Walk {
     scope: usize,
     pending: Vec<Pending>,
     members: Vec<PendingMember>,
-    /// The `where` clause of the function that comes next.
+    /// The `where` clause of the next function.
     bounds: Vec<WhereBound>,
 }
 
@@ -185,7 +185,7 @@ impl Walk {
         }
     }
 
-    /// Binds what the statements of a scope declare.
+    /// Binds the declarations of a scope.
     fn hoist(&mut self, stmts: &[Stmt]) {
         for stmt in stmts {
             match &stmt.kind {
@@ -241,7 +241,7 @@ impl Walk {
     fn ty(&mut self, ty: &TypeExpr) {
         match &ty.kind {
             TypeKind::Named { name, args } => {
-                // `[T]` is written without a name.
+                // The name `list` of `[T]` is not in the source.
                 if name.span.len() as usize == name.name.len() {
                     self.mention(name);
                 }
@@ -475,7 +475,7 @@ impl<'a> Visitor<'a> for Walk {
 mod tests {
     use crate::names::Names;
 
-    /// Where the name that begins at the nth `word` was introduced: the offset of its introduction.
+    /// Returns the offset of the definition of the name that begins at the nth `word`.
     fn meant(text: &str, word: &str, nth: usize) -> Option<usize> {
         let at = text.match_indices(word).nth(nth).map(|(at, _)| at as u32).expect("the word is there");
         let parsed = harn_syntax::parse_for_tools(text);

@@ -1,16 +1,16 @@
-//! Builtins and methods: what programs of this target call besides their own functions.
+//! Builtins and methods of the reference interpreter.
 
 use std::rc::Rc;
 
 use super::machine::{It, SIZE, throw};
 use super::value::{Done, Fun, V};
 
-/// Whether programs of this target use a builtin.
+/// Returns whether the reference implements a builtin.
 pub(super) fn is_builtin(name: &str) -> bool {
     ["println", "len", "is_ok", "unwrap", "to_string"].contains(&name)
 }
 
-/// What a builtin gives.
+/// Calls a builtin.
 pub(super) fn builtin<'p>(it: &It<'p>, name: &str, v: V<'p>) -> Done<'p, V<'p>> {
     Ok(match (name, v) {
         ("println", v) => {
@@ -26,7 +26,7 @@ pub(super) fn builtin<'p>(it: &It<'p>, name: &str, v: V<'p>) -> Done<'p, V<'p>> 
     })
 }
 
-/// What a method of lists calls is a function, and takes no more arguments than it gets.
+/// Checks that the callback of a list method is a function with at most as many parameters as it gets arguments.
 fn may_be_called<'p>(method: &str, function: &V<'p>, gets: usize) -> Done<'p, ()> {
     match function {
         V::Fun(fun) if fun.func.params.len() > gets => {

@@ -1,7 +1,7 @@
-//! The reference interpreter: walks the tree, knows no shortcuts. What it does not know (`Exit::Unknown`) is not
-//! compared.
+//! The reference interpreter: walks the tree without optimizations. Programs with unsupported features
+//! (`Exit::Unknown`) are not compared.
 //!
-//! Its functions are futures for one reason: a generator is suspended in the middle of them. Nothing else waits.
+//! Its functions are futures only because generators are suspended inside them. Nothing else is asynchronous.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashSet};
@@ -15,7 +15,7 @@ use super::calls::{builtin, is_builtin, method};
 use super::machine::{Env, It, Machine, SIZE, STEPS, Scope, closure, declare, find, inner, throw};
 use super::value::{Coroutine, Done, Exit, Fun, Future_, Gen, Link, V, suspend};
 
-/// Runs a program; what it prints, and how it ends. `None` when it does something the reference does not know.
+/// Runs a program and returns its output. Returns `None` if it uses a feature that the reference does not support.
 pub(super) fn run(program: &Program) -> Option<String> {
     let mut machine = Machine {
         out: RefCell::new(vec![String::new()]),
@@ -29,7 +29,7 @@ pub(super) fn run(program: &Program) -> Option<String> {
     let mut declared = HashSet::new();
     for stmt in &program.items {
         let StmtKind::Decl(decl) = &stmt.kind else { continue };
-        // It makes a tool or a skill, whose words are looked at when the program begins.
+        // The attribute creates a tool or a skill, whose fields are checked at the start of the program.
         if decl.attrs.iter().any(|attr| matches!(attr.name.name.as_str(), "acp_tool" | "acp_skill")) {
             return None;
         }
@@ -46,7 +46,7 @@ pub(super) fn run(program: &Program) -> Option<String> {
             }
             _ => return None,
         }
-        // What is declared twice is refused: not looked at here.
+        // Duplicate declarations are rejected by the compiler; the reference does not check them.
         if !declared.insert(decl.kind.name().name.clone()) {
             return None;
         }
@@ -57,9 +57,9 @@ pub(super) fn run(program: &Program) -> Option<String> {
     let mut future = statements(it.clone(), &program.items, env, link);
     let Poll::Ready(end) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) else { return None };
     drop(future);
-    // How an uncaught error is shown depends on its kind, which is not kept here.
+    // The message of an uncaught error depends on its kind, which the reference does not track.
     end.ok()?;
-    // Cleanup of a dropped generator may have done something unknown.
+    // Cleanup of a dropped generator may have used an unsupported feature.
     if it.steps.get() > STEPS {
         return None;
     }
@@ -94,7 +94,7 @@ fn call<'p>(it: It<'p>, callee: V<'p>, args: Vec<V<'p>>) -> Future_<'p, V<'p>> {
     })
 }
 
-/// Runs a function as a task: it has copies of the variables it captured, and its output is collected.
+/// Runs a function as a task: captured variables are copied, and its output is collected.
 async fn task<'p>(it: &It<'p>, func: V<'p>, args: Vec<V<'p>>) -> (Done<'p, V<'p>>, String) {
     it.out.borrow_mut().push(String::new());
     let result = call(it.clone(), func, args).await;
@@ -102,7 +102,7 @@ async fn task<'p>(it: &It<'p>, func: V<'p>, args: Vec<V<'p>>) -> (Done<'p, V<'p>
     (result, output)
 }
 
-/// A call of a name that the program has not declared: a builtin.
+/// Calls a name that the program does not declare: a builtin.
 async fn named<'p>(
     it: &It<'p>,
     name: &str,
@@ -110,14 +110,14 @@ async fn named<'p>(
     env: &Env<'p>,
     link: &Rc<Link<'p>>,
 ) -> Done<'p, V<'p>> {
-    // `await(spawn { .. })`: a task that nothing runs beside.
+    // `await(spawn { .. })`: a task without concurrency.
     if let ("await", [Arg { value: Expr { kind: ExprKind::Spawn(func), .. }, spread: false }]) = (name, args)
     {
         let (result, output) = task(it, it.isolated(&closure(func, env))?, Vec::new()).await;
         it.out.borrow_mut().last_mut().into_iter().for_each(|o| o.push_str(&output));
         return result;
     }
-    // Before the argument is evaluated: it may throw, and a call of what does not exist is an error of its own.
+    // Checked before the argument is evaluated: it may throw, and calling an unknown function is a separate error.
     let [Arg { value, spread: false }] = args else { return it.unknown() };
     if !is_builtin(name) {
         return it.unknown();
@@ -126,13 +126,13 @@ async fn named<'p>(
     builtin(it, name, v)
 }
 
-/// A block in a scope of its own.
+/// Executes a block in its own scope.
 fn block<'p>(it: It<'p>, block: &'p Block, env: Env<'p>, link: Rc<Link<'p>>) -> Future_<'p, V<'p>> {
     let env = inner(&env);
     statements(it, &block.stmts, env, link)
 }
 
-/// Runs `body`, then `cleanup` on every way out of it.
+/// Runs `body`, then `cleanup` on every exit from it.
 async fn finally<'p>(
     it: &It<'p>,
     body: Future_<'p, V<'p>>,
@@ -153,7 +153,7 @@ fn statements<'p>(it: It<'p>, stmts: &'p [Stmt], env: Env<'p>, link: Rc<Link<'p>
                 let declared = env.places.borrow().len();
                 let rest = statements(it.clone(), &stmts[i + 1..], env.clone(), link.clone());
                 let places = env.clone();
-                // What is declared behind a `defer` is dropped before it runs.
+                // Variables declared after a `defer` are dropped before it runs.
                 let rest = Box::pin(async move {
                     let result = rest.await;
                     while places.places.borrow().len() > declared {
@@ -181,7 +181,7 @@ fn without_parens(e: &Expr) -> &Expr {
     }
 }
 
-/// What a loop does after its body; `Some` ends it.
+/// Handles the result of a loop body; `Some` ends the loop.
 fn after_body<'p>(result: Done<'p, V<'p>>) -> Option<Done<'p, V<'p>>> {
     match result {
         Ok(_) | Err(Exit::Continue) => None,
@@ -204,7 +204,7 @@ fn statement<'p>(it: It<'p>, stmt: &'p Stmt, env: Env<'p>, link: Rc<Link<'p>>) -
                 let v = value!(value);
                 match &pattern.kind {
                     PatternKind::Name(name) => {
-                        // What may be declared again, and where, is not looked at here.
+                        // The reference does not check which variables can be redeclared.
                         let hides = find(&env, &name.name).is_some() || it.functions.contains_key(&name.name);
                         if !mutable && hides || name.name == "_" {
                             return it.unknown();
@@ -228,7 +228,7 @@ fn statement<'p>(it: It<'p>, stmt: &'p Stmt, env: Env<'p>, link: Rc<Link<'p>>) -
                 let Some((place, true)) = find(&env, &target.root.name) else { return it.unknown() };
                 let mut path = Vec::new();
                 let v = match op {
-                    // The value, then the indices.
+                    // Evaluation order: the value, then the indices.
                     None => {
                         let v = value!(value);
                         for step in &target.path {
@@ -239,7 +239,7 @@ fn statement<'p>(it: It<'p>, stmt: &'p Stmt, env: Env<'p>, link: Rc<Link<'p>>) -
                         }
                         v
                     }
-                    // The indices, the old value, then the other operand.
+                    // Evaluation order: the indices, the old value, then the other operand.
                     Some(op) => {
                         for step in &target.path {
                             path.push(match step {
@@ -261,7 +261,7 @@ fn statement<'p>(it: It<'p>, stmt: &'p Stmt, env: Env<'p>, link: Rc<Link<'p>>) -
                 };
                 let now = place.borrow().clone();
                 let new = it.changed(&now, &path, v)?;
-                // What is dropped may run cleanup, which sees the new value.
+                // Dropping the old value may run cleanup code, which must see the new value.
                 let old = place.replace(new);
                 drop((now, old));
             }
@@ -356,7 +356,7 @@ fn try_expr<'p>(
     })
 }
 
-/// Binds what a pattern binds; whether it matches.
+/// Binds the variables of a pattern; returns whether it matches.
 fn matches<'p>(
     it: It<'p>,
     pattern: &'p MatchPattern,
@@ -539,7 +539,7 @@ fn expr<'p>(it: It<'p>, e: &'p Expr, env: Env<'p>, link: Rc<Link<'p>>) -> Future
                     }
                 }
             }
-            // Nothing here takes long: a deadline is a block.
+            // Programs are too short to reach a deadline, so it is a plain block.
             ExprKind::Deadline { limit, body } => {
                 if !matches!(limit.kind, ExprKind::Duration(ms) if ms >= 60_000) {
                     return it.unknown();
@@ -634,7 +634,7 @@ fn expr<'p>(it: It<'p>, e: &'p Expr, env: Env<'p>, link: Rc<Link<'p>>) -> Future
                 for item in items.iter() {
                     let child = it.isolated(&func)?;
                     let (result, output) = task(&it, child, vec![item.clone()]).await;
-                    // What becomes of the others when one fails depends on time.
+                    // The fate of the other tasks after a failure depends on timing.
                     values.push(match result {
                         Ok(v) => v,
                         Err(_) => return it.unknown(),

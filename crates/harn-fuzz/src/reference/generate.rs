@@ -1,14 +1,14 @@
-//! Programs for the comparison with the reference interpreter.
+//! Generates programs for the comparison with the reference interpreter.
 //!
-//! They are typed, so that most of what they do succeeds; the first letter of a variable is its type (`i` int, `s`
-//! string, `l` list of ints, `d` dict of ints, `f` function from int to int, `p` struct, `e` enum value, `x` error). Blocks
-//! stand in the middle of expressions wherever they may, with assignments and ways out in them.
+//! They are typed, so that most operations succeed; the first letter of a variable is its type (`i` int, `s`
+//! string, `l` list of ints, `d` dict of ints, `f` function from int to int, `p` struct, `e` enum value, `x`
+//! error). Blocks are inserted in expressions wherever possible, with assignments and jumps in them.
 
 use std::fmt::Write;
 
 use crate::rng::Rng;
 
-/// What every program declares.
+/// The declarations of every program.
 const HEAD: &str = "struct P { x: int, y: int }
 enum E { A, B(int), C(int, string) }
 impl P {
@@ -27,7 +27,7 @@ fn checked(v) { if v > 5 { return try { throw \"large ${v}\" } }
   return try { v } }
 ";
 
-/// A program: some functions, each called, its result or error printed.
+/// Generates a program: some functions, and code that calls each one and prints its result or error.
 pub(super) fn program(rng: &mut Rng) -> String {
     let mut text = HEAD.to_owned();
     let count = 1 + rng.below(3);
@@ -46,10 +46,10 @@ pub(super) fn program(rng: &mut Rng) -> String {
     text
 }
 
-/// What is visible where code is generated.
+/// The names visible at the generated code.
 #[derive(Clone, Default)]
 struct Scope {
-    /// Names and whether they may be assigned.
+    /// The names, and whether they can be assigned.
     names: Vec<(String, bool)>,
     in_loop: bool,
     in_function: bool,
@@ -121,7 +121,7 @@ impl Generator<'_> {
         }
     }
 
-    /// A variable of the type, if there is one, mostly.
+    /// Usually returns a variable of the type, if there is one.
     fn name(&mut self, ty: char, scope: &Scope) -> String {
         let names = scope.names(ty);
         if names.is_empty() || self.rng.chance(15) {
@@ -247,7 +247,7 @@ impl Generator<'_> {
         format!("({cond} ? {yes} : {no})")
     }
 
-    /// A function value: it may assign variables around it, but not leave what is around it.
+    /// Generates a function value: it may assign captured variables, but not jump out of the enclosing code.
     fn closure(&mut self, params: &[&str], ty: char, scope: &Scope, d: usize) -> String {
         let mut inner = Scope { in_loop: false, in_function: true, ..scope.clone() };
         params.iter().for_each(|p| inner.names.push(((*p).to_owned(), false)));
@@ -255,7 +255,7 @@ impl Generator<'_> {
         format!("{{ {} -> {body} }}", params.join(", "))
     }
 
-    /// The statements of a block with a value. As the body of a task it leaves nothing.
+    /// Generates the statements of a block with a value. The body of a task does not jump out of it.
     fn value_block(&mut self, ty: char, scope: &Scope, d: usize, task: bool) -> String {
         let mut inner = scope.clone();
         if task {
@@ -269,7 +269,7 @@ impl Generator<'_> {
         lines.join("\n")
     }
 
-    /// A statement that leaves what is around it.
+    /// Generates a statement that jumps out of the enclosing code.
     fn exit(&mut self, scope: &Scope, depth: usize) -> String {
         let mut ways = vec!["throw"];
         if scope.in_loop {
@@ -280,13 +280,13 @@ impl Generator<'_> {
         }
         match self.rng.pick(&ways) {
             "throw" => format!("throw {}", self.expr('s', scope, depth.min(1))),
-            // Not a call: in place of the function that returns, it would run after what that holds was dropped.
+            // Not a call: as a tail call it would run after the variables of the returning function are dropped.
             "return" => format!("return {} + 0", self.expr('i', scope, depth.min(1))),
             other => other.to_owned(),
         }
     }
 
-    /// An expression with blocks of the same function.
+    /// Generates an expression with blocks in the same function.
     fn block_expression(&mut self, ty: char, scope: &Scope, d: usize) -> String {
         match self.rng.below(10) {
             0..=3 => {
@@ -452,7 +452,7 @@ impl Generator<'_> {
                 scope.names.push((name.clone(), true));
                 format!("var {name} = checked({value})?")
             }
-            // A generator that is dropped where its block ends, wherever that is left.
+            // A generator that is dropped at the end of its block, regardless of how the block is left.
             29 => {
                 let (name, count) = (self.fresh('g'), 1 + self.rng.below(3));
                 let body = self.block(scope, d);
@@ -472,7 +472,7 @@ impl Generator<'_> {
         }
     }
 
-    /// An assignment, in the forms that the compiler knows shortcuts for.
+    /// Generates an assignment in the forms that the compiler optimizes.
     fn assignment(&mut self, name: &str, scope: &Scope, depth: usize) -> String {
         let d = depth.saturating_sub(1);
         let ty = name.chars().next().unwrap_or('i');

@@ -1,4 +1,4 @@
-//! What a program of the reference runs in: its scopes, its declarations, what it printed, and how long it may go on.
+//! The state of a program in the reference interpreter: its scopes, declarations, output and limits.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -9,13 +9,13 @@ use harn_syntax::visit::{self, Visitor};
 
 use super::value::{Copies, Done, Exit, Fun, Future_, Gen, Place, V, Variable};
 
-/// Steps after which a program is given up.
+/// Maximum number of steps before a program is abandoned.
 pub(super) const STEPS: u32 = 30_000;
 
-/// Characters of a string, or items of a list, beyond which a program is given up.
+/// Maximum number of characters of a string or items of a list before a program is abandoned.
 pub(super) const SIZE: usize = 5_000;
 
-/// Variables of a block.
+/// The variables of a block.
 pub(super) struct Scope<'p> {
     pub(super) places: RefCell<Vec<Variable<'p>>>,
     pub(super) up: Option<Env<'p>>,
@@ -24,7 +24,7 @@ pub(super) struct Scope<'p> {
 pub(super) type Env<'p> = Rc<Scope<'p>>;
 
 impl Drop for Scope<'_> {
-    /// What was declared last is dropped first.
+    /// Drops variables in reverse order of declaration.
     fn drop(&mut self) {
         while let Some(last) = self.places.get_mut().pop() {
             drop(last);
@@ -51,9 +51,9 @@ pub(super) fn find<'p>(env: &Env<'p>, name: &str) -> Option<(Place<'p>, bool)> {
     None
 }
 
-/// A program being run.
+/// A running program.
 pub(super) struct Machine<'p> {
-    /// What was printed: by the program, and by the tasks that run.
+    /// The output of the program and of the running tasks.
     pub(super) out: RefCell<Vec<String>>,
     pub(super) steps: Cell<u32>,
     pub(super) functions: BTreeMap<Name, &'p Function>,
@@ -64,7 +64,7 @@ pub(super) struct Machine<'p> {
     pub(super) call: Call<'p>,
 }
 
-/// What calls a function; methods of lists call theirs by it.
+/// A function that calls a function value; list methods use it for their callbacks.
 pub(super) type Call<'p> = fn(It<'p>, V<'p>, Vec<V<'p>>) -> Future_<'p, V<'p>>;
 
 pub(super) type It<'p> = Rc<Machine<'p>>;
@@ -79,23 +79,23 @@ impl<'p> Machine<'p> {
         if self.steps.get() > STEPS { Err(Exit::Unknown) } else { Ok(()) }
     }
 
-    /// Gives the program up, also when nobody hears of it.
+    /// Abandons the program, even if the error is not propagated.
     pub(super) fn unknown<T>(&self) -> Done<'p, T> {
         self.steps.set(STEPS + 1);
         Err(Exit::Unknown)
     }
 
-    /// The printed form.
+    /// Returns the printed form.
     pub(super) fn show(&self, v: &V<'p>) -> Done<'p, String> {
         if v.is_small() { Ok(v.show()) } else { self.unknown() }
     }
 
-    /// Whether two values are equal.
+    /// Returns whether two values are equal.
     pub(super) fn equal(&self, a: &V<'p>, b: &V<'p>) -> Done<'p, bool> {
         if a.is_small() || b.is_small() { Ok(a.equals(b)) } else { self.unknown() }
     }
 
-    /// A function as a task gets it.
+    /// Copies a function for a task.
     pub(super) fn isolated(&self, func: &V<'p>) -> Done<'p, V<'p>> {
         let mut copies = Copies::new();
         let copy = func.isolated(&mut copies);
@@ -109,13 +109,13 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// A variant must have been declared.
+    /// Checks that a variant is declared.
     pub(super) fn variant(&self, ty: &str, variant: &str) -> Done<'p, ()> {
         let known = self.enums.get(ty).is_some_and(|d| d.variants.iter().any(|v| v.name.name == *variant));
         if known { Ok(()) } else { self.unknown() }
     }
 
-    /// Pulls a generator.
+    /// Resumes a generator and returns its next value.
     pub(super) fn next(&self, generator: &Gen<'p>) -> Done<'p, Option<V<'p>>> {
         let Some(coroutine) = generator.coroutine.take() else { return Ok(None) };
         let (value, rest) = coroutine.pull();
@@ -124,7 +124,7 @@ impl<'p> Machine<'p> {
     }
 }
 
-/// Names that a function mentions.
+/// The names that a function uses.
 struct Mentions(Vec<Name>);
 
 impl<'a> Visitor<'a> for Mentions {

@@ -1,9 +1,11 @@
-//! The VM against a second interpreter: random programs have to print the same in both.
+//! Differential testing of the virtual machine against a second interpreter: random programs must have the same
+//! output in both.
 //!
-//! `generate.rs` writes programs with all statements, closures, generators, tasks, structs and enums, full of blocks
-//! in the middle of expressions. `eval.rs` walks the tree, as the specification reads (`operators.rs` and `calls.rs`
-//! hold what needs no walk, `machine.rs` what it walks in); it was not made from the code of the VM. A program that does something it does not know,
-//! or that runs long, is not compared: so inputs may be mutated texts, too.
+//! `generate.rs` generates programs with all statements, closures, generators, tasks, structs and enums, and many
+//! blocks inside expressions. `eval.rs` walks the tree according to the specification (`operators.rs` and
+//! `calls.rs` contain everything that needs no walk, `machine.rs` the state); it does not share code with the
+//! virtual machine. Programs that use unsupported features or run too long are not compared, so inputs may also be
+//! mutated.
 
 mod calls;
 mod eval;
@@ -14,33 +16,33 @@ mod value;
 
 use crate::rng::Rng;
 
-/// A program for this target.
+/// Generates a program for this target.
 pub(crate) fn generate(rng: &mut Rng) -> Vec<u8> {
     generate::program(rng).into_bytes()
 }
 
-/// Runs a program in both.
+/// Runs a program in both interpreters.
 pub(crate) fn check(bytes: &[u8]) {
     if let Some(difference) = difference(&String::from_utf8_lossy(bytes)) {
         panic!("{difference}");
     }
 }
 
-/// What the two interpreters disagree about.
+/// Returns the difference between the two interpreters.
 fn difference(text: &str) -> Option<String> {
     let expected = expected(text)?;
     let found = crate::machine::run(text)?;
-    // The VM's result is the value of the script, which these programs have no use for.
+    // The VM also prints the value of the script, which is always nil here.
     let found = found.strip_suffix("\nnil").unwrap_or(&found).trim_end().to_owned();
     let expected = expected.trim_end();
     (found != expected)
         .then(|| format!("the reference disagrees:\n{text}\n--- expected\n{expected}\n--- found\n{found}"))
 }
 
-/// What a program prints according to the reference, if it knows all that the program does.
+/// Returns the output of a program according to the reference; `None` if it uses unsupported features.
 fn expected(text: &str) -> Option<String> {
-    // Both the tree and the walk over it may be deep. The tree is made where it is dropped: memory is counted by thread, and
-    // after some ten thousand programs the other one would seem to hold all of their trees.
+    // Both the tree and the walk over it may be deep. The tree is created on the thread that drops it: memory is
+    // counted per thread, and otherwise the count of the main thread would grow with every program.
     let walk = || {
         let parsed = harn_syntax::parse(text);
         if parsed.errors.is_empty() { eval::run(&parsed.program) } else { None }
@@ -77,7 +79,7 @@ mod tests {
         assert_eq!(difference(text), None);
     }
 
-    /// Programs that were found by this target or made for it, among them those of reviews.
+    /// Programs found by this target or written for it, some of them in reviews.
     #[test]
     fn kept_programs_hold() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
@@ -92,7 +94,7 @@ mod tests {
         }
     }
 
-    /// As far as the reference knows what they do, it agrees with the conformance programs.
+    /// The reference agrees with the conformance programs that it supports.
     #[test]
     fn conformance_programs_hold() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
@@ -102,7 +104,7 @@ mod tests {
         assert!(found.is_empty(), "{} programs differ:\n\n{}", found.len(), found.join("\n=====\n"));
     }
 
-    /// What shares its parts is small in memory and endless in print.
+    /// A value with shared parts is small in memory but has an exponentially long printed form.
     #[test]
     fn shared_data_is_given_up() {
         for end in ["println(d)", "println(d == [d, d])", "println(d in [d])", "println(await(spawn { d }))"]

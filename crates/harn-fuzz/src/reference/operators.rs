@@ -1,4 +1,4 @@
-//! What operators and accesses give, and the errors they throw. Nothing here waits or runs code of the program.
+//! Results and errors of operators and accesses. Nothing here suspends or runs code of the program.
 
 use std::rc::Rc;
 
@@ -7,7 +7,7 @@ use harn_syntax::ast::BinaryOp;
 use super::machine::{Machine, SIZE, throw};
 use super::value::{Done, V};
 
-/// The result of arithmetic on ints, or the error that it does not fit.
+/// Returns the result of int arithmetic, or an overflow error.
 fn fits<'p>(result: Option<i64>, x: &i64, sign: &str, y: &i64) -> Done<'p, i64> {
     result.map_or_else(|| throw(format!("Runtime error: Integer overflow: {x} {sign} {y}")), Ok)
 }
@@ -60,7 +60,7 @@ impl<'p> Machine<'p> {
         })
     }
 
-    /// Position of an index in a sequence.
+    /// Returns the position of an index in a sequence.
     fn position(i: i64, len: usize) -> Option<usize> {
         let i = if i < 0 { i + len as i64 } else { i };
         usize::try_from(i).ok().filter(|i| *i < len)
@@ -106,7 +106,7 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// `of` with another value at a path; all steps but the last must exist.
+    /// Returns `of` with the value at a path replaced; all steps except the last must exist.
     pub(super) fn changed(&self, of: &V<'p>, path: &[V<'p>], value: V<'p>) -> Done<'p, V<'p>> {
         let [step, rest @ ..] = path else { return Ok(value) };
         match (of, step) {

@@ -1,5 +1,5 @@
-//! Values of the reference interpreter: plain trees without sharing tricks. Generators are suspended functions, which hold values
-//! in turn.
+//! Values of the reference interpreter: plain trees without sharing optimizations. Generators are suspended
+//! functions, which in turn own values.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -10,11 +10,11 @@ use std::task::{Context, Poll, Waker};
 
 use harn_syntax::ast::{Function, Name};
 
-/// Parts of a value beyond which a program is given up: a walk here counts shared parts as often as it meets them,
-/// and `d = [d, d]` in a loop needs few steps to make more of them than anybody can walk over.
+/// Maximum number of parts of a value before a program is abandoned: a walk visits shared parts repeatedly, and `d
+/// = [d, d]` in a loop quickly creates more of them than can be visited.
 const PARTS: usize = 20_000;
 
-/// The copies that a task got of captured variables.
+/// The copies of captured variables for a task.
 pub(super) struct Copies<'p> {
     known: Vec<(*const RefCell<V<'p>>, Place<'p>)>,
     left: usize,
@@ -25,7 +25,7 @@ impl Copies<'_> {
         Copies { known: Vec::new(), left: PARTS }
     }
 
-    /// Whether there was too much to copy.
+    /// Returns whether the limit was exceeded.
     pub(super) fn too_many(&self) -> bool {
         self.left == 0
     }
@@ -40,7 +40,7 @@ pub(super) enum V<'p> {
     Str(Rc<str>),
     List(Rc<Vec<V<'p>>>),
     Dict(Rc<BTreeMap<String, V<'p>>>),
-    /// Name of the type, fields in order of declaration.
+    /// Name of the type, fields in declaration order.
     Struct(Rc<(Name, Vec<(Name, V<'p>)>)>),
     /// Names of the type and of the variant, payload.
     Enum(Rc<(Name, Name, Vec<V<'p>>)>),
@@ -48,19 +48,19 @@ pub(super) enum V<'p> {
     Gen(Rc<Gen<'p>>),
 }
 
-/// A variable: shared by the closures over it.
+/// A variable, shared by the closures that capture it.
 pub(super) type Place<'p> = Rc<RefCell<V<'p>>>;
 
-/// A variable by name, and whether it may be assigned.
+/// A variable with its name, and whether it can be assigned.
 pub(super) type Variable<'p> = (Name, Place<'p>, bool);
 
-/// A function with the variables it mentions.
+/// A function with its captured variables.
 pub(super) struct Fun<'p> {
     pub(super) func: &'p Function,
     pub(super) captured: Vec<Variable<'p>>,
 }
 
-/// A generator. What is left of it when it is dropped runs its cleanup blocks.
+/// A generator. Dropping it runs its pending cleanup blocks.
 pub(super) struct Gen<'p> {
     pub(super) coroutine: RefCell<Option<Coroutine<'p>>>,
 }
@@ -73,22 +73,22 @@ impl Drop for Gen<'_> {
     }
 }
 
-/// Why evaluation does not go on with the next expression.
+/// The reason why evaluation stops.
 pub(super) enum Exit<'p> {
     Break,
     Continue,
     Return(V<'p>),
     Throw(V<'p>),
-    /// The generator was dropped: cleanup blocks run, nothing else.
+    /// The generator was dropped: only cleanup blocks run.
     Abandoned,
-    /// The program does something that the reference does not know, or too much.
+    /// The program uses a feature that the reference does not support, or exceeds a limit.
     Unknown,
 }
 
 pub(super) type Done<'p, T> = Result<T, Exit<'p>>;
 pub(super) type Future_<'p, T> = Pin<Box<dyn Future<Output = Done<'p, T>> + 'p>>;
 
-/// Between a running generator and who pulls it.
+/// Connects a running generator with its consumer.
 #[derive(Default)]
 pub(super) struct Link<'p> {
     value: RefCell<Option<V<'p>>>,
@@ -107,7 +107,7 @@ impl<'p> Coroutine<'p> {
         Coroutine { future, link, started: false }
     }
 
-    /// The value of the next `yield`; `Ok(None)` at the end.
+    /// Returns the value of the next `yield`; `Ok(None)` at the end.
     pub(super) fn pull(mut self) -> (Done<'p, Option<V<'p>>>, Option<Coroutine<'p>>) {
         self.started = true;
         match self.future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -116,7 +116,7 @@ impl<'p> Coroutine<'p> {
         }
     }
 
-    /// Runs cleanup blocks to their end.
+    /// Runs the cleanup blocks to their end.
     pub(super) fn abandon(mut self) {
         self.link.abandoned.set(true);
         if self.started {
@@ -125,10 +125,10 @@ impl<'p> Coroutine<'p> {
     }
 }
 
-/// Hands a value to who pulls.
+/// Passes a value to the consumer.
 pub(super) async fn suspend<'p>(link: &Link<'p>, value: V<'p>) -> Done<'p, ()> {
     if link.abandoned.get() {
-        // Nobody receives what cleanup yields.
+        // Values yielded during cleanup are discarded.
         return Ok(());
     }
     *link.value.borrow_mut() = Some(value);
@@ -197,7 +197,7 @@ impl<'p> V<'p> {
         }
     }
 
-    /// The printed form.
+    /// Returns the printed form.
     pub(super) fn show(&self) -> String {
         let all = |items: &[V<'p>]| items.iter().map(V::show).collect::<Vec<_>>().join(", ");
         match self {
@@ -224,7 +224,7 @@ impl<'p> V<'p> {
         }
     }
 
-    /// Whether the value is small enough to be printed and compared.
+    /// Returns whether the value is small enough to be printed and compared.
     pub(super) fn is_small(&self) -> bool {
         fn walk(v: &V<'_>, left: &mut usize) -> bool {
             *left = left.saturating_sub(1);
@@ -240,7 +240,7 @@ impl<'p> V<'p> {
         walk(self, &mut PARTS.clone())
     }
 
-    /// As a task sees it: with copies of the variables of closures in it.
+    /// Copies the value for a task, with copies of the variables captured by its closures.
     pub(super) fn isolated(&self, copies: &mut Copies<'p>) -> V<'p> {
         copies.left = copies.left.saturating_sub(1);
         if copies.too_many() {
