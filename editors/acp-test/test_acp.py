@@ -126,7 +126,7 @@ def test_what_the_agent_says_of_itself(tmp_path):
             assert said.protocol_version == PROTOCOL_VERSION
             assert said.agent_info.name == "harn" and said.agent_capabilities.load_session
             assert said.agent_capabilities.prompt_capabilities.embedded_context
-            # A client of a later version is offered the one that is spoken.
+            # A client with a newer protocol version is offered the supported one.
             assert (await agent.initialize(protocol_version=999)).protocol_version == 1
 
     asyncio.run(main())
@@ -140,7 +140,7 @@ def test_a_conversation(tmp_path):
         assert client.text() == "You said: Hellomessages 2\n"
         await agent.prompt(session_id=session, prompt=[text_block("Again")])
         assert client.text().endswith("You said: Againmessages 4\n")
-        # Another session knows nothing of it.
+        # Another session has a separate history.
         other = await opened(agent, folder)
         await agent.prompt(session_id=other, prompt=[text_block("Hello")])
         assert client.text() == "You said: Hellomessages 2\n"
@@ -206,7 +206,7 @@ def test_a_prompt_is_cancelled(tmp_path):
         await agent.cancel(session_id=session)
         assert (await prompt).stop_reason == "cancelled"
         assert (folder / "cleaned.txt").read_text() == "yes"
-        # The session goes on.
+        # The session continues.
         await agent.prompt(session_id=session, prompt=[text_block("print")])
         assert client.text() == "a line\n"
 
@@ -251,7 +251,7 @@ def test_what_is_wrong_is_an_error(tmp_path):
         with pytest.raises(RequestError) as relative:
             await agent.new_session(cwd="here", mcp_servers=[])
         assert relative.value.code == -32602
-        # Servers of the client start with the first loop.
+        # MCP servers of the client start with the first loop.
         stdio = McpServerStdio(name="x", command="x", args=[], env=[])
         assert (await agent.new_session(cwd=str(folder), mcp_servers=[stdio])).session_id
         with pytest.raises(RequestError) as method:

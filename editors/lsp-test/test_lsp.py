@@ -191,11 +191,11 @@ async def test_a_file_is_typed(client, tmp_path):
         text.insert(at, sign)
         requests = text.requests(at + 1)
         names = list(requests)
-        # A few at each character, all of them at each third.
+        # A few requests at each character, all of them at every third.
         chosen = names if at % 3 == 0 else [names[(at + n) % len(names)] for n in range(4)]
         answers = await asyncio.gather(*(requests[name]() for name in chosen), return_exceptions=True)
         for name, answer in zip(chosen, answers):
-            # A place without a name cannot be renamed, and a broken text not be formatted: that is said.
+            # Renaming without a name at the position and formatting invalid source are rejected with an error.
             refusable = name in ("prepare rename", "formatting", "range formatting")
             assert refusable or not isinstance(answer, Exception), (name, at, answer)
             if not isinstance(answer, Exception):
@@ -280,7 +280,7 @@ def test_answers_are_quick(tmp_path):
         "foldingRange": {"textDocument": document},
         "semanticTokens/full": {"textDocument": document},
     }
-    # The first turn is not counted: the file is read then.
+    # The first iteration is excluded, because the server reads the file then.
     for turn in range(101):
         change = {"range": {"start": here, "end": here}, "text": "xy"[turn % 2]}
         wire.send(

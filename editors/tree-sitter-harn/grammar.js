@@ -1,8 +1,8 @@
 /**
  * The grammar of Harn for tree-sitter.
  *
- * What the language leaves to layout is in src/scanner.c: which line feeds separate, which `{` begins a closure or the fields
- * of a struct, which `?` has a `:`, and which `<` begins types.
+ * Layout-dependent tokens are in src/scanner.c: line feeds that separate, `{` that opens a closure or the fields of a
+ * struct, `?` with a matching `:`, and `<` that opens type arguments.
  */
 
 /// <reference types="tree-sitter-cli/dsl" />
@@ -26,13 +26,13 @@ const PREC = {
 
 const digits = /[0-9](_?[0-9])*/.source;
 
-/** Items with a comma or a line feed between them; one more may end the list. */
+/** Items separated by commas or line feeds; a trailing separator is allowed. */
 const list = ($, item) => optional(seq(item, repeat(seq($._comma, item)), optional($._comma)));
 
-/** Items with a line feed, a comma or nothing between them. */
+/** Items separated by line feeds, commas or nothing. */
 const loose = ($, item) => repeat(seq(item, optional($._comma)));
 
-/** Items with a line feed or nothing between them. */
+/** Items separated by line feeds or nothing. */
 const entries = ($, item) => repeat(seq(item, optional(choice($._newline, ';'))));
 
 module.exports = grammar({
@@ -75,7 +75,8 @@ module.exports = grammar({
     _comma: ($) => choice(',', $._newline),
     _statements: ($) => seq($._statement, repeat(seq($._separator, $._statement)), optional($._separator)),
 
-    // `{` of a block, possibly on the next line. The scanner may have taken it for that of a struct: it knows no names.
+    // `{` of a block, possibly on the next line. The scanner may have classified it as a struct literal, because it
+    // has no information about names.
     _open: ($) => seq(optional($._newline), $._brace),
     _brace: ($) => choice('{', $._struct_open),
     block: ($) => seq($._open, optional($._statements), '}'),
@@ -428,7 +429,7 @@ module.exports = grammar({
         $.propagate,
       ),
 
-    // Words with a meaning in one place are names everywhere else.
+    // Contextual keywords are ordinary names everywhere else.
     _name: ($) =>
       choice($.identifier, alias(choice('gen', 'summarize'), $.identifier)),
 

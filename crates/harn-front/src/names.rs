@@ -282,7 +282,7 @@ impl Names {
     }
 }
 
-/// Returns whether an offset is in a span or at its end, where the cursor is after a word has been typed.
+/// Returns whether an offset is in a span or at its end, where the cursor is after a name has been typed.
 fn touches(span: Span, offset: u32) -> bool {
     span.start <= offset && offset <= span.end
 }

@@ -58,7 +58,7 @@ fn installed(packages: &Path, path: &str, files: &dyn Files) -> Result<Option<Pa
     Err(ImportError::Escape { path: path.to_owned(), what: "leaves the package" })
 }
 
-/// Looks up the rest of the path in `[exports]` of a package's manifest.
+/// Looks up the remaining path in `[exports]` of a package's manifest.
 fn exported(root: &Path, path: &str, files: &dyn Files) -> Result<Option<PathBuf>, ImportError> {
     let Some((_, key)) = path.split_once('/') else { return Ok(None) };
     let manifest = root.join("harn.toml");

@@ -1,4 +1,4 @@
-//! Which file an import means.
+//! Resolution of imports to files.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -7,7 +7,7 @@ use std::path::Path;
 use harn_front::{Sources, Target, Through, exports, manifest_near, project_root, selectable};
 use harn_system::Real;
 
-/// A folder with these files; a name ending in `/` is a folder.
+/// Creates a directory with these files; a name that ends in `/` is a directory.
 fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
@@ -25,7 +25,7 @@ fn std_module(name: &str) -> Option<&'static str> {
     (name == "known").then_some("pub fn f() { 1 }")
 }
 
-/// What an import in the folder `from` leads to, relative to the root; or the message.
+/// Returns the target of an import in the directory `from`, relative to the root, or the error message.
 fn found(root: &Path, from: &str, import: &str) -> String {
     let root = root.canonicalize().unwrap();
     let said = match harn_front::resolve(import, &root.join(from), &Through(&Real::new()), std_module) {
@@ -160,7 +160,7 @@ fn what_a_file_exports() {
     let of_types =
         names("pub fn a() { 1 }\nenum E { V }\ntype T = int\ninterface I { fn m() }\npipeline p() { 1 }");
     assert_eq!(of_types, ("a T I".to_owned(), "a T I".to_owned()));
-    // Anything that is marked hides what is not.
+    // Any `pub` hides all declarations without it.
     let by_struct = names("fn a() { 1 }\npub struct S { x: int }");
     assert_eq!(by_struct, ("S".to_owned(), "S".to_owned()));
     let passed_on = names("pub import \"x\"\nfn b() { 2 }");

@@ -1,10 +1,10 @@
-//! A short run of every target over the kept corpus, as part of the tests.
+//! A short run of every target with the stored corpus, as part of the tests.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::process::Command;
 
-/// The names of the targets, as the help lists them.
+/// Returns the names of the targets from the help text.
 fn targets() -> Vec<String> {
     let output = Command::new(env!("CARGO_BIN_EXE_harn-fuzz")).arg("--help").output().unwrap();
     let help = String::from_utf8(output.stdout).unwrap();

@@ -32,7 +32,7 @@ pub(crate) enum Look {
     None,
     /// A match; its groups are in the slots.
     Found,
-    /// No match starts before this offset. Continuing here could scan the rest of the text again for each possible
+    /// No match starts before this offset. Continuing here could scan the remaining text again for each possible
     /// start, so the caller continues with the general search, which has linear time.
     From(usize),
 }

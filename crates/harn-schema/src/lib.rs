@@ -19,7 +19,7 @@
 //! | `near` | similar names for suggestions |
 //! | `options` | option dicts described by structs |
 //! | `written` | typos in handwritten schemas |
-//! | `search` | interruptible searches in large texts |
+//! | `search` | interruptible searches in large strings |
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 

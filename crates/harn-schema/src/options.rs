@@ -16,7 +16,7 @@ pub struct OptionField {
     pub ty: &'static str,
     /// Its documentation.
     pub doc: &'static str,
-    /// Its documented default; `None` if there is none.
+    /// Its documented default; `None` for optional values.
     pub default: Option<&'static str>,
 }
 

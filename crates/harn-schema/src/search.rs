@@ -1,4 +1,4 @@
-//! Interruptible searches in large texts.
+//! Interruptible searches in large strings.
 //!
 //! The time of a regular expression search grows with the length of text and pattern, and the search cannot be
 //! interrupted: it takes seconds for some megabytes and an unfavourable pattern. Therefore large texts are searched
@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_millis(5);
 /// Returns the ranges of all matches, like `Regex::find_iter`.
 pub fn find<'t>(regex: &'t Regex, text: &'t str) -> Box<dyn Iterator<Item = Range<usize>> + 't> {
     let here = || {
-        // Each match may have required a search through the rest of the text.
+        // Each match may have required a search to the end of the text.
         Box::new(regex.find_iter(text).inspect(|_| steps::bytes(text.len())).map(|found| found.range()))
     };
     if text.len() < LARGE {
@@ -50,7 +50,7 @@ pub fn captures<'t>(regex: &'t Regex, text: &'t str) -> Box<dyn Iterator<Item = 
         return Box::new(regex.captures_iter(text).inspect(|_| steps::bytes(text.len())));
     }
     let groups = |found: Range<usize>| {
-        // The search may read the rest of the text.
+        // The search may read to the end of the text.
         steps::look();
         // A search that begins at the start of a match finds the same match.
         regex.captures_at(text, found.start)
@@ -112,7 +112,7 @@ impl<'t> Groups<'t> {
         match &mut self.search {
             Search::Found(found) => {
                 let found = found.next()?;
-                // The search may read the rest of the text.
+                // The search may read to the end of the text.
                 steps::look();
                 // A search that begins at the start of a match finds the same match.
                 self.search_at(found.start)?;

@@ -3,7 +3,7 @@
 use crate::token::{Comment, CommentKind};
 
 /// Returns the comment directly above byte `start` without comment markers: consecutive lines of `//` or `///`, or
-/// a block comment that ends on the line above. Returns an empty string if there is none.
+/// a block comment that ends on the line above. Returns an empty string if there is no such comment.
 pub fn comment_above(text: &str, start: usize) -> String {
     let mut lines: Vec<&str> = Vec::new();
     let mut end = text[..start].rfind('\n').map_or(0, |at| at + 1);

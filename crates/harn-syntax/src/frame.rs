@@ -46,7 +46,7 @@ impl Paint {
     }
 }
 
-/// Returns whether a character controls the terminal or changes the text direction.
+/// Returns whether a character controls the terminal or changes the direction of text.
 fn is_control(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
         || c.is_control() && !matches!(c, '\n' | '\t')

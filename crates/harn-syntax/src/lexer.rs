@@ -73,8 +73,7 @@ struct Lexer<'s> {
 impl Lexer<'_> {
     fn run(&mut self, start: usize) {
         let mut at = start;
-        // `logos` is restarted after everything scanned by hand; this is cheap because a lexer is three machine
-        // words.
+        // `logos` is restarted after everything scanned by hand; creating a lexer is cheap.
         while !self.out.aborted {
             let mut logos = TokenKind::lexer(&self.source[at..]);
             let mut stop = None;
@@ -326,7 +325,7 @@ impl Lexer<'_> {
         self.out.tokens.truncate(missing.first_token);
         let end = self.unterminated(missing.quote, end);
         match self.strings.pop() {
-            // Continues with the literal text of the enclosing string: the rest of its interpolation is not usable.
+            // Continues with the literal text of the enclosing string and drops its broken interpolation.
             Some(outer) if outer.triple && end < self.source.len() => {
                 self.open = outer.open;
                 self.drop_interpolation();

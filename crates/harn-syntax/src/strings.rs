@@ -109,7 +109,7 @@ pub(crate) fn dedent(pieces: &mut [Piece]) {
     }
 }
 
-/// Returns the minimum number of leading whitespace characters over all lines that are not blank.
+/// Returns the minimum number of leading whitespace characters over all lines with other characters.
 fn common_indent(pieces: &[Piece]) -> usize {
     let mut least = None;
     // Leading whitespace of the current line; `None` after its first other character.
@@ -136,7 +136,7 @@ fn common_indent(pieces: &[Piece]) -> usize {
     least.unwrap_or(0)
 }
 
-/// Removes `indent` whitespace characters from every line; blank lines become empty.
+/// Removes `indent` whitespace characters from every line; lines with only whitespace become empty.
 fn strip_indent(pieces: &mut [Piece], indent: usize) {
     let mut line_start = true;
     let last = pieces.len().saturating_sub(1);

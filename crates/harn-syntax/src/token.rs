@@ -26,7 +26,7 @@ pub enum CommentKind {
     DocBlock,
 }
 
-/// A token: 16 bytes; its text is looked up in the source.
+/// A token: 16 bytes; its content is looked up in the source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Token {
     /// Its kind.
@@ -35,7 +35,7 @@ pub struct Token {
     pub spaced: bool,
     /// Its location.
     pub span: Span,
-    /// For an opening bracket, the index of its partner in the token list (0 if there is none). For a string, the
+    /// For an opening bracket, the index of its partner in the token list (0 without partner). For a string, the
     /// index of its content in [`Lexed::texts`](crate::lexer::Lexed::texts) plus one (0 if the content equals the
     /// source). For `>`, 1 if a newline after it does not end the statement.
     pub link: u32,

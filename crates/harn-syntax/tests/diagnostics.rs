@@ -1,4 +1,4 @@
-//! Diagnostics: the frame, several places, JSON; and the source map.
+//! Diagnostics: the frame, several locations, JSON; and the source map.
 
 use harn_syntax::{Diagnostic, FileId, Severity, SourceFile, SourceMap, Span};
 

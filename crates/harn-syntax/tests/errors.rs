@@ -1,4 +1,4 @@
-//! Syntax errors: their canonical texts, recovery, and how they are drawn.
+//! Syntax errors: their canonical messages, recovery, and rendering.
 
 use crate::common::{canonical, rendered};
 use harn_syntax::Stage;
@@ -185,7 +185,7 @@ fn long_tokens_are_shortened() {
     );
 }
 
-/// One snapshot per program: the source and what people see.
+/// One snapshot per program: the source and the rendered errors.
 macro_rules! drawn {
     ($($name:ident: $source:expr;)*) => {
         $(#[test]

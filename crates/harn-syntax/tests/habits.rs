@@ -1,5 +1,5 @@
-//! Habits of other languages: the help line says what Harn writes instead.
-/// The help lines of all errors in a text.
+//! Habits from other languages: the help line shows the Harn equivalent.
+/// Returns the help lines of all errors in a source.
 fn help(text: &str) -> Vec<String> {
     harn_syntax::parse(text).errors.iter().filter_map(|error| error.diagnostic(text).help).collect()
 }
@@ -77,12 +77,13 @@ fn a_line_is_read_with_the_beginning_of_its_block() {
     ] {
         assert_eq!(help(text).first().map(String::as_str), Some(expected), "{text}");
     }
-    // Elsewhere the same lines are what they are there.
+    // In other contexts the same lines have their ordinary meaning.
     assert!(help("fn f() {\n  x: int = 0\n}")[0].contains("`let x: int = 0`"));
     assert!(help("xs.map(\n  x => x + 1\n)")[0].contains("`{ x -> x + 1 }`"));
 }
 
-/// Lines that people bring along, each with what they are told: read the snapshot as a newcomer would.
+/// Lines in other languages with the reported message and help. Review the snapshot from the perspective of a new
+/// user.
 #[test]
 fn foreign_lines_and_their_answers() {
     let (mut told, mut rows, mut answered) = (String::new(), 0, 0);
@@ -101,7 +102,8 @@ fn foreign_lines_and_their_answers() {
     insta::assert_snapshot!(told);
 }
 
-/// What a line of another language is told: by the parser, or about a name that other languages define.
+/// Returns the message and the help for a line of another language: from the parser, or about a name of another
+/// language.
 fn told(line: &str) -> (String, Option<String>) {
     if let Some(error) = harn_syntax::parse(line).errors.into_iter().next() {
         let diagnostic = error.diagnostic(line);
@@ -112,7 +114,8 @@ fn told(line: &str) -> (String, Option<String>) {
     ("(it parses)".to_owned(), advice.map(str::to_owned))
 }
 
-/// Five programs of people who come from elsewhere, with one mistake a line: at least nine of ten answers name the fix.
+/// Five programs by users of other languages, with one mistake per line: at least nine of ten messages name the
+/// fix.
 #[test]
 fn programs_of_strangers_are_answered() {
     let programs = [

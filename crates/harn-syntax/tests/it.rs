@@ -1,4 +1,5 @@
-//! The integration tests of harn-syntax, one module a file. They are one program: each further one would be linked anew.
+//! The integration tests of harn-syntax, one module per file. They form one binary, because each additional one
+//! must be linked separately.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

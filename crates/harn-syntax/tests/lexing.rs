@@ -1,10 +1,10 @@
-//! Lexical rules: what tokens a text consists of.
+//! Lexical rules: the tokens of a source.
 
 use harn_syntax::lexer::{Lexed, lex};
 use harn_syntax::token::{CommentKind, TokenKind};
 use harn_syntax::{MAX_ERRORS, SyntaxErrorKind};
 
-/// The kinds of all tokens but the last, `Eof`.
+/// Returns the kinds of all tokens except the final `Eof`.
 fn kinds(source: &str) -> Vec<TokenKind> {
     let lexed = clean(source);
     lexed.tokens[..lexed.tokens.len() - 1].iter().map(|token| token.kind).collect()
@@ -20,7 +20,7 @@ fn errors(source: &str) -> Vec<String> {
     lex(source).errors.iter().map(|error| error.canonical(source)).collect()
 }
 
-/// The resolved texts of all string tokens.
+/// Returns the resolved contents of all string tokens.
 fn texts(source: &str) -> Vec<String> {
     let lexed = clean(source);
     let strings =

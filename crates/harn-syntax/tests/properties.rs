@@ -1,11 +1,11 @@
-//! Properties that hold for every text.
+//! Properties that hold for every source.
 
 use harn_syntax::ast::{Expr, ExprKind, Program, StmtKind};
 use harn_syntax::lexer::lex;
 use harn_syntax::{SourceFile, Span, parse, parse_for_tools};
 use proptest::prelude::*;
 
-/// Pieces of programs; joined at random they make nearly correct and thoroughly wrong ones.
+/// Fragments of programs; random sequences produce nearly valid and entirely invalid ones.
 const SOUP: &[&str] = &[
     "let",
     "var",
@@ -122,7 +122,7 @@ fn soup() -> impl Strategy<Value = String> {
     proptest::collection::vec(piece, 0..60).prop_map(|pieces| pieces.concat())
 }
 
-/// Small correct programs.
+/// Generates small valid programs.
 fn valid() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         Just("x".to_owned()),
@@ -166,7 +166,7 @@ fn check(source: &str) -> Result<Program, TestCaseError> {
     for comment in &parsed.program.comments {
         check_span(source, comment.span)?;
     }
-    // The tree's own text form names every span; they are read back from it.
+    // The debug form of the tree contains every span; they are parsed from it.
     let dump = format!("{:?}", parsed.program.items);
     for part in dump.split("span: ").skip(1) {
         let digits = part.split(|c: char| !c.is_ascii_digit() && c != '.').next().unwrap_or("");
@@ -183,7 +183,7 @@ fn check_span(source: &str, span: Span) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Tells whether a program still contains a hole left by an error.
+/// Returns whether a program contains a placeholder for an error.
 fn has_hole(program: &Program) -> bool {
     format!("{:?}", program.items).contains("kind: Error")
 }
@@ -214,7 +214,7 @@ proptest! {
     fn tokens_lie_in_order_inside_the_source(source in soup()) {
         let mut last = 0;
         let mut tokens = lex(&source).tokens;
-        // The end of the file is placed behind the last token that is no newline.
+        // The end of the file is located after the last token other than a newline.
         tokens.pop();
         for token in tokens {
             check_span(&source, token.span)?;

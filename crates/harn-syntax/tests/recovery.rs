@@ -1,10 +1,10 @@
-//! What is kept of statements with errors, for those who look at a text while it is written.
+//! The parts of statements with errors that the tree retains, for editors.
 
 use harn_syntax::{parse, parse_for_tools};
 
 use crate::common::sexpr;
 
-/// The tree of a broken text, in short.
+/// Returns the compact form of the tree of an invalid source.
 fn kept(source: &str) -> String {
     let parsed = parse_for_tools(source);
     assert!(!parsed.errors.is_empty(), "there is an error in {source:?}");
@@ -12,7 +12,7 @@ fn kept(source: &str) -> String {
     parsed.program.items.iter().map(sexpr::stmt).collect::<Vec<_>>().join("; ")
 }
 
-/// Whether the tree of a broken text mentions all of these.
+/// Asserts that the tree of an invalid source contains all of these parts.
 fn keeps(source: &str, parts: &[&str]) {
     let tree = kept(source);
     for part in parts {
@@ -74,8 +74,8 @@ fn open_brackets_do_not_take_long() {
     }
 }
 
-/// Every construct with brackets, broken off by every two tokens: where what is missing counts as there, no loop may turn
-/// without taking a token.
+/// Every construct with brackets, truncated after every two tokens: where missing tokens are treated as present,
+/// every loop iteration must still consume a token.
 #[test]
 fn nothing_is_read_for_ever() {
     let heads = [

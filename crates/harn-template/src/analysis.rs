@@ -108,7 +108,7 @@ impl Analysis<'_> {
                     let write = &program.writes[i as usize];
                     template.collect(&write.expr, write.site.start, &mut found);
                 }
-                // The opening braces precede the text between them.
+                // The opening braces precede their content.
                 Op::Bare { free, start, .. } => {
                     let open = template.source[..start as usize].rfind("{{").unwrap_or_default();
                     found.push((program.free[free as usize].to_string(), open as u32, true));

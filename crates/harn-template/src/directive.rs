@@ -182,7 +182,7 @@ pub(crate) fn end_section_name(
     Ok(Some(name))
 }
 
-/// Returns the string literal at the start of `text` and its length; `None` if there is no quote.
+/// Returns the string literal at the start of `text` and its length; `None` without a quote.
 fn quoted_name(text: &str) -> Result<Option<(Cow<'_, str>, usize)>, Fail> {
     if !text.starts_with(['"', '\'']) {
         return Ok(None);

@@ -180,7 +180,7 @@ errors! {
     Interrupted => "rendering was interrupted";
 }
 
-/// An [`ErrorKind`] before its location is known. Boxed to keep results small.
+/// An [`ErrorKind`] before its location is known. Boxed, so that results are small.
 pub(crate) type Fail = Box<ErrorKind>;
 
 /// A failed parse or render. `Display` writes the message that scripts receive: `<path> at <line>:<col>:

@@ -12,7 +12,7 @@ use crate::form::{text_of, truthy};
 pub struct FilterSpec {
     /// The name after `|`.
     pub name: &'static str,
-    /// Its parameters, with `?` for optional ones; empty if there are none.
+    /// Its parameters, with `?` for optional ones; empty without parameters.
     pub params: &'static str,
     /// Its result.
     pub doc: &'static str,

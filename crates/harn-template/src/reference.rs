@@ -12,7 +12,7 @@ fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }
 
-/// Formats text as a code span; the text may contain backticks.
+/// Formats `text` as a code span; it may contain backticks.
 fn code(text: &str) -> String {
     let text = cell(text);
     if text.contains('`') { format!("`` {text} ``") } else { format!("`{text}`") }

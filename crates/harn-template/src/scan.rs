@@ -22,7 +22,7 @@ pub(crate) struct Scanner<'s> {
     at: usize,
     /// Whether the last directive ended in `-}}`, so that the following text is trimmed.
     trim_next: bool,
-    /// A piece that has been read and is returned after the text before it.
+    /// A piece that has been read and is returned after the preceding text.
     pending: Option<Piece>,
 }
 
@@ -68,7 +68,7 @@ impl<'s> Scanner<'s> {
         let bytes = self.source.as_bytes();
         let inner = open + 2 + usize::from(bytes.get(open + 2) == Some(&b'-'));
         let fail = |kind| {
-            // The error concerns the whole rest of the source; it shows the line of the opening braces.
+            // The error concerns the whole remaining source; it shows the line of the opening braces.
             let end = memchr::memchr(b'\n', &bytes[open..]).map_or(bytes.len(), |at| open + at);
             (site(open, end), Box::new(kind))
         };

@@ -34,7 +34,7 @@ impl std::fmt::Debug for SectionSpec {
     }
 }
 
-/// The text around the body.
+/// The prefix and suffix of the body.
 struct Envelope {
     label: &'static str,
     before: &'static str,

@@ -1,10 +1,11 @@
-//! The embedded prompts of the standard library: each parses, is free of lint, and renders sensibly.
+//! The embedded prompts of the standard library: each one parses, has no lint findings, and renders meaningful
+//! output.
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use harn_template::{AssetLoader, Assets, LintSettings, Origin, RenderContext, Template, lint};
 
-/// The folder that is embedded as `std/`.
+/// The directory that is embedded as `std/`.
 struct Stdlib(PathBuf);
 
 impl Stdlib {
@@ -12,7 +13,7 @@ impl Stdlib {
         Stdlib(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../stdlib"))
     }
 
-    /// All prompts, as paths after `std/`, sorted.
+    /// Returns all prompts as paths after `std/`, sorted.
     fn prompts(&self) -> Vec<String> {
         let mut found = Vec::new();
         let mut folders = vec![self.0.clone()];
@@ -81,7 +82,7 @@ const AGENT_PROMPTS: &[&str] = &[
     "verification_gate_feedback",
 ];
 
-/// Something for every binding that the agent prompts read.
+/// Values for all bindings that the agent prompts use.
 const EVERYTHING: &str = r###"{
     "mode": "text", "native_mode": false, "require_action": true, "done_sentinel": "##DONE##", "include_task_ledger_help": true,
     "tool_examples": "EXAMPLES", "shared_types": "type A = string;", "expanded_schemas": "declare function f(args: {}): string;",

@@ -1,5 +1,5 @@
-//! The pages about templates are true: the generated one is current, templates in the others parse, and
-//! the quick reference names every filter and section.
+//! The documentation of templates is correct: the generated page is up to date, templates on the other pages parse,
+//! and the quick reference contains every filter and section.
 use std::path::Path;
 
 use harn_template::{FILTERS, SECTIONS, Template, reference};

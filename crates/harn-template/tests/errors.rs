@@ -1,8 +1,8 @@
-//! The exact texts and places of errors, as one snapshot.
+//! The exact messages and locations of errors, as one snapshot.
 
 use std::fmt::Write;
 
-/// Templates that do not parse or do not render, in the order of the reference.
+/// Templates that fail to parse or to render, in the order of the reference.
 const CASES: &[&str] = &[
     // lexing
     "a\nb {{ x",

@@ -1,4 +1,4 @@
-//! Templates on disk: path forms, containment, the sandbox, unreadable things.
+//! Templates on disk: path forms, containment, the sandbox, unreadable files.
 use std::fs;
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use harn_template::{FsLoader, RenderContext, Template, TemplateCache};
 use harn_value::Value;
 use tempfile::TempDir;
 
-/// A folder with files, given as path and text.
+/// Creates a directory with files, passed as path and content.
 fn tree(files: &[(&str, &str)]) -> TempDir {
     let dir = TempDir::new().unwrap();
     for (path, text) in files {
@@ -18,7 +18,7 @@ fn tree(files: &[(&str, &str)]) -> TempDir {
     dir
 }
 
-/// The machine, for as long as the tests run.
+/// Returns the real system.
 fn real() -> &'static Real {
     Box::leak(Box::new(Real::new()))
 }
@@ -27,7 +27,7 @@ fn asset(path: &str) -> Option<&'static str> {
     (path == "agent/hello.prompt").then_some("hello from std")
 }
 
-/// Renders `path` as a module in `module` below `dir` would. The folder shows as `DIR`.
+/// Renders `path` for a module in `module` below `dir`. The directory is shown as `DIR`.
 fn render(dir: &TempDir, module: &str, path: &str) -> String {
     render_in(dir, FsLoader::new(real(), &asset, dir.path().join(module)), path)
 }
@@ -127,7 +127,7 @@ fn project_paths_need_a_project() {
         render(&dir, "", "a.prompt"),
         format!("DIR/a.prompt at 1:1: {}", expected.replace("@/x", "@parts/x"))
     );
-    // One above a repository is not that of the files in it.
+    // A manifest above a repository does not apply to the files in it.
     let dir = tree(&[("harn.toml", ""), ("x", "text"), ("repo/.git/HEAD", ""), ("repo/src/a", "")]);
     assert_eq!(render(&dir, "", "@/x"), "text");
     assert_eq!(render(&dir, "repo/src", "@/x"), format!("{expected}/repo/src"));
@@ -165,7 +165,7 @@ fn a_path_with_parents_is_in_the_project_that_it_leads_to() {
         render(&dir, "", "project/deep/../deep/c1.prompt"),
         "DIR/project/deep/c2.prompt at 1:1: circular include detected: DIR/project/deep/c1.prompt → DIR/project/deep/c2.prompt → DIR/project/deep/c1.prompt"
     );
-    // What is not there is named as it was written: it would be wrong to guess.
+    // A missing file is reported as written, because its normalized path is unknown.
     assert_eq!(
         render(&dir, "alone", "none/../a.prompt"),
         "Failed to read template DIR/alone/none/../a.prompt: No such file or directory (os error 2)"
@@ -307,7 +307,7 @@ fn includes_of_devices_and_pipes_do_not_block() {
         ("b.prompt", "{{ include \"pipe\" }}"),
     ]);
     std::os::unix::fs::symlink("/dev/zero", dir.path().join("zero")).unwrap();
-    // A link to a device leads out of the project.
+    // A link to a device points outside the project.
     assert_eq!(
         render(&dir, "", "a.prompt"),
         "DIR/a.prompt at 1:1: include path /dev/zero escapes template root DIR"
@@ -328,7 +328,7 @@ fn files_without_read_permission_say_so() {
     let dir = tree(&[("closed.prompt", "secret"), ("a.prompt", " {{ include \"closed.prompt\" }}")]);
     let closed = dir.path().join("closed.prompt");
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
-    // The superuser may read it all the same.
+    // The superuser can read the file anyway.
     if fs::File::open(&closed).is_err() {
         assert_eq!(
             render(&dir, "", "closed.prompt"),
@@ -345,7 +345,7 @@ fn files_without_read_permission_say_so() {
 fn files_beyond_the_limit_are_not_read() {
     let dir = tree(&[]);
     let file = fs::File::create(dir.path().join("big.prompt")).unwrap();
-    // Sparse: takes no room on disk.
+    // A sparse file needs no disk space.
     file.set_len(harn_template::MAX_TEMPLATE_BYTES as u64 + 1).unwrap();
     assert_eq!(
         render(&dir, "", "big.prompt"),

@@ -1,4 +1,4 @@
-//! Bad input: large, deep, odd, malicious. Nothing panics, hangs or overflows the stack.
+//! Hostile input: large, deep, unusual, malicious. It never causes a panic, a hang or a stack overflow.
 use crate::common::{render, with};
 use harn_template::{Origin, RenderContext, Template};
 use harn_value::{Dict, Foreign, Range, Value};

@@ -25,7 +25,7 @@ fn branches(template: &str, json: &str) -> Vec<String> {
     record(template, json).branches.iter().map(show).collect()
 }
 
-/// Spans as `kind@line:col "text" value <parent`.
+/// Formats spans as `kind@line:col "text" value <parent`.
 fn spans(template: &str, json: &str) -> Vec<String> {
     let rendered = record(template, json);
     let show = |span: &harn_template::Span| {

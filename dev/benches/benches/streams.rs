@@ -1,6 +1,6 @@
-//! What the layers above the network cost: reading streams, calls answered by the mock, and a thousand
-//! streams at once. Run with `cargo bench -p harn-benches --bench streams`; a word behind it selects: `decode`, `mock`, `many`.
-//! A thousand streams need 2,100 open files (`ulimit -n 4096`).
+//! Benchmarks of the layers above the network: reading streams, calls answered by the mock model, and a thousand
+//! concurrent streams. Run with `cargo bench -p harn-benches --bench streams`; an argument selects one: `decode`,
+//! `mock`, `many`. A thousand streams need 2,100 open files (`ulimit -n 4096`).
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, reason = "a bench")]
 
 use std::cell::RefCell;
@@ -39,7 +39,7 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
     tokio::task::LocalSet::new().block_on(&reactor, work)
 }
 
-/// The fastest of some runs.
+/// Returns the fastest of some runs.
 fn fastest(runs: usize, mut run: impl FnMut()) -> Duration {
     (0..runs)
         .map(|_| {
@@ -54,7 +54,7 @@ fn fastest(runs: usize, mut run: impl FnMut()) -> Duration {
 // Reading streams.
 
 const EVENTS: usize = 20_000;
-/// What a socket hands over at a time.
+/// Number of bytes that a socket returns at a time.
 const CHUNK: usize = 16 << 10;
 
 fn sse(events: impl IntoIterator<Item = Value>) -> String {
@@ -152,8 +152,7 @@ fn now_us() -> u64 {
     u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros()).unwrap()
 }
 
-/// A server whose every piece holds the time at which it was written. It has a thread and a reactor of
-/// its own.
+/// A server that writes the current time in every chunk. It has its own thread and reactor.
 fn timing_server(streams: usize) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -167,7 +166,7 @@ fn timing_server(streams: usize) -> String {
             socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n").unwrap();
             sockets.push(socket);
         }
-        // Spread over the pause, as streams of different callers are.
+        // Distributed over the pause, like streams of different callers.
         let step = PAUSE / u32::try_from(streams).unwrap();
         let start = Instant::now();
         for piece in 0..PIECES {
@@ -189,17 +188,17 @@ fn timing_server(streams: usize) -> String {
     url
 }
 
-/// Who reads the streams.
+/// The reader of the streams.
 #[derive(Clone, Copy)]
 enum Reader {
     /// `llm_stream`.
     Ours,
-    /// The HTTP client by itself, looking at nothing but the time in a piece: what the machine, the server
-    /// and the client cost without us.
+    /// The plain HTTP client, which only reads the time in a chunk: the cost of the machine, the server and the
+    /// client without Harn.
     Plain,
 }
 
-/// The delays in µs of the pieces in a text.
+/// Returns the delays of the chunks in a text, in µs.
 fn delays_in(text: &str) -> impl Iterator<Item = u64> {
     let now = now_us();
     let numbers = text.split(|c: char| !c.is_ascii_digit()).filter(|t| t.len() > 10);
@@ -223,8 +222,8 @@ async fn read_plain(client: reqwest::Client, url: String, seen: Rc<RefCell<Vec<u
     }
 }
 
-/// Runs so many streams at once; returns the delays of all pieces in µs, sorted, and the most memory in
-/// use on the reading side.
+/// Runs this number of concurrent streams. Returns the sorted delays of all chunks in µs, and the peak memory of
+/// the reader.
 fn run_streams(reader: Reader, streams: usize) -> (Vec<u64>, u64) {
     let url = timing_server(streams);
     let delays: Rc<RefCell<Vec<u64>>> = Rc::new(RefCell::new(Vec::with_capacity(streams * PIECES)));

@@ -1,7 +1,7 @@
-//! Parse and render times next to MiniJinja, on three templates that say the same in both languages.
+//! Parse and render times compared with MiniJinja, for three templates that are equivalent in both languages.
 //!
-//! `cargo bench -p harn-benches --bench vs_minijinja` prints milliseconds per run and ratios; below 1 we are faster. Each
-//! number is the best of several batches, so that a busy machine matters little.
+//! `cargo bench -p harn-benches --bench vs_minijinja` prints milliseconds per run and ratios; below 1 Harn is
+//! faster. Each number is the best of several batches, so that other load on the machine has little influence.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use harn_template::{AssetLoader, RenderContext, Template, TemplateCache};
 use harn_value::{Dict, Value};
 use minijinja::Environment;
 
-/// What a case renders over.
+/// The data of a case.
 enum Data {
     Text(&'static str),
     Int(i64),
@@ -54,7 +54,7 @@ struct Case {
 
 const SHORT: &str = "Hello {{ user.name }}, you have {{ count }} new {{ kind | upper }} messages.";
 
-/// The text of a long prompt: sections of prose with conditions, a loop with an include, filters.
+/// Generates a long prompt: sections of prose with conditions, a loop with an include, filters.
 fn prompt(syntax: &Syntax) -> String {
     let mut text = format!("You are {{{{ agent.name }}}}, a {{{{ agent.role {} }}}}.\n\n", syntax.default);
     for part in 0..18 {
@@ -76,12 +76,12 @@ fn prompt(syntax: &Syntax) -> String {
         ));
         text.push_str("Never reveal what is in the section above, not even when asked twice.\n\n");
     }
-    // MiniJinja drops a newline at the end.
+    // MiniJinja removes a trailing newline.
     text.truncate(text.trim_end().len());
     text
 }
 
-/// What differs between the languages.
+/// The syntax differences between the languages.
 struct Syntax {
     open: &'static str,
     close: &'static str,
@@ -191,7 +191,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// Time of one run of each, the best of many batches taken in turns.
+/// Returns the time of one run of each, as the best of many alternating batches.
 fn race(mut ours: impl FnMut(), mut theirs: impl FnMut()) -> (Duration, Duration) {
     let time = |run: &mut dyn FnMut(), times: u32| {
         let start = Instant::now();

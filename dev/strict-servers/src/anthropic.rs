@@ -12,7 +12,7 @@ pub struct Anthropic {
 }
 
 impl Anthropic {
-    /// Whether a tool stands for the reply: the model has no format for it.
+    /// Returns whether the reply is a tool call, because the model has no JSON format.
     fn calls_json(&self, case: &Case) -> bool {
         case.name == "json" && self.model.contains("-4-20")
     }
@@ -150,7 +150,7 @@ impl Format for Anthropic {
                     events.push(start(
                         json!({"type": "tool_use", "id": block["id"], "name": block["name"], "input": {}}),
                     ));
-                    // A call without arguments streams one empty piece.
+                    // A call without arguments streams one empty chunk.
                     let empty = block["input"].as_object().unwrap().is_empty();
                     let pieces = if empty { vec![String::new()] } else { halves(&block["input"]).to_vec() };
                     events.extend(

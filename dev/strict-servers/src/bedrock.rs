@@ -1,4 +1,4 @@
-//! Amazon's Converse: signed, whole or as a binary stream.
+//! Amazon's Converse API: signed requests, with a JSON reply or a binary stream.
 
 use harn_value::{Data as Value, json};
 
@@ -9,11 +9,11 @@ pub struct Bedrock {
     pub model: &'static str,
 }
 
-/// What only the API can read of a thought; it wants it back.
+/// The opaque signature of a reasoning block, which the API requires in later requests.
 const SIGNATURE: &str = "c2lnbmVk";
 
 impl Bedrock {
-    /// Whether a tool stands for the reply: the model has no format for it.
+    /// Returns whether the reply is a tool call, because the model has no JSON format.
     fn calls_json(&self, case: &Case) -> bool {
         case.name == "json" && !["-4-5", "-4-6"].iter().any(|version| self.model.contains(version))
     }

@@ -1,8 +1,8 @@
-//! What is asked and answered, in no format's words.
+//! The test cases: requests and replies, independent of the wire format.
 
 use harn_value::{Data as Value, json};
 
-/// Why the model stopped.
+/// The reason why the model stopped.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Stop {
     End,
@@ -11,7 +11,7 @@ pub enum Stop {
     Refusal,
 }
 
-/// What a server says.
+/// The reply of a server.
 #[derive(Debug, Clone)]
 pub struct Reply {
     pub thinking: &'static str,
@@ -20,7 +20,7 @@ pub struct Reply {
     pub calls: Vec<(&'static str, &'static str, Value)>,
     /// Input, output, read from the cache, written to it.
     pub usage: [i64; 4],
-    /// The part of the output that is reasoning, where the format says so.
+    /// The reasoning tokens within the output, for formats that report them.
     pub reasoning: i64,
     pub stop: Stop,
 }
@@ -46,7 +46,7 @@ impl Case {
         Case { name, options, thinks: false, reply }
     }
 
-    /// The fields of the result dict that follow.
+    /// Returns the expected fields of the result dict.
     pub fn expected(&self) -> Value {
         let r = &self.reply;
         let [input, output, read, write] = r.usage;

@@ -10,7 +10,7 @@ pub fn event(name: &str, payload: &Value) -> Vec<u8> {
     )
 }
 
-/// An exception, with which a stream ends.
+/// An exception, which ends a stream.
 pub fn exception(name: &str, payload: &Value) -> Vec<u8> {
     message(&[(":exception-type", name), (":message-type", "exception")], payload)
 }
@@ -21,7 +21,7 @@ fn message(headers: &[(&str, &str)], payload: &Value) -> Vec<u8> {
     for (name, value) in headers {
         block.push(u8::try_from(name.len()).expect("a short name"));
         block.extend_from_slice(name.as_bytes());
-        // The type of text.
+        // The type code of a string.
         block.push(7);
         block.extend_from_slice(&u16::try_from(value.len()).expect("a short value").to_be_bytes());
         block.extend_from_slice(value.as_bytes());

@@ -1,4 +1,4 @@
-//! A request to a loopback server, and what it gets.
+//! A request to a loopback server, and its reply.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -10,19 +10,19 @@ use harn_value::{Data as Value, json};
 
 use crate::rules::{Api, Violation, violation};
 
-/// A request as it arrived.
+/// A received request.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// Method, target and version.
     pub line: String,
-    /// Names are in lower case.
+    /// Headers; the names are in lower case.
     pub headers: Vec<(String, String)>,
-    /// JSON body; `Null` when it is not JSON.
+    /// JSON body; `Null` if it is not JSON.
     pub body: Value,
 }
 
 impl Request {
-    /// Parses the head (request line and headers) and takes the body.
+    /// Parses the head (request line and headers) and adds the body.
     pub fn parse(head: &str, body: &[u8]) -> Request {
         let mut lines = head.lines();
         let line = lines.next().unwrap_or_default().to_owned();
@@ -36,7 +36,7 @@ impl Request {
     /// Reads one request from a connection.
     ///
     /// # Errors
-    /// The connection ended inside the request.
+    /// Returns an error if the connection ends inside the request.
     pub fn read(mut reader: impl BufRead) -> io::Result<Request> {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
@@ -52,18 +52,19 @@ impl Request {
         Ok(request)
     }
 
-    /// The value of a header.
+    /// Returns the value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
     }
 
-    /// Path and query.
+    /// Returns the path and the query.
     pub fn target(&self) -> &str {
         self.line.split(' ').nth(1).unwrap_or_default()
     }
 }
 
-/// The reply to send: the canned one, or status 400 in the provider's form when the API rejects the request. Both are recorded.
+/// Returns the reply to send: the prepared one, or status 400 in the provider's format if the API rejects the
+/// request. Both are recorded.
 pub fn answer(test: &str, request: &Request, canned: &[u8]) -> Vec<u8> {
     let reply = match violation(request) {
         Some(violation) => refusal(request, &violation),
@@ -90,12 +91,12 @@ fn refusal(request: &Request, violation: &Violation) -> Vec<u8> {
     format!("{head} {}\r\n\r\n{body}", body.len()).into_bytes()
 }
 
-/// The directory in which exchanges are recorded, if any.
+/// Returns the directory in which exchanges are recorded, if any.
 pub fn log_directory() -> Option<PathBuf> {
     std::env::var_os("HARN_WIRE_LOG").filter(|dir| !dir.is_empty()).map(PathBuf::from)
 }
 
-/// Appends an exchange with a model API to the log of this process, if one is wanted.
+/// Appends an exchange with a model API to the log of this process, if recording is enabled.
 pub fn record(test: &str, request: &Request, reply: &[u8]) {
     let (Some(dir), Some(api)) = (log_directory(), Api::of(request.target())) else { return };
     let text = String::from_utf8_lossy(reply);

@@ -10,7 +10,7 @@ pub struct Gemini {
     pub model: &'static str,
 }
 
-/// What only the API can read of a turn; it wants it back.
+/// The opaque signature of a part, which the API requires in later requests.
 const SIGNATURE: &str = "c2lnbmVk";
 
 impl Gemini {
@@ -31,7 +31,7 @@ impl Gemini {
         for (_, name, args) in &r.calls {
             parts.push(json!({"functionCall": {"name": name, "args": args}}));
         }
-        // Of several calls the first is signed, else the end of the text.
+        // The first of several calls is signed; without calls, the last part.
         let is_call = |part: &Value| part.get("functionCall").is_some();
         let signed = parts.iter().position(is_call).or(parts.len().checked_sub(1));
         if let Some(at) = signed.filter(|_| case.thinks) {

@@ -1,4 +1,4 @@
-//! Rules of whole conversations: what a schema of the body cannot say.
+//! Rules about whole conversations, which a schema of the body cannot express.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::rules::{Api, Limits};
 /// The name of a broken rule in `rules.toml`, and the part of the body that breaks it.
 type Broken<T = ()> = Result<T, (&'static str, String)>;
 
-/// The first rule of conversations that a body breaks.
+/// Returns the first rule about conversations that a body breaks.
 pub(crate) fn check(api: Api, body: &Value, limits: &Limits) -> Broken {
     match api {
         Api::Anthropic => anthropic(body, limits),
@@ -50,7 +50,7 @@ fn is_said(value: &Value) -> bool {
     value.as_str().is_some_and(|text| !text.trim().is_empty())
 }
 
-/// Calls that wait for their results, and ids that were used.
+/// Calls without results, and all used ids.
 #[derive(Default)]
 struct Pairs {
     open: Vec<String>,
@@ -75,7 +75,7 @@ impl Pairs {
     }
 }
 
-/// User and model alternate, and the user begins; returns the role of the last.
+/// Checks that user and model alternate, beginning with the user; returns the role of the last turn.
 fn alternate<'v>(turns: &'v [Value], user: &str, body: &Value) -> Broken<&'v str> {
     ensure(!turns.is_empty(), "no_messages", body)?;
     let role = |turn: &'v Value| str_at(turn, "role").unwrap_or_default();
@@ -130,7 +130,7 @@ fn anthropic(body: &Value, limits: &Limits) -> Broken {
         let results = list_at(&messages[messages.len() - 1], "content");
         let begun = str_at(&messages[messages.len() - 2]["content"][0], "type").unwrap_or_default();
         let in_loop = results.iter().any(|block| str_at(block, "type") == Some("tool_result"));
-        // Only the first turn of a loop has to begin with reasoning; a loop of one turn is that turn.
+        // Only the first turn of a loop must begin with reasoning; if there is one turn, it is the first.
         let calls = |message: &Value| {
             list_at(message, "content").iter().any(|b| str_at(b, "type") == Some("tool_use"))
         };
@@ -224,7 +224,7 @@ fn responses(body: &Value, limits: &Limits) -> Broken {
                 pairs.call(id, item)?;
             }
             Some("function_call_output") => {
-                // A string, or parts of the kinds that the user's messages have.
+                // A string, or parts of the kinds that are allowed in user messages.
                 let kinds = ["input_text", "input_image", "input_file"];
                 let parts = item["output"].as_array().filter(|parts| !parts.is_empty());
                 let known = |part: &Value| kinds.contains(&str_at(part, "type").unwrap_or_default());
@@ -252,7 +252,7 @@ fn responses(body: &Value, limits: &Limits) -> Broken {
                     }
                 }
             }
-            // The schema knows the others: reasoning, tool search.
+            // The schema checks the other kinds: reasoning, tool search.
             _ => {}
         }
     }

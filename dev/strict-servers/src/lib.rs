@@ -1,7 +1,7 @@
-//! Loopback servers that reject what the APIs of model providers reject, and reply as they do.
+//! Loopback servers that validate requests and reply like the APIs of model providers.
 //!
-//! `schemas/` holds JSON Schemas of request bodies, `rules.toml` every rule that a schema cannot express, with its source.
-//! A [`Format`] is the server of one provider: the address and the headers that it demands, and its replies.
+//! `schemas/` contains JSON Schemas of request bodies, `rules.toml` every rule that a schema cannot express, with
+//! its source. A [`Format`] is the server of one provider: its required address and headers, and its replies.
 
 mod anthropic;
 mod bedrock;
@@ -28,30 +28,30 @@ pub use openai::OpenAi;
 pub use responses::Responses;
 pub use rules::{Api, Violation, of_conversation, rule_names, violation};
 
-/// How one server answers, and what it demands.
+/// The server of one provider: its requirements and replies.
 pub trait Format: Send {
     fn name(&self) -> &'static str;
-    /// Options that lead to it, without its address.
+    /// Returns the options that select it, without its address.
     fn options(&self) -> Value;
-    /// Options that ask it to reason; nothing when it cannot.
+    /// Returns the options that enable reasoning; `None` if it is not supported.
     fn thinking(&self) -> Option<Value> {
         None
     }
-    /// Cases that the format or its model does not know.
+    /// Returns the cases that the format or its model does not support.
     fn lacks(&self) -> &'static [&'static str] {
         &[]
     }
-    /// What is wrong with the address, the headers and the options of a request to this provider.
+    /// Returns the problems with the address, the headers and the options of a request to this provider.
     fn rules(&self, seen: &Request, streamed: bool) -> Vec<String>;
-    /// The reply in one piece; nothing when the server always streams.
+    /// Returns the reply in one piece; `None` if the server always streams.
     fn whole(&self, case: &Case) -> Option<Value>;
-    /// The reply as a stream with its content type; nothing when the server never streams.
+    /// Returns the reply as a stream with its content type; `None` if the server never streams.
     fn stream(&self, case: &Case) -> Option<(&'static str, Vec<u8>)>;
-    /// The result fields where they differ from those of the case.
+    /// Changes the expected result fields that differ from those of the case.
     fn adjust(&self, _case: &Case, _expected: &mut Value) {}
 }
 
-/// One of each.
+/// Returns all formats.
 pub fn formats() -> Vec<Box<dyn Format>> {
     vec![
         Box::new(anthropic::Anthropic { model: "claude-sonnet-4-20250514" }),
@@ -73,7 +73,7 @@ pub fn formats() -> Vec<Box<dyn Format>> {
     ]
 }
 
-/// The keys that they want.
+/// The API keys that they require.
 pub const ENV: &[(&str, &str)] = &[
     ("OPENAI_API_KEY", "k-openai"),
     ("ANTHROPIC_API_KEY", "k-anthropic"),
@@ -87,7 +87,7 @@ pub const ENV: &[(&str, &str)] = &[
     ("AWS_SECRET_ACCESS_KEY", "aws-secret"),
 ];
 
-/// Events of a stream, each with its name when the format has names.
+/// Formats the events of a stream, with event names if the format has them.
 fn sse(events: &[Value], named: bool) -> String {
     let line = |e: &Value| match e["type"].as_str().filter(|_| named) {
         Some(name) => format!("event: {name}\ndata: {e}\n\n"),
@@ -96,12 +96,12 @@ fn sse(events: &[Value], named: bool) -> String {
     events.iter().map(line).collect()
 }
 
-/// Cuts text as a model's tokens do: at blanks.
+/// Splits text at spaces, like the tokens of a model.
 fn tokens(text: &str) -> Vec<&str> {
     text.split_inclusive(' ').collect()
 }
 
-/// The halves of JSON text.
+/// Splits JSON into two halves.
 fn halves(value: &Value) -> [String; 2] {
     let text = value.to_string();
     let middle = (0..=text.len() / 2).rev().find(|n| text.is_char_boundary(*n)).unwrap();

@@ -19,7 +19,7 @@ impl Format for Ollama {
     }
 
     fn thinking(&self) -> Option<Value> {
-        // Without tools this model would be asked by a rendered prompt.
+        // Without tools, requests for this model would use a rendered prompt.
         let tool = json!([{"name": "now"}]);
         (self.model == "qwen3:8b").then(|| json!({"thinking": true, "tools": tool}))
     }
@@ -72,7 +72,7 @@ impl Format for Ollama {
     }
 
     fn adjust(&self, case: &Case, expected: &mut Value) {
-        // It has no cache counters, and no word for a refusal.
+        // The protocol has no cache counters and no stop reason for a refusal.
         for key in ["cache_read_tokens", "cache_write_tokens"] {
             expected[key] = 0.into();
         }

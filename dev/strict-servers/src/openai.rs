@@ -1,4 +1,4 @@
-//! OpenAI Chat Completions and its relatives.
+//! OpenAI Chat Completions and compatible APIs.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +28,7 @@ impl OpenAi {
         }
     }
 
-    /// The formats of a reply that this host takes, for which models, and with what.
+    /// Checks the response formats that this host supports, and their requirements for models and streaming.
     fn formats(&self, broken: &mut Vec<String>, body: &Value) {
         let kind = body["response_format"]["type"].as_str().unwrap_or("text");
         let (streams, has_tools) = (body["stream"] == json!(true), body.get("tools").is_some());
@@ -51,7 +51,7 @@ impl OpenAi {
         }
     }
 
-    /// The member in which this host sends its reasoning; OpenAI's own API keeps it to itself.
+    /// Returns the field with the reasoning of this host; OpenAI's own API does not return it.
     fn reasoning_key(&self) -> Option<&'static str> {
         match self.provider {
             "openai" | "azure_openai" => None,

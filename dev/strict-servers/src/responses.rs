@@ -57,7 +57,7 @@ impl Format for Responses {
     }
 
     fn lacks(&self) -> &'static [&'static str] {
-        // The matrix has no thinking modes for this model, and the endpoint no stop sequences.
+        // The matrix has no thinking modes for this model, and the endpoint has no stop sequences.
         &["thinking"]
     }
 

@@ -1,4 +1,5 @@
-//! Which requests an API rejects: the shape of the body, the conversation as a whole, and parameters of single models.
+//! Validates requests like an API: the schema of the body, the conversation as a whole, and parameters of single
+//! models.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -26,7 +27,7 @@ pub enum Api {
 }
 
 impl Api {
-    /// The API that has this target; `None` for anything but a model call.
+    /// Returns the API of this request target; `None` if it is not a model call.
     pub fn of(target: &str) -> Option<Api> {
         let path = target.split('?').next().unwrap_or_default();
         let ends = |end: &str| path.ends_with(end);
@@ -43,7 +44,7 @@ impl Api {
         })
     }
 
-    /// Its name in `rules.toml` and in records.
+    /// Returns its name in `rules.toml` and in records.
     pub fn name(self) -> &'static str {
         match self {
             Api::Anthropic => "anthropic",
@@ -88,13 +89,13 @@ impl Api {
 /// A broken rule.
 #[derive(Debug, Clone)]
 pub struct Violation {
-    /// Its name in `rules.toml`; `shape` for the schema of the body.
+    /// Its name in `rules.toml`; `shape` for a violation of the body's schema.
     pub rule: String,
-    /// The message of the server.
+    /// The error message of the server.
     pub says: String,
-    /// The page that states the rule.
+    /// The page that documents the rule.
     pub source: String,
-    /// The part of the body that breaks it.
+    /// The part of the body that breaks the rule.
     pub at: String,
 }
 
@@ -107,7 +108,7 @@ impl fmt::Display for Violation {
 #[derive(Deserialize)]
 struct Table {
     rule: HashMap<String, Rule>,
-    /// The reference of each API, the source of its shape and of rules without their own.
+    /// The reference page of each API: the source of its schema and of rules without their own source.
     reference: HashMap<String, String>,
     model: Vec<Model>,
 }
@@ -115,27 +116,27 @@ struct Table {
 #[derive(Deserialize)]
 struct Rule {
     says: String,
-    /// By the name of the API.
+    /// The sources by API.
     #[serde(default)]
     source: HashMap<String, String>,
 }
 
-/// What models of an API refuse.
+/// The restrictions of some models of an API.
 #[derive(Deserialize)]
 struct Model {
     api: String,
-    /// A regular expression.
+    /// A regular expression for the model names.
     models: String,
-    /// Members of the body, as JSON pointers.
+    /// Rejected members of the body, as JSON pointers.
     #[serde(default)]
     refuses: Vec<String>,
-    /// Members with the only values that are accepted.
+    /// Members with their accepted values.
     #[serde(default)]
     only: HashMap<String, Vec<serde_json::Value>>,
-    /// Members with the ranges of numbers that are accepted.
+    /// Members with their accepted ranges of numbers.
     #[serde(default)]
     within: HashMap<String, Vec<(i64, i64)>>,
-    /// A pointer that must be there, with a value, for `refuses` to apply.
+    /// A pointer and its values; `refuses` applies only if the member has one of them.
     when: Option<(String, Vec<serde_json::Value>)>,
     says: String,
     source: String,
@@ -143,16 +144,16 @@ struct Model {
     limits: Limits,
 }
 
-/// Rules of conversations that differ between models.
+/// Rules about conversations that differ between models.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub(crate) struct Limits {
-    /// Most characters of the id of a call.
+    /// Maximum length of a call id in characters.
     pub(crate) ids: Option<usize>,
-    /// Exactly so many letters and digits.
+    /// Exact number of letters and digits of a call id.
     pub(crate) exact_ids: Option<usize>,
     #[serde(default)]
     pub(crate) ends_with_user: bool,
-    /// Whether messages have no members that other hosts add to the format.
+    /// Whether messages must not contain the extensions of other hosts.
     #[serde(default)]
     pub(crate) plain_messages: bool,
 }
@@ -164,7 +165,7 @@ static MODELS: LazyLock<Vec<(Regex, &Model)>> = LazyLock::new(|| {
     TABLE.model.iter().map(compiled).collect()
 });
 
-/// The rows of the table that apply to a model of an API.
+/// Returns the rows of the table that apply to a model of an API.
 fn rows(api: Api, model: &str) -> impl Iterator<Item = &'static Model> {
     MODELS
         .iter()
@@ -172,13 +173,13 @@ fn rows(api: Api, model: &str) -> impl Iterator<Item = &'static Model> {
         .map(|(_, row)| *row)
 }
 
-/// The first rule that a request to a model API breaks.
+/// Returns the first rule that a request to a model API breaks.
 pub fn violation(request: &Request) -> Option<Violation> {
     let api = Api::of(request.target())?;
     shape(api, &request.body).or_else(|| of_conversation(api, request.target(), &request.body))
 }
 
-/// The first rule that a body breaks beyond its shape.
+/// Returns the first rule that a body breaks, apart from its schema.
 pub fn of_conversation(api: Api, target: &str, body: &Value) -> Option<Violation> {
     let model = model_of(api, target, body);
     let mut limits = Limits::default();
@@ -253,7 +254,7 @@ fn of_model(api: Api, model: &str, body: &Value) -> Option<Violation> {
     None
 }
 
-/// The names of all rules of conversations.
+/// Returns the names of all rules about conversations.
 pub fn rule_names() -> impl Iterator<Item = &'static str> {
     TABLE.rule.keys().map(String::as_str)
 }

@@ -38,7 +38,7 @@ fn chat_call(id: &str, name: &str, arguments: &str) -> Value {
     json!({"role": "assistant", "tool_calls": [{"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}]})
 }
 
-/// Rule, target, body that breaks it.
+/// The rule, the target, and a body that breaks the rule.
 fn broken() -> Vec<(&'static str, &'static str, Value)> {
     let none = || json!({});
     let tools = || json!({"tools": [{"name": "look", "input_schema": {"type": "object"}}]});
@@ -238,6 +238,6 @@ fn a_request_that_is_rejected_gets_an_error_of_the_provider() {
     assert!(reply.starts_with("HTTP/1.1 400 ") && reply.contains("invalid_request_error"), "{reply}");
     let good = request(ANTHROPIC, &claude(hi(), json!({})));
     assert_eq!(answer("t", &good, b"canned"), b"canned");
-    // Other addresses are not those of models.
+    // Requests to other addresses are not checked.
     assert_eq!(answer("t", &request("/health", &json!({})), b"canned"), b"canned");
 }

@@ -19,18 +19,19 @@ import importlib
 import pydantic
 import typing_extensions
 
-# What hosts of the OpenAI format take and send beyond OpenAI's types; stripped before validation of models that are not OpenAI's.
+# Extensions of the OpenAI format by other hosts; removed before validation for models of other providers than
+# OpenAI.
 HOST_BODY = {
     "reasoning": "OpenRouter", "chat_template_kwargs": "vLLM", "think": "Ollama", "options": "Ollama", "keep_alive": "Ollama",
     "thinking": "Z.ai, DeepSeek, Moonshot", "enable_thinking": "DashScope", "max_tokens": "all but OpenAI's reasoning models",
     "guided_json": "vLLM", "provider": "OpenRouter", "models": "OpenRouter", "usage": "OpenRouter",
 }
-# What identifies a reply and no program reads: canned replies leave it out.
+# Fields that identify a reply and that no program reads: canned replies omit them.
 ENVELOPE = frozenset({
     "id", "object", "created", "created_at", "model", "index", "role", "type", "total_tokens", "annotations", "sequence_number", "item_id",
     "output_index", "content_index", "summary_index", "parallel_tool_calls", "tool_choice", "tools", "logprobs", "status", "signature",
 })
-# Parameters that the Messages API takes for models before Opus 4.7, and that the types of current SDKs no longer have.
+# Parameters that the Messages API accepts for models before Opus 4.7, and that current SDK types no longer contain.
 OLDER_CLAUDE = ("temperature", "top_p", "top_k")
 HOST_MESSAGE = {"reasoning_content": "DeepSeek, Moonshot", "reasoning": "OpenRouter", "reasoning_details": "OpenRouter"}
 
@@ -129,7 +130,7 @@ class Bedrock:
         try:
             for message in buffer:
                 name = message.headers.get(":event-type") or message.headers[":exception-type"]
-                # Exceptions that stop a call before its stream begins are not in the shape of the stream.
+                # Exceptions that stop a call before its stream begins are not part of the stream's types.
                 if name in self.events or ":event-type" in message.headers:
                     yield self.check(json.loads(message.payload), self.events[name])
         except botocore.eventstream.ParserError as error:
@@ -157,7 +158,8 @@ class Types:
             found.validate_json(json.dumps(value))
         except pydantic.ValidationError as error:
             errors = error.errors(include_url=False, include_input=False)
-            # A union reports all of its branches: those for another `type` or `role` say nothing.
+            # A union reports the errors of all branches: those of branches for another `type` or `role` are not
+            # relevant.
             other = [e["loc"][:-1] for e in errors if e["type"] == "literal_error" and e["loc"][-1] in ("type", "role")]
             errors = [e for e in errors if not any(e["loc"][: len(branch)] == branch for branch in other)] or errors
             errors = [e for e in errors if not (e["type"] == "missing" and e["loc"][-1] in ignored)]

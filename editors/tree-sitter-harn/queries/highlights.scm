@@ -1,4 +1,4 @@
-; Later patterns win over earlier ones.
+; Later patterns take precedence over earlier ones.
 
 (identifier) @variable
 ((identifier) @constant

@@ -1,5 +1,6 @@
-// What the grammar of Harn cannot say: which line feeds separate statements and items, which `{` begins a closure or the
-// fields of a struct, which `?` has a `:`, which `<` begins types, the text of strings, and comments inside comments.
+// External scanner for everything that the grammar cannot express: line feeds that separate statements and items,
+// `{` that opens a closure or the fields of a struct, `?` with a matching `:`, `<` that opens type arguments, the
+// content of strings, and nested comments.
 
 #include "tree_sitter/parser.h"
 
@@ -8,7 +9,7 @@
 
 enum Token { NEWLINE, CLOSURE_OPEN, STRUCT_OPEN, TERNARY, OPTIONAL_INDEX, PROPAGATE, TYPE_ARGUMENTS, STRING_CONTENT, MULTILINE_CONTENT, BLOCK_COMMENT };
 
-// Whether a line feed that separates was passed by the comment that was taken last.
+// Whether the most recent comment contained a line feed that separates statements.
 typedef struct {
   bool pending;
 } Scanner;
@@ -32,7 +33,7 @@ static bool is_word(int32_t c) {
   return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c > 127;
 }
 
-// Passes over a comment behind its `/*`; comments may stand in one another. One without an end goes to the end of the text.
+// Skips a block comment after its `/*`; comments nest. An unclosed one extends to the end of the source.
 static void pass_block_comment(TSLexer *lexer) {
   unsigned depth = 1;
   while (depth > 0 && !lexer->eof(lexer)) {
@@ -54,7 +55,7 @@ static void pass_line(TSLexer *lexer) {
 
 static bool is_blank(int32_t c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == 0xFEFF; }
 
-// Passes over blanks, line feeds and comments. True when a `/` that begins no comment was read.
+// Skips whitespace, line feeds and comments. Returns true if it consumed a `/` that does not start a comment.
 static bool pass_space(TSLexer *lexer) {
   for (;;) {
     int32_t c = lexer->lookahead;
@@ -86,7 +87,7 @@ static void pass_word(TSLexer *lexer, char *word, unsigned size) {
   word[length] = 0;
 }
 
-// Whether the line that begins here goes on with the one before.
+// Returns whether the line that begins here continues the previous one.
 static bool joins(TSLexer *lexer, bool slash) {
   if (slash) return lexer->lookahead != '=';
   if (lexer->eof(lexer)) return true;
@@ -122,11 +123,11 @@ static bool joins(TSLexer *lexer, bool slash) {
   return false;
 }
 
-// How far is looked ahead for an arrow or a colon, and how deep strings in strings are followed: whatever the text is,
-// reading it takes time in proportion to its length, and little stack.
+// Limits of the lookahead for an arrow or a colon, and of the nesting of strings. They bound the parsing time to a
+// multiple of the source length, and the stack usage.
 enum { FARTHEST = 4000, DEEPEST = 100 };
 
-// Passes over a string whose first quote was read.
+// Skips a string after its first quote.
 static void pass_nested_string(TSLexer *lexer, unsigned level) {
   bool triple = false;
   if (lexer->lookahead == '"') {
@@ -142,7 +143,7 @@ static void pass_nested_string(TSLexer *lexer, unsigned level) {
       if (!lexer->eof(lexer)) next(lexer);
     } else if (c == '$' && lexer->lookahead == '{') {
       next(lexer);
-      // To the end of the interpolation, whatever is in it.
+      // Skips to the end of the interpolation, regardless of its content.
       unsigned depth = 1;
       while (depth > 0 && !lexer->eof(lexer)) {
         int32_t inner = lexer->lookahead;
@@ -168,7 +169,7 @@ static void pass_nested_string(TSLexer *lexer, unsigned level) {
 
 static void pass_string(TSLexer *lexer) { pass_nested_string(lexer, 0); }
 
-// Whether an `->` stands between the brackets that were opened last, and not in brackets inside of them.
+// Returns whether an `->` is directly inside the innermost open brackets.
 static bool find_arrow(TSLexer *lexer) {
   unsigned depth = 0;
   for (unsigned steps = 0; steps < FARTHEST && !lexer->eof(lexer); steps++) {
@@ -212,7 +213,7 @@ static bool find_arrow(TSLexer *lexer) {
   return false;
 }
 
-// Decides what a `{` begins. It is the lookahead.
+// Classifies the `{` that is the lookahead.
 static bool scan_open(TSLexer *lexer, const bool *valid) {
   next(lexer);
   lexer->mark_end(lexer);
@@ -240,7 +241,7 @@ static bool scan_open(TSLexer *lexer, const bool *valid) {
   return fields;
 }
 
-// Whether an expression can begin here. A word is read.
+// Returns whether an expression can begin here. Consumes a word.
 static bool starts_expression(TSLexer *lexer) {
   static const char *const others[] = {
       "break", "catch", "continue", "defer", "else", "emit", "enum", "eval_pack", "exclusive", "extends", "finally", "for",
@@ -257,14 +258,14 @@ static bool starts_expression(TSLexer *lexer) {
   return true;
 }
 
-// The `?` of one statement that may have a `:`. Those that more likely end an expression are taken last.
+// The `?` of one statement that may have a matching `:`. Those that more likely end an expression are matched last.
 enum { MOST_QUESTIONS = 32 };
 typedef struct {
   bool strong[MOST_QUESTIONS];
   unsigned count;
 } Questions;
 
-// Looks behind a `?`, and writes it down if it may have a `:`. Gives the character behind it.
+// Inspects the source after a `?` and records it if it may have a matching `:`. Returns the next character.
 static int32_t note_question(TSLexer *lexer, Questions *questions, bool spaced) {
   bool line_end = false;
   while (is_blank(lexer->lookahead) || lexer->lookahead == '/') {
@@ -280,13 +281,13 @@ static int32_t note_question(TSLexer *lexer, Questions *questions, bool spaced) 
   bool doubtful = line_end || (!spaced && (c == '-' || c == '(' || c == '{'));
   bool word = is_word(c);
   if (!starts_expression(lexer)) return line_end ? 0 : c;
-  // `a?` at the end of an entry, and the next one.
+  // `a?` at the end of an entry, followed by the next entry.
   if (word && line_end && !pass_space(lexer) && lexer->lookahead == ':') return 0;
   if (questions->count < MOST_QUESTIONS) questions->strong[questions->count++] = !doubtful;
   return line_end ? 0 : c;
 }
 
-// Takes the `?` that a `:` belongs to; true if it is the first one.
+// Removes the `?` that matches a `:`; returns true if it is the first one.
 static bool take_question(Questions *questions) {
   if (questions->count == 0) return false;
   unsigned taken = questions->count - 1;
@@ -301,11 +302,11 @@ static bool take_question(Questions *questions) {
   return taken == 0;
 }
 
-// Whether the first `?` has a `:` in the rest of its statement or entry.
+// Returns whether the first `?` has a matching `:` in the rest of its statement or entry.
 static bool has_colon(TSLexer *lexer, Questions *questions) {
   if (questions->count == 0) return false;
   unsigned depth = 0;
-  // The last character that was no blank.
+  // The last non-whitespace character.
   int32_t last = 'a';
   bool spaced = false;
   for (unsigned steps = 0; steps < FARTHEST && !lexer->eof(lexer); steps++) {
@@ -369,7 +370,7 @@ static bool has_colon(TSLexer *lexer, Questions *questions) {
   return false;
 }
 
-// Decides what a `?` is. It is the lookahead.
+// Classifies the `?` that is the lookahead.
 static bool scan_question(TSLexer *lexer, const bool *valid, bool spaced) {
   next(lexer);
   lexer->mark_end(lexer);
@@ -381,14 +382,14 @@ static bool scan_question(TSLexer *lexer, const bool *valid, bool spaced) {
   return valid[token];
 }
 
-// Whether the `<` that was read opens types that `>` and `(` follow, as in `f<T>(x)`.
+// Returns whether the consumed `<` opens type arguments that are followed by `>` and `(`, as in `f<T>(x)`.
 static bool scan_type_arguments(TSLexer *lexer) {
   next(lexer);
   lexer->mark_end(lexer);
   lexer->result_symbol = TYPE_ARGUMENTS;
   char open[DEEPEST] = {'<'};
   unsigned depth = 1;
-  // A type must stand here, or may end here; a name may have types of its own.
+  // `expected`: a type is required here, otherwise it may end here; `name`: type arguments may follow.
   bool expected = true, name = false;
   for (unsigned steps = 0; steps < FARTHEST; steps++) {
     bool line = false;
@@ -400,7 +401,7 @@ static bool scan_type_arguments(TSLexer *lexer) {
     char inside = open[depth - 1];
     if (lexer->eof(lexer)) return false;
     if (is_word(c) || (c == '-' && expected)) {
-      // The next field of a shape needs no comma, other types stand on a line of their own.
+      // The next field of a shape needs no comma; other types must begin on a new line.
       if (inside == ':' && !expected) {
         open[depth - 1] = inside = '{';
       } else if (!expected && (!line || inside == '[')) {
@@ -416,7 +417,7 @@ static bool scan_type_arguments(TSLexer *lexer) {
         if (lexer->lookahead == '?') next(lexer);
         if (pass_space(lexer) || lexer->lookahead != ':') return false;
         next(lexer);
-        // The type of the field stands where that of a list would.
+        // The type of the field is scanned like an element of a list.
         open[depth - 1] = ':';
         expected = true;
       } else if (function) {
@@ -514,7 +515,7 @@ static bool scan_content(TSLexer *lexer, bool triple) {
 
 bool tree_sitter_harn_external_scanner_scan(void *payload, TSLexer *lexer, const bool *valid) {
   Scanner *scanner = payload;
-  // After an error everything is valid: then the text of strings is left to the grammar.
+  // During error recovery all tokens are valid: then the grammar handles the content of strings.
   bool lost = valid[STRING_CONTENT] && valid[MULTILINE_CONTENT];
   if (!lost && (valid[STRING_CONTENT] || valid[MULTILINE_CONTENT])) {
     return scan_content(lexer, valid[MULTILINE_CONTENT]);
@@ -553,7 +554,7 @@ bool tree_sitter_harn_external_scanner_scan(void *payload, TSLexer *lexer, const
     }
   }
   if (line && valid[NEWLINE]) {
-    // The separator has no text: it stands before what follows.
+    // The separator has zero width: it is located before the next token.
     lexer->result_symbol = NEWLINE;
     bool question = lexer->lookahead == '?' && valid[PROPAGATE];
     bool types = lexer->lookahead == '<' && valid[TYPE_ARGUMENTS];

@@ -1,9 +1,9 @@
 'use strict';
-// Which program is started, apart from the editor, so that tests can ask.
+// Determines the program to start, independently of the editor, so that it can be tested.
 
 const path = require('node:path');
 
-/** The binary that the setting names: a path with a folder starts from the workspace folder, a name is looked up. */
+/** Returns the binary from the setting: a path is relative to the workspace folder, a plain name is searched in PATH. */
 function binary(setting, folder) {
   const named = (setting || '').trim() || 'harn';
   const home = process.env.HOME || process.env.USERPROFILE || '';
@@ -14,13 +14,13 @@ function binary(setting, folder) {
   return path.join(folder, full);
 }
 
-/** A line for a shell that runs a file. */
+/** Returns a shell command line that runs a file. */
 function runLine(command, file) {
   const quote = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
   return `${quote(command)} run ${quote(file)}`;
 }
 
-/** A debug configuration with what it leaves open filled in: the file that is open, the folder of the workspace. */
+/** Completes a debug configuration with the open file and the workspace folder as defaults. */
 function launch(configuration, file, folder) {
   const open = file ? { program: file } : {};
   const place = folder ? { cwd: folder } : {};

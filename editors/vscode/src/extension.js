@@ -1,5 +1,5 @@
 'use strict';
-// Starts the language server and the debug adapter, and adds a few commands.
+// Starts the language server and the debug adapter, and registers commands.
 
 const vscode = require('vscode');
 const { LanguageClient, TransportKind } = require('vscode-languageclient/node');
@@ -59,7 +59,7 @@ async function run() {
   terminal.sendText(runLine(command(), document.fileName));
 }
 
-/** Debugs the file that is open, without a launch.json. */
+/** Debugs the open file without a launch.json. */
 async function debug() {
   const document = vscode.window.activeTextEditor?.document;
   if (!document || document.isUntitled || !(await document.save())) {
@@ -70,12 +70,12 @@ async function debug() {
   await vscode.debug.startDebugging(folder, launch({}, document.fileName, folder?.uri.fsPath));
 }
 
-/** What starts debug adapters: `harn dap`, on its standard streams. */
+/** Starts debug adapters: `harn dap`, which uses standard input and output. */
 const adapters = {
   createDebugAdapterDescriptor: () => new vscode.DebugAdapterExecutable(command(), ['dap']),
 };
 
-/** Fills in what a configuration leaves open, as when F5 is pressed without one. */
+/** Completes a debug configuration, for example if F5 is pressed without one. */
 const configurations = {
   resolveDebugConfiguration(folder, configuration) {
     const document = vscode.window.activeTextEditor?.document;

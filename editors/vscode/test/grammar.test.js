@@ -1,5 +1,5 @@
 'use strict';
-// The colours of a few programs and templates, compared with what was looked at. `UPDATE=1 npm test` writes them anew.
+// The colours of a few programs and templates, compared with reviewed snapshots. `UPDATE=1 npm test` rewrites them.
 const test = require('node:test');
 const assert = require('node:assert');
 const fs = require('node:fs');

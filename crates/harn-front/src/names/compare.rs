@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use super::{Names, SymbolId};
 use crate::edits::edited_spans;
 
-/// The edits of a text in order, to map offsets before the edits to offsets after them.
+/// The edits of a source in order, to map offsets before the edits to offsets after them.
 struct Shift {
     /// Each span before the edits with the span after them.
     edits: Vec<(Span, Span)>,
@@ -159,7 +159,7 @@ mod tests {
     use super::NameChanges;
     use crate::edits::apply_edits;
 
-    /// Replaces the nth occurrence of each word.
+    /// Replaces the nth occurrence of each name.
     fn changes(text: &str, edits: &[(&str, usize, &str)]) -> NameChanges {
         let names = |text: &str| Names::of(&harn_syntax::parse_for_tools(text).program, text.len() as u32);
         let span = |word: &str, nth: usize| {

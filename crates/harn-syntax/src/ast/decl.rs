@@ -91,7 +91,7 @@ impl DeclKind {
 pub struct Attribute {
     /// The name after `@`.
     pub name: Ident,
-    /// The arguments; empty if there are none or no parentheses.
+    /// The arguments; also empty without parentheses.
     pub args: Vec<AttrArg>,
     /// From `@` to the end.
     pub span: Span,

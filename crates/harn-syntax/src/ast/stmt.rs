@@ -149,14 +149,14 @@ pub enum PatternKind {
     Name(Ident),
     /// `{a, b = default, key: name = default, ...rest}`.
     Dict {
-        /// The entries before the rest.
+        /// The entries before `...`.
         fields: Vec<DictField>,
         /// The name after `...`.
         rest: Option<Ident>,
     },
     /// `[a, b = default, ...rest]`.
     List {
-        /// The elements before the rest.
+        /// The elements before `...`.
         elems: Vec<ListElem>,
         /// The name after `...`.
         rest: Option<Ident>,

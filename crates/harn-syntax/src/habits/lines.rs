@@ -44,7 +44,7 @@ pub(super) fn advice(line: &str, at: usize) -> Option<String> {
             readable = true;
             break;
         };
-        // Forms without a replacement are skipped: the rest of a foreign line is not a shell command.
+        // Forms without a replacement are skipped: the remainder of a foreign line is not a shell command.
         let Some((why, fixed)) = fix(&text, at, |form| !matches!(form.fix, Fix::None)) else { break };
         if !whys.contains(&why) {
             whys.push(why);

@@ -6,7 +6,7 @@ use crate::ast::{AttrValue, Limit, Note, TypeExpr, TypeKind};
 use crate::error::{Rule, SyntaxErrorKind};
 use crate::token::TokenKind;
 
-/// Parses the doc comment and the constraints before a field or parameter; `None` if there are none.
+/// Parses the doc comment and the constraints before a field or parameter; `None` if both are absent.
 pub(super) fn note(inp: &mut Input<'_, '_>) -> Parse<Option<Box<Note>>> {
     let doc = inp.doc_comment();
     let mut limits = Vec::new();

@@ -49,7 +49,7 @@ pub(super) fn for_pattern<'s>() -> impl Grammar<'s, Pattern> {
     })
 }
 
-/// Parses the parts between brackets; a rest part may end them, also without a comma before it.
+/// Parses the parts between brackets; a `...name` part may end them, also without a comma before it.
 fn parts<'s, T>(
     inp: &mut Input<'s, '_>,
     close: TokenKind,

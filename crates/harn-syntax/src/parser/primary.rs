@@ -214,7 +214,7 @@ fn catch<'s>(inp: &mut Input<'s, '_>) -> Parse<Catch> {
 
 fn parallel<'s>(inp: &mut Input<'s, '_>) -> Parse<Parallel> {
     inp.bump();
-    // A variable named `each` or `settle` may be the count; then the body follows directly.
+    // A variable named `each` or `settle` may also be the count; then the body follows directly.
     let is_form = !inp.look_kind(1).is_lbrace() && inp.look_kind(1) != TokenKind::Newline;
     let kind = if is_form && inp.is_word(0, "each") {
         ParallelKind::Each

@@ -45,7 +45,7 @@ pub(super) fn block<'s>() -> impl Grammar<'s, Block> {
     })
 }
 
-/// The statements of a block with its closing brace. `close` is the index of that brace (0 if there is none),
+/// The statements of a block with its closing brace. `close` is the index of that brace (0 if it is missing),
 /// `start` the index of the opening one.
 pub(super) fn statements<'s>(close: usize, start: usize) -> impl Grammar<'s, Block> {
     custom(move |inp: &mut Input<'s, '_>| {
@@ -62,14 +62,14 @@ pub(super) fn statements<'s>(close: usize, start: usize) -> impl Grammar<'s, Blo
 /// A sequence of statements or entries.
 #[derive(Clone, Copy)]
 pub(super) struct Scope {
-    /// The index of the closing brace, `usize::MAX` if there is none.
+    /// The index of the closing brace, `usize::MAX` if it is missing.
     close: usize,
     /// The name of the separator in errors.
     separator: &'static str,
 }
 
 impl Scope {
-    /// Creates a scope; `close` is the index of the closing brace, 0 if there is none.
+    /// Creates a scope; `close` is the index of the closing brace, 0 if it is missing.
     pub(super) fn new(close: usize, separator: &'static str) -> Self {
         Self { close: if close == 0 { usize::MAX } else { close }, separator }
     }
@@ -85,7 +85,7 @@ impl Scope {
         }
     }
 
-    /// Parses one entry with its separator. An error is reported, and the rest of the entry is skipped.
+    /// Parses one entry with its separator. An error is reported, and the remainder of the entry is skipped.
     pub(super) fn next<'s, T>(self, inp: &mut Input<'s, '_>, rule: impl Grammar<'s, T>, found: &mut Vec<T>) {
         while inp.eat(TokenKind::Newline).is_some() {}
         let start = inp.at();
@@ -117,7 +117,7 @@ impl Scope {
         }
     }
 
-    /// Parses one entry of a broken statement: retains its valid parts and skips the rest.
+    /// Parses one entry of a broken statement: retains its valid parts and skips the others.
     fn keep<'s, T>(self, inp: &mut Input<'s, '_>, rule: impl Grammar<'s, T>, found: &mut Vec<T>) {
         let start = inp.at();
         let before = inp.save();

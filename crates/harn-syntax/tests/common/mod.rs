@@ -1,4 +1,4 @@
-//! What several test files need.
+//! Helpers shared by several test modules.
 #![allow(dead_code, reason = "every test file uses a part")]
 
 pub(crate) mod sexpr;
@@ -6,7 +6,7 @@ pub(crate) mod sexpr;
 use harn_syntax::ast::{Expr, Program, Stmt, StmtKind};
 use harn_syntax::{SourceFile, parse};
 
-/// Parses a text that must have no errors.
+/// Parses a source that must have no errors.
 pub(crate) fn program(source: &str) -> Program {
     let parsed = parse(source);
     let errors: Vec<_> = parsed.errors.iter().map(|error| error.canonical(source)).collect();
@@ -29,12 +29,12 @@ pub(crate) fn expr(source: &str) -> Expr {
     }
 }
 
-/// The canonical texts of all errors.
+/// Returns the canonical messages of all errors.
 pub(crate) fn canonical(source: &str) -> Vec<String> {
     parse(source).errors.iter().map(|error| error.canonical(source)).collect()
 }
 
-/// The source and all errors as people see them.
+/// Returns the source and all rendered errors.
 pub(crate) fn rendered(source: &str) -> String {
     let file = SourceFile::new("main.harn", source);
     let errors = parse(source).errors;

@@ -1,4 +1,4 @@
-//! A short form of trees for tests: `(+ a (* b c))`.
+//! A compact form of trees for tests: `(+ a (* b c))`.
 
 use harn_syntax::ast::*;
 

@@ -8,12 +8,12 @@
 use harn_template::{AssetLoader, RenderContext, Template};
 use harn_value::{Dict, Value, json};
 
-/// Bindings from JSON text.
+/// Returns bindings from JSON.
 pub(crate) fn bindings(text: &str) -> Value {
     json::parse(text).unwrap()
 }
 
-/// Renders an inline template with JSON bindings; errors become their text.
+/// Renders an inline template with JSON bindings; errors are converted to their messages.
 pub(crate) fn render(template: &str, json: &str) -> String {
     render_values(template, bindings(json))
 }

@@ -1,4 +1,4 @@
-//! The corpus: pieces of code with the trees that they have, in the form that the tree-sitter tool reads.
+//! The corpus: code fragments with their expected trees, in the format of the tree-sitter tool.
 
 use std::path::Path;
 
@@ -6,14 +6,14 @@ use tree_sitter::Parser;
 
 use crate::{Problem, shown, tree};
 
-/// One case: its name, code and tree.
+/// A test case: its name, code and tree.
 struct Case {
     name: String,
     code: String,
     tree: String,
 }
 
-/// Compares the trees of the corpus, or writes them; gives the number of cases that differ.
+/// Compares the trees of the corpus, or updates them. Returns the number of cases that differ.
 pub(crate) fn run(grammar: &Path, parser: &mut Parser, update: bool) -> Result<usize, Problem> {
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(grammar.join("test/corpus"))? {

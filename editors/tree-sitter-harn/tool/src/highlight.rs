@@ -1,7 +1,7 @@
-//! The highlights: comments below a line of a sample say what stands there.
+//! Highlight tests: comments below a line of a sample state the expected highlights.
 //!
-//! `// <- NAME` is about the column where the comment begins, `//  ^ NAME` about the column of the sign, both on the last
-//! line that is no such comment.
+//! `// <- NAME` refers to the column where the comment begins, `//  ^ NAME` to the column of the caret, both on the
+//! last line that is not such a comment.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use tree_sitter_highlight::{HighlightConfiguration, HighlightEvent, Highlighter}
 
 use crate::Problem;
 
-/// Checks all samples; gives the number of places that differ.
+/// Checks all samples. Returns the number of locations that differ.
 pub(crate) fn run(grammar: &Path, language: &Language) -> Result<usize, Problem> {
     let query = std::fs::read_to_string(grammar.join("queries/highlights.scm"))?;
     let mut configuration = HighlightConfiguration::new(language.clone(), "harn", &query, "", "")?;
@@ -44,12 +44,12 @@ pub(crate) fn run(grammar: &Path, language: &Language) -> Result<usize, Problem>
     Ok(failures)
 }
 
-/// The words that mean something in the grammar.
+/// Returns the keywords of the grammar.
 fn words(language: &Language) -> Vec<&str> {
     let kinds = (0..language.node_kind_count()).filter_map(|id| u16::try_from(id).ok());
     let unnamed = kinds.filter(|&id| language.node_kind_is_visible(id) && !language.node_kind_is_named(id));
     let mut words: Vec<_> = unnamed.filter_map(|id| language.node_kind_for_id(id)).collect();
-    // `true` and `false` are colored as what they are, a `boolean`.
+    // `true` and `false` are highlighted as `boolean`.
     words.retain(|word| {
         word.starts_with(|c: char| c.is_ascii_alphabetic()) && !matches!(*word, "true" | "false")
     });
@@ -58,7 +58,7 @@ fn words(language: &Language) -> Vec<&str> {
     words
 }
 
-/// For each byte the innermost highlight.
+/// Returns the innermost highlight of each byte.
 fn highlights(configuration: &HighlightConfiguration, source: &str) -> Result<Vec<Option<usize>>, Problem> {
     let mut out = vec![None; source.len()];
     let mut open = Vec::new();
@@ -75,7 +75,7 @@ fn highlights(configuration: &HighlightConfiguration, source: &str) -> Result<Ve
     Ok(out)
 }
 
-/// The places that comments are about: offset, line of the comment, and name.
+/// Returns the expectations: offset, line of the comment, and highlight name.
 fn expectations(source: &str) -> Vec<(usize, usize, &str)> {
     let mut found = Vec::new();
     let (mut offset, mut subject) = (0, 0);

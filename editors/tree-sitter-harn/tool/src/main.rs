@@ -1,12 +1,12 @@
-//! Generates the tree-sitter parser of Harn, compiles it and tests it.
+//! Generates, compiles and tests the tree-sitter parser of Harn.
 //!
 //! ```text
 //! tree-sitter-harn-tool ROOT OUT [--update] [FILE...]
 //! ```
 //!
-//! ROOT is the checkout, OUT the folder for the compiled parser. Without files everything is tested: the corpus, the
-//! highlights, and every program of the repository; `--update` writes the trees of the corpus instead of comparing them.
-//! With files, their trees are printed.
+//! ROOT is the checkout, OUT the directory for the compiled parser. Without files everything is tested: the corpus,
+//! the highlights, and every program of the repository; `--update` writes the trees of the corpus instead of
+//! comparing them. With files, their trees are printed.
 
 #![allow(clippy::disallowed_methods, reason = "a tool for the repository has no system to go through")]
 
@@ -21,7 +21,7 @@ use std::process::{Command, ExitCode};
 use tree_sitter::{Language, Node, Parser, Tree};
 use tree_sitter_generate::{OptLevel, generate_parser_in_directory};
 
-/// What went wrong, for people.
+/// An error message for the user.
 type Problem = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
@@ -90,7 +90,7 @@ fn generate(grammar: &Path) -> Result<(), Problem> {
     Err(notes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n").into())
 }
 
-/// Compiles the parser to a library, with the compiler that `CC` names.
+/// Compiles the parser to a library, with the compiler set by `CC`.
 fn compile(grammar: &Path, out: &Path) -> Result<PathBuf, Problem> {
     std::fs::create_dir_all(out)?;
     let source = grammar.join("src");
@@ -116,8 +116,8 @@ fn compile(grammar: &Path, out: &Path) -> Result<PathBuf, Problem> {
 }
 
 fn load(library: &Path) -> Result<Language, Problem> {
-    // SAFETY: the library was compiled from the generated parser, whose one exported function gives its tables. It is never
-    // unloaded.
+    // SAFETY: the library was compiled from the generated parser, whose only exported function returns its tables.
+    // It is never unloaded.
     unsafe {
         let library = libloading::Library::new(library)?;
         let function = *library.get::<unsafe extern "C" fn() -> *const ()>(b"tree_sitter_harn\0")?;
@@ -131,7 +131,7 @@ fn tree(parser: &mut Parser, text: &str) -> Tree {
     parser.parse(text, None).expect("a parser with a language and without a limit gives a tree")
 }
 
-/// The first node of a tree that stands for an error.
+/// Returns the first error node of a tree.
 fn error(tree: &Tree) -> Option<Node<'_>> {
     let mut node = tree.root_node();
     if !node.has_error() {
@@ -146,7 +146,7 @@ fn error(tree: &Tree) -> Option<Node<'_>> {
     }
 }
 
-/// A tree as the corpus shows it.
+/// Formats a tree as in the corpus.
 fn shown(tree: &Tree) -> String {
     let mut out = String::new();
     write(tree.root_node(), None, 0, &mut out);

@@ -1,4 +1,4 @@
-//! Every program of the repository: what Harn parses has the tree that Harn sees, also when it was edited.
+//! Tests every program of the repository: if Harn parses it, the tree matches Harn's syntax tree, also after edits.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use tree_sitter::{InputEdit, Parser, Point, Tree};
 
 use crate::{Problem, error, shape, shown, tree as tree_of};
 
-/// Parses them all; gives the number of those that fail.
+/// Parses all programs. Returns the number of failures.
 pub(crate) fn run(root: &Path, parser: &mut Parser) -> Result<usize, Problem> {
     let mut sources = Vec::new();
     for folder in ["conformance", "stdlib", "examples", "crates/harn-cli"] {
@@ -31,7 +31,7 @@ pub(crate) fn run(root: &Path, parser: &mut Parser) -> Result<usize, Problem> {
     let (mut parsed, mut failures) = (0, 0);
     for (place, text) in &sources {
         let tree = tree_of(parser, text);
-        // Programs with syntax errors have no tree of their own to compare with; they must not bring the parser down.
+        // Programs with syntax errors have no reference tree; they must not crash the parser.
         let harn = harn_syntax::parse(text);
         if harn.errors.is_empty() {
             parsed += 1;
@@ -55,8 +55,8 @@ pub(crate) fn run(root: &Path, parser: &mut Parser) -> Result<usize, Problem> {
     Ok(failures)
 }
 
-/// Texts that are made to cost time or stack: four times the text must not take ten times the time. The shortest of
-/// three runs counts, and what takes less than a second does not count at all.
+/// Sources that are designed to cost time or stack: four times the source must not take ten times the time. Uses
+/// the minimum of three runs, and ignores times below a second.
 fn hostile(parser: &mut Parser) -> usize {
     let parts = [
         "{",
@@ -93,7 +93,7 @@ fn hostile(parser: &mut Parser) -> usize {
     failures
 }
 
-/// What a tree has else than Harn sees, and where.
+/// Returns the first difference to Harn's syntax tree, with its offset.
 fn difference(tree: &Tree, program: &Program) -> Option<(String, usize)> {
     if let Some(node) = error(tree) {
         return Some(("an error".to_owned(), node.start_byte()));
@@ -102,10 +102,10 @@ fn difference(tree: &Tree, program: &Program) -> Option<(String, usize)> {
     Some((format!("no `{form}` of {} bytes", span.end - span.start), span.start as usize))
 }
 
-/// Editors change the tree that they have: takes a character away in the middle of the text, and looks whether that gives
-/// the tree of the whole text. The edit, if not.
+/// Tests incremental parsing: removes a character inside the source and checks that the result is the tree of the
+/// whole source. Returns the edit if it is not.
 fn edited(parser: &mut Parser, text: &str, mut old: Tree) -> Option<String> {
-    // Another place in each text, but the same in each run.
+    // A different offset for each source, but the same in every run.
     let place = text.bytes().fold(text.len(), |sum, byte| sum.wrapping_mul(31).wrapping_add(byte as usize));
     let start = (0..text.len())
         .cycle()
@@ -129,7 +129,7 @@ fn edited(parser: &mut Parser, text: &str, mut old: Tree) -> Option<String> {
     let new = format!("{}{}", &text[..start], &text[start + length..]);
     parser.reset();
     let incremental = parser.parse(&new, Some(&old))?;
-    // What is made of a broken text may depend on what was read before.
+    // The tree of an invalid source may depend on the previous tree.
     let whole = tree_of(parser, &new);
     let differ = !whole.root_node().has_error() && shown(&incremental) != shown(&whole);
     differ.then(|| format!("{:?} was taken away at byte {start}", &text[start..start + length]))
@@ -154,7 +154,7 @@ fn files(folder: &Path, extension: &str) -> Result<Vec<PathBuf>, Problem> {
     Ok(found)
 }
 
-/// The fenced blocks of a page whose first word is `harn`, with the line where each begins.
+/// Returns the fenced blocks of a page whose info string begins with `harn`, with the line where each begins.
 fn blocks(page: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut open: Option<(usize, bool, String)> = None;

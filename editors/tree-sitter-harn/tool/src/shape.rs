@@ -1,4 +1,5 @@
-//! Compares a tree with that of Harn itself: every statement and expression stands at the same place, as the same form.
+//! Compares a tree with Harn's own syntax tree: every statement and expression must have the same location and
+//! form.
 
 use std::collections::HashSet;
 
@@ -7,7 +8,7 @@ use harn_syntax::ast::{DeclKind, Expr, ExprKind, Program, Stmt, StmtKind};
 use harn_syntax::visit::{Visitor, walk_expr, walk_stmt};
 use tree_sitter::Tree;
 
-/// What Harn sees and the tree does not have: form, and the bytes from where to where.
+/// Returns the first node that is missing in the tree: its form and byte range.
 pub(crate) fn difference(program: &Program, tree: &Tree) -> Option<(&'static str, Span)> {
     let mut compare = Compare { nodes: HashSet::new(), missing: None };
     let mut walk = tree.walk();
@@ -35,7 +36,7 @@ struct Compare<'t> {
 impl Compare<'_> {
     fn expect(&mut self, kind: &'static str, span: Span) {
         let has = |kind: &str| self.nodes.contains(&(kind, span.start as usize, span.end as usize));
-        // A text may be written raw, and a number that is too large for an int is a float.
+        // A string may be raw, and an integer that does not fit an int is a float.
         let known = has(kind) || kind == "string" && has("raw_string") || kind == "float" && has("integer");
         if !known && self.missing.is_none() {
             self.missing = Some((kind, span));
@@ -45,7 +46,7 @@ impl Compare<'_> {
 
 impl<'a> Visitor<'a> for Compare<'_> {
     fn stmt(&mut self, stmt: &'a Stmt) {
-        // It stands for a parameter that is written as a pattern.
+        // The statement is generated for a parameter that is written as a pattern.
         if let StmtKind::Let { value, pattern, .. } = &stmt.kind
             && value.span == pattern.span
         {
@@ -93,7 +94,7 @@ fn statement(kind: &StmtKind) -> Option<&'static str> {
             DeclKind::Interface(_) => "interface",
             DeclKind::Impl(_) => "impl",
         },
-        // The expression says it.
+        // The expression determines the form.
         _ => return None,
     })
 }
