@@ -1,5 +1,5 @@
-//! Resolves imports of installed packages: from `.harn/packages/` of the nearest parent directory of the importer
-//! that contains the package.
+//! Resolves imports of installed packages: from the nearest `.harn/packages/` that contains the package, in the
+//! directory of the importer or above.
 
 use std::path::{Component, Path, PathBuf};
 

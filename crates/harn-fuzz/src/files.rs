@@ -479,8 +479,8 @@ fn run(vm: &Rc<Vm>, disk: &Disk, call: &str) -> Result<(), String> {
     outcome?.result.map(|_| ()).map_err(|error| error.uncaught_text())
 }
 
-/// Checks that nothing outside the roots is changed or read, that the working directory remains, and that a failing
-/// call changes nothing.
+/// Checks that nothing outside the root directory is changed, that the canary is not read, that the root directory
+/// itself remains, and that a failing call changes nothing.
 pub(crate) fn check(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let mut lines = text.lines();
