@@ -1,4 +1,4 @@
-//! Keeps what is written instead of writing it.
+//! Captures output instead of writing it.
 
 use std::cell::RefCell;
 use std::io;
@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use crate::system::{Layer, System};
 
-/// A system whose output is kept in memory.
+/// A system that captures its output in memory.
 pub struct Capture {
     inner: Rc<dyn System>,
     out: RefCell<String>,
@@ -14,17 +14,17 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Keeps the output of `inner`.
+    /// Captures the output of `inner`.
     pub fn over(inner: Rc<dyn System>) -> Capture {
         Capture { inner, out: RefCell::default(), err: RefCell::default() }
     }
 
-    /// What was written to standard output so far.
+    /// Returns the captured standard output.
     pub fn output(&self) -> String {
         self.out.borrow().clone()
     }
 
-    /// What was written to standard error so far.
+    /// Returns the captured standard error.
     pub fn errors(&self) -> String {
         self.err.borrow().clone()
     }

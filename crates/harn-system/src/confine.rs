@@ -1,5 +1,5 @@
-//! Files that the runtime derives for a program (`.harn`, the directories of `HARN_*` variables): no link leads out of the
-//! directory that they belong to.
+//! Confines the files that the runtime derives for a program (`.harn`, the directories of `HARN_*` variables): no link
+//! may lead out of their root directory.
 
 use std::cell::RefCell;
 use std::io;
@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use crate::links::without_links;
 use crate::permit::Refusal;
 
-/// The places of a system that no link may lead out of.
+/// The confined paths of a system, each with the root that links must not leave.
 #[derive(Default)]
 pub(crate) struct Confined(RefCell<Vec<(PathBuf, PathBuf)>>);
 
 impl Confined {
-    /// Adds a place: a file with those whose names begin as its name does (its lock), or a directory with what is in it.
+    /// Confines a path to a root: a directory and its content, or a file and the files whose names begin with its name
+    /// (such as its lock).
     pub(crate) fn add(&self, place: &Path, root: &Path) {
         let entry = (place.to_owned(), root.to_owned());
         let mut places = self.0.borrow_mut();
@@ -22,10 +23,10 @@ impl Confined {
         }
     }
 
-    /// Checks a path that is about to be used.
+    /// Checks a path before it is used.
     ///
     /// # Errors
-    /// It belongs to a place, and a link leads out of the place's root.
+    /// The path is confined, and a link leads out of its root.
     pub(crate) fn check(
         &self,
         path: &Path,
@@ -35,12 +36,12 @@ impl Confined {
         for (place, root) in &*self.0.borrow() {
             let bytes = path.as_os_str().as_encoded_bytes();
             let within = bytes.starts_with(place.as_os_str().as_encoded_bytes());
-            // The directories that lead to it are made when they are missing.
+            // Missing parent directories of the path are created, so they are checked too.
             let above = place.starts_with(path) && path.starts_with(root) && path != root;
             if !within && !above {
                 continue;
             }
-            // The root may not be there yet.
+            // The root may not exist yet.
             let real_root = without_links(root, true, canonical, is_there).unwrap_or_else(|| root.clone());
             let real = without_links(path, true, canonical, is_there);
             if !real.is_some_and(|real| real.starts_with(&real_root)) {
@@ -57,7 +58,7 @@ mod tests {
     use crate::{Memory, System};
     use std::path::Path;
 
-    /// Links at every part of a derived path, to what exists and to what does not.
+    /// Links at every component of a derived path, to existing and to missing targets.
     #[test]
     fn links_lead_out_of_no_derived_place() {
         let file = Path::new("/project/.harn/sub/store.json");

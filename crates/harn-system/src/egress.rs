@@ -1,22 +1,23 @@
-//! Where connections may lead: rules about hosts, addresses and ports. They are asked for the address of a request before a
-//! name is looked up, and for each connection when its addresses are known: of the host itself or of a proxy.
+//! Egress rules for hosts, addresses and ports. The URL of a request is checked before its host is resolved; each
+//! connection, to the host or to a proxy, is checked again once its addresses are known.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use url::{Host, Url};
 
-/// A set of rules. A rule of `deny` that fits blocks; else one of `allow` that fits lets pass; else the default decides.
+/// A set of rules. A matching rule of `deny` blocks; otherwise a matching rule of `allow` permits; otherwise the
+/// default applies.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Egress {
-    /// What may be asked.
+    /// Permitted destinations.
     pub allow: Vec<EgressRule>,
-    /// What may not be asked, whatever else allows it.
+    /// Blocked destinations; takes precedence over `allow`.
     pub deny: Vec<EgressRule>,
-    /// Whether what no rule names may be asked.
+    /// Whether destinations that match no rule are permitted.
     pub open: bool,
 }
 
-/// A rule: a host, `*.suffix`, an address, a block of addresses, each with or without a port, or a URL.
+/// A rule: a host, `*.suffix`, an address or a CIDR block, each with an optional port, or a URL.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct EgressRule {
     text: String,
@@ -32,14 +33,14 @@ enum Target {
     Block(IpAddr, u8),
 }
 
-/// A request that a set of rules blocks.
+/// A request that was blocked by a set of rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blocked {
-    /// The host that was asked.
+    /// The requested host.
     pub host: String,
-    /// The port, that of the scheme when the URL names none.
+    /// The port; the default port of the scheme if the URL has none.
     pub port: Option<u16>,
-    /// Which rule it was, or that there was none.
+    /// The rule that blocked the request, or that no rule permits it.
     pub reason: String,
 }
 
@@ -52,21 +53,21 @@ impl std::fmt::Display for Blocked {
 impl std::error::Error for Blocked {}
 
 impl Egress {
-    /// Checks the address of a request.
+    /// Checks the URL of a request.
     ///
     /// # Errors
-    /// What blocks it.
+    /// The host, the port and the rule if the request is blocked.
     pub fn check(&self, url: &Url) -> Result<(), Blocked> {
         let host = url.host().map(|host| host.to_owned());
         self.decide(host.as_ref(), url.host_str().unwrap_or_default(), url.port_or_known_default())
     }
 
-    /// Checks one end of a connection by its name: the host of a request, or a proxy.
+    /// Checks one end of a connection by name: the host of a request, or a proxy.
     pub(crate) fn check_peer(&self, name: &str, port: u16) -> Result<(), Blocked> {
         self.decide(Host::parse(name).ok().as_ref(), name, Some(port))
     }
 
-    /// Checks the addresses that a name was resolved to, and returns those that may be connected to.
+    /// Checks the resolved addresses of a name, and returns the permitted ones.
     pub(crate) fn admit(
         &self,
         name: &str,
@@ -97,7 +98,7 @@ impl Egress {
         Err(Blocked { host: name.to_owned(), port, reason })
     }
 
-    /// The rule that denies a host, whichever way its address is written.
+    /// Returns the rule that denies a host, in any notation of its address.
     fn denies(&self, host: Option<&Host<String>>, port: Option<u16>) -> Option<&EgressRule> {
         let address = match host {
             Some(Host::Ipv4(address)) => Some(IpAddr::V4(*address)),
@@ -118,13 +119,14 @@ fn of_address(address: IpAddr) -> Host<String> {
     }
 }
 
-/// Whether a connection to an address ends at this machine: loopback, and the address of no host, which stands for it.
+/// Returns whether a connection to an address ends at this machine: loopback addresses and the unspecified address.
 fn leads_here(address: IpAddr) -> bool {
     let here = |address: IpAddr| address.is_loopback() || address.is_unspecified();
     here(address) || inner(address).is_some_and(|inner| here(IpAddr::V4(inner)))
 }
 
-/// The address of IPv4 in one of IPv6: mapped, compatible, of a translator (RFC 6052) or of a tunnel (RFC 3056).
+/// Returns the IPv4 address embedded in an IPv6 address: mapped, compatible, of a translator (RFC 6052) or of a tunnel
+/// (RFC 3056).
 fn inner(address: IpAddr) -> Option<Ipv4Addr> {
     let IpAddr::V6(address) = address else { return None };
     let octets = address.octets();
@@ -138,7 +140,7 @@ fn inner(address: IpAddr) -> Option<Ipv4Addr> {
     }
 }
 
-/// Other addresses that lead to the same place.
+/// Returns the equivalent addresses that reach the same host.
 fn spellings(address: IpAddr) -> Vec<Host<String>> {
     let mut all: Vec<Host<String>> = inner(address).map(Host::Ipv4).into_iter().collect();
     if leads_here(address) {
@@ -148,13 +150,14 @@ fn spellings(address: IpAddr) -> Vec<Host<String>> {
 }
 
 impl Blocked {
-    /// The text of an [`HttpError`](crate::HttpError) of the kind `Egress`, which [`Blocked::parse`] reads.
+    /// Encodes the error as the message of an [`HttpError`](crate::HttpError) of the kind `Egress`; [`Blocked::parse`]
+    /// decodes it.
     pub(crate) fn to_text(&self, place: &str) -> String {
         let port = self.port.map(|port| port.to_string()).unwrap_or_default();
         [place, &self.host, &port, &self.reason].join("\n")
     }
 
-    /// The address that was asked for, without what may be a key, and what blocked it.
+    /// Decodes the requested URL, without parts that may hold a key, and the error.
     pub fn parse(text: &str) -> Option<(&str, Blocked)> {
         let mut parts = text.splitn(4, '\n');
         let (place, host, port) = (parts.next()?, parts.next()?, parts.next()?);
@@ -164,10 +167,10 @@ impl Blocked {
 }
 
 impl EgressRule {
-    /// Reads a rule.
+    /// Parses a rule.
     ///
     /// # Errors
-    /// Why the text is none.
+    /// The reason why `text` is not a valid rule.
     pub fn parse(text: &str) -> Result<EgressRule, String> {
         let text = text.trim();
         let rule = |target, port| EgressRule { text: text.to_owned(), target, port };
@@ -191,7 +194,7 @@ impl EgressRule {
         Ok(rule(target_of(host)?, port))
     }
 
-    /// The rule as it was written.
+    /// Returns the rule as written.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -203,7 +206,7 @@ impl EgressRule {
         let address = match host {
             None => return false,
             Some(Host::Domain(name)) => {
-                // The dot at the end says that the name is whole: the host is the same.
+                // A trailing dot marks a fully qualified name; the host is the same.
                 let name = name.strip_suffix('.').unwrap_or(name);
                 return match &self.target {
                     Target::Name(own) => own == name,
@@ -218,9 +221,9 @@ impl EgressRule {
     }
 }
 
-/// The text before a port, and the port.
+/// Splits a rule into the host and the port.
 fn with_port(text: &str) -> Result<(&str, Option<u16>), String> {
-    // The colons inside of brackets belong to an address.
+    // Colons inside brackets belong to an IPv6 address.
     let after = text.rfind(']').unwrap_or(0);
     let Some(colon) = text[after..].find(':').map(|at| after + at) else { return Ok((text, None)) };
     let port = text[colon + 1..].parse().map_err(|_| format!("`{}` is no port", &text[colon + 1..]))?;
@@ -260,7 +263,7 @@ fn bits(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }
 
-/// The address as a number, from its highest bit on.
+/// Returns the address as a number, aligned to the highest bit.
 fn number(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => u128::from(u32::from(address)) << 96,
@@ -268,7 +271,8 @@ fn number(address: IpAddr) -> u128 {
     }
 }
 
-/// Whether a block holds an address. One of IPv4 that is written in IPv6 (`::ffff:10.0.0.1`) is both.
+/// Returns whether a block contains an address. An IPv4-mapped IPv6 address (`::ffff:10.0.0.1`) matches blocks of both
+/// families.
 fn contains(block: IpAddr, size: u8, address: IpAddr) -> bool {
     let same = |address: IpAddr| {
         let differ = number(block) ^ number(address);

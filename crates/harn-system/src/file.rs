@@ -1,9 +1,9 @@
-//! Words about files that all systems share.
+//! File types shared by all systems.
 
 use std::any::Any;
 use std::io;
 
-/// What is at a path.
+/// The type of a file system entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.
@@ -16,63 +16,63 @@ pub enum Kind {
     Other,
 }
 
-/// Facts about a file.
+/// Metadata of a file.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Facts {
-    /// What it is.
+    /// The type of the entry.
     pub kind: Kind,
-    /// Its size in bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// Whether nobody may write to it.
+    /// Whether no user may write to it.
     pub readonly: bool,
-    /// When it was last changed, in seconds since 1970.
+    /// The time of the last change, in seconds since 1970.
     pub modified: f64,
-    /// Device and inode: equal for two paths that are one file.
+    /// Device and inode: equal for two paths to the same file.
     pub identity: (u64, u64),
 }
 
 impl Facts {
-    /// Whether it is a regular file.
+    /// Returns whether it is a regular file.
     pub fn is_file(&self) -> bool {
         self.kind == Kind::File
     }
 
-    /// Whether it is a directory.
+    /// Returns whether it is a directory.
     pub fn is_dir(&self) -> bool {
         self.kind == Kind::Dir
     }
 
-    /// Whether it is a link.
+    /// Returns whether it is a symbolic link.
     pub fn is_link(&self) -> bool {
         self.kind == Kind::Link
     }
 }
 
-/// The new content of a file while it is written. Dropped before it is committed, it leaves nothing behind.
+/// The new content of a file while it is written. Dropping it before `commit` discards the content.
 pub trait Draft: io::Write {
-    /// Puts the new content in the place of the old.
+    /// Replaces the old content with the new one.
     ///
     /// # Errors
-    /// The system's error; the old content is as it was.
+    /// The error of the system; the old content is unchanged.
     fn commit(self: Box<Self>) -> io::Result<()>;
 }
 
-/// A lock; dropping it gives it back.
+/// A lock, released on drop.
 pub struct Lock(#[allow(dead_code, reason = "held for its drop")] pub(crate) Box<dyn Any>);
 
 impl Lock {
-    /// A lock that something else stands for.
+    /// Creates a lock that drops `held` when it is released.
     pub fn of(held: impl Any) -> Lock {
         Lock(Box::new(held))
     }
 }
 
-/// Why something could not be moved.
+/// The reason why a file or directory could not be moved.
 #[derive(Debug)]
 pub enum MoveError {
-    /// It is where it was.
+    /// It is still at the old path.
     NotMoved(io::Error),
-    /// It is complete at the new place, but could not be removed from the old one.
+    /// It is complete at the new path, but could not be removed from the old one.
     NotRemoved(io::Error),
 }
 

@@ -1,12 +1,12 @@
-//! Places that nothing may remove, move or replace: the working directory, the project, the home folder,
-//! the root of the file system, and whatever holds one of them.
+//! Paths that must not be removed, moved or replaced: the working directory, the project, the home directory, the root
+//! of the file system, and every directory that contains one of them.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use crate::system::{System, SystemExt};
 
-/// The protected places of a run, each with the words that name it.
+/// The protected paths of a run, each with its name in messages.
 pub struct Protected(Vec<(&'static str, PathBuf)>);
 
 impl Default for Protected {
@@ -19,22 +19,22 @@ impl Protected {
     /// Adds an absolute path; `name` completes "it holds …".
     #[must_use]
     pub fn and(mut self, name: &'static str, path: impl Into<PathBuf>) -> Protected {
-        // The root comes last: what is nearer to the user says more.
+        // The root stays last, so that a more specific name is reported.
         self.0.insert(self.0.len() - 1, (name, path.into()));
         self
     }
 
-    /// Adds a path that is named before all others.
+    /// Adds a path that is reported before all others.
     #[must_use]
     pub fn first(mut self, name: &'static str, path: impl Into<PathBuf>) -> Protected {
         self.0.insert(0, (name, path.into()));
         self
     }
 
-    /// The name of a protected place that `path` is or holds, also through links, `..` and mounts.
+    /// Returns the name of a protected path that is equal to `path` or below it, also through links, `..` and mounts.
     ///
-    /// `path` is absolute; it need not exist. Directories are compared by device and inode, so that no other
-    /// spelling of a path gets by.
+    /// `path` must be absolute; it need not exist. Directories are compared by device and inode, so that another
+    /// spelling of a path does not bypass the check.
     pub fn held_by(&self, system: &dyn System, path: &Path) -> Option<&'static str> {
         let resolved = resolved(system, path);
         let directory = system.facts(path).ok().filter(|facts| facts.is_dir()).map(|facts| facts.identity);
@@ -49,13 +49,13 @@ impl Protected {
                 })
         };
         let named = self.0.iter().find(|(_, place)| holds(place)).map(|(name, _)| *name);
-        // Where each drive has a root of its own, none of them is in the list.
+        // On systems where each drive has its own root, the list contains none of them.
         let is_root = || resolved.parent().is_none() && resolved.has_root();
         named.or_else(|| is_root().then_some("the root of the file system"))
     }
 
-    /// The places of a run: its working directory, the projects that this and the code in `source` belong to, and
-    /// the home folder.
+    /// Returns the protected paths of a run: its working directory, the projects that contain it and the code in
+    /// `source`, and the home directory.
     pub fn of(system: &dyn System, source: Option<&Path>) -> Protected {
         let mut places = Protected::default();
         let cwd = system.cwd().ok();
@@ -74,7 +74,7 @@ impl Protected {
     }
 }
 
-/// The path with all links resolved but for its last part, which may not exist.
+/// Resolves all links of a path except in its last component, which may not exist.
 fn resolved(system: &dyn System, path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or(OsStr::new(""));
     match path.parent().map(|parent| system.canonical(parent)) {

@@ -1,8 +1,9 @@
 //! The system layer: files, processes, network, clocks, randomness, environment and standard streams behind one trait.
 //!
-//! - [`System`] is the trait. [`Real`] is the machine, [`Memory`] a system for tests that touches nothing.
-//! - [`Layer`]s change what passes: [`Permitted`] refuses, [`Capture`] keeps output, [`Recorder`] notes what was touched.
-//! - [`guard`] says which paths nothing may remove, move or replace.
+//! - [`System`] is the trait. [`Real`] is the machine, [`Memory`] an in-memory system for tests.
+//! - [`Layer`]s wrap a system: [`Permitted`] rejects operations, [`Capture`] captures output, [`Recorder`] records
+//!   accessed resources.
+//! - [`guard`] defines the paths that must not be removed, moved or replaced.
 
 mod capture;
 mod confine;

@@ -1,12 +1,12 @@
-//! Where paths lead.
+//! Resolution of symbolic links in paths.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::system::System;
 
-/// Returns the absolute path without links that a path leads to, whether or not there is something at its end. A relative path
-/// begins at the working directory. Returns `None` if the end is not known, as for a link to nothing.
+/// Returns the absolute path with all links resolved; the path need not exist. A relative path is resolved against the
+/// working directory. Returns `None` if the target is unknown, as for a dangling link.
 pub fn real_path(system: &dyn System, path: &Path) -> Option<PathBuf> {
     if path.is_absolute() {
         return real_path_of(system, path, true);
@@ -14,13 +14,13 @@ pub fn real_path(system: &dyn System, path: &Path) -> Option<PathBuf> {
     real_path_of(system, &system.cwd().ok()?.join(path), true)
 }
 
-/// Returns the path without links. Unless `follow` is set, a link at its end stays.
+/// Resolves the links of a path, including one in its last component if `follow` is set.
 pub(crate) fn real_path_of(system: &dyn System, path: &Path, follow: bool) -> Option<PathBuf> {
     without_links(path, follow, &|path| system.canonical(path), &|path| system.link_facts(path).is_ok())
 }
 
-/// Returns the path without links, whether or not there is something at its end; `None` when that is not known, as for a link
-/// to nothing. `canonical` and `is_link` ask the system.
+/// Resolves the links of a path, which need not exist; returns `None` if the target is unknown, as for a dangling link.
+/// `canonical` and `is_there` query the system.
 pub(crate) fn without_links(
     path: &Path,
     follow: bool,
@@ -31,12 +31,12 @@ pub(crate) fn without_links(
         return Some(real);
     }
     if follow && is_there(path) {
-        // A link to nothing, or a file that another process has created meanwhile.
+        // A dangling link, or a file that another process has just created.
         return canonical(path).ok();
     }
     let parent = path.parent()?;
     let Some(name) = path.file_name() else {
-        // A step upwards from what is not there: programs that create missing directories take it.
+        // `..` after a missing directory: programs that create missing directories can follow it.
         let below = without_links(parent, true, canonical, is_there)?;
         return Some(below.parent().unwrap_or(&below).to_owned());
     };

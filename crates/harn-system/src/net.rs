@@ -1,4 +1,4 @@
-//! HTTP as an exchange: a request, the head of its reply, and the body as a stream.
+//! HTTP exchanges: a request, the head of the reply, and the body as a stream.
 
 use std::io;
 use std::net::IpAddr;
@@ -10,56 +10,56 @@ use bytes::Bytes;
 use crate::egress::Egress;
 use crate::wait::{Uncertain, Waiting};
 
-/// A request.
+/// An HTTP request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpRequest {
-    /// Its method, in capitals.
+    /// The method, in upper case.
     pub method: String,
-    /// Where it goes: `http://` or `https://`.
+    /// The URL, with the scheme `http` or `https`.
     pub url: String,
-    /// Its headers.
+    /// The headers.
     pub headers: Vec<(String, String)>,
-    /// Its body.
+    /// The body.
     pub body: Option<Payload>,
-    /// The longest that the exchange may take, the body of the reply included.
+    /// Time limit of the exchange, including the body of the reply.
     pub timeout: Option<Duration>,
-    /// The longest that a connection may take to come about.
+    /// Time limit of establishing a connection.
     pub connect_timeout: Option<Duration>,
-    /// The longest that may pass between two pieces of the body.
+    /// Time limit between two chunks of the body.
     pub read_timeout: Option<Duration>,
-    /// How many redirects are followed; with 0 a redirect is the reply.
+    /// Maximum number of redirects to follow; with 0 a redirect is returned as the reply.
     pub redirects: usize,
-    /// The address of a proxy.
+    /// The URL of a proxy.
     pub proxy: Option<String>,
-    /// What a proxy is shown: the value of `Proxy-Authorization`.
+    /// The value of `Proxy-Authorization` for the proxy.
     pub proxy_auth: Option<String>,
-    /// The hosts that `proxy` is not asked for, with commas between.
+    /// Comma-separated hosts that bypass `proxy`.
     pub no_proxy: Option<String>,
-    /// What TLS with the host trusts and shows, beyond what the system trusts.
+    /// Additional trust roots, client identity and pins for TLS with the host.
     pub tls: Option<Arc<Tls>>,
-    /// Whether the reply may come compressed; its body is what it was before.
+    /// Whether the reply may be compressed; its body is returned decompressed.
     pub decompress: bool,
-    /// Whether the proxies that the environment names are left out.
+    /// Whether to ignore the proxies of the environment.
     pub direct: bool,
-    /// Where it may lead: its address, each redirect, and each connection, the one to a proxy too, are held to it.
+    /// Rules for the URL, each redirect and each connection, including one to a proxy.
     pub egress: Option<Arc<Egress>>,
-    /// Who finds the addresses of hosts instead of the system.
+    /// Resolves hosts instead of the system.
     pub resolver: Option<Resolver>,
-    /// Most bytes of the reply's body.
+    /// Maximum size of the reply body in bytes.
     pub max_response: u64,
-    /// What a run that goes on does with it when nobody knows whether it arrived. GET, HEAD, PUT and DELETE are sent again
-    /// in any case.
+    /// How a resumed run treats the request if it is unknown whether it arrived. GET, HEAD, PUT and DELETE are always
+    /// sent again.
     pub uncertain: Uncertain,
-    /// Whether the sender reads the whole body before it does anything else: a journal then records head and body as one
-    /// effect.
+    /// Whether the sender reads the whole body before it does anything else: a journal then records head and body as
+    /// one effect.
     pub whole: bool,
 }
 
 impl HttpRequest {
-    /// Bytes of a reply that are read when nothing else is said: 64 MiB.
+    /// Default maximum size of a reply body in bytes: 64 MiB.
     pub const MAX_RESPONSE: u64 = 64 << 20;
 
-    /// A request without headers, body and limits of time that follows no redirects.
+    /// Creates a request without headers, body and time limits that follows no redirects.
     pub fn new(method: impl Into<String>, url: impl Into<String>) -> HttpRequest {
         HttpRequest {
             method: method.into(),
@@ -85,19 +85,19 @@ impl HttpRequest {
     }
 }
 
-/// What TLS trusts and shows, beyond the roots of the system.
+/// TLS settings in addition to the trust roots of the system.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct Tls {
-    /// Certificates that are trusted, too, as PEM.
+    /// Additional trusted certificates, as PEM.
     pub roots: Option<Vec<u8>>,
-    /// A certificate with its chain and its key, as PEM. They do not follow a redirect to another origin.
+    /// A client certificate with its chain and its key, as PEM. It is not used after a redirect to another origin.
     pub identity: Option<(Vec<u8>, Vec<u8>)>,
-    /// SHA-256 of the public keys (SubjectPublicKeyInfo) that the host may have; empty when it may have any.
+    /// Permitted SHA-256 hashes of the host's public key (SubjectPublicKeyInfo); empty to permit any key.
     pub pins: Vec<[u8; 32]>,
 }
 
 impl Tls {
-    /// The same without what tells who asks.
+    /// Returns the settings without the client identity.
     pub(crate) fn without_identity(&self) -> Tls {
         Tls { roots: self.roots.clone(), identity: None, pins: self.pins.clone() }
     }
@@ -109,17 +109,17 @@ impl std::fmt::Debug for Tls {
     }
 }
 
-/// The body of a request: pieces that others may hold, too. A clone shares them.
+/// The body of a request as shared chunks; clones share them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Payload(pub Vec<Bytes>);
 
 impl Payload {
-    /// How many bytes it has.
+    /// Returns the size in bytes.
     pub fn size(&self) -> usize {
         self.0.iter().map(Bytes::len).sum()
     }
 
-    /// The bytes in one piece.
+    /// Returns the bytes in one buffer.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.0.concat()
     }
@@ -131,22 +131,22 @@ impl From<Vec<u8>> for Payload {
     }
 }
 
-/// Finds the addresses of a host. Clones are equal, others are not.
+/// Resolves the addresses of a host. Only clones of the same resolver are equal.
 #[derive(Clone)]
 pub struct Resolver(Arc<Find>);
 
 type Find = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
 
 impl Resolver {
-    /// Makes one of a function.
+    /// Creates a resolver from a function.
     pub fn new(find: impl Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static) -> Resolver {
         Resolver(Arc::new(find))
     }
 
-    /// The addresses of a host.
+    /// Returns the addresses of a host.
     ///
     /// # Errors
-    /// There are none, or it must not be reached.
+    /// The host has no address, or must not be reached.
     pub fn find(&self, host: &str) -> io::Result<Vec<IpAddr>> {
         (self.0)(host)
     }
@@ -176,36 +176,36 @@ impl std::fmt::Debug for Resolver {
     }
 }
 
-/// The head of a reply, and the body to come. Dropping it hangs up.
+/// The head of a reply, with the body as a stream. Dropping it closes the connection.
 pub struct HttpReply {
-    /// Its status.
+    /// The status code.
     pub status: u16,
-    /// Its headers, names in small letters.
+    /// The headers; names are in lower case.
     pub headers: Vec<(String, String)>,
-    /// Its body.
+    /// The body.
     pub body: Box<dyn Body>,
 }
 
-/// The body of a reply, as it comes.
+/// The body of a reply as a stream.
 pub trait Body {
-    /// The next piece; `None` at the end.
+    /// Returns the next chunk; `None` at the end.
     fn next(&mut self) -> Waiting<'_, Result<Option<Bytes>, HttpError>>;
 
-    /// Whether all of it was read, as far as that is known without waiting: [`next`](Body::next) gives `None` then.
+    /// Returns whether the body is known to be complete without waiting: [`next`](Body::next) then returns `None`.
     fn is_over(&self) -> bool;
 
-    /// Gives up a body of which all that matters was read: what is left of it is read when it comes soon, so that the
-    /// connection serves the next request.
+    /// Releases a body that is no longer needed. The remainder is drained if it arrives soon, so that the connection
+    /// can be reused.
     fn release(self: Box<Self>) -> Waiting<'static, ()>;
 }
 
 impl HttpReply {
-    /// The first header of a name in small letters.
+    /// Returns the first header with a lower-case name.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
     }
 
-    /// The words that go with the status; empty for one that has none.
+    /// Returns the reason phrase of the status; empty for an unknown status.
     pub fn phrase(&self) -> &'static str {
         let status = http::StatusCode::from_u16(self.status).ok();
         status.and_then(|status| status.canonical_reason()).unwrap_or_default()
@@ -214,7 +214,7 @@ impl HttpReply {
     /// Reads the whole body.
     ///
     /// # Errors
-    /// That of the body.
+    /// The error of the body.
     pub async fn read(mut self) -> Result<Vec<u8>, HttpError> {
         let mut bytes = Vec::new();
         loop {
@@ -228,47 +228,48 @@ impl HttpReply {
     }
 }
 
-/// Why there is no reply.
+/// The reason why an exchange failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HttpErrorKind {
-    /// The request could not be made as it is: its address, a header, the method, the proxy.
+    /// The request is invalid: its URL, a header, the method or the proxy.
     Invalid,
-    /// Its time was over.
+    /// A time limit was exceeded.
     Timeout,
-    /// No connection came about.
+    /// No connection was established.
     Connect,
-    /// It broke off, or what came is no HTTP.
+    /// The connection was closed early, or the reply is not valid HTTP.
     Broken,
-    /// Too many redirects, or one that leads nowhere.
+    /// Too many redirects, or an invalid redirect.
     Redirect,
     /// The body is larger than allowed.
     TooLarge,
-    /// A permission forbids it.
+    /// A policy rejects the request.
     Refused,
-    /// Nobody knows whether the request arrived: the process that sent it has ended.
+    /// It is unknown whether the request arrived, because the process that sent it has ended.
     InDoubt,
-    /// A rule blocks it; the text is for [`Blocked::parse`](crate::Blocked::parse).
+    /// An egress rule blocks the request; [`Blocked::parse`](crate::Blocked::parse) decodes the message.
     Egress,
-    /// The run was interrupted while the body was read, and the repeated reply differs. Its body follows from the first byte.
+    /// The run was interrupted while the body was read, and the repeated reply differs. Its body follows from the first
+    /// byte.
     Restarted,
 }
 
-/// An exchange that failed.
+/// A failed exchange.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpError {
     /// Its kind.
     pub kind: HttpErrorKind,
-    /// What happened. It names the origin at most: the rest of an address may hold a key.
+    /// The message. It contains at most the origin of the URL, because the remainder may contain a key.
     pub text: String,
 }
 
 impl HttpError {
-    /// An error.
+    /// Creates an error.
     pub fn new(kind: HttpErrorKind, text: impl Into<String>) -> HttpError {
         HttpError { kind, text: text.into() }
     }
 
-    /// Whether another attempt may go well: a timeout or a failed connection.
+    /// Returns whether a retry may succeed: a timeout or a failed connection.
     pub fn is_passing(&self) -> bool {
         matches!(self.kind, HttpErrorKind::Timeout | HttpErrorKind::Connect)
     }
@@ -282,7 +283,7 @@ impl std::fmt::Display for HttpError {
 
 impl std::error::Error for HttpError {}
 
-/// The error of a body that is larger than its request allows.
+/// Returns the error for a body that exceeds the limit of its request.
 pub(crate) fn too_large(limit: u64) -> HttpError {
     let text = format!("the response is larger than {limit} bytes (option max_response_bytes)");
     HttpError::new(HttpErrorKind::TooLarge, text)

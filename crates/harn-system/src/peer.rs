@@ -1,52 +1,52 @@
-//! Programs that answer requests for as long as they run.
+//! Long-running programs that answer requests.
 
 use std::time::Duration;
 
 use crate::process::Command;
 use crate::wait::Uncertain;
 
-/// A program that speaks JSON-RPC 2.0 over its standard streams, one message a line.
+/// A program that speaks JSON-RPC 2.0 over its standard streams, one message per line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {
-    /// Which connection: all requests with one id go to one process, which the first of them starts.
+    /// Id of the connection: all requests with the same id go to one process, which the first request starts.
     pub id: String,
-    /// How it is started. `max_output` is the most bytes of one message; `input` and `timeout` mean nothing.
+    /// The command. `max_output` limits the bytes of one message; `input` and `timeout` are ignored.
     pub command: Command,
-    /// The parameters of `initialize`, which is asked first on each connection, as JSON.
+    /// The parameters of `initialize`, the first request on each connection, as JSON.
     pub hello: String,
-    /// Methods of requests and notifications of the peer that callers receive. Of others, `ping` is answered, requests are
-    /// rejected and notifications dropped.
+    /// Methods of requests and notifications of the peer that callers receive. Of the others, `ping` is answered,
+    /// requests are rejected and notifications dropped.
     pub heard: Vec<String>,
 }
 
 /// A step of an exchange with a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PeerStep {
-    /// Sends a request. Returns its answer, or a message of the peer that comes before.
+    /// Sends a request. Returns its response, or a message that the peer sends before it.
     Ask,
-    /// Sends the parameters as a message, unless they are `null`, and returns as [`PeerStep::Ask`].
+    /// Sends the parameters as a message, unless they are `null`, and returns as [`PeerStep::Ask`] does.
     Continue,
-    /// Returns a message of the peer that is there already, else nothing.
+    /// Returns a message of the peer that has already arrived, or nothing.
     Poll,
-    /// Sends the parameters as a message, and returns nothing.
+    /// Sends the parameters as a message and returns nothing.
     Send,
 }
 
 /// A request to a peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerRequest {
-    /// Who is asked.
+    /// The peer.
     pub peer: Peer,
-    /// Number of the exchange, which the caller chooses: a request, and what the peer says until it is answered.
+    /// Number of the exchange, chosen by the caller: a request and the messages of the peer until its response.
     pub exchange: u64,
-    /// What is done.
+    /// The step to perform.
     pub step: PeerStep,
-    /// The method. `initialize` gives what the peer said when the connection was opened.
+    /// The method. `initialize` returns the response from the opening of the connection.
     pub method: String,
-    /// Its parameters, as JSON.
+    /// The parameters, as JSON.
     pub params: String,
-    /// How long the next message may take.
+    /// Time limit for the next message.
     pub timeout: Duration,
-    /// What a run that goes on does with it when nobody knows whether it was carried out.
+    /// How a resumed run treats the request if it is unknown whether it was executed.
     pub uncertain: Uncertain,
 }

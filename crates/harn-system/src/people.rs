@@ -1,23 +1,23 @@
-//! People who are asked while nobody sits in front of the program.
+//! Questions to human reviewers while no user is at the terminal.
 
 use std::time::Duration;
 
-/// Something that a person is asked.
+/// A question to human reviewers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inquiry {
-    /// Its id. What is asked again under the same id is the same inquiry.
+    /// The id. Repeating an id repeats the same inquiry.
     pub id: String,
     /// What kind of answer is expected, such as `question` or `approval`.
     pub kind: String,
-    /// The question, for people.
+    /// The question to display.
     pub prompt: String,
-    /// All that was asked, as JSON.
+    /// The complete request, as JSON.
     pub details: String,
-    /// How many answers it takes, each from another person.
+    /// Required number of answers, each from a different reviewer.
     pub quorum: u32,
-    /// How many answers the program has had already.
+    /// Number of answers that the program has already received.
     pub had: u32,
-    /// How long the answer may take; [`Duration::MAX`]: as long as it takes.
+    /// Time limit of the answer; [`Duration::MAX`] for none.
     pub time: Duration,
 }
 
@@ -26,13 +26,14 @@ pub struct Inquiry {
 pub struct Reply {
     /// The answer, as JSON.
     pub value: String,
-    /// Who gave it.
+    /// The reviewer.
     pub by: String,
-    /// When, in milliseconds since 1970.
+    /// The time of the answer, in milliseconds since 1970.
     pub at_ms: i64,
-    /// A signature over what was asked and what was answered.
+    /// A signature over the question and the answer.
     pub signature: String,
 }
 
-/// What came of an [`Inquiry`]: the next answer, or nothing when the time is over. The error says why an answer does not count.
+/// The outcome of an [`Inquiry`]: the next answer, or `None` after the time limit. The error is the reason why an
+/// answer is invalid.
 pub type Asked = Result<Option<Reply>, String>;

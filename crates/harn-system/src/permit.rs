@@ -1,5 +1,5 @@
-//! A system layer that rejects operations above a ceiling. Permitted systems nest, so an inner ceiling can only restrict
-//! an outer one.
+//! A system layer that rejects operations above an upper bound. Permitted systems nest, so an inner bound can only
+//! restrict an outer one.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,23 +15,23 @@ use crate::socket::Socket;
 use crate::system::{Layer, System};
 use crate::wait::Waiting;
 
-/// How much may be changed outside, from nothing to everything.
+/// Permitted side effects, from none to all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Nothing is looked at or changed.
+    /// No access.
     None,
-    /// Files are read.
+    /// Reads files.
     ReadOnly,
-    /// Files are written, too.
+    /// Also writes files.
     WorkspaceWrite,
-    /// Programs are run, too.
+    /// Also runs programs.
     ProcessExec,
-    /// The network is used, too.
+    /// Also uses the network.
     Network,
 }
 
 impl Level {
-    /// The level that a policy calls `word`.
+    /// Returns the level for its name in a policy.
     pub fn of(word: &str) -> Option<Level> {
         Some(match word {
             "none" => Level::None,
@@ -43,7 +43,7 @@ impl Level {
         })
     }
 
-    /// Its name.
+    /// Returns the name of the level.
     pub fn word(self) -> &'static str {
         match self {
             Level::None => "none",
@@ -55,15 +55,15 @@ impl Level {
     }
 }
 
-/// What may be done at most.
+/// The effective policy: the upper bound of permitted operations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ceiling {
     /// The highest level.
     pub level: Level,
     /// Operations by capability (`workspace`: `read_text`, `list`, `exists`, `write_text`, `delete`; `process`: `exec`;
-    /// `network`: `connect`); `None` without a limit, an empty map allows none.
+    /// `network`: `connect`). `None` permits all operations, an empty map none.
     pub capabilities: Option<BTreeMap<String, Vec<String>>>,
-    /// Absolute folders that files must lie in; `None` without a limit, an empty list allows none.
+    /// Absolute directories that files must be in. `None` permits all paths, an empty list none.
     pub roots: Option<Vec<PathBuf>>,
 }
 
@@ -74,7 +74,7 @@ impl Default for Ceiling {
 }
 
 impl Ceiling {
-    /// Whether an operation of a capability is allowed.
+    /// Returns whether an operation of a capability is permitted.
     pub fn allows(&self, capability: &str, operation: &str) -> bool {
         self.capabilities.as_ref().is_none_or(|allowed| {
             allowed
@@ -83,44 +83,44 @@ impl Ceiling {
         })
     }
 
-    /// Whether connections to other hosts are allowed.
+    /// Returns whether connections to other hosts are permitted.
     pub fn allows_network(&self) -> bool {
         self.level >= Level::Network && self.allows("network", "connect")
     }
 }
 
-/// What a ceiling refused. Found in the [`io::Error`] by [`Refusal::of`].
+/// A rejected operation. [`Refusal::of`] extracts it from the [`io::Error`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// The operation is above the ceiling; its name, such as `process.exec`.
+    /// The operation exceeds the policy; its name, such as `process.exec`.
     Ceiling(&'static str),
-    /// The path lies outside of the folders that are allowed.
+    /// The path is outside of the permitted directories.
     Outside {
         /// `read`, `write` or `delete`.
         verb: &'static str,
-        /// The path as it was asked for.
+        /// The path as requested.
         path: PathBuf,
-        /// The folders.
+        /// The permitted directories.
         roots: Vec<PathBuf>,
     },
-    /// A file that the runtime derived leads out of its directory.
+    /// A link leads from a file of the runtime out of its directory.
     Link {
         /// The file.
         path: PathBuf,
         /// The directory.
         root: PathBuf,
     },
-    /// A program would run in a folder outside of those that are allowed.
+    /// The working directory of a program is outside of the permitted directories.
     WorkDir {
-        /// Where it would run.
+        /// The working directory.
         path: PathBuf,
-        /// The folders that are allowed.
+        /// The permitted directories.
         roots: Vec<PathBuf>,
     },
 }
 
 impl Refusal {
-    /// The refusal that an error stands for.
+    /// Returns the rejection that an error contains.
     pub fn of(error: &io::Error) -> Option<&Refusal> {
         error.get_ref()?.downcast_ref()
     }
@@ -132,7 +132,7 @@ impl Refusal {
 
 fn listed(roots: &[PathBuf]) -> String {
     let mut shown: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
-    // The working directory is often that of the project.
+    // The working directory is often equal to the project directory.
     shown.dedup();
     shown.join(", ")
 }
@@ -162,7 +162,7 @@ impl std::fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// An operation on files: its name in messages, its capability, the level it needs, its verb.
+/// A file operation: its name in messages, capability, required level and verb.
 struct Operation {
     what: &'static str,
     capability: &'static str,
@@ -189,7 +189,7 @@ const DELETE: Operation = Operation {
     verb: "delete",
 };
 
-/// A system that does no more than a ceiling allows.
+/// A system that rejects operations above a policy.
 pub struct Permitted {
     inner: Rc<dyn System>,
     ground: Rc<dyn System>,
@@ -197,19 +197,19 @@ pub struct Permitted {
 }
 
 impl Permitted {
-    /// Puts a ceiling over a system, which may have one itself: what that refuses stays refused. `ground` is the
-    /// system without any; it says where paths lead.
+    /// Wraps a system in a policy. `inner` may have its own policy, which still applies. `ground` is the system without
+    /// policies; it resolves paths.
     pub fn new(inner: Rc<dyn System>, ground: Rc<dyn System>, ceiling: Rc<Ceiling>) -> Permitted {
         Permitted { inner, ground, ceiling }
     }
 
-    /// Lets an operation on what a path leads to pass, or refuses it.
+    /// Checks an operation on the target of a path.
     fn check(&self, operation: &Operation, path: &Path) -> io::Result<()> {
         self.class(operation)?;
         self.inside(operation, path, true)
     }
 
-    /// The same for the path itself, be it a link.
+    /// Checks an operation on the path itself, which may be a link.
     fn check_name(&self, operation: &Operation, path: &Path) -> io::Result<()> {
         self.class(operation)?;
         self.inside(operation, path, false)
@@ -222,7 +222,7 @@ impl Permitted {
         Ok(())
     }
 
-    /// Lets a program be run, or refuses it.
+    /// Checks that programs may be run.
     fn check_program(&self, command: &Command) -> io::Result<()> {
         if self.ceiling.level < Level::ProcessExec || !self.ceiling.allows("process", "exec") {
             return Err(Refusal::Ceiling("process.exec").error());
@@ -237,7 +237,7 @@ impl Permitted {
         })
     }
 
-    /// Lets the network be used, or refuses it.
+    /// Checks that the network may be used.
     fn check_network(&self) -> Result<(), HttpError> {
         if !self.ceiling.allows_network() {
             let text = Refusal::Ceiling("network").to_string();
@@ -378,14 +378,14 @@ impl Layer for Permitted {
     }
 }
 
-/// The folders of `asked` as they are, relative ones below the working directory; what does not exist
-/// is kept as text.
+/// Returns the directories of `asked` as absolute, lexically normalized paths. Relative ones are resolved against the
+/// working directory.
 pub fn absolute_roots(system: &dyn System, asked: &[PathBuf]) -> Vec<PathBuf> {
     let cwd = system.cwd().unwrap_or_default();
     asked.iter().map(|root| normal(&cwd.join(root))).collect()
 }
 
-/// A path without `.`, `..` and a slash at the end.
+/// Removes `.`, `..` and a trailing slash from a path.
 fn normal(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {

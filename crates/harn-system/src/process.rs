@@ -1,34 +1,34 @@
-//! What a program that is to be run is told, and what came of it.
+//! Commands and their results.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::wait::Uncertain;
 
-/// A program to run to its end.
+/// A program to run to completion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
-    /// Its name, looked up in `PATH`, or a path.
+    /// The name, looked up in `PATH`, or a path.
     pub program: String,
-    /// Its arguments.
+    /// The arguments.
     pub arguments: Vec<String>,
-    /// Where it runs; the working directory when `None`.
+    /// The working directory; that of the caller if `None`.
     pub dir: Option<PathBuf>,
-    /// Variables to set (`Some`) or to take away (`None`).
+    /// Environment variables to set (`Some`) or remove (`None`).
     pub env: Vec<(String, Option<String>)>,
-    /// Whether it starts with an empty environment.
+    /// Whether to start with an empty environment.
     pub clear_env: bool,
-    /// What it reads on standard input.
+    /// The content of standard input.
     pub input: Vec<u8>,
-    /// Ends it, and the processes it has started, after this time.
+    /// Kills the program and its child processes after this time.
     pub timeout: Option<Duration>,
-    /// Most bytes of output, of both streams together. What writes more is ended, which is an error.
+    /// Maximum output in bytes, of both streams together. A program that writes more is killed, which is an error.
     pub max_output: u64,
-    /// What a run that goes on does with it when nobody knows how far it came.
+    /// How a resumed run treats the command if it is unknown whether it was executed.
     pub uncertain: Uncertain,
 }
 
-/// The error of a program of which nobody knows how far it came: the process that ran it has ended.
+/// The error of a program that is in doubt: the process that ran it has ended, so its outcome is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InDoubt(pub String);
 
@@ -41,10 +41,10 @@ impl std::fmt::Display for InDoubt {
 impl std::error::Error for InDoubt {}
 
 impl Command {
-    /// Bytes of output that are kept when nothing else is said: 64 MiB.
+    /// Default maximum output in bytes: 64 MiB.
     pub const MAX_OUTPUT: u64 = 64 << 20;
 
-    /// A command with empty input, no limit of time, and the usual one of output.
+    /// Creates a command with empty input, no time limit and the default output limit.
     pub fn new(program: impl Into<String>) -> Command {
         Command {
             program: program.into(),
@@ -60,19 +60,19 @@ impl Command {
     }
 }
 
-/// How a program ended.
+/// The result of a program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Finished {
-    /// Its number while it ran, which is that of its process group, too.
+    /// The process id, which on Unix is also that of its process group.
     pub pid: u32,
-    /// Its exit code; `None` when a signal ended it.
+    /// The exit code; `None` if a signal terminated the program.
     pub code: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that terminated the program.
     pub signal: Option<i32>,
-    /// What it wrote to standard output.
+    /// The content of standard output.
     pub stdout: Vec<u8>,
-    /// What it wrote to standard error.
+    /// The content of standard error.
     pub stderr: Vec<u8>,
-    /// Whether its time was over.
+    /// Whether the time limit was exceeded.
     pub timed_out: bool,
 }

@@ -1,4 +1,4 @@
-//! Notes what a program touches outside of itself, class by class.
+//! Records which classes of external resources a program uses.
 
 use std::cell::Cell;
 use std::io;
@@ -15,7 +15,7 @@ use crate::socket::Socket;
 use crate::system::{Layer, Stream, System};
 use crate::wait::Waiting;
 
-/// Classes of things outside of a program.
+/// Classes of external resources.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Touched {
     /// Files.
@@ -26,9 +26,9 @@ pub struct Touched {
     pub network: bool,
     /// Clocks and waits.
     pub time: bool,
-    /// Chance.
+    /// Randomness.
     pub chance: bool,
-    /// Environment, working directory and facts of the process.
+    /// Environment, working directory and properties of the process.
     pub env: bool,
     /// Standard output and error.
     pub output: bool,
@@ -36,19 +36,19 @@ pub struct Touched {
     pub input: bool,
 }
 
-/// A system that notes what is touched.
+/// A system that records used resources.
 pub struct Recorder {
     inner: Rc<dyn System>,
     touched: Cell<Touched>,
 }
 
 impl Recorder {
-    /// Notes what passes to `inner`.
+    /// Records the calls to `inner`.
     pub fn over(inner: Rc<dyn System>) -> Recorder {
         Recorder { inner, touched: Cell::default() }
     }
 
-    /// What was touched since the last call.
+    /// Returns the classes used since the last call.
     pub fn take(&self) -> Touched {
         self.touched.take()
     }

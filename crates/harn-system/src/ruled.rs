@@ -1,4 +1,4 @@
-//! Requests of the runtime under the rules of a program.
+//! Requests of the runtime under the egress rules of a program.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -9,11 +9,12 @@ use crate::socket::Socket;
 use crate::system::{Layer, System};
 use crate::wait::Waiting;
 
-/// A system whose requests carry the rules of a program. Requests that the runtime makes for a program go through it.
+/// A system that adds the egress rules of a program to requests. The runtime uses it for requests on behalf of a
+/// program.
 pub struct Ruled<'a> {
-    /// The system that sends them.
+    /// The system that sends the requests.
     pub system: &'a dyn System,
-    /// The rules; `None` when the program has none.
+    /// The rules; `None` if the program has none.
     pub rules: Option<Arc<Egress>>,
 }
 

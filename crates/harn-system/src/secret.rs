@@ -1,8 +1,8 @@
-//! What is a secret: names of headers, variables, parameters and fields that hold one, and values that must never be shown.
+//! Secrets: names of headers, variables, parameters and fields that hold one, and values that must never be printed.
 
 use std::fmt;
 
-/// Text such as an API key. `Debug` and `Display` print `***`; only [`Secret::reveal`] gives the text.
+/// A secret such as an API key. `Debug` and `Display` print `***`; only [`Secret::reveal`] returns the value.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -12,18 +12,18 @@ impl Secret {
         Secret(text.into())
     }
 
-    /// Returns the text, for the one place that puts it on the wire.
+    /// Returns the value, for sending it to its receiver.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// Returns true when there is nothing to hide.
+    /// Returns whether the secret is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Replaces every occurrence of the secret in `text` by `***`, also of one that a header holds behind
-    /// `Bearer `, of one in other case (as addresses have it), and of its beginning where the text was cut.
+    /// Replaces every occurrence of the secret in `text` by `***`: also without a `Bearer ` prefix, in other letter
+    /// case (as in host names), and a prefix of the secret at the end of `text`, which may be truncated.
     pub fn redact(&self, text: &str) -> String {
         let mut out = self.redact_whole(text);
         if let Some(cut) = self.beginning_at_end(&out) {
@@ -33,13 +33,13 @@ impl Secret {
         out
     }
 
-    /// As [`Secret::redact`], but only what is whole: the end of a text that was not cut means itself.
+    /// As [`Secret::redact`], but replaces only complete occurrences, for text that is not truncated.
     pub fn redact_whole(&self, text: &str) -> String {
         if self.is_short() { text.to_string() } else { self.without_whole(text) }
     }
 
-    /// Hides the secret in a text that is in pieces, wherever the cuts are; of a text that `is_cut` itself also its
-    /// beginning at the end. Says whether there was something to hide.
+    /// Redacts the secret in text that is split into chunks, at any boundary; if the text `is_cut`, also a prefix of
+    /// the secret at its end. Returns whether something was redacted.
     pub fn redact_pieces(&self, pieces: &mut [&mut String], is_cut: bool) -> bool {
         if self.is_short() {
             return false;
@@ -56,7 +56,7 @@ impl Secret {
             let (mut out, mut at) = (String::new(), start);
             let first = found.partition_point(|range| range.end <= start);
             for range in found[first..].iter().take_while(|range| range.start < end) {
-                // The stars stand where the secret begins; its other pieces are left out.
+                // The first chunk of an occurrence contains the `***`; its remainder is removed from the other chunks.
                 if range.start >= start {
                     out.push_str(&text[at..range.start]);
                     out.push_str("***");
@@ -70,12 +70,12 @@ impl Secret {
         !found.is_empty()
     }
 
-    /// A very short "key" would turn harmless text into stars.
+    /// Redacting a very short key would change harmless text.
     fn is_short(&self) -> bool {
         self.bare().len() < MIN_SECRET
     }
 
-    /// Bytes at the end of a text that are the beginning of the secret.
+    /// Returns the length of the secret's prefix at the end of `text`.
     fn beginning_at_end(&self, text: &str) -> Option<usize> {
         let bare = self.bare();
         (MIN_SECRET..bare.len()).rev().find(|n| bare.is_char_boundary(*n) && text.ends_with(&bare[..*n]))
@@ -85,13 +85,13 @@ impl Secret {
         self.0.strip_prefix("Bearer ").unwrap_or(&self.0)
     }
 
-    /// Replaces every whole occurrence, whatever its case.
+    /// Replaces every complete occurrence, ignoring case.
     fn without_whole(&self, text: &str) -> String {
         let bare = self.bare();
         let (wanted, lower) = (bare.to_ascii_lowercase(), text.to_ascii_lowercase());
         let mut out = String::with_capacity(text.len());
         let mut at = 0;
-        // ASCII letters keep their length in either case, so places in one text are places in the other.
+        // ASCII letters have the same length in either case, so positions are valid in both strings.
         while let Some(found) = lower[at..].find(&wanted) {
             out.push_str(&text[at..at + found]);
             out.push_str("***");
@@ -101,13 +101,13 @@ impl Secret {
         out
     }
 
-    /// Returns how many bytes the key itself has.
+    /// Returns the length of the key in bytes, without `Bearer `.
     pub fn key_len(&self) -> usize {
         self.bare().len()
     }
 }
 
-/// Shorter texts are no secrets, and would be found everywhere.
+/// Shorter strings are not redacted, because they would occur everywhere.
 const MIN_SECRET: usize = 4;
 
 impl fmt::Debug for Secret {
@@ -122,40 +122,41 @@ impl fmt::Display for Secret {
     }
 }
 
-/// Words in the names of what authorises: headers, parameters of addresses, fields.
+/// Parts of names of credentials: headers, URL parameters, fields.
 const WORDS: [&str; 10] =
     ["key", "token", "secret", "password", "passwd", "credential", "auth", "session", "signature", "cookie"];
 
-/// Returns whether a header must stay between sender and receiver, by its name: it does not follow a redirect to another origin
-/// and is hidden where requests and configurations are shown.
+/// Returns whether a header holds a secret, by its name: it is not sent after a redirect to another origin, and is
+/// redacted where requests and configurations are printed.
 pub fn is_secret_header(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     WORDS.iter().any(|word| name.contains(word))
 }
 
-/// Returns whether a variable of the environment holds a key or password, by its name.
+/// Returns whether an environment variable holds a secret, by its name.
 pub fn is_secret_variable(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    // The address of the store may hold a password.
+    // The URL of the store may contain a password.
     matches!(&*name, "HARN_STORE_URL" | "PGPASSWORD")
         || ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"]
             .iter()
             .any(|part| name.split('_').any(|word| word.strip_suffix('S').unwrap_or(word) == *part))
 }
 
-/// Returns whether a parameter of an address holds a secret, by its name.
+/// Returns whether a URL parameter holds a secret, by its name.
 pub fn is_secret_parameter(name: &str) -> bool {
     let name = name.to_lowercase();
     matches!(&*name, "sig" | "code" | "key" | "apikey")
         || name.split(['_', '-', '.']).any(|word| WORDS.contains(&word) || word == "apikey")
 }
 
-/// Words in the names of fields that hold secrets. A field may be called `key` or `session` and hold none.
+/// Parts of names of fields that hold secrets. Fields named `key` or `session` are excluded because they often hold
+/// none.
 pub const FIELD_WORDS: [&str; 9] =
     ["token", "secret", "password", "passwd", "api_key", "apikey", "api-key", "authorization", "credential"];
 
-/// Hides what an address may hold of secrets: a user's password, and the values of query parameters that
-/// are named like one. Text that is no address is hidden as a whole when it might hold a password.
+/// Redacts the secrets of a URL: the user information, and the values of query parameters with secret names. Text that
+/// is not a URL is redacted completely if it may contain a password.
 pub fn redact_url(url: &str) -> String {
     let Some(mut parsed) = url::Url::parse(url).ok().filter(url::Url::has_host) else {
         return if url.contains('@') { "***".to_string() } else { url.to_string() };
@@ -165,7 +166,7 @@ pub fn redact_url(url: &str) -> String {
         return url.to_string();
     }
     if !bare && parsed.set_username("***").is_ok() {
-        // An address that took a name takes a password, too.
+        // A URL that accepts a user name also accepts a password.
         let _ = parsed.set_password(None);
     }
     let query = parsed.query().map(|query| {

@@ -1,27 +1,27 @@
-//! WebSockets: a connection on which both sides send messages.
+//! WebSockets: connections on which both sides send messages.
 
 use std::rc::Rc;
 
 use crate::net::HttpError;
 use crate::wait::Waiting;
 
-/// What travels over a WebSocket.
+/// A frame of a WebSocket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame {
-    /// A message of text.
+    /// A text message.
     Text(String),
-    /// A message of bytes.
+    /// A binary message.
     Binary(Vec<u8>),
-    /// A question whether the other side is there; it is answered by itself.
+    /// A ping; the implementation answers it.
     Ping(Vec<u8>),
-    /// The answer to it.
+    /// A pong.
     Pong(Vec<u8>),
-    /// The end, with a code and a reason.
+    /// A close frame with its code and reason.
     Close(u16, String),
 }
 
 impl Frame {
-    /// How many bytes it carries.
+    /// Returns the size of the payload in bytes.
     pub fn size(&self) -> usize {
         match self {
             Frame::Text(text) | Frame::Close(_, text) => text.len(),
@@ -29,7 +29,7 @@ impl Frame {
         }
     }
 
-    /// All of it as bytes, for a record.
+    /// Encodes the frame for a journal.
     pub fn to_bytes(&self) -> Vec<u8> {
         let close;
         let (kind, bytes): (u8, &[u8]) = match self {
@@ -45,7 +45,7 @@ impl Frame {
         [&[kind], bytes].concat()
     }
 
-    /// The frame that [`Frame::to_bytes`] wrote.
+    /// Decodes a frame from [`Frame::to_bytes`].
     pub fn of_bytes(bytes: &[u8]) -> Option<Frame> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let (kind, bytes) = bytes.split_first()?;
@@ -63,15 +63,15 @@ impl Frame {
     }
 }
 
-/// An open WebSocket. Dropping it hangs up.
+/// An open WebSocket. Dropping it closes the connection.
 pub trait Socket {
-    /// The next frame; `None` once the other side is gone. A wait that is dropped takes nothing away.
+    /// Returns the next frame; `None` after the other side has closed the connection. This is cancel safe.
     ///
     /// # Errors
-    /// A message is larger than allowed, or what came is no frame: nothing more comes then.
+    /// A message is larger than allowed, or a frame is invalid; no further frames follow.
     fn next(self: Rc<Self>) -> Waiting<'static, Result<Option<Frame>, HttpError>>;
 
-    /// Sends a frame, and waits a moment for it to leave. False when too much waits to be sent already.
+    /// Sends a frame, and waits briefly until it is flushed. Returns false if the send buffer is full.
     ///
     /// # Errors
     /// The connection is closed.

@@ -1,4 +1,4 @@
-//! The [`System`] trait: every effect of a program outside of itself is a call of it, which layers can reject, replace and
+//! The [`System`] trait: every external effect of a program is a call of it, which layers can reject, replace and
 //! record.
 
 use std::io;
@@ -15,13 +15,13 @@ use crate::process::{Command, Finished};
 use crate::socket::Socket;
 use crate::wait::Waiting;
 
-/// Hands over what comes from outside, one thing at a time.
+/// Delivers external completions, one at a time.
 pub trait Outside {
-    /// Hands one completion to whoever waits for it, by waking its task. `idle`: no task is ready. Pending when there is
-    /// none; the waker of `context` is woken when that changes.
+    /// Delivers one completion by waking the task that waits for it. `idle` means that no task is ready. Returns
+    /// pending if there is no completion; the waker of `context` is woken when one arrives.
     fn hand_over(&self, context: &mut Context<'_>, idle: bool) -> Poll<()>;
 
-    /// Lets what is under way go on while tasks are ready, and hands nothing over.
+    /// Makes progress on pending operations while tasks are ready, without delivering completions.
     fn work(&self, context: &mut Context<'_>);
 }
 
@@ -36,22 +36,22 @@ pub enum Stream {
     Error,
 }
 
-/// What a piece of [`Beside`] does, with the machine itself.
+/// The function of a [`Beside`], which receives the real system.
 pub type Work = Box<dyn for<'a> FnOnce(&'a dyn System) -> Waiting<'a, io::Result<Vec<u8>>>>;
 
-/// Work of the runtime that a program waits for, such as reading a session from a store. What it gives is all that the program
-/// learns of it: a run that goes on is given the same again, and nothing is done.
+/// Work of the runtime that a program waits for, such as reading a session from a store. The program sees only its
+/// result: a resumed run gets the recorded result, and the work is not repeated.
 pub struct Beside {
-    /// What it is, in a word.
+    /// A short name.
     pub name: &'static str,
-    /// What it is about, for people: equal from run to run.
+    /// A description for users, equal in every run.
     pub note: String,
-    /// The work. It may be done again when nobody knows how far it came, so it must do no harm when it is.
+    /// The work. It is repeated if it is unknown whether it was completed, so it must be idempotent.
     pub work: Work,
 }
 
 impl Beside {
-    /// A piece of work.
+    /// Creates a piece of work.
     pub fn new<F>(name: &'static str, note: impl Into<String>, work: F) -> Beside
     where
         F: for<'a> FnOnce(&'a dyn System) -> Waiting<'a, io::Result<Vec<u8>>> + 'static,
@@ -60,259 +60,265 @@ impl Beside {
     }
 }
 
-/// The operating system. Nothing has a default: an implementation says everything that it does.
-/// Those that change another system's answers implement [`Layer`].
+/// The operating system. Only [`System::limit`] and [`System::settle_doubt`] have defaults, so that an implementation
+/// states its behavior. Implementations that modify another system implement [`Layer`].
 ///
 /// Paths are absolute, or relative to the working directory of the *process*; Harn resolves them against
-/// [`System::cwd`] before it asks.
+/// [`System::cwd`] before a call.
 pub trait System {
     // ---- files ----
 
-    /// Facts about what a path leads to.
+    /// Returns the metadata of a path, following links.
     ///
     /// # Errors
-    /// The system's error.
+    /// The error of the system.
     fn facts(&self, path: &Path) -> io::Result<Facts>;
 
-    /// Facts about a path itself, be it a link.
+    /// Returns the metadata of a path without following a link in its last component.
     ///
     /// # Errors
-    /// The system's error.
+    /// The error of the system.
     fn link_facts(&self, path: &Path) -> io::Result<Facts>;
 
-    /// The absolute path without links, `.` and `..`.
+    /// Returns the absolute path without links, `.` and `..`.
     ///
     /// # Errors
-    /// The system's error; there must be something at the path.
+    /// The error of the system; the path must exist.
     fn canonical(&self, path: &Path) -> io::Result<PathBuf>;
 
-    /// The names in a directory, sorted.
+    /// Returns the names in a directory, sorted.
     ///
     /// # Errors
-    /// The system's error.
+    /// The error of the system.
     fn names(&self, path: &Path) -> io::Result<Vec<PathBuf>>;
 
-    /// The bytes of a regular file.
+    /// Reads a regular file.
     ///
     /// # Errors
-    /// The system's error; `not a regular file`; `larger than N bytes` when there are more than `limit`.
+    /// The error of the system; `not a regular file`; `larger than N bytes` if the file is larger than `limit`.
     fn read(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>>;
 
-    /// Replaces the content of a file as a whole, making the file; its permissions stay.
+    /// Replaces the content of a file atomically, or creates it; its permissions are preserved.
     ///
     /// # Errors
-    /// The system's error; the old content is as it was.
+    /// The error of the system; the old content is unchanged.
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
 
-    /// Begins to replace a file by what is written to the draft.
+    /// Starts to replace a file by the content written to the draft.
     ///
     /// # Errors
     /// As [`System::replace`].
     fn draft(&self, path: &Path) -> io::Result<Box<dyn Draft>>;
 
-    /// Adds bytes at the end of a file with one write, making the file.
+    /// Appends bytes to a file with one write, or creates it.
     ///
     /// # Errors
-    /// The system's error; the file is as it was.
+    /// The error of the system; the file is unchanged.
     fn append(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
 
-    /// Makes a directory and its parents; one that exists is fine.
+    /// Creates a directory and its missing parents; an existing directory is not an error.
     ///
     /// # Errors
-    /// The system's error.
+    /// The error of the system.
     fn make_dirs(&self, path: &Path) -> io::Result<()>;
 
-    /// Makes a directory that was not there.
+    /// Creates a new directory.
     ///
     /// # Errors
-    /// The system's error; one of kind `AlreadyExists` when there is something at the path.
+    /// The error of the system; its kind is `AlreadyExists` if the path exists.
     fn make_dir(&self, path: &Path) -> io::Result<()>;
 
-    /// Copies a regular file with its permissions, replacing the target as a whole.
+    /// Copies a regular file with its permissions, replacing the target atomically.
     ///
     /// # Errors
-    /// The system's error; an error when both are one file.
+    /// The error of the system; an error if both are the same file.
     fn copy(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Moves a file, directory or link, also to another file system.
     ///
     /// # Errors
-    /// See [`MoveError`]; an error when both are one file.
+    /// See [`MoveError`]; an error if both are the same file.
     fn rename(&self, from: &Path, to: &Path) -> Result<(), MoveError>;
 
-    /// Removes a file, a link, or a directory with everything in it.
+    /// Removes a file, a link, or a directory with its content.
     ///
     /// # Errors
-    /// The system's error.
+    /// The error of the system.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Takes the lock that belongs to a path, making a file for it; `None` when another process has it.
+    /// Acquires the lock of a path, creating a file for it; `None` if another process holds it.
     ///
     /// # Errors
-    /// The system's error.
+    /// The error of the system.
     fn try_lock(&self, path: &Path) -> io::Result<Option<Lock>>;
 
-    /// Whether another user owns a file or its directory, or may change one of them. The super-user is no other user; where
-    /// systems have no owners of this kind, no file is foreign.
+    /// Returns whether another user owns a file or its directory, or can change one of them. The superuser is not
+    /// considered; on systems without such owners no file is foreign.
     fn is_foreign(&self, path: &Path) -> bool;
 
-    /// Says that the runtime derived `place` for a program: from now on no file operation on it follows a link out of `root`.
+    /// Marks `place` as derived by the runtime for a program: from then on no file operation on it follows a link out
+    /// of `root`.
     fn confine(&self, place: &Path, root: &Path);
 
-    /// Checks whether permissions let a file be read, without looking at it.
+    /// Checks whether the policy permits reading a file, without accessing it.
     ///
     /// # Errors
-    /// What forbids it.
+    /// The rejection.
     fn check_read(&self, path: &Path) -> io::Result<()>;
 
-    /// Checks whether permissions let a file be written: for files that are written by other means, such as a database.
+    /// Checks whether the policy permits writing a file: for files that are written by other means, such as a database.
     ///
     /// # Errors
-    /// What forbids it.
+    /// The rejection.
     fn check_write(&self, path: &Path) -> io::Result<()>;
 
     // ---- processes ----
 
-    /// Runs a program to its end. When the wait is dropped, it ends with everything it has started.
+    /// Runs a program to completion. Dropping the wait kills it and its child processes.
     fn run(&self, command: Command) -> Waiting<'_, io::Result<Finished>>;
 
-    /// Asks a program that answers requests, and gives its whole answer as JSON. It is started when it does not run.
+    /// Sends a request to a peer program and returns its complete response as JSON. The program is started if it is not
+    /// running.
     fn ask_peer(&self, request: PeerRequest) -> Waiting<'_, io::Result<Vec<u8>>>;
 
-    /// Has a program end that answered requests, if it runs; with `ID#EXCHANGE` cancels an exchange that is not answered.
+    /// Terminates a peer program if it is running; with `ID#EXCHANGE` cancels a pending exchange.
     fn leave_peer(&self, id: &str);
 
-    /// Does work of the runtime beside the program, and waits for what it gives.
+    /// Does work of the runtime outside of the program, and waits for its result.
     fn beside(&self, work: Beside) -> Waiting<'_, io::Result<Vec<u8>>>;
 
     // ---- network ----
 
-    /// Sends a request and waits for the head of the reply; the body comes as a stream.
+    /// Sends a request and waits for the head of the reply; the body is a stream.
     fn http(&self, request: HttpRequest) -> Waiting<'_, Result<HttpReply, HttpError>>;
 
-    /// Opens a WebSocket. The address begins with `ws://` or `wss://`, `max_response` holds each message, redirects are not followed.
+    /// Opens a WebSocket. The URL has the scheme `ws` or `wss`, `max_response` limits each message, redirects are not
+    /// followed.
     fn websocket(&self, request: HttpRequest) -> Waiting<'_, Result<Rc<dyn Socket>, HttpError>>;
 
     // ---- time ----
 
-    /// Milliseconds since 1970-01-01 UTC.
+    /// Returns the milliseconds since 1970-01-01 UTC.
     fn now_ms(&self) -> i64;
 
-    /// Time since some fixed moment; never goes backwards.
+    /// Returns the time since a fixed moment; it never decreases.
     fn monotonic(&self) -> Duration;
 
-    /// Waits.
+    /// Waits for a duration.
     fn sleep(&self, time: Duration) -> Waiting<'static, ()>;
 
-    /// Waits as the limit of an exchange. In a durable run it restarts when the run is resumed, because the exchange does.
+    /// Waits for the time limit of an exchange. In a durable run it restarts when the run is resumed, because the
+    /// exchange restarts.
     fn limit(&self, time: Duration) -> Waiting<'static, ()> {
         self.sleep(time)
     }
 
-    // ---- people ----
+    // ---- human reviewers ----
 
-    /// Whether there are people to ask who are elsewhere and answer later.
+    /// Returns whether there are human reviewers who are not at the terminal and answer later.
     fn has_people(&self) -> bool;
 
-    /// Asks people who are elsewhere and waits for the next answer. Where there are none, this waits until the time is over.
+    /// Sends an inquiry to human reviewers and waits for the next answer. Without reviewers this waits until the time
+    /// limit.
     fn inquire(&self, inquiry: Inquiry) -> Waiting<'static, Asked>;
 
-    /// Says that an inquiry is over: no answer to it is wanted any more.
+    /// Ends an inquiry: further answers are not needed.
     fn end_inquiry(&self, id: &str);
 
-    /// Reports that a handler catches the error of an effect in doubt, or that nothing does and the error ends the program.
+    /// Reports that a handler catches the error of an effect in doubt, or that nothing does and the error ends the
+    /// program.
     fn settle_doubt(&self, _is_caught: bool) {}
 
-    // ---- chance ----
+    // ---- randomness ----
 
-    /// Fills `bytes` with random ones that nobody can foretell.
+    /// Fills `bytes` with cryptographically secure random bytes.
     fn random(&self, bytes: &mut [u8]);
 
-    // ---- the process and its surroundings ----
+    // ---- the process and its environment ----
 
-    /// An environment variable; `None` when it is not set or no text.
+    /// Returns an environment variable; `None` if it is unset or not valid UTF-8.
     fn env(&self, name: &str) -> Option<String>;
 
-    /// The working directory.
+    /// Returns the working directory.
     ///
     /// # Errors
-    /// The system's error: it may have been removed.
+    /// The error of the system: the directory may have been removed.
     fn cwd(&self) -> io::Result<PathBuf>;
 
-    /// The directory for temporary files.
+    /// Returns the directory for temporary files.
     fn temp_dir(&self) -> PathBuf;
 
-    /// The number of this process.
+    /// Returns the id of this process.
     fn pid(&self) -> u32;
 
-    /// The operating system and the processor, e.g. `("linux", "x86_64")`.
+    /// Returns the operating system and the processor, e.g. `("linux", "x86_64")`.
     fn platform(&self) -> (&'static str, &'static str);
 
     // ---- standard streams ----
 
-    /// Writes to standard output. It may be kept back until [`System::flush`].
+    /// Writes to standard output. It may be buffered until [`System::flush`].
     ///
     /// # Errors
-    /// The system's error.
+    /// The error of the system.
     fn write_out(&self, text: &str) -> io::Result<()>;
 
-    /// Hands over what was kept back.
+    /// Flushes the buffered output.
     ///
     /// # Errors
-    /// The system's error, also one that happened before: output that was lost stays lost.
+    /// The error of the system, also an earlier one: lost output cannot be recovered.
     fn flush(&self) -> io::Result<()>;
 
-    /// Writes to standard error. Where that is closed there is nobody to tell.
+    /// Writes to standard error. Failures are ignored.
     fn write_err(&self, text: &str);
 
-    /// Waits for a line of standard input, and gives it without its end; `None` when there is none left. A wait that is
-    /// dropped takes nothing away.
+    /// Waits for a line of standard input, and returns it without its terminator; `None` at the end of the input. This
+    /// is cancel safe.
     ///
     /// # Errors
-    /// The system's error; an error for a line that is not UTF-8, which is used up.
+    /// The error of the system; an error for a line that is not valid UTF-8, which is consumed.
     fn read_line(&self) -> Waiting<'static, io::Result<Option<String>>>;
 
-    /// What is left of standard input.
+    /// Returns the remaining standard input.
     ///
     /// # Errors
     /// As [`System::read_line`].
     fn read_input(&self) -> Waiting<'static, io::Result<String>>;
 
-    /// Whether a stream is a terminal.
+    /// Returns whether a stream is a terminal.
     fn is_terminal(&self, stream: Stream) -> bool;
 }
 
-/// Convenience that every system has.
+/// Convenience methods of all systems.
 pub trait SystemExt: System {
-    /// A text file of at most `limit` bytes.
+    /// Reads a text file of at most `limit` bytes.
     ///
     /// # Errors
-    /// As [`System::read`]; an error for what is not UTF-8.
+    /// As [`System::read`]; an error for content that is not valid UTF-8.
     fn read_text(&self, path: &Path, limit: u64) -> io::Result<String> {
         String::from_utf8(self.read(path, limit)?)
             .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8"))
     }
 
-    /// Whether there is something at a path.
+    /// Returns whether a path exists.
     fn exists(&self, path: &Path) -> bool {
         self.facts(path).is_ok()
     }
 
-    /// Whether a path leads to a regular file.
+    /// Returns whether a path is a regular file, following links.
     fn is_file(&self, path: &Path) -> bool {
         self.facts(path).is_ok_and(|facts| facts.is_file())
     }
 
-    /// Whether a path leads to a directory.
+    /// Returns whether a path is a directory, following links.
     fn is_dir(&self, path: &Path) -> bool {
         self.facts(path).is_ok_and(|facts| facts.is_dir())
     }
 
-    /// Writes a file whose folder may be missing: makes that first. When the writing fails, the folders that were made are
-    /// taken away again.
+    /// Writes a file after creating its missing parent directories. If writing fails, the created directories are
+    /// removed.
     ///
     /// # Errors
-    /// That of the writing, or of [`System::make_dirs`].
+    /// The error of writing or of [`System::make_dirs`].
     fn write_with_folder<T>(&self, path: &Path, write: impl FnOnce(&Self) -> io::Result<T>) -> io::Result<T> {
         let above = path.ancestors().skip(1);
         let missing = above.take_while(|folder| !folder.as_os_str().is_empty() && !self.exists(folder));
@@ -322,7 +328,7 @@ pub trait SystemExt: System {
         }
         let written = write(self);
         if written.is_err() {
-            // What somebody else has put there meanwhile stays.
+            // Directories that are not empty, because another process has used them, are not removed.
             for folder in missing {
                 if !self.names(folder).is_ok_and(|names| names.is_empty()) || self.remove(folder).is_err() {
                     break;
@@ -332,12 +338,12 @@ pub trait SystemExt: System {
         written
     }
 
-    /// The working directory; empty when there is none any more.
+    /// Returns the working directory; empty if it no longer exists.
     fn work_dir(&self) -> PathBuf {
         self.cwd().unwrap_or_default()
     }
 
-    /// Waits for `work`, at most for `time`; `None` when that was over first.
+    /// Waits for `work`, at most for `time`; returns `None` on timeout.
     fn within<F: Future>(
         &self,
         time: Duration,
@@ -355,7 +361,7 @@ pub trait SystemExt: System {
         until(self.limit(time), exchange)
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     fn random_u64(&self) -> u64 {
         let mut bytes = [0; 8];
         self.random(&mut bytes);
@@ -365,7 +371,7 @@ pub trait SystemExt: System {
 
 impl<S: System + ?Sized> SystemExt for S {}
 
-/// Waits for `work`; `None` when the timer was over first.
+/// Waits for `work`; returns `None` if the timer ends first.
 async fn until<F: Future>(mut timer: Waiting<'static, ()>, work: F) -> Option<F::Output> {
     let mut work = std::pin::pin!(work);
     std::future::poll_fn(|context| match work.as_mut().poll(context) {
@@ -375,10 +381,10 @@ async fn until<F: Future>(mut timer: Waiting<'static, ()>, work: F) -> Option<F:
     .await
 }
 
-/// A system that answers some questions itself and passes the others on. Its defaults do nothing but that.
+/// A system that implements some methods itself and forwards the others. The defaults only forward.
 #[allow(missing_docs, reason = "each method is that of `System` with the same name")]
 pub trait Layer {
-    /// The system below.
+    /// Returns the wrapped system.
     fn inner(&self) -> &dyn System;
 
     fn facts(&self, path: &Path) -> io::Result<Facts> {
@@ -665,7 +671,7 @@ mod tests {
         assert!(!system.exists(Path::new("/a")));
         system.set_room(100);
         system.write_with_folder(path, |system| system.replace(path, b"text")).expect("room");
-        // What was there before, and what others have put there, stays.
+        // Existing directories and files of other processes remain.
         system.set_room(0);
         let path = Path::new("/a/b/d/e.json");
         system.write_with_folder(path, |system| system.replace(path, b"text")).expect_err("no room");

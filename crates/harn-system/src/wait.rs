@@ -1,19 +1,19 @@
-//! Waiting for the world, and what becomes of a wait that a process did not survive.
+//! Waiting for external effects, and the handling of waits that a process did not survive.
 
 use std::future::Future;
 use std::pin::Pin;
 
-/// A wait, in the thread of the one who waits. Dropping it takes back what was asked for.
+/// A wait in the current thread. Dropping it cancels the operation.
 pub type Waiting<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
-/// What becomes of an effect of which nobody knows whether it happened, because the process ended in the middle of it.
+/// The handling of an effect in doubt: the process ended before the outcome was recorded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Uncertain {
-    /// It is an error that says so.
+    /// Fails with an error.
     #[default]
     Fail,
-    /// It is done again: the other side takes it twice without harm.
+    /// Repeats the effect, which must be idempotent.
     Retry,
-    /// A person decides whether it is done again. Where nobody can be asked, it is an error.
+    /// A human reviewer decides whether to repeat the effect. Without reviewers it is an error.
     Ask,
 }

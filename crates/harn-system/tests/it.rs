@@ -1,15 +1,15 @@
-//! Other crates reach the operating system only through the system layer: clippy.toml lists the direct calls, each crate denies
-//! them, and the exceptions are listed here.
+//! Other crates access the operating system only through the system layer: clippy.toml lists the direct calls, each
+//! crate denies them, and the exceptions are listed here.
 
 use std::path::{Path, PathBuf};
 
-/// The line by which a crate denies what clippy.toml lists.
+/// The attribute by which a crate denies the calls listed in clippy.toml.
 const DENIES: &str = "#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]";
 
-/// The system layer itself, and crates that are no part of a running program.
+/// The system layer itself, and crates that are not part of a running program.
 const FREE: [&str; 3] = ["harn-system", "harn-fuzz", "harn-derive"];
 
-/// The files with an exception; each says why beside it.
+/// The files with an exception; each states its reason next to it.
 const EXCEPTIONS: [&str; 27] = [
     "crates/harn-cli/src/cmd/demo/stage.rs",
     "crates/harn-cli/src/cmd/eval/experiment.rs",
@@ -51,7 +51,7 @@ fn sources(folder: &Path, out: &mut Vec<PathBuf>) {
     }
 }
 
-/// The crates that must use the system layer.
+/// Returns the crates that must use the system layer.
 fn crates(root: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(root.join("crates")).expect("the crates");
     let mut found: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
@@ -115,8 +115,8 @@ fn exceptions_are_listed() {
     assert_eq!(found, EXCEPTIONS);
 }
 
-/// `tokio::select!` begins with a random branch unless it is `biased`, and `tokio::join!` with another one at each poll. A journal is
-/// followed turn by turn, so the order in which a task polls its futures must be the same in each run.
+/// `tokio::select!` starts with a random branch unless it is `biased`, and `tokio::join!` with another one at each
+/// poll. Replay of a journal requires that a task polls its futures in the same order in each run.
 #[test]
 fn every_select_polls_its_branches_in_a_fixed_order() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -130,7 +130,7 @@ fn every_select_polls_its_branches_in_a_fixed_order() {
         let mut lines = text.lines().enumerate();
         while let Some((at, line)) = lines.next() {
             let place = || format!("{}:{}", file.display(), at + 1);
-            // The store asks its server, and no program.
+            // The store queries its server outside of programs.
             if line.contains("tokio::join!(") && !file.ends_with("postgres/connect.rs") {
                 assert!(line.contains("join!(biased;"), "{}", place());
             }

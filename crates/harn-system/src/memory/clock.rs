@@ -1,4 +1,4 @@
-//! A clock that moves when something waits for it.
+//! A simulated clock that advances when a task waits for it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -8,20 +8,22 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// How often the other tasks of the thread get their turn before the clock moves: nobody says that there is nothing left to do.
+/// Number of turns that the other tasks of the thread get before the clock advances. The executor does not report when
+/// it has no ready task.
 const TURNS: u32 = 64;
 
-/// What a look at the clock takes: work that watches it comes to its deadline, though nothing here takes time.
+/// The time that reading the clock takes, so that code that polls it reaches its deadline although no operation takes
+/// time.
 const LOOK: Duration = Duration::from_micros(100);
 
-/// The time, and who waits for which.
+/// The time, and the waiting tasks by their deadlines.
 pub(super) struct Clock {
     now: Cell<Duration>,
-    /// What a look takes.
+    /// The time that a reading takes.
     look: Cell<Duration>,
     waiting: RefCell<BTreeSet<(Duration, u64)>>,
     next: Cell<u64>,
-    /// The turns that the earliest wait has given to others.
+    /// The turns that the earliest wait has already yielded.
     turns: Cell<u32>,
 }
 
@@ -42,18 +44,18 @@ impl Clock {
         self.now.get()
     }
 
-    /// Looks at the clock.
+    /// Reads the clock and advances it by the duration of a reading.
     pub(super) fn look(&self) -> Duration {
         self.now.replace(self.now.get() + self.look.get())
     }
 
-    /// From now on each look takes so long.
+    /// Sets the time that each further reading takes.
     pub(super) fn slow_down(&self, look: Duration) {
         self.look.set(look);
     }
 }
 
-/// A wait.
+/// A wait for a deadline.
 pub(super) struct Sleep {
     clock: Rc<Clock>,
     own: (Duration, u64),
@@ -85,7 +87,7 @@ impl Future for Sleep {
             }
             clock.turns.set(turns);
         }
-        // Nothing outside the thread wakes it.
+        // No event outside of the thread wakes it.
         context.waker().wake_by_ref();
         Poll::Pending
     }

@@ -1,6 +1,5 @@
-//! A system in memory, for tests: files, streams, environment, a clock that moves when something waits,
-//! chance from a seed, and programs and servers that answer what they were told to. Nothing of it touches
-//! the machine.
+//! An in-memory system for tests: files, streams, environment, a simulated clock, seeded randomness, and programs and
+//! servers with canned replies. It does not access the machine.
 
 mod clock;
 mod tree;
@@ -27,13 +26,14 @@ use crate::wait::Waiting;
 use clock::Clock;
 use tree::Tree;
 
-/// What answers a program that is run.
+/// Simulates a program.
 type Programs = Box<dyn Fn(&Command) -> io::Result<Finished>>;
 
-/// What answers a request: status, headers and body.
+/// Simulates a server: returns status, headers and body.
 type Servers = Box<dyn Fn(&HttpRequest) -> Result<(u16, Vec<(String, String)>, Vec<u8>), HttpError>>;
 
-/// The system in memory. Its working directory is `/project`, its home `/home/user`, its temporary folder `/tmp`.
+/// The in-memory system. Its working directory is `/project`, its home directory `/home/user`, its temporary directory
+/// `/tmp`.
 pub struct Memory {
     tree: Rc<RefCell<Tree>>,
     locks: Rc<RefCell<Vec<PathBuf>>>,
@@ -62,7 +62,7 @@ impl Default for Memory {
             env: RefCell::new(BTreeMap::from([("HOME".to_owned(), "/home/user".to_owned())])),
             cwd: RefCell::new(PathBuf::from("/project")),
             clock: Rc::default(),
-            // 2024-01-01, so that times look like times.
+            // 2024-01-01, so that times are realistic.
             began_ms: Cell::new(1_704_067_200_000),
             chance: Cell::new(1),
             out: RefCell::default(),
@@ -76,15 +76,15 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// An empty system.
+    /// Returns an empty system.
     pub fn new() -> Memory {
         Memory::default()
     }
 
-    /// Puts in a file, and the directories that lead to it.
+    /// Adds a file and its parent directories.
     ///
     /// # Panics
-    /// When the path leads through a file.
+    /// If a component of the path is a file.
     #[must_use]
     pub fn with_file(self, path: &str, content: impl AsRef<[u8]>) -> Memory {
         let path = self.absolute(Path::new(path));
@@ -97,10 +97,10 @@ impl Memory {
         self
     }
 
-    /// Puts in a link.
+    /// Adds a symbolic link.
     ///
     /// # Panics
-    /// When there is something at the path, or its folder is missing.
+    /// If the path exists, or its directory does not.
     #[must_use]
     pub fn with_link(self, target: &str, path: &str) -> Memory {
         let path = self.absolute(Path::new(path));
@@ -108,10 +108,10 @@ impl Memory {
         self
     }
 
-    /// Makes a file one that may not be written.
+    /// Makes a file read-only.
     ///
     /// # Panics
-    /// When there is no file.
+    /// If the file does not exist.
     #[must_use]
     pub fn with_readonly(self, path: &str) -> Memory {
         let path = self.absolute(Path::new(path));
@@ -126,10 +126,10 @@ impl Memory {
         self
     }
 
-    /// Sets the working directory, which is made.
+    /// Sets the working directory and creates it.
     ///
     /// # Panics
-    /// When the path leads through a file.
+    /// If a component of the path is a file.
     #[must_use]
     pub fn with_cwd(self, path: &str) -> Memory {
         self.tree().make_dirs(Path::new(path)).expect("folders");
@@ -137,28 +137,28 @@ impl Memory {
         self
     }
 
-    /// Sets what standard input holds.
+    /// Appends to standard input.
     #[must_use]
     pub fn with_input(self, input: impl AsRef<[u8]>) -> Memory {
         self.input.borrow_mut().source().extend(input.as_ref());
         self
     }
 
-    /// With a clock on which a look takes so long: all that a program does takes more time.
+    /// Sets the time that a reading of the clock takes, to simulate slow programs.
     #[must_use]
     pub fn with_slow_clock(self, look: Duration) -> Memory {
         self.clock.slow_down(look);
         self
     }
 
-    /// Sets what programs that are run do. Without it none can be started.
+    /// Sets the simulation of programs. Without it no program can be started.
     #[must_use]
     pub fn with_programs(self, programs: impl Fn(&Command) -> io::Result<Finished> + 'static) -> Memory {
         *self.programs.borrow_mut() = Some(Box::new(programs));
         self
     }
 
-    /// Sets what servers answer: status, headers and body. Without it none is reached.
+    /// Sets the simulation of servers: status, headers and body. Without it no server is reachable.
     #[must_use]
     pub fn with_servers(
         self,
@@ -168,17 +168,17 @@ impl Memory {
         self
     }
 
-    /// Sets how many bytes fit on the disk from now on.
+    /// Sets the free space of the disk in bytes.
     pub fn set_room(&self, bytes: u64) {
         self.tree().room = bytes;
     }
 
-    /// What was written to standard output.
+    /// Returns the standard output.
     pub fn output(&self) -> String {
         self.out.borrow().clone()
     }
 
-    /// What was written to standard error.
+    /// Returns the standard error.
     pub fn errors(&self) -> String {
         self.err.borrow().clone()
     }
@@ -193,7 +193,7 @@ impl Memory {
         self.confined.check(&path, &canonical, &|path| self.link_facts(path).is_ok())
     }
 
-    /// The tree, to be changed now.
+    /// Borrows the tree for a change at the current time.
     fn tree(&self) -> RefMut<'_, Tree> {
         let mut tree = self.tree.borrow_mut();
         tree.now = self.now_ms() as f64 / 1000.0;
@@ -360,7 +360,7 @@ impl System for Memory {
         self.clock.look()
     }
 
-    /// Waits are over, the earliest first, once nothing else is to be done; the clock moves by their length.
+    /// Waits end in the order of their deadlines, once no other task is ready; the clock then advances to the deadline.
     fn sleep(&self, time: Duration) -> Waiting<'static, ()> {
         Box::pin(clock::Sleep::new(self.clock.clone(), time))
     }
@@ -380,7 +380,7 @@ impl System for Memory {
     fn end_inquiry(&self, _: &str) {}
 
     fn random(&self, bytes: &mut [u8]) {
-        // splitmix64: equal from run to run.
+        // splitmix64: the same sequence in every run.
         for piece in bytes.chunks_mut(8) {
             self.chance.set(self.chance.get().wrapping_add(0x9E37_79B9_7F4A_7C15));
             let mut x = self.chance.get();

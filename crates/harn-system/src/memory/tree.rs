@@ -1,4 +1,4 @@
-//! A file system that is only thought of: files, directories and links in memory.
+//! An in-memory file system: files, directories and symbolic links.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use crate::file::{Facts, Kind};
 use crate::os::{codes, error};
 
-/// The longest chain of links that is followed, as Linux has it.
+/// Maximum number of links in a chain, as on Linux.
 const MOST_LINKS: usize = 40;
 
 #[derive(Debug, Clone)]
@@ -24,14 +24,14 @@ struct Entry {
     modified: f64,
 }
 
-/// The tree. Entries are found by number, as inodes are.
+/// The tree. Entries are addressed by number, like inodes.
 #[derive(Debug, Clone)]
 pub(super) struct Tree {
     entries: BTreeMap<u64, Entry>,
     next: u64,
-    /// Bytes that still fit; writing more fails as on a full disk.
+    /// Free space in bytes; larger writes fail as on a full disk.
     pub(super) room: u64,
-    /// The time that changes get, in seconds since 1970.
+    /// The modification time of further changes, in seconds since 1970.
     pub(super) now: f64,
 }
 
@@ -44,7 +44,7 @@ impl Default for Tree {
     }
 }
 
-/// Where a path leads: the directory that its last part is in, that part, and what is there.
+/// A resolved path: the parent directory, the name in it, and the entry if it exists.
 struct Place {
     parent: u64,
     name: OsString,
@@ -61,7 +61,7 @@ impl Tree {
         }
     }
 
-    /// Walks along an absolute path; `last` says whether a link at its end is followed.
+    /// Resolves an absolute path; `last` says whether a link in its last component is followed.
     fn place(&self, path: &Path, last: bool) -> io::Result<Place> {
         self.walk(path, last, MOST_LINKS)
     }
@@ -75,7 +75,7 @@ impl Tree {
             let name = match part {
                 Component::RootDir | Component::CurDir | Component::Prefix(_) => continue,
                 Component::ParentDir => {
-                    // As on a real system, there is nothing above what is not there.
+                    // As on a real system, `..` after a missing directory is an error.
                     self.dir(at.found.ok_or_else(|| error(codes::NOENT))?)?;
                     let above = at.path.parent().map(Path::to_owned).unwrap_or_default();
                     at = if above.as_os_str().is_empty() { root() } else { self.walk(&above, true, links)? };
@@ -153,7 +153,7 @@ impl Tree {
         }
     }
 
-    /// Whether bytes may be written to a path; they are not written yet.
+    /// Checks that a path can be written; writes nothing.
     pub(super) fn writable(&self, path: &Path) -> io::Result<()> {
         let place = self.place(path, true)?;
         match place.found.map(|number| &self.entries[&number].node) {
@@ -164,7 +164,7 @@ impl Tree {
         }
     }
 
-    /// Replaces a file, or adds to it.
+    /// Replaces the content of a file, or appends to it.
     pub(super) fn write(&mut self, path: &Path, bytes: &[u8], append: bool) -> io::Result<()> {
         self.writable(path)?;
         let place = self.place(path, true)?;
@@ -194,7 +194,7 @@ impl Tree {
         let mut made = Vec::new();
         let result = self.make_missing(path, &mut made);
         if result.is_err() {
-            // What fails leaves nothing.
+            // A failed operation leaves no directories.
             made.iter().rev().for_each(|place| self.unlink(place));
             self.collect();
         }
@@ -266,7 +266,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Forgets what no name leads to any more.
+    /// Removes the entries that are no longer reachable.
     fn collect(&mut self) {
         let mut open = vec![ROOT];
         let mut kept = std::collections::BTreeSet::new();

@@ -1,5 +1,5 @@
-//! What the systems do each in their own way, behind the same names: numbers of errors, files and what makes a file one file,
-//! the processes of a command.
+//! Differences between operating systems behind common names: error codes, file identity, and the processes of a
+//! command.
 
 #[cfg(unix)]
 mod unix;
@@ -13,7 +13,7 @@ pub(crate) use unix::*;
 #[cfg(windows)]
 pub(crate) use windows::*;
 
-/// The system's error of a number from [`codes`].
+/// Returns the system error for a code from [`codes`].
 pub(crate) fn error(code: i32) -> io::Error {
     io::Error::from_raw_os_error(code)
 }

@@ -1,4 +1,4 @@
-//! Linux, macOS and their relatives.
+//! Unix: Linux, macOS and the BSDs.
 
 use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io;
@@ -10,7 +10,7 @@ use std::process::ExitStatus;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::process::{Child, Command};
 
-/// Numbers of errors.
+/// Error codes.
 pub(crate) mod codes {
     use rustix::io::Errno;
 
@@ -27,7 +27,7 @@ pub(crate) mod codes {
     pub(crate) const NOTEMPTY: i32 = Errno::NOTEMPTY.raw_os_error();
 }
 
-/// The home folders of the user: that of the list of users, and that of HOME, be it text or not.
+/// Returns the home directories of the user, from `/etc/passwd` and from `HOME`, even if it is not UTF-8.
 pub(crate) fn homes() -> Vec<PathBuf> {
     let users = std::fs::read("/etc/passwd").unwrap_or_default();
     let mut homes = homes_in(&String::from_utf8_lossy(&users), rustix::process::getuid().as_raw());
@@ -44,20 +44,21 @@ fn homes_in(users: &str, user: u32) -> Vec<PathBuf> {
     users.lines().filter_map(of_user).collect()
 }
 
-/// What is at a path, and device and inode: what makes a file one file.
+/// Returns the metadata of a path, and its device and inode as identity.
 pub(crate) fn look(path: &Path, through_links: bool) -> io::Result<(Metadata, (u64, u64))> {
     let facts = if through_links { path.metadata() } else { path.symlink_metadata() }?;
     let identity = (facts.dev(), facts.ino());
     Ok((facts, identity))
 }
 
-/// Whether another user owns a file or its directory, or may change one of them. The super-user may change all files anyway.
+/// Returns whether another user owns a file or its directory, or can change one of them. The superuser is not
+/// considered.
 pub(crate) fn is_foreign(path: &Path) -> bool {
     let user = rustix::process::geteuid().as_raw();
     let of_others = |facts: io::Result<Metadata>| {
         let Ok(facts) = facts else { return true };
-        // A group with the number of the user is the user's own on most systems. In a sticky directory others change only
-        // what is theirs.
+        // On most systems, the group with the user's number contains only that user. In a sticky directory other users
+        // can change only their own files.
         let is_sticky = facts.is_dir() && facts.mode() & 0o1000 != 0;
         let by_group = facts.mode() & 0o020 != 0 && facts.gid() != facts.uid();
         let writable = by_group || facts.mode() & 0o002 != 0;
@@ -68,12 +69,12 @@ pub(crate) fn is_foreign(path: &Path) -> bool {
         || path.parent().is_none_or(|folder| of_others(folder.metadata()))
 }
 
-/// Opening must not wait, should the path have become a FIFO since it was looked at.
+/// Makes opening non-blocking, in case the path has become a FIFO since it was checked.
 pub(crate) fn without_waiting(options: &mut OpenOptions) -> &mut OpenOptions {
     options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32)
 }
 
-/// Whether a path is `/dev/null` itself.
+/// Returns whether a path is `/dev/null` itself.
 pub(crate) fn is_null_device(path: &Path) -> bool {
     use std::os::unix::fs::FileTypeExt;
 
@@ -84,14 +85,14 @@ pub(crate) fn is_null_device(path: &Path) -> bool {
     path == Path::new("/dev/null") && path.metadata().is_ok_and(is_null)
 }
 
-/// How long a pipe may be silent.
+/// Maximum time that a pipe may be silent.
 const SILENCE: std::time::Duration = std::time::Duration::from_secs(60);
 
-/// The bytes of a pipe that this process has inherited, up to one more than `limit`; `None` for every other path. Pipes
-/// with a name of their own are not read: without a writer they would be waited for.
+/// Reads an inherited pipe, at most `limit` bytes and one more; returns `None` for every other path. Named pipes are
+/// not read, because reading blocks until a writer opens them.
 ///
 /// # Errors
-/// The system's error; `TimedOut` when nothing arrives for a minute, `Interrupted` after a signal.
+/// The error of the system; `TimedOut` if nothing arrives for a minute, `Interrupted` after a signal.
 pub(crate) fn read_inherited(path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
     use std::os::unix::fs::FileTypeExt;
 
@@ -122,30 +123,30 @@ pub(crate) fn read_inherited(path: &Path, limit: u64) -> io::Result<Option<Vec<u
     Ok(Some(bytes))
 }
 
-/// Whether what was opened lies on a disk. Here its facts say that, too.
+/// Returns whether an open file is on a disk. On Unix, the metadata already answers this.
 pub(crate) fn is_on_disk(_file: &File) -> bool {
     true
 }
 
-/// A new file that nobody else may read, or one for all that the user lets read.
+/// Sets the permissions of a new file: accessible only to the owner, or as the umask allows.
 pub(crate) fn for_owner_only(options: &mut OpenOptions, private: bool) -> &mut OpenOptions {
     options.mode(if private { 0o600 } else { 0o666 })
 }
 
-/// What a new file takes over from another one.
+/// Attributes that a new file inherits from another file.
 pub(crate) struct Kept {
     mode: u32,
-    /// That of the file that makes it when `None`.
+    /// `None`: the owner is the current user.
     owner: Option<(u32, u32)>,
 }
 
 impl Kept {
-    /// What a file that takes the place of another one keeps of it.
+    /// Returns the attributes that a replacement of a file inherits.
     pub(crate) fn of(facts: &Metadata) -> Kept {
         Kept { mode: facts.mode() & 0o7777, owner: Some((facts.uid(), facts.gid())) }
     }
 
-    /// As before, with the permissions of another file.
+    /// Returns the attributes with the permissions of another file.
     pub(crate) fn with_permissions(kept: Option<Kept>, facts: &Metadata) -> Kept {
         Kept { mode: facts.mode() & 0o7777, owner: kept.and_then(|kept| kept.owner) }
     }
@@ -155,24 +156,24 @@ impl Kept {
         if let Some((user, group)) = self.owner
             && (facts.uid(), facts.gid()) != (user, group)
         {
-            // Only a privileged process can do this; for others the file becomes their own.
+            // Only a privileged process can do this; otherwise the file belongs to the current user.
             let _ = std::os::unix::fs::fchown(file, Some(user), Some(group));
         }
         file.set_permissions(Permissions::from_mode(self.mode))
     }
 }
 
-/// The true path of what is there.
+/// Returns the canonical path of an existing file.
 pub(crate) fn canonical(path: &Path) -> io::Result<PathBuf> {
     path.canonicalize()
 }
 
-/// Puts what is at one path to another, in one step.
+/// Renames a file or directory atomically.
 pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::rename(from, to)
 }
 
-/// Makes a link as the one that `_facts` are of.
+/// Creates a symbolic link.
 pub(crate) fn link(target: &Path, path: &Path, _facts: &Metadata) -> io::Result<()> {
     std::os::unix::fs::symlink(target, path)
 }
@@ -182,38 +183,38 @@ pub(crate) fn remove(path: &Path, _facts: &Metadata) -> io::Result<()> {
     std::fs::remove_file(path)
 }
 
-/// A variable of the environment that stands for another one here.
+/// Returns the name of the environment variable that replaces `name` on this system.
 pub(crate) fn other_name(_name: &str) -> Option<&'static str> {
     None
 }
 
-/// The signal that ended a program.
+/// Returns the signal that terminated a program.
 pub(crate) fn signal(status: ExitStatus) -> Option<i32> {
     status.signal()
 }
 
-/// Gives a program its arguments.
+/// Sets the arguments of a program.
 pub(crate) fn arguments(command: &mut Command, _program: &str, arguments: &[String]) {
     command.args(arguments);
 }
 
-/// The processes of a command, ended when this is dropped.
+/// The process group of a command, killed on drop.
 pub(crate) struct Group(Option<Pid>);
 
 impl Group {
-    /// Starts a program in a process group of its own.
+    /// Starts a program in its own process group.
     pub(crate) fn start(command: &mut Command) -> io::Result<(Child, Group)> {
         let child = command.process_group(0).spawn()?;
         let group = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
         Ok((child, Group(group)))
     }
 
-    /// It has ended: its number may go to another process from now on.
+    /// Forgets the group after its program has ended: its id may be reused.
     pub(crate) fn forget(&mut self) {
         self.0 = None;
     }
 
-    /// Asks the program itself to end, which may take its time; what it has started is left to it.
+    /// Sends SIGTERM to the program itself; terminating its children is left to it.
     pub(crate) fn ask(&self) {
         if let Some(leader) = self.0 {
             let _ = kill_process(leader, Signal::TERM);
@@ -223,10 +224,10 @@ impl Group {
     pub(crate) fn end(&self) {
         let Some(leader) = self.0 else { return };
         let mut groups = vec![leader];
-        // An error means that none is left.
+        // An error means that no process is left.
         let _ = kill_process_group(leader, Signal::STOP);
-        // A program that starts others in groups of their own, as Harn does, has no chance to end them. Each group that is found is
-        // stopped, so that it makes no more; then there is an end to looking.
+        // A killed program cannot terminate children in other process groups, which Harn itself creates. Each group
+        // that is found is stopped first, so that it cannot create more and the search terminates.
         while let Some(group) = another_group(leader, &groups) {
             let _ = kill_process_group(group, Signal::STOP);
             groups.push(group);
@@ -237,7 +238,7 @@ impl Group {
     }
 }
 
-/// A process group besides the known ones that a process below this one belongs to. Only Linux tells.
+/// Returns a process group, other than the known ones, of a descendant process. Works only on Linux.
 fn another_group(leader: Pid, known: &[Pid]) -> Option<Pid> {
     let own = rustix::process::getpgrp();
     let mut todo = vec![leader];
@@ -251,7 +252,7 @@ fn another_group(leader: Pid, known: &[Pid]) -> Option<Pid> {
     None
 }
 
-/// The processes that a process has started and not waited for.
+/// Returns the child processes that have not been waited for.
 fn children(process: Pid) -> Vec<Pid> {
     let mut found = Vec::new();
     let threads = std::fs::read_dir(format!("/proc/{}/task", process.as_raw_nonzero())).into_iter().flatten();

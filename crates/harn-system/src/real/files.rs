@@ -1,5 +1,5 @@
-//! Files on the disk. Only regular files are opened, and what a path is is decided before it is opened: a
-//! FIFO would wait for ever, a device never ends. Replacing is atomic, see [`Replacement`].
+//! Files on disk. Only regular files are opened, and the file type is checked before opening: opening a FIFO could
+//! block forever, and a device may never end. Replacing is atomic, see [`Replacement`].
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
@@ -11,7 +11,7 @@ use super::replace::{Replacement, unused_name_beside};
 use crate::file::{Facts, Kind, MoveError};
 use crate::os;
 
-/// The facts that all systems know.
+/// Returns the metadata that all systems provide.
 pub(super) fn facts(path: &Path, through_links: bool) -> io::Result<Facts> {
     let (facts, identity) = os::look(path, through_links)?;
     let kind = match facts.file_type() {
@@ -30,19 +30,19 @@ pub(super) fn facts(path: &Path, through_links: bool) -> io::Result<Facts> {
     })
 }
 
-/// Facts about what a path leads to, for those who cannot carry a [`System`](crate::System) along.
+/// Returns the metadata of a path, following links, for callers without a [`System`](crate::System).
 ///
 /// # Errors
-/// The system's error.
+/// The error of the system.
 pub fn look(path: &Path) -> io::Result<Facts> {
     facts(path, true)
 }
 
-/// Makes a folder and those above it that are missing. When it fails it leaves nothing: a name that is too long shows only
-/// when the folders above it are there. Only what it made itself is taken away again.
+/// Creates a directory and its missing parents. On failure it removes the directories that it has created: a name that
+/// is too long is reported only after its parents exist.
 ///
 /// # Errors
-/// The system's error.
+/// The error of the system.
 pub(super) fn make_dirs(path: &Path) -> io::Result<()> {
     let mut missing: Vec<&Path> = path.ancestors().take_while(|folder| !folder.exists()).collect();
     let mut made = Vec::new();
@@ -58,21 +58,21 @@ pub(super) fn make_dirs(path: &Path) -> io::Result<()> {
             }
         }
     }
-    // What is there may be no folder.
+    // The path may exist as something other than a directory.
     std::fs::create_dir_all(path)
 }
 
 /// Opens a regular file for reading.
 ///
 /// # Errors
-/// The system's error; `not a regular file` for FIFOs, sockets and devices.
+/// The error of the system; `not a regular file` for FIFOs, sockets and devices.
 pub fn open(path: &Path) -> io::Result<File> {
     regular(&path.metadata()?)?;
     open_regular(OpenOptions::new().read(true), path)
 }
 
-/// The bytes of a regular file of at most `limit` bytes, or those of a pipe that this process has inherited
-/// (`/dev/stdin`, `/dev/fd/N`).
+/// Reads a regular file of at most `limit` bytes, or a pipe that this process has inherited (`/dev/stdin`,
+/// `/dev/fd/N`).
 ///
 /// # Errors
 /// As [`open`]; `larger than N bytes`.
@@ -87,15 +87,15 @@ pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
         return Err(too_large());
     }
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
-    // It may grow while it is read.
+    // The file may grow while it is read.
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit { Err(too_large()) } else { Ok(bytes) }
 }
 
-/// Replaces the content of a file, making the file. Its permissions stay.
+/// Replaces the content of a file, or creates it. Its permissions are preserved.
 ///
 /// # Errors
-/// As [`Replacement::new`], and those of writing; the old content is as it was.
+/// As [`Replacement::new`], and those of writing; the old content is unchanged.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if os::is_null_device(path) {
         return Ok(());
@@ -105,10 +105,10 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     new.commit()
 }
 
-/// Adds bytes at the end of a file with one write, making the file.
+/// Appends bytes to a file with one write, or creates it.
 ///
 /// # Errors
-/// The system's error; what was written of them is taken away again, and a file that was made for them.
+/// The error of the system; a partial write is undone, and a file that was created is removed.
 pub fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if os::is_null_device(path) {
         return Ok(());
@@ -116,7 +116,7 @@ pub fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let is_new = matches!(path.metadata(), Err(error) if error.kind() == io::ErrorKind::NotFound);
     let mut file = open_to_append(path)?;
     append_to(&mut file, bytes).inspect_err(|_| {
-        // Not when another process has written to it since.
+        // Unless another process has written to it since.
         if is_new
             && file.metadata().is_ok_and(|facts| facts.len() == 0)
             && let Ok(made) = path.canonicalize()
@@ -126,7 +126,7 @@ pub fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
     })
 }
 
-/// Opens a regular file for appending, making it.
+/// Opens a regular file for appending, or creates it.
 ///
 /// # Errors
 /// As [`open`].
@@ -138,10 +138,10 @@ pub(crate) fn open_to_append(path: &Path) -> io::Result<File> {
     open_regular(OpenOptions::new().append(true).create(true), path)
 }
 
-/// Adds bytes to a file that is open for appending. See [`append`].
+/// Appends bytes to a file that is open for appending. See [`append`].
 ///
 /// # Errors
-/// The system's error.
+/// The error of the system.
 pub(crate) fn append_to(file: &mut File, bytes: &[u8]) -> io::Result<()> {
     let before = file.metadata()?.len();
     let mut written = 0;
@@ -151,7 +151,7 @@ pub(crate) fn append_to(file: &mut File, bytes: &[u8]) -> io::Result<()> {
             Ok(0) => return Err(io::Error::from(io::ErrorKind::WriteZero)),
             Ok(n) => written += n,
             Err(error) => {
-                // Only when nobody else has appended since: theirs must not be cut off.
+                // Only if no other process has appended since, because its bytes would be truncated.
                 if file.metadata()?.len() == before + written as u64 {
                     let _ = file.set_len(before);
                 }
@@ -162,7 +162,7 @@ pub(crate) fn append_to(file: &mut File, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether two paths lead to one file, through links of either kind.
+/// Returns whether two paths refer to the same file, through symbolic or hard links.
 pub fn same_file(a: &Path, b: &Path) -> bool {
     match (os::look(a, true), os::look(b, true)) {
         (Ok((_, a)), Ok((_, b))) => a == b,
@@ -180,7 +180,7 @@ fn different(from: &Path, to: &Path) -> io::Result<()> {
 /// Copies a regular file with its permissions, replacing the target.
 ///
 /// # Errors
-/// As [`open`] and [`replace`]; an error when both are one file.
+/// As [`open`] and [`replace`]; an error if both are the same file.
 pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let mut source = open(from)?;
     different(from, to)?;
@@ -190,8 +190,8 @@ pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
     new.commit()
 }
 
-/// Moves a file, directory or link, also to another file system. A file or an empty directory at the
-/// target is replaced by one of its kind.
+/// Moves a file, directory or link, also to another file system. A file or an empty directory at the target is replaced
+/// by one of the same type.
 ///
 /// # Errors
 /// See [`MoveError`].
@@ -205,7 +205,7 @@ pub fn rename(from: &Path, to: &Path) -> Result<(), MoveError> {
     move_across(from, &facts, to)
 }
 
-/// Moves by copying: beside the target first, so that it is there as a whole or not at all.
+/// Moves by copying to a temporary name next to the target, so that the target is either complete or missing.
 fn move_across(from: &Path, facts: &Metadata, to: &Path) -> Result<(), MoveError> {
     let new = unused_name_beside(to);
     let copied = copy_tree(from, facts, &new).and_then(|()| os::rename(&new, to));
@@ -214,7 +214,7 @@ fn move_across(from: &Path, facts: &Metadata, to: &Path) -> Result<(), MoveError
         return Err(MoveError::NotMoved(error));
     }
     remove(from).map_err(|error| {
-        // Nothing of it is gone, as in a folder that nothing can be removed from: then nothing has been moved.
+        // The original is still complete, for example in a directory whose entries cannot be removed: undoes the move.
         if holds(from, to) && remove(to).is_ok() {
             return MoveError::NotMoved(error);
         }
@@ -222,7 +222,7 @@ fn move_across(from: &Path, facts: &Metadata, to: &Path) -> Result<(), MoveError
     })
 }
 
-/// Whether everything that is in one tree is in the other, too.
+/// Returns whether one tree contains all entries of the other.
 fn holds(tree: &Path, part: &Path) -> bool {
     let (Ok(facts), Ok(wanted)) = (tree.symlink_metadata(), part.symlink_metadata()) else { return false };
     if !wanted.is_dir() || !facts.is_dir() {
@@ -234,7 +234,7 @@ fn holds(tree: &Path, part: &Path) -> bool {
         .all(|entry| entry.is_ok_and(|entry| holds(&tree.join(entry.file_name()), &entry.path())))
 }
 
-/// Copies files, directories and links as they are; anything else is an error.
+/// Copies files, directories and links; other file types are an error.
 fn copy_tree(from: &Path, facts: &Metadata, to: &Path) -> io::Result<()> {
     if facts.is_symlink() {
         return os::link(&std::fs::read_link(from)?, to, facts);
@@ -250,19 +250,19 @@ fn copy_tree(from: &Path, facts: &Metadata, to: &Path) -> io::Result<()> {
     std::fs::set_permissions(to, facts.permissions())
 }
 
-/// Removes a file, a link (not what it leads to), or a directory with everything in it.
+/// Removes a file, a link (not its target), or a directory with its content.
 ///
 /// # Errors
-/// The system's error.
+/// The error of the system.
 pub fn remove(path: &Path) -> io::Result<()> {
     let facts = path.symlink_metadata()?;
     if facts.is_dir() { std::fs::remove_dir_all(path) } else { os::remove(path, &facts) }
 }
 
-/// The names in a directory, sorted.
+/// Returns the names in a directory, sorted.
 ///
 /// # Errors
-/// The system's error.
+/// The error of the system.
 pub fn names(path: &Path) -> io::Result<Vec<PathBuf>> {
     let names = std::fs::read_dir(path)?.map(|entry| Ok(PathBuf::from(entry?.file_name())));
     let mut names: Vec<PathBuf> = names.collect::<io::Result<_>>()?;
@@ -276,7 +276,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder with the file `a` ("old"), links to it, a folder and a FIFO.
+    /// Creates a directory with the file `a` ("old"), links to it, a directory and a FIFO.
     fn tree() -> tempfile::TempDir {
         let scratch = tempfile::tempdir().expect("a scratch folder");
         let at = |name: &str| scratch.path().join(name);
@@ -408,7 +408,7 @@ mod tests {
         move_across(&at("link"), &facts, &at("link2")).expect("moved");
         assert!(at("link2").symlink_metadata().expect("a link").is_symlink());
         assert_eq!(content(&at("a")), "old");
-        // A FIFO cannot be copied: everything is as it was.
+        // A FIFO cannot be copied: nothing changes.
         std::fs::rename(at("fifo"), at("moved/fifo")).expect("moved");
         let facts = at("moved").symlink_metadata().expect("facts");
         assert!(matches!(move_across(&at("moved"), &facts, &at("again")), Err(MoveError::NotMoved(_))));

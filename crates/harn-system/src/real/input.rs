@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
-// Where nobody can look whether there is input, a thread reads it ahead.
+// On systems where input cannot be polled, a thread reads it ahead.
 #[cfg(any(windows, test))]
 mod ahead;
 #[cfg(unix)]
@@ -16,16 +16,16 @@ use ahead::{is_ready, source, watch};
 #[cfg(unix)]
 use poll::{is_ready, source, watch};
 
-/// Bytes that are asked for at once.
+/// Bytes that are read at once.
 const PIECE: usize = 64 << 10;
 
-/// Text that is read by lines, and what was read ahead.
+/// A line reader with its buffer.
 pub(crate) struct Input<R> {
     source: R,
     kept: Vec<u8>,
-    /// Where the next line begins.
+    /// Start of the next line.
     at: usize,
-    /// Where the search for its end goes on.
+    /// Position where the search for its end resumes.
     looked: usize,
     ended: bool,
 }
@@ -35,12 +35,12 @@ impl<R: Read> Input<R> {
         Input { source, kept: Vec::new(), at: 0, looked: 0, ended: false }
     }
 
-    /// What it is read from.
+    /// Returns the source.
     pub(crate) fn source(&mut self) -> &mut R {
         &mut self.source
     }
 
-    /// Whether [`Input::line`] needs no more bytes.
+    /// Returns whether [`Input::line`] needs no more bytes.
     fn has_line(&mut self) -> bool {
         match self.kept[self.looked..].iter().position(|byte| *byte == b'\n') {
             Some(end) => {
@@ -72,12 +72,12 @@ impl<R: Read> Input<R> {
         Ok(())
     }
 
-    /// A line without its end; `None` when there is none left.
+    /// Reads a line without its terminator; `None` at the end of the input.
     pub(crate) fn line(&mut self) -> io::Result<Option<String>> {
         while !self.has_line() {
             self.fill()?;
         }
-        // A terminal may give more behind its end.
+        // A terminal may provide more input after its end.
         self.ended = false;
         let line = &self.kept[self.at..self.kept.len().min(self.looked + 1)];
         if line.is_empty() {
@@ -89,7 +89,7 @@ impl<R: Read> Input<R> {
         text(&line[..end], "a line of standard input").map(Some)
     }
 
-    /// What is left.
+    /// Reads the remaining input.
     pub(crate) fn rest(&mut self) -> io::Result<String> {
         while !self.ended {
             self.fill()?;
@@ -112,7 +112,7 @@ fn text(bytes: &[u8], what: &str) -> io::Result<String> {
 
 type Standard = Input<Box<dyn Read + Send>>;
 
-/// What this process has read ahead.
+/// The buffered standard input of this process.
 fn standard() -> MutexGuard<'static, Standard> {
     static INPUT: LazyLock<Mutex<Standard>> = LazyLock::new(|| Mutex::new(Input::new(source())));
     INPUT.lock().unwrap_or_else(PoisonError::into_inner)
@@ -126,7 +126,7 @@ pub(crate) async fn next_line() -> io::Result<Option<String>> {
     standard().line()
 }
 
-/// A line of standard input, for which the thread waits.
+/// Reads a line of standard input and blocks the thread.
 pub(crate) fn line_now() -> io::Result<Option<String>> {
     standard().line()
 }
@@ -139,7 +139,7 @@ pub(crate) async fn all_that_is_left() -> io::Result<String> {
     standard().rest()
 }
 
-/// Reads once, and lets others go on until that needs no wait.
+/// Yields to other tasks until a read does not block, then reads once.
 async fn more() -> io::Result<()> {
     tokio::task::yield_now().await;
     poll_fn(|context| match is_ready() {
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn pieces_of_any_size_give_the_same_lines() {
-        /// Gives a few bytes at a time.
+        /// Returns a few bytes at a time.
         struct Drops<'a>(&'a [u8], usize);
 
         impl Read for Drops<'_> {

@@ -1,4 +1,4 @@
-//! The machine itself.
+//! The real machine.
 
 pub mod files;
 mod http;
@@ -29,27 +29,28 @@ use crate::socket::Socket;
 use crate::system::{Beside, Stream, System};
 use crate::wait::Waiting;
 
-/// The machine and this process. Files and output need no more; input, processes, HTTP and timers need to be
-/// polled in a tokio runtime.
+/// The machine and this process. Files and output work in any context; input, processes, HTTP and timers must be polled
+/// in a tokio runtime.
 pub struct Real {
     started: Instant,
     out: output::Output,
     clients: http::Clients,
     peers: peer::Peers,
-    /// Random bytes from the system that were not used yet: it is asked once for many.
+    /// Unused random bytes, requested from the system in batches.
     chance: RefCell<[u8; 256]>,
     used: Cell<usize>,
-    /// The working directory as it was when it was first asked for.
+    /// The working directory when it was first requested.
     place: OnceCell<PathBuf>,
     confined: Confined,
 }
 
-/// A file that is locked.
+/// A locked file.
 struct Held(std::fs::File);
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // Closing it does not do: a process that is being started in this moment still has a copy, which would keep the lock.
+        // Closing the file is not enough: a process that is just being started still has a copy of the descriptor,
+        // which holds the lock.
         let _ = self.0.unlock();
     }
 }
@@ -70,20 +71,20 @@ impl Default for Real {
 }
 
 impl Real {
-    /// The machine, with the standard streams of this process.
+    /// Returns the machine, with the standard streams of this process.
     pub fn new() -> Real {
         Real::default()
     }
 
-    /// Returns the names of the environment variables of this process that are text.
+    /// Returns the names of the environment variables of this process that are valid UTF-8.
     pub fn variable_names() -> impl Iterator<Item = String> {
         std::env::vars_os().filter_map(|(name, _)| name.into_string().ok())
     }
 
-    /// As [`System::read_line`], and holds up the thread: for commands that talk with a person while no program goes on.
+    /// As [`System::read_line`], but blocks the thread: for interactive commands while no program runs.
     ///
     /// # Errors
-    /// As there.
+    /// As [`System::read_line`].
     pub fn read_line_now(&self) -> io::Result<Option<String>> {
         input::line_now()
     }
@@ -92,8 +93,8 @@ impl Real {
         self.confined.check(path, &os::canonical, &|path| files::facts(path, false).is_ok())
     }
 
-    /// Fails for a folder that is or holds a home folder of the user, or the place where the process began. This is known
-    /// here alone: HOME may be missing or no text, and a working directory that is gone has no name any more.
+    /// Rejects a directory that is or contains a home directory of the user or the initial working directory. These are
+    /// known only here: `HOME` may be unset or invalid UTF-8, and a deleted working directory has no path.
     fn spare(&self, path: &Path) -> io::Result<()> {
         if !self.link_facts(path).is_ok_and(|facts| facts.is_dir()) {
             return Ok(());
@@ -110,7 +111,7 @@ impl Real {
     }
 }
 
-/// Returns the names of the variables of this process that hold keys, sorted.
+/// Returns the names of the variables of this process that hold secrets, sorted.
 #[must_use]
 pub fn secret_variables() -> Vec<String> {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
@@ -267,7 +268,7 @@ impl System for Real {
         let mut chance = self.chance.borrow_mut();
         for byte in bytes {
             if self.used.get() == chance.len() {
-                // Without a source of chance there is nothing that a program could rely on.
+                // Without a source of randomness no program is secure.
                 getrandom::fill(&mut *chance).expect("the system has random bytes");
                 self.used.set(0);
             }
@@ -276,7 +277,7 @@ impl System for Real {
     }
 
     fn env(&self, name: &str) -> Option<String> {
-        // Names that no environment can hold are not set.
+        // Names that an environment cannot contain are not set.
         if name.is_empty() || name.contains(['=', '\0']) {
             return None;
         }

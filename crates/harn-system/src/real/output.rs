@@ -1,4 +1,4 @@
-//! Standard output: gathered, and handed over at line ends on a terminal, else in pieces and when asked.
+//! Buffered standard output. It is flushed after each line on a terminal, otherwise in chunks and on request.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io::{self, IsTerminal, Write};
@@ -6,19 +6,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::os;
 
-/// Whether standard output was closed when the process began.
+/// Whether standard output was closed when the process started.
 static CLOSED: AtomicBool = AtomicBool::new(false);
 
-/// Says that standard output was closed when the process began: what is written to it is lost. Rust's start-up opens the
-/// null device in its place, so only who looked before can know.
+/// Marks standard output as closed from the start: further output is lost. Rust's startup code opens the null
+/// device instead, so the caller has to check before.
 pub fn set_closed() {
     CLOSED.store(true, Ordering::Relaxed);
 }
 
-/// The error of writing to standard output when it was closed from the beginning.
+/// Checks that standard output was not closed from the start.
 ///
 /// # Errors
-/// The system's error for a closed stream.
+/// The error of the system for a closed stream.
 pub fn check_open() -> io::Result<()> {
     if CLOSED.load(Ordering::Relaxed) {
         return Err(os::error(os::codes::BADF));
@@ -26,14 +26,14 @@ pub fn check_open() -> io::Result<()> {
     Ok(())
 }
 
-/// Bytes that are gathered.
+/// Size of the buffer in bytes.
 const PIECE: usize = 8192;
 
 #[derive(Default)]
 pub(super) struct Output {
     buffer: RefCell<Vec<u8>>,
     interactive: OnceCell<bool>,
-    /// The kind and text of the first failure. What could not be written then is lost, so it stays one.
+    /// The kind and the message of the first failure. The output is lost, so the error is permanent.
     failed: RefCell<Option<(io::ErrorKind, String)>>,
     broken: Cell<bool>,
 }

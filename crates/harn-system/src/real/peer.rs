@@ -1,7 +1,8 @@
-//! Programs that answer requests in JSON-RPC 2.0, one message a line.
+//! Programs that answer requests in JSON-RPC 2.0, one message per line.
 //!
-//! Nothing that a peer writes is trusted: a message has a limit, what is no message is passed over, an answer that nobody waits
-//! for is dropped, an answer that cannot be read is told to who waits for it, and every wait has an end. A peer that has ended stays so: another process would not know what it knew.
+//! A peer is not trusted: messages have a size limit, invalid messages are skipped, responses without a waiting request
+//! are dropped, an unreadable response is an error of its request, and every wait has a time limit. A peer that has
+//! ended is not restarted, because another process would not know the earlier messages.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -20,16 +21,16 @@ use super::process::prepared;
 use crate::os::Group;
 use crate::peer::{Peer, PeerRequest, PeerStep};
 
-/// How long a peer that is no longer needed may take to end by itself.
+/// How long a peer that is no longer needed may take to exit.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Bytes of standard error that are kept, for the message when the peer ends.
+/// Bytes of standard error that are retained for the error message when the peer ends.
 const LAST_WORDS: usize = 2048;
 
-/// Messages to a peer that wait to be written. A peer that does not read gets no answers to its own questions.
+/// Capacity of the queue of messages to a peer. Requests of a peer that does not read get no response.
 const WAITING: usize = 64;
 
-/// Messages of a peer that wait for a caller. Of more, requests are rejected and notifications dropped.
+/// Capacity of the queue of messages from a peer. If it is full, requests are rejected and notifications dropped.
 const HEARD: usize = 256;
 
 /// The connections of a process.
@@ -37,7 +38,7 @@ const HEARD: usize = 256;
 pub(super) struct Peers(RefCell<BTreeMap<String, Rc<OnceCell<Connection>>>>);
 
 impl Peers {
-    /// Asks a peer, which is started when it is not there.
+    /// Sends a request to a peer, which is started if necessary.
     pub(super) async fn ask(&self, request: PeerRequest) -> io::Result<Vec<u8>> {
         let slot = self.0.borrow_mut().entry(request.peer.id.clone()).or_default().clone();
         let answer = async {
@@ -62,7 +63,7 @@ impl Peers {
         tokio::time::timeout(request.timeout, answer).await.map_err(late)?
     }
 
-    /// Ends a connection, if there is one; with `ID#EXCHANGE` only an exchange.
+    /// Closes a connection if it exists; with `ID#EXCHANGE` cancels only an exchange.
     pub(super) fn leave(&self, id: &str) {
         let exchange = id.rsplit_once('#').and_then(|(id, exchange)| Some((id, exchange.parse().ok()?)));
         match exchange {
@@ -79,19 +80,19 @@ impl Peers {
     }
 }
 
-/// What is shared with the task that reads.
+/// State shared with the reading task.
 #[derive(Default)]
 struct State {
-    /// Who waits for which answer.
+    /// The pending requests by id.
     asked: HashMap<u64, oneshot::Sender<io::Result<Vec<u8>>>>,
     last_id: u64,
     /// Messages of the peer that no caller has received.
     heard: VecDeque<Vec<u8>>,
-    /// Why there will be no more answers.
+    /// The reason why the peer has ended.
     ended: Option<String>,
 }
 
-/// The state, and a signal for each message that callers receive.
+/// The state, and a signal for each message for callers.
 #[derive(Default)]
 struct Common {
     state: Mutex<State>,
@@ -104,20 +105,20 @@ fn state(shared: &Shared) -> MutexGuard<'_, State> {
     shared.state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A request that is not answered, between two steps of its exchange.
+/// A pending request between two steps of its exchange.
 struct Open {
     id: u64,
     answer: oneshot::Receiver<io::Result<Vec<u8>>>,
 }
 
-/// A running peer. Dropping it has the peer end.
+/// A running peer, terminated on drop.
 struct Connection {
     shared: Shared,
     out: mpsc::Sender<Vec<u8>>,
-    /// What it said to `initialize`.
+    /// The response to `initialize`.
     hello: Vec<u8>,
     exchanges: RefCell<HashMap<u64, Open>>,
-    /// Dropping it tells the task that reads.
+    /// Dropping it ends the reading task.
     _stay: oneshot::Sender<()>,
 }
 
@@ -174,7 +175,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends a message that answers one of the peer; `null` is no message.
+    /// Sends a message of the caller to the peer, unless it is `null`.
     async fn reply(&self, message: &str) -> io::Result<()> {
         match serde_json::from_str(message)? {
             Json::Null => Ok(()),
@@ -182,12 +183,12 @@ impl Connection {
         }
     }
 
-    /// Waits for the answer of an exchange, or for a message of the peer: what comes before the answer is returned before it.
+    /// Waits for the response of an exchange, or for an earlier message of the peer.
     async fn wait(&self, exchange: u64) -> io::Result<Vec<u8>> {
         self.next(exchange, self.next_heard()).await
     }
 
-    /// Waits for the answer of an exchange, or for something else that is returned before it. A caller that leaves cancels
+    /// Waits for the response of an exchange, or for another event that is returned first. Dropping the wait cancels
     /// the exchange.
     async fn next(&self, exchange: u64, other: impl Future<Output = Vec<u8>>) -> io::Result<Vec<u8>> {
         let Some(mut open) = self.exchanges.borrow_mut().remove(&exchange) else {
@@ -230,7 +231,7 @@ impl Connection {
     }
 }
 
-/// A request under way. When nobody waits any more, the peer is told.
+/// A pending request. Dropping it sends a cancellation to the peer.
 struct Asked<'a> {
     connection: &'a Connection,
     id: Option<u64>,
@@ -242,7 +243,7 @@ impl Drop for Asked<'_> {
         if state(&self.connection.shared).asked.remove(&id).is_some() {
             let params = json!({"requestId": id});
             let told = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
-            // A peer that reads nothing need not hear that, either.
+            // If the queue is full, the peer does not read, so the cancellation is dropped.
             let _ = self.connection.out.try_send(line(&told));
         }
     }
@@ -256,7 +257,7 @@ fn line(message: &Json) -> Vec<u8> {
 
 async fn write(mut input: ChildStdin, mut messages: mpsc::Receiver<Vec<u8>>) {
     while let Some(message) = messages.recv().await {
-        // That it has ended is seen where its output is read.
+        // The reading task detects the end of the peer.
         if input.write_all(&message).await.is_err() || input.flush().await.is_err() {
             return;
         }
@@ -270,7 +271,7 @@ struct Process {
     errors: ChildStderr,
 }
 
-/// Reads what a peer says until it ends or nobody needs it.
+/// Reads the messages of a peer until it ends or is no longer needed.
 async fn read(
     output: ChildStdout,
     process: Process,
@@ -308,7 +309,7 @@ async fn read(
         }
     }
     if why.is_none() {
-        // Whoever leaves closes its input; one that has closed its output is about to end.
+        // The connection closes the input of the peer; a peer that has closed its output is about to exit.
         if let Ok(Ok(status)) = tokio::time::timeout(GRACE, child.wait()).await {
             group.forget();
             why = Some(match status.code() {
@@ -328,8 +329,8 @@ async fn read(
     state.asked.clear();
 }
 
-/// Has those end who wait for an answer that cannot be read: there will be no other one. Where the message is too broken to tell
-/// whose it is, though it was meant as one, nobody who waits can know that it was not theirs.
+/// Fails the request whose response cannot be parsed, because no other response will follow. If the message is too
+/// malformed to identify the request, all pending requests fail.
 fn refuse(shared: &Shared, message: &[u8], why: &serde_json::Error) {
     let mut state = state(shared);
     let waiting: Vec<_> = match receiver(message) {
@@ -339,13 +340,15 @@ fn refuse(shared: &Shared, message: &[u8], why: &serde_json::Error) {
     };
     for tell in waiting {
         let text = format!("it has sent an answer that is not valid JSON: {why}");
-        // As of one that has ended: of this kind are errors of a peer that was started. Who does not wait any more need not hear it.
+        // The same kind of error as for a peer that has ended: errors of a started peer have this kind. The request may
+        // have been cancelled.
         let _ = tell.send(Err(io::Error::new(io::ErrorKind::BrokenPipe, text)));
     }
 }
 
-/// The number of the request that an object answers, `Some(None)` for one that is no answer, `None` for what is no whole object. Only
-/// the outermost names are looked at: how deep the rest is and what its texts are made of does not matter.
+/// Returns the id of the request that an object answers; `Some(None)` for an object that is not a response; `None` for
+/// an incomplete object. Only the top-level names are inspected, so the nesting depth and the encoding of other values
+/// are irrelevant.
 fn receiver(message: &[u8]) -> Option<Option<u64>> {
     let (mut at, mut depth, mut id, mut is_answer) = (0, 0_usize, None, true);
     while let Some(byte) = message.get(at) {
@@ -378,13 +381,13 @@ fn receiver(message: &[u8]) -> Option<Option<u64>> {
     is_object.then_some(id.filter(|_| is_answer))
 }
 
-/// Whether a line that is not valid JSON was meant as a message; others are what programs print beside them.
+/// Returns whether a malformed line was meant as a message; other lines are program output.
 fn is_meant_as_message(line: &[u8]) -> bool {
     let name = b"\"jsonrpc\"";
     line.trim_ascii_start().starts_with(b"{") && line.windows(name.len()).any(|part| part == name)
 }
 
-/// Where messages of a peer go.
+/// Dispatches messages of a peer.
 struct Takes {
     shared: Shared,
     out: mpsc::WeakSender<Vec<u8>>,
@@ -433,7 +436,7 @@ impl Takes {
     }
 }
 
-/// Standard error of a peer: its end is kept.
+/// The last bytes of the standard error of a peer.
 struct Errors {
     from: Option<ChildStderr>,
     kept: Vec<u8>,
@@ -540,7 +543,7 @@ mod tests {
             let next = PeerRequest { exchange: 2, ..step(PeerStep::Ask, "{}") };
             assert_eq!(json(peers.ask(next.clone()).await.expect("asks"))["id"], "w");
             assert!(peers.ask(step(PeerStep::Poll, "{}")).await.expect("polls").is_empty());
-            // A caller that leaves in the middle cancels the exchange.
+            // Cancelling an exchange between two steps.
             peers.leave("a#2");
             let late = PeerRequest { step: PeerStep::Continue, params: "null".to_owned(), ..next };
             assert!(peers.ask(late).await.expect_err("cancelled").to_string().contains("restarted"));
@@ -566,7 +569,7 @@ mod tests {
                 "{said}"
             );
         }
-        // What is printed beside answers is no answer, and neither is one for somebody else.
+        // Other output and responses to other requests are ignored.
         let noise = format!(r#"echo "{{'id': 2}}"; echo '{{"id":7,"result":{deep}}}';"#);
         let line = format!(r#"{HELLO} read l; {noise} echo '{{"id":2,"result":7}}'; read l"#);
         assert_eq!(ask(&line, "x").expect("answers"), r#"{"id":2,"result":7}"#);

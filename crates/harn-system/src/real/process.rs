@@ -1,5 +1,5 @@
-//! Running programs. Each gets a process group of its own, so that it ends with everything it has started:
-//! when its time is over, when it writes too much, when it is told to, and when the future that runs it is dropped.
+//! Running programs. Each program gets its own process group, which is killed on timeout, on too much output, on
+//! request, and when the future that runs it is dropped.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,14 +12,14 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use crate::os::{self, Group};
 use crate::process::{Command, Finished};
 
-/// How long the output may be quiet, once the program has ended, before it counts as complete: a process that
-/// was left in the background keeps it open.
+/// How long the output may be silent after the program has ended before it is considered complete: a background process
+/// keeps it open.
 const QUIET: Duration = Duration::from_millis(20);
 
-/// The most that is read at once.
+/// Maximum number of bytes per read.
 const CHUNK: usize = 64 << 10;
 
-/// A program that is about to be started with [`Group::start`].
+/// Prepares a command for [`Group::start`].
 pub(super) fn prepared(command: &Command) -> tokio::process::Command {
     let mut prepared = tokio::process::Command::new(&command.program);
     prepared.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
@@ -39,15 +39,15 @@ pub(super) fn prepared(command: &Command) -> tokio::process::Command {
     prepared
 }
 
-/// Runs a program to its end, and keeps what it writes.
+/// Runs a program to completion and collects its output.
 ///
 /// # Errors
-/// The system's error when it cannot be started; `the output is larger than N bytes`.
+/// The error of the system if the program cannot be started; `the output is larger than N bytes`.
 pub async fn run(command: Command) -> io::Result<Finished> {
     supervise(command, None, std::future::pending(), std::future::pending(), None::<fn(Source, &[u8])>).await
 }
 
-/// Where a program wrote something.
+/// The stream of an output chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// Standard output.
@@ -56,12 +56,13 @@ pub enum Source {
     Err,
 }
 
-/// Runs a program to its end, or until `stop` is ready: then it is ended with everything it has started. When `ask` is ready, the
-/// program gets SIGTERM (on Unix) and may continue. Its output is passed to `told` as it comes and is not stored: the streams of
-/// [`Finished`] are empty, and `max_output` does not count. With `feed`, its standard input stays open until the sender is dropped.
+/// Runs a program to completion, or until `stop` is ready, which kills it and its child processes. When `ask` is ready,
+/// the program receives SIGTERM (on Unix) and may continue. Its output is streamed to `told` and not stored: the
+/// streams of [`Finished`] are empty, and `max_output` is ignored. With `feed`, its standard input stays open until the
+/// sender is dropped.
 ///
 /// # Errors
-/// The system's error when it cannot be started.
+/// The error of the system if the program cannot be started.
 pub async fn run_told(
     command: Command,
     feed: Option<UnboundedReceiver<Vec<u8>>>,
@@ -89,7 +90,7 @@ async fn supervise(
     let stdin = child.stdin.take();
     let input = async {
         if let Some(mut stdin) = stdin {
-            // A program that does not read its input is no error.
+            // A program that does not read its input is not an error.
             let _ = stdin.write_all(&command.input).await;
             if let Some(mut feed) = feed {
                 while let Some(bytes) = feed.recv().await {
@@ -150,10 +151,10 @@ async fn supervise(
     Ok(finished)
 }
 
-/// One stream of output, and what was read of it.
+/// An output stream and its content.
 struct Stream<R> {
     from: Option<R>,
-    /// In pieces: one buffer that grows would be there twice whenever it does.
+    /// In chunks: growing one buffer would need twice its size.
     pieces: VecDeque<Vec<u8>>,
     len: usize,
 }
@@ -167,7 +168,7 @@ impl<R: AsyncRead + Unpin> Stream<R> {
         self.from.is_some()
     }
 
-    /// Reads what has come. Nothing is lost when the future is dropped before it is ready.
+    /// Reads available bytes. This is cancel safe.
     async fn next(&mut self) -> io::Result<()> {
         let Some(from) = &mut self.from else { return Ok(()) };
         if self.pieces.back().is_none_or(|piece| piece.len() == piece.capacity()) {
@@ -182,7 +183,7 @@ impl<R: AsyncRead + Unpin> Stream<R> {
         Ok(())
     }
 
-    /// Hands on what was read, if somebody is told, and forgets it.
+    /// Passes the chunk to the callback, if there is one, and discards it.
     fn tell(&mut self, told: Option<impl FnMut(&[u8])>) {
         if let (Some(mut told), Some(piece)) = (told, self.pieces.back_mut()) {
             told(piece);
@@ -191,7 +192,7 @@ impl<R: AsyncRead + Unpin> Stream<R> {
         }
     }
 
-    /// All that was read.
+    /// Returns the collected content.
     fn whole(mut self) -> Vec<u8> {
         let mut out = self.pieces.pop_front().unwrap_or_default();
         out.reserve_exact(self.len - out.len());
@@ -217,7 +218,7 @@ mod tests {
         runtime.block_on(future)
     }
 
-    /// Whether a process runs (one that waits to be collected does not).
+    /// Returns whether a process runs; zombies do not.
     fn runs(pid: &str) -> bool {
         std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
     }
@@ -277,7 +278,7 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn what_is_in_a_group_of_its_own_ends_too() {
-        // As a shell with job control does: each job is a group.
+        // As in a shell with job control, where each job has its own process group.
         let mut command = shell("set -m; sh -c 'set -m; sleep 1000 & echo $!; wait' & wait");
         command.timeout = Some(Duration::from_millis(500));
         let ran = block_on(run(command)).expect("runs");

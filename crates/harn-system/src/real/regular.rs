@@ -1,4 +1,4 @@
-//! Regular files, told apart from what opening or reading could wait for.
+//! Checks for regular files, which can be opened and read without blocking.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::os;
 
-/// Fails for what is no regular file.
+/// Fails for anything but a regular file.
 pub(super) fn regular(facts: &Metadata) -> io::Result<()> {
     if facts.is_dir() {
         return Err(os::error(os::codes::ISDIR));
@@ -17,7 +17,7 @@ pub(super) fn regular(facts: &Metadata) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens a regular file, without waiting.
+/// Opens a regular file without blocking.
 pub(super) fn open_regular(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let file = os::without_waiting(options).open(path)?;
     if !os::is_on_disk(&file) {

@@ -1,5 +1,5 @@
-//! Replacing a file as a whole: the new content goes into a temporary file beside it, which then takes its
-//! place. Until then, and after every failure, the old content is there and nothing else.
+//! Atomic replacement of files: the new content is written to a temporary file in the same directory, which is then
+//! renamed. Before that, and after every failure, the old content is unchanged.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Write};
@@ -10,33 +10,32 @@ use super::regular::{open_regular, regular};
 use crate::file::Draft;
 use crate::os;
 
-/// The longest chain of links that is followed, as Linux has it.
+/// Maximum number of links in a chain, as on Linux.
 const MOST_LINKS: usize = 40;
 
-/// A file that is being written and takes its place with [`Replacement::commit`]; dropped before, it
-/// leaves nothing behind.
+/// A new file that replaces its target with [`Replacement::commit`]; dropped before, it is removed.
 pub struct Replacement {
     target: PathBuf,
-    /// Empty once it has become the target.
+    /// Empty after the rename.
     temporary: PathBuf,
     file: File,
-    /// What it takes over from the old one.
+    /// Attributes inherited from the old file.
     keep: Option<os::Kept>,
 }
 
 impl Replacement {
-    /// Begins to replace the file at `path`, or to make it. Links are followed: what they lead to is replaced.
+    /// Starts to replace or create the file at `path`. Links are followed: their target is replaced.
     ///
     /// # Errors
-    /// What opening the file for writing gives: its folder is missing, it is a directory or no regular file,
-    /// it may not be written.
+    /// The errors of opening the file for writing: its directory is missing, it is not a regular file, or it is not
+    /// writable.
     pub fn new(path: &Path) -> io::Result<Replacement> {
         let target = behind_links(path)?;
         let keep = match target.metadata() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             facts => {
                 regular(&facts?)?;
-                // Opened and not touched: says whether it may be written, which a rename would not ask.
+                // Opening the old file checks write access, which a rename does not check.
                 let old = open_regular(OpenOptions::new().write(true), &target)?;
                 Some(os::Kept::of(&old.metadata()?))
             }
@@ -45,20 +44,20 @@ impl Replacement {
         Ok(Replacement { target, temporary, file, keep })
     }
 
-    /// The file that is being written.
+    /// Returns the temporary file.
     pub(crate) fn file(&mut self) -> &mut File {
         &mut self.file
     }
 
-    /// The new file gets the permissions of another one instead of those of the old one.
+    /// Uses the permissions of another file instead of those of the old one.
     pub(crate) fn with_permissions(&mut self, facts: &Metadata) {
         self.keep = Some(os::Kept::with_permissions(self.keep.take(), facts));
     }
 
-    /// Puts the new content in the place of the old.
+    /// Replaces the old content with the new one.
     ///
     /// # Errors
-    /// The system's error; the old content is as it was.
+    /// The error of the system; the old content is unchanged.
     pub fn commit(mut self) -> io::Result<()> {
         if let Some(kept) = &self.keep {
             kept.give_to(&self.file)?;
@@ -93,17 +92,17 @@ impl Drop for Replacement {
     }
 }
 
-/// Makes a file that nobody but its owner may read. The bytes are there as a whole, or the file is not there.
+/// Creates a file that only its owner can read. On failure the file does not exist.
 ///
 /// # Errors
-/// The system's error; one of kind `AlreadyExists` when there is something at the path.
+/// The error of the system; its kind is `AlreadyExists` if the path exists.
 pub fn create_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut options = OpenOptions::new();
     let mut file = os::for_owner_only(options.write(true).create_new(true), true).open(path)?;
     file.write_all(bytes).and_then(|()| file.sync_all()).inspect_err(|_| drop(std::fs::remove_file(path)))
 }
 
-/// The path behind a chain of links, whether or not there is something at its end.
+/// Resolves a chain of links, whose target need not exist.
 fn behind_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..MOST_LINKS {
@@ -115,7 +114,8 @@ fn behind_links(path: &Path) -> io::Result<PathBuf> {
     Err(os::error(os::codes::LOOP))
 }
 
-/// A new file in the folder of `target`. Its name is short, so that a long one of the target does no harm.
+/// Creates a file in the directory of `target`. Its name is short, so that it is valid even if the target's name has
+/// the maximum length.
 pub(super) fn temporary_beside(target: &Path, private: bool) -> io::Result<(PathBuf, File)> {
     loop {
         let path = unused_name_beside(target);
@@ -128,7 +128,7 @@ pub(super) fn temporary_beside(target: &Path, private: bool) -> io::Result<(Path
     }
 }
 
-/// A name in the folder of `target` that this process has not used before.
+/// Returns a file name in the directory of `target` that this process has not used before.
 pub(super) fn unused_name_beside(target: &Path) -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);

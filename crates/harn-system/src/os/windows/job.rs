@@ -1,4 +1,4 @@
-//! The processes of a command as a job: the system counts whatever they start to it.
+//! The processes of a command as a job object, which also contains all descendants.
 
 use std::io;
 use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
@@ -16,17 +16,17 @@ use windows_sys::Win32::System::Threading::{
     CREATE_NEW_PROCESS_GROUP, CREATE_SUSPENDED, OpenThread, ResumeThread, THREAD_SUSPEND_RESUME,
 };
 
-/// The exit code of what is ended.
+/// The exit code of terminated processes.
 const ENDED: u32 = 1;
 
-/// The processes of a command, ended when this is dropped.
+/// The job object of a command, terminated on drop.
 pub(crate) struct Group(Option<OwnedHandle>);
 
 impl Group {
-    /// Starts a program in a job of its own, and out of reach of Ctrl-C, which is for the program that starts it.
+    /// Starts a program in its own job object, and in a new process group so that Ctrl-C reaches only the parent.
     pub(crate) fn start(command: &mut Command) -> io::Result<(Child, Group)> {
         let job = job()?;
-        // It runs once it is in the job: what it starts before would not be.
+        // Suspended until it is in the job: children that it starts earlier would not belong to the job.
         let mut child = command.creation_flags(CREATE_NEW_PROCESS_GROUP | CREATE_SUSPENDED).spawn()?;
         let begun = put_into(&job, &child).and_then(|()| resume(child.id().unwrap_or_default()));
         if let Err(error) = begun {
@@ -36,12 +36,12 @@ impl Group {
         Ok((child, Group(Some(job))))
     }
 
-    /// It has ended: what it left in the background goes on.
+    /// Forgets the job after its program has ended: background processes continue to run.
     pub(crate) fn forget(&mut self) {
         self.0 = None;
     }
 
-    /// No signal asks a program without a window to end: it has until [`Group::end`].
+    /// Does nothing: a program without a window cannot be asked to terminate. It runs until [`Group::end`].
     pub(crate) fn ask(&self) {}
 
     pub(crate) fn end(&self) {
@@ -58,12 +58,12 @@ impl Drop for Group {
     }
 }
 
-/// A handle that a call has given, or the call's error.
+/// Takes ownership of a returned handle, or returns the error of the call.
 fn owned(handle: *mut std::ffi::c_void) -> io::Result<OwnedHandle> {
     if handle.is_null() || handle == INVALID_HANDLE_VALUE {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the caller has just got it, and nobody else knows it.
+    // SAFETY: the caller has just received the handle and is its only owner.
     Ok(unsafe { OwnedHandle::from_raw_handle(handle) })
 }
 
@@ -79,12 +79,12 @@ fn put_into(job: &OwnedHandle, child: &Child) -> io::Result<()> {
     if done == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Lets the first thread of a process run. Its handle is not told, so the thread is found by the number of its process.
+/// Resumes the main thread of a process. Its handle is not exposed, so it is found by process id.
 fn resume(process: u32) -> io::Result<()> {
     // SAFETY: a plain call; its handle is checked.
     let threads = owned(unsafe { CreateToolhelp32Snapshot(TH32CS_SNAPTHREAD, 0) })?;
     let mut thread = THREADENTRY32 { dwSize: size_of::<THREADENTRY32>() as u32, ..Default::default() };
-    // SAFETY: the handle is open, and the struct says its own size, as these calls want it.
+    // SAFETY: the handle is open, and the struct contains its own size, as these calls require.
     let mut there = unsafe { Thread32First(threads.as_raw_handle(), &raw mut thread) };
     while there != 0 {
         if thread.th32OwnerProcessID == process {

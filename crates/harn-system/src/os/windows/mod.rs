@@ -14,7 +14,7 @@ use windows_sys::Win32::Storage::FileSystem::{FILE_FLAG_BACKUP_SEMANTICS, FILE_F
 
 pub(crate) use job::Group;
 
-/// Numbers of errors.
+/// Error codes.
 pub(crate) mod codes {
     use windows_sys::Win32::Foundation as os;
 
@@ -31,63 +31,64 @@ pub(crate) mod codes {
     pub(crate) const NOTEMPTY: i32 = os::ERROR_DIR_NOT_EMPTY as i32;
 }
 
-/// The home folder of the user, if there is one.
+/// Returns the home directory of the user, if any.
 pub(crate) fn homes() -> Vec<PathBuf> {
     std::env::home_dir().into_iter().collect()
 }
 
-/// What is at a path, and its volume and number there: what makes a file one file.
+/// Returns the metadata of a path, and its volume and file index as identity.
 pub(crate) fn look(path: &Path, through_links: bool) -> io::Result<(Metadata, (u64, u64))> {
     let link = if through_links { 0 } else { FILE_FLAG_OPEN_REPARSE_POINT };
     let mut options = OpenOptions::new();
-    // No right is asked for: facts are told to whoever sees the file.
+    // Metadata requires no access right.
     let found = options.access_mode(0).custom_flags(FILE_FLAG_BACKUP_SEMANTICS | link).open(path)?;
     let of_handle = file::information(HandleRef::from_file(&found))?;
     Ok((found.metadata()?, (of_handle.volume_serial_number(), of_handle.file_index())))
 }
 
-/// Owners are not compared here.
+/// Owners are not compared on Windows.
 pub(crate) fn is_foreign(_path: &Path) -> bool {
     false
 }
 
-/// Opening never waits here.
+/// Opening never blocks on Windows.
 pub(crate) fn without_waiting(options: &mut OpenOptions) -> &mut OpenOptions {
     options
 }
 
-/// Whether what was opened lies on a disk: names like `NUL` and `CON` lead to devices from every folder.
+/// Returns whether an open file is on a disk: names like `NUL` and `CON` are devices in every directory.
 pub(crate) fn is_on_disk(found: &File) -> bool {
     file::typ(HandleRef::from_file(found)).is_ok_and(|kind| kind.is_disk())
 }
 
-/// Whether a path is the null device, which has no place in the file system here.
+/// Returns whether a path is the null device, which has no path on Windows.
 pub(crate) fn is_null_device(_path: &Path) -> bool {
     false
 }
 
-/// The bytes of an inherited pipe: none of them has a path here.
+/// Inherited pipes have no path on Windows.
 pub(crate) fn read_inherited(_path: &Path, _limit: u64) -> io::Result<Option<Vec<u8>>> {
     Ok(None)
 }
 
-/// Who may read a new file is said by its folder.
+/// Permissions of a new file are inherited from its directory.
 pub(crate) fn for_owner_only(options: &mut OpenOptions, _private: bool) -> &mut OpenOptions {
     options
 }
 
-/// What a new file takes over from another one: whether it may be written. Who may do so is said by its folder.
+/// Attributes that a new file inherits from another file: whether it is read-only. Access rights come from its
+/// directory.
 pub(crate) struct Kept {
     readonly: bool,
 }
 
 impl Kept {
-    /// What a file that takes the place of another one keeps of it.
+    /// Returns the attributes that a replacement of a file inherits.
     pub(crate) fn of(facts: &Metadata) -> Kept {
         Kept { readonly: facts.permissions().readonly() }
     }
 
-    /// As before, with the permissions of another file.
+    /// Returns the attributes with the permissions of another file.
     pub(crate) fn with_permissions(_kept: Option<Kept>, facts: &Metadata) -> Kept {
         Kept::of(facts)
     }
@@ -102,12 +103,14 @@ impl Kept {
     }
 }
 
-/// The true path of what is there, in the form that people write: `C:\a`, not `\\?\C:\a`, in which `/` would be a part of a name.
+/// Returns the canonical path of an existing file in the usual form: `C:\a`, not `\\?\C:\a`, in which `/` would be part
+/// of a name.
 pub(crate) fn canonical(path: &Path) -> io::Result<PathBuf> {
     dunce::canonicalize(path)
 }
 
-/// Puts what is at one path to another. A file takes the place of a file in one step, a folder that of an empty one in two.
+/// Renames a file or directory. A file replaces a file atomically; a directory replaces an empty directory in two
+/// steps.
 pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     let is_dir = |path: &Path| path.symlink_metadata().map(|facts| facts.is_dir());
     match (is_dir(from)?, is_dir(to)) {
@@ -119,7 +122,7 @@ pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::rename(from, to)
 }
 
-/// Makes a link as the one that `facts` are of.
+/// Creates a link of the same kind as the one described by `facts`.
 pub(crate) fn link(target: &Path, path: &Path, facts: &Metadata) -> io::Result<()> {
     if facts.file_type().is_symlink_dir() { symlink_dir(target, path) } else { symlink_file(target, path) }
 }
@@ -129,17 +132,18 @@ pub(crate) fn remove(path: &Path, facts: &Metadata) -> io::Result<()> {
     if facts.file_type().is_symlink_dir() { std::fs::remove_dir(path) } else { std::fs::remove_file(path) }
 }
 
-/// A variable of the environment that stands for another one here.
+/// Returns the name of the environment variable that replaces `name` on this system.
 pub(crate) fn other_name(name: &str) -> Option<&'static str> {
     (name == "HOME").then_some("USERPROFILE")
 }
 
-/// No signals end programs here.
+/// Programs are not terminated by signals on Windows.
 pub(crate) fn signal(_status: ExitStatus) -> Option<i32> {
     None
 }
 
-/// Gives a program its arguments. The line for `cmd /C` is passed as it is: that shell knows no quotes within quotes.
+/// Sets the arguments of a program. The command line of `cmd /C` is passed verbatim, because that shell does not
+/// support nested quotes.
 pub(crate) fn arguments(command: &mut Command, program: &str, arguments: &[String]) {
     let name = Path::new(program).file_stem().map(|name| name.to_string_lossy().to_lowercase());
     match arguments {

@@ -1,4 +1,4 @@
-//! How a connection comes about: addresses, sockets, tunnels through proxies, TLS.
+//! Establishing connections: addresses, sockets, tunnels through proxies, TLS.
 
 use std::future::poll_fn;
 use std::io;
@@ -23,16 +23,16 @@ use super::route::{Peer, Proxy, Route};
 use super::tls;
 use super::wire::{Connection, Io, Sent};
 
-/// How long the first address of a host has before the next one is tried beside it (RFC 8305).
+/// Delay before the next address of a host is tried in parallel (RFC 8305).
 const NEXT_ADDRESS: Duration = Duration::from_millis(250);
-/// When a silent connection is asked whether it is still there, how often, and how many answers may be missing.
+/// TCP keepalive: idle time and interval of the probes, and the number of unanswered probes.
 const KEEPALIVE: (Duration, u32) = (Duration::from_secs(15), 3);
 
 fn failed(text: impl Into<String>) -> HttpError {
     HttpError::new(HttpErrorKind::Connect, text)
 }
 
-/// Makes a connection for exchanges. `tls` gives what TLS trusts; it is asked only where there is TLS.
+/// Establishes a connection for exchanges. `tls` returns the default TLS configuration; it is called only for TLS connections.
 pub(super) async fn connect(
     route: &Route,
     tls: impl Fn() -> Result<Arc<rustls::ClientConfig>, HttpError>,
@@ -40,7 +40,7 @@ pub(super) async fn connect(
     open(route, tls, false).await.map(Connection::new)
 }
 
-/// As [`connect`], for what is spoken with the host alone: with `tunnels`, a proxy only passes bytes on.
+/// As [`connect`], for protocols spoken only with the host: with `tunnels`, a proxy only forwards bytes.
 pub(super) async fn open(
     route: &Route,
     tls: impl Fn() -> Result<Arc<rustls::ClientConfig>, HttpError>,
@@ -55,7 +55,7 @@ pub(super) async fn open(
     };
     if first.tls {
         io = match &route.proxy {
-            // What is said of the host says nothing of the proxy.
+            // TLS settings of the host do not apply to the proxy.
             Some(proxy) => secure(io, &proxy.peer, tls()?, &[]).await?,
             None => to_peer(io).await?,
         };
@@ -71,7 +71,7 @@ pub(super) async fn open(
     Ok(io)
 }
 
-/// Connects to the first hop of a route. Here it is decided where a program may connect to: every connection comes through.
+/// Connects to the first hop of a route. Every connection passes through here, so the egress rules are enforced here.
 async fn socket(peer: &Peer, route: &Route) -> Result<Box<dyn Io>, HttpError> {
     let resolver = route.resolver.as_ref();
     let egress = route.egress.as_deref();
@@ -109,7 +109,7 @@ async fn socket(peer: &Peer, route: &Route) -> Result<Box<dyn Io>, HttpError> {
     Ok(Box::new(stream))
 }
 
-/// Why a socket did not open, without the number that the system gives it.
+/// Returns the reason why a socket did not open, without the error code of the system.
 fn in_words(reason: &io::Error) -> String {
     use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, TimedOut};
     match reason.kind() {
@@ -118,7 +118,7 @@ fn in_words(reason: &io::Error) -> String {
     }
 }
 
-/// The addresses, those of both kinds in turns.
+/// Interleaves IPv4 and IPv6 addresses.
 fn in_turns(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let first = addresses.first().is_some_and(SocketAddr::is_ipv6);
     let (mut own, mut other): (Vec<_>, Vec<_>) =
@@ -135,7 +135,7 @@ fn in_turns(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
 
 type Attempt = Pin<Box<dyn Future<Output = io::Result<TcpStream>> + Send>>;
 
-/// Connects to the first address that answers. The next one is tried when one has failed, or has been silent for long.
+/// Connects to the first address that answers. The next address is tried after a failure or a delay.
 async fn race(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
     let mut addresses = addresses.into_iter();
     let mut attempts: Vec<Attempt> = Vec::new();
@@ -167,9 +167,9 @@ async fn race(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
     }
 }
 
-/// Small pieces leave at once, and a connection whose other side has gone is noticed.
+/// Disables Nagle's algorithm and enables TCP keepalive.
 fn tune(stream: &TcpStream) {
-    // A socket that refuses serves all the same.
+    // The connection works without these options.
     let _ = stream.set_nodelay(true);
     let (time, count) = KEEPALIVE;
     let keepalive = TcpKeepalive::new().with_time(time).with_interval(time).with_retries(count);
@@ -193,7 +193,7 @@ async fn secure(
     Ok(Box::new(stream))
 }
 
-/// Asks a proxy for a connection to a host.
+/// Requests a tunnel to a host from a proxy.
 async fn tunnel(io: Box<dyn Io>, proxy: &Proxy, to: &Peer) -> Result<Box<dyn Io>, HttpError> {
     let target = format!("{}:{}", to.host, to.port);
     let refused =

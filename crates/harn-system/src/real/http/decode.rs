@@ -1,5 +1,5 @@
-//! Bodies that come compressed. What comes out is held to the same limit as what comes in, and is made piece by piece: a few
-//! bytes may stand for gigabytes.
+//! Decompression of bodies. The output has the same size limit as the input and is produced incrementally, because a
+//! few bytes may expand to gigabytes.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -11,14 +11,14 @@ use bytes::{Buf as _, Bytes};
 use crate::net::{Body, HttpError, HttpErrorKind, HttpReply, too_large};
 use crate::wait::Waiting;
 
-/// What is told to servers that a request can read.
+/// The value of `Accept-Encoding`.
 pub(super) const ACCEPTED: &str = "gzip, br, zstd, deflate";
 
 /// Bytes that are decoded at once.
 const PIECE: usize = 32 << 10;
-/// Codings that may lie over each other.
+/// Maximum number of nested codings.
 const LAYERS: usize = 3;
-/// The largest window of Zstandard as its logarithm: what RFC 9659 allows in HTTP.
+/// Base-2 logarithm of the largest Zstandard window that RFC 9659 permits in HTTP.
 const WINDOW: u32 = 23;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,7 @@ enum Coding {
     Deflate,
 }
 
-/// The codings of a body in the order in which they were applied; `None` when there is one that nobody knows.
+/// Returns the codings of a body in the order in which they were applied; `None` if one is unknown.
 fn codings(header: &str) -> Option<Vec<Coding>> {
     let words = header.split(',').map(|word| word.trim().to_ascii_lowercase());
     let words = words.filter(|word| !word.is_empty() && word != "identity");
@@ -43,7 +43,7 @@ fn codings(header: &str) -> Option<Vec<Coding>> {
     words.map(coding).collect()
 }
 
-/// The reply with its body as it was before it was compressed. A coding that is not known leaves it as it came.
+/// Returns the reply with a decompressed body. A reply with an unknown coding is returned unchanged.
 pub(super) fn plain(reply: HttpReply, limit: u64) -> HttpReply {
     let of_body = |name: &str| name == "content-encoding";
     let named: Vec<&str> =
@@ -52,7 +52,7 @@ pub(super) fn plain(reply: HttpReply, limit: u64) -> HttpReply {
         Some(codings) if (1..=LAYERS).contains(&codings.len()) => codings,
         _ => return reply,
     };
-    // They describe what came over the wire.
+    // These headers describe the compressed body.
     let headers = reply.headers.into_iter().filter(|(name, _)| !of_body(name) && name != "content-length");
     let body = Decoded {
         inner: reply.body,
@@ -66,7 +66,7 @@ pub(super) fn plain(reply: HttpReply, limit: u64) -> HttpReply {
     HttpReply { status: reply.status, headers: headers.collect(), body: Box::new(body) }
 }
 
-/// The pieces that came and were not decoded yet. Reading waits for more by an error of the kind `WouldBlock`.
+/// Received chunks that are not decoded yet. Reading returns an error of the kind `WouldBlock` if more input is needed.
 #[derive(Clone, Default)]
 struct Pieces(Rc<RefCell<(VecDeque<Bytes>, bool)>>);
 
@@ -97,12 +97,12 @@ impl Read for Pieces {
     }
 }
 
-/// A body that is decoded as it comes.
+/// A body that is decoded as it arrives.
 struct Decoded {
     inner: Box<dyn Body>,
     codings: Vec<Coding>,
     pieces: Pieces,
-    /// Made when the first byte is there.
+    /// Created when the first byte arrives.
     reader: Option<Box<dyn Read>>,
     left: u64,
     limit: u64,
@@ -110,7 +110,7 @@ struct Decoded {
 }
 
 impl Decoded {
-    /// Takes the next piece of what came; false at the end of a body that has none.
+    /// Receives the next chunk; returns false at the end of an empty body.
     async fn take(&mut self) -> Result<bool, HttpError> {
         let piece = self.inner.next().await?;
         let first = piece.as_ref().and_then(|piece| piece.first().copied());
@@ -133,7 +133,7 @@ impl Decoded {
             match read {
                 Ok(0) => {
                     self.over = true;
-                    // The connection serves the next request when nothing is left on it.
+                    // The connection can be reused only if nothing is left on it.
                     while self.inner.next().await?.is_some() {}
                 }
                 Ok(count) => {
@@ -163,7 +163,7 @@ impl Body for Decoded {
     }
 }
 
-/// What undoes the codings, the last one first. `first` is the first byte of what came.
+/// Returns a reader that undoes the codings, the last one first. `first` is the first byte of the body.
 fn reader(codings: &[Coding], pieces: Pieces, first: u8) -> io::Result<Box<dyn Read>> {
     let mut reader: Box<dyn Read> = Box::new(pieces);
     for (layer, coding) in codings.iter().rev().enumerate() {
@@ -175,7 +175,7 @@ fn reader(codings: &[Coding], pieces: Pieces, first: u8) -> io::Result<Box<dyn R
                 decoder.window_log_max(WINDOW)?;
                 Box::new(decoder)
             }
-            // Some servers leave out the frame that the name means (RFC 9110, section 8.4.1.2).
+            // Some servers omit the zlib header that `deflate` requires (RFC 9110, section 8.4.1.2).
             Coding::Deflate if layer == 0 && first & 15 != 8 => {
                 Box::new(flate2::read::DeflateDecoder::new(reader))
             }

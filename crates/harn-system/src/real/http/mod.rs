@@ -1,14 +1,13 @@
-//! HTTP over the network. Redirects are followed here, because what belongs to one origin must not be told
-//! to another.
+//! The HTTP client. Redirects are followed here, because credentials of one origin must not be sent to another.
 //!
-//! | File | What it holds |
+//! | File | Content |
 //! | --- | --- |
 //! | `wire` | one exchange on one connection |
-//! | `route` | what a connection leads to, and through which proxy |
-//! | `connect` | how a connection comes about |
-//! | `tls` | what TLS trusts and shows |
-//! | `decode` | bodies that come compressed |
-//! | `pool` | connections that wait for their next request |
+//! | `route` | the endpoints of a connection and its proxy |
+//! | `connect` | establishing connections |
+//! | `tls` | trust roots, client certificates and pins |
+//! | `decode` | decompression of bodies |
+//! | `pool` | idle connections |
 //! | `socket` | WebSockets |
 
 mod connect;
@@ -39,28 +38,28 @@ use pool::Pool;
 use route::Route;
 use wire::{Exchange, Failure, Head, Sent};
 
-/// The connections of a process, and what it trusts.
+/// The connections of a process, and its default TLS configuration.
 #[derive(Default)]
 pub(super) struct Clients {
     pool: Pool,
     trust: OnceCell<Arc<rustls::ClientConfig>>,
 }
 
-/// How long a reply that is complete waits for the end of its body. Servers send it right behind.
+/// How long to wait for the end of a complete body. Servers usually send it immediately.
 const LINGER: Duration = Duration::from_millis(20);
-/// How long and how much is read beside the program when it did not come by then.
+/// Time and size limits for draining a body in the background if its end did not arrive within that time.
 const DRAIN: (Duration, usize) = (Duration::from_secs(5), 64 << 10);
 
 fn invalid(text: String) -> HttpError {
     HttpError::new(HttpErrorKind::Invalid, text)
 }
 
-/// How long is waited for the next piece of a reply.
+/// Time limits while waiting for the next part of a reply.
 #[derive(Clone, Copy)]
 struct Patience {
-    /// The end of the whole exchange.
+    /// The deadline of the whole exchange.
     until: Option<Instant>,
-    /// The longest silence.
+    /// Maximum time without data.
     silence: Option<Duration>,
 }
 
@@ -75,7 +74,7 @@ impl Patience {
     }
 }
 
-/// A request as it is sent, but for what belongs to its address.
+/// An outgoing request, except for the parts that depend on its URL.
 struct Outgoing<'a> {
     method: &'a Method,
     headers: &'a HeaderMap,
@@ -85,7 +84,7 @@ struct Outgoing<'a> {
 impl Outgoing<'_> {
     fn request(&self, route: &Route, url: &Url) -> Result<Request<Box<Sent>>, HttpError> {
         let target = match route.asks_proxy() {
-            // A name and a password are for the host alone.
+            // The user name and the password are only for the host.
             Some(_) => format!("http://{}", &url[Position::BeforeHost..Position::AfterQuery]).parse(),
             None => PathAndQuery::try_from(&url[Position::BeforePath..Position::AfterQuery]).map(Uri::from),
         };
@@ -96,7 +95,7 @@ impl Outgoing<'_> {
                 out.append(name, value);
                 Ok(())
             }
-            // The value may be a password: it is not shown.
+            // The value may be a password: it is not printed.
             Err(_) => Err(invalid(format!("invalid URL: it makes no valid value of the header '{name}'"))),
         };
         if !self.headers.contains_key("host") {
@@ -120,7 +119,7 @@ impl Outgoing<'_> {
         {
             line("proxy-authorization", auth)?;
         }
-        // How long the body is, is known here alone.
+        // The length of the body is known only here.
         for (name, value) in self.headers {
             if !matches!(name.as_str(), "content-length" | "transfer-encoding") {
                 out.append(name.clone(), value.clone());
@@ -147,7 +146,7 @@ impl Clients {
         Ok(self.trust.get_or_init(|| trust).clone())
     }
 
-    /// Sends one request and waits for the head of its reply.
+    /// Sends a request and waits for the head of its reply.
     async fn send(
         &self,
         route: &Arc<Route>,
@@ -161,13 +160,13 @@ impl Clients {
             let reused = kept.is_some();
             let connection = match kept {
                 Some(connection) => connection,
-                // What makes a connection is large, and gone when there is one.
+                // Boxed, because the future is large and only needed until the connection is established.
                 None => Box::pin(connect.wait(connect::connect(route, || self.trust()))).await?,
             };
             let sending = connection.send(request.request(route, url)?);
             match patience.wait(async { Ok(sending.await) }).await? {
                 Ok(begun) => return Ok(begun),
-                // The other side hung up in the moment in which the connection was used again.
+                // The server closed a reused connection while the request was sent.
                 Err(failure)
                     if reused && (!failure.wrote || (!failure.heard && request.method.is_idempotent())) => {}
                 Err(failure) => return Err(broken(failure)),
@@ -175,9 +174,9 @@ impl Clients {
         }
     }
 
-    /// Sends a request, follows redirects, and gives the head of the reply.
+    /// Sends a request, follows redirects, and returns the head of the reply.
     pub(super) async fn exchange(&self, request: HttpRequest) -> Result<HttpReply, HttpError> {
-        // The time is that of the whole exchange, whatever it leads through.
+        // The time limit applies to the whole exchange including redirects.
         let until = request.timeout.and_then(|time| Instant::now().checked_add(time));
         let patience = Patience { until, silence: request.read_timeout };
         let connect = Patience { until, silence: request.connect_timeout };
@@ -217,13 +216,13 @@ impl Clients {
                 return Err(HttpError::new(HttpErrorKind::Redirect, "too many redirects"));
             }
             followed += 1;
-            // What stands in the body does not matter, but the next request may need the connection.
+            // The body of a redirect is ignored, but the next request may need the connection.
             Box::new(pieces).release().await;
             let next = url.join(&next).ok().filter(|next| matches!(next.scheme(), "http" | "https"));
             let Some(next) = next else {
                 return Err(HttpError::new(HttpErrorKind::Redirect, "a redirect leads to no HTTP address"));
             };
-            // As browsers do it, and RFC 9110 section 15.4 allows: only 307 and 308 send the body again.
+            // As browsers do, and RFC 9110 section 15.4 allows: only 307 and 308 repeat the body.
             let changes = match status {
                 303 => method != Method::HEAD,
                 301 | 302 => method == Method::POST,
@@ -255,7 +254,7 @@ fn header_map(headers: &[(String, String)]) -> Result<HeaderMap, HttpError> {
     for (name, value) in headers {
         let key = HeaderName::from_bytes(name.as_bytes())
             .map_err(|reason| invalid(format!("invalid header name '{name}': {reason}")))?;
-        // The value may be a key: it is not shown.
+        // The value may be a key: it is not printed.
         let mut value =
             HeaderValue::from_str(value)
                 .or_else(|_| HeaderValue::from_bytes(value.as_bytes()))
@@ -266,7 +265,7 @@ fn header_map(headers: &[(String, String)]) -> Result<HeaderMap, HttpError> {
     Ok(map)
 }
 
-/// Where a reply sends one to.
+/// Returns the target of a redirect.
 fn redirect(head: &Head) -> Option<String> {
     if !matches!(head.status, 301 | 302 | 303 | 307 | 308) {
         return None;
@@ -286,7 +285,7 @@ fn reply(head: Head, mut pieces: Pieces) -> Result<HttpReply, HttpError> {
 
 /// The body of a reply.
 struct Pieces {
-    /// Until the body is over.
+    /// `None` after the end of the body.
     exchange: Option<Exchange>,
     route: Arc<Route>,
     pool: Pool,
@@ -296,7 +295,7 @@ struct Pieces {
 }
 
 impl Pieces {
-    /// The connection is free for the next request.
+    /// Returns the connection to the pool.
     fn end(&mut self) {
         if let Some(connection) = self.exchange.take().and_then(Exchange::finish) {
             self.pool.put(&self.route, connection);
@@ -328,7 +327,7 @@ impl Pieces {
         }
     }
 
-    /// Reads a body to its end, or until it is too long to be worth the connection.
+    /// Drains a body, unless it is too long for the connection to be worth reusing.
     async fn drain(&mut self) {
         let mut room = DRAIN.1;
         while let Ok(Some(piece)) = self.piece().await {

@@ -1,4 +1,4 @@
-//! Connections that wait for their next request.
+//! The pool of idle connections.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,18 +9,18 @@ use tokio::time::Instant;
 use super::route::Route;
 use super::wire::Connection;
 
-/// How long a connection is kept that nobody uses.
+/// How long an idle connection stays in the pool.
 const IDLE: Duration = Duration::from_secs(90);
 
-/// The connections of a process that nobody uses, by where they lead. A clone is the same pool.
+/// The idle connections of a process by route. Clones share the pool.
 #[derive(Clone, Default)]
 pub(super) struct Pool(Arc<Mutex<Idle>>);
 
 #[derive(Default)]
 struct Idle {
-    /// The one that was used last is the last.
+    /// In the order of their last use.
     routes: HashMap<Arc<Route>, Vec<(Instant, Connection)>>,
-    /// Whether somebody looks after those that are no longer used.
+    /// Whether a task removes expired connections.
     watched: bool,
 }
 
@@ -38,7 +38,7 @@ impl Pool {
         f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes a connection that leads there, and that the other side still holds.
+    /// Takes an open connection for a route.
     pub(super) fn take(&self, route: &Route) -> Option<Connection> {
         self.with(|idle| {
             let connections = idle.routes.get_mut(route)?;
@@ -51,7 +51,7 @@ impl Pool {
         })
     }
 
-    /// Keeps a connection whose exchange is over.
+    /// Returns a connection to the pool after its exchange.
     pub(super) fn put(&self, route: &Arc<Route>, connection: Connection) {
         let watch = self.with(|idle| {
             idle.routes.entry(route.clone()).or_default().push((Instant::now(), connection));

@@ -1,4 +1,4 @@
-//! What a connection leads to, and through which proxy.
+//! The endpoints of a connection and its proxy.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use super::invalid;
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Peer {
     pub(super) tls: bool,
-    /// A name or an address; one of IPv6 stands in brackets.
+    /// A name or an address; IPv6 addresses are in brackets.
     pub(super) host: String,
     pub(super) port: u16,
 }
 
-/// The origin, without a port that follows from the scheme.
+/// The origin, without the default port of the scheme.
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (scheme, usual) = if self.tls { ("https", 443) } else { ("http", 80) };
@@ -30,33 +30,33 @@ impl fmt::Display for Peer {
     }
 }
 
-/// A proxy, and what it wants to be shown.
+/// A proxy and its credentials.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Proxy {
     pub(super) peer: Peer,
     pub(super) auth: Option<Vec<u8>>,
 }
 
-/// What a connection leads to. Connections whose routes are equal stand in for each other.
+/// The route of a connection. Connections with equal routes are interchangeable.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Route {
     pub(super) peer: Peer,
     pub(super) proxy: Option<Proxy>,
     pub(super) resolver: Option<Resolver>,
-    /// What TLS with the peer trusts and shows, beyond the usual.
+    /// TLS settings for the peer in addition to the defaults.
     pub(super) tls: Option<Arc<Tls>>,
-    /// The rules that it is opened under: a connection serves no request under others.
+    /// The egress rules under which it was opened: it serves no request with other rules.
     pub(super) egress: Option<Arc<Egress>>,
 }
 
-/// The error of a request to an address that a rule blocks. The query may hold a key: it is left out.
+/// Returns the error of a request that a rule blocks. The query may contain a key, so it is omitted.
 pub(super) fn blocked(url: &Url, by: &Blocked) -> HttpError {
     let place = format!("{}://{}", url.scheme(), &url[Position::BeforeHost..Position::AfterPath]);
     HttpError::new(HttpErrorKind::Egress, by.to_text(&place))
 }
 
 impl Route {
-    /// The route of a request to an address, which the rules of the request let pass.
+    /// Returns the route of a request to a URL, after a check of its egress rules.
     pub(super) fn of(request: &HttpRequest, tls: Option<&Arc<Tls>>, url: &Url) -> Result<Route, HttpError> {
         let peer = match (url.scheme(), url.host_str(), url.port_or_known_default()) {
             (scheme @ ("http" | "https"), Some(host), Some(port)) if !host.is_empty() => {
@@ -75,13 +75,13 @@ impl Route {
         Ok(Route { peer, proxy: proxy(request, url)?, resolver, tls, egress })
     }
 
-    /// The origin that it leads to.
+    /// Returns the origin of the peer.
     pub(super) fn origin(&self) -> String {
         let Peer { tls, host, port } = &self.peer;
         format!("{}://{host}:{port}/", if *tls { "https" } else { "http" })
     }
 
-    /// Whether the proxy is asked for the whole address, and not for a connection to its host.
+    /// Returns the proxy if it receives requests with absolute URLs, and not requests for tunnels.
     pub(super) fn asks_proxy(&self) -> Option<&Proxy> {
         self.proxy.as_ref().filter(|_| !self.peer.tls)
     }
@@ -112,7 +112,7 @@ fn proxy_of(request: &HttpRequest, url: &Url) -> Result<Option<Proxy>, HttpError
         }
         None if request.direct => Ok(None),
         None => match Matcher::from_env().intercept(&target()?) {
-            // The value may hold a password: it is not shown.
+            // The value may contain a password: it is not printed.
             Some(found) => hop(&found)
                 .map(Some)
                 .map_err(|reason| invalid(format!("invalid proxy in the environment: {reason}"))),
@@ -121,7 +121,7 @@ fn proxy_of(request: &HttpRequest, url: &Url) -> Result<Option<Proxy>, HttpError
     }
 }
 
-/// The address of a proxy without its name and password.
+/// Returns the URL of a proxy without the user name and the password.
 fn shown(proxy: &str) -> String {
     let (head, rest) = proxy.split_at(proxy.find("://").map_or(0, |at| at + 3));
     format!("{head}{}", rest.rsplit_once('@').map_or(rest, |(_, host)| host))

@@ -1,4 +1,5 @@
-//! WebSockets over the connections of HTTP. `tungstenite` speaks the protocol; the socket, its proxy and its TLS are ours.
+//! WebSockets over HTTP connections. `tungstenite` implements the protocol; sockets, proxies and TLS are shared with
+//! HTTP.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -24,13 +25,13 @@ use crate::net::{HttpError, HttpErrorKind, HttpRequest};
 use crate::socket::{Frame, Socket};
 use crate::wait::Waiting;
 
-/// Bytes that may wait to be sent, besides one message.
+/// Maximum size of the send buffer in bytes, in addition to one message.
 const MAX_WAITING: usize = 4 << 20;
-/// How long is waited for a frame to leave.
+/// How long `send` waits for a frame to be flushed.
 const HANDOVER: Duration = Duration::from_secs(1);
-/// Bytes that are read at once: many connections may be open.
+/// Size of the read buffer in bytes; small, because many connections may be open.
 const READ: usize = 16 << 10;
-/// The code of an end that says none (RFC 6455 section 7.4.1).
+/// The status of a close frame without a code (RFC 6455 section 7.4.1).
 const NO_CODE: u16 = 1005;
 
 fn broken(text: impl Into<String>) -> HttpError {
@@ -38,7 +39,7 @@ fn broken(text: impl Into<String>) -> HttpError {
 }
 
 impl Clients {
-    /// Opens a WebSocket. The address of the request begins with `ws://` or `wss://`; `max_response` holds each message.
+    /// Opens a WebSocket. The URL of the request has the scheme `ws` or `wss`; `max_response` limits each message.
     pub(crate) async fn websocket(&self, request: HttpRequest) -> Result<Rc<dyn Socket>, HttpError> {
         let until = request.timeout.and_then(|time| Instant::now().checked_add(time));
         let patience = Patience { until, silence: None };
@@ -46,7 +47,7 @@ impl Clients {
         let url = address(&request.url)?;
         let route = Route::of(&request, request.tls.as_ref(), &url)?;
         let upgrade = upgrade(&url, header_map(&request.headers)?)?;
-        // What makes a connection is large, and gone when there is one.
+        // Boxed, because the future is large and only needed until the connection is established.
         let io = Box::pin(connect.wait(connect::open(&route, || self.trust(), true))).await?;
         let limit = usize::try_from(request.max_response).unwrap_or(usize::MAX);
         let config = WebSocketConfig::default()
@@ -61,7 +62,7 @@ impl Clients {
     }
 }
 
-/// The address of a WebSocket as one of HTTP.
+/// Converts the URL of a WebSocket to HTTP.
 fn address(text: &str) -> Result<Url, HttpError> {
     let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
     let scheme = match &*scheme.to_ascii_lowercase() {
@@ -79,7 +80,7 @@ fn address(text: &str) -> Result<Url, HttpError> {
     Ok(url)
 }
 
-/// The request that turns a connection into a WebSocket.
+/// Returns the request that upgrades a connection to a WebSocket.
 fn upgrade(url: &Url, mut headers: HeaderMap) -> Result<Request<()>, HttpError> {
     let wrong = |reason: &dyn std::fmt::Display| invalid(format!("invalid URL: {reason}"));
     let host =
@@ -96,7 +97,7 @@ fn upgrade(url: &Url, mut headers: HeaderMap) -> Result<Request<()>, HttpError> 
     Ok(request)
 }
 
-/// Why there is no WebSocket.
+/// Converts the error of a failed handshake.
 fn refused(error: Error) -> HttpError {
     match error {
         Error::Http(reply) => broken(format!("the server answered with status {}", reply.status().as_u16())),
@@ -107,12 +108,12 @@ fn refused(error: Error) -> HttpError {
 
 struct Open {
     stream: RefCell<WebSocketStream<Box<dyn Io>>>,
-    /// The longest message.
+    /// Maximum size of a message in bytes.
     limit: usize,
 }
 
 impl Open {
-    /// What came, as a frame.
+    /// Converts a received message to a frame.
     fn came(&self, came: Option<Result<Message, Error>>) -> Result<Option<Frame>, HttpError> {
         Ok(Some(match came {
             Some(Ok(Message::Text(text))) => Frame::Text(text.as_str().to_owned()),
@@ -123,9 +124,9 @@ impl Open {
                 Some(CloseFrame { code, reason }) => Frame::Close(code.into(), reason.as_str().to_owned()),
                 None => Frame::Close(NO_CODE, String::new()),
             },
-            // Parts of messages are put together before.
+            // Fragments are assembled before.
             Some(Ok(Message::Frame(_))) => Frame::Binary(Vec::new()),
-            // Who goes without a word is gone all the same.
+            // Closing the connection without a close frame is an end, too.
             None | Some(Err(Error::Io(_) | Error::Protocol(ProtocolError::ResetWithoutClosingHandshake))) => {
                 return Ok(None);
             }
@@ -168,7 +169,7 @@ impl Socket for Open {
             let flush = poll_fn(|context| Pin::new(&mut *self.stream.borrow_mut()).poll_flush(context));
             match tokio::time::timeout(HANDOVER, flush).await {
                 Ok(Err(Error::Io(reason))) => Err(broken(format!("connection error: {reason}"))),
-                // What did not leave by now does so beside the next wait.
+                // Remaining bytes are sent during the next wait.
                 _ => Ok(true),
             }
         })

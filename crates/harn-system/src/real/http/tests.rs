@@ -7,8 +7,8 @@ use super::*;
 
 mod options;
 
-/// A server that answers each request, in order, with what `answer` makes of its path; gives its address and
-/// what it was told.
+/// A server that answers each request, in order, with the result of `answer` for its path. Returns its address and the
+/// requests.
 fn server(answer: impl Fn(&str) -> String + Send + 'static) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = format!("http://{}", listener.local_addr().expect("an address"));
@@ -103,7 +103,7 @@ fn bodies_have_a_limit_whether_or_not_they_say_how_long_they_are() {
     }
 }
 
-/// A server that hands each connection to `talk`, one after another; gives its port and how many there were.
+/// A server that passes each connection to `talk`, one after another. Returns its port and the number of connections.
 fn listen(mut talk: impl FnMut(TcpStream, usize) + Send + 'static) -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -119,7 +119,7 @@ fn listen(mut talk: impl FnMut(TcpStream, usize) + Send + 'static) -> (u16, Arc<
     (port, count)
 }
 
-/// Reads a head; empty when the other side hung up.
+/// Reads a head; empty if the other side has closed the connection.
 fn read_head(stream: &mut impl Read) -> String {
     let mut head = Vec::new();
     let mut byte = [0];
@@ -162,7 +162,7 @@ fn a_reply_may_come_in_pieces_of_any_size() {
 #[test]
 fn a_connection_serves_until_the_other_side_hangs_up() {
     let (port, count) = listen(|mut stream, _| {
-        // Three requests, then it hangs up without a word.
+        // Serves three requests, then closes the connection.
         for _ in 0..3 {
             if read_head(&mut stream).is_empty() {
                 return;
@@ -176,7 +176,7 @@ fn a_connection_serves_until_the_other_side_hangs_up() {
             let url = format!("http://127.0.0.1:{port}/{number}");
             assert_eq!(get(&clients, &url).await.expect("a reply"), "ok");
             if number % 3 == 2 {
-                // The end of the connection is on its way.
+                // Waits until the connection is closed.
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
@@ -197,7 +197,7 @@ fn connections_with_something_left_on_them_are_not_used_again() {
         let (port, count) = listen(move |mut stream, _| {
             read_head(&mut stream);
             let _ = stream.write_all(reply.as_bytes());
-            // It holds the connection for as long as the client does.
+            // Holds the connection for as long as the client does.
             std::thread::spawn(move || read_head(&mut stream));
         });
         block_on(async {
@@ -375,7 +375,7 @@ fn heads_without_end_are_given_up() {
 #[test]
 fn both_sides_may_talk_at_the_same_time() {
     const SIZE: usize = 16 << 20;
-    // The server sends back each byte as it comes: neither side could send everything first.
+    // The server echoes each byte, so neither side can send everything first.
     let (port, _) = listen(|mut stream, _| {
         let head = read_head(&mut stream);
         assert!(head.contains(&format!("content-length: {SIZE}\r\n")), "{head}");
@@ -466,7 +466,7 @@ fn a_proxy_is_asked_for_the_whole_address() {
     }
 }
 
-/// A server with a certificate of its own.
+/// A server with a self-signed certificate.
 fn secure_server(reply: &'static str) -> (u16, rustls::pki_types::CertificateDer<'static>) {
     let made = rcgen::generate_simple_self_signed(["far.invalid".to_owned()]).expect("a certificate");
     let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("a key");
@@ -491,7 +491,7 @@ fn secure_server(reply: &'static str) -> (u16, rustls::pki_types::CertificateDer
     (port, made.cert.der().clone())
 }
 
-/// The same, and clients that trust it.
+/// The same server, and clients that trust it.
 fn secure(reply: &'static str) -> (u16, Clients) {
     let (port, certificate) = secure_server(reply);
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -547,7 +547,7 @@ fn tls_goes_through_a_tunnel_and_the_tunnel_is_kept() {
 fn certificates_are_checked() {
     let (port, clients) = secure("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
     block_on(async {
-        // The right certificate for another name, and one that nobody vouches for.
+        // A valid certificate for another name, and an untrusted one.
         let url = format!("https://localhost:{port}/");
         let other = get(&clients, &url).await.expect_err("another name");
         let place = format!("cannot connect to https://localhost:{port}: TLS error: ");

@@ -1,4 +1,4 @@
-//! What TLS trusts and shows.
+//! TLS configuration: trust roots, client certificates and pins.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use crate::net::{HttpError, HttpErrorKind, Tls};
 
 use super::invalid;
 
-/// What TLS trusts when nothing else is said: the roots of the system.
+/// Returns the default configuration, which trusts the roots of the system.
 pub(super) fn trust() -> Result<Arc<ClientConfig>, HttpError> {
     config(&Tls::default())
 }
 
-/// What a request trusts beside the roots of the system, and how it shows who it is.
+/// Returns the configuration with additional roots and the client certificate of a request.
 pub(super) fn config(own: &Tls) -> Result<Arc<ClientConfig>, HttpError> {
     let failed = |reason: rustls::Error| {
         HttpError::new(HttpErrorKind::Connect, format!("TLS cannot be used here: {reason}"))
@@ -39,7 +39,7 @@ pub(super) fn config(own: &Tls) -> Result<Arc<ClientConfig>, HttpError> {
         None => builder.with_no_client_auth(),
         Some((certificate, key)) => {
             let chain = certificates(certificate, "the client certificate")?;
-            // The reason may quote the file: it is not shown.
+            // The reason may quote the file, so it is not printed.
             let key = PrivateKeyDer::from_pem_slice(key)
                 .map_err(|_| invalid("tls: there is no PEM key for the client certificate".to_owned()))?;
             builder
@@ -60,7 +60,7 @@ fn certificates(pem: &[u8], what: &str) -> Result<Vec<CertificateDer<'static>>, 
     }
 }
 
-/// Whether the key of the other side is one of those that are pinned; none are pinned by an empty list.
+/// Checks that the public key of the server is pinned; an empty list permits any key.
 pub(super) fn check_pins(pins: &[[u8; 32]], connection: &ClientConnection) -> Result<(), HttpError> {
     if pins.is_empty() {
         return Ok(());

@@ -1,7 +1,8 @@
-//! One connection: a request goes out, the head of its reply and the pieces of its body come in. `hyper` speaks HTTP/1.1.
+//! One connection: sends a request, receives the head of its reply and the chunks of its body. `hyper` implements
+//! HTTP/1.1.
 //!
-//! `hyper` serves one exchange and is gone with it: a connection that waits for its next request is a bare socket, holds no
-//! buffer, and can be asked whether the other side still holds it.
+//! A `hyper` connection serves one exchange: an idle connection is a bare socket, which needs no buffer and can be
+//! checked for whether the server has closed it.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -21,16 +22,16 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// Most bytes of a reply's head, and of what is read at once.
+/// Maximum size of a reply's head in bytes, and of one read.
 const MAX_HEAD: usize = 64 << 10;
-/// Most headers of a reply.
+/// Maximum number of headers of a reply.
 const MAX_HEADERS: usize = 200;
 
 const CLOSED: &str = "the connection was closed before the reply was complete";
 
-/// What bytes travel over: a socket, or TLS over one.
+/// The transport: a socket, or TLS over one.
 pub(super) trait Io: AsyncRead + AsyncWrite + Send + Unpin {
-    /// The socket below.
+    /// Returns the underlying socket.
     fn socket(&self) -> &TcpStream;
 }
 
@@ -46,7 +47,7 @@ impl Io for tokio_rustls::client::TlsStream<Box<dyn Io>> {
     }
 }
 
-/// Why there is no reply.
+/// The reason why an exchange failed.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) text: String,
@@ -56,15 +57,15 @@ pub(super) struct Failure {
     pub(super) heard: bool,
 }
 
-/// The head of a reply, and what it says of its body.
+/// The head of a reply with the length of its body.
 pub(super) struct Head {
     pub(super) status: u16,
     pub(super) headers: Vec<(String, String)>,
-    /// How long the body is, when that is known.
+    /// The length of the body, if known.
     pub(super) length: Option<u64>,
 }
 
-/// The body of a request: pieces that are sent as they are.
+/// The body of a request: chunks that are sent without copying.
 pub(super) struct Sent {
     pieces: VecDeque<Bytes>,
     left: u64,
@@ -100,23 +101,23 @@ impl Body for Sent {
     }
 }
 
-/// What an exchange travels over, and what became of it.
+/// The transport of an exchange and its state.
 struct Wire {
     io: Box<dyn Io>,
     wrote: bool,
     heard: bool,
-    /// Whether all that was written has left the buffers below.
+    /// Whether all written bytes have been flushed.
     flushed: bool,
-    /// Why writing ended. The other side may have answered before, so reading goes on.
+    /// The error that ended writing. The server may have answered before, so reading continues.
     unwritten: Option<io::Error>,
-    /// Why the exchange ended.
+    /// The reason why the exchange ended.
     broken: Option<String>,
-    /// Reads since others had their turn.
+    /// Reads since the last yield.
     reads: u8,
 }
 
-/// Reads in a row before others have their turn. A server may send faster than its bytes are read, and what reads them (heads of
-/// interim replies, say) asks for more within one turn: timers and signals would never be looked at.
+/// Maximum number of reads before yielding. If a server sends faster than the client reads, the reader (of interim
+/// replies, for example) requests more within one poll; timers and signals would never be polled.
 const IN_A_ROW: u8 = 32;
 
 impl Wire {
@@ -132,7 +133,7 @@ impl Wire {
         error.kind().into()
     }
 
-    /// What became of writing so many bytes; once it has failed, bytes go nowhere.
+    /// Records the outcome of a write of `size` bytes; after an error, further bytes are discarded.
     fn written(&mut self, outcome: io::Result<usize>, size: usize) -> usize {
         let error = match outcome {
             Ok(0) if size > 0 => io::ErrorKind::WriteZero.into(),
@@ -166,7 +167,7 @@ impl AsyncRead for Wire {
         self.reads += 1;
         let came = room.filled().len() > before;
         self.heard |= came;
-        // Who writes to a connection that is closed wants to know why it was closed, if the other side said so.
+        // After a write error, a reply that the server has sent before is returned first.
         Poll::Ready(match (read, self.unwritten.take()) {
             (Ok(()), None) => Ok(()),
             (Ok(()), error) if came => {
@@ -221,7 +222,7 @@ impl AsyncWrite for Wire {
     }
 }
 
-/// A connection without a request under way.
+/// An idle connection.
 pub(super) struct Connection(Box<dyn Io>);
 
 impl Connection {
@@ -229,14 +230,14 @@ impl Connection {
         Connection(io)
     }
 
-    /// Whether the other side has neither hung up nor said anything that nobody asked for.
+    /// Returns whether the server has neither closed the connection nor sent unexpected bytes.
     pub(super) fn is_silent(&self) -> bool {
-        // The reactor has made the socket one that never waits.
+        // The socket is non-blocking.
         let seen = socket2::SockRef::from(self.0.socket()).peek(&mut [MaybeUninit::uninit()]);
         seen.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
 
-    /// Sends a request and waits for the head of its reply; what only announces one is passed over.
+    /// Sends a request and waits for the head of its reply; interim replies are skipped.
     pub(super) async fn send(self, request: Request<Box<Sent>>) -> Result<(Head, Exchange), Failure> {
         let mut exchange = Exchange::over(self.0).await?;
         let outcome = {
@@ -270,21 +271,21 @@ impl Connection {
     }
 }
 
-/// Whether the other side means to keep the connection, and its body ends before the connection does.
+/// Returns whether the connection can be reused: the server keeps it open, and the end of the body is delimited.
 fn keeps(version: Version, headers: &HeaderMap, length: Option<u64>) -> bool {
     let listed = |name: HeaderName, word: &str| {
         let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
         values.flat_map(|value| value.split(',')).any(|part| part.trim().eq_ignore_ascii_case(word))
     };
     let coded = headers.contains_key(TRANSFER_ENCODING);
-    // A length beside a coding is a sign that somebody on the way reads the reply differently.
+    // A length in addition to a transfer coding indicates that an intermediary interprets the reply differently.
     let ends = if coded { !headers.contains_key(CONTENT_LENGTH) } else { length.is_some() };
     ends && !listed(CONNECTION, "close") && (version == Version::HTTP_11 || listed(CONNECTION, "keep-alive"))
 }
 
-/// A connection with a request under way. Who drops it closes the connection.
+/// A connection during an exchange. Dropping it closes the connection.
 pub(super) struct Exchange {
-    /// Moves bytes when it is polled, which happens beside the wait for what it brings.
+    /// Moves bytes when polled, together with the wait for its result.
     driver: Box<http1::Connection<TokioIo<Wire>, Box<Sent>>>,
     /// Whether the driver has ended, and must not be polled again.
     over: bool,
@@ -311,14 +312,14 @@ impl Exchange {
         }
     }
 
-    /// Why the exchange failed.
+    /// Returns the reason why the exchange failed.
     pub(super) fn fail(self, error: Option<&hyper::Error>) -> Failure {
         let wire = self.driver.into_parts().io.into_inner();
         let text = wire.broken.unwrap_or_else(|| error.map_or_else(|| CLOSED.to_owned(), reason));
         Failure { text, wrote: wire.wrote, heard: wire.heard }
     }
 
-    /// Whether the connection may serve another request once this exchange is over.
+    /// Returns whether the connection can serve another request after this exchange.
     pub(super) fn may_serve(&self) -> bool {
         self.keep
     }
@@ -330,7 +331,7 @@ impl Exchange {
             match Pin::new(&mut *body).poll_frame(cx) {
                 Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
                     Ok(piece) if !piece.is_empty() => return Poll::Ready(Some(Ok(piece))),
-                    // What follows the body is of no use here.
+                    // Trailers are ignored.
                     _ => driven = false,
                 },
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(Some(error)))),
@@ -345,22 +346,23 @@ impl Exchange {
         }
     }
 
-    /// The next piece of the body; `None` at its end. An error is for `fail`.
+    /// Returns the next chunk of the body; `None` at its end. An error is passed to `fail`.
     pub(super) async fn piece(&mut self) -> Result<Option<Bytes>, Option<hyper::Error>> {
         poll_fn(|cx| self.poll_frame(cx)).await.transpose()
     }
 
-    /// Whether the body was read to an end that its head has told.
+    /// Returns whether the body was read up to the length announced in its head.
     pub(super) fn is_read(&self) -> bool {
         self.body.as_ref().is_none_or(Body::is_end_stream)
     }
 
-    /// Gives back the connection if the exchange is over on both sides.
+    /// Returns the connection if the exchange is complete on both sides.
     pub(super) fn finish(mut self) -> Option<Connection> {
         if !self.keep || self.over {
             return None;
         }
-        // It ends when the other side has hung up or said more; it wants a request when all has been sent and read.
+        // The driver ends if the server has closed the connection or sent more bytes; the sender is ready after the
+        // exchange.
         let mut cx = Context::from_waker(Waker::noop());
         if self.driver.poll_without_shutdown(&mut cx).is_ready() || !self.sender.is_ready() {
             return None;
@@ -371,14 +373,14 @@ impl Exchange {
         free.then(|| Connection(wire.io))
     }
 
-    /// What bytes travel over, for TLS behind a tunnel. Nothing may have come yet.
+    /// Returns the transport, for TLS through a tunnel; `None` if bytes have already been received.
     pub(super) fn into_tunnel(self) -> Option<Box<dyn Io>> {
         let parts = self.driver.into_parts();
         parts.read_buf.is_empty().then(|| parts.io.into_inner().io)
     }
 }
 
-/// What `hyper` says of a reply that is cut off or no HTTP.
+/// Returns the message of `hyper` for a reply that is truncated or not valid HTTP.
 fn reason(error: &hyper::Error) -> String {
     let source = error.source();
     let kind = source.and_then(|source| source.downcast_ref::<io::Error>()).map(io::Error::kind);
@@ -399,7 +401,7 @@ mod tests {
 
     use super::*;
 
-    /// A connection that always has something more to say.
+    /// A connection that always has more data to read.
     struct Endless;
 
     impl AsyncRead for Endless {

@@ -1,5 +1,5 @@
-//! Reads input ahead in a thread, where the system does not tell whether there is any. A piece is read when somebody waits for
-//! it; should the wait be dropped, the piece is there for the next one.
+//! Reads input ahead in a thread, on systems where input cannot be polled. A chunk is read when a task waits for it; if
+//! the wait is dropped, the chunk remains for the next one.
 
 use std::io::{self, Read};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -8,14 +8,14 @@ use std::task::Waker;
 /// Bytes that are read at once.
 const PIECE: usize = 64 << 10;
 
-/// What the thread does.
+/// The state of the thread.
 #[derive(PartialEq)]
 enum Doing {
-    /// It waits until somebody wants more.
+    /// Waits for a request.
     Nothing,
-    /// It reads.
+    /// Reads.
     Reading,
-    /// It has read this; nothing is the end.
+    /// Has read a chunk; an empty one is the end of the input.
     Done(Vec<u8>),
     Failed(io::ErrorKind, String),
 }
@@ -46,7 +46,7 @@ impl Ahead {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits as long as a condition holds.
+    /// Waits while a condition holds.
     fn wait_while(&self, condition: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
         let wait = self.0.1.wait_while(self.state(), |state| condition(state));
         wait.unwrap_or_else(PoisonError::into_inner)
@@ -56,7 +56,7 @@ impl Ahead {
         self.state().has_come()
     }
 
-    /// Has a piece be read, if none is there or on its way, from what `source` gives when it is asked for the first time.
+    /// Requests a chunk, unless one has been read or requested. `source` is called for the first request.
     pub(super) fn ask<R: Read>(
         &self,
         waker: Option<&Waker>,
@@ -78,13 +78,13 @@ impl Ahead {
             state.doing = Doing::Reading;
             self.0.1.notify_all();
         } else if state.has_come() {
-            // It has come since the caller looked.
+            // The chunk has arrived since the caller checked.
             state.wakers.drain(..).for_each(Waker::wake);
         }
         Ok(())
     }
 
-    /// Reads whenever somebody wants more.
+    /// Reads a chunk for each request.
     fn serve(&self, mut source: impl Read) {
         let mut bytes = vec![0; PIECE];
         loop {
@@ -105,7 +105,7 @@ impl Ahead {
         }
     }
 
-    /// Takes of the piece that is there, or waits for it.
+    /// Takes bytes from the chunk, or waits for it.
     pub(super) fn take(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut state = self.wait_while(|state| state.doing == Doing::Reading);
         match std::mem::replace(&mut state.doing, Doing::Nothing) {
@@ -141,17 +141,17 @@ mod standard {
         }
     }
 
-    /// Standard input, as the thread reads it.
+    /// Returns the standard input that the thread reads.
     pub(in super::super) fn source() -> Box<dyn Read + Send> {
         Box::new(Source)
     }
 
-    /// Whether a read of standard input returns at once.
+    /// Returns whether a read of standard input does not block.
     pub(in super::super) fn is_ready() -> bool {
         INPUT.is_ready()
     }
 
-    /// Wakes when standard input can be read.
+    /// Wakes `waker` when standard input can be read.
     pub(in super::super) fn watch(waker: &Waker) -> io::Result<()> {
         INPUT.ask(Some(waker), io::stdin)
     }
@@ -168,7 +168,7 @@ mod tests {
 
     use super::*;
 
-    /// Gives what is sent to it; an error when it is told so.
+    /// A source that returns the strings and errors sent to it.
     struct Sent(mpsc::Receiver<io::Result<&'static str>>);
 
     impl Read for Sent {

@@ -1,4 +1,4 @@
-//! Looks whether standard input can be read.
+//! Polls standard input for readiness.
 
 use std::io::{self, Read};
 use std::sync::{Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::task::Waker;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Standard input without the buffer of the standard library, which does not say whether there is something in it.
+/// Returns standard input without the buffer of the standard library, whose content cannot be polled.
 pub(super) fn source() -> Box<dyn Read + Send> {
     use std::os::fd::AsFd;
     match io::stdin().as_fd().try_clone_to_owned() {
@@ -15,23 +15,23 @@ pub(super) fn source() -> Box<dyn Read + Send> {
     }
 }
 
-/// Whether a read of standard input returns at once.
+/// Returns whether a read of standard input does not block.
 pub(super) fn is_ready() -> bool {
     look(Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))
 }
 
-/// Waits until standard input can be read, at most for a time.
+/// Waits until standard input can be read, at most for `time`.
 fn look(time: Option<&Timespec>) -> bool {
     let input = io::stdin();
-    // What cannot be looked at is read: that tells why.
+    // Input that cannot be polled is read, because the read returns the error.
     poll(&mut [PollFd::new(&input, PollFlags::IN)], time)
         .map_or_else(|error| error != rustix::io::Errno::INTR, |ready| ready > 0)
 }
 
-/// Who waits for standard input, while a thread looks at it. The thread takes nothing away, so a wait may be dropped.
+/// The tasks that wait while a thread polls standard input. The thread consumes no input, so a wait may be dropped.
 static WAITING: Mutex<Option<Vec<Waker>>> = Mutex::new(None);
 
-/// Wakes when standard input can be read.
+/// Wakes `waker` when standard input can be read.
 pub(super) fn watch(waker: &Waker) -> io::Result<()> {
     let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
     let wakers = match &mut *waiting {

@@ -1,4 +1,4 @@
-//! Compressed replies, rules about redirects, pins and certificates, proxies.
+//! Compressed replies, redirect rules, pins and certificates, proxies.
 
 use base64::engine::general_purpose::STANDARD;
 
@@ -32,7 +32,7 @@ fn brotli(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A server that answers with a body that is coded, in small pieces.
+/// A server that sends a compressed body in small chunks.
 fn coded(coding: &'static str, body: Vec<u8>) -> String {
     let (port, _) = listen(move |mut stream, _| {
         let head = read_head(&mut stream).to_ascii_lowercase();
@@ -80,13 +80,13 @@ fn compressed_replies_are_what_they_were() {
             (named("content-encoding"), named("content-length"), named("x-asked")),
             (None, None, Some("yes"))
         );
-        // Who does not ask gets the bytes.
+        // Without `decompress` the body is returned as it was sent.
         let request = HttpRequest::new("GET", coded(coding, body.clone()));
         let (headers, came) = block_on(fetched(request)).expect(coding);
         assert_eq!(came, body, "{coding}");
         assert!(headers.contains(&("x-asked".to_owned(), "no".to_owned())));
     }
-    // A coding that nobody knows leaves the body as it is, and one without a body has nothing to decode.
+    // A body with an unknown coding is returned unchanged, and an empty body has nothing to decode.
     for (coding, body) in [("strange", b"abc".to_vec()), ("gzip", Vec::new())] {
         let request =
             HttpRequest { decompress: true, ..HttpRequest::new("GET", coded(coding, body.clone())) };
@@ -140,8 +140,8 @@ fn denied(rule: &str) -> Option<Arc<Egress>> {
     Some(Arc::new(Egress { allow: Vec::new(), deny, open: true }))
 }
 
-/// Each way to a server that the rules deny: by its address, by a name that has it, through a proxy, over a connection that
-/// a request without rules has left open.
+/// Every way to a server that the rules deny: by its address, by a name that resolves to it, through a proxy, over an
+/// idle connection of a request without rules.
 #[test]
 fn every_connection_is_held_to_the_rules() {
     let (server, heard) = server(|_| page("200 OK", "", "there"));
@@ -179,7 +179,7 @@ fn every_connection_is_held_to_the_rules() {
             assert_eq!(error.kind, HttpErrorKind::Egress, "{told}: {error}");
         }
     }
-    // A proxy is a connection of its own: the host alone being allowed is not enough.
+    // A proxy is a connection of its own: permitting only the host is not enough.
     let allow = vec![EgressRule::parse("b.test").expect("a rule")];
     let only = Some(Arc::new(Egress { allow, deny: Vec::new(), open: false }));
     let error = ask(HttpRequest { egress: only, ..proxied(server.clone(), "http://b.test/") });
@@ -218,7 +218,7 @@ fn a_bundle_is_trusted_and_pins_are_checked() {
     assert_eq!(ask(pinned(vec![[0; 32]])), Err(invalid("TLS SPKI pin mismatch".to_owned())));
     let bad = ask(Some(Tls { roots: Some(b"no certificate".to_vec()), ..Tls::default() }));
     assert_eq!(bad, Err(invalid("tls: the CA bundle holds no PEM certificate".to_owned())));
-    // Without TLS there is no key that could be looked at.
+    // Without TLS there is no key to check.
     let plain = HttpRequest {
         tls: pinned(vec![pin]).map(Arc::new),
         ..HttpRequest::new("GET", "http://127.0.0.1:1/")
