@@ -1,4 +1,4 @@
-//! Assertions, and errors that carry a category.
+//! Assertions and categorized errors.
 
 use harn_value::{Dict, Value, View};
 use harn_vm::builtin::Text;
@@ -134,15 +134,15 @@ fn failed(message: &Given, default: String) -> Error {
     Error::thrown(given.map_or_else(|| default.into(), printed))
 }
 
-/// Whether the program words the failure itself.
+/// Returns whether the program provides a failure message.
 fn is_given(message: &Given) -> bool {
     message.0.as_ref().is_some_and(|m| !m.is_nil())
 }
 
-/// Levels of nested data that are looked at for the first difference.
+/// Maximum depth at which the first difference of nested data is searched.
 const DEEP: usize = 64;
 
-/// Where two collections differ first, in words; nothing for what has no parts.
+/// Describes the first difference of two collections; `None` for values without parts.
 fn difference(expected: &Value, actual: &Value, depth: usize) -> Option<String> {
     let mut path = String::new();
     let (mut expected, mut actual) = (expected.clone(), actual.clone());
@@ -179,10 +179,10 @@ fn difference(expected: &Value, actual: &Value, depth: usize) -> Option<String> 
     None
 }
 
-/// Characters from which on two texts are long enough to be told where they differ.
+/// Strings with more characters are reported with the position of the difference.
 const LONG_TEXT: usize = 40;
 
-/// Where two texts differ: the line, or the character of long ones.
+/// Describes the first difference of two strings: by line, or by character for long ones.
 fn texts_apart(expected: &str, actual: &str, path: &str) -> Option<String> {
     let lines = || expected.lines().map(Some).chain([None]).zip(actual.lines().map(Some).chain([None]));
     let place = at(path);
@@ -202,7 +202,7 @@ fn texts_apart(expected: &str, actual: &str, path: &str) -> Option<String> {
     (!path.is_empty()).then(|| format!("they differ at {path}: expected {a}, got {b}"))
 }
 
-/// ` at .a[0]`, or nothing for the value itself.
+/// Returns ` at .a[0]`, or nothing for the value itself.
 fn at(path: &str) -> String {
     if path.is_empty() { String::new() } else { format!(" at {path}") }
 }
@@ -238,7 +238,7 @@ fn category_of(error: &Value) -> String {
     }
 }
 
-/// What is known of an error.
+/// Returns the properties of an error.
 fn info(cx: &Cx, error: &Value) -> Dict {
     let mut info = Dict::new();
     let (category, kind) = match error.as_str() {
@@ -279,7 +279,7 @@ fn info(cx: &Cx, error: &Value) -> Dict {
     info
 }
 
-/// The category of an error that is only a text.
+/// Classifies an error that is only a message.
 pub(crate) fn classify(message: &str) -> &'static str {
     // `Error [<category>]: <text>` is the caught form of a categorized error.
     if let Some((category, _)) = message.strip_prefix("Error [").and_then(|rest| rest.split_once("]: "))
@@ -333,15 +333,15 @@ fn status_category(word: &str) -> Option<&'static str> {
     }
 }
 
-/// Characters that a message shows of a value.
+/// Maximum number of characters of a value in messages.
 const SHOWN: usize = 200;
 
-/// A value as messages show it: cut when it is long.
+/// Formats a value for messages, truncated if it is long.
 fn shown(value: &Value) -> String {
     harn_value::short(value, SHOWN)
 }
 
-/// Two texts as messages show them: cut around the place where they begin to differ.
+/// Formats two strings for messages, truncated around their first difference.
 fn apart(a: &str, b: &str) -> (String, String) {
     let same = a.chars().zip(b.chars()).take_while(|(x, y)| x == y).count();
     let long = a.chars().nth(SHOWN).is_some() || b.chars().nth(SHOWN).is_some();

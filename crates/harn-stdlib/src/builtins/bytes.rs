@@ -259,12 +259,12 @@ fn lossy(bytes: Vec<u8>) -> Value {
     Value::str(&String::from_utf8_lossy(&bytes))
 }
 
-/// Whether both are equal; takes the same time wherever they differ.
+/// Compares two byte strings in constant time for equal lengths.
 pub fn constant_time_equal(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (x, y)| difference | (x ^ y)) == 0
 }
 
-/// Lower-case hexadecimal digits.
+/// Returns lower-case hexadecimal digits.
 pub(crate) fn to_hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut out = String::with_capacity(bytes.len() * 2);
@@ -328,7 +328,7 @@ fn from_base32(text: &[u8]) -> std::result::Result<Vec<u8>, String> {
     Ok(out)
 }
 
-/// `%XX` for every byte that is not unreserved.
+/// Encodes every byte that is not unreserved as `%XX`.
 pub(crate) fn percent_encode(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -343,7 +343,7 @@ pub(crate) fn percent_encode(text: &str) -> String {
     out
 }
 
-/// Bytes of percent-encoded text, `+` as a blank; malformed sequences stay.
+/// Decodes percent-encoded text, with `+` as a space; malformed sequences remain unchanged.
 pub(crate) fn percent_decode(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

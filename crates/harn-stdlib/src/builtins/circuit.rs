@@ -1,4 +1,4 @@
-//! Circuit breakers: named counters that stop calls to something that keeps failing.
+//! Circuit breakers: named counters that block calls after repeated failures.
 
 use std::cell::RefCell;
 
@@ -79,7 +79,7 @@ builtins! {
     }
 }
 
-/// The breakers of a program.
+/// The circuit breakers of a program.
 #[derive(Default)]
 struct Breakers(RefCell<FxHashMap<String, Breaker>>);
 
@@ -87,7 +87,7 @@ struct Breaker {
     threshold: i64,
     reset_ms: i64,
     failures: i64,
-    /// When it opened, by the monotonic clock in milliseconds.
+    /// The time when it opened, in milliseconds of the monotonic clock.
     opened: Option<i64>,
 }
 

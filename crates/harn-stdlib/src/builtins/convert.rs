@@ -1,4 +1,4 @@
-//! Conversion between types, and facts about values.
+//! Type conversions and properties of values.
 
 use std::cell::RefCell;
 use std::hash::{BuildHasher, BuildHasherDefault, Hash};
@@ -151,12 +151,12 @@ builtins! {
     }
 }
 
-/// A decimal with an optional exponent, or `inf`, `infinity`, `nan` in any case.
+/// Parses a decimal with an optional exponent, or `inf`, `infinity`, `nan` in any case.
 pub(crate) fn parse_float(text: &str) -> Option<f64> {
     text.parse().ok()
 }
 
-/// Objects that were asked for their address, by address; kept alive so that none is given twice.
+/// Objects with their numbers, by address. They are kept alive so that an address is not reused.
 #[derive(Default)]
 struct Objects(RefCell<FxHashMap<usize, (usize, Value)>>);
 
@@ -180,10 +180,10 @@ fn object_number(cx: &Cx, value: &Value) -> usize {
     objects.entry(address).or_insert_with(|| (next, value.clone())).0
 }
 
-/// A 64-bit hash that agrees with identity by structure and type.
+/// Returns a 64-bit hash that is consistent with structural equality and the type.
 fn stable_hash(value: &Value) -> u64 {
     match value.view() {
-        // Sets are equal in any order, so the hashes of their items are added up.
+        // Sets are equal in any order, so the hashes of their items are summed.
         View::Set(set) => {
             let hashes = || steps::each(set.iter()).map(stable_hash);
             let items = with_stack(|| hashes().fold(0u64, u64::wrapping_add));

@@ -1,4 +1,4 @@
-//! CSV, as RFC 4180 has it.
+//! CSV (RFC 4180).
 
 use harn_schema::options::Options;
 use harn_value::{Dict, List, Ref, Str, Value, steps};
@@ -23,7 +23,7 @@ builtins! {
     /// ```
     Pure fn csv_parse(cx, s: Text as "string", options: OptionDict<ParseOptions>) -> "list" {
         let options = options.read()?;
-        // A file may begin with a byte order mark, which is no part of the first cell.
+        // A file may begin with a byte order mark, which is not part of the first cell.
         let text = s.strip_prefix('\u{feff}').unwrap_or(&s);
         let text = if text.trim().is_empty() { "" } else { text };
         let rows = parse(text, options.delimiter).map_err(|reason| Error::thrown(format!("csv_parse: {reason}")))?;
@@ -131,7 +131,7 @@ fn parse(text: &str, delimiter: char) -> std::result::Result<Vec<Vec<String>>, S
                 if c == '\r' && chars.peek() == Some(&'\n') {
                     chars.next();
                 }
-                // A line without anything is no row.
+                // Empty lines are skipped.
                 if !row.is_empty() || !cell.is_empty() || quoted {
                     row.push(std::mem::take(&mut cell));
                     rows.push(std::mem::take(&mut row));
@@ -148,7 +148,7 @@ fn parse(text: &str, delimiter: char) -> std::result::Result<Vec<Vec<String>>, S
     Ok(rows)
 }
 
-/// A dict would keep the last one of the columns with one name, and lose the others.
+/// Rejects duplicate column names, because a dict would contain only the last of these columns.
 fn all_different(names: &[Str]) -> Result<()> {
     let mut seen = FxHashMap::default();
     for (at, name) in names.iter().enumerate() {
@@ -224,7 +224,7 @@ fn write_row(cells: impl Iterator<Item = Str>, options: &WriteOptions, out: &mut
         }
         steps::bytes(cell.len());
         steps::reserve(out, cell.len() + 3);
-        // A line without anything would be no row.
+        // An empty line would be skipped when parsed.
         let alone = i == 0 && cells.peek().is_none();
         if cell.is_empty() && alone {
             out.push_str("\"\"");

@@ -1,4 +1,4 @@
-//! Dates. A time is a number of Unix seconds, or a dict that holds one under `timestamp`.
+//! Dates. A time is a number of Unix seconds, or a dict with this number under `timestamp`.
 
 use harn_value::{Dict, Value, View, steps};
 use harn_vm::{Error, Result, builtins};
@@ -166,7 +166,7 @@ builtins! {
     Pure fn date_diff(cx, a: Given, b: Given) -> "duration" {
         let a = moment("date_diff", &given("date_diff", a)?)?;
         let b = moment("date_diff", &given("date_diff", b)?)?;
-        // Both lie in the calendar, which has far fewer than 2^63 milliseconds.
+        // Both are in the range of the calendar, which has far fewer than 2^63 milliseconds.
         Value::duration((a.as_millis() - b.as_millis()) as i64)
     }
 
@@ -189,16 +189,16 @@ builtins! {
     }
 }
 
-/// `2026-04-01T10:00:00.123Z` for milliseconds since the epoch.
+/// Formats milliseconds since the epoch as `2026-04-01T10:00:00.123Z`.
 pub fn iso_millis(ms: i64) -> String {
     match civil_at(SignedDuration::from_millis(ms), Offset::UTC) {
         Some(time) => format!("{time:.3}Z"),
-        // Outside of the calendar only a mocked clock can be.
+        // Only a mocked clock can be outside of the calendar.
         None => format!("{ms}ms"),
     }
 }
 
-/// The time of the program's clock, which a program may have mocked, as `2026-04-01T10:00:00.123Z`.
+/// Returns the time of the program's clock, which may be mocked, as `2026-04-01T10:00:00.123Z`.
 pub fn timestamp_now(cx: &harn_vm::Cx) -> String {
     iso_millis(now_ms(cx))
 }
@@ -211,28 +211,28 @@ fn out_of_range(name: &str) -> Error {
     Error::thrown(format!("{name}: timestamp out of range"))
 }
 
-/// Where moments are counted from. A moment is the time since then: the library's own type for it ends 26 hours before the
-/// calendar does, which would leave out the last day of the year 9999.
+/// The epoch. A moment is represented as the duration since the epoch: the `Timestamp` of the library ends 26 hours
+/// before the calendar, which would exclude the last day of the year 9999.
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
-/// The date and time that a clock with this offset shows; nothing outside of the calendar.
+/// Returns the local date and time at a UTC offset; `None` outside of the calendar.
 fn civil_at(moment: SignedDuration, offset: Offset) -> Option<DateTime> {
     let shown = moment.checked_add(SignedDuration::from_secs(i64::from(offset.seconds())))?;
     EPOCH.checked_add(shown).ok()
 }
 
-/// Whether the calendar has the moment, in UTC.
+/// Returns whether the calendar contains the moment, in UTC.
 fn is_dated(moment: &SignedDuration) -> bool {
     civil_at(*moment, Offset::UTC).is_some()
 }
 
-/// The moment at which a clock with this offset shows a date and time.
+/// Returns the moment of a local date and time at a UTC offset.
 fn moment_of(shown: DateTime, offset: Offset) -> Option<SignedDuration> {
     let shown = shown.duration_since(EPOCH);
     shown.checked_sub(SignedDuration::from_secs(i64::from(offset.seconds()))).filter(is_dated)
 }
 
-/// The moment that a value stands for.
+/// Returns the moment that a value represents.
 fn moment(name: &str, time: &Value) -> Result<SignedDuration> {
     if let Some(dict) = time.as_dict() {
         let error = match dict.get_str("timestamp") {
@@ -250,7 +250,7 @@ fn moment(name: &str, time: &Value) -> Result<SignedDuration> {
         View::Float(seconds) if !seconds.is_finite() => {
             return Err(Error::thrown(format!("{name}: timestamp must be finite")));
         }
-        // A float has no more than microseconds at today's dates.
+        // A float has only microsecond precision at present dates.
         View::Float(seconds) if seconds.abs() < 1e12 => {
             SignedDuration::from_micros((seconds * 1e6).round() as i64)
         }
@@ -273,7 +273,7 @@ struct Local {
     moment: SignedDuration,
     zone: TimeZone,
     offset: Offset,
-    /// What a clock shows there.
+    /// The local date and time.
     time: DateTime,
 }
 
@@ -284,14 +284,15 @@ fn local(name: &str, time: &Value, zone: TimeZone) -> Result<Local> {
     Ok(Local { moment, zone, offset, time })
 }
 
-/// The nearest moment that the library can ask a zone about. No zone changes its clocks in the last days of the calendar.
+/// Returns the nearest moment for which the library can look up the offset of a zone. No zone has transitions in the
+/// last days of the calendar.
 fn near(moment: SignedDuration) -> Timestamp {
     let inside = moment.clamp(Timestamp::MIN.as_duration(), Timestamp::MAX.as_duration());
     Timestamp::from_duration(inside).unwrap_or(Timestamp::MAX)
 }
 
 impl Local {
-    /// The text for a format of strftime; nothing when it has an unknown code.
+    /// Formats the date with a strftime format; `None` if it has an unknown code.
     fn format(&self, format: &str) -> Option<String> {
         let mut parts = BrokenDownTime::from(self.time);
         parts.set_offset(Some(self.offset));
@@ -299,8 +300,9 @@ impl Local {
         parts.to_string(self.with_own_codes(format)).ok()
     }
 
-    /// A format in which `%f` means all nine digits, and `%s` and `%Z` are filled in: the library has no timestamp for the last
-    /// day, and rounds seconds before 1970 towards it, although the fraction is counted forward.
+    /// Replaces codes of a format: `%f` becomes all nine digits, and `%s` and `%Z` are expanded, because the library
+    /// has no timestamp for the last day and rounds negative timestamps towards zero, although the fraction is counted
+    /// forward.
     fn with_own_codes(&self, format: &str) -> String {
         let mut out = String::with_capacity(format.len() + 1);
         let mut rest = format;
@@ -339,7 +341,7 @@ impl Local {
     }
 }
 
-/// A number or name that is at least as wide as `layout`, as `05`, `_5` or `-`, says.
+/// Pads a number or name to the width in `layout`, such as `05`, `_5` or `-`.
 fn padded(text: &str, layout: &str, out: &mut String) {
     let width = layout.trim_start_matches(['-', '_', '0']).parse::<usize>().unwrap_or(0).min(255);
     let fill = width.saturating_sub(text.len());
@@ -357,7 +359,7 @@ fn padded(text: &str, layout: &str, out: &mut String) {
     }
 }
 
-/// Whole seconds as int, others as float.
+/// Returns whole seconds as int, others as float.
 fn seconds(moment: SignedDuration) -> Value {
     match moment.subsec_nanos() {
         0 => Value::int(moment.as_secs()),
@@ -380,7 +382,7 @@ fn fields(local: &Local) -> Dict {
     dict
 }
 
-/// RFC 3339 with offset, and a fraction of 3, 6 or 9 digits where there is one.
+/// Formats as RFC 3339 with offset, and with a fraction of 3, 6 or 9 digits unless it is zero.
 fn rfc3339(local: &Local) -> String {
     let nanos = local.time.subsec_nanosecond();
     let fraction = match nanos {
@@ -404,7 +406,7 @@ fn parse(text: &str) -> std::result::Result<SignedDuration, String> {
         None => format!("Cannot parse date: {text}"),
     };
     let trimmed = text.trim();
-    // Formats allow leap seconds, but Unix seconds have none.
+    // Formats allow leap seconds, but Unix time has none.
     let second = text.split(|c: char| !c.is_ascii_digit()).filter(|group| !group.is_empty()).nth(5);
     if let Some("60") = second {
         return Err("Invalid second: 60 (must be 0-59)".to_owned());
@@ -412,12 +414,12 @@ fn parse(text: &str) -> std::result::Result<SignedDuration, String> {
     if let Ok(time) = trimmed.parse::<Timestamp>() {
         return Ok(time.as_duration());
     }
-    // `2024-01-15T10:30[Europe/Berlin]`, as RFC 9557 has it.
+    // `2024-01-15T10:30[Europe/Berlin]` (RFC 9557).
     if let Ok(time) = trimmed.parse::<Zoned>() {
         return Ok(time.timestamp().as_duration());
     }
     let (body, offset) = zone_behind(trimmed).unwrap_or((trimmed, Offset::UTC));
-    // The library reads a time of the day with an offset or a zone as well, and forgets these.
+    // The library also accepts a time with an offset or a zone, but ignores them.
     let clock = body.split_once(['T', 't', ' ']).map_or("", |(_, clock)| clock);
     let time = match body.parse::<DateTime>() {
         Ok(time) if !clock.contains(['+', '-', '[']) => time,
@@ -426,7 +428,7 @@ fn parse(text: &str) -> std::result::Result<SignedDuration, String> {
     moment_of(time, offset).ok_or_else(|| "date_parse: timestamp out of range".to_owned())
 }
 
-/// A time without its zone, and the zone: `Z`, `UTC`, `GMT` or an offset behind a time of the day, blanks before it or not.
+/// Splits off the zone after a time of day: `Z`, `UTC`, `GMT` or an offset, with or without spaces before it.
 fn zone_behind(text: &str) -> Option<(&str, Offset)> {
     let is_time = |body: &str| body.contains(':') && body.ends_with(|c: char| c.is_ascii_digit());
     for word in ["Z", "UTC", "GMT"] {
@@ -454,8 +456,8 @@ fn zone_behind(text: &str) -> Option<(&str, Offset)> {
     (is_number && minutes < 60 && is_time(body)).then_some((body, offset))
 }
 
-/// The digits of a text as year, month, day, hour, minute and second, and a fraction. `None` if they are no date, or something
-/// stands there that would change what they mean: half of the day, a zone, the number of a week.
+/// Parses the digit groups as year, month, day, hour, minute, second and fraction. Returns `None` if they are not a
+/// date, or if the string contains something that would change their meaning: AM or PM, a zone, a week number.
 fn of_groups(text: &str) -> Option<std::result::Result<DateTime, String>> {
     let is_digit = |c: char| c.is_ascii_digit();
     let groups: Vec<&str> = text.split(|c| !is_digit(c)).filter(|group| !group.is_empty()).take(8).collect();
@@ -483,11 +485,11 @@ fn of_groups(text: &str) -> Option<std::result::Result<DateTime, String>> {
     let parts = [part(0)?, part(1)?, part(2)?, part(3)?, part(4)?, part(5)?];
     let nanos = format!("{fraction:0<9.9}").parse().unwrap_or(0);
     let time = civil(parts).map(|time| time.with().subsec_nanosecond(nanos).build().unwrap_or(time));
-    // Ambiguous: the day or the month comes first.
+    // Ambiguous: either the day or the month could come first.
     if time.is_err() && groups[0].len() < 3 { None } else { Some(time) }
 }
 
-/// A date and time of year, month, day, hour, minute, second.
+/// Returns the date and time of year, month, day, hour, minute, second.
 fn civil(parts: [i64; 6]) -> std::result::Result<DateTime, String> {
     let [year, month, day, hour, minute, second] = parts;
     let ranged = |value: i64, name: &str, min: i8, max: i8| match i8::try_from(value) {
@@ -504,7 +506,8 @@ fn civil(parts: [i64; 6]) -> std::result::Result<DateTime, String> {
     Ok(date.map_err(|_| format!("Invalid date: {year:04}-{month:02}-{day:02}"))?.at(hour, minute, second, 0))
 }
 
-/// The zone that a dict such as `date_in_zone` gives names itself: by name, else by its offset; UTC without one.
+/// Returns the zone in a dict of date components, such as the result of `date_in_zone`: by name, else by offset, else
+/// UTC.
 fn own_zone(parts: &Dict) -> Result<TimeZone> {
     let named = parts.get_str("zone").filter(|zone| !zone.is_nil());
     let offset = parts.get_str("offset_seconds").filter(|offset| !offset.is_nil());

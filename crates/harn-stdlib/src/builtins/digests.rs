@@ -125,10 +125,10 @@ builtins! {
     }
 }
 
-/// Bytes digested between two looks at deadlines and signals.
+/// Bytes digested between two checks of deadlines and signals.
 const PIECE: usize = 64 << 10;
 
-/// A digest, made in pieces so that it can be stopped.
+/// Computes a digest in chunks, so that it can be interrupted.
 fn digest<D: Digest>(bytes: &[u8]) -> Vec<u8> {
     let mut state = D::new();
     in_pieces(bytes, |piece| state.update(piece));
@@ -142,7 +142,7 @@ fn in_pieces(bytes: &[u8], mut update: impl FnMut(&[u8])) {
     }
 }
 
-/// Bytes as they are, anything else in printed form.
+/// Passes the bytes of a value to `read`: bytes as they are, other values in printed form.
 pub(crate) fn octets<T>(value: &Value, read: impl FnOnce(&[u8]) -> T) -> T {
     match value.as_bytes() {
         Some(bytes) => read(bytes),
@@ -150,7 +150,7 @@ pub(crate) fn octets<T>(value: &Value, read: impl FnOnce(&[u8]) -> T) -> T {
     }
 }
 
-/// HMAC with SHA-256 (RFC 2104).
+/// Returns the HMAC with SHA-256 (RFC 2104).
 pub fn hmac_sha256(key: &[u8], message: &[u8]) -> [u8; 32] {
     const BLOCK: usize = 64;
     let mut block = [0; BLOCK];

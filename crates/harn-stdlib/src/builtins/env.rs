@@ -1,4 +1,4 @@
-//! The environment of the process, and its end.
+//! The environment of the process, and its exit.
 
 use std::path::{Path, PathBuf};
 
@@ -183,11 +183,11 @@ builtins! {
     }
 }
 
-/// The directory of the calling code, the working directory when it has none.
+/// Returns the directory of the calling code, or the working directory if it has none.
 fn source_directory(cx: &Cx) -> PathBuf {
     let mut dir = cx.caller_dir();
     if cx.caller_file().starts_with("std/") {
-        // A module of the binary lies nowhere: what it does is done for the program.
+        // An embedded module has no directory: it acts for the program.
         let program = cx.vm().source(0).map(|(name, _)| PathBuf::from(&*name)).unwrap_or_default();
         dir = program.parent().map(PathBuf::from).unwrap_or_default();
     }
@@ -199,20 +199,20 @@ fn find_project_root(cx: &Cx) -> Option<PathBuf> {
     harn_front::project_root(&system.work_dir(), &harn_front::Through(&**system))
 }
 
-/// Where files of the runtime are when no variable names another place: in the project, or beside the program.
+/// Returns the default directory for files of the runtime: the project root, or the directory of the calling code.
 fn base(cx: &Cx) -> PathBuf {
     find_project_root(cx).unwrap_or_else(|| source_directory(cx))
 }
 
-/// A place that the runtime derives for a program, and the directory that no link leads out of.
+/// A path that the runtime derives for a program, and the directory that links must not leave.
 struct Derived {
     place: PathBuf,
     root: PathBuf,
 }
 
 impl Derived {
-    /// What `variable` names, or else `default`. A place that a variable names may lie anywhere, but a relative one is below the
-    /// working directory, and no link leads out of that.
+    /// Returns the path in `variable`, or else `default`. A path in a variable may be anywhere, but a relative path is
+    /// below the working directory, and no link leads out of it.
     fn of(cx: &Cx, variable: &str, default: impl FnOnce() -> Derived) -> Derived {
         match cx.system().env(variable).filter(|path| !path.is_empty()) {
             None => default(),
@@ -231,14 +231,14 @@ impl Derived {
         self
     }
 
-    /// The path, for file operations.
+    /// Confines the path and returns it, for file operations.
     fn path(self, cx: &Cx) -> PathBuf {
         cx.system().confine(&self.place, &self.root);
         self.place
     }
 }
 
-/// Where the runtime keeps its state: `HARN_STATE_DIR`, or `.harn` in the project.
+/// Returns the state directory of the runtime: `HARN_STATE_DIR`, or `.harn` in the project.
 fn state(cx: &Cx) -> Derived {
     Derived::of(cx, "HARN_STATE_DIR", || {
         let root = base(cx);
@@ -246,22 +246,23 @@ fn state(cx: &Cx) -> Derived {
     })
 }
 
-/// The state directory, to be named.
+/// Returns the path of the state directory for display, without confining it.
 pub(crate) fn state_root(cx: &Cx) -> PathBuf {
     state(cx).place
 }
 
-/// A file or directory in the state directory.
+/// Returns a file or directory in the state directory.
 pub(crate) fn state_file(cx: &Cx, name: &str) -> PathBuf {
     state(cx).join(name).path(cx)
 }
 
-/// A directory of the runtime's state: what `variable` of the environment names, or `name` in the state directory.
+/// Returns a directory of the runtime's state: the path in the environment variable `variable`, or `name` in the state
+/// directory.
 pub fn state_place(cx: &Cx, variable: &str, name: &str) -> PathBuf {
     Derived::of(cx, variable, || state(cx).join(name)).path(cx)
 }
 
-/// Where records of runs are kept: `HARN_RUN_DIR`, or `.harn-runs` in the project.
+/// Returns the directory of run records: `HARN_RUN_DIR`, or `.harn-runs` in the project.
 pub fn run_folder(cx: &Cx) -> PathBuf {
     let default = || {
         let root = base(cx);
@@ -270,7 +271,7 @@ pub fn run_folder(cx: &Cx) -> PathBuf {
     Derived::of(cx, "HARN_RUN_DIR", default).path(cx)
 }
 
-/// The name that programs know the operating system by.
+/// Returns the name of the operating system for programs.
 pub(super) fn platform_name(cx: &Cx) -> &'static str {
     match cx.system().platform().0 {
         "macos" => "darwin",
@@ -278,7 +279,7 @@ pub(super) fn platform_name(cx: &Cx) -> &'static str {
     }
 }
 
-/// The line of the user database that belongs to the owner of this process.
+/// Returns the line in the user database of the owner of this process.
 fn user_entry(cx: &Cx) -> Option<String> {
     let system = cx.vm().system();
     let status = system.read_text(Path::new("/proc/self/status"), 1 << 20).ok()?;

@@ -1,4 +1,4 @@
-//! The namespace `event_log`: topics of events that the program and the runtime add to.
+//! The namespace `event_log`: topics of events that the program and the runtime append to.
 
 use harn_value::json::{parse, stringify};
 use harn_value::{Dict, Value};

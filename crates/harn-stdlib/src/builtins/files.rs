@@ -1,5 +1,5 @@
-//! Files and directories. Relative paths are taken from the working directory of the run, not from
-//! the directory of the script; messages name the resolved path.
+//! Files and directories. Relative paths are resolved against the working directory of the run, not the directory of
+//! the script; messages contain the resolved path.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -223,7 +223,7 @@ builtins! {
             return Err(Error::thrown("move_file: src and dst are required"));
         };
         let source = spared(cx, "move_file", resolve(cx, &from))?;
-        // A directory may be given its new name with a closing slash, a file not.
+        // The target path of a directory may end with a slash, that of a file must not.
         let goal = if cx.vm().system().is_dir(&source) { resolve(cx, &to) } else { no_directory(cx, &to)? };
         cx.system().rename(&source, &spared(cx, "move_file", goal)?).map_err(|error| {
             let (what, reason) = match error {
@@ -364,7 +364,7 @@ builtins! {
             return Err(Error::thrown("glob: pattern is empty"));
         }
         let base = base.read()?.base.map_or_else(|| Ok(".".into()), |base| PathArg::checked("glob", base))?;
-        // An absolute pattern says itself where to look: below its folders that are no patterns.
+        // An absolute pattern determines the base: its leading directories without wildcards.
         let (base, pattern) = match absolute(&pattern) {
             Some((folder, rest)) => (resolve(cx, folder), rest),
             None => below(glob_base(cx, &base)?, &pattern),
@@ -381,7 +381,7 @@ builtins! {
     }
 }
 
-/// The folder that a relative pattern starts from.
+/// Returns the base directory of a relative pattern.
 fn glob_base(cx: &Cx, base: &str) -> Result<PathBuf> {
     let folder = resolve(cx, base);
     match cx.system().facts(&folder) {
@@ -391,7 +391,7 @@ fn glob_base(cx: &Cx, base: &str) -> Result<PathBuf> {
     }
 }
 
-/// Takes the `.` and `..` at the start of a pattern into the folder.
+/// Resolves `.` and `..` at the start of a pattern against the directory.
 fn below(mut folder: PathBuf, mut pattern: &str) -> (PathBuf, &str) {
     loop {
         if let Some(rest) = pattern.strip_prefix("./") {
@@ -405,7 +405,7 @@ fn below(mut folder: PathBuf, mut pattern: &str) -> (PathBuf, &str) {
     }
 }
 
-/// A pattern without the `.` and `..` among its folders: the paths that it is held against have none.
+/// Removes `.` and `..` from the directories of a pattern, because the matched paths contain none.
 fn straight(pattern: &str) -> Result<String> {
     let mut parts: Vec<&str> = Vec::new();
     for part in pattern.split('/') {
@@ -423,7 +423,7 @@ fn straight(pattern: &str) -> Result<String> {
     Ok(parts.join("/"))
 }
 
-/// The folders at the start of an absolute pattern that are no patterns, and the rest.
+/// Splits an absolute pattern into its leading directories without wildcards, and the remainder.
 fn absolute(pattern: &str) -> Option<(&str, &str)> {
     let drive = cfg!(windows) && pattern.get(..2).is_some_and(is_drive) && pattern[2..].starts_with('/');
     if !pattern.starts_with('/') && !drive {
@@ -434,10 +434,11 @@ fn absolute(pattern: &str) -> Option<(&str, &str)> {
     Some((if slash == 0 { "/" } else { &pattern[..slash] }, &pattern[slash + 1..]))
 }
 
-/// Bytes of a pattern: a longer one is no path, and the matcher cannot be built from every long one.
+/// Maximum length of a pattern in bytes: a longer one cannot match a path, and the matcher cannot be built from every
+/// long pattern.
 const MAX_PATTERN: usize = 4096;
 
-/// Braces in braces.
+/// Maximum nesting depth of braces.
 const MAX_BRACES: usize = 16;
 
 fn glob_matcher(pattern: &str) -> Result<GlobMatcher> {
@@ -467,7 +468,7 @@ fn failed(cx: &Cx, what: &str, path: &Path, error: &io::Error) -> Error {
     failures::of_io(cx, error, Some(path), || format!("{what} {}: {error}", show(path)))
 }
 
-/// The bytes of a file that fits into the memory limit.
+/// Reads a file that fits into the memory limit.
 fn read_bytes(cx: &Cx, path: &Path) -> io::Result<Vec<u8>> {
     cx.system().read(path, harn_value::memory::left() as u64).map_err(|error| match error.kind() {
         io::ErrorKind::FileTooLarge => io::Error::new(
@@ -484,18 +485,18 @@ fn read_utf8(cx: &Cx, path: &Path) -> io::Result<String> {
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8"))
 }
 
-/// The text of a file, or the error that `read_file` throws.
+/// Reads a text file; returns the error that `read_file` throws.
 fn read_text(cx: &Cx, path: &str) -> Result<String> {
     let path = resolve(cx, path);
     read_utf8(cx, &path).map_err(|error| failed(cx, "Failed to read file", &path, &error))
 }
 
-/// How a walk goes.
+/// State of a directory walk.
 struct Walk<'a> {
     system: &'a dyn System,
     max_depth: usize,
     follow: bool,
-    /// Directories that were entered.
+    /// Visited directories.
     entered: FxHashSet<(u64, u64)>,
     found: Vec<Entry>,
 }
@@ -518,8 +519,8 @@ impl Entry {
     }
 }
 
-/// A directory and everything below it, names in order. What cannot be read is left out; a root that may not be
-/// read is an error.
+/// Returns a directory and its descendants, with names in order. Unreadable entries are omitted; a root that the policy
+/// rejects is an error.
 fn walk(cx: &Cx, root: &Path, max_depth: usize, follow: bool) -> Result<Vec<Entry>> {
     let system = cx.system();
     if let Some(error) = system.facts(root).err().and_then(|error| cx.refusal(&error)) {
@@ -532,8 +533,8 @@ fn walk(cx: &Cx, root: &Path, max_depth: usize, follow: bool) -> Result<Vec<Entr
 }
 
 impl Walk<'_> {
-    /// Adds `path` and what is below it. A directory that was entered before is not entered through a link: links
-    /// can multiply paths without end.
+    /// Adds `path` and its descendants. A visited directory is not entered again through a link, because links can
+    /// create infinitely many paths.
     fn visit(&mut self, cx: &Cx, path: &Path, depth: usize) -> Result<()> {
         let Ok(own) = self.system.link_facts(path) else { return Ok(()) };
         let through = own.is_link() && (self.follow || depth == 0);

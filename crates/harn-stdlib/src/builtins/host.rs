@@ -1,4 +1,4 @@
-//! Calls of the host that a program runs in, and mocks of them.
+//! Calls of the program's host, and mocks of them.
 
 use std::cell::RefCell;
 
@@ -172,7 +172,7 @@ struct Mocks {
     scopes: RefCell<Scopes>,
 }
 
-/// The first scope, and those pushed on top of it.
+/// The base scope, and the scopes pushed on top of it.
 #[derive(Default)]
 struct Scopes {
     base: Scope,
@@ -207,7 +207,7 @@ impl Mock {
     }
 }
 
-/// The answer of the latest mock that fits; the call is recorded.
+/// Returns the result of the latest matching mock, and records the call.
 fn mocked(cx: &Cx, capability: &str, operation: &str, params: &Ref<Dict>) -> Option<Result<Value>> {
     let mocks = cx.state::<Mocks>();
     let mut scopes = mocks.scopes.borrow_mut();
@@ -222,7 +222,7 @@ fn mocked(cx: &Cx, capability: &str, operation: &str, params: &Ref<Dict>) -> Opt
     Some(answer)
 }
 
-/// Asks a mock or the attached host; nothing when neither is there or knows the operation.
+/// Calls a mock or the attached host; returns `None` if neither supports the operation.
 pub async fn ask_host(cx: &Cx, capability: &str, operation: &str, params: &Value) -> Option<Result<Value>> {
     let params = params.to_dict().unwrap_or_else(|| Ref::new(Dict::new()));
     if let Some(answer) = mocked(cx, capability, operation, &params) {
@@ -231,8 +231,8 @@ pub async fn ask_host(cx: &Cx, capability: &str, operation: &str, params: &Value
     attached(cx)?.call(capability, operation, params.into()).await
 }
 
-/// Calls a tool of the host: a mock of `builtin_call` and the tool's name answers first, else the attached host. Nothing
-/// when neither is there or knows the tool.
+/// Calls a tool of the host: first a mock of `builtin_call` and the tool's name, then the attached host. Returns `None`
+/// if neither has the tool.
 pub async fn call_host_tool(cx: &Cx, name: &str, arguments: &Value) -> Option<Result<Value>> {
     let params = arguments.to_dict().unwrap_or_else(|| Ref::new(Dict::new()));
     if let Some(answer) = mocked(cx, "builtin_call", name, &params) {
@@ -241,26 +241,26 @@ pub async fn call_host_tool(cx: &Cx, name: &str, arguments: &Value) -> Option<Re
     attached(cx)?.call_tool(name, arguments.clone()).await
 }
 
-/// Whether a host is attached.
+/// Returns whether a host is attached.
 pub fn has_host(cx: &Cx) -> bool {
     attached(cx).is_some()
 }
 
-/// Tells the attached host something; nothing happens without one.
+/// Sends a notification to the attached host, if there is one.
 pub fn notify_host(cx: &Cx, method: &str, params: &Value) {
     if let Some(host) = attached(cx) {
         host.notify(method, params.clone());
     }
 }
 
-/// As [`notify_host`]; what is told is made only when there is a host.
+/// As [`notify_host`]; the parameters are created only if a host is attached.
 pub fn notify_host_with(cx: &Cx, method: &str, params: impl FnOnce() -> Value) {
     if let Some(host) = attached(cx) {
         host.notify(method, params());
     }
 }
 
-/// Performs an operation of the host: mock, attached host, built-in operation.
+/// Performs an operation of the host: by a mock, the attached host, or a built-in operation.
 pub(crate) async fn call(cx: &Cx, name: &str, params: &Value) -> Result<Value> {
     let Some((capability, operation)) = name.split_once('.') else {
         return Err(Error::thrown(format!("host_call: unsupported operation name '{name}'")));
@@ -269,7 +269,7 @@ pub(crate) async fn call(cx: &Cx, name: &str, params: &Value) -> Result<Value> {
     if name == "process.exec"
         && let Some(guard) = guard(cx)
     {
-        // A mock and a host count as running it, too.
+        // Execution by a mock or a host is guarded, too.
         let run = Box::new(move |params: Ref<Dict>| -> Later<'_> {
             Box::pin(async move { perform(cx, name, capability, operation, params).await })
         });

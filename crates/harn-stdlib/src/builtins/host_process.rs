@@ -1,4 +1,4 @@
-//! The operations `process.*` of the host: running programs with more control than `exec` gives.
+//! The operations `process.*` of the host: running programs with more control than `exec` provides.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::dates::iso_millis;
 use crate::args::printed;
 use crate::places::{resolve, show};
 
-/// The shell chosen at run time.
+/// The shell selected at run time.
 #[derive(Default)]
 struct Chosen(RefCell<Option<String>>);
 
@@ -20,7 +20,7 @@ fn failed(text: impl std::fmt::Display) -> Error {
     Error::runtime(format!("host_call process.exec{text}"))
 }
 
-/// `process.exec`: runs a program or a line to its end, or until its time is over.
+/// `process.exec`: runs a program or a command line until it ends or times out.
 pub(super) async fn exec(cx: &Cx, params: &Dict) -> Result<Dict> {
     let get = |name: &str| params.get_str(name).filter(|value| !value.is_nil());
     let argv = command_line(cx, params)?;
@@ -43,7 +43,7 @@ pub(super) async fn exec(cx: &Cx, params: &Dict) -> Result<Dict> {
     run(cx, command).await
 }
 
-/// Program and arguments.
+/// Returns the program and its arguments.
 fn command_line(cx: &Cx, params: &Dict) -> Result<Vec<String>> {
     let mode = params.get_str("mode").map_or_else(|| "shell".into(), printed);
     match mode.as_str() {
@@ -70,7 +70,7 @@ fn command_line(cx: &Cx, params: &Dict) -> Result<Vec<String>> {
     }
 }
 
-/// How the shells of Windows are told that a line follows; `None` for all that do as `sh` does.
+/// Returns the flags with which Windows shells run a command line; `None` for shells that are compatible with `sh`.
 fn windows_flags(shell: &str) -> Option<&'static [&'static str]> {
     let name = shell.rsplit(['/', '\\']).next().unwrap_or(shell).to_lowercase();
     match name.trim_end_matches(".exe") {
@@ -80,7 +80,7 @@ fn windows_flags(shell: &str) -> Option<&'static [&'static str]> {
     }
 }
 
-/// The arguments that have a shell run a line.
+/// Returns the arguments with which a shell runs a command line.
 pub(super) fn line_arguments(shell: &str, line: &str) -> Vec<String> {
     let flags = windows_flags(shell).unwrap_or(&["-c"]);
     flags.iter().copied().chain([line]).map(str::to_owned).collect()
@@ -139,7 +139,7 @@ async fn run(cx: &Cx, command: Command) -> Result<Dict> {
     Ok(dict)
 }
 
-/// A shell that lines can be run with.
+/// A shell that can run command lines.
 struct Shell {
     id: String,
     path: String,
@@ -170,7 +170,7 @@ impl Shell {
     }
 }
 
-/// The shells of this machine in the order of preference, each name once.
+/// Returns the shells of this machine in order of preference, each name once.
 fn shells(cx: &Cx) -> Vec<Shell> {
     let mut found: Vec<Shell> = Vec::new();
     let mut add = |path: &str, source| {
@@ -180,7 +180,7 @@ fn shells(cx: &Cx) -> Vec<Shell> {
         }
     };
     let windows = cx.system().platform().0 == "windows";
-    // There `SHELL` is the path of another system's shell.
+    // On Windows, `SHELL` is the path of a Unix shell.
     for name in ["HARN_DEFAULT_SHELL", if windows { "COMSPEC" } else { "SHELL" }] {
         if let Some(path) = cx.system().env(name) {
             add(&path, "environment");
@@ -208,7 +208,7 @@ fn default_shell(cx: &Cx) -> Result<Shell> {
     Ok(shells.swap_remove(place))
 }
 
-/// The path of the default shell.
+/// Returns the path of the default shell.
 pub(super) fn default_shell_path(cx: &Cx) -> Result<String> {
     default_shell(cx).map(|shell| shell.path)
 }
@@ -220,7 +220,7 @@ fn by_id(cx: &Cx, id: &str) -> Result<Shell> {
         .ok_or_else(|| failed(format_args!(": unknown shell id \"{id}\"")))
 }
 
-/// The shell that the parameters name: by id, by path, or the default one.
+/// Returns the shell in the parameters: by id, by path, or the default one.
 fn shell_of(cx: &Cx, params: &Dict) -> Result<Shell> {
     if let Some(id) = params.get_str("shell_id").filter(|id| !id.is_nil()) {
         return by_id(cx, &printed(id));
@@ -260,7 +260,7 @@ pub(super) fn set_default_shell(cx: &Cx, params: &Dict) -> Result<Dict> {
     Ok(shell.to_dict(cx))
 }
 
-/// `process.shell_invocation`: how a line would be run.
+/// `process.shell_invocation`: returns how a command line would be run.
 pub(super) fn shell_invocation(cx: &Cx, params: &Dict) -> Result<Dict> {
     let command = printed(required(params, "command")?);
     let shell = shell_of(cx, params)?;
@@ -274,7 +274,7 @@ pub(super) fn shell_invocation(cx: &Cx, params: &Dict) -> Result<Dict> {
     Ok(dict)
 }
 
-/// A parameter that must be given.
+/// Returns a required parameter.
 pub(super) fn required<'a>(params: &'a Dict, name: &str) -> Result<&'a Value> {
     let given = params.get_str(name).filter(|value| !value.is_nil());
     given.ok_or_else(|| Error::thrown(format!("host_call: missing required parameter '{name}'")))

@@ -277,7 +277,7 @@ async fn request(
     send(cx, method, &url, &options).await
 }
 
-/// Whether a request has an option of this name.
+/// Returns whether an option with this name exists.
 fn is_option(name: &str) -> bool {
     <SessionRequestOptions as described::Options>::FIELDS.iter().any(|option| option.name == name)
 }
@@ -293,7 +293,7 @@ async fn with_body(
     match body.0 {
         None => request(cx, name, method, url, None, options).await,
         Some(only) if options.is_nil() && only.to_dict().is_some() => {
-            // Somebody who means the body would otherwise send none.
+            // Without this check, a dict meant as the body would be dropped.
             let given = dict_of(&only);
             if let Some(key) = given.keys().find(|key| !is_option(key.as_str())) {
                 let text = format!(

@@ -1,4 +1,4 @@
-//! JSON: reading, writing, finding it in text, and pointers into it.
+//! JSON: parsing, formatting, extraction from text, and JSON Pointer.
 
 use harn_schema::options::Options;
 use harn_value::json::{self, BigNumbers};
@@ -34,7 +34,7 @@ builtins! {
     /// ```
     Pure fn json_parse(cx, s: Text as "string", options: OptionDict<ParseOptions>) -> "any" {
         let ParseOptions { big_numbers } = options.read()?;
-        // RFC 8259, 8.1: a byte order mark may be passed over.
+        // RFC 8259, 8.1: a parser may ignore a byte order mark.
         let text = s.strip_prefix('\u{feff}').unwrap_or(&s);
         json::parse_with(text, big_numbers).map_err(|error| Error::thrown(format!("JSON parse error: {error}")))?
     }
@@ -186,7 +186,7 @@ fn unescape(name: &str, step: &str) -> Result<String> {
     Ok(out)
 }
 
-/// A list index: digits without leading zeros.
+/// Parses a list index: digits without leading zeros.
 fn index(step: &str) -> Option<usize> {
     let plain = step == "0" || (!step.starts_with('0') && step.bytes().all(|b| b.is_ascii_digit()));
     if plain { step.parse().ok() } else { None }
@@ -199,7 +199,7 @@ fn child(value: &Value, step: &str) -> Option<Value> {
     }
 }
 
-/// `value` with `change` applied to what `parents` lead to; unchanged when there is no such place.
+/// Applies `change` to the target of `parents`; returns the value unchanged if the target does not exist.
 fn changed(mut value: Value, parents: &[String], change: impl FnOnce(&mut Value)) -> Value {
     fn place<'a>(value: &'a mut Value, parents: &[String]) -> Option<&'a mut Value> {
         let Some((step, rest)) = parents.split_first() else { return Some(value) };

@@ -1,5 +1,5 @@
-//! A JSON object in a file that several programs may change at the same time: each change is made under a lock, to what
-//! the file holds at that moment, and replaces the file as a whole.
+//! A JSON object in a file that several programs may change at the same time: each change is made under a lock, to the
+//! current content of the file, and replaces the file atomically.
 
 use std::cell::RefCell;
 use std::io;
@@ -11,32 +11,32 @@ use harn_value::{Dict, Value, json};
 use harn_vm::{Cx, Error, Result};
 use rustc_hash::FxHashMap;
 
-/// The largest file that is read, in bytes.
+/// The maximum size of a file in bytes.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// What the program knows of its files, each read when it was first used.
+/// The cached files of the program, each read on first use.
 #[derive(Default)]
 struct Known {
     files: RefCell<FxHashMap<PathBuf, Content>>,
 }
 
-/// A file's text, and what it says.
+/// The content of a file and its parsed values.
 #[derive(Clone, Default)]
 struct Content {
     text: Vec<u8>,
     values: Dict,
-    /// Why the text says nothing, if it should.
+    /// The reason why the content is malformed, if it is.
     broken: Option<String>,
 }
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct JsonFile {
     known: Rc<Known>,
-    /// What the code that uses it may do.
+    /// The system with the policy of the code that uses the file.
     system: Rc<dyn System>,
     cx: Cx,
     path: PathBuf,
-    /// What it is called in messages.
+    /// The name in messages.
     name: &'static str,
 }
 
@@ -46,7 +46,7 @@ impl JsonFile {
     }
 
     fn with<R>(&self, f: impl FnOnce(&Dict) -> R) -> Result<R> {
-        // Another task may have read it that may do more.
+        // The cached content may have been read by a task with more permissions.
         self.system.check_read(&self.path).map_err(|error| self.failed("read", &error))?;
         if !self.known.files.borrow().contains_key(&self.path) {
             let content = self.first_read()?;
@@ -56,7 +56,8 @@ impl JsonFile {
         Ok(f(files.get(&self.path).map_or(&Dict::new(), |content| &content.values)))
     }
 
-    /// A file that cannot be read is treated as empty, with a warning; one that must not be read is an error.
+    /// Reads the file. An unreadable file is treated as empty, with a warning; a file that the policy or the system
+    /// forbids to read is an error.
     fn first_read(&self) -> Result<Content> {
         let text = match self.system.read(&self.path, MAX_BYTES) {
             Ok(text) => text,
@@ -92,13 +93,13 @@ impl JsonFile {
         self.with(|values| values.keys().map(Value::from).collect())
     }
 
-    /// Changes the values and writes the file; an error leaves both as they were.
+    /// Changes the values and writes the file; on error, both are unchanged.
     pub(super) async fn change(&self, cx: &Cx, change: impl FnOnce(&mut Dict)) -> Result<()> {
         let _lock = self.lock(cx).await?;
         self.rewrite(change).map_err(|error| self.failed("write", &error))
     }
 
-    /// Forgets all values and removes the file.
+    /// Removes all values and the file.
     pub(super) async fn clear(&self, cx: &Cx) -> Result<()> {
         if !self.path.parent().is_some_and(|folder| self.system.is_dir(folder)) {
             return Ok(());
@@ -136,7 +137,7 @@ impl JsonFile {
         Ok(())
     }
 
-    /// Keeps what a broken file holds beside it, under a name that is free.
+    /// Copies a malformed file to an unused name next to it.
     fn set_aside(&self) -> io::Result<PathBuf> {
         let named = |n: u32| {
             let mut name = self.path.clone().into_os_string();
@@ -149,7 +150,7 @@ impl JsonFile {
         Ok(aside)
     }
 
-    /// Waits until no other program changes the file.
+    /// Acquires the lock of the file, waiting for other programs.
     async fn lock(&self, cx: &Cx) -> Result<Lock> {
         if let Some(folder) = self.path.parent() {
             self.system.make_dirs(folder).map_err(|error| self.failed("write", &error))?;
@@ -166,7 +167,7 @@ impl JsonFile {
     }
 }
 
-/// What a text says. One without anything in it holds no values yet; a broken one counts as empty.
+/// Parses the content of a file. An empty file has no values; malformed content is treated as empty.
 fn content(text: Vec<u8>) -> Content {
     let (values, broken) = match values(&text) {
         Ok(values) => (values, None),

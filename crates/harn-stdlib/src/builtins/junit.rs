@@ -1,4 +1,4 @@
-//! Test reports in JUnit's XML form.
+//! Test reports in the JUnit XML format.
 
 use crate::args::room_for_bytes;
 use harn_value::{Dict, Value};
@@ -28,7 +28,7 @@ builtins! {
                 return Err(Error::thrown(format!("parse_junit_xml: expected string or bytes, got {got}")));
             }
         };
-        // The tree of a report takes several times its text; reading it cannot be stopped.
+        // The parsed document needs several times the memory of the XML; parsing cannot be interrupted.
         room_for_bytes(text.len().saturating_mul(16))?;
         match Document::parse(&text) {
             Ok(document) => {
@@ -67,7 +67,7 @@ fn case(node: Node<'_, '_>) -> Dict {
     dict
 }
 
-/// The trimmed text of an element, if there is any.
+/// Returns the trimmed text of an element, if any.
 fn content(node: Node<'_, '_>) -> Option<String> {
     let text: String = node.descendants().filter(Node::is_text).filter_map(|part| part.text()).collect();
     let text = text.trim();

@@ -61,13 +61,13 @@ builtins! {
     }
 }
 
-/// What is wrong with a token or a key, in words.
+/// The result of a check; the error is the reason why a token or a key is invalid.
 type Checked<T> = std::result::Result<T, String>;
 
 /// Signs a message with a key.
 type Sign = Box<dyn Fn(&[u8]) -> Checked<Vec<u8>>>;
 
-/// Whether a message has a signature.
+/// Verifies the signature of a message.
 type Check = Box<dyn Fn(&[u8], &[u8]) -> bool>;
 
 fn sign(alg: &str, claims: &Value, pem: &str) -> Result<String> {
@@ -94,7 +94,7 @@ fn es256_signer(pem: &str) -> Checked<impl Fn(&[u8]) -> Checked<Vec<u8>> + 'stat
         return Err("it is no PKCS#8 key".to_owned());
     };
     let key = SigningKey::from_pkcs8_der(der.secret_pkcs8_der()).map_err(words)?;
-    // The nonce comes of the key and the message (RFC 6979): the same call gives the same token.
+    // The nonce is derived from the key and the message (RFC 6979): the same call returns the same token.
     Ok(move |message: &[u8]| {
         let signature: Signature = key.try_sign(message).map_err(words)?;
         Ok(signature.to_bytes().to_vec())
@@ -110,7 +110,7 @@ fn rs256_signer(pem: &str) -> Checked<impl Fn(&[u8]) -> Checked<Vec<u8>> + 'stat
     let key = key.map_err(words)?;
     Ok(move |message: &[u8]| {
         let mut signature = vec![0; key.public().modulus_len()];
-        // This padding has no random part; the generator is not asked.
+        // This padding is deterministic; the generator is not used.
         key.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), message, &mut signature).map_err(words)?;
         Ok(signature)
     })
@@ -124,7 +124,7 @@ fn words(reason: impl Display) -> String {
     reason.to_string()
 }
 
-/// Words without the lines of the key, which the library's own may hold.
+/// Describes a PEM error without the lines of the key, which the library's message may contain.
 fn pem_words(reason: &pem::Error, section: &str) -> String {
     match reason {
         pem::Error::NoItemsFound => format!("there is no section {section} in it"),
@@ -133,12 +133,12 @@ fn pem_words(reason: &pem::Error, section: &str) -> String {
     }
 }
 
-/// The claims of a token with a good signature.
+/// Returns the claims of a token with a valid signature.
 fn verify(alg: &str, token: &str, key: &str) -> Checked<Value> {
     let check: Check = match alg {
-        // With an empty secret everybody can sign.
+        // With an empty secret, any client could sign.
         "HS256" if key.is_empty() => return Err("the key is empty".to_owned()),
-        // Anybody who knows the public key of a service could sign tokens with it (RFC 8725, section 2.1).
+        // Anyone who knows the public key of a service could sign tokens with it (RFC 8725, section 2.1).
         "HS256" if key.contains("-----BEGIN ") => {
             return Err("the key is a PEM document, not a shared secret: use RS256 or ES256".to_owned());
         }
@@ -161,7 +161,7 @@ fn verify(alg: &str, token: &str, key: &str) -> Checked<Value> {
         return Err("a token has three parts with `.` between them".to_owned());
     };
     let (header, signature) = (object("header", header)?, decoded("signature", signature)?);
-    // The token does not choose how it is checked.
+    // The algorithm of the token must not determine how it is verified.
     match header.get_str("alg").and_then(Value::as_str) {
         Some(named) if **named == *alg => {}
         Some(named) => return Err(format!("the token names the algorithm {named:?} and not {alg}")),
@@ -198,7 +198,7 @@ fn es256_check(pem: &str) -> Checked<impl Fn(&[u8], &[u8]) -> bool + 'static> {
 
 fn rs256_check(pem: &str) -> Checked<impl Fn(&[u8], &[u8]) -> bool + 'static> {
     const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
-    // What PKCS#1 calls a public key is the inner part of what all others call one.
+    // A PKCS#1 public key is the inner part of a SubjectPublicKeyInfo.
     let inner = pem.contains("BEGIN RSA PUBLIC KEY");
     let mut der = public_key(&pem.replace("RSA PUBLIC KEY", "PUBLIC KEY"))?;
     if !inner {
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn the_secret_of_rfc_7515_is_bytes_of_any_kind() {
-        // A.1: the key is no text, so programs cannot use it.
+        // A.1: the key is not text, so programs cannot use it.
         let key = "AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow";
         let signed = "eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ";
         let mac = hmac_sha256(&URL_SAFE_NO_PAD.decode(key).unwrap(), signed.as_bytes());

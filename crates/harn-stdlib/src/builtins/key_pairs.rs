@@ -86,7 +86,7 @@ builtins! {
         };
         let private = key("x25519_agree", "private hex", "private", &private)?;
         let shared = x25519(private, key("x25519_agree", "public hex", "public", &public)?);
-        // RFC 7748, 6.1: all zeros come of a point of small order, and everybody knows them.
+        // RFC 7748, 6.1: a point of small order yields only zeros, which are not secret.
         if shared.iter().fold(0, |seen, byte| seen | byte) == 0 {
             return Err(Error::thrown("x25519_agree: public is a point of small order; ask the other side for its key"));
         }
@@ -102,7 +102,7 @@ fn pair(private: &[u8], public: &[u8]) -> Value {
 }
 
 fn ed25519_pair(private: &[u8; 32]) -> Result<Ed25519KeyPair> {
-    // Every 32 bytes are a key; the library only looks at the length.
+    // Any 32 bytes are a valid key; the library checks only the length.
     Ed25519KeyPair::from_seed_unchecked(private).map_err(|reason| Error::thrown(format!("ed25519: {reason}")))
 }
 
@@ -115,7 +115,7 @@ fn is_signed(public: &str, message: &[u8], signature: &str) -> bool {
     }
 }
 
-/// A key of 32 bytes. `what` and `called` are how the errors call it.
+/// Parses a key of 32 bytes. `what` and `called` are its names in errors.
 fn key(function: &str, what: &str, called: &str, hex: &Str) -> Result<[u8; 32]> {
     let bytes =
         from_hex(hex).map_err(|reason| Error::thrown(format!("{function}: invalid {what}: {reason}")))?;

@@ -127,7 +127,7 @@ builtins! {
     }
 }
 
-/// `{key, value}` for every entry, in key order.
+/// Returns `{key, value}` for every entry, in key order.
 pub(crate) fn entry_dicts(dict: &Dict) -> Vec<Value> {
     dict.iter()
         .map(|(key, value)| {

@@ -39,7 +39,7 @@ builtins! {
     Pure fn min(cx, first: Value as "int | float | string | duration | pair | list", second: Given as "int | float | string | duration | pair?", others: Rest as "int | float | string | duration | pair") -> "any" {
         check_second("min", &second)?;
         match second.0 {
-            // The usual call needs no list.
+            // The common call needs no list.
             Some(second) if others.0.is_empty() && first.as_list().is_none() => {
                 pick_two("min", &first, &second, Ordering::Less)?
             }
@@ -57,7 +57,7 @@ builtins! {
     Pure fn max(cx, first: Value as "int | float | string | duration | pair | list", second: Given as "int | float | string | duration | pair?", others: Rest as "int | float | string | duration | pair") -> "any" {
         check_second("max", &second)?;
         match second.0 {
-            // The usual call needs no list.
+            // The common call needs no list.
             Some(second) if others.0.is_empty() && first.as_list().is_none() => {
                 pick_two("max", &first, &second, Ordering::Greater)?
             }
@@ -156,7 +156,7 @@ builtins! {
     Pure fn round(cx, n: Value as "int | float", digits: Int) -> "int | float" {
         match (digit_count("round", digits.or(0))?, n.as_number()) {
             (0, _) | (_, None) => to_whole(&n, f64::round)?,
-            // The decimal form of a float says where it ends; shifting the point by arithmetic would not.
+            // Rounds the decimal form of the float, because scaling by a power of ten is inexact.
             (digits, Some(n)) => Value::float(round_to(n, digits)),
         }
     }
@@ -325,7 +325,7 @@ builtins! {
     }
 }
 
-/// The sums of the products of two vectors, item by item.
+/// The dot product of two vectors, and of each with itself.
 #[derive(Default)]
 struct Products {
     ab: f64,
@@ -333,7 +333,7 @@ struct Products {
     bb: f64,
 }
 
-/// Multiplies two vectors with each other and with themselves, in one pass.
+/// Computes the dot products of two vectors in one pass.
 fn products(a: &Value, b: &Value) -> Result<Products> {
     let items = |v: &Value| v.as_list().cloned().ok_or_else(|| Error::thrown("items must be a list"));
     let (a, b) = (items(a)?, items(b)?);
@@ -353,7 +353,7 @@ fn products(a: &Value, b: &Value) -> Result<Products> {
     Ok(sums)
 }
 
-/// A number of digits behind the point.
+/// Checks a number of decimal places.
 fn digit_count(name: &str, digits: i64) -> Result<usize> {
     match usize::try_from(digits) {
         Ok(digits) if digits <= 100 => Ok(digits),
@@ -361,12 +361,12 @@ fn digit_count(name: &str, digits: i64) -> Result<usize> {
     }
 }
 
-/// Rounds to a number of digits behind the point, halves away from zero by the shortest decimal form.
+/// Rounds to a number of decimal places, halves away from zero, based on the shortest decimal form.
 fn round_to(n: f64, digits: usize) -> f64 {
     rounded(n, digits).parse().unwrap_or(n)
 }
 
-/// The second argument of `min` and `max`, which tells a missing one from nil.
+/// Checks the second argument of `min` and `max`, where nil differs from a missing argument.
 fn check_second(name: &str, second: &Given) -> Result<()> {
     const TYPE: &str = "int | float | string | duration | pair";
     const KINDS: Kinds = Kinds::of(TYPE);
@@ -378,7 +378,7 @@ fn check_second(name: &str, second: &Given) -> Result<()> {
     }
 }
 
-/// The smallest or largest; a NaN loses.
+/// Returns the smallest or largest value; NaN is greater than all numbers.
 fn pick(name: &str, first: Value, others: Vec<Value>, wanted: Ordering) -> Result<Value> {
     let items = match first.as_list() {
         Some(list) if others.is_empty() => list.to_vec(),
@@ -406,7 +406,7 @@ fn pick_two(name: &str, a: &Value, b: &Value, wanted: Ordering) -> Result<Value>
         return Ok(if y.cmp(x) == wanted { b.clone() } else { a.clone() });
     }
     match (a.as_number(), b.as_number()) {
-        // As in a sorted list: NaN is behind all numbers.
+        // As in a sorted list: NaN is greater than all numbers.
         (Some(x), Some(y)) if wanted == Ordering::Greater && (x.is_nan() || y.is_nan()) => {
             Ok(Value::float(f64::NAN))
         }
@@ -517,7 +517,7 @@ fn some_numbers(name: &str, items: &Value) -> Result<Vec<f64>> {
 }
 
 fn sorted(mut items: Vec<f64>) -> Vec<f64> {
-    // NaN behind all numbers, whatever its sign: that differs from machine to machine.
+    // NaN after all numbers regardless of its sign, which depends on the machine.
     items.sort_by(|a, b| {
         steps::step();
         a.partial_cmp(b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))

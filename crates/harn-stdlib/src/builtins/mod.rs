@@ -1,4 +1,4 @@
-//! The functions, one file per topic.
+//! The builtin functions, one file per topic.
 
 use harn_value::Value;
 use harn_vm::Builtin;
@@ -63,7 +63,7 @@ pub(crate) use lists::entry_dicts;
 pub use regex::wrong_pattern;
 pub use terminal::{ask_terminal, has_terminal};
 
-/// The tables of all functions, in the order of the reference.
+/// Returns the tables of all functions, in the order of the reference.
 pub fn builtins() -> Vec<&'static [Builtin]> {
     vec![
         output::OUTPUT,
@@ -123,7 +123,7 @@ pub fn builtins() -> Vec<&'static [Builtin]> {
     ]
 }
 
-/// Names that are values, not functions.
+/// Returns the names that are values, not functions.
 pub fn globals() -> Vec<(&'static str, Value)> {
     vec![("pi", Value::float(std::f64::consts::PI)), ("e", Value::float(std::f64::consts::E))]
 }

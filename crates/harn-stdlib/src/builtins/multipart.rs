@@ -1,4 +1,4 @@
-//! Forms as `multipart/form-data` (RFC 7578): built from fields, and read from a body that somebody sent.
+//! Forms as `multipart/form-data` (RFC 7578): building from fields, and parsing of untrusted bodies.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use super::bytes::to_hex;
 use crate::args::{Given, printed, room_for_bytes};
 
-/// Bytes of a body and of a field, and how many fields, that are read when nothing else is said.
+/// Default limits: bytes of a body and of a field, and number of fields.
 const MAX_BYTES: usize = 8 << 20;
 const MAX_FIELDS: usize = 128;
 
@@ -113,7 +113,7 @@ fn content(name: &str, field: &Value) -> Result<Value> {
     })
 }
 
-/// One field, as it is sent.
+/// An encoded field.
 struct Part {
     head: String,
     content: Vec<u8>,
@@ -152,7 +152,7 @@ impl Part {
             push_header(&mut head, "Content-Type", &printed(kind))?;
         }
         for (name, value) in headers.iter().filter(|(_, value)| !value.is_nil()) {
-            // These two say what the field itself says.
+            // These headers are written from the properties of the field.
             if !["content-type", "content-disposition"].iter().any(|own| name.eq_ignore_ascii_case(own)) {
                 push_header(&mut head, name, &printed(value))?;
             }
@@ -179,7 +179,7 @@ fn push_header(head: &mut String, name: &str, value: &str) -> Result<()> {
     Ok(())
 }
 
-/// As browsers write names (the HTML standard, "multipart/form-data encoding algorithm").
+/// Escapes names as browsers do (the HTML standard, "multipart/form-data encoding algorithm").
 fn escaped(text: &str) -> String {
     text.replace('\r', "%0D").replace('\n', "%0A").replace('"', "%22")
 }
@@ -223,7 +223,7 @@ fn own_boundary(given: &str, parts: &[Part]) -> Result<String> {
     Ok(given.to_owned())
 }
 
-/// RFC 2046 section 5.1.1.
+/// Checks the syntax of a boundary (RFC 2046 section 5.1.1).
 fn is_boundary(text: &str) -> bool {
     let known = |c: char| c.is_ascii_alphanumeric() || "'()+_,-./:=? ".contains(c);
     (1..=70).contains(&text.len()) && text.chars().all(known) && !text.ends_with(' ')
@@ -283,7 +283,7 @@ fn read(body: &[u8], content_type: &str, limits: &ParseOptions) -> Result<Dict> 
             limits.max_total_bytes
         )));
     }
-    // Each content becomes bytes and, mostly, text.
+    // Each content is stored as bytes and usually also as text.
     room_for_bytes(body.len().saturating_mul(2))?;
     let fields = split(body, &boundary, limits)?;
     let mut form = Dict::new();
@@ -303,12 +303,13 @@ fn boundary_in(content_type: &str) -> Result<String> {
     boundary.ok_or_else(|| wrong("content type is missing boundary"))
 }
 
-/// The parameters behind the first part of a header's value, names in small letters. Of several with one name the first counts.
+/// Parses the parameters of a header's value; names are in lower case. The first of several parameters with the same
+/// name is used.
 fn parameters(value: &str) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let mut rest = value.split_once(';').map_or("", |(_, rest)| rest);
     while let Some((name, after)) = rest.split_once('=') {
-        // What has no value is passed over.
+        // Parameters without a value are skipped.
         let name = name.rsplit(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         let (text, next) = parameter_value(after.trim_start());
         found.entry(name).or_insert(text);
@@ -317,7 +318,7 @@ fn parameters(value: &str) -> BTreeMap<String, String> {
     found
 }
 
-/// A value, with or without quotes, and what comes behind it.
+/// Parses a value, with or without quotes, and returns the remaining text.
 fn parameter_value(text: &str) -> (String, &str) {
     let Some(quoted) = text.strip_prefix('"') else {
         let (value, rest) = text.split_once(';').unwrap_or((text, ""));
@@ -328,7 +329,7 @@ fn parameter_value(text: &str) -> (String, &str) {
     while let Some((at, c)) = chars.next() {
         match (c, chars.peek()) {
             ('"', _) => return (value, &quoted[at + 1..]),
-            // Other backslashes are those of paths, which some browsers send.
+            // Other backslashes are path separators, which some browsers send.
             ('\\', Some((_, next @ ('"' | '\\')))) => {
                 value.push(*next);
                 chars.next();
@@ -342,7 +343,7 @@ fn parameter_value(text: &str) -> (String, &str) {
 fn split(body: &[u8], boundary: &str, limits: &ParseOptions) -> Result<Vec<Value>> {
     let delimiter = format!("\r\n--{boundary}");
     let finder = memmem::Finder::new(&delimiter);
-    // The first one has no line before it.
+    // The first delimiter has no line before it.
     let Some(mut rest) = body.strip_prefix(&delimiter.as_bytes()[2..]) else {
         return Err(wrong("body does not start with multipart boundary"));
     };
@@ -357,7 +358,7 @@ fn split(body: &[u8], boundary: &str, limits: &ParseOptions) -> Result<Vec<Value
             };
         }
         let padding = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
-        // The end of the line may be the beginning of the next delimiter's, where a part has no content.
+        // The line break may belong to the next delimiter, if a part has no content.
         let Some(line) = rest[padding..].strip_prefix(b"\r\n") else {
             return Err(wrong("malformed boundary delimiter line"));
         };
@@ -429,7 +430,7 @@ mod tests {
             let boundary = boundary_of(&parts);
             let body = body_of(&boundary, &parts).unwrap();
             let kind = format!("multipart/form-data; boundary={boundary}");
-            // Without a part there is nothing but the end.
+            // Without parts, only the closing delimiter is left.
             let form = read(&body, &kind, &LIMITS).unwrap();
             let fields = form.get_str("fields").unwrap().as_list().cloned().unwrap();
             prop_assert_eq!(fields.len(), contents.len());

@@ -189,7 +189,7 @@ builtins! {
     }
 }
 
-/// Writes a log line, unless the level hides it.
+/// Writes a log line, unless its level is disabled.
 pub(super) fn log_line(cx: &Cx, level: usize, message: &str, fields: &Value) -> Result<()> {
     if level < cx.state::<State>().log_level.get() {
         return Ok(());
@@ -215,7 +215,7 @@ pub(super) fn log_line(cx: &Cx, level: usize, message: &str, fields: &Value) -> 
     cx.print(&line)
 }
 
-/// A field of a log line: scalars as JSON, everything else as its printed form.
+/// Writes a field of a log line: scalars as JSON, other values in printed form.
 fn write_field(value: &Value, line: &mut String) {
     match value.view() {
         View::Nil | View::Bool(_) | View::Int(_) | View::Float(_) | View::Str(_) => {

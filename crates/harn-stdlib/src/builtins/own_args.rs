@@ -1,12 +1,12 @@
-//! How the modules of the standard library that are written in Harn look at their arguments: by the notation of the tables of
-//! builtins, so that a wrong call of theirs is told in the same words.
+//! Argument checks for the modules of the standard library that are written in Harn. They use the notation of the
+//! tables of builtins, so that a wrong call has the same error.
 
 use harn_value::Value;
 use harn_vm::Error;
 use harn_vm::builtin::{Text, check_value};
 use harn_vm::builtins;
 
-/// What a time may be: a duration, or a number of the unit that the function's row names.
+/// The type of a time: a duration, or a number in the unit of the function.
 const TIME: &str = "duration | int | float";
 
 builtins! {

@@ -1,4 +1,4 @@
-//! Functions on the text of paths; none touches the disk, but for the two that ask for the workspace.
+//! Functions on path strings; only the two workspace functions access the file system.
 
 use harn_system::SystemExt;
 use harn_value::{Dict, Value};
@@ -236,7 +236,7 @@ fn posix(path: &str) -> String {
     path.replace('\\', "/")
 }
 
-/// Without closing slashes, but for a lone `/`.
+/// Removes trailing slashes, except from `/`.
 fn trimmed(path: &str) -> &str {
     let kept = path.trim_end_matches('/');
     if kept.is_empty() && !path.is_empty() { "/" } else { kept }
@@ -247,7 +247,7 @@ fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// Stem and extension with its dot; a leading dot starts no extension.
+/// Splits a name into stem and extension with its dot; a leading dot does not start an extension.
 fn split_name(name: &str) -> (&str, &str) {
     match name.rfind('.') {
         Some(at) if at > 0 => name.split_at(at),
@@ -278,7 +278,7 @@ fn is_absolute(path: &str) -> bool {
     path.starts_with('/') || (path.get(..2).is_some_and(is_drive) && path[2..].starts_with('/'))
 }
 
-/// The way from one normalized path to another.
+/// Returns the relative path between two normalized paths.
 fn relative_to(path: &str, base: &str) -> Option<String> {
     if is_absolute(path) != is_absolute(base) {
         return None;
@@ -286,7 +286,7 @@ fn relative_to(path: &str, base: &str) -> Option<String> {
     let parts = |path| segments(path).filter(|part| *part != ".").collect::<Vec<_>>();
     let (path, base) = (parts(path), parts(base));
     let common = path.iter().zip(&base).take_while(|(a, b)| a == b).count();
-    // What lies below the folder that such a step leaves has a name that only the file system knows.
+    // The name of the directory below such a `..` is known only to the file system.
     if base[common..].contains(&"..") {
         return None;
     }
@@ -335,8 +335,8 @@ fn workspace_info(cx: &Cx, input: &str, root: MaybeText) -> Dict {
     info
 }
 
-/// An absolute path outside of the root that does not exist, but names something in the root when its
-/// leading `/` is dropped.
+/// Returns the corrected form of an absolute path that does not exist, if the path without its leading `/`, or the
+/// parent of that path, exists in the root.
 fn drifted(cx: &Cx, path: &str, root: &str) -> Option<(String, String)> {
     let inner = path.strip_prefix('/').filter(|inner| !inner.is_empty())?;
     let host = format!("{root}/{inner}");

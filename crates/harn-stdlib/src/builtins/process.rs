@@ -82,7 +82,7 @@ builtins! {
     }
 }
 
-/// How long a program may run, how much it may write, and whether it may run twice.
+/// Limits of a program: time, output, and whether it may run again.
 struct Limits {
     timeout: Option<Duration>,
     max_output: u64,
@@ -91,10 +91,10 @@ struct Limits {
 }
 
 impl Limits {
-    /// Reads options.
+    /// Parses options.
     ///
     /// # Errors
-    /// An option that is not known, or has a wrong value.
+    /// An unknown option, or an invalid value.
     fn of(builtin: &str, options: &Value) -> Result<Limits> {
         let mut limits = Limits {
             timeout: None,
@@ -131,7 +131,7 @@ impl Limits {
                     limits.idempotent = value.as_bool().ok_or_else(wrong)?;
                 }
                 "on_uncertain" => limits.on_uncertain = value.clone(),
-                // The table of builtins has no other.
+                // The table of builtins has no other options.
                 _ => {}
             }
         }
@@ -140,14 +140,14 @@ impl Limits {
         Ok(limits)
     }
 
-    /// What becomes of a program of which nobody knows how far it came.
+    /// Returns how to handle a program in doubt.
     fn uncertain(&self, cx: &Cx, builtin: &str) -> Result<Uncertain> {
         let word = Some(&self.on_uncertain).filter(|word| !word.is_nil());
         uncertain(cx, builtin, self.idempotent, word)
     }
 }
 
-/// Names a program that was not found, and where it was looked for.
+/// Describes a program that was not found, and where it was searched.
 fn sought(cx: &Cx, dir: &Path, program: &str) -> String {
     if cx.system().facts(dir).is_err() {
         return format!("no directory `{}`", dir.display());
@@ -159,18 +159,18 @@ fn sought(cx: &Cx, dir: &Path, program: &str) -> String {
     format!("`{program}` (searched in PATH: {})", harn_value::short(&Value::from(path), 200))
 }
 
-/// Splits options off the end of the arguments.
+/// Splits the options off the end of the arguments.
 fn with_options(builtin: &str, mut arguments: Vec<Value>) -> Result<(Vec<String>, Limits)> {
     let options = arguments.pop_if(|last| last.to_dict().is_some()).unwrap_or_default();
     let texts = arguments.iter().map(|value| printed(value).to_string()).collect();
     Ok((texts, Limits::of(builtin, &options)?))
 }
 
-/// What is to be run.
+/// The command to run.
 enum What {
     /// A program and its arguments.
     Program(Vec<String>),
-    /// A line of the default shell.
+    /// A command line for the default shell.
     Line(String),
 }
 
@@ -194,7 +194,7 @@ impl What {
         }
     }
 
-    /// As guards see it.
+    /// Returns the request for guards.
     fn request(&self, dir: &Path) -> Dict {
         let mut request = Dict::new();
         match self {
@@ -211,7 +211,7 @@ impl What {
         request
     }
 
-    /// What a guard made of it.
+    /// Returns the command of a request that a guard may have changed.
     fn of(request: &Dict) -> What {
         let line = request.get_str("command").filter(|line| !line.is_nil());
         let argv = request.get_str("argv").and_then(Value::as_list);
@@ -224,7 +224,7 @@ impl What {
     }
 }
 
-/// Runs a command past the guard, if there is one.
+/// Runs a command through the guard, if there is one.
 async fn guarded(cx: &Cx, dir: &Path, what: What, limits: &Limits) -> Result<Value> {
     let Some(guard) = guard(cx) else { return Ok(what.run(cx, dir, limits).await?.into()) };
     let run = Box::new(move |request: Ref<Dict>| -> Later<'_> {
@@ -236,7 +236,8 @@ async fn guarded(cx: &Cx, dir: &Path, what: What, limits: &Limits) -> Result<Val
     guard.run(cx, Ref::new(what.request(dir)), run).await
 }
 
-/// Runs a program to its end. When the task is cancelled this future is dropped, which ends it and its children.
+/// Runs a program to completion. If the task is cancelled this future is dropped, which kills the program and its
+/// children.
 async fn run(
     cx: &Cx,
     dir: &Path,
@@ -246,9 +247,9 @@ async fn run(
     failure: &str,
 ) -> Result<Dict> {
     let system = cx.system();
-    // The output is there twice for a moment, as bytes and as text.
+    // Converting the output needs memory for it twice, as bytes and as text.
     let room = (memory::left() / 2) as u64;
-    // What was printed so far belongs before what the program writes to a shared terminal.
+    // On a shared terminal, earlier output must appear before that of the program.
     let _ = system.flush();
     let named = program.to_owned();
     let command = Command {
@@ -282,7 +283,7 @@ async fn run(
 }
 
 fn outcome(ran: Finished) -> Dict {
-    // Text that is UTF-8 stays where it is.
+    // Valid UTF-8 is not copied.
     let text = |bytes: Vec<u8>| {
         String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
     };

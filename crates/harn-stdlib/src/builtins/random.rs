@@ -1,4 +1,4 @@
-//! Random numbers, from a seeded generator or from the host.
+//! Random numbers, from a seeded generator or from the system.
 
 use std::cell::Cell;
 
@@ -16,7 +16,7 @@ use crate::state::now_ms;
 struct Rng([Cell<u64>; 4]);
 
 impl Rng {
-    /// The state is spread from the seed with splitmix64, as the generator's authors advise.
+    /// Expands the seed to the state with splitmix64, as the generator's authors recommend.
     fn new(seed: u64) -> Rng {
         let mut z = seed;
         Rng(std::array::from_fn(|_| {
@@ -57,14 +57,14 @@ impl Foreign for Rng {
     }
 }
 
-/// Where the bits of one call come from: the generator that was its first argument, or the host.
+/// The source of random bits for a call: the generator in its first argument, or the system.
 struct Bits<'a> {
     cx: &'a Cx,
     rng: Option<Value>,
 }
 
 impl Bits<'_> {
-    /// Takes a generator off the front of the arguments.
+    /// Removes a generator from the front of the arguments.
     fn of<'a>(cx: &'a Cx, arguments: &mut Vec<Value>) -> Bits<'a> {
         let has_rng = arguments.first().is_some_and(|first| first.downcast::<Rng>().is_some());
         Bits { cx, rng: has_rng.then(|| arguments.remove(0)) }
@@ -77,9 +77,9 @@ impl Bits<'_> {
         }
     }
 
-    /// A number below `bound`, all equally likely; `bound` is not 0.
+    /// Returns a uniformly distributed number below `bound`; `bound` must not be 0.
     fn below(&self, bound: u64) -> u64 {
-        // Numbers beyond the last whole multiple of the bound would favour the small ones.
+        // Rejects numbers beyond the last multiple of `bound`, which would favour small results.
         let unfair = (u64::MAX % bound + 1) % bound;
         loop {
             let n = self.next();
@@ -117,7 +117,7 @@ builtins! {
     Random fn random(cx, rng: Value as "rng?") -> "float" {
         let mut arguments = vec![rng];
         let bits = Bits::of(cx, &mut arguments);
-        // The upper 53 bits are all that a float between 0 and 1 holds.
+        // A float between 0 and 1 has only 53 bits of precision.
         (bits.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
@@ -172,7 +172,7 @@ builtins! {
     }
 }
 
-/// The bounds of `random_int`, behind a generator.
+/// Returns the bounds of `random_int`, after a generator was removed.
 fn two(arguments: &[Value]) -> Result<&[Value; 2]> {
     arguments.try_into().map_err(|_| {
         let got = arguments.len();
@@ -184,7 +184,7 @@ fn two(arguments: &[Value]) -> Result<&[Value; 2]> {
     })
 }
 
-/// The only argument, behind a generator: a list.
+/// Returns the only argument, a list, after a generator was removed.
 fn one_list<'a>(name: &str, arguments: &'a [Value]) -> Result<&'a [Value]> {
     let [list] = arguments else {
         let got = arguments.len();
@@ -262,7 +262,7 @@ builtins! {
     }
 }
 
-/// Bytes of the host's generator.
+/// Returns random bytes of the system.
 pub(crate) fn random_bytes<const N: usize>(cx: &Cx) -> [u8; N] {
     let mut bytes = [0; N];
     cx.system().random(&mut bytes);

@@ -1,4 +1,4 @@
-//! Regular expressions: linear time, no look-around and no back-references.
+//! Regular expressions: linear time, without look-around and back-references.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -81,7 +81,7 @@ builtins! {
     }
 }
 
-/// The names of the parts of a match. Programs ask for these by name: with the name's own string that is found by its address.
+/// The keys of a match dict. Programs usually look them up with the same string, which is then found by its address.
 #[derive(Default)]
 struct Keys(OnceCell<[Str; 2]>);
 
@@ -101,8 +101,8 @@ fn replace_all(pattern: &str, replacement: &str, s: &str) -> Result<String> {
     Ok(out)
 }
 
-/// A replacement in which the number of a group ends where its digits end: `$1px` is group 1 and `px`. The library would look for
-/// a group named `1px`, which none can be.
+/// Delimits group numbers in a replacement: `$1px` is group 1 and `px`. The library would look up a group named `1px`,
+/// which cannot exist.
 fn with_ends(replacement: &str) -> Cow<'_, str> {
     let mut out = String::new();
     let mut done = 0;
@@ -145,13 +145,13 @@ fn compile(pattern: &str, flags: &str) -> Result<Rc<Pattern>> {
     harn_schema::compiled(pattern, flags).map_err(|reason| Error::thrown(invalid(pattern, reason)))
 }
 
-/// What is wrong with a regular expression with these flags, if anything is.
+/// Returns the error of an invalid regular expression with these flags.
 pub fn wrong_pattern(pattern: &str, flags: &str) -> Option<String> {
     harn_schema::compiled(pattern, flags).err().map(|reason| invalid(pattern, reason))
 }
 
 fn invalid(pattern: &str, reason: String) -> String {
-    // The library draws the pattern over several lines; its last one says what is wrong.
+    // The library prints the pattern on several lines; the last line is the reason.
     let Some((_, wrong)) = reason.rsplit_once("\nerror: ") else {
         return format!("Invalid regex: {}", harn_value::short(&Value::from(reason), 200));
     };

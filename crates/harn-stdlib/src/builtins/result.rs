@@ -1,4 +1,4 @@
-//! `Ok`, `Err` and what to do with them.
+//! `Ok`, `Err` and operations on them.
 
 use harn_value::Value;
 use harn_vm::{Error, builtins};

@@ -1,4 +1,4 @@
-//! Validation against schemas, and functions that make schemas from others.
+//! Validation against schemas, and functions that derive schemas from others.
 
 use harn_schema::{Dialect, SchemaError, canonical, check, to_json_schema};
 use harn_value::{Dict, Str, Value};
@@ -189,7 +189,7 @@ fn expect(value: &Value, schema: &Value, defaults: bool) -> Result<Value> {
     malformed(check(value, schema, defaults))?.map_err(|errors| Error::thrown(errors.join("; ")))
 }
 
-/// `Ok(value)` or `Err({message, errors, value})`; a malformed schema is an `Err` without value.
+/// Returns `Ok(value)` or `Err({message, errors, value})`; a malformed schema is an `Err` without value.
 fn as_result(value: &Value, outcome: Outcome) -> Value {
     let (errors, value) = match outcome {
         Ok(Ok(checked)) => return Value::ok(checked),
@@ -205,7 +205,7 @@ fn as_result(value: &Value, outcome: Outcome) -> Value {
     Value::err(dict.into())
 }
 
-/// A canonical schema without `required`, at every level.
+/// Returns a canonical schema without `required`, at every level.
 fn partial(schema: &Dict) -> Dict {
     with_stack(|| {
         let part = |value: &Value| value.as_dict().map_or_else(|| value.clone(), |s| partial(s).into());

@@ -1,4 +1,4 @@
-//! Functions on sets. Elements count by structure and type: `1`, `1.0`, `"1"` and `true` differ.
+//! Functions on sets. Elements are compared by structure and type: `1`, `1.0`, `"1"` and `true` differ.
 
 use harn_value::{Ref, Set, Value, steps};
 use harn_vm::builtin::Rest;
@@ -146,7 +146,7 @@ fn two(name: &str, a: Value, b: Value) -> Result<(Ref<Set>, Ref<Set>)> {
     }
 }
 
-/// `a`, changed in place when nothing else refers to it, with more elements.
+/// Adds elements to `a`, in place if it has no other reference.
 pub(crate) fn union<'a>(mut a: Ref<Set>, more: impl Iterator<Item = &'a Value>) -> Value {
     let set = a.make_mut();
     for item in steps::each(more) {

@@ -1,4 +1,4 @@
-//! Links that expire and that nobody but the holder of a secret can make.
+//! URLs that expire and that only the holder of a secret can create.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -65,7 +65,7 @@ builtins! {
     }
 }
 
-/// Everybody can sign with an empty secret.
+/// With an empty secret, any client could sign.
 const EMPTY: &str = "the secret is empty";
 
 const NO_LINK: &str = "expected an absolute URL or an absolute path starting with `/`";
@@ -121,7 +121,7 @@ impl Names {
         Ok(())
     }
 
-    /// Whether a parameter of the query is none of the claims.
+    /// Returns whether a query parameter is reserved, so that it is not a claim.
     fn reserves(&self, name: &str) -> bool {
         [&self.signature_param, &self.expires_param, &self.kid_param]
             .iter()
@@ -129,14 +129,14 @@ impl Names {
     }
 }
 
-/// A link: what it leads to, and the decoded query.
+/// A URL: the resource and the decoded query.
 struct Link {
     resource: String,
     pairs: Vec<(String, String)>,
 }
 
 impl Link {
-    /// Nothing for what is neither a URL with a host nor a path from `/`.
+    /// Parses a URL with a host, or a path that starts with `/`; returns `None` for other text.
     fn of(text: &str) -> Option<Link> {
         steps::bytes(text.len());
         if text.starts_with('/') {
@@ -151,7 +151,7 @@ impl Link {
         Some(Link { resource, pairs: decoded(url.query().unwrap_or_default()) })
     }
 
-    /// The query in its one canonical form.
+    /// Returns the query in its canonical form.
     fn query(&self) -> String {
         let pair = |(name, value): &(String, String)| (percent_encode(name), percent_encode(value));
         let mut pairs: Vec<(String, String)> = self.pairs.iter().map(pair).collect();
@@ -159,19 +159,19 @@ impl Link {
         pairs.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("&")
     }
 
-    /// The signature of everything that the link holds now.
+    /// Returns the signature of the resource and the query.
     fn signature(&self, secret: &str) -> String {
         let message = format!("harn-signed-url-v1\n{}\n{}", self.resource, self.query());
         URL_SAFE_NO_PAD.encode(hmac_sha256(secret.as_bytes(), message.as_bytes()))
     }
 
-    /// Takes the parameters of a name out.
+    /// Removes the parameters with this name and returns their values.
     fn take(&mut self, name: &str) -> Vec<String> {
         let taken = self.pairs.extract_if(.., |(key, _)| key == name);
         taken.map(|(_, value)| value).collect()
     }
 
-    /// The values of the parameters of a name.
+    /// Returns the values of the parameters with this name.
     fn all(&self, name: &str) -> Vec<&str> {
         self.pairs.iter().filter(|(key, _)| key == name).map(|(_, value)| value.as_str()).collect()
     }
@@ -181,7 +181,7 @@ fn decoded(query: &str) -> Vec<(String, String)> {
     form_urlencoded::parse(query.as_bytes()).into_owned().collect()
 }
 
-/// A path with `%XX` for what is neither unreserved nor `/`; what is encoded already stays, in upper case.
+/// Percent-encodes all bytes of a path that are neither unreserved nor `/`; encoded bytes stay encoded, in upper case.
 fn encoded_path(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     let mut rest = path;
@@ -209,7 +209,7 @@ fn encoded_path(path: &str) -> String {
     out
 }
 
-/// The secret, or the secrets by their names.
+/// The secret, or the secrets by key id.
 enum Keys {
     One(Str),
     Named(Vec<(Str, Str)>),
@@ -247,7 +247,7 @@ impl Keys {
     }
 }
 
-/// The link with claims, expiry and signature.
+/// Returns the URL with claims, expiry and signature.
 fn signed(
     mut link: Link,
     claims: &Dict,
@@ -271,7 +271,7 @@ fn signed(
     Ok(format!("{}?{}", link.resource, link.query()))
 }
 
-/// What is to be said of a link.
+/// Returns the result of the verification of a URL.
 fn verdict(mut link: Link, keys: &Keys, now: i64, options: &VerifyOptions) -> Dict {
     let names = &options.names;
     let signatures = link.take(&names.signature_param);
@@ -283,7 +283,7 @@ fn verdict(mut link: Link, keys: &Keys, now: i64, options: &VerifyOptions) -> Di
     let kids = link.all(&names.kid_param);
     let kid = kids.first().copied();
     let secret = keys.get(kid);
-    // A second signature would be one that was not looked at.
+    // A second signature would not be verified.
     let signature_valid = match (&signatures[..], secret) {
         ([signature], Some(secret)) if kids.len() < 2 && expires_at.is_some() => {
             constant_time_equal(link.signature(secret).as_bytes(), signature.as_bytes())

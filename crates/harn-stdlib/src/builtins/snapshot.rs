@@ -1,4 +1,4 @@
-//! Snapshots: what a test once gave and was approved, in files beside it.
+//! Snapshots: approved results of tests, stored in files next to the test.
 
 use std::path::PathBuf;
 
@@ -8,13 +8,13 @@ use harn_vm::{Cx, Error, Result, builtins};
 
 use crate::failures;
 
-/// The folder beside the file of a test.
+/// The directory of the snapshots, next to the file of the test.
 const FOLDER: &str = "snapshots";
 
-/// The variable with which snapshots are written instead of compared, as `harn test --update-snapshots` sets it.
+/// The variable that updates snapshots instead of comparing them, as set by `harn test --update-snapshots`.
 const UPDATE: &str = "HARN_UPDATE_SNAPSHOTS";
 
-/// Lines that differ, as a message shows them.
+/// Maximum number of differing lines in a message.
 const SHOWN: usize = 5;
 
 builtins! {
@@ -74,7 +74,7 @@ fn compare(cx: &Cx, value: &Value, name: &Str) -> Result<()> {
     Err(error.with_note(format!("the snapshot is {shown}")).with_note(way))
 }
 
-/// The file of a snapshot.
+/// Returns the path of a snapshot.
 fn place(cx: &Cx, name: &Str) -> Result<PathBuf> {
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ' ');
     if name.trim().is_empty() || name.starts_with('.') || !name.chars().all(plain) {
@@ -88,7 +88,7 @@ fn place(cx: &Cx, name: &Str) -> Result<PathBuf> {
     Ok(cx.caller_dir().join(FOLDER).join(file))
 }
 
-/// The first lines that differ, in words.
+/// Describes the first differing lines.
 fn differences(known: &str, now: &str) -> Vec<String> {
     let (known, now): (Vec<&str>, Vec<&str>) = (known.lines().collect(), now.lines().collect());
     let longest = known.len().max(now.len());

@@ -1,4 +1,4 @@
-//! Spans that a program opens itself, for its log, and those that the runtime records for it.
+//! Spans that a program opens itself, and those that the runtime records for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -145,7 +145,7 @@ fn span_dict(span: FinishedSpan) -> Value {
     dict.into()
 }
 
-/// Levels that are drawn further in than the one above: lines of deep recursion would grow without bound.
+/// Maximum indentation level: otherwise the lines of a deep recursion would grow without bound.
 const LEVELS: usize = 40;
 
 fn summary(mut spans: Vec<FinishedSpan>, left_out: u64) -> String {
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_tree_of_spans_is_drawn() {
-        // The second is inside of the first, the third inside of one that has not finished.
+        // The second span is inside of the first, the third inside of an unfinished one.
         let spans = vec![span(3, Some(1), 12, 5), span(5, Some(4), 40, 10), span(1, None, 10, 20)];
         let expected = "Trace: 3 spans, 40ms total\n\nfn_call f1 20ms (n=7)\n  fn_call f3 5ms (n=7)\nfn_call f5 10ms (n=7)";
         assert_eq!(summary(spans, 0), expected);

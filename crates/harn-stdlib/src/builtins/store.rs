@@ -1,4 +1,4 @@
-//! The store and the checkpoints: values that survive the program, kept as JSON in the state folder.
+//! The store and the checkpoints: values that outlive the program, saved as JSON in the state directory.
 
 use std::path::Path;
 
@@ -155,15 +155,15 @@ fn store(cx: &Cx) -> JsonFile {
     JsonFile::new(cx, state_file(cx, "store.json"), "store")
 }
 
-/// The checkpoints belong to the program, whichever of its modules asks.
+/// Returns the checkpoints of the program, which all its modules share.
 fn checkpoints(cx: &Cx) -> JsonFile {
     let file = cx.vm().program_file();
     let stem = Path::new(&*file).file_stem().map_or_else(|| "main".into(), |stem| stem.to_string_lossy());
     JsonFile::new(cx, state_file(cx, &format!("checkpoints/{stem}.json")), "checkpoint")
 }
 
-/// The value as it will be read again. In the file it stands one level deeper: what could not be read there would take the
-/// other values with it.
+/// Returns the value as it will be parsed. It is nested one level deeper in the file, where an unparsable value would
+/// make the other values unreadable.
 pub(super) fn through_json(function: &str, value: &Value) -> Result<Value> {
     let read = json::parse(&format!("[{}]", json::stringify(value)));
     read.ok().and_then(|list| list.as_list()?.first().cloned()).ok_or_else(|| {

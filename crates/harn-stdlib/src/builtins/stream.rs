@@ -1,5 +1,5 @@
-//! The namespace `stream`: operators over anything that can be iterated. They give lazy iterators; the
-//! sinks `collect`, `fold` and `first` give values.
+//! The namespace `stream`: operators on iterable values. They return lazy iterators; the sinks `collect`, `fold` and
+//! `first` return values.
 
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
@@ -252,7 +252,8 @@ fn all(name: &str, least: usize, expected: &str, sources: &Rest) -> Result<VecDe
     sources.0.iter().map(Iter::over).collect()
 }
 
-/// As [`all`]. What is waited for beside itself (an iterator or a generator that is given twice) counts once.
+/// As [`all`], but ignores repeated sources: an iterator or a generator that is passed twice would be awaited
+/// concurrently with itself.
 fn lanes(name: &str, sources: &Rest) -> Result<Lanes> {
     let all = all(name, 1, "at least one stream", sources)?;
     let mut known = HashSet::new();

@@ -1,4 +1,4 @@
-//! Functions on text. Every argument called text is taken in its printed form.
+//! Functions on text. Every argument called `text` is converted to its printed form.
 
 use harn_value::{List, Ref, Value, View, equal, steps};
 use harn_vm::builtin::{Rest, Text, kind};
@@ -352,8 +352,8 @@ fn first_lower(text: &str) -> String {
     chars.next().map_or_else(String::new, |c| c.to_lowercase().collect::<String>() + chars.as_str())
 }
 
-/// Lower-cased words of camel text: a word starts at an upper-case letter after a lower-case letter or
-/// digit, and at the last of a run of upper-case letters when a lower-case letter follows.
+/// Splits camel-case text into lower-case words: a word starts at an upper-case letter after a lower-case letter or
+/// digit, and at the last of several upper-case letters before a lower-case letter.
 fn words(text: &str, separator: char) -> String {
     let chars: Vec<char> = text.chars().collect();
     let mut out = String::with_capacity(text.len() + 4);

@@ -1,4 +1,4 @@
-//! Supervisors: tasks that are started again when they fail.
+//! Supervisors: tasks that are restarted when they fail.
 
 use harn_value::Value;
 use harn_vm::{Error, builtins};

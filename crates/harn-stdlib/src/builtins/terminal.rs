@@ -175,7 +175,7 @@ fn write_error(cx: &Cx, text: &str) {
     }
 }
 
-/// The next line of input, mocked or real.
+/// Returns the next line of input, mocked or real.
 pub(super) async fn next_line(cx: &Cx, builtin: &str) -> Result<Option<String>> {
     let mocked = cx.state::<State>().mock_input.borrow_mut().as_mut().map(MockInput::line);
     match mocked {
@@ -197,7 +197,7 @@ impl MockInput {
     }
 }
 
-/// Asks the person at the terminal; nothing when standard input is none, or ended.
+/// Asks the user at the terminal; returns `None` if standard input is not a terminal or has ended.
 ///
 /// # Errors
 /// Standard input cannot be read.
@@ -210,12 +210,12 @@ pub async fn ask_terminal(cx: &Cx, question: &str) -> Result<Option<String>> {
     next_line(cx, "ask_user").await
 }
 
-/// Whether there is a person at the terminal who could be asked.
+/// Returns whether standard input is a terminal, so that the user can be asked.
 pub fn has_terminal(cx: &Cx) -> bool {
     is_terminal(cx, 0)
 }
 
-/// The error of input that cannot be read, or is no text.
+/// Returns the error for input that cannot be read or is not valid UTF-8.
 fn unreadable(builtin: &str, error: &std::io::Error) -> Error {
     Error::thrown(format!("{builtin}: cannot read standard input: {error}"))
 }

@@ -1,4 +1,4 @@
-//! Clocks, sleeping, timers, and the mock of the clocks.
+//! Clocks, sleeping, timers, and the mock clock.
 
 use std::time::Duration;
 
@@ -144,7 +144,7 @@ builtins! {
 }
 
 async fn pause(cx: &Cx, ms: f64) -> Result<()> {
-    // Longer than a tokio timer can count is as good as for ever.
+    // Longer than the maximum of a tokio timer is practically forever.
     const LONGEST: f64 = 1e12;
     if ms > 0.0 { cx.sleep(Duration::from_secs_f64(ms.min(LONGEST) / 1000.0)).await } else { Ok(()) }
 }

@@ -23,7 +23,7 @@ builtins! {
             return Err(Error::thrown(text));
         }
         let s = s.strip_prefix('\u{feff}').unwrap_or(&s);
-        // What the reader takes for a short entry; it cannot be stopped.
+        // The memory that the parser needs for short entries; parsing cannot be interrupted.
         room_for_bytes(s.len().saturating_mul(32))?;
         from_table(&s.parse::<toml::Table>().map_err(|reason| unparsable(s, &reason))?)
     }
@@ -43,7 +43,7 @@ builtins! {
     }
 }
 
-/// Why a text is no TOML, with the place, both from 1 and columns in characters.
+/// Returns the error for text that is not valid TOML, with line and column from 1; columns are in characters.
 fn unparsable(text: &str, reason: &toml::de::Error) -> Error {
     let place = reason.span().and_then(|span| text.get(..span.start)).map(|before| {
         let line = before.matches('\n').count() + 1;
@@ -69,10 +69,10 @@ fn from_toml(value: &toml::Value) -> Value {
     }
 }
 
-/// Bytes of a text. Nothing written by people is as long.
+/// Maximum size of a document in bytes, far above handwritten files.
 const MAX_TEXT: usize = 16 << 20;
 
-/// Levels that are written; [`toml_parse`] reads about as many.
+/// Maximum nesting depth of the output; [`toml_parse`] accepts about as many levels.
 const MAX_DEPTH: usize = 80;
 
 fn to_table(dict: &Dict, depth: usize) -> Result<toml::Table> {

@@ -1,4 +1,4 @@
-//! Connections on which messages come: streams of server-sent events, and WebSockets.
+//! Message streams: server-sent events and WebSockets.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::args::{MaybeText, Millis};
 use crate::http::{SseOptions, WebsocketOptions};
 use crate::transport::{Mocks, Open, connect_socket, connect_stream, frame_of};
 
-/// Milliseconds of a wait for a message when nothing else is said.
+/// Default timeout of a wait for a message, in milliseconds.
 const PATIENCE: i64 = 30_000;
 
 builtins! {

@@ -11,12 +11,12 @@ use super::Bytes;
 use super::unpack::{Check, broken, read_all, target, write_all};
 use crate::args::room_for;
 
-/// The permissions of a file of which nothing is said: its owner writes it, all read it.
+/// The default permissions of a file: writable by its owner, readable by all.
 const MODE: i64 = 0o644;
-/// All bits that permissions have.
+/// Mask of all permission bits.
 const MODES: i64 = 0o7777;
 
-/// A file to be put into an archive.
+/// A file to add to an archive.
 struct Entry {
     path: String,
     content: Bytes,
@@ -55,7 +55,7 @@ fn entry(name: &str, number: usize, value: &Value) -> Result<Entry> {
     Ok(Entry { path: path.to_string(), content, mode: mode as u32 })
 }
 
-/// Whether a path stays below the folder that an archive is unpacked to, on all systems.
+/// Returns whether a path stays below the target directory of an archive, on all systems.
 fn is_inside(path: &str) -> bool {
     let mut parts = path.split(['/', '\\']);
     let drive = path.as_bytes().get(1) == Some(&b':');
@@ -67,7 +67,7 @@ fn is_inside(path: &str) -> bool {
 }
 
 fn size(entries: &[Entry]) -> usize {
-    // A block for the head and one for what a block is filled up with.
+    // A header block, and padding of up to one block.
     entries.iter().map(|entry| entry.content.len().saturating_add(1024)).fold(0, usize::saturating_add)
 }
 
@@ -98,7 +98,7 @@ pub(super) fn read_tar(name: &str, bytes: &[u8], check: &impl Check) -> Result<V
         let mut entry = entry.map_err(failed)?;
         let kind = entry.header().entry_type();
         let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
-        // Archives of old say with a slash alone that something is a folder.
+        // Old archives mark a directory only by a trailing slash.
         if !(kind.is_file() || kind.is_contiguous() || kind.is_gnu_sparse()) || path.ends_with('/') {
             continue;
         }

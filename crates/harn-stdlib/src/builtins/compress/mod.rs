@@ -1,10 +1,11 @@
-//! Compression and archives. Nothing here touches files: archives are made of values and give values.
+//! Compression and archives. These builtins do not access files: archives are created from values and extracted to
+//! values.
 //!
-//! | File | What it holds |
+//! | File | Content |
 //! | --- | --- |
 //! | `streams` | gzip, Zstandard and Brotli |
 //! | `archives` | tar and zip |
-//! | `unpack` | how what comes out of a decoder is held to the memory limit |
+//! | `unpack` | reading a decoder within the memory limit |
 
 mod archives;
 mod streams;
@@ -141,7 +142,7 @@ builtins! {
     }
 }
 
-/// What long work asks now and then: deadlines, cancellation and the memory limit.
+/// Returns the check that long operations call regularly: deadlines, cancellation and the memory limit.
 fn check(cx: &Cx) -> impl Check {
     move || cx.check()
 }

@@ -6,11 +6,11 @@ use harn_vm::Result;
 use super::unpack::{Check, broken, read_all, target, write_all};
 use crate::args::room_for_bytes;
 
-/// The window of Brotli that other programs use unless told otherwise: 4 MiB.
+/// The default window of Brotli in other programs: 4 MiB.
 const BROTLI_WINDOW: u32 = 22;
 const BROTLI_BUFFER: usize = 4096;
 
-/// Powers of two that a window of Zstandard may be asked for. The library holds it outside of what the memory limit counts.
+/// Permitted window sizes of Zstandard as powers of two. The library allocates the window outside of the memory limit.
 const ZSTD_WINDOWS: std::ops::RangeInclusive<u32> = 10..=27;
 
 pub(super) fn gzip(name: &str, bytes: &[u8], level: i32, check: &impl Check) -> Result<Vec<u8>> {
@@ -27,7 +27,7 @@ pub(super) fn gunzip(name: &str, bytes: &[u8], check: &impl Check) -> Result<Vec
 pub(super) fn zstd(name: &str, bytes: &[u8], level: i32, check: &impl Check) -> Result<Vec<u8>> {
     let failed = |error| broken(name, error);
     let mut encoder = zstd::stream::write::Encoder::new(target(bytes.len())?, level).map_err(failed)?;
-    // High levels take a window of 128 MiB when they do not know that less will come.
+    // High levels use a window of 128 MiB unless the input is known to be smaller.
     encoder.set_pledged_src_size(Some(bytes.len() as u64)).map_err(failed)?;
     write_all(name, bytes, &mut encoder, check)?;
     encoder.finish().map_err(failed)

@@ -1,4 +1,4 @@
-//! Reading what a decoder gives. How much that is stands in data that somebody else made, so room is asked for piece by piece.
+//! Reading the output of a decoder. Its size is determined by untrusted data, so memory is reserved in steps.
 
 use std::fmt::Display;
 use std::io::{ErrorKind, Read, Write};
@@ -8,23 +8,23 @@ use harn_vm::{Error, Result};
 
 use crate::args::room_for_bytes;
 
-/// Bytes between two looks at limits.
+/// Bytes between two checks of limits.
 const PIECE: usize = 64 << 10;
 
-/// Asks whether work may go on.
+/// Checks whether an operation may continue.
 pub(super) trait Check: Fn() -> Result<()> {}
 
 impl<F: Fn() -> Result<()>> Check for F {}
 
-/// The error of data that is not what it should be.
+/// Returns the error for invalid data.
 pub(super) fn broken(name: &str, reason: impl Display) -> Error {
     Error::runtime(format!("{name}: {reason}"))
 }
 
-/// Reads all that a decoder gives.
+/// Reads the whole output of a decoder.
 ///
 /// # Errors
-/// `NAME: <reason>` for broken data; that of the memory limit, before it is passed; that of `check`.
+/// `NAME: <reason>` for invalid data; the error of the memory limit, before it is exceeded; the error of `check`.
 pub(super) fn read_all(name: &str, mut from: impl Read, check: &impl Check) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     let mut piece = vec![0; PIECE];
@@ -45,7 +45,7 @@ fn make_room(out: &mut Vec<u8>, more: usize) -> Result<()> {
     let needed = out.len() + more;
     if needed > out.capacity() {
         let size = memory::growth(out.capacity(), needed);
-        // The old bytes stay until the new ones are there.
+        // The old buffer exists until its content has been copied.
         room_for_bytes(size)?;
         out.reserve_exact(size - out.len());
     }
@@ -55,7 +55,7 @@ fn make_room(out: &mut Vec<u8>, more: usize) -> Result<()> {
 /// Writes all bytes to an encoder.
 ///
 /// # Errors
-/// `NAME: <reason>`, and that of `check`.
+/// `NAME: <reason>`, and the error of `check`.
 pub(super) fn write_all(name: &str, bytes: &[u8], to: &mut impl Write, check: &impl Check) -> Result<()> {
     for piece in bytes.chunks(PIECE) {
         check()?;
@@ -64,10 +64,10 @@ pub(super) fn write_all(name: &str, bytes: &[u8], to: &mut impl Write, check: &i
     Ok(())
 }
 
-/// A target for what an encoder makes of `size` bytes, which is hardly ever more than they are.
+/// Returns a buffer for the encoded form of `size` bytes, which is hardly ever larger.
 ///
 /// # Errors
-/// That of the memory limit.
+/// The error of the memory limit.
 pub(super) fn target(size: usize) -> Result<Vec<u8>> {
     room_for_bytes(size.saturating_add(size / 16))?;
     Ok(Vec::new())

@@ -1,4 +1,4 @@
-//! What a `Set-Cookie` header says of a cookie besides its value.
+//! The attributes of a cookie in a `Set-Cookie` header.
 
 use std::fmt::Write;
 use std::time::{Duration, UNIX_EPOCH};
@@ -11,10 +11,10 @@ use super::headers::checked;
 use super::wrong::refused;
 use crate::args::printed;
 
-/// The last second that HTTP has a date for.
+/// The last second that has an HTTP date.
 const LAST_SECOND: f64 = 253_402_300_799.0;
 
-/// The attributes, in the order in which they are written.
+/// The attributes in the order in which they are written.
 #[derive(Default)]
 pub(super) struct Attributes {
     path: Option<Str>,
@@ -27,7 +27,7 @@ pub(super) struct Attributes {
 }
 
 impl Attributes {
-    /// Sent to every page of the site and to no other, and hidden from scripts.
+    /// Returns secure defaults: sent to all paths of the site and only there, and hidden from scripts.
     pub(super) fn careful() -> Attributes {
         Attributes {
             path: Some("/".into()),
@@ -38,7 +38,7 @@ impl Attributes {
         }
     }
 
-    /// The attributes with what the options say.
+    /// Returns the attributes with the given options.
     pub(super) fn with(mut self, options: &Value) -> Result<Attributes> {
         let options = options.to_dict();
         let option = |name: &str| options.as_ref()?.get_str(name).filter(|value| !value.is_nil());
@@ -49,7 +49,7 @@ impl Attributes {
             self.domain = Some(attribute("Domain", printed(domain))?);
         }
         if let Some(age) = option("max_age") {
-            // A duration counts milliseconds.
+            // Durations are in milliseconds.
             self.max_age = age.as_duration().map(|ms| ms / 1000).or_else(|| age.as_int());
         }
         if let Some(expires) = option("expires") {
@@ -67,12 +67,12 @@ impl Attributes {
         Ok(self)
     }
 
-    /// The attributes of a cookie that is to be forgotten, whatever its options said of its life.
+    /// Returns the attributes that delete the cookie, overriding the options for its lifetime.
     pub(super) fn over(self) -> Attributes {
         Attributes { max_age: Some(0), expires: Some("Thu, 01 Jan 1970 00:00:00 GMT".into()), ..self }
     }
 
-    /// The value of the header.
+    /// Returns the value of the header.
     pub(super) fn set_cookie(&self, name: &str, value: &str) -> Result<String> {
         checked(name, value)?;
         let mut out = format!("{name}={value}");
@@ -97,7 +97,7 @@ impl Attributes {
     }
 }
 
-/// A text that ends neither the attribute nor the header.
+/// Checks that `text` terminates neither the attribute nor the header.
 fn attribute(name: &str, text: Str) -> Result<Str> {
     if text.bytes().all(|b| matches!(b, b' '..=b'~') && b != b';') { Ok(text) } else { Err(invalid(name)) }
 }
@@ -106,7 +106,7 @@ fn invalid(name: &str) -> harn_vm::Error {
     refused(&format!("{name} contains an invalid cookie attribute value"))
 }
 
-/// A date as a browser reads it, or a number of seconds.
+/// Returns the value of `Expires` for a date string or a number of seconds.
 fn expiry(value: &Value) -> Result<Str> {
     match value.as_number() {
         Some(seconds) if (0.0..=LAST_SECOND).contains(&seconds) => {

@@ -1,4 +1,4 @@
-//! Dates of cookies, read as leniently as RFC 6265 (5.1.1) has browsers read them.
+//! Dates of cookies, parsed as leniently as RFC 6265 (5.1.1) requires of browsers.
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 
-/// Milliseconds since the epoch, nothing for what is no date. Names of days and zones are passed over.
+/// Returns milliseconds since the epoch; `None` for an invalid date. Names of days and zones are skipped.
 pub(super) fn millis(text: &str) -> Option<i64> {
     let (mut time, mut day, mut month, mut year) = (None, None, None, None);
     for token in text.split(is_delimiter).filter(|token| !token.is_empty()) {
@@ -36,7 +36,7 @@ fn is_delimiter(c: char) -> bool {
     matches!(c, '\t' | ' '..='/' | ';'..='@' | '['..='`' | '{'..='~')
 }
 
-/// The digits that a text begins with, when there are as many as that.
+/// Parses the leading digits of `text` if their number is in the range.
 fn number(text: &str, least: usize, most: usize) -> Option<i16> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     if (least..=most).contains(&digits) { text[..digits].parse().ok() } else { None }
@@ -46,7 +46,7 @@ fn clock(token: &str) -> Option<(i16, i16, i16)> {
     let mut parts = token.splitn(3, ':').map(|part| (part, number(part, 1, 2)));
     let mut next = |is_last: bool| {
         let (part, number) = parts.next()?;
-        // Only behind the seconds may more stand.
+        // Only the seconds may be followed by other characters.
         number.filter(|_| is_last || part.bytes().all(|b| b.is_ascii_digit()))
     };
     Some((next(false)?, next(false)?, next(true)?))

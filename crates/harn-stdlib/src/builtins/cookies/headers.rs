@@ -1,4 +1,4 @@
-//! Headers `Cookie` and `Set-Cookie`, read.
+//! Parsing of the headers `Cookie` and `Set-Cookie`.
 
 use harn_value::{Dict, Str, Value, steps};
 use harn_vm::Result;
@@ -6,10 +6,11 @@ use harn_vm::Result;
 use super::date;
 use super::wrong::{no_text, refused};
 
-/// The values of the headers called `header`: of a text, a list of texts, or a dict of headers whose names have any case.
+/// Returns the values of the headers named `header`, from a string, a list of strings, or a dict of headers with names
+/// in any case.
 ///
 /// # Errors
-/// A type error for what is no text in them.
+/// A type error for values that are not strings.
 pub(super) fn texts(
     function: &'static str,
     param: &'static str,
@@ -40,14 +41,14 @@ pub(super) fn texts(
     Ok(out)
 }
 
-/// The cookies of a request, in order, and what was none.
+/// The cookies of a request, in order, and the invalid segments.
 pub(super) struct Cookies {
     pairs: Vec<(String, String)>,
     invalid: Vec<Value>,
 }
 
 impl Cookies {
-    /// Reads the texts of `Cookie` headers.
+    /// Parses the values of `Cookie` headers.
     pub(super) fn read(texts: &[Str]) -> Cookies {
         let mut cookies = Cookies { pairs: Vec::new(), invalid: Vec::new() };
         for text in texts {
@@ -65,13 +66,13 @@ impl Cookies {
         cookies
     }
 
-    /// The first value of each name, in the order in which they came.
+    /// Returns the first value of each name, in their order.
     pub(super) fn firsts(self) -> Vec<(String, String)> {
         let mut seen = rustc_hash::FxHashSet::default();
         self.pairs.into_iter().filter(|(name, _)| seen.insert(name.clone())).collect()
     }
 
-    /// What `cookie_parse` gives.
+    /// Returns the result of `cookie_parse`.
     pub(super) fn into_dict(self) -> Dict {
         let mut values: rustc_hash::FxHashMap<&str, Vec<Value>> = rustc_hash::FxHashMap::default();
         let mut pairs = Vec::with_capacity(self.pairs.len());
@@ -83,7 +84,7 @@ impl Cookies {
         }
         let (mut cookies, mut duplicates) = (Dict::new(), Dict::new());
         for (name, _) in &self.pairs {
-            // What is not there any more was met before.
+            // Names that have been removed are duplicates.
             let Some(all) = values.remove(name.as_str()) else { continue };
             cookies.insert(name.as_str(), all[0].clone());
             if all.len() > 1 {
@@ -99,7 +100,7 @@ impl Cookies {
     }
 }
 
-/// Does to the cookies of a browser what a `Set-Cookie` header says; what is no cookie does nothing.
+/// Applies a `Set-Cookie` header to the cookies of a browser; an invalid cookie is ignored.
 pub(super) fn apply(text: &str, now_ms: i64, cookies: &mut Vec<(String, String)>) {
     steps::bytes(text.len());
     let mut parts = text.split(';').map(str::trim);
@@ -112,7 +113,7 @@ pub(super) fn apply(text: &str, now_ms: i64, cookies: &mut Vec<(String, String)>
             _ => {}
         }
     }
-    // RFC 6265, 5.3: an age counts more than a date.
+    // RFC 6265, 5.3: `Max-Age` takes precedence over `Expires`.
     let is_over = match max_age {
         Some(age) => age <= 0,
         None => expires.is_some_and(|at| at <= now_ms),
@@ -125,7 +126,7 @@ pub(super) fn apply(text: &str, now_ms: i64, cookies: &mut Vec<(String, String)>
     }
 }
 
-/// A number of seconds; more than an int holds is as good as the largest.
+/// Parses a number of seconds, saturated to the range of an int.
 fn age(text: &str) -> Option<i64> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
@@ -133,7 +134,7 @@ fn age(text: &str) -> Option<i64> {
     is_number.then(|| text.parse().unwrap_or(beyond))
 }
 
-/// Name and value of `name=value`, or why it is no cookie.
+/// Parses `name=value`; the error is the reason why it is not a valid cookie.
 fn pair(segment: &str) -> std::result::Result<(&str, &str), &'static str> {
     let (name, value) = segment.split_once('=').ok_or("missing '='")?;
     let (name, value) = (name.trim(), value.trim());
@@ -145,18 +146,18 @@ fn pair(segment: &str) -> std::result::Result<(&str, &str), &'static str> {
     }
 }
 
-/// Whether it is a token, as names of cookies must be.
+/// Returns whether a name is a token, as cookie names must be.
 pub(super) fn is_name(text: &str) -> bool {
     let is_token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
     !text.is_empty() && text.bytes().all(is_token)
 }
 
-/// Whether it can be the value of a cookie.
+/// Returns whether a string is a valid cookie value.
 pub(super) fn is_value(text: &str) -> bool {
     text.bytes().all(|b| matches!(b, b'!'..=b'~') && !b"\",;\\".contains(&b))
 }
 
-/// The name and the value of a cookie, where they can stand in a header.
+/// Checks the name and the value of a cookie.
 pub(super) fn checked(name: &str, value: &str) -> Result<()> {
     if !is_name(name) {
         return Err(refused("cookie name is empty or contains invalid characters"));

@@ -1,4 +1,4 @@
-//! Cookies (RFC 6265), plain and signed, and sessions that are kept in them.
+//! Cookies (RFC 6265), plain and signed, and sessions stored in them.
 
 mod attributes;
 mod date;

@@ -1,4 +1,4 @@
-//! Values that a browser keeps and cannot change: signed cookies and sessions.
+//! Values that are stored in the browser and protected against changes: signed cookies and sessions.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -122,10 +122,10 @@ builtins! {
     }
 }
 
-/// The secret of a builtin.
+/// Checks the secret of a builtin.
 ///
 /// # Errors
-/// It is empty: everybody can sign with it.
+/// The secret is empty, so that any client could sign.
 fn secret_of(function: &str, secret: Str) -> harn_vm::Result<Str> {
     if secret.is_empty() { Err(refused(&format!("{function}: the secret is empty"))) } else { Ok(secret) }
 }
@@ -134,7 +134,7 @@ fn signature(text: &str, secret: &str) -> String {
     URL_SAFE_NO_PAD.encode(hmac_sha256(secret.as_bytes(), text.as_bytes()))
 }
 
-/// Compared as text: there is one way to write a signature.
+/// Signatures are compared as text because their encoding is unique.
 fn is_signed(text: &str, given: &str, secret: &str) -> bool {
     constant_time_equal(signature(text, secret).as_bytes(), given.as_bytes())
 }
@@ -159,7 +159,7 @@ fn payload(token: &str, secret: &str) -> Result<Value, &'static str> {
     text.and_then(|text| json::parse(&text).ok()).ok_or("malformed_payload")
 }
 
-/// `{ok, error}` and what was found, under the name `key`.
+/// Returns `{ok, error}` and the result under the name `key`.
 fn verdict(key: &str, found: Result<Value, &'static str>) -> Dict {
     let mut dict = Dict::new();
     dict.insert("ok", found.is_ok());

@@ -1,4 +1,4 @@
-//! The facts of a program: what the files of the state folder say, and above it what was set since.
+//! The facts of directories: the files of the state directory, overlaid with unsaved changes.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,10 +16,10 @@ use super::super::env::state_file;
 use super::super::json_file::JsonFile;
 use crate::places::{resolve, show};
 
-/// The longest name of a namespace, in bytes: what folders can be called.
+/// Maximum length of a namespace in bytes, as for directory names.
 const MAX_NAME: usize = 255;
 
-/// A namespace: a name that a folder can have.
+/// A namespace: a valid directory name.
 pub(super) struct Namespace(Str);
 
 impl FromArg for Namespace {
@@ -45,32 +45,32 @@ impl Deref for Namespace {
     }
 }
 
-/// The name that a directory has among the facts: its path from the working directory, `""` for that itself, an absolute
-/// one for those outside.
+/// Returns the key of a directory: its path relative to the working directory, `""` for the working directory, an
+/// absolute path outside of it.
 pub(super) fn directory(cx: &Cx, dir: &str) -> String {
     let path = resolve(cx, dir);
     show(path.strip_prefix(resolve(cx, ".")).unwrap_or(&path))
 }
 
-/// The name of a directory as programs see it.
+/// Returns the key of a directory in the form for programs.
 pub(super) fn shown(dir: &str) -> &str {
     if dir.is_empty() { "." } else { dir }
 }
 
-/// What a directory inherits from, from the outermost to itself.
+/// Returns the directories from which a directory inherits, from the outermost to itself.
 fn upwards(dir: &str) -> impl Iterator<Item = &str> {
     let above = dir.match_indices('/').map(|(at, _)| &dir[..at.max(1)]);
     std::iter::once("").chain(above).chain(Some(dir).filter(|dir| !dir.is_empty()))
 }
 
-/// What was set and is not saved, by namespace and directory. A namespace that is known has a place here, also with nothing in it.
+/// Unsaved facts, by namespace and directory. Every known namespace has an entry, which may be empty.
 type Unsaved = BTreeMap<String, BTreeMap<String, Dict>>;
 
-/// What a program has set, by the folder that it will be saved in.
+/// Unsaved facts of a program, by the directory in which they will be saved.
 #[derive(Default)]
 struct Places(RefCell<FxHashMap<PathBuf, Unsaved>>);
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Facts<'a> {
     cx: &'a Cx,
     folder: PathBuf,
@@ -80,7 +80,7 @@ pub(super) struct Facts<'a> {
 impl Facts<'_> {
     pub(super) fn of(cx: &Cx) -> Result<Facts<'_>> {
         let facts = Facts { cx, folder: state_file(cx, "metadata"), places: cx.state() };
-        // What is in memory may have been read by code that may do more.
+        // The cached facts may have been read by a task with more permissions.
         cx.system().check_read(&facts.folder).map_err(|error| facts.failed(&error))?;
         let known = facts.places.0.borrow().contains_key(&facts.folder);
         if !known {
@@ -95,7 +95,7 @@ impl Facts<'_> {
         self.cx.refusal(error).unwrap_or_else(text)
     }
 
-    /// The namespaces that were saved. What cannot be read is treated as empty, with a warning.
+    /// Returns the saved namespaces. An unreadable directory is treated as empty, with a warning.
     fn on_disk(&self) -> Result<Unsaved> {
         let system = self.cx.system();
         let names = match system.names(&self.folder) {
@@ -132,7 +132,7 @@ impl Facts<'_> {
         JsonFile::new(self.cx, self.path(namespace), "metadata")
     }
 
-    /// Looks at what is not saved of a namespace; nothing when nobody knows it.
+    /// Passes the unsaved facts of a namespace to `look`; returns `None` if the namespace is unknown.
     fn unsaved<R>(&self, namespace: &str, look: impl FnOnce(&BTreeMap<String, Dict>) -> R) -> Option<R> {
         self.places.0.borrow().get(&self.folder)?.get(namespace).map(look)
     }
@@ -145,7 +145,7 @@ impl Facts<'_> {
             .map_or_else(Vec::new, |place| place.keys().cloned().collect())
     }
 
-    /// The directories with facts of their own, in the namespace or in any.
+    /// Returns the directories with their own facts, in one or in all namespaces.
     pub(super) fn stored(&self, namespace: Option<&str>) -> Result<BTreeSet<String>> {
         let all = namespace.map_or_else(|| self.namespaces(), |namespace| vec![namespace.to_owned()]);
         let mut found = BTreeSet::new();
@@ -165,7 +165,7 @@ impl Facts<'_> {
         Ok(found)
     }
 
-    /// The facts of a directory itself.
+    /// Returns the facts of a directory without inherited ones.
     pub(super) fn local(&self, namespace: &str, dir: &str) -> Result<Option<Dict>> {
         let Some(set) = self.unsaved(namespace, |set| set.get(dir).cloned()) else { return Ok(None) };
         let mut facts = as_facts(self.file(namespace).read(dir)?.as_ref());
@@ -173,17 +173,17 @@ impl Facts<'_> {
         Ok((!facts.is_empty()).then_some(facts))
     }
 
-    /// The facts of a directory with those that it inherits.
+    /// Returns the facts of a directory with inherited ones.
     pub(super) fn resolved(&self, namespace: &str, dir: &str) -> Result<Option<Dict>> {
         merged(upwards(dir).map(|dir| self.local(namespace, dir)))
     }
 
-    /// The same of all namespaces, mixed.
+    /// Returns the merged facts of a directory in all namespaces, with inherited ones.
     pub(super) fn mixed(&self, dir: &str) -> Result<Option<Dict>> {
         merged(self.namespaces().iter().map(|namespace| self.resolved(namespace, dir)))
     }
 
-    /// `{namespace: facts}`, of those that have any.
+    /// Returns `{namespace: facts}` for the namespaces with facts.
     pub(super) fn by_namespace(&self, facts: impl Fn(&str) -> Result<Option<Dict>>) -> Result<Option<Dict>> {
         let mut all = Dict::new();
         for namespace in self.namespaces() {
@@ -194,7 +194,7 @@ impl Facts<'_> {
         Ok((!all.is_empty()).then_some(all))
     }
 
-    /// Adds facts, in memory.
+    /// Adds facts in memory.
     pub(super) fn set(&self, namespace: &str, dir: &str, data: &Dict) {
         let mut places = self.places.0.borrow_mut();
         let place = places.entry(self.folder.clone()).or_default();
@@ -202,7 +202,7 @@ impl Facts<'_> {
         directories.entry(dir.to_owned()).or_default().spread(data);
     }
 
-    /// Writes what is not saved.
+    /// Writes the unsaved facts.
     pub(super) async fn save(&self) -> Result<()> {
         for namespace in self.namespaces() {
             if self.unsaved(&namespace, BTreeMap::is_empty) != Some(false) {
@@ -210,7 +210,7 @@ impl Facts<'_> {
             }
             let file = self.file(&namespace);
             file.change(self.cx, |saved| self.add_to(saved, &namespace)).await?;
-            // The file is written without a wait after the facts were added: nothing was set between then and now.
+            // There is no await between adding the facts and writing the file, so no fact has been set in the meantime.
             if let Some(place) = self.places.0.borrow_mut().get_mut(&self.folder) {
                 place.insert(namespace, BTreeMap::new());
             }
@@ -229,12 +229,12 @@ impl Facts<'_> {
     }
 }
 
-/// What a file says of a directory; anything but an object says nothing.
+/// Returns the facts in a saved value; anything but an object has none.
 fn as_facts(saved: Option<&Value>) -> Dict {
     saved.and_then(Value::as_dict).map(|facts| (**facts).clone()).unwrap_or_default()
 }
 
-/// All facts in one, later ones first choice; nothing when there are none.
+/// Merges facts; later ones take precedence. Returns `None` without facts.
 fn merged(facts: impl Iterator<Item = Result<Option<Dict>>>) -> Result<Option<Dict>> {
     let mut all: Option<Dict> = None;
     for facts in facts {

@@ -1,4 +1,4 @@
-//! Digests of directories: whether what was found out about one still fits.
+//! Digests of directories, which show whether stored facts are stale.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,24 +14,24 @@ use super::facts::{Facts, shown};
 use crate::failures;
 use crate::places::{resolve, show};
 
-/// The namespace that the hashes lie in.
+/// The namespace of the hashes.
 const CLASSIFICATION: &str = "classification";
 const STRUCTURE: &str = "structureHash";
 const CONTENT: &str = "contentHash";
 
 /// The digests of a directory.
 pub(super) struct Hashes {
-    /// Names and sizes of what lies in it.
+    /// Digest of the names, types and sizes of the entries.
     pub(super) structure: String,
-    /// The same with times of change.
+    /// Also includes modification times.
     pub(super) content: String,
 }
 
-/// Makes digests for a builtin.
+/// Computes digests for a builtin.
 pub(super) struct Hashing<'a> {
     cx: &'a Cx,
     builtin: &'static str,
-    /// What the runtime writes itself. It does not count, or saving facts would make them stale.
+    /// Directories that the runtime writes. They are excluded, because saving facts would make the facts stale.
     own: [PathBuf; 2],
 }
 
@@ -40,7 +40,8 @@ impl Hashing<'_> {
         Hashing { cx, builtin, own: [state_root(cx), run_folder(cx)] }
     }
 
-    /// The digests of a directory, nothing when it is gone. What lies deeper does not count: it belongs to other directories.
+    /// Returns the digests of a directory; `None` if it does not exist. Subdirectories are not included recursively,
+    /// because they have their own facts.
     pub(super) fn of(&self, dir: &str) -> Result<Option<Hashes>> {
         let path = resolve(self.cx, dir);
         let system = self.cx.system();
@@ -66,7 +67,7 @@ impl Hashing<'_> {
             let text = line(&show(name), &facts);
             structure.update(&text);
             content.update(&text);
-            // The time of a directory tells of what lies in it.
+            // The modification time of a directory changes with its entries.
             if !facts.is_dir() {
                 content.update(facts.modified.to_bits().to_le_bytes());
             }
@@ -75,7 +76,7 @@ impl Hashing<'_> {
         Ok(Some(Hashes { structure: hex(structure), content: hex(content) }))
     }
 
-    /// See `metadata_stale`.
+    /// Implements `metadata_stale`.
     pub(super) fn stale(&self, facts: &Facts) -> Result<Dict> {
         let (mut tier1, mut tier2) = (Vec::new(), Vec::new());
         for dir in facts.stored(Some(CLASSIFICATION))? {
@@ -100,7 +101,7 @@ impl Hashing<'_> {
         Ok(found)
     }
 
-    /// See `metadata_refresh_hashes`.
+    /// Implements `metadata_refresh_hashes`.
     pub(super) fn refresh(&self, facts: &Facts) -> Result<()> {
         for dir in facts.stored(None)? {
             let mut fresh = Dict::new();
@@ -120,7 +121,7 @@ impl Hashing<'_> {
         Ok(())
     }
 
-    /// See `metadata_status`.
+    /// Implements `metadata_status`.
     pub(super) fn status(&self, facts: &Facts, namespace: Option<&str>) -> Result<Dict> {
         let directories = facts.stored(None)?;
         let namespaces = facts.namespaces();
@@ -161,7 +162,7 @@ impl Hashing<'_> {
     }
 }
 
-/// An entry as text. No name has a zero byte, so no two lists of entries are one text.
+/// Encodes an entry. Names contain no zero byte, so different lists of entries have different encodings.
 fn line(name: &str, facts: &FileFacts) -> String {
     let (kind, size) = match facts {
         facts if facts.is_dir() => ('d', 0),
@@ -171,18 +172,18 @@ fn line(name: &str, facts: &FileFacts) -> String {
     format!("{name}\0{kind}{size}\0")
 }
 
-/// Whether there is nothing at the path, or cannot be anything.
+/// Returns whether the path does not exist or is invalid.
 fn gone(error: &io::Error) -> bool {
     use io::ErrorKind as K;
     matches!(error.kind(), K::NotFound | K::NotADirectory | K::InvalidInput | K::InvalidFilename)
 }
 
-/// The error of a directory that cannot be read.
+/// Returns the error for an unreadable directory.
 pub(super) fn unread(cx: &Cx, builtin: &str, path: &Path, error: &io::Error) -> Error {
     failures::of_io(cx, error, Some(path), || format!("{builtin}: cannot read {}: {error}", show(path)))
 }
 
-/// The hash of this name among facts.
+/// Returns the hash with this name.
 fn hash<'a>(facts: &'a Dict, name: &str) -> Option<&'a str> {
     facts.get_str(name).and_then(Value::as_str).map(|hash| &**hash)
 }

@@ -1,9 +1,9 @@
-//! Facts of directories, kept by namespace below the state folder, and what tells whether they still fit.
+//! Facts of directories, stored by namespace in the state directory, and checks whether they are stale.
 //!
-//! | File | What it holds |
+//! | File | Content |
 //! | --- | --- |
-//! | `facts` | the facts: what was saved, and above it what was set since |
-//! | `hashes` | digests of directories, and which of the stored ones no longer fit |
+//! | `facts` | the facts: saved ones, overlaid with unsaved changes |
+//! | `hashes` | digests of directories, and the check for stale ones |
 //! | `scan` | the entries below a directory |
 
 mod facts;

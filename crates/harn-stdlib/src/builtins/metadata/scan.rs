@@ -1,4 +1,4 @@
-//! The entries below a directory, without what is hidden or does not fit.
+//! Lists the entries below a directory that match a pattern, by default without hidden ones.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use harn_vm::{Cx, Error, Result};
 use super::hashes::unread;
 use crate::places::{resolve, show};
 
-/// What is looked for, and how deep.
+/// The criteria of a scan.
 pub(super) struct Scan {
     pattern: Pattern,
     max_depth: usize,
@@ -18,10 +18,10 @@ pub(super) struct Scan {
 }
 
 impl Scan {
-    /// The pattern and options of a call.
+    /// Parses the pattern and the options of a call.
     ///
     /// # Errors
-    /// What is said twice; a pattern with several wildcards; a negative depth.
+    /// A pattern or options are given twice, the pattern has several wildcards, or the depth is negative.
     pub(super) fn new(builtin: &str, second: &Value, third: &Value) -> Result<Scan> {
         let (own, options) = match (second.as_str(), second.to_dict(), third.to_dict()) {
             (None, Some(_), Some(_)) => {
@@ -48,10 +48,10 @@ impl Scan {
         })
     }
 
-    /// What is below `root`, names in order. Directories below it that cannot be read are empty.
+    /// Returns the entries below `root`, with names in order. Unreadable subdirectories are treated as empty.
     ///
     /// # Errors
-    /// A root that cannot be read.
+    /// The root cannot be read.
     pub(super) fn entries(&self, cx: &Cx, builtin: &str, root: &Path) -> Result<Vec<Value>> {
         let system = cx.system();
         let names = system.names(root).map_err(|error| unread(cx, builtin, root, &error))?;
@@ -82,18 +82,18 @@ impl Scan {
         Ok(found)
     }
 
-    /// Puts what lies in a directory before what is still to be looked at.
+    /// Pushes the entries of a directory onto the stack of entries to visit.
     fn enter(&self, open: &mut Vec<(PathBuf, usize)>, dir: &Path, names: Vec<PathBuf>, depth: usize) {
         let visible = |name: &PathBuf| self.hidden || !name.as_os_str().as_encoded_bytes().starts_with(b".");
         open.extend(names.into_iter().rev().filter(visible).map(|name| (dir.join(name), depth)));
     }
 }
 
-/// Which paths are looked for.
+/// Selects paths.
 enum Pattern {
-    /// Those that contain a text.
+    /// Paths that contain a string.
     Inside(String),
-    /// Those with a beginning and an end.
+    /// Paths with a prefix and a suffix.
     Around(String, String),
 }
 
