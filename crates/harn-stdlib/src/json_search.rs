@@ -1,17 +1,18 @@
-//! JSON in text, for instance in the reply of a model.
+//! Extraction of JSON from text, such as the reply of a model.
 //!
-//! Time is linear in the length of the text. An attempt that fails either began a JSON object or a list of containers, whose
-//! span is then skipped as a whole, or it stopped before it met another bracket outside of strings. Two such attempts that
-//! read the same byte differ in whether the byte is part of a string, so at most two of them read a byte.
+//! The time is linear in the length of the input. A failed attempt either started a JSON object or a list of containers,
+//! whose span is then skipped as a whole, or it stopped before another bracket outside of strings. Two such attempts
+//! that read the same byte differ in whether the byte is part of a string, so at most two of them read a byte.
 
 use harn_value::json::{self, ParseError};
 use harn_value::{Value, steps};
 
-/// Reads the first JSON value of a text: the whole text, else a fenced block, else the first object among the outermost
-/// values, else the first list. Braces that hold no JSON are passed over, and so is broken JSON with everything inside it.
+/// Parses the first JSON value in `text`: all of it, else a fenced block, else the first object among the
+/// outermost values, else the first list. Braces that are not JSON are skipped, and so is malformed JSON with its
+/// content.
 ///
 /// # Errors
-/// The reason why the first candidate is not JSON.
+/// The reason why the first candidate is not valid JSON.
 pub(crate) fn first_json(text: &str) -> Result<Value, ParseError> {
     let text = text.trim();
     if text.starts_with(['{', '[']) && scan(text.as_bytes(), 0).is_ok_and(|end| end == text.len()) {
@@ -31,7 +32,7 @@ pub(crate) fn first_json(text: &str) -> Result<Value, ParseError> {
     search(text).or_else(|error| failure.or(error).map_or_else(|| json::parse(text), Err))
 }
 
-/// The contents of the fenced blocks of a text. A fence inside a JSON string of a block does not end the block.
+/// The contents of the fenced blocks in a string. A fence inside a JSON string does not end the block.
 struct Fences<'a>(&'a str);
 
 impl<'a> Iterator for Fences<'a> {
@@ -52,10 +53,10 @@ impl<'a> Iterator for Fences<'a> {
     }
 }
 
-/// Goes through the outermost objects and lists of a text.
+/// Searches the outermost objects and lists in a string.
 ///
 /// # Errors
-/// The text holds neither: the reason for the first broken one, if there is one.
+/// It contains neither; the reason is that of the first malformed one, if any.
 fn search(text: &str) -> Result<Value, Option<ParseError>> {
     let bytes = text.as_bytes();
     let (mut at, mut list, mut broken) = (0, None, None);
@@ -78,7 +79,7 @@ fn search(text: &str) -> Result<Value, Option<ParseError>> {
                     end
                 }
                 None if likeness == Likeness::Relaxed => start + 1,
-                // The rest of the text is inside of it, as in a reply that was cut off.
+                // The remaining text is inside of it, as in a truncated reply.
                 None => {
                     broken = broken.or_else(|| json::parse(&text[start..]).err());
                     break;
@@ -92,17 +93,17 @@ fn search(text: &str) -> Result<Value, Option<ParseError>> {
     }
 }
 
-/// How much a span that is not JSON resembles it.
+/// How similar to JSON a malformed span is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Likeness {
     None,
-    /// An object whose first key is no JSON string.
+    /// An object whose first key is not a JSON string.
     Relaxed,
     /// An object with a key, or a list with containers.
     Json,
 }
 
-/// What may come next.
+/// The expected next token.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Expect {
     Value,
@@ -115,7 +116,7 @@ enum Expect {
     Separator,
 }
 
-/// Goes over the object or list that begins at `start`, and returns the end of it.
+/// Scans the object or list that begins at `start`, and returns its end.
 fn scan(bytes: &[u8], start: usize) -> Result<usize, Likeness> {
     let mut at = start;
     let mut open = Vec::new();
@@ -183,7 +184,7 @@ fn blanks(bytes: &[u8], at: usize) -> usize {
     at + count
 }
 
-/// The end of the string that begins at a quote.
+/// Returns the end of the string that begins with the quote at `start`.
 fn string(bytes: &[u8], start: usize) -> Option<usize> {
     let mut at = start + 1;
     loop {
@@ -202,7 +203,7 @@ fn string(bytes: &[u8], start: usize) -> Option<usize> {
     }
 }
 
-/// The end of the number at this place.
+/// Returns the end of the number at `start`.
 fn number(bytes: &[u8], start: usize) -> Option<usize> {
     let digits = |at: usize| at + bytes[at..].iter().take_while(|b| b.is_ascii_digit()).count();
     let some_digits = |at: usize| Some(digits(at)).filter(|end| *end > at);
@@ -223,7 +224,7 @@ fn word(bytes: &[u8], at: usize) -> Option<usize> {
     words.iter().find(|word| bytes[at..].starts_with(word)).map(|word| at + word.len())
 }
 
-/// Whether a name or a string in single quotes and a colon come next.
+/// Returns whether a name or a single-quoted string, followed by a colon, comes next.
 fn relaxed_key(bytes: &[u8], at: usize) -> bool {
     let end = match bytes[at] {
         b'\'' => bytes[at + 1..].iter().position(|b| matches!(b, b'\'' | b'\n')).map(|len| at + len + 2),
@@ -239,7 +240,7 @@ fn relaxed_key(bytes: &[u8], at: usize) -> bool {
     bytes.get(blanks(bytes, end)) == Some(&b':')
 }
 
-/// The end of the span from a bracket to the one that closes it; brackets in strings do not count.
+/// Returns the end of the span from a bracket to its closing bracket; brackets in strings are ignored.
 fn balanced(bytes: &[u8], start: usize) -> Option<usize> {
     let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
     for (at, byte) in steps::each(bytes.iter().enumerate().skip(start)) {
@@ -300,10 +301,10 @@ mod tests {
     #[test]
     fn nothing_inside_of_broken_json_is_the_answer() {
         for text in [
-            // Cut off.
+            // Truncated.
             r#"{"items": [{"id": 1}, {"id": 2}, {"id":"#,
             r#"Result: [{"id": 1}, {"id": 2"#,
-            // Trailing commas, keys without quotes.
+            // Trailing commas, unquoted keys.
             r#"{"a": {"b": 1}, "list": [1, 2,],}"#,
             r#"[{"id": 1}, {"id": 2},]"#,
             r#"{a: {"b": 1}}"#,

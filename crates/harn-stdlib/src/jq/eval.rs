@@ -12,13 +12,13 @@ use crate::args::with_stack;
 
 impl Expr {
     pub(super) fn eval(&self, input: &Value, scope: Scope<'_>, out: Out<'_>) -> Flow {
-        // Results are passed through as many calls as the expression has parts.
+        // The call depth for passing a result is proportional to the size of the expression.
         let out = &mut |value| with_stack(|| out(value));
         steps::step();
         with_stack(|| self.eval_part(input, scope, out))
     }
 
-    /// All results as a list.
+    /// Collects all results.
     pub(super) fn collect(&self, input: &Value, scope: Scope<'_>) -> Flow<Vec<Value>> {
         let mut all = Vec::new();
         self.eval(input, scope, &mut |value| {
@@ -110,7 +110,7 @@ impl Expr {
             Expr::Reduce(fold) => fold.start.eval(input, scope, &mut |start| {
                 let mut state = start;
                 fold.steps(input, scope, &mut |inner| {
-                    // Without a result the state is null, with several it is the last one.
+                    // Without a result the state is null; of several results the last one is used.
                     let mut last = Value::NIL;
                     fold.update.eval(&state.take(), Some(inner), &mut |value| {
                         last = value;
@@ -164,7 +164,7 @@ impl Operator {
     }
 }
 
-/// Evaluates a body and returns the value of its error. An error of the receiver is not one of the body.
+/// Evaluates a body and returns the value of its error. Errors of the receiver are propagated.
 fn attempt(body: &Expr, input: &Value, scope: Scope<'_>, out: Out<'_>) -> Flow<Option<Value>> {
     let mut received = false;
     let flow = body.eval(input, scope, &mut |value| {
@@ -178,7 +178,7 @@ fn attempt(body: &Expr, input: &Value, scope: Scope<'_>, out: Out<'_>) -> Flow<O
     }
 }
 
-/// Passes the first `count` results on.
+/// Passes the first `count` results to the receiver.
 pub(super) fn limit(count: usize, body: &Expr, input: &Value, scope: Scope<'_>, out: Out<'_>) -> Flow {
     if count == 0 {
         return Ok(());
@@ -195,7 +195,7 @@ pub(super) fn limit(count: usize, body: &Expr, input: &Value, scope: Scope<'_>, 
     }
 }
 
-/// `.[]`
+/// Evaluates `.[]`.
 pub(super) fn each(value: &Value, out: Out<'_>) -> Flow {
     match children(value) {
         Some(children) => children.into_iter().try_for_each(out),
@@ -209,7 +209,7 @@ fn descend(value: &Value, out: Out<'_>) -> Flow {
     with_stack(|| children(value).unwrap_or_default().iter().try_for_each(|child| descend(child, out)))
 }
 
-/// Builds a string from its pieces, the last ones in the outer loop.
+/// Builds a string from its parts; the last part is the outermost loop.
 fn joined(
     pieces: &[Piece],
     after: String,
@@ -232,7 +232,7 @@ fn joined(
     }
 }
 
-/// One object for each combination of keys and values.
+/// Returns an object for each combination of keys and values.
 fn object(entries: &[(Expr, Expr)], done: &Dict, input: &Value, scope: Scope<'_>, out: Out<'_>) -> Flow {
     let Some(((key, value), rest)) = entries.split_first() else { return out(Value::dict(done.clone())) };
     key.eval(input, scope, &mut |key| {

@@ -17,7 +17,7 @@ pub(super) enum Expr {
     Format(Format),
     /// `..`
     Descend,
-    /// `term[key]`; the key sees the input of the whole
+    /// `term[key]`; the key is evaluated with the input of the whole expression
     Index(Box<Expr>, Box<Expr>),
     Slice(Box<Expr>, Option<Box<Expr>>, Option<Box<Expr>>),
     Each(Box<Expr>),
@@ -49,7 +49,7 @@ pub(super) struct Fold {
     pub(super) update: Expr,
 }
 
-/// A part of a string with inserted values.
+/// A part of a string with interpolated values.
 pub(super) enum Piece {
     Text(String),
     Value(Expr),
@@ -78,11 +78,12 @@ pub(super) struct Function {
 }
 
 pub(super) enum Run {
-    /// One result of the input.
+    /// Returns one result for an input.
     Plain(fn(&Value) -> Flow<Value>),
-    /// One result of the input and each combination of argument values, those of the last argument in the outer loop.
+    /// Returns one result for an input and each combination of argument values; the last argument is the outermost
+    /// loop.
     With(fn(&Value, &[Value]) -> Flow<Value>),
-    /// A form with its own evaluation of arguments.
+    /// A form that evaluates its arguments itself.
     Form(fn(&[Expr], &Value, Scope<'_>, Out<'_>) -> Flow),
 }
 

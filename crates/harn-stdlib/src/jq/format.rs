@@ -36,10 +36,10 @@ impl Format {
         })
     }
 
-    /// The string of a value.
+    /// Formats a value.
     ///
     /// # Errors
-    /// The format does not fit the value.
+    /// The format does not support the value.
     pub(super) fn apply(self, value: &Value) -> Flow<String> {
         let escaped = |escape: fn(char) -> Option<&'static str>| {
             let mut out = String::new();
@@ -98,7 +98,7 @@ impl Format {
     }
 }
 
-/// The fields of a row of CSV or TSV.
+/// Returns the fields of a row of CSV or TSV.
 fn row(value: &Value, separator: &str, name: &str) -> Flow<String> {
     let field = |item: &Value| match (type_name(item), name) {
         ("null", _) => Ok(String::new()),

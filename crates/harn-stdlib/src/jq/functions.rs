@@ -16,10 +16,10 @@ use super::view::{entries, items, number};
 use super::{Flow, Out, Stop, fail};
 use crate::args::with_stack;
 
-/// The function of a name.
+/// Finds a function by name and number of arguments.
 ///
 /// # Errors
-/// The numbers of arguments that the name takes; none if it is not known.
+/// The supported numbers of arguments; empty if the name is unknown.
 pub(super) fn find(name: &str, arity: usize) -> Result<&'static Function, Vec<usize>> {
     let named = || FUNCTIONS.iter().filter(|function| function.name == name);
     named()
@@ -27,7 +27,7 @@ pub(super) fn find(name: &str, arity: usize) -> Result<&'static Function, Vec<us
         .ok_or_else(|| named().map(|function| function.arity).collect())
 }
 
-/// Names of jq 1.7 that are missing here.
+/// Names of jq 1.7 that are not supported.
 pub(super) const UNSUPPORTED: &[&str] = &[
     "GROUP_BY",
     "IN",
@@ -136,7 +136,7 @@ fn combine(
     })
 }
 
-/// As [`combine`], those of the first argument in the outer loop.
+/// As [`combine`], but the first argument is the outermost loop.
 fn in_order(
     arguments: &[Expr],
     values: &mut Vec<Value>,
@@ -313,7 +313,7 @@ static FUNCTIONS: &[Function] = &[
     }),
     form("limit", 2, |args, input, scope, out| {
         args[0].eval(input, scope, &mut |count| match number(&count) {
-            // jq 1.7 passes everything on for a negative count.
+            // jq 1.7 passes all results for a negative count.
             Some(n) if n < 0.0 => args[1].eval(input, scope, out),
             Some(n) => limit(n.ceil() as usize, &args[1], input, scope, out),
             None => fail(format!("the count of 'limit' must be a number, got {}", shown(&count))),
@@ -610,7 +610,8 @@ fn sum(values: &[Value]) -> Flow<Value> {
     values.iter().try_fold(Value::NIL, |sum, value| add(&sum, value))
 }
 
-/// The input and the results of `next` for each of them, parents first. The state is a list: depth needs no stack.
+/// Passes the input and recursively the results of `next`, parents first. The state is a list, so the depth does not
+/// need stack space.
 fn recurse(input: &Value, next: &mut dyn FnMut(&Value, Out<'_>) -> Flow, out: Out<'_>) -> Flow {
     let mut open = vec![Ok(input.clone())];
     while let Some(value) = open.pop() {
@@ -621,7 +622,7 @@ fn recurse(input: &Value, next: &mut dyn FnMut(&Value, Out<'_>) -> Flow, out: Ou
             steps::push(&mut open, Ok(value));
             Ok(())
         });
-        // An error comes after the results before it.
+        // An error follows the results before it.
         open.extend(flow.err().map(Err));
         open[start..].reverse();
     }
@@ -651,7 +652,7 @@ fn range(start: &Value, end: &Value, step: &Value, out: Out<'_>) -> Flow {
     Ok(())
 }
 
-/// Whether any test holds (`wanted`), or else whether none fails.
+/// Returns whether any test is true (`wanted`), or else whether none is false.
 fn quantified(wanted: bool, tests: &mut dyn FnMut(Out<'_>) -> Flow) -> Flow<bool> {
     let mut decided = false;
     let flow = tests(&mut |value| {
@@ -688,7 +689,7 @@ fn sorted(mut values: Vec<Value>) -> Vec<Value> {
     values
 }
 
-/// The items of an array and the results of an expression for each.
+/// Returns the items of an array, each with the results of an expression as its key.
 fn with_keys(name: &str, key: &Expr, input: &Value, scope: Scope<'_>) -> Flow<Vec<(Value, Value)>> {
     let keyed = |item: Value| Ok((Value::list(key.collect(&item, scope)?), item));
     array(input, name)?.into_iter().map(keyed).collect()
@@ -711,7 +712,7 @@ fn groups(keyed: Vec<(Value, Value)>) -> Vec<Vec<Value>> {
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-/// The first smallest or the last largest item by key.
+/// Returns the first of the smallest or the last of the largest items by key.
 fn extreme(mut keyed: impl Iterator<Item = (Value, Value)>, largest: bool) -> Value {
     let Some(first) = keyed.next() else { return Value::NIL };
     let best = keyed.fold(first, |best, item| match order(&item.0, &best.0) {
@@ -769,7 +770,7 @@ fn combinations(rows: &[Value], chosen: &mut Vec<Value>, out: Out<'_>) -> Flow {
     })
 }
 
-/// Applies a filter to every part, the inner ones first.
+/// Applies a filter to every part, inner parts first.
 fn walk(filter: &Expr, input: &Value, scope: Scope<'_>, out: Out<'_>) -> Flow {
     let inner = |value: &Value| {
         let mut all = Vec::new();
@@ -816,7 +817,7 @@ fn from_entries(input: &Value) -> Flow<Value> {
         let keys = ["key", "k", "name", "Name", "Key", "K"];
         let mut key = field(&keys)?;
         if key.is_nil() {
-            // A false key is not passed over for a missing one.
+            // A false key is used, unlike a missing one.
             let named = keys.iter().find_map(|name| dict(&entry)?.get_str(name).cloned());
             key = named.unwrap_or_default();
         }
@@ -851,7 +852,7 @@ fn float_test(input: &Value, test: fn(f64) -> bool) -> Flow<Value> {
     }
 }
 
-/// Whether a regular expression matches, in the dialect of `regex_match`.
+/// Returns whether a regular expression matches, in the dialect of `regex_match`.
 fn test(input: &Value, pattern: &Value, flags: &Value) -> Flow<Value> {
     let Some(text) = input.as_str() else {
         return fail(format!("{} cannot be matched, as it is not a string", shown(input)));

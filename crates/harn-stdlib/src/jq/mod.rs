@@ -1,7 +1,7 @@
 //! A subset of the jq language, with the results of jq 1.7: an expression yields any number of results for an input.
 //!
-//! Paths are not tracked, so assignments, `del` and `path` are missing, and so are definitions. A name of jq that is missing
-//! here is an error that says so.
+//! Paths are not tracked, so assignments, `del` and `path` are not supported, and neither are definitions. Using an
+//! unsupported name of jq is an error that names it.
 
 mod eval;
 mod expr;
@@ -20,13 +20,13 @@ pub(crate) struct Query(expr::Expr);
 /// Parses an expression.
 ///
 /// # Errors
-/// The reason and the place, without the leading `jq: `.
+/// The reason and the position, without the leading `jq: `.
 pub(crate) fn parse(text: &str) -> Result<Query, String> {
     parse::parse(text).map(Query)
 }
 
 impl Query {
-    /// All results for an input, or the first `limit`.
+    /// Returns all results for an input, or the first `limit`.
     ///
     /// # Errors
     /// An error that the expression does not catch.
@@ -46,11 +46,11 @@ impl Query {
     }
 }
 
-/// Why an evaluation ends early.
+/// The reason why an evaluation ends early.
 enum Stop {
     /// An error with its value.
     Error(Value),
-    /// The receiver of the results wants no more.
+    /// The receiver needs no further results.
     Break,
 }
 
@@ -87,7 +87,7 @@ mod tests {
             let fits = match (&got, pair.get_str("output")) {
                 (Ok(got), Some(output)) => order::same(&Value::list(got.clone()), output),
                 (Err(_), None) => true,
-                // A form that is missing here is an error that names it.
+                // An unsupported form is an error that names it.
                 (Err(error), Some(_)) => error.contains("not supported"),
                 (Ok(_), None) => false,
             };

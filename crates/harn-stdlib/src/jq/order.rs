@@ -20,7 +20,7 @@ fn rank(value: &Value) -> u8 {
     }
 }
 
-/// Compares two values. A NaN comes before every other number.
+/// Compares two values. NaN is less than all other numbers.
 pub(super) fn order(a: &Value, b: &Value) -> Ordering {
     steps::step();
     rank(a).cmp(&rank(b)).then_with(|| with_stack(|| same_kind(a, b)))
@@ -30,12 +30,12 @@ fn is_nan(value: &Value) -> bool {
     value.as_float().is_some_and(f64::is_nan)
 }
 
-/// `a == b`, which no NaN is.
+/// Returns `a == b`, which is false for NaN.
 pub(super) fn same(a: &Value, b: &Value) -> bool {
     if rank(a) == 7 { harn_value::equal(a, b) } else { order(a, b).is_eq() && !is_nan(a) }
 }
 
-/// `a < b`: a NaN is less than every number, itself included.
+/// Returns `a < b`; NaN is less than every number, including NaN.
 pub(super) fn less(a: &Value, b: &Value) -> bool {
     order(a, b).is_lt() || is_nan(a) && is_nan(b)
 }

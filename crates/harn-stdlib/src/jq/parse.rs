@@ -1,4 +1,4 @@
-//! The grammar of jq.
+//! The parser of jq expressions.
 
 use harn_value::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::args::with_stack;
 /// Parses an expression.
 ///
 /// # Errors
-/// The reason and the place, without the leading `jq: `.
+/// The reason and the position, without the leading `jq: `.
 pub(super) fn parse(text: &str) -> Parsed {
     let mut parser = Parser { rest: text, depth: 0, parts: 0, variables: Vec::new() };
     let expr = parser.pipe(true)?;
@@ -21,7 +21,7 @@ pub(super) fn parse(text: &str) -> Parsed {
 struct Parser<'a> {
     rest: &'a str,
     depth: usize,
-    /// Operators and accesses so far: each is a level of the tree.
+    /// Number of operators and accesses so far: each adds a level to the tree.
     parts: usize,
     variables: Vec<String>,
 }
@@ -30,7 +30,7 @@ type Parsed<T = Expr> = Result<T, String>;
 
 const MAX_DEPTH: usize = 1000;
 
-/// Operators and accesses of an expression.
+/// Maximum number of operators and accesses of an expression.
 const MAX_PARTS: usize = 2000;
 
 /// Keywords; they cannot name functions.
@@ -76,7 +76,7 @@ impl<'a> Parser<'a> {
         if self.take(token) { Ok(()) } else { Err(self.near(&format!("expected '{token}'"))) }
     }
 
-    /// The name that comes next, which is not taken.
+    /// Returns the next name without consuming it.
     fn name(&self) -> &'a str {
         let end = self.rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(self.rest.len());
         let name = &self.rest[..end];
@@ -127,7 +127,7 @@ impl<'a> Parser<'a> {
         Ok(left)
     }
 
-    /// `a // b`, from the right
+    /// Parses `a // b`, which is right-associative.
     fn alternative(&mut self) -> Parsed {
         let mut operands = vec![self.assignment()?];
         while !self.ahead("//=") && !self.ahead("?//") && self.take("//") {
@@ -138,7 +138,7 @@ impl<'a> Parser<'a> {
         Ok(operands.into_iter().rfold(last, |right, left| Expr::Alternative(left.into(), right.into())))
     }
 
-    /// Assignments are recognized, and rejected by name.
+    /// Detects assignments and rejects them by name.
     fn assignment(&mut self) -> Parsed {
         let left = self.or()?;
         for operator in ["|=", "+=", "-=", "*=", "/=", "%=", "//=", "?//", "="] {
@@ -238,7 +238,7 @@ impl<'a> Parser<'a> {
         Ok(expr)
     }
 
-    /// `$name`, as it is bound
+    /// Parses `$name` in a binding.
     fn variable(&mut self) -> Parsed<String> {
         self.blanks();
         if self.rest.starts_with(['[', '{']) {
@@ -265,7 +265,7 @@ impl<'a> Parser<'a> {
         loop {
             let before = self.rest.len();
             self.blanks();
-            // A dot after white space that accesses nothing is another input.
+            // A dot after whitespace that is not an access is a separate input.
             let accesses = before == self.rest.len()
                 || self
                     .rest
@@ -288,7 +288,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// What follows a dot: `name`, `"name"` or `[..]`
+    /// Parses an access after a dot: `name`, `"name"` or `[..]`.
     fn access(&mut self, of: Expr) -> Parsed {
         if self.rest.starts_with('[') {
             return self.bracket(of);
@@ -305,7 +305,7 @@ impl<'a> Parser<'a> {
         Ok(Expr::Index(of.into(), Expr::Literal(Value::str(name)).into()))
     }
 
-    /// `[]`, `[key]` or `[a:b]`
+    /// Parses `[]`, `[key]` or `[a:b]`.
     fn bracket(&mut self, of: Expr) -> Parsed {
         self.rest = &self.rest[1..];
         if self.take("]") {
@@ -328,7 +328,7 @@ impl<'a> Parser<'a> {
         Ok(expr)
     }
 
-    /// A string with JSON's escapes and `\(..)`.
+    /// Parses a string with JSON escapes and `\(..)`.
     fn string(&mut self, format: Format) -> Parsed {
         const UNTERMINATED: &str = "unterminated string literal";
         self.rest = &self.rest[1..];
@@ -336,7 +336,7 @@ impl<'a> Parser<'a> {
         let mut literal = String::from("\"");
         loop {
             let at = self.rest.find(['"', '\\']).ok_or(UNTERMINATED)?;
-            // JSON wants control characters escaped, jq does not.
+            // JSON requires control characters to be escaped, jq does not.
             for c in self.rest[..at].chars() {
                 if c.is_control() {
                     literal.push_str(&format!("\\u{:04x}", u32::from(c)))
@@ -399,7 +399,7 @@ impl<'a> Parser<'a> {
             '.' => {
                 self.rest = &self.rest[1..];
                 let accessed = self.rest.starts_with(['[', '"']) || !self.name().is_empty();
-                // A dot and something else than a name.
+                // A dot before something other than a name.
                 let wrong = self.rest.starts_with(|c: char| c.is_alphanumeric() || "_$@(".contains(c));
                 if accessed {
                     self.access(Expr::Input)
@@ -491,7 +491,7 @@ impl<'a> Parser<'a> {
             }
             "not" => {
                 self.blanks();
-                // The operand would be read as an access to the result.
+                // The operand would be parsed as an access to the result.
                 if self.rest.starts_with(|c: char| c.is_alphanumeric() || "_(.[{$\"".contains(c))
                     && !KEYWORDS.contains(&self.name())
                 {
@@ -509,7 +509,7 @@ impl<'a> Parser<'a> {
         Ok(folded)
     }
 
-    /// `source as $name (start; update`
+    /// Parses `source as $name (start; update`.
     fn fold_head(&mut self) -> Parsed<(Fold, String)> {
         self.part()?;
         let source = self.postfix()?;
@@ -522,7 +522,7 @@ impl<'a> Parser<'a> {
         Ok((Fold { source, name: name.clone(), start, update }, name))
     }
 
-    /// What follows `if` or `elif`.
+    /// Parses the part after `if` or `elif`.
     fn conditional(&mut self) -> Parsed {
         self.part()?;
         let condition = self.pipe(true)?;

@@ -1,4 +1,4 @@
-//! Values as jq sees them: access, arithmetic, conversion.
+//! Operations on values in jq: access, arithmetic, conversion.
 
 use harn_value::{Dict, Ref, Str, Value, View, json, steps};
 
@@ -7,7 +7,7 @@ use super::view::{entries, items, number};
 use super::{Flow, fail};
 use crate::args::with_stack;
 
-/// The name of a type in jq.
+/// Returns the name of a type in jq.
 pub(super) fn type_name(value: &Value) -> &'static str {
     match value.view() {
         View::Nil => "null",
@@ -20,7 +20,7 @@ pub(super) fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// The type and the beginning of the JSON of a value.
+/// Returns the type and the beginning of the JSON of a value.
 pub(super) fn shown(value: &Value) -> String {
     let text = json_text(value);
     let short: String = text.chars().take(11).collect();
@@ -28,7 +28,7 @@ pub(super) fn shown(value: &Value) -> String {
     format!("{} ({short}{dots})", type_name(value))
 }
 
-/// Compact JSON; whole floats lose their point.
+/// Returns compact JSON; integral floats have no decimal point.
 pub(super) fn json_text(value: &Value) -> String {
     match value.as_float() {
         Some(float) => json::stringify(&from_number(float)),
@@ -36,7 +36,7 @@ pub(super) fn json_text(value: &Value) -> String {
     }
 }
 
-/// A string as it is, all else as JSON.
+/// Returns a string unchanged, other values as JSON.
 pub(super) fn text(value: &Value) -> Str {
     value.as_str().cloned().unwrap_or_else(|| json_text(value).into())
 }
@@ -45,13 +45,13 @@ pub(super) fn holds(value: &Value) -> bool {
     !value.is_nil() && value.as_bool() != Some(false)
 }
 
-/// A float, or the int that it is.
+/// Converts an exactly representable integral float to an int.
 pub(super) fn from_number(float: f64) -> Value {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if float.fract() == 0.0 && float.abs() <= EXACT { Value::int(float as i64) } else { Value::float(float) }
 }
 
-/// The items of an array.
+/// Returns the items of an array.
 ///
 /// # Errors
 /// The value is not an array.
@@ -63,7 +63,7 @@ pub(super) fn array(value: &Value, name: &str) -> Flow<Vec<Value>> {
     }
 }
 
-/// The values of an array or object.
+/// Returns the values of an array or object.
 pub(super) fn children(value: &Value) -> Option<Vec<Value>> {
     match type_name(value) {
         "array" => Some(items(value)),
@@ -72,15 +72,15 @@ pub(super) fn children(value: &Value) -> Option<Vec<Value>> {
     }
 }
 
-/// The place of an index from either end.
+/// Resolves a negative index from the end.
 fn place(index: f64, len: usize) -> f64 {
     if index < 0.0 { index + len as f64 } else { index }
 }
 
-/// `value[key]`
+/// Evaluates `value[key]`.
 ///
 /// # Errors
-/// The value has no such keys.
+/// The value does not support such keys.
 pub(super) fn index(value: &Value, key: &Value) -> Flow<Value> {
     match (type_name(value), type_name(key)) {
         ("null", "number" | "string" | "object") => Ok(Value::NIL),
@@ -110,10 +110,10 @@ pub(super) fn index(value: &Value, key: &Value) -> Flow<Value> {
     }
 }
 
-/// `value[start:end]`
+/// Evaluates `value[start:end]`.
 ///
 /// # Errors
-/// The value has no slices, or a bound is not a number.
+/// The value cannot be sliced, or a bound is not a number.
 pub(super) fn slice(value: &Value, start: &Value, end: &Value) -> Flow<Value> {
     let kind = type_name(value);
     if kind == "null" {
@@ -167,10 +167,10 @@ fn arithmetic(
     Some(from_number(floats(number(a)?, number(b)?)))
 }
 
-/// `a + b`
+/// Evaluates `a + b`.
 ///
 /// # Errors
-/// The kinds cannot be added.
+/// The types cannot be added.
 pub(super) fn add(a: &Value, b: &Value) -> Flow<Value> {
     if a.is_nil() {
         return Ok(b.clone());
@@ -198,10 +198,10 @@ pub(super) fn add(a: &Value, b: &Value) -> Flow<Value> {
     }
 }
 
-/// `a - b`
+/// Evaluates `a - b`.
 ///
 /// # Errors
-/// The kinds cannot be subtracted.
+/// The types cannot be subtracted.
 pub(super) fn subtract(a: &Value, b: &Value) -> Flow<Value> {
     if let Some(difference) = arithmetic(a, b, i64::checked_sub, |a, b| a - b) {
         return Ok(difference);
@@ -215,10 +215,10 @@ pub(super) fn subtract(a: &Value, b: &Value) -> Flow<Value> {
     Ok(Value::list(left))
 }
 
-/// `a * b`
+/// Evaluates `a * b`.
 ///
 /// # Errors
-/// The kinds cannot be multiplied.
+/// The types cannot be multiplied.
 pub(super) fn multiply(a: &Value, b: &Value) -> Flow<Value> {
     if let Some(product) = arithmetic(a, b, i64::checked_mul, |a, b| a * b) {
         return Ok(product);
@@ -259,10 +259,10 @@ fn merged(a: &Value, b: &Value) -> Value {
     Value::dict(dict)
 }
 
-/// `a / b`
+/// Evaluates `a / b`.
 ///
 /// # Errors
-/// The kinds cannot be divided, or `b` is 0.
+/// The types cannot be divided, or `b` is 0.
 pub(super) fn divide(a: &Value, b: &Value) -> Flow<Value> {
     if let (Some(a), Some(b)) = (a.as_str(), b.as_str()) {
         return Ok(split(a, b));
@@ -274,10 +274,10 @@ pub(super) fn divide(a: &Value, b: &Value) -> Flow<Value> {
     }
 }
 
-/// `a % b`, of the whole parts
+/// Evaluates `a % b` on the integral parts.
 ///
 /// # Errors
-/// The kinds cannot be divided, or `b` is 0.
+/// The types cannot be divided, or `b` is 0.
 pub(super) fn remainder(a: &Value, b: &Value) -> Flow<Value> {
     let (Some(x), Some(y)) = (number(a), number(b)) else { return wrong(a, b, "divided") };
     if x.is_nan() || y.is_nan() {
@@ -290,7 +290,7 @@ pub(super) fn remainder(a: &Value, b: &Value) -> Flow<Value> {
     }
 }
 
-/// The parts of a string between separators; an empty separator splits into characters.
+/// Splits a string at a separator; an empty separator splits it into characters.
 pub(super) fn split(text: &str, separator: &str) -> Value {
     steps::bytes(text.len());
     Value::list(match (text, separator) {
@@ -300,20 +300,20 @@ pub(super) fn split(text: &str, separator: &str) -> Value {
     })
 }
 
-/// An object of entries.
+/// Returns an object with entries.
 pub(super) fn object(entries: impl IntoIterator<Item = (&'static str, Value)>) -> Value {
     Value::dict(entries.into_iter().collect::<Dict>())
 }
 
-/// The dict of an object.
+/// Returns the dict of an object.
 pub(super) fn dict(value: &Value) -> Option<Ref<Dict>> {
     value.to_dict()
 }
 
-/// The places of a part: of a substring, a sublist or an item.
+/// Returns the positions of a substring, a sublist or an item.
 ///
 /// # Errors
-/// The value has no such parts.
+/// The value does not support such parts.
 pub(super) fn indices(value: &Value, part: &Value) -> Flow<Value> {
     if value.is_nil() {
         return Ok(Value::NIL);

@@ -1,4 +1,4 @@
-//! Parts of values.
+//! Access to parts of values.
 
 use harn_value::{Str, Value, View, steps};
 
@@ -6,7 +6,7 @@ pub(super) fn number(value: &Value) -> Option<f64> {
     value.as_number()
 }
 
-/// The items of an array; empty for other values.
+/// Returns the items of an array; empty for other values.
 pub(super) fn items(value: &Value) -> Vec<Value> {
     let items = match value.view() {
         View::List(items) => items.to_vec(),
@@ -17,7 +17,7 @@ pub(super) fn items(value: &Value) -> Vec<Value> {
     items
 }
 
-/// The entries of an object in the order of their keys; empty for other values.
+/// Returns the entries of an object in key order; empty for other values.
 pub(super) fn entries(value: &Value) -> Vec<(Str, Value)> {
     let Some(dict) = value.to_dict() else { return Vec::new() };
     steps::steps(dict.len());
