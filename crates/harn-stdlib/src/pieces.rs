@@ -1,4 +1,4 @@
-//! Bodies that a program reads piece by piece. A wait that is given up takes nothing away: what it waited for stays for the next.
+//! Bodies that a program reads in chunks. Reads are cancel safe: the chunk remains for the next read.
 
 use std::cell::Cell;
 use std::pin::Pin;
@@ -10,20 +10,20 @@ use harn_vm::{Error, Result};
 
 type Piece = std::result::Result<Option<Bytes>, HttpError>;
 
-/// A wait for the next piece of a body, which keeps what it waits for.
+/// A future for the next chunk of a body, which owns the body.
 type Next = Pin<Box<dyn Future<Output = (Box<dyn Body>, Piece)>>>;
 
-/// The pieces of a body that are still to come.
+/// The remaining chunks of a body.
 #[derive(Default)]
 pub(crate) struct Pieces(Option<Next>);
 
 impl Pieces {
-    /// Those of a body.
+    /// Returns the chunks of a body.
     pub(crate) fn of(body: Box<dyn Body>) -> Pieces {
         Pieces(Some(next_of(body)))
     }
 
-    /// The next piece; `None` at the end, and behind an error.
+    /// Returns the next chunk; `None` at the end and after an error.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Piece> {
         let Some(next) = &mut self.0 else { return Poll::Ready(Ok(None)) };
         let (body, piece) = ready!(next.as_mut().poll(context));
@@ -31,7 +31,7 @@ impl Pieces {
         Poll::Ready(piece)
     }
 
-    /// Hangs up.
+    /// Closes the connection.
     pub(crate) fn end(&mut self) {
         self.0 = None;
     }
@@ -44,18 +44,18 @@ fn next_of(mut body: Box<dyn Body>) -> Next {
     })
 }
 
-/// One wait at a time: two would take each other's messages.
+/// Permits only one wait at a time: two would consume each other's messages.
 #[derive(Default)]
 pub(crate) struct Turn(Cell<bool>);
 
-/// A wait that was begun, until it is dropped.
+/// A wait that has begun, until it is dropped.
 pub(crate) struct Taken<'a>(&'a Turn);
 
 impl Turn {
-    /// Begins a wait of a builtin for what a handle gives.
+    /// Starts a wait of a builtin on a handle.
     ///
     /// # Errors
-    /// Another task waits for it.
+    /// Another task waits on it.
     pub(crate) fn take(&self, builtin: &str, handle: &str) -> Result<Taken<'_>> {
         if self.0.replace(true) {
             return Err(Error::thrown(format!("{builtin}: another task waits for '{handle}' already")));

@@ -1,4 +1,4 @@
-//! Where a program may send requests: the rules of `egress_policy`, or those of the environment.
+//! Egress rules of a program, from `egress_policy` or the environment.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ const DEFAULT: &str = "HARN_EGRESS_DEFAULT";
 #[derive(Default)]
 struct Policy(RefCell<Option<Known>>);
 
-/// What is known of the rules. Without any, the environment was asked, too.
+/// The effective rules. `None` means that the environment has no rules, either.
 #[derive(Clone)]
 enum Known {
     None,
     Rules(&'static str, Arc<Egress>),
 }
 
-/// The rules that hold, with where they come from.
+/// Returns the effective rules with their source.
 fn known(vm: &Vm) -> Result<Known> {
     let policy = vm.extension::<Policy>();
     if let Some(known) = &*policy.0.borrow() {
@@ -39,10 +39,10 @@ fn known(vm: &Vm) -> Result<Known> {
     Ok(found)
 }
 
-/// The rules that hold for a program. Each request carries them to where its connections are made.
+/// Returns the effective rules of a program. Each request carries them to where its connections are established.
 ///
 /// # Errors
-/// The environment holds something that is none.
+/// The environment contains an invalid rule.
 pub fn egress_rules(vm: &Vm) -> Result<Option<Arc<Egress>>> {
     Ok(match known(vm)? {
         Known::None => None,
@@ -50,10 +50,11 @@ pub fn egress_rules(vm: &Vm) -> Result<Option<Arc<Egress>>> {
     })
 }
 
-/// Lets a request of a program pass, or throws `{type: "EgressBlocked", ..}`. `surface` is the builtin that sends it.
+/// Checks a request of a program; throws `{type: "EgressBlocked", ..}` if a rule blocks it. `surface` is the builtin
+/// that sends it.
 ///
 /// # Errors
-/// A rule blocks it, or the environment holds something that is no rule: then nothing passes.
+/// A rule blocks it, or the environment contains an invalid rule, which blocks all requests.
 pub fn check_egress(cx: &Cx, surface: &str, url: &str) -> Result<()> {
     let Some(rules) = egress_rules(cx.vm())? else { return Ok(()) };
     let parsed =
@@ -61,7 +62,8 @@ pub fn check_egress(cx: &Cx, surface: &str, url: &str) -> Result<()> {
     rules.check(&parsed).map_err(|blocked| error(surface, url, &blocked))
 }
 
-/// The error of a request that was stopped on its way; `text` is that of the [`HttpError`](harn_system::HttpError).
+/// Returns the error of a request that was blocked while it was sent; `text` is the message of the
+/// [`HttpError`](harn_system::HttpError).
 pub fn egress_error(surface: &str, text: &str) -> Error {
     match Blocked::parse(text) {
         Some((url, blocked)) => error(surface, url, &blocked),
@@ -85,7 +87,7 @@ fn error(surface: &str, url: &str, blocked: &Blocked) -> Error {
     Error::thrown(Value::dict(dict))
 }
 
-/// Installs the rules of `egress_policy`, once; gives what holds now.
+/// Installs the rules of `egress_policy`, which is possible once; returns the effective rules.
 pub(crate) fn install(cx: &Cx, config: &Value) -> Result<Dict> {
     if let Known::Rules(source, _) = known(cx.vm())? {
         return Err(Error::thrown(format!("egress_policy: policy already configured from {source}")));
@@ -126,9 +128,9 @@ fn of_config(config: &Dict) -> std::result::Result<Egress, String> {
     Ok(Egress { allow: list("allow")?, deny: list("deny")?, open })
 }
 
-/// The rules of the environment; none when no variable holds anything.
+/// Returns the rules of the environment; `None` if no variable is set.
 fn of_environment(vm: &Vm) -> std::result::Result<Option<Egress>, String> {
-    // The environment of the process: one that a program makes up for a part of it changes no rule.
+    // The environment of the process: an environment that a program sets for a scope does not change the rules.
     let get = |name: &str| vm.system().env(name).filter(|text| !text.trim().is_empty());
     let (allow, deny, default) = (get(ALLOW), get(DENY), get(DEFAULT));
     if allow.is_none() && deny.is_none() && default.is_none() {
@@ -152,7 +154,7 @@ fn is_open(name: &str, word: &str) -> std::result::Result<bool, String> {
 }
 
 fn rule_of(name: &str, text: &str) -> std::result::Result<EgressRule, String> {
-    // A URL may hold a password.
+    // A URL may contain a password.
     EgressRule::parse(text)
         .map_err(|reason| format!("{name}: `{}` is no rule: {reason}", redacted_url(text.trim())))
 }

@@ -1,4 +1,4 @@
-//! Answers that stand in for the network in tests, and the record of what was asked.
+//! Mocks of HTTP requests, and the record of requests.
 
 use std::cell::RefCell;
 
@@ -38,7 +38,7 @@ pub(crate) struct Reply {
 }
 
 impl Mocks {
-    /// Adds a mock, or replaces the one of the same method and pattern.
+    /// Adds a mock, or replaces the one with the same method and pattern.
     pub(crate) fn add(&self, method: &str, pattern: &str, response: &Value) {
         let responses = response.to_dict().and_then(|d| d.get_str("responses")?.as_list().cloned());
         let responses = responses.map_or_else(|| vec![response.clone()], |list| list.to_vec());
@@ -50,7 +50,7 @@ impl Mocks {
         }
     }
 
-    /// The answer of the first mock that matches; the call is recorded.
+    /// Returns the reply of the first matching mock, and records the call.
     pub(super) fn answer(
         &self,
         method: &str,
@@ -75,12 +75,12 @@ impl Mocks {
         Some(reply(&response))
     }
 
-    /// What was asked so far: `{method, url, headers, body}` each.
+    /// Returns the recorded requests: `{method, url, headers, body}` each.
     pub(crate) fn calls(&self, show_secrets: bool) -> Vec<Value> {
         self.calls.borrow().iter().map(|call| call.to_value(show_secrets)).collect()
     }
 
-    /// Forgets mocks and calls.
+    /// Removes all mocks and recorded requests.
     pub(crate) fn clear(&self) {
         self.mocks.borrow_mut().clear();
         self.calls.borrow_mut().clear();
@@ -115,7 +115,7 @@ impl Call {
     }
 }
 
-/// A URL with the values of secret parameters and a password hidden. It may be no URL at all.
+/// Redacts the values of secret parameters and the password of a URL, which may be invalid.
 pub(crate) fn redacted_url(url: &str) -> String {
     let url = without_password(url);
     let Some((base, query)) = url.split_once('?') else { return url };
@@ -131,11 +131,11 @@ pub(crate) fn redacted_url(url: &str) -> String {
     format!("{base}?{}", query.split('&').map(part).collect::<Vec<_>>().join("&"))
 }
 
-/// A URL in which the password of `user:password@host` is hidden.
+/// Redacts the password of `user:password@host` in a URL.
 fn without_password(url: &str) -> String {
     let (head, rest) = url.split_at(url.find("://").map_or(0, |at| at + 3));
     let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
-    // What is no port behind a colon may be a password with a slash in it.
+    // Text after a colon that is not a port may be a password with a slash.
     let port = authority.rsplit_once(':').map_or("", |(_, port)| port);
     let cut = !authority.contains('@') && port.bytes().any(|b| !b.is_ascii_digit());
     let login = if cut { rest } else { authority };
@@ -145,7 +145,7 @@ fn without_password(url: &str) -> String {
     }
 }
 
-/// Whether `text` matches a pattern in which `*` stands for any text.
+/// Returns whether `text` matches a pattern in which `*` matches any text.
 pub(crate) fn glob_matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The HTTP client behind the `http_*` builtins: options, mocks, the sending with its retries.
+//! The HTTP client of the `http_*` builtins: options, mocks, and sending with retries.
 
 pub(crate) mod egress;
 mod mock;

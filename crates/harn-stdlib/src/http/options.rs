@@ -1,4 +1,4 @@
-//! What a call may say about its request.
+//! Options of HTTP requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::places::resolve;
 #[derive(Clone)]
 pub(crate) struct Body {
     pub(crate) bytes: Vec<u8>,
-    /// Set for forms only.
+    /// Only set for forms and JSON.
     pub(crate) content_type: Option<String>,
 }
 
@@ -190,18 +190,18 @@ fn methods(value: &Value) -> std::result::Result<Vec<String>, String> {
     Ok(list.iter().map(|method| text(method).to_uppercase()).collect())
 }
 
-/// The header by which a server knows a request again.
+/// The header by which a server recognizes a repeated request.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
-/// What becomes of effects in doubt whose options say nothing: what the tool says whose handler runs.
+/// The default handling of effects in doubt: the setting of the tool whose handler runs.
 #[derive(Default)]
 pub struct Doubts(pub TaskScope<Uncertain>);
 
 impl Doubts {
-    /// The word of an option, or of `idempotent`, as it is written.
+    /// Parses the option `on_uncertain`, or `idempotent` if it is nil.
     ///
     /// # Errors
-    /// What must be there instead.
+    /// The expected value.
     pub fn read(
         idempotent: &Value,
         on_uncertain: &Value,
@@ -222,10 +222,10 @@ impl Doubts {
     }
 }
 
-/// What becomes of an effect when nobody knows whether it happened, as options say it.
+/// Returns how to handle an effect in doubt, according to the options.
 ///
 /// # Errors
-/// A word that is none of those that there are.
+/// An option is invalid.
 pub(crate) fn uncertain(cx: &Cx, builtin: &str, idempotent: bool, word: Option<&Value>) -> Result<Uncertain> {
     let word = word.cloned().unwrap_or_default();
     let said = Doubts::read(&idempotent.into(), &word);
@@ -233,7 +233,7 @@ pub(crate) fn uncertain(cx: &Cx, builtin: &str, idempotent: bool, word: Option<&
     Ok(said.or_else(|| cx.state::<Doubts>().0.current(cx)).unwrap_or_default())
 }
 
-/// The options of one call, with their defaults filled in.
+/// The options of a call, with defaults.
 pub(crate) struct Options {
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) query: Vec<(String, String)>,
@@ -248,13 +248,13 @@ pub(crate) struct Options {
     pub(crate) respect_retry_after: bool,
     pub(crate) redirects: usize,
     pub(crate) proxy: Option<String>,
-    /// The hosts that are asked without the proxy.
+    /// The hosts that bypass the proxy.
     pub(crate) no_proxy: Option<String>,
-    /// What the proxy is shown.
+    /// The value of `Proxy-Authorization`.
     pub(crate) proxy_auth: Option<String>,
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) decompress: bool,
-    /// Most bytes of the body of the reply, when the call says so.
+    /// Maximum size of the reply body in bytes, if the call sets it.
     pub(crate) max_response: Option<u64>,
     pub(crate) uncertain: Uncertain,
 }
@@ -262,14 +262,14 @@ pub(crate) struct Options {
 const RETRIED: [i64; 6] = [408, 429, 500, 502, 503, 504];
 
 impl Options {
-    /// Reads the options; `body` is the argument of `http_post` and related functions.
+    /// Parses the options; `body` is the argument of `http_post` and related functions.
     pub(crate) fn of(cx: &Cx, options: &Dict, body: Option<&Value>) -> Result<Options> {
         let given = <HttpOptions as described::Options>::read(&described::Entries::Dict(options));
         let given = given.map_err(|text| wrong(&text))?;
         let timeout = given.total_timeout_ms.or(given.timeout_ms).or(given.timeout);
         let mut headers = headers(given.headers.as_deref(), &given.auth)?;
         if given.idempotent && !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(IDEMPOTENCY_KEY)) {
-            // Drawn once: each attempt carries the same, and so does a run that goes on, whose journal has it.
+            // Generated once: it is the same for each attempt and, through the journal, for a resumed run.
             let key = format!("{:016x}{:016x}", cx.system().random_u64(), cx.system().random_u64());
             headers.push((IDEMPOTENCY_KEY.to_owned(), key));
         }
@@ -311,7 +311,7 @@ fn text(value: &Value) -> String {
     printed(value).to_string()
 }
 
-/// Entries whose value is not nil, in printed form.
+/// Returns the entries whose value is not nil, in printed form.
 fn pairs(dict: Option<&Dict>) -> Vec<(String, String)> {
     let given = dict.into_iter().flat_map(Dict::iter).filter(|(_, value)| !value.is_nil());
     given.map(|(key, value)| (key.to_string(), text(value))).collect()
@@ -342,7 +342,7 @@ fn basic(dict: &Dict, user: &str, password: &str) -> String {
     format!("Basic {}", STANDARD.encode(format!("{}:{}", part(user), part(password))))
 }
 
-/// The statuses of `retry_on`. One that is none would never be met, and the request would not be sent again.
+/// Parses the statuses of `retry_on`. An invalid status is an error, because it would never cause a retry.
 fn statuses(given: &Value) -> std::result::Result<Vec<i64>, String> {
     let list = given.as_list().ok_or("must be a list of statuses")?;
     let status = |item: &Value| match item.as_int() {
@@ -359,7 +359,7 @@ fn request_body(cx: &Cx, multipart: &Value, body: &Value) -> Result<Option<Body>
         (Some(_), Some(_)) => Err(wrong("body and multipart options are mutually exclusive")),
         (None, None) => Ok(None),
         (Some(body), None) => {
-            // Text may be anything; a dict or list goes out as JSON, and says so.
+            // Text has no implied content type; a dict or list is sent as JSON with its content type.
             let is_json = body.as_dict().is_some() || body.as_list().is_some() || body.as_struct().is_some();
             let content_type = is_json.then(|| "application/json".to_owned());
             Ok(Some(Body { bytes: body_bytes(body), content_type }))
@@ -368,7 +368,7 @@ fn request_body(cx: &Cx, multipart: &Value, body: &Value) -> Result<Option<Body>
     }
 }
 
-/// Text in printed form; dicts and lists as compact JSON; bytes as they are.
+/// Encodes a body: dicts and lists as compact JSON, bytes unchanged, other values in printed form.
 pub(super) fn body_bytes(body: &Value) -> Vec<u8> {
     if let Some(bytes) = body.as_bytes() {
         return (**bytes).clone();

@@ -1,4 +1,4 @@
-//! Sending a request: mocks first, then the network, with retries.
+//! Sending of requests: first to mocks, then over the network, with retries.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -17,28 +17,28 @@ use crate::failures;
 
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// Bytes of a download when nothing else is said: 1 GiB.
+/// Default maximum size of a download: 1 GiB.
 const MAX_DOWNLOAD: u64 = 1 << 30;
 
-/// The time of an exchange that has no end of its own.
+/// The time limit of an exchange without its own limit.
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
 
-/// Why an attempt gave no reply.
+/// The reason why an attempt has no reply.
 struct Failed {
     error: Error,
-    /// A timeout or a failed connection.
+    /// Whether a retry may succeed: a timeout or a failed connection.
     passing: bool,
 }
 
 impl Failed {
-    /// The error that a builtin throws.
+    /// Returns the error that a builtin throws.
     fn of(self, builtin: &str) -> Error {
         let Some(facts) = self.error.facts().cloned() else { return self.error };
         Error::thrown(format!("{builtin}: {}", self.error.caught())).with_facts(facts)
     }
 }
 
-/// Sends a request and gives `{status, headers, body, ok}`.
+/// Sends a request and returns `{status, headers, body, ok}`.
 pub(crate) async fn send(cx: &Cx, method: &str, url: &str, options: &Options) -> Result<Dict> {
     let request = Request::new(cx, "http_request", method, url, options)?;
     let reply = request.with_retries(cx, options).await.map_err(|error| error.of("http"))?;
@@ -47,7 +47,7 @@ pub(crate) async fn send(cx: &Cx, method: &str, url: &str, options: &Options) ->
     Ok(dict)
 }
 
-/// Sends a request and writes the body to a file as it comes; gives `{status, headers, bytes_written, ok}`.
+/// Sends a request and streams the body to a file; returns `{status, headers, bytes_written, ok}`.
 pub(crate) async fn download(
     cx: &Cx,
     method: &str,
@@ -73,7 +73,7 @@ pub(crate) async fn download(
         request.start(cx, options, MAX_DOWNLOAD, true).await.map_err(|error| error.of("http_download"))?;
     let mut written = 0i64;
     let HttpReply { status, headers, mut body } = reply;
-    // A page that says why there is nothing to download is not what the file is for.
+    // The body of an error reply is not written to the file.
     if success(status) {
         let mut file = cx.system().draft(path).map_err(write_failed)?;
         loop {
@@ -97,15 +97,15 @@ pub(crate) async fn download(
     Ok(dict)
 }
 
-/// A reply of which the head is there.
+/// A reply whose head has been received.
 pub(super) enum Opened {
-    /// That of a mock, with its body.
+    /// The reply of a mock, with its body.
     Mock(Reply),
-    /// One from the network.
+    /// A reply from the network.
     Net(HttpReply),
 }
 
-/// Sends a request and gives its reply before its body is there.
+/// Sends a request and returns the reply before its body is read.
 pub(super) async fn open(
     cx: &Cx,
     builtin: &'static str,
@@ -123,8 +123,8 @@ pub(super) async fn open(
     }
 }
 
-/// Sends a request whose reply comes for as long as the server has something to say, and waits for its head. The time of the
-/// options is that until then.
+/// Sends a request whose reply is an unbounded stream, and waits for its head. The time limit of the options applies to
+/// this wait.
 pub(crate) async fn open_stream(
     cx: &Cx,
     surface: &'static str,
@@ -158,13 +158,13 @@ fn success(status: u16) -> bool {
     (200..300).contains(&status)
 }
 
-/// `{status, headers, ok}`.
+/// Returns `{status, headers, ok}`.
 pub(super) fn head(reply: &Reply) -> Dict {
     let mut dict = Dict::new();
     dict.insert("status", i64::from(reply.status));
     let mut headers: BTreeMap<&str, String> = BTreeMap::new();
     for (name, value) in &reply.headers {
-        // RFC 9110 joins repeated lines with commas, which a cookie may have inside.
+        // RFC 9110 joins repeated headers with commas, which a cookie may contain.
         let between = if name == "set-cookie" { "\n" } else { ", " };
         let joined = headers.entry(name).and_modify(|all| all.push_str(between));
         joined.or_default().push_str(value);
@@ -175,7 +175,7 @@ pub(super) fn head(reply: &Reply) -> Dict {
 }
 
 struct Request<'a> {
-    /// The builtin that the rules about egress know it by.
+    /// The builtin, as named in egress errors.
     surface: &'static str,
     method: String,
     url: String,
@@ -204,7 +204,7 @@ impl<'a> Request<'a> {
             url.push_str(&query);
             url.push_str(&fragment);
         }
-        // Before mocks, which stand in for the network.
+        // Checked before mocks, which replace only the network.
         egress::check_egress(cx, surface, &url)?;
         let mut headers = options.headers.clone();
         let body = options.body.as_ref();
@@ -257,7 +257,7 @@ impl<'a> Request<'a> {
         Ok(Reply { status, headers, body })
     }
 
-    /// Sends the request and waits for the head of the reply. With `whole`, all of the body is read next.
+    /// Sends the request and waits for the head of the reply. With `whole`, the caller reads the whole body next.
     async fn start(
         &self,
         cx: &Cx,
@@ -301,7 +301,7 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// The failure of a body.
+    /// Returns the failure of a body.
     fn unread(&self, error: &HttpError) -> Failed {
         match error.kind {
             HttpErrorKind::InDoubt => {
@@ -311,7 +311,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The failure of an exchange, with what was being done.
+    /// Returns the failure of an exchange; `what` describes the operation.
     fn failed(&self, error: &HttpError, what: &str) -> Failed {
         let facts = failures::of_http(error.kind, redacted_url(&self.url));
         Failed {
@@ -321,7 +321,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// How long to wait before the next attempt.
+/// Returns the delay before the next attempt.
 fn pause(cx: &Cx, options: &Options, attempt: u32, reply: Option<&Reply>) -> Duration {
     let share = (cx.system().random_u64() >> 11) as f64 / (1u64 << 53) as f64;
     let doubled = options.backoff.saturating_mul(2u32.saturating_pow(attempt));
@@ -337,7 +337,7 @@ fn pause(cx: &Cx, options: &Options, attempt: u32, reply: Option<&Reply>) -> Dur
     varied.max(asked.unwrap_or_default()).min(LONGEST_PAUSE)
 }
 
-/// The time from now to a date.
+/// Returns the time until a date.
 fn until(cx: &Cx, date: SystemTime) -> Option<Duration> {
     let now = u64::try_from(cx.system().now_ms()).ok()?;
     date.duration_since(UNIX_EPOCH).ok()?.checked_sub(Duration::from_millis(now))

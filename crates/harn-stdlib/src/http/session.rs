@@ -1,4 +1,4 @@
-//! Sessions, which hold options that several requests share, and streams, whose bodies are read as they come.
+//! Sessions, which hold options shared by several requests, and streams, whose bodies are read incrementally.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use super::send::{Opened, head, open};
 use crate::args::printed;
 use crate::pieces::{Pieces, Turn};
 
-/// Most sessions and most streams of a program at a time.
+/// Maximum number of sessions, and of streams, that a program can have open.
 const MOST: usize = 64;
 
 /// The sessions and streams of a program.
@@ -34,13 +34,13 @@ impl Handles {
         format!("{kind}-{}", self.made.get())
     }
 
-    /// Forgets the streams, which hangs up.
+    /// Removes the streams, which closes their connections.
     pub(crate) fn clear_streams(&self) {
         self.streams.borrow_mut().clear();
     }
 }
 
-/// Keeps options under a handle. Connections are kept for all requests of a program alike.
+/// Stores options under a handle. All requests of a program share the connection pool, with or without a session.
 pub(crate) fn begin_session(cx: &Cx, options: Ref<Dict>) -> Result<String> {
     let handles = cx.state::<Handles>();
     if handles.sessions.borrow().len() >= MOST {
@@ -51,12 +51,12 @@ pub(crate) fn begin_session(cx: &Cx, options: Ref<Dict>) -> Result<String> {
     Ok(name)
 }
 
-/// Forgets a session; false when there is none.
+/// Removes a session; returns false if it does not exist.
 pub(crate) fn end_session(cx: &Cx, handle: &str) -> bool {
     cx.state::<Handles>().sessions.borrow_mut().remove(handle).is_some()
 }
 
-/// The options of a call over those of the session that they name.
+/// Merges the options of a call into those of the session that they name.
 pub(crate) fn in_session(cx: &Cx, builtin: &str, options: Ref<Dict>) -> Result<Ref<Dict>> {
     match options.get_str("session").filter(|session| !session.is_nil()) {
         None => Ok(options),
@@ -64,7 +64,7 @@ pub(crate) fn in_session(cx: &Cx, builtin: &str, options: Ref<Dict>) -> Result<R
     }
 }
 
-/// Options over those of a session; of headers each is looked at by itself.
+/// Merges options into those of a session; headers are merged one by one.
 pub(crate) fn over_session(cx: &Cx, builtin: &str, handle: &str, options: &Dict) -> Result<Ref<Dict>> {
     let kept = cx.state::<Handles>().sessions.borrow().get(handle).cloned();
     let unknown = || Error::thrown(format!("{builtin}: unknown HTTP session '{handle}'"));
@@ -89,7 +89,7 @@ fn headers_over(kept: &Dict, own: &Dict) -> Value {
     Value::dict(all)
 }
 
-/// A reply whose body is read as it comes.
+/// A reply whose body is read incrementally.
 struct Stream {
     head: Dict,
     turn: Turn,
@@ -97,12 +97,12 @@ struct Stream {
 }
 
 struct Source {
-    /// What came and was not given yet.
+    /// Received bytes that have not been read yet.
     ahead: Bytes,
     pieces: Pieces,
 }
 
-/// Sends a request and keeps its reply under a handle.
+/// Sends a request and stores its reply under a handle.
 pub(crate) async fn open_stream(cx: &Cx, method: &str, url: &str, options: &Options) -> Result<String> {
     let handles = cx.state::<Handles>();
     let full = || {
@@ -122,7 +122,7 @@ pub(crate) async fn open_stream(cx: &Cx, method: &str, url: &str, options: &Opti
             (Reply { status: reply.status, headers: reply.headers, body: Vec::new() }, source)
         }
     };
-    // Others may have opened streams meanwhile.
+    // Other tasks may have opened streams in the meantime.
     if let Some(error) = full() {
         return Err(error);
     }
@@ -136,7 +136,7 @@ fn unknown(builtin: &str, handle: &str) -> Error {
     Error::thrown(format!("{builtin}: unknown stream '{handle}'"))
 }
 
-/// The head of the reply: `{status, headers, ok}`.
+/// Returns the head of the reply: `{status, headers, ok}`.
 pub(crate) fn stream_info(cx: &Cx, handle: &str) -> Result<Dict> {
     let handles = cx.state::<Handles>();
     let streams = handles.streams.borrow();
@@ -144,7 +144,7 @@ pub(crate) fn stream_info(cx: &Cx, handle: &str) -> Result<Dict> {
     Ok(stream.head.clone())
 }
 
-/// Up to `most` bytes of the body; `None` at its end.
+/// Reads up to `most` bytes of the body; `None` at its end.
 pub(crate) async fn read_stream(cx: &Cx, handle: &str, most: usize) -> Result<Option<Vec<u8>>> {
     const READ: &str = "http_stream_read";
     let stream = cx.state::<Handles>().streams.borrow().get(handle).cloned();
@@ -158,7 +158,7 @@ pub(crate) async fn read_stream(cx: &Cx, handle: &str, most: usize) -> Result<Op
 }
 
 impl Source {
-    /// Up to `most` bytes that have come; `None` at the end.
+    /// Returns up to `most` received bytes; `None` at the end.
     fn poll(&mut self, most: usize, context: &mut Context<'_>) -> Poll<Result<Option<Vec<u8>>, HttpError>> {
         while self.ahead.is_empty() {
             match ready!(self.pieces.poll(context))? {
@@ -170,7 +170,7 @@ impl Source {
     }
 }
 
-/// Closes a stream; false when there is none.
+/// Closes a stream; returns false if it does not exist.
 pub(crate) fn close_stream(cx: &Cx, handle: &str) -> bool {
     cx.state::<Handles>().streams.borrow_mut().remove(handle).is_some()
 }

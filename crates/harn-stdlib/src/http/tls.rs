@@ -1,4 +1,4 @@
-//! The option `tls`: files of certificates and keys, and pins of public keys.
+//! The option `tls`: files with certificates and keys, and pins of public keys.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,10 +11,10 @@ use crate::args::printed;
 use crate::builtins::from_hex;
 use crate::places::resolve;
 
-/// Most bytes of a file with certificates: bundles of all that the world trusts have some 200 KiB.
+/// Maximum size of a certificate file in bytes; a bundle of all public CAs has about 200 KiB.
 const MAX_FILE: u64 = 8 << 20;
 
-/// Reads the option. Whatever cannot be read is an error: the request would go out with less protection than it asks for.
+/// Parses the option. An unreadable file is an error, because the request would be less protected than requested.
 pub(super) fn read(cx: &Cx, options: &Dict) -> Result<Tls> {
     let file = |name: &str| {
         let path = options.get_str(name).filter(|path| !path.is_nil());
@@ -53,7 +53,7 @@ fn pem(cx: &Cx, name: &str, path: &Value) -> Result<Vec<u8>> {
     })
 }
 
-/// A pin: SHA-256 in hex or base64, with or without `sha256/` before it.
+/// Parses a pin: SHA-256 in hex or base64, with or without the prefix `sha256/`.
 fn pin(value: &Value) -> Result<[u8; 32]> {
     let text = printed(value);
     let text = text.trim();

@@ -1,8 +1,8 @@
-//! What is wrong with a request, in words.
+//! Errors of HTTP requests.
 
 use harn_vm::Error;
 
-/// `http: TEXT`
+/// Returns the error `http: TEXT`.
 pub(super) fn wrong(text: &str) -> Error {
     Error::thrown(format!("http: {text}"))
 }

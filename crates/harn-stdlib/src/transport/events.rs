@@ -1,7 +1,8 @@
-//! Events of a stream from its bytes, as the HTML standard reads them ("9.2.6 Interpreting an event stream").
+//! A parser for event streams, according to the HTML standard ("9.2.6 Interpreting an event stream").
 //!
-//! The reader of model calls (`harn-llm`) lies above this crate, drops what model calls do not need (names, ids, times), and takes
-//! events apart that servers of models run together. So this one is its own. It holds no more than an event may have.
+//! The parser of model calls (`harn-llm`) is separate: that crate depends on this one, its parser drops names, ids and
+//! retry times, and it splits events that model servers join by mistake. This parser buffers at most the maximum size
+//! of an event.
 
 use std::collections::VecDeque;
 
@@ -10,22 +11,22 @@ use std::collections::VecDeque;
 pub(crate) struct Event {
     pub(crate) name: String,
     pub(crate) data: String,
-    /// The last id that the stream said.
+    /// The last id of the stream.
     pub(crate) id: Option<String>,
     pub(crate) retry_ms: Option<i64>,
 }
 
-/// An event is larger than allowed.
+/// The error of an event that is larger than allowed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooLarge;
 
-/// Turns pieces of a body, cut anywhere, into events.
+/// Converts the chunks of a body, split at any byte, to events.
 pub(crate) struct Reader {
     limit: usize,
     line: Vec<u8>,
-    /// The last byte was a carriage return: a line feed behind it ends the same line.
+    /// Whether the last byte was a carriage return: a following line feed belongs to the same line ending.
     after_cr: bool,
-    /// No line has ended yet: a byte order mark may stand in front.
+    /// Whether no line has ended yet, so that the line may start with a byte order mark.
     at_start: bool,
     name: String,
     data: String,
@@ -35,7 +36,7 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// A reader of events of at most `limit` bytes.
+    /// Creates a parser for events of at most `limit` bytes.
     pub(crate) fn new(limit: u64) -> Reader {
         Reader {
             limit: usize::try_from(limit).unwrap_or(usize::MAX),
@@ -50,10 +51,10 @@ impl Reader {
         }
     }
 
-    /// Takes a piece in; events that it completes go to `out`.
+    /// Parses a chunk; completed events are appended to `out`.
     ///
     /// # Errors
-    /// An event is too large. Those before it are in `out`.
+    /// An event is too large. The events before it are in `out`.
     pub(crate) fn feed(&mut self, piece: &[u8], out: &mut VecDeque<Event>) -> Result<(), TooLarge> {
         let mut rest = piece;
         while !rest.is_empty() {
@@ -65,7 +66,7 @@ impl Reader {
             }
             let end = memchr::memchr2(b'\n', b'\r', rest);
             let part = &rest[..end.unwrap_or(rest.len())];
-            // The name of a field and a blank come on top of what it says.
+            // The limit applies to the value, without the field name and a space.
             if self.line.len() + part.len() > self.limit.saturating_add(64) {
                 return Err(TooLarge);
             }
@@ -104,7 +105,7 @@ impl Reader {
             "retry" if value.bytes().all(|byte| byte.is_ascii_digit()) => {
                 self.retry_ms = value.parse().ok().or(self.retry_ms);
             }
-            // Comments, and what nobody knows.
+            // Comments and unknown fields.
             _ => {}
         }
         Ok(())
@@ -114,7 +115,7 @@ impl Reader {
         let name = std::mem::take(&mut self.name);
         let retry_ms = self.retry_ms.take();
         if !std::mem::take(&mut self.has_data) {
-            // A time without data is for the next event to tell.
+            // A retry time without data applies to the next event.
             self.retry_ms = retry_ms;
             return;
         }

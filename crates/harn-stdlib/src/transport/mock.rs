@@ -1,4 +1,4 @@
-//! Streams and WebSockets that stand in for the network in tests, and the record of what was asked of them.
+//! Mocks of event streams and WebSockets, and the record of their calls.
 
 use std::cell::RefCell;
 
@@ -11,7 +11,7 @@ use super::socket::scripted;
 use crate::args::printed;
 use crate::http::{glob_matches, redacted_url};
 
-/// What stands in for connections of a program.
+/// The mocks of a program.
 #[derive(Default)]
 pub(crate) struct Mocks {
     streams: RefCell<Vec<(String, Vec<Event>)>>,
@@ -19,11 +19,11 @@ pub(crate) struct Mocks {
     calls: RefCell<Vec<Value>>,
 }
 
-/// What a WebSocket of a mock does.
+/// The behavior of a mock WebSocket.
 #[derive(Clone, Default)]
 pub(super) struct Script {
     pub(super) messages: Vec<Frame>,
-    /// Whether it gives back what is sent.
+    /// Whether it echoes sent messages.
     pub(super) echo: bool,
 }
 
@@ -40,14 +40,14 @@ fn found<T: Clone>(all: &RefCell<Vec<(String, T)>>, url: &str) -> Option<T> {
 }
 
 impl Mocks {
-    /// Adds a stream of events, or replaces that of the same pattern.
+    /// Adds an event stream, or replaces the one with the same pattern.
     pub(crate) fn add_stream(&self, pattern: &str, events: &Value) -> Result<()> {
         let events = events.as_list().map(|events| events.iter().map(event_of).collect::<Result<_>>());
         put(&self.streams, pattern, events.transpose()?.unwrap_or_default());
         Ok(())
     }
 
-    /// Adds a WebSocket, or replaces that of the same pattern.
+    /// Adds a WebSocket, or replaces the one with the same pattern.
     pub(crate) fn add_socket(&self, pattern: &str, script: &Value) -> Result<()> {
         let dict = script.to_dict();
         let get = |name: &str| dict.as_ref().and_then(|dict| dict.get_str(name).cloned());
@@ -66,7 +66,7 @@ impl Mocks {
         found(&self.sockets, url)
     }
 
-    /// Notes what a program did with a mock.
+    /// Records a call to a mock.
     pub(super) fn called(&self, kind: &str, url: &str, handle: &str, message: Option<&str>, data: Value) {
         let mut call = Dict::new();
         call.insert("kind", kind);
@@ -77,12 +77,12 @@ impl Mocks {
         self.calls.borrow_mut().push(call.into());
     }
 
-    /// What was noted so far.
+    /// Returns the recorded calls.
     pub(crate) fn calls(&self) -> Vec<Value> {
         self.calls.borrow().clone()
     }
 
-    /// Forgets mocks and calls.
+    /// Removes all mocks and recorded calls.
     pub(crate) fn clear(&self) {
         self.streams.borrow_mut().clear();
         self.sockets.borrow_mut().clear();

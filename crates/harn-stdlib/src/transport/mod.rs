@@ -1,13 +1,13 @@
-//! The clients behind `sse_*` and `websocket_*`: connections that a program holds by name, and what stands in for them in tests.
+//! The clients of `sse_*` and `websocket_*`: connections that a program accesses by handle, and their mocks.
 //!
-//! | File | What it holds |
+//! | File | Content |
 //! | --- | --- |
-//! | `events` | events of a stream from its bytes |
-//! | `sse` | streams of events |
+//! | `events` | the parser of event streams |
+//! | `sse` | event streams |
 //! | `socket` | WebSockets |
-//! | `mock` | what stands in for both, and the record of what was asked of it |
+//! | `mock` | mocks of both, and the record of their calls |
 //!
-//! A wait that is given up takes nothing away: what a connection gives next stays in it for the next wait.
+//! Waits are cancel safe: the next message remains in the connection for the next wait.
 
 mod events;
 mod mock;
@@ -32,11 +32,11 @@ pub(crate) use mock::Mocks;
 pub(crate) use socket::{Socket, connect as connect_socket, frame_of};
 pub(crate) use sse::{Stream, connect as connect_stream};
 
-/// Messages of a connection, and bytes of each, when nothing else is said.
+/// Default limits: messages of a connection, and bytes of each message.
 const MAX_MESSAGES: u64 = 10_000;
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The open connections of a program, by their handles.
+/// The open connections of a program, by handle.
 #[derive(Default)]
 pub(crate) struct Open {
     last: Cell<u64>,
@@ -45,36 +45,36 @@ pub(crate) struct Open {
 }
 
 impl Open {
-    /// A handle that no other connection of the program has had.
+    /// Returns a new handle that is unique in the program.
     fn handle(&self, kind: &str) -> String {
         self.last.set(self.last.get() + 1);
         format!("{kind}-{}", self.last.get())
     }
 
-    /// The stream of events of a handle.
+    /// Returns the event stream of a handle.
     pub(crate) fn stream(&self, builtin: &str, handle: &str) -> Result<Rc<Stream>> {
         let found = self.streams.borrow().get(handle).cloned();
         found.ok_or_else(|| Error::thrown(format!("{builtin}: unknown stream '{handle}'")))
     }
 
-    /// The WebSocket of a handle.
+    /// Returns the WebSocket of a handle.
     pub(crate) fn socket(&self, builtin: &str, handle: &str) -> Result<Rc<Socket>> {
         let found = self.sockets.borrow().get(handle).cloned();
         found.ok_or_else(|| Error::thrown(format!("{builtin}: unknown websocket '{handle}'")))
     }
 
-    /// Hangs up; false when there is no such stream.
+    /// Closes an event stream; returns false if it does not exist.
     pub(crate) fn end_stream(&self, handle: &str) -> bool {
         self.streams.borrow_mut().remove(handle).is_some()
     }
 
-    /// Takes a WebSocket out, to close it.
+    /// Removes a WebSocket in order to close it.
     pub(crate) fn end_socket(&self, handle: &str) -> Option<Rc<Socket>> {
         self.sockets.borrow_mut().remove(handle)
     }
 }
 
-/// Messages and bytes that a connection may bring.
+/// Maximum number of messages of a connection, and of bytes per message.
 struct Limits {
     messages: u64,
     bytes: u64,
@@ -93,7 +93,7 @@ impl Limits {
     }
 }
 
-/// Waits for what a connection gives, at most for `limit`; cancellation and deadlines end the wait.
+/// Waits for a message of a connection, at most for `limit`; cancellation and deadlines end the wait.
 async fn wait<T>(
     cx: &Cx,
     limit: Duration,
@@ -106,7 +106,7 @@ async fn wait<T>(
     cx.system().within(limit, look).await.transpose()
 }
 
-/// The error of a connection that failed.
+/// Returns the error of a failed connection.
 fn failed(cx: &Cx, builtin: &str, url: &str, error: &HttpError) -> Error {
     match error.kind {
         HttpErrorKind::Refused => cx.refused(&Refusal::Ceiling("network")),
@@ -122,7 +122,7 @@ fn message_too_large(builtin: &str, limit: u64) -> Error {
     Error::thrown(format!("{builtin}: message exceeded max_message_bytes ({limit})"))
 }
 
-/// A dict that says nothing but what it is.
+/// Returns a dict with only a `type`.
 fn only_type(kind: &str) -> Value {
     [("type", kind)].into_iter().collect::<Dict>().into()
 }

@@ -1,4 +1,4 @@
-//! WebSockets that a program holds.
+//! WebSocket connections of programs.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -23,37 +23,37 @@ const SEND: &str = "websocket_send";
 const RECEIVE: &str = "websocket_receive";
 const CLOSE: &str = "websocket_close";
 
-/// The code of an end that says nothing else, and the codes that a program may send (RFC 6455 section 7.4).
+/// The normal close code, and the codes that a program may send (RFC 6455 section 7.4).
 const NORMAL: i64 = 1000;
 const CODES: std::ops::RangeInclusive<i64> = 1000..=4999;
-/// Bytes of a ping or pong, and of a reason.
+/// Maximum size of a ping or pong, and of a close reason, in bytes.
 const MAX_CONTROL: usize = 125;
 const MAX_REASON: usize = 123;
 
 type Live = Rc<dyn harn_system::Socket>;
 type Next = Waiting<'static, std::result::Result<Option<Frame>, HttpError>>;
 
-/// A WebSocket that a program holds.
+/// A WebSocket connection of a program.
 pub(crate) struct Socket {
     url: String,
     limits: Limits,
-    /// How many messages were handed over.
+    /// Number of messages that have been returned.
     given: Cell<u64>,
-    /// A message was too large: closing is all that is left.
+    /// Whether a message was too large, so that the connection can only be closed.
     too_large: Cell<bool>,
     turn: Turn,
     line: Line,
 }
 
-/// What is on the other side.
+/// The other side of the connection.
 enum Line {
-    /// A server, until it is gone; and the wait for what it sends next.
+    /// A server, until it closes the connection, and the wait for its next frame.
     Live(RefCell<Option<Live>>, RefCell<Option<Next>>),
-    /// A mock: what it sends, and whether it gives back what it gets.
+    /// A mock: its frames, and whether it echoes sent frames.
     Mock(RefCell<VecDeque<Frame>>, bool),
 }
 
-/// Opens a WebSocket, and gives its handle.
+/// Opens a WebSocket and returns its handle.
 pub(crate) async fn connect(cx: &Cx, url: &str, given: &Dict) -> Result<String> {
     let lower = url.get(..6).unwrap_or(url).to_lowercase();
     if !lower.starts_with("ws://") && !lower.starts_with("wss://") {
@@ -92,7 +92,7 @@ pub(crate) async fn connect(cx: &Cx, url: &str, given: &Dict) -> Result<String> 
 }
 
 impl Socket {
-    /// The next message, at most after `limit`.
+    /// Returns the next message, waiting at most for `limit`.
     pub(crate) async fn receive(&self, cx: &Cx, handle: &str, limit: Duration) -> Result<Value> {
         let _turn = self.turn.take(RECEIVE, handle)?;
         if self.too_large.get() {
@@ -184,14 +184,14 @@ impl Socket {
         }
     }
 
-    /// Says that this is the end, and hangs up.
+    /// Sends a close frame and closes the connection.
     pub(crate) async fn close(&self, cx: &Cx, handle: &str) -> Result<()> {
         match &self.line {
             Line::Mock(..) => cx.state::<Mocks>().called(CLOSE, &self.url, handle, None, Value::NIL),
             Line::Live(socket, _) => {
                 let live = socket.borrow_mut().take();
                 if let Some(live) = live {
-                    // Whoever is gone already need not hear it.
+                    // Errors are ignored, because the other side may already have closed the connection.
                     let _ = cx.wait(live.send(Frame::Close(NORMAL as u16, String::new()))).await?;
                 }
             }
@@ -211,7 +211,7 @@ fn kind_of(frame: &Frame) -> &'static str {
     }
 }
 
-/// What a frame carries: text as it is, bytes as base64.
+/// Returns the payload of a frame: text as string, bytes as base64.
 fn data_of(frame: &Frame) -> Value {
     match frame {
         Frame::Text(text) | Frame::Close(_, text) => Value::str(text),
@@ -233,7 +233,7 @@ fn value_of(frame: Frame) -> Value {
     dict.into()
 }
 
-/// A message of a mock: text, bytes, or a dict that says what it is.
+/// Parses a message of a mock: text, bytes, or a dict with its type.
 pub(super) fn scripted(message: &Value) -> Result<Frame> {
     const NAME: &str = "websocket_mock";
     let Some(dict) = message.to_dict() else { return frame_of(NAME, message, &Dict::new()) };
@@ -244,7 +244,7 @@ pub(super) fn scripted(message: &Value) -> Result<Frame> {
     frame_of(NAME, &data, &options)
 }
 
-/// The frame that a message and the options `type`, `base64`, `code` and `reason` ask for.
+/// Returns the frame for a message and the options `type`, `base64`, `code` and `reason`.
 pub(crate) fn frame_of(builtin: &str, message: &Value, options: &Dict) -> Result<Frame> {
     let wrong = |text: &str| Error::thrown(format!("{builtin}: {text}"));
     let get = |name: &str| options.get_str(name).filter(|value| !value.is_nil());

@@ -1,4 +1,4 @@
-//! Streams of server-sent events.
+//! Server-sent events.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -19,13 +19,13 @@ use crate::pieces::{Pieces, Turn};
 const RECEIVE: &str = "sse_receive";
 const CONNECT: &str = "sse_connect";
 
-/// A stream of events that a program holds.
+/// An event stream of a program.
 pub(crate) struct Stream {
     url: String,
     limits: Limits,
-    /// How many events were handed over.
+    /// Number of events that have been returned.
     given: Cell<u64>,
-    /// Whether the program knows that it is open.
+    /// Whether the `open` event has been returned.
     told: Cell<bool>,
     turn: Turn,
     incoming: RefCell<Incoming>,
@@ -34,13 +34,13 @@ pub(crate) struct Stream {
 struct Incoming {
     events: VecDeque<Event>,
     reader: Reader,
-    /// None where events are those of a mock.
+    /// Empty for a mock.
     pieces: Pieces,
-    /// An event was too large.
+    /// Whether an event was too large.
     too_large: bool,
 }
 
-/// Opens a stream, and gives its handle.
+/// Opens an event stream and returns its handle.
 pub(crate) async fn connect(cx: &Cx, method: &str, url: &str, given: &Dict) -> Result<String> {
     let limits = Limits::of(CONNECT, given, "max_events")?;
     let options = with_accept(Options::of(cx, given, None)?);
@@ -105,7 +105,7 @@ fn check_reply(url: &str, reply: &HttpReply) -> Result<()> {
 }
 
 impl Stream {
-    /// The next event, at most after `limit`.
+    /// Returns the next event, waiting at most for `limit`.
     pub(crate) async fn receive(&self, cx: &Cx, handle: &str, limit: Duration) -> Result<Value> {
         let _turn = self.turn.take(RECEIVE, handle)?;
         if !self.told.replace(true) {
@@ -126,7 +126,7 @@ impl Stream {
     fn poll_event(&self, cx: &Cx, context: &mut Context<'_>) -> Poll<Result<Option<Event>>> {
         let mut incoming = self.incoming.borrow_mut();
         loop {
-            // One that a mock made up is held to the limit here.
+            // Checks the limit for events of a mock, which have not been parsed.
             if let Some(event) = incoming.events.pop_front() {
                 if event.data.len() as u64 <= self.limits.bytes {
                     return Poll::Ready(Ok(Some(event)));
