@@ -1,8 +1,8 @@
-//! Supervisors: they keep tasks running that a program cannot wait for, and start them again when they fail (04, section 12).
+//! Supervisors: they keep background tasks of a program running and restart them when they fail (04, section 12).
 //!
-//! `plan.rs` reads what a program asks for and `policy.rs` says when a task is started again; `state.rs` is what a supervisor
-//! knows, `work.rs` what it does, `view.rs` what programs see of it. A supervisor is a task of its own, which belongs to the task
-//! that began it, and its children belong to it: whatever ends it ends them.
+//! `plan.rs` parses the specification and `policy.rs` decides about restarts; `state.rs` is the state of a supervisor,
+//! `work.rs` its behavior, `view.rs` its representation for programs. A supervisor is a separate task that belongs to
+//! the task that started it, and its children belong to it: when the owner ends, they end too.
 
 mod plan;
 mod policy;

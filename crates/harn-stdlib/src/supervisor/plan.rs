@@ -1,4 +1,4 @@
-//! What a program tells `supervisor_start`.
+//! The specification of `supervisor_start`.
 
 use std::collections::HashSet;
 use std::fmt::Display;
@@ -12,17 +12,17 @@ use jiff::SignedDuration;
 
 use super::policy::{Mode, Policy, Strategy};
 
-/// A supervisor that is to be started.
+/// A supervisor to start.
 pub(super) struct Plan {
     pub(super) id: Option<Str>,
     pub(super) name: Option<Str>,
     pub(super) strategy: Strategy,
-    /// How long children may clean up.
+    /// Time limit for the cleanup of children.
     pub(super) shutdown: Duration,
     pub(super) children: Vec<ChildPlan>,
 }
 
-/// A child of it.
+/// A child of a supervisor.
 pub(super) struct ChildPlan {
     pub(super) name: Str,
     pub(super) kind: Str,
@@ -36,10 +36,10 @@ fn wrong(text: impl Display) -> Error {
 }
 
 impl Plan {
-    /// Reads what `supervisor_start` was given.
+    /// Parses the argument of `supervisor_start`.
     ///
     /// # Errors
-    /// What is missing or wrong.
+    /// A part is missing or invalid.
     pub(super) fn read(spec: &Value) -> Result<Plan> {
         let Some(spec) = spec.to_dict() else { return Err(wrong("expected a dict")) };
         let children = match given(&spec, &["children"])? {
@@ -132,7 +132,7 @@ fn mode(word: &str) -> Result<Mode> {
     Mode::named(word).ok_or_else(|| wrong(format_args!("unknown restart mode '{word}'")))
 }
 
-/// The value of an option that has several names. One that is nil is not given.
+/// Returns the value of an option with several names. A nil option is treated as missing.
 fn given<'a>(options: &'a Ref<Dict>, names: &[&str]) -> Result<Option<&'a Value>> {
     let value = |name: &&str| options.get_str(name).filter(|value| !value.is_nil());
     let mut found = names.iter().filter(|name| value(name).is_some());
@@ -143,7 +143,7 @@ fn given<'a>(options: &'a Ref<Dict>, names: &[&str]) -> Result<Option<&'a Value>
     }
 }
 
-/// A text that has to say something.
+/// Returns a string option, which must contain more than whitespace.
 fn word(options: &Ref<Dict>, names: &[&str]) -> Result<Option<Str>> {
     let Some(value) = given(options, names)? else { return Ok(None) };
     match value.as_str() {
@@ -152,7 +152,7 @@ fn word(options: &Ref<Dict>, names: &[&str]) -> Result<Option<Str>> {
     }
 }
 
-/// Milliseconds of a duration, a number of them, or a text such as `"1s"`.
+/// Returns the milliseconds of a duration, a number, or a string such as `"1s"`.
 fn time(options: &Ref<Dict>, names: &[&str]) -> Result<Option<u64>> {
     let Some(value) = given(options, names)? else { return Ok(None) };
     let ms = match value.as_str() {

@@ -1,6 +1,6 @@
-//! When the task of a child is started again, and after how long.
+//! Restart policies: when the task of a child is restarted, and after which delay.
 
-/// After which ends it is.
+/// The outcomes after which a child is restarted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Mode {
     Never,
@@ -9,7 +9,7 @@ pub(super) enum Mode {
 }
 
 impl Mode {
-    /// The mode of a word as a program writes it.
+    /// Parses a mode.
     pub(super) fn named(word: &str) -> Option<Mode> {
         match &*normal(word) {
             "never" => Some(Mode::Never),
@@ -20,7 +20,7 @@ impl Mode {
     }
 }
 
-/// Which children an end of one reaches.
+/// The children that are affected when one fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Strategy {
     OneForOne,
@@ -30,7 +30,7 @@ pub(super) enum Strategy {
 }
 
 impl Strategy {
-    /// The strategy of a word as a program writes it.
+    /// Parses a strategy.
     pub(super) fn named(word: &str) -> Option<Strategy> {
         match &*normal(word) {
             "one_for_one" | "oneforone" => Some(Strategy::OneForOne),
@@ -50,7 +50,7 @@ impl Strategy {
         }
     }
 
-    /// Whether a child is stopped and started again with one that has failed.
+    /// Returns whether a child is also restarted when another one has failed.
     pub(super) fn takes_along(self, failed: usize, other: usize) -> bool {
         match self {
             Strategy::OneForOne | Strategy::EscalateToParent => false,
@@ -60,24 +60,24 @@ impl Strategy {
     }
 }
 
-/// A word with `_` for blanks and `-`, in lower case.
+/// Normalizes a name: lower case, with `_` for spaces and `-`.
 fn normal(word: &str) -> String {
     word.trim().replace(['-', ' '], "_").to_lowercase()
 }
 
-/// How often, and after how long. Times are in milliseconds.
+/// Limits and delays of restarts. Times are in milliseconds.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Policy {
     pub(super) mode: Mode,
-    /// How many failures within the window are followed by another start.
+    /// Maximum number of failures within the window that are followed by a restart.
     pub(super) max_restarts: Option<u64>,
-    /// 0: all failures count, however long they are ago.
+    /// 0: all failures are counted, regardless of their age.
     pub(super) window: u64,
     pub(super) backoff: u64,
     pub(super) max_backoff: u64,
     pub(super) factor: f64,
     pub(super) jitter: u64,
-    /// After how long a child that has failed too often is tried once more.
+    /// Delay until a child that has failed too often is tried again.
     pub(super) circuit_open: Option<u64>,
 }
 
@@ -97,8 +97,8 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// The wait before the next start of the child number `index`, which was started again `restarts` times:
-    /// `min(round(backoff * factor^restarts), max(max_backoff, backoff))`, and a jitter that is the same in every run.
+    /// Returns the delay before the next start of the child with this index, which has been restarted `restarts` times:
+    /// `min(round(backoff * factor^restarts), max(max_backoff, backoff))`, plus a deterministic jitter.
     pub(super) fn delay(&self, index: usize, restarts: u64) -> u64 {
         let grown = (self.backoff as f64 * self.factor.powf(restarts as f64)).round();
         // 0 times an infinite factor is NaN.
@@ -119,7 +119,7 @@ mod tests {
         let policy = Policy { backoff: 5, max_backoff: 30, ..Policy::default() };
         let waits: Vec<u64> = (0..5).map(|restarts| policy.delay(0, restarts)).collect();
         assert_eq!(waits, [5, 10, 20, 30, 30]);
-        // The first wait is the limit when it is above it.
+        // If the first delay exceeds the limit, it is the limit.
         let policy = Policy { backoff: 50, max_backoff: 30, ..Policy::default() };
         assert_eq!([policy.delay(0, 0), policy.delay(0, 9)], [50, 50]);
     }

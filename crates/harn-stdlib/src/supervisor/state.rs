@@ -1,4 +1,4 @@
-//! What a supervisor knows of itself and of its children.
+//! The state of a supervisor and its children.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -14,25 +14,25 @@ use super::plan::Plan;
 use super::policy::{Policy, Strategy};
 use crate::event_log::EventLog;
 
-/// The topic of the event log that the events of all supervisors go to.
+/// The topic of the event log for the events of all supervisors.
 const TOPIC: &str = "supervisor.lifecycle";
 
-/// The events that are kept: what runs for days must not grow by each of them.
+/// Number of retained events, so that long-running programs do not grow with each event.
 const KEPT: usize = 4096;
 
 /// The supervisors of a program, by id.
 #[derive(Default)]
 pub(crate) struct Supervisors {
     all: RefCell<BTreeMap<String, Rc<Supervisor>>>,
-    /// How many had no id of their own.
+    /// Number of supervisors without an explicit id.
     unnamed: Cell<u64>,
 }
 
 impl Supervisors {
-    /// Takes up a new one.
+    /// Registers a new supervisor.
     ///
     /// # Errors
-    /// There is one of that id.
+    /// The id is already used.
     pub(super) fn add(&self, plan: Plan) -> Result<Rc<Supervisor>> {
         let mut all = self.all.borrow_mut();
         let id = match plan.id.clone() {
@@ -54,10 +54,10 @@ impl Supervisors {
         Ok(supervisor)
     }
 
-    /// Finds one by its id, or by what `supervisor_start` has returned.
+    /// Finds a supervisor by its id or by the handle from `supervisor_start`.
     ///
     /// # Errors
-    /// There is none.
+    /// It does not exist.
     pub(crate) fn find(&self, function: &str, given: &Value) -> Result<Rc<Supervisor>> {
         let dict = given.to_dict();
         let id = match &dict {
@@ -68,13 +68,13 @@ impl Supervisors {
         known.ok_or_else(|| Error::runtime(format!("{function}: unknown supervisor '{id}'")))
     }
 
-    /// How all of them go, in the order of their ids.
+    /// Returns the states of all supervisors, in the order of their ids.
     pub(crate) fn views(&self) -> Vec<Value> {
         self.all.borrow().values().map(|supervisor| supervisor.view()).collect()
     }
 }
 
-/// Tells `runtime_context` of the supervisors of the program.
+/// Adds the supervisors of the program to the result of `runtime_context`.
 pub fn debug_facts(cx: &Cx, facts: &mut Dict) {
     facts.insert("supervisors", cx.state::<Supervisors>().views());
 }
@@ -84,12 +84,12 @@ pub(crate) struct Supervisor {
     pub(super) id: Str,
     pub(super) name: Str,
     pub(super) strategy: Strategy,
-    /// How long children may clean up.
+    /// Time limit for the cleanup of children.
     pub(super) shutdown: Duration,
     pub(super) state: RefCell<State>,
     /// Numbers of the starts that have ended.
     pub(super) ends: Rc<Ends>,
-    /// Looks after the children.
+    /// The task that supervises the children.
     pub(super) task: OnceCell<Rc<Task>>,
 }
 
@@ -98,19 +98,19 @@ pub(super) struct State {
     pub(super) children: Vec<Child>,
     pub(super) metrics: Metrics,
     pub(super) events: VecDeque<Event>,
-    /// How many events there were.
+    /// Number of events so far.
     seq: u64,
-    /// The starts so far: each has a number, from 1.
+    /// Number of starts so far; starts are numbered from 1.
     starts: usize,
-    /// The children that run, by the numbers of their starts.
+    /// The running children, by the number of their start.
     pub(super) running: FxHashMap<usize, usize>,
-    /// The children that are to be started again, by the time.
+    /// The children that wait for a restart, by time.
     pub(super) waiting: BTreeSet<(Duration, usize)>,
-    /// When the children that still run are aborted, once it is to stop.
+    /// When the remaining children are aborted, if it is stopping.
     pub(super) stop_at: Option<Duration>,
-    /// Ends that came while it waited for others.
+    /// Ends that arrived while it waited for others.
     pub(super) put_off: VecDeque<usize>,
-    /// Whether the person was told that the event log takes no event.
+    /// Whether the user has been warned that events cannot be appended to the event log.
     told: bool,
 }
 
@@ -142,7 +142,7 @@ pub(super) enum ChildStatus {
     Waiting,
     Draining,
     CircuitOpen,
-    /// Ended normally, or was stopped.
+    /// Ended without an error, or was stopped.
     Stopped,
     Failed,
     Suppressed,
@@ -163,7 +163,7 @@ impl ChildStatus {
     }
 }
 
-/// When a child is started again.
+/// The time of a restart.
 #[derive(Clone, Copy)]
 pub(super) struct Due {
     /// On the clock of the system.
@@ -178,19 +178,19 @@ pub(super) struct Child {
     pub(super) policy: Policy,
     pub(super) lease: Value,
     pub(super) status: ChildStatus,
-    /// Why it waits, or will not run.
+    /// The reason why it waits or does not run.
     pub(super) reason: Option<&'static str>,
     pub(super) last_error: Option<String>,
     pub(super) restarts: u64,
-    /// When it has failed, as far as that counts.
+    /// Times of the failures in the window.
     pub(super) failures: VecDeque<Duration>,
     pub(super) due: Option<Due>,
-    /// The number of the start that runs, and its task.
+    /// The number of the running start, and its task.
     pub(super) running: Option<(usize, Rc<Task>)>,
 }
 
 impl State {
-    /// Sets how a child goes, and when it is started again.
+    /// Sets the status of a child, and the time of its restart.
     pub(super) fn set(
         &mut self,
         at: usize,
@@ -208,14 +208,14 @@ impl State {
         (child.status, child.reason, child.due) = (status, reason, due);
     }
 
-    /// A child runs.
+    /// Marks a child as running.
     pub(super) fn runs(&mut self, at: usize, number: usize, task: Rc<Task>) {
         self.set(at, ChildStatus::Running, None, None);
         self.running.insert(number, at);
         self.children[at].running = Some((number, task));
     }
 
-    /// Takes the task of a child that is over, or that nobody waits for any more.
+    /// Takes the task of a child that has ended or is abandoned.
     pub(super) fn take_task(&mut self, at: usize) -> Option<Rc<Task>> {
         let (number, task) = self.children[at].running.take()?;
         self.running.remove(&number);
@@ -280,14 +280,14 @@ impl Supervisor {
         }
     }
 
-    /// A number for the next start.
+    /// Returns the number of the next start.
     pub(super) fn next_start(&self) -> usize {
         let mut state = self.state.borrow_mut();
         state.starts += 1;
         state.starts
     }
 
-    /// Notes an event, of a child or of itself.
+    /// Records an event of a child or of the supervisor.
     pub(super) fn note(&self, cx: &Cx, kind: &'static str, child: Option<usize>, message: Option<&str>) {
         let at_ms = crate::state::now_ms(cx);
         let event = {
@@ -304,7 +304,7 @@ impl Supervisor {
             payload
         };
         let log = EventLog::of(cx.vm());
-        // Who may not write has the events of `supervisor_events` alone.
+        // Without permission to write, the events are only in `supervisor_events`.
         if log.permit(cx).is_err() {
             return;
         }

@@ -1,11 +1,11 @@
-//! Supervisors as programs see them.
+//! The representation of supervisors for programs.
 
 use harn_value::{Dict, Value};
 
 use super::state::{Child, Event, Metrics, Supervisor};
 
 impl Supervisor {
-    /// What `supervisor_start` returns.
+    /// Returns the result of `supervisor_start`.
     pub(crate) fn handle(&self) -> Value {
         dict([
             ("_type", "supervisor".into()),
@@ -14,7 +14,7 @@ impl Supervisor {
         ])
     }
 
-    /// How it goes.
+    /// Returns the state.
     pub(crate) fn view(&self) -> Value {
         let state = self.state.borrow();
         dict([
@@ -28,12 +28,12 @@ impl Supervisor {
         ])
     }
 
-    /// What it has counted.
+    /// Returns the metrics.
     pub(crate) fn metrics(&self) -> Value {
         self.state.borrow().metrics.view()
     }
 
-    /// What has happened.
+    /// Returns the events.
     pub(crate) fn events(&self) -> Value {
         let state = self.state.borrow();
         Value::list(state.events.iter().map(|event| self.event(event)).collect())

@@ -1,4 +1,4 @@
-//! What a supervisor does: starts its children, waits for their ends, starts them again, stops them.
+//! The behavior of a supervisor: starts its children, waits for their ends, restarts and stops them.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -15,19 +15,19 @@ use super::policy::{Mode, Strategy};
 use super::state::{ChildStatus, Due, Status, Supervisor, Supervisors};
 use super::view::{dict, int};
 
-/// How long a child may clean up that is told to stop at once.
+/// Time limit for the cleanup of an aborted child.
 const GRACE: Duration = Duration::from_millis(250);
 
-/// Stands for a call from outside among the numbers of starts.
+/// Represents a call from outside among the numbers of starts.
 const CALL: usize = 0;
 
-/// When a supervisor has something to do.
+/// The next event for which the supervisor waits.
 enum Next {
-    /// A child may end, and until a time nothing is to be started.
+    /// The end of a child, or the time of the next restart.
     Until(Duration),
-    /// A child may end.
+    /// The end of a child.
     Ends,
-    /// Never: no child runs, and none will.
+    /// Nothing: no child runs or waits.
     Never,
 }
 
@@ -35,14 +35,14 @@ impl Supervisor {
     /// Starts a supervisor and its children.
     ///
     /// # Errors
-    /// What is wrong with `spec`; the memory limit.
+    /// `spec` is invalid, or the memory limit is exceeded.
     pub(crate) fn start(cx: &Cx, spec: &Value) -> Result<Rc<Supervisor>> {
         let plan = Plan::read(spec)?;
         harn_value::memory::check(0)?;
         let tasks: Vec<Value> = plan.children.iter().map(|child| child.task.clone()).collect();
         let supervisor = cx.state::<Supervisors>().add(plan)?;
         let own = supervisor.clone();
-        // The tasks go as arguments: it starts them again with the variables that they see now.
+        // The tasks are passed as arguments, so that restarts use the variables that the tasks capture now.
         let work = NativeFunction::value("supervisor", move |cx, tasks| {
             let own = own.clone();
             async move {
@@ -88,7 +88,7 @@ impl Supervisor {
         self.note(cx, kind, Some(at), None);
     }
 
-    /// Looks after the children until none will run any more, or it is to stop.
+    /// Supervises the children until no child runs or waits, or until it is stopped.
     async fn work(&self, cx: &Cx, tasks: &[Value]) -> Result<Value> {
         let _left = Left(self);
         loop {
@@ -118,7 +118,7 @@ impl Supervisor {
         Ok(Value::NIL)
     }
 
-    /// The child that a start is of, unless it is over.
+    /// Returns the child of a start, unless the start has ended.
     fn child_of(&self, number: usize) -> Option<usize> {
         self.state.borrow().running.get(&number).copied()
     }
@@ -132,7 +132,7 @@ impl Supervisor {
         }
     }
 
-    /// Starts what is to be started again by now.
+    /// Restarts the children that are due.
     fn start_due(&self, cx: &Cx, tasks: &[Value]) -> Result<()> {
         let first = || self.state.borrow().waiting.first().copied();
         if first().is_none() {
@@ -146,10 +146,10 @@ impl Supervisor {
         Ok(())
     }
 
-    /// The start of a child is over.
+    /// Handles the end of a child.
     async fn ended(&self, cx: &Cx, at: usize) {
         match self.take_end(cx, at) {
-            // Its owner ends, or the program.
+            // The owner of the child or the program ends.
             None => self.child_stopped(cx, at),
             Some(Ok(_)) => {
                 self.child_stopped(cx, at);
@@ -165,14 +165,14 @@ impl Supervisor {
         }
     }
 
-    /// Tells the person of a failure that is not followed by another start.
+    /// Warns the user of a failure without a restart.
     fn tell(&self, cx: &Cx, at: usize, what: &str, error: &Error) {
         let name = self.state.borrow().children[at].name.clone();
         let what = format!("child '{name}' of supervisor '{}' {what}", self.id);
         cx.tell_failure(&what, "`restart` and `strategy` say what follows a failure", error);
     }
 
-    /// The result of the start that is over; what it has printed is an event.
+    /// Returns the result of a start that has ended, and records its output as an event.
     fn take_end(&self, cx: &Cx, at: usize) -> Option<Result<Value>> {
         let task = self.state.borrow_mut().take_task(at)?;
         let (output, result) = cx.end_of(&task);
@@ -216,7 +216,7 @@ impl Supervisor {
         }
     }
 
-    /// What follows a failure; told in words when the child is not started again by itself.
+    /// Handles a failure; returns a description if the child is not restarted.
     async fn after_failure(&self, cx: &Cx, at: usize, text: &str) -> Option<&'static str> {
         if self.strategy == Strategy::EscalateToParent {
             self.escalate(cx, at, text).await;
@@ -236,7 +236,7 @@ impl Supervisor {
             }
             let most = policy.max_restarts.and_then(|most| usize::try_from(most).ok());
             if most.is_none() {
-                // Nobody counts them.
+                // Without a limit, failures are not counted.
                 child.failures.clear();
             }
             (policy.delay(at, child.restarts), most.is_some_and(|most| child.failures.len() > most))
@@ -259,7 +259,7 @@ impl Supervisor {
         None
     }
 
-    /// Starts a child again because another one has failed.
+    /// Schedules the restart of a child because another one has failed.
     fn take_along(&self, cx: &Cx, at: usize, delay: u64) {
         let (status, mode) = {
             let child = &self.state.borrow().children[at];
@@ -272,12 +272,12 @@ impl Supervisor {
         }
     }
 
-    /// Has a child started again after some milliseconds.
+    /// Schedules the restart of a child after some milliseconds.
     fn schedule(&self, cx: &Cx, at: usize, delay: u64, reason: &'static str) {
         let due = due(cx, delay);
         {
             let mut state = self.state.borrow_mut();
-            // One that waits already is started once.
+            // A child that already waits is restarted only once.
             if state.children[at].status != ChildStatus::Waiting {
                 state.children[at].restarts += 1;
                 state.metrics.restarted += 1;
@@ -287,7 +287,7 @@ impl Supervisor {
         self.note(cx, "child_restarted", Some(at), Some(&format!("scheduled after {delay}ms")));
     }
 
-    /// A child has ended too often. Whether it is not even tried later.
+    /// Handles a child that has ended too often; returns whether it is not retried later.
     fn suppress(&self, cx: &Cx, at: usize) -> bool {
         let open = self.state.borrow().children[at].policy.circuit_open;
         let due = open.map(|wait| due(cx, wait));
@@ -313,7 +313,7 @@ impl Supervisor {
         self.state.borrow_mut().status = Status::Escalated;
     }
 
-    /// Stops the children as `supervisor_stop` wants it.
+    /// Stops the children for `supervisor_stop`.
     async fn stop(&self, cx: &Cx) {
         self.state.borrow_mut().status = Status::Draining;
         self.note(cx, "supervisor_stopping", None, None);
@@ -326,7 +326,7 @@ impl Supervisor {
         self.note(cx, "supervisor_stopped", None, Some(if forced { "forced" } else { "drained" }));
     }
 
-    /// Ends all children, also those that wait. Whether one had to be aborted.
+    /// Ends all children, including waiting ones. Returns whether any had to be aborted.
     async fn end_all(&self, cx: &Cx, limit: Duration) -> bool {
         let all: Vec<usize> = {
             let mut state = self.state.borrow_mut();
@@ -338,7 +338,7 @@ impl Supervisor {
         self.end_children(cx, &all, limit).await
     }
 
-    /// Cancels children, and aborts those that are there when the time is over. Whether there was one.
+    /// Cancels children, and aborts the remaining ones after the time limit. Returns whether any had to be aborted.
     async fn end_children(&self, cx: &Cx, which: &[usize], limit: Duration) -> bool {
         let task_of =
             |at: usize| self.state.borrow().children[at].running.as_ref().map(|(_, task)| task.clone());
@@ -349,7 +349,7 @@ impl Supervisor {
             left.insert(*at);
             task.cancel();
         }
-        // Some may have ended before, while others were waited for.
+        // Some children may have ended earlier, while others were awaited.
         let put_off = std::mem::take(&mut self.state.borrow_mut().put_off);
         for number in put_off {
             self.was_told(cx, &mut left, number);
@@ -357,7 +357,7 @@ impl Supervisor {
         let system = cx.vm().system();
         let until = system.monotonic().saturating_add(limit);
         while !left.is_empty() {
-            // Who stops a supervisor says how long it may take.
+            // The caller of `supervisor_stop` may set a shorter time limit.
             let until = self.state.borrow().stop_at.map_or(until, |stop_at| until.min(stop_at));
             let wait = until.saturating_sub(system.monotonic());
             if wait.is_zero() {
@@ -368,7 +368,7 @@ impl Supervisor {
             }
         }
         let forced = !left.is_empty();
-        // In their order: whoever is aborted first cleans up first.
+        // In order: the first aborted child cleans up first.
         for task in which.iter().filter(|at| left.contains(at)).filter_map(|at| task_of(*at)) {
             task.abort();
         }
@@ -377,7 +377,7 @@ impl Supervisor {
                 self.was_told(cx, &mut left, number);
                 continue;
             }
-            // They are in calls that cannot be interrupted: their ends, whenever those are, change nothing any more.
+            // The remaining children are in calls that cannot be interrupted; their ends will be ignored.
             for at in which.iter().filter(|at| left.contains(at)) {
                 self.state.borrow_mut().take_task(*at);
                 self.child_stopped(cx, *at);
@@ -387,14 +387,14 @@ impl Supervisor {
         forced
     }
 
-    /// A start has ended while some children are being ended.
+    /// Handles the end of a start while children are being stopped.
     fn was_told(&self, cx: &Cx, left: &mut FxHashSet<usize>, number: usize) {
         let Some(at) = self.child_of(number) else { return };
         if !left.remove(&at) {
             self.state.borrow_mut().put_off.push_back(number);
             return;
         }
-        // What it fails with because it was told to stop is no failure.
+        // The error of a cancelled task is not a failure.
         if let Some(Err(error)) = self.take_end(cx, at)
             && !is_cancellation(&error)
         {
@@ -404,10 +404,10 @@ impl Supervisor {
         self.child_stopped(cx, at);
     }
 
-    /// Ends a supervisor: `supervisor_stop`.
+    /// Stops a supervisor: `supervisor_stop`.
     ///
     /// # Errors
-    /// The calling task is to stop itself.
+    /// The calling task is cancelled.
     pub(crate) async fn halt(&self, cx: &Cx, limit: Option<Duration>) -> Result<()> {
         let stop_at = cx.vm().system().monotonic().saturating_add(limit.unwrap_or(self.shutdown));
         let task = self.task.get().filter(|task| !task.is_finished());
@@ -420,7 +420,7 @@ impl Supervisor {
             among_tasks(task.ended()).await;
         }
         if self.state.borrow().status != Status::Stopped {
-            // It had ended by itself.
+            // It had already ended.
             self.note(cx, "supervisor_stopping", None, None);
             self.stopped(cx, false);
         }
@@ -438,7 +438,7 @@ fn due(cx: &Cx, delay: u64) -> Due {
     Due { at, at_ms }
 }
 
-/// Whoever ends the supervisor's task, what it leaves is stopped.
+/// Marks the remaining children as stopped when the task of the supervisor ends for any reason.
 struct Left<'a>(&'a Supervisor);
 
 impl Drop for Left<'_> {
